@@ -18,7 +18,6 @@ class Cascade:
     def __init__(self, doc):
         need(0 < len(doc["einsums"]) <= MOST_EINSUMS, "there are Einsums, and not too many", CannotCheckError)
         self.einsums = [Einsum(own, number) for number, own in enumerate(doc["einsums"])]
-        need(not any(own.is_copy for own in self.einsums), "no Einsum is a copy", CannotCheckError)
         self.rooms, self.most_loops, self.most_per_rank = (
             doc[key] for key in ("rooms", "most_loops", "most_loops_per_rank")
         )
@@ -111,9 +110,42 @@ class Cascade:
         """Numbers of the memories that a tensor may wait in."""
         accesses = self.accesses(tensor)
         same = len({frozenset(e.names[v]) for e, v in accesses}) == 1
-        if not same or any(e.is_copy for e, _ in accesses):
-            return set()
-        return set.intersection(*(e.may_store[v] for e, v in accesses))
+        found = set.intersection(*(e.may_store[v] for e, v in accesses)) if same else set()
+        return {n for n in found if tensor not in self.family or self.instances(n) == 1}
+
+    @cached_property
+    def family(self):
+        """Per tensor that is copied, or a copy, the first one of which it is a copy, or a copy of a copy."""
+        found = {}
+        for einsum in (own for own in self.einsums if own.is_copy):
+            source = einsum.tensors[einsum.writes.index(False)]
+            first = found.setdefault(source, source)
+            found |= dict.fromkeys(einsum.tensors, first)
+        return found
+
+    def together(self, tiles):
+        """Least words of some tensors in one memory: of a tensor and its copies the largest one counts."""
+        largest = {}
+        for t, words in tiles:
+            first = self.family.get(t, t)
+            largest[first] = max(words, largest.get(first, 0))
+        return sum(largest.values())
+
+    def is_part(self, copy, source, target):
+        """Whether the tile of a copy, or that of its source, is always part of the other one."""
+        if not source[1] and not target[1]:
+            return True
+        tiles = []
+        for t, loops in (source, target):
+            v, spans = copy.tensors.index(t), self.waiting(t, loops)
+            ranks = zip(copy.names[v], copy.ranks[v], copy.offsets[v])
+            shift = ((tuple(map(tuple, rank)), offset, spans[name][0]) for name, rank, offset in ranks)
+            tiles.append({rank: [(a - by, b - by) for a, b in own] for rank, by, own in shift})
+        if tiles[0].keys() != tiles[1].keys():
+            return False
+        pairs = [pair for rank, own in tiles[0].items() for pair in in_step(own, tiles[1][rank])]
+        inside = all(a <= c and d <= b for (a, b), (c, d) in pairs)
+        return inside or all(c <= a and b <= d for (a, b), (c, d) in pairs)
 
     def handed(self, start, end):
         """Tensors that some of neighbouring Einsums write, and others of them read."""
@@ -135,7 +167,7 @@ class Cascade:
             known, grown = wider, len(wider) > len(known)
         if len(known) < end - start:
             return None
-        if len({e.times for e in members}) > 1 or any(e.is_copy for e in members):
+        if len({e.times for e in members}) > 1:
             return ()
         firsts = range(len(members[0].bounds))
         found = chain.from_iterable(self.followed(start, end, handed, {start: d}) for d in firsts)
@@ -360,3 +392,9 @@ class Cascade:
                 low[name] = min(low.get(name, inf), offset + sum(min(0, way) for way in ways))
                 high[name] = max(high.get(name, -inf), offset + sum(max(0, way) for way in ways) + 1)
         return {name: -(-(high[name] - low[name]) // divided.get(name, 1)) for name in low}
+
+
+def in_step(one, other):
+    """Parts that wait at the same time: loops below one place cut its parts further."""
+    steps = max(len(one), len(other))
+    return [(one[n * len(one) // steps], other[n * len(other) // steps]) for n in range(steps)]

@@ -3,15 +3,17 @@
 import math
 from collections import defaultdict, namedtuple
 from fractions import Fraction
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from itertools import chain, pairwise, product
 from math import inf, prod
 
-from claims import Query, natural, need
-from fused_einsums import divisors_of
+from claims import CannotCheckError, Query, natural, need
+from fused_einsums import divisors_of, vectors
 from fused_further import floor
 from fused_visits import UNLIMITED, Kind, UnevenVisits, visits_as_mapspace
 
+QUERIED = {"energy": "energy", "cycles": "latency"}
+MOST_CUTS, MOST_POINTS = 64, 1 << 10  # by further shared loops that are looked at one by one; of their tables
 Way = namedtuple(
     "Way", "room energy reads writes passes stored held", defaults=(0, 0, 0, 0, False, 0, False)
 )  # stored: number of the memory that a tensor waits in, of which the outermost one on chip is 1; or 0
@@ -57,11 +59,10 @@ class Floors:
         is_even = all(size * count == whole for size, count, whole in zip(*visits, einsum.bounds))
         above = frozenset(einsum.stay).difference(v for v, _ in deep)
         kind = Kind(*visits, above, held, None, not is_even, deep)
-        free, paid = (
-            least(self.problem(einsum, kind, own), einsum, kind, refute, energy=energy)
-            for own, energy in ((True, free), (False, paid))
-        )
-        return free, paid, least(self.problem(einsum, kind, True), einsum, kind, refute, cycles=cycles)
+        all_of_it, inside = (partial(self.problem, einsum, without=own) for own in (False, True))
+        free = least(inside, einsum, kind, refute, energy=free)
+        paid = least(all_of_it, einsum, kind, refute, energy=paid)
+        return free, paid, least(inside, einsum, kind, refute, cycles=cycles)
 
     def problem(self, einsum, kind, without):
         """The problem without rules for outermost loops, and `without` costs of the outermost memory."""
@@ -175,10 +176,11 @@ class Edges:
         kind, most = Kind(*visits_of(einsum, claim), *limits), inf if room is None else room
         # What is stored farther in may be moved by further shared loops, but not by private ones.
         ruled = claim["ruled"] and (bool(deep) or einsum.is_any or not self.is_free(einsum))
+        if claim["ruled"] or einsum.doc_for(kind)["factors"] == "any":
+            own = self.left.get((einsum.key, kind, room, limited, corners, True), corners)
+            self.claims[einsum.key, kind].append((most, own, (einsum, kind, room, limited, own, True)))
         corners = self.left.get((einsum.key, kind, room, limited, corners, ruled), corners)
         stated = einsum, kind, room, limited, corners, ruled
-        if claim["ruled"]:
-            self.claims[einsum.key, kind].append((most, corners, stated))
         is_even = [a * b for a, b in zip(kind.bounds, kind.trips)] == einsum.bounds
         is_even = is_even and homes is None and not kind.loose
         if is_even and not ruled and most >= self.cascade.usable and not any(limited):
@@ -190,7 +192,7 @@ class Edges:
         is_whole = self.floors.verify(refute)
         for key, stated in self.used.items():
             if key not in self.left:
-                found = self.check(*stated, refute)
+                found = self.checked(*stated, refute)
                 self.left |= {key: found, (*key[:-2], found, key[-1]): found}
         return is_whole and all(self.left[key] == key[-2] for key in self.used)
 
@@ -198,18 +200,29 @@ class Edges:
         """Remember a claim that something rests on."""
         self.used[einsum.key, *stated] = einsum, *stated
 
+    def checked(self, einsum, kind, *stated):
+        """What is left of a claim: nothing where a check takes too much, if others may do."""
+        try:
+            return self.check(einsum, kind, *stated)
+        except CannotCheckError:
+            if einsum.doc_for(kind)["factors"] == "perfect":
+                raise
+            return ((0, 0),)
+
     @staticmethod
     def check(einsum, kind, room, limited, corners, ruled, refute):
         """Check a claim: each mapping has the energy and the cycles of some corner; what is left of these."""
-        doc = einsum.visit(kind, room, *limited, is_relaxed=not ruled)
-        if not ruled:
-            doc = unruled(einsum, doc)
+
+        def problem(kind):
+            doc = einsum.visit(kind, room, *limited, is_relaxed=not ruled)
+            return doc if ruled else unruled(einsum, doc)
+
+        if not ruled and einsum.doc_for(kind)["factors"] == "any":
             energy, cycles = (corners[0][0], corners[-1][1]) if corners else (inf, inf)
-            if einsum.doc_for(kind)["factors"] == "any":
-                energy = least(doc, einsum, kind, refute, energy=energy)
-                cycles = least(doc, einsum, kind, refute, cycles=cycles) if energy < inf else inf
-                return ((energy, cycles),) if energy < inf else ()
-        space = visits_as_mapspace(einsum, kind, doc)
+            energy = least(problem, einsum, kind, refute, energy=energy)
+            cycles = least(problem, einsum, kind, refute, cycles=cycles) if energy < inf else inf
+            return ((energy, cycles),) if energy < inf else ()
+        space = visits_as_mapspace(einsum, kind, problem(kind))
         ends = [(inf if not corners else corners[0][0], inf)]
         ends += [(other[0], own[1]) for own, other in pairwise(corners)]
         ends += [(inf, corners[-1][1])] if corners else []
@@ -388,20 +401,44 @@ class Edges:
         return groups == [[divisors_of(n) for n in einsum.bounds]] or einsum.space.computes == 1
 
 
-def least(doc, einsum, kind, refute, energy=inf, cycles=inf):
+def least(problem, einsum, kind, refute, **claimed):
     """The energy or the cycles that a claim on further shared loops says, or what is left of it.
 
-    With perfect factors these may be the outermost private loops: then it holds or not.
+    With perfect factors these may be the outermost private loops: then it holds or not. With remainders, it
+    is looked at for all of them together, or for each way to cut, if there are few. `problem` makes one.
     """
-    space, claimed = visits_as_mapspace(einsum, kind, doc), min(energy, cycles)
+    space, (most,) = visits_as_mapspace(einsum, kind, problem(kind)), claimed.values()
     if isinstance(space, UnevenVisits):
-        return floor(space, energy, cycles)
-    query = Query(energy=energy - 1) if energy < inf else Query(latency=cycles - 1)
-    what = (
-        f"{claimed:,} {'units of energy' if energy < inf else 'cycles'} at least with all its tiles on chip"
-    )
-    need(not claimed or not refute(space, query), f"Einsum {einsum.number} costs {what}")
-    return claimed
+        found = floor(space, **claimed, is_further=True)
+        return found if found == most else max(found, least_of_cuts(problem, einsum, kind, refute, claimed))
+    query = Query(**{QUERIED[key]: most - 1 for key in claimed})
+    holds = not most or not refute(space, query)
+    what = f"{most:,} {'units of energy' if 'energy' in claimed else 'cycles'}"
+    need(holds, f"Einsum {einsum.number} costs {what} at least with all its tiles on chip")
+    return most
+
+
+def least_of_cuts(problem, einsum, kind, refute, claimed):
+    """The same way by way, by tables and then by a query; 0 if there are many ways."""
+    cuts = [*vectors(kind.bounds)] if prod(map(len, map(divisors_of, kind.bounds))) <= MOST_CUTS else []
+    (key, found), pairs = *claimed.items(), [*zip(kind.bounds, kind.trips)]
+    for cut in cuts:
+        bounds = tuple(n // count for (n, _), count in zip(pairs, cut))
+        trips = tuple(n * count for (_, n), count in zip(pairs, cut))
+        own = kind._replace(bounds=bounds, trips=trips)
+        space = visits_as_mapspace(einsum, own, problem(own))
+        less = floor(space, **{key: found})
+        if less < found and not excludes(space, Query(**{QUERIED[key]: found - 1}), refute):
+            found = less
+    return found if cuts else 0
+
+
+def excludes(space, query, refute):
+    """Whether no mapping satisfies a query; False where that takes too much."""
+    try:
+        return prod(map(len, space.numbers)) <= MOST_POINTS and not refute(space, query)
+    except CannotCheckError:
+        return False
 
 
 def visits_of(einsum, claim):

@@ -3,6 +3,7 @@
 import json
 import math
 from collections import Counter, defaultdict
+from fractions import Fraction
 from functools import cache, cached_property
 from itertools import chain, product
 from math import prod
@@ -59,6 +60,7 @@ class Einsum:
         need(len(self.tensors) == len(self.ranks), "each dataspace is a tensor")
         need(all(len(a) == len(b) == len(c) == len({*b}) for a, b, c in counts), "accesses name all ranks")
         need({type(n) for own in self.offsets for n in own} <= {int}, "offsets are integers")
+        need(not self.is_copy or self.writes.count(False) == 1, "a copy reads one tensor")
         keep = [own["keep"] for own in self.doc["dataspaces"]]
         need(self.is_copy or all(0 in own for sets in keep for own in sets), "the outermost memory keeps all")
         self.may_keep = [any({*own} & {*self.places} for own in sets) for sets in keep]
@@ -100,6 +102,42 @@ class Einsum:
         """
         for chosen in product(*cut):
             yield tuple(size for size, _ in chosen), tuple(count for _, count in chosen)
+
+    @cache
+    def transfer(self, levels):
+        """Energy and cycles of a copy whose tensors lie in such memories, 0 for the outermost one; or None.
+
+        Each word moves once: it is read where the source lies, and filled or updated where a copy does. All
+        instances of memories that leak while one is in use do so. Words do not pass tolls.
+        """
+        at = [self.levels[level - 1][0] if level else 0 for level in levels]
+        if any(min(at) <= p < max(at) for p in self.tolled):
+            return None
+        source, energy, loads = at[self.writes.index(False)], 0, {p: Counter() for p in at}
+        for v, p in enumerate(at):
+            held, words = self.space.at[p][v], self.box(v, self.bounds)
+            way = ("fill" if p > source else "update") if self.writes[v] else "read"
+            if {*at} == {source} or (p == source and self.writes[v]):
+                continue
+            energy += -(-words // held["block"]) * held[way]
+            loads[p]["read" if way == "read" else "write"] += words * Fraction(*held["bandwidth_scale"])
+        cycles = max(math.ceil(self.busy(p, load)) for p, load in loads.items())
+        return energy + cycles * sum(self.space.nodes[p]["leak"] for p in self.space.homes), cycles
+
+    def busy(self, p, load):
+        """Cycles that a level needs for words that are read and written."""
+        node, load = self.space.nodes[p], {**load, "shared": load["read"] + load["write"]}
+        times = [
+            Fraction(load.get(kind, 0)) / Fraction(*own) for kind, own in node["bandwidths"].items() if own
+        ]
+        for port in node.get("ports", ()):
+            times.append(sum(load.get(kind, 0) * Fraction(*port[kind]) for kind in ("read", "write")))
+        return max(times, default=0)
+
+    def may_lie(self, levels):
+        """Whether rules let a copy's tensors lie in such memories: outside, where they may be kept there."""
+        keep = (own["keep"] for own in self.doc["dataspaces"])
+        return all(level or any(0 in own for own in sets) for level, sets in zip(levels, keep))
 
     def units(self):
         """All arithmetic units."""

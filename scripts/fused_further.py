@@ -8,7 +8,7 @@ as many iterations that the whole would have there. docs/certificates.md explain
 import math
 from collections import defaultdict
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product
 from math import inf
 
@@ -56,19 +56,14 @@ class Further(Tables):
         inside, outside = self.unrolled_around(p, d)
         return joins(self.space.bounds[d], self.space.factors[p][d], inside, outside)
 
-    @property
-    def least_cycles(self):
-        """Of a single choice."""
-        return self.busy + self.space.latency
 
-
-class Busy(Further):
-    """The same for the words that one bandwidth of a memory carries, in place of energy.
+class Carried:
+    """Tables of the words that one bandwidth of a memory carries, in place of energy.
 
     The busiest instance carries no less than all do on average. Words count in parts of `unit_words`.
     """
 
-    def __init__(self, space, mask, rows, query, known, way):
+    def __init__(self, way, space, mask, rows, *arguments):
         self.home, self.kind = way
         self.width = Fraction(*space.nodes[self.home]["bandwidths"][self.kind])
         self.width *= int(rows[:, [q < self.home for q in space.fans]].prod(axis=(1, 2)).max())
@@ -76,7 +71,7 @@ class Busy(Further):
         self.unit_words = math.lcm(*(scale.denominator for scale in scales))
         loads = [(v, n) for (p, v, kind), n in space.loads.items() if p == self.home and self.counts(kind)]
         self.load = sum(int(scales[v] * self.unit_words) * n for v, n in loads)
-        super().__init__(space, mask, rows, query, known, False)
+        super().__init__(space, mask, rows, *arguments)
 
     def counts(self, kind):
         """Whether words of a kind load the bandwidth."""
@@ -102,8 +97,16 @@ class Busy(Further):
     @property
     def least_cycles(self):
         """Of a single choice."""
-        words = self.accesses + self.load
-        return max(self.busy, math.ceil(Fraction(words, self.unit_words) / self.width)) + self.space.latency
+        words = Fraction(self.accesses + self.load, self.unit_words)
+        return max(self.busy, math.ceil(words / self.width)) + self.space.latency
+
+
+class CarriedAsIs(Carried, Tables):
+    """The same without further shared loops."""
+
+
+class CarriedFurther(Carried, Further):
+    """The same with further shared loops."""
 
 
 @lru_cache(1 << 12)
@@ -161,43 +164,38 @@ def alone(bound, number, left, factors, inside, outside):
     return 0 if not most else 1 if 5 * most <= 1 else 2
 
 
-def floor(space, energy=inf, cycles=inf):
-    """The least energy or cycles of all mappings, however further shared loops cut; at most what is given."""
+def floor(space, energy=inf, cycles=inf, is_further=False):
+    """The least energy or cycles of all mappings; at most what is given.
+
+    If there may be any further shared loops, it holds however these cut.
+    """
+    kinds = (Further, CarriedFurther) if is_further else (Tables, CarriedAsIs)
     masks = product(*(own.keep for own in space.spaces))
     for mask in (own for own in masks if space.arranged(own, single=True)):
-        energy, cycles = floor_kept(space, mask, energy, cycles)
+        energy, cycles = floor_kept(space, mask, energy, cycles, *kinds)
     return min(energy, cycles)
 
 
-def floor_kept(space, mask, energy, cycles):
+def floor_kept(space, mask, energy, cycles, plain, carried):
     """The same of one choice of levels that keep the dataspaces; of that of both which is given."""
-    stack, known = [space.spatial] if len(space.spatial) else [], defaultdict(dict)
-    ways = (limited(space) if energy == inf else []) or [None]
+    stack, known = [(space.spatial, False)] if len(space.spatial) else [], defaultdict(dict)
+    ways = [partial(carried, way) for way in limited(space) if energy == inf] or [plain]
     while stack and min(energy, cycles) > 0:
-        query = Query(energy - 1, cycles - 1)
-        tables = bounded(space, mask, stack.pop(), query, known, ways)
-        rows = tables[-1].left
+        rows, deep = stack.pop()
+        tables, query = [], Query(energy - 1, cycles - 1)
+        for number, way in enumerate(ways):
+            known[number] = {} if len(known[number]) > MOST_NUMBERS // len(space.nodes) else known[number]
+            tables += [way(space, mask, rows, query, known[number], deep)] if len(rows) else []
+            rows = tables[-1].left
         if len(rows) > 1:
-            stack += halves(rows)
+            stack += [(part, False) for part in halves(rows)]
+        elif len(rows) and not deep and plain is Tables:
+            stack.append((rows, True))
         elif len(rows) and energy < inf:
             energy = tables[0].least_energy
         elif len(rows):
             cycles = max(own.least_cycles for own in tables)
     return energy, cycles
-
-
-def bounded(space, mask, rows, query, known, ways):
-    """Tables of energy, or of each of several bandwidths, of what those before leave open."""
-    tables = []
-    for way in ways:
-        if len(known[way]) > MOST_NUMBERS // len(space.nodes):
-            known[way].clear()
-        arguments = space, mask, rows, query, known[way]
-        tables.append(Busy(*arguments, way) if way else Further(*arguments, False))
-        rows = tables[-1].left
-        if not len(rows):
-            break
-    return tables
 
 
 def limited(space):

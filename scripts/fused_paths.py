@@ -71,7 +71,9 @@ class Paths:
         users, storable = self.cascade.users, self.cascade.storable
         crossing = [t for t in sorted(storable) if self.cascade.writer[t] < place <= users[t][-1]]
         read = {t: [(e, v) for e, v in self.cascade.accesses(t) if not e.writes[v]] for t in crossing}
-        passing = {t for t in crossing if any(e.may_pass[v] for e, v in read[t]) or 1 not in storable[t]}
+        passing = {
+            t for t in crossing if any(e.is_copy or e.may_pass[v] for e, v in read[t]) or 1 not in storable[t]
+        }
         for chosen in product(*((*storable[t], *((0,) if t in passing else ())) for t in crossing)):
             stored = frozenset((t, 0, 0, level, None) for t, level in zip(crossing, chosen) if level)
             for stop, label in self.children(Label(0, 0, stored, ()), place, self.count, ()):
@@ -217,7 +219,7 @@ class Paths:
         for t, memory, spread in tensors:
             level, loops = self.deepest(t, ctx)
             room = self.cascade.stored_words(t, loops, memory, spread)
-            if level is not None and memory == 1:
+            if level is not None and memory == 1 and t not in self.cascade.family:
                 rooms[level] = rooms[level]._replace(held=rooms[level].held + room)
                 room = 0
             words.append((t, len(ctx), room, memory, spread))
@@ -240,13 +242,13 @@ class Paths:
         """Yield the label with an Einsum mapped in each way."""
         einsum = self.cascade.einsums[j]
         if einsum.is_copy:
-            yield label
+            yield from self.copied(label, einsum)
             return
         levels, cut = {t: memory for t, _, _, memory, _ in label.stored}, self.cut(j, ctx)
         left, shares = self.unwaiting(label), self.shares(label, einsum, self.left_of(j, ctx))
         if min(left) < 0 or shares is None:
             return
-        waiting = sum(words for _, _, words, memory, _ in label.stored if memory == 1)
+        waiting = self.waiting(label, 1)
         ways = [
             [(None, Way(stored=levels[t]))]
             if t in levels
@@ -265,10 +267,21 @@ class Paths:
 
     def unwaiting(self, label):
         """Room of each on-chip memory but for what waits there."""
-        left = [self.cascade.room(n) for n, _ in enumerate(self.cascade.rooms, 1)]
-        for _, _, words, memory, _ in label.stored:
-            left[memory - 1] -= words
-        return left
+        return [self.cascade.room(n) - self.waiting(label, n) for n, _ in enumerate(self.cascade.rooms, 1)]
+
+    def waiting(self, label, memory):
+        """Words of an on-chip memory that wait."""
+        tiles = ((t, words) for t, _, words, own, _ in label.stored if own == memory)
+        return self.cascade.together(tiles)
+
+    def copied(self, label, einsum):
+        """Yield the label with a copy, if it may move what it copies."""
+        stored = {t: memory for t, _, _, memory, _ in label.stored}
+        levels = tuple(stored.get(t, 0) for t in einsum.tensors)
+        cost = einsum.transfer(levels) if einsum.may_lie(levels) else None
+        if cost is not None and min(self.unwaiting(label)) >= 0:
+            energy, cycles = (own * einsum.times for own in cost)
+            yield label._replace(energy=label.energy + energy, cycles=label.cycles + cycles)
 
     @classmethod
     def shares(cls, label, einsum, left_of):
@@ -580,7 +593,7 @@ class Paths:
     def stored_room(self, tensor, ctx, level):
         """Room of a tensor that is stored in the innermost body; others may be there before."""
         users, body = self.cascade.users[tensor], ctx[-1]
-        if not (body.start <= users[0] and users[-1] < body.end):
+        if not (body.start <= users[0] and users[-1] < body.end) or tensor in self.cascade.family:
             return 0
         return self.cascade.stored_words(tensor, self.loops(ctx), level)
 

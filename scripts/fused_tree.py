@@ -1,6 +1,7 @@
 """A fused mapping as the checker reads it: the tree, its stored and held tiles, room, and what it costs."""
 
 from collections import Counter, namedtuple
+from functools import cached_property
 
 from claims import natural, need
 from fused_cascade import Loop
@@ -128,8 +129,11 @@ class Tree:
         """Room of an Einsum's own tiles, memory by memory, and its energy and cycles."""
         einsum, (leaf, loops, _) = self.einsums[j], self.paths[j]
         if einsum.is_copy:
-            need(not leaf.held and not leaf.nests and not loops, "copies have no nest")
-            return [0], (0, 0)
+            need(not leaf.held and not leaf.nests, "copies have no nest")
+            levels = tuple(self.stored[t].level if t in self.stored else 0 for t in einsum.tensors)
+            cost = einsum.transfer(levels) if einsum.may_lie(levels) else None
+            need(cost is not None, "copies move words between memories that may have them")
+            return [0] * len(self.cascade.rooms), cost
         need(natural(leaf.held) and len({v for v, _ in leaf.held}) == len(leaf.held), "tiles are held once")
         held = []
         for v, depth in leaf.held:
@@ -173,7 +177,10 @@ class Tree:
     def spread(self, tensor):
         """How loops spread a stored tensor over the instances of its memory: fanouts, ranks, and children."""
         found, level = set(), self.stored[tensor].level
-        for e, v in self.cascade.accesses(tensor):
+        mapped = [(e, v) for e, v in self.cascade.accesses(tensor) if not e.is_copy]
+        if len(mapped) < len(self.cascade.accesses(tensor)):
+            return ()  # it is in a memory that exists once
+        for e, v in mapped:
             lone, fans = e.lone(v), e.outside(level)
             for nest in self.paths[e.number].leaf.nests:
                 bounds = e.bounds_of(nest)
@@ -192,9 +199,23 @@ class Tree:
                 words = einsum.tile(v, self.cascade.cut(i, path.loops[:depth]))
                 words *= einsum.space.at[einsum.home][v]["size"]
                 total += words if i == j or later > depth else 0
+        largest = Counter()
         for t, (depth, level) in self.stored.items():
             users = self.cascade.users[t]
             waits = users[0] <= j <= users[-1] or any(self.shared(i, j) > depth for i in users)
             if level == number and waits:
-                total += self.cascade.stored_words(t, self.loops_above(t), number, spreads[t])
-        return total
+                words = self.cascade.stored_words(t, self.loops_above(t), number, spreads[t])
+                largest[self.roots[t]] = max(words, largest[self.roots[t]])
+        return total + largest.total()
+
+    @cached_property
+    def roots(self):
+        """Per stored tensor the one whose room it takes: its own, or that of what it copies."""
+        found = {t: t for t in self.stored}
+        for copy in (own for own in self.einsums if own.is_copy):
+            source = copy.tensors[copy.writes.index(False)]
+            beside = [t for t in copy.tensors if t != source and {t, source} <= self.stored.keys()]
+            for t in (own for own in beside if self.stored[own].level == self.stored[source].level):
+                pair = (source, self.loops_above(source)), (t, self.loops_above(t))
+                found[t] = found[source] if self.cascade.is_part(copy, *pair) else t
+        return found

@@ -138,6 +138,11 @@ class Tables:
         """Of a single choice."""
         return self.accesses + self.space.arithmetic + self.busy * self.leaks
 
+    @property
+    def least_cycles(self):
+        """Of a single choice, by what is known of it."""
+        return self.busy + self.space.latency
+
     def slow(self, rows):
         """Per choice, at the least, the cycles that bandwidths take: each word moves once.
 

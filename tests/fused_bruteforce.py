@@ -8,8 +8,7 @@ bounds, and only those that no other one dominates (energy, cycles, room) are co
 The architecture has an outermost memory and one on-chip memory, perhaps with an inner memory or an array of
 register files; the on-chip memory has a place per dataspace, the inner one has one. Blocks are single words,
 factors perfect. Tensors are stored in any memory but the outermost one. Where nests have remainders, memories
-have one place and one instance; an array may be above the arithmetic. Einsums that access a tensor which is
-stored in the inner memory have none.
+have one place and one instance; an array may be above the arithmetic.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from model.cost.prices import leaking_instances, network_latency
 from model.cost.rules import rule_of
 from model.cost.traffic import MulticastDelivery, dataspace_traffic, kept_positions
 from model.cost.uneven import Way
-from model.extents import ANY, Extents
+from model.extents import ANY, Extents, tiles_of
 from model.fused.cascade import Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError, check_fused, check_tree, loop_choices
 from model.fused.cost import evaluate_fused
@@ -100,9 +99,12 @@ class Optimum:
 # Trees
 
 
-def trees(cascade: Cascade, once_per_rank: bool = False) -> Iterator[FusedMapping]:
-    """Yield every tree of a cascade, without nests; loops have prime trips unless ranks are looped once."""
-    enumerator = _Trees(cascade, once_per_rank)
+def trees(cascade: Cascade, once_per_rank: bool = False, ragged: bool = False) -> Iterator[FusedMapping]:
+    """Yield every tree of a cascade, without nests; loops have prime trips unless ranks are looped once.
+
+    Those that are `ragged` have any trips that leave no tile of a largest part empty.
+    """
+    enumerator = _Trees(cascade, once_per_rank, ragged)
     for children in enumerator.parts(tuple(range(len(cascade.einsums))), {}, whole=False):
         mapping = FusedMapping(children)
         try:
@@ -116,6 +118,7 @@ def trees(cascade: Cascade, once_per_rank: bool = False) -> Iterator[FusedMappin
 class _Trees:
     cascade: Cascade
     once: bool
+    ragged: bool
     known: dict[tuple[int, ...], list[dict[str, str]]] = field(default_factory=dict)
 
     def parts(
@@ -162,25 +165,33 @@ class _Trees:
     def trips(
         self, places: tuple[int, ...], dims: dict[str, str], cut: dict[tuple[str, str], int]
     ) -> list[int]:
-        """Trips that divide what the loops above leave, for the last Einsum: others follow what it needs."""
+        """Trips that cut what the loops above leave, for the last Einsum: others follow what it needs."""
         if self.once and any(pair in cut for pair in dims.items()):
             return []
         last = self.cascade.einsums[places[-1]]
-        left = last.problem.bound[dims[last.name]] // cut.get((last.name, dims[last.name]), 1)
+        left = tiles_of(last.problem.bound[dims[last.name]], cut.get((last.name, dims[last.name]), 1))
+        if self.ragged:
+            return sorted({tiles_of(left, tile) for tile in range(1, left)})
         if self.once:
             return [trips for trips in range(2, left + 1) if left % trips == 0]
         return [prime for prime, _ in prime_factors(left)]
 
 
-def divides(cascade: Cascade, tree: FusedMapping) -> bool:
-    """Whether no loop has a remainder in an Einsum that goes as far as it is told to, not as readers need."""
+def divides(cascade: Cascade, tree: FusedMapping, ragged: bool = False) -> bool:
+    """Whether no loop has a remainder in an Einsum that goes as far as it is told to, not as readers need.
+
+    Where loops are `ragged`, whether it leaves no tile of a largest part empty.
+    """
     visits = Visits(cascade, tree)
     for place, path in enumerate(tree.paths):
         for depth, loop in enumerate(path.loops, start=1):
             dim = loop.dim(path.leaf.einsum)
             before = visits.spans(place, dim, depth - 1)
             led = any(True for _ in visits.needs(place, dim, depth))
-            if not led and any((high - low) % loop.trips for low, high in before):
+            most = max(high - low for low, high in before)
+            uneven = any((high - low) % loop.trips for low, high in before)
+            empty = loop.trips != tiles_of(most, tiles_of(most, loop.trips))
+            if not led and (empty if ragged else uneven):
                 return False
     return True
 
@@ -509,8 +520,8 @@ class BruteForce:
         Whether shared loops have no remainders but where they follow windows.
     memories
         Those that may store tensors; None for all on chip.
-    remainders
-        Whether loops of nests may have remainders.
+    remainders, ragged
+        Whether loops of nests, and shared ones, may have remainders.
     """
 
     cascade: Cascade
@@ -519,6 +530,7 @@ class BruteForce:
     even: bool = False
     divided: bool = False
     remainders: bool = False
+    ragged: bool = False
     memories: frozenset[str] | None = None
     options: dict[object, list[tuple[Loops, list[list[SpaceOption]]]]] = field(default_factory=dict)
     items: dict[object, list[Item]] = field(default_factory=dict)
@@ -536,8 +548,8 @@ class BruteForce:
         if not self.fused:
             yield FusedMapping(tuple(Leaf(einsum.name, ()) for einsum in self.cascade.einsums))
             return
-        for tree in trees(self.cascade, self.once_per_rank):
-            if self.divided and not divides(self.cascade, tree):
+        for tree in trees(self.cascade, self.once_per_rank, self.ragged):
+            if self.divided and not divides(self.cascade, tree, self.ragged):
                 continue
             yield from with_stored(self.cascade, tree, self.memories)
 
@@ -682,16 +694,26 @@ class BruteForce:
         if einsum.is_copy:
             return [_copy_item(einsum, stored)]
         assert all(level.block_size == 1 and not level.packing for level in architecture.levels)
-        total = [_Sum.nothing(len(architecture.levels))]
+        # By where the nests of all kinds of visits keep the outputs.
+        totals: dict[Homes, list[_Sum]] | None = None
         visits = 0
         for chosen in product(*(count.items() for count in counts)):
             size = {dim: extent for dim, (extent, _) in zip(dims, chosen, strict=True)}
             times = {dim: count for dim, (_, count) in zip(dims, chosen, strict=True)}
             firsts = {d for d, c, (e, _) in zip(dims, counts, chosen, strict=True) if next(iter(c)) == e}
             visits += math.prod(times.values())
-            kind = list(self._kind_sums(einsum, place, size, times, firsts, stored, held, spread))
-            total = _undominated([a.joined(b) for a, b in product(total, _undominated(kind))])
-        return _items(architecture, einsum, total, visits)
+            kinds: dict[Homes, list[_Sum]] = {}
+            for own in self._kind_sums(einsum, place, size, times, firsts, stored, held, spread):
+                kinds.setdefault(_output_homes(einsum, own), []).append(own)
+            nothing = [_Sum.nothing(len(architecture.levels))]
+            before = dict.fromkeys(kinds, nothing) if totals is None else totals
+            totals = {
+                homes: _undominated([a.joined(b) for a, b in product(before[homes], _undominated(own))])
+                for homes, own in kinds.items()
+                if homes in before
+            }
+        sums = [own for alike in (totals or {}).values() for own in alike]
+        return _items(architecture, einsum, sums, visits)
 
     def _kind_sums(
         self,
@@ -717,21 +739,37 @@ class BruteForce:
         for loops, spaces in self._placed(einsum, place, bound, above, spread):
             across = math.prod(bound for _, bound in loops.across)
             steps = visits * self._steps(loops, bound)
-            sums = [_Sum.start(architecture, steps, across)]
-            for space, options in zip(einsum.problem.dataspaces, spaces, strict=True):
-                first = firsts.issuperset(times)
-                moved = held.get(space.name, 0) if first else 0
-                relevant = math.prod(n for dim, n in times.items() if dim in space.dims)
-                parts = relevant if firsts.issuperset(times.keys() - space.dims) else 0
-                added = [
-                    _Sum.of(architecture, einsum, space, option, visits, parts, moved, across)
-                    for option in options
-                ]
-                sums = _undominated([a.beside(b) for a, b in product(sums, _undominated(added))])
-            for total in sums:
-                homes = dict(total.homes)
-                nest = _entries(architecture, loops, homes, outside)
-                yield replace(total, homes=(), nests=(nest,))
+            for kept in self._by_homes(einsum, spaces):
+                sums = [_Sum.start(architecture, steps, across)]
+                for space, options in zip(einsum.problem.dataspaces, kept, strict=True):
+                    first = firsts.issuperset(times)
+                    moved = held.get(space.name, 0) if first else 0
+                    relevant = math.prod(n for dim, n in times.items() if dim in space.dims)
+                    parts = relevant if firsts.issuperset(times.keys() - space.dims) else 0
+                    added = [
+                        _Sum.of(architecture, einsum, space, option, visits, parts, moved, across)
+                        for option in options
+                    ]
+                    sums = _undominated([a.beside(b) for a, b in product(sums, _undominated(added))])
+                for total in sums:
+                    nest = _entries(architecture, loops, dict(total.homes), outside)
+                    if not loops.divide(bound):
+                        nest = replace(nest, bounds=tuple(bound.items()))
+                    yield replace(total, nests=(nest,))
+
+    @staticmethod
+    def _by_homes(
+        einsum: CascadeEinsum, spaces: Sequence[list[SpaceOption]]
+    ) -> Iterator[list[list[SpaceOption]]]:
+        """Yield the options of all dataspaces by where they keep the outputs: visits that differ agree."""
+        by_space = []
+        for space, options in zip(einsum.problem.dataspaces, spaces, strict=True):
+            parted: dict[object, list[SpaceOption]] = {}
+            for option in options:
+                home = (option.position is None, option.registers) if space.read_write else None
+                parted.setdefault(home, []).append(option)
+            by_space.append(list(parted.values()))
+        yield from (list(chosen) for chosen in product(*by_space))
 
     def _steps(self, loops: Loops, bound: dict[str, int]) -> int:
         """Steps of a nest in one visit."""
@@ -795,7 +833,8 @@ class BruteForce:
         """Yield loops of which none outside moves what is stored inside, and that spread it as it must be."""
         nests = uneven_nests if self.remainders else loop_nests
         for loops in nests(einsum.mapspace.architecture, bound):
-            if inside and not loops.divide(bound):
+            # Memories that exist several times store nothing where there are remainders.
+            if inside and einsum.mapspace.architecture.fanouts and not loops.divide(bound):
                 continue
             across = Counter[str]()
             for dim, size in loops.across:
@@ -897,6 +936,15 @@ class _Sum:
     def figures(self) -> tuple[int, ...]:
         """What no better sum has more of."""
         return (self.energy, self.steps, *self.reads, *self.writes, *self.room, self.across)
+
+
+Homes = frozenset[tuple[str, bool, bool]]
+"""Outputs, and whether the on-chip memory and the inner one keep them."""
+
+
+def _output_homes(einsum: CascadeEinsum, total: _Sum) -> Homes:
+    outputs = {space.name for space in einsum.problem.dataspaces if space.read_write}
+    return frozenset((name, at is not None, inner) for name, (at, inner) in total.homes if name in outputs)
 
 
 def _undominated(sums: Sequence[_Sum]) -> list[_Sum]:

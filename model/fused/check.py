@@ -71,7 +71,7 @@ def check_tree(cascade: Cascade, mapping: FusedMapping) -> None:
 
 
 def _check_trips(cascade: Cascade, mapping: FusedMapping, place: int) -> None:
-    """Check that each loop has work in all iterations over a largest part, and that parts are few."""
+    """Check that no loop has more trips than a largest part has indices, and that parts are not many."""
     einsum, path = cascade.einsums[place], mapping.paths[place]
     left, parts = dict(einsum.problem.bound), dict.fromkeys(einsum.problem.dims, 1)
     for loop in path.loops:

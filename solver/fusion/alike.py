@@ -8,7 +8,8 @@ from functools import cached_property
 
 from solver.fusion.edges import EdgeKind
 from solver.fusion.labels import Step
-from solver.fusion.pricing import Choice, EdgePricer
+from solver.fusion.points import Choice
+from solver.fusion.pricing import EdgePricer
 from solver.fusion.space import Frame, FusionSpace
 
 Waiting = frozenset[tuple[str, int]] | None

@@ -39,6 +39,9 @@ Numbered = tuple[tuple[int, int], ...]
 MOST_TILES = 1 << 17
 """Tiles with remainders that a survey tells apart."""
 
+MOST_BOXES = 400
+"""Boxes of extents of which a bound for any parts looks at each one."""
+
 SHARE_KEPT = 1 - 1e-9
 """Sums of floating-point bounds err by far less."""
 
@@ -187,6 +190,8 @@ class EdgeBounds:
             return self._under[key][1]
         if is_estimate and (is_open or cut.parts):
             inner = self.inner(place, exchanging, deeper)
+        elif self.space.remainders and (is_open or cut.parts):
+            inner = self.in_any_parts(place, deeper) if is_open else self.in_parts(place, cut.parts, deeper)
         elif self.is_unknown(place) or (deeper and (is_open or cut.parts)):
             inner = self.arithmetic(place)
         elif is_open:
@@ -306,32 +311,99 @@ class EdgeBounds:
     def _inner(self) -> dict[tuple[int, frozenset[str], Deeper], Inner]:
         return {}
 
-    def in_parts(self, place: int, parts: Mapping[str, Parts]) -> Inner:
+    def in_parts(self, place: int, parts: Mapping[str, Parts], deeper: Deeper = ()) -> Inner:
         """Least costs as of `inner` where dimensions are cut into unequal parts: those of all parts.
 
         Bandwidths do not count, which all visits load together; whole vectors are rounded up on totals.
         """
-        key = place, tuple(sorted(parts.items()))
+        key = place, tuple(sorted(parts.items())), deeper
         if key not in self._in_parts:
-            spare = EdgeSpace(self.space.einsums[place], EdgeKind(place)).rounding_energy()
-            paid, cycles = spare, 0
-            for chosen in product(*(sizes for _, sizes in key[1])):
-                one = tuple((dim, (own,)) for (dim, _), own in zip(key[1], chosen, strict=True))
-                energy, busy = self._in_part(place, one)
-                times = math.prod(count for _, count in chosen)
-                every = times * (energy - spare)
-                self.in_unlike_parts[place, one] = max(0, every + spare), times * busy
-                paid, cycles = paid + every, cycles + times * (busy - self.latency(place))
-            least = self.arithmetic(place)
-            paid = max(paid, least.paid)
-            self._in_parts[key] = Inner(least.free, paid, max(cycles, least.cycles) + self.latency(place))
+            self._in_parts[key] = self._least_in_parts(*key)
         return self._in_parts[key]
+
+    @cached_property
+    def _in_parts(self) -> dict[tuple[int, tuple[tuple[str, Parts], ...], Deeper], Inner]:
+        return {}
+
+    def _least_in_parts(self, place: int, parts: tuple[tuple[str, Parts], ...], deeper: Deeper) -> Inner:
+        spare = EdgeSpace(self.space.einsums[place], EdgeKind(place)).rounding_energy()
+        paid, cycles = spare, 0
+        for chosen in product(*(sizes for _, sizes in parts)):
+            one = tuple((dim, (own,)) for (dim, _), own in zip(parts, chosen, strict=True))
+            energy, busy = self._in_part(place, one, deeper)
+            times = math.prod(count for _, count in chosen)
+            every = times * (energy - spare)
+            if not deeper:
+                self.in_unlike_parts[place, one] = max(0, every + spare), times * busy
+            paid, cycles = paid + every, cycles + times * (busy - self.latency(place))
+        least = self.arithmetic(place)
+        paid = max(paid, least.paid)
+        return Inner(least.free, paid, max(cycles, least.cycles) + self.latency(place))
+
+    def in_any_parts(self, place: int, deeper: Deeper = ()) -> Inner:
+        """Least costs as of `inner`, however shared loops cut the dimensions that they may run over.
+
+        A visit costs no less than a survey of its extents says, and visits part a box again and again in two.
+        """
+        key = self.alike[place], tuple(self.space.looped(place)), self._numbered(place, deeper)
+        if key not in self._in_any_parts:
+            self._in_any_parts[key] = self._least_in_boxes(place, deeper)
+        return self._in_any_parts[key]
+
+    @cached_property
+    def _in_any_parts(self) -> dict[tuple[object, ...], Inner]:
+        return {}
+
+    def _numbered(self, place: int, deeper: Deeper) -> Numbered:
+        names = [space.name for space in self.space.einsums[place].problem.dataspaces]
+        return tuple(sorted((names.index(name), level) for name, level in deeper))
+
+    def _least_in_boxes(self, place: int, deeper: Deeper) -> Inner:
+        """Least costs of a box, alone or parted in two, from the smallest one to the whole."""
+        least, bound = self.arithmetic(place), self.space.einsums[place].problem.bound
+        dims = [dim for dim in self.space.looped(place) if bound[dim] > 1]
+        shape = [bound[dim] for dim in dims]
+        if math.prod(shape) > MOST_BOXES:
+            return least
+        spare = EdgeSpace(self.space.einsums[place], EdgeKind(place)).rounding_energy()
+        found: dict[tuple[int, ...], tuple[int, int]] = {}
+        for box in product(*(range(1, size + 1) for size in shape)):
+            part = tuple((dim, ((size, 1),)) for dim, size in zip(dims, box, strict=True))
+            energy, busy = self._in_part(place, part, deeper)
+            own = max(0, energy - spare), max(0, busy - self.latency(place))
+            energies, cycles = zip(own, *_parted_in_two(found, box), strict=True)
+            found[box] = min(energies), min(cycles)
+        paid, busy = found[tuple(shape)]
+        latency = self.latency(place)
+        return Inner(least.free, max(least.paid, paid + spare), max(least.cycles, busy) + latency)
+
+    def _in_part(
+        self, place: int, part: tuple[tuple[str, Parts], ...], deeper: Deeper = ()
+    ) -> tuple[int, int]:
+        """The same for one visit, by a survey alone: there are many parts."""
+        dims = self.space.einsums[place].problem.dims
+        extents = tuple((dims.index(dim), size) for dim, ((size, _),) in part)
+        key = self.alike[place], extents, self._numbered(place, deeper)
+        if key not in self._part_costs:
+            mapspace = self._inner_mapspace(place, frozenset(), deeper, part)
+            renamed = by_position(mapspace.problem).mapspace(mapspace)
+            if renamed not in self.part_bounds:
+                self.part_bounds[renamed] = self.survey(renamed)
+            self._part_costs[key] = self.part_bounds[renamed]
+        return self._part_costs[key]
+
+    @cached_property
+    def _part_costs(self) -> dict[tuple[int, Numbered, Numbered], tuple[int, int]]:
+        return {}
 
     def in_open_parts(self, place: int, cut: Cut) -> Inner:
         """The same where further loops may cut these parts again: by the least that an iteration costs."""
-        dims, least = self.unlike(place), self.arithmetic(place)
+        least = self.arithmetic(place)
         if self.is_unknown(place) or self.space.einsums[place].is_copy:
             return least
+        if self.space.remainders:
+            return self.in_any_parts(place)
+        dims = self.unlike(place)
         bound = self.space.einsums[place].problem.bound
         parts = {
             dim: cut.parts.get(dim, ((cut.largest(dim, bound[dim]), cut.trips.get(dim, 1)),)) for dim in dims
@@ -347,16 +419,25 @@ class EdgeBounds:
 
     def follows(self, place: int) -> bool:
         """Whether further loops may cut an Einsum into unequal parts, as far as its readers' windows go."""
-        return place in self.space.followers and self.sizes.unlike(place) != ()
+        if place not in self.space.followers:
+            return False
+        return self.space.remainders or self.sizes.unlike(place) != ()
 
     def unlike(self, place: int) -> tuple[str, ...]:
         """Dimensions of an Einsum whose parts may have different extents, if these are known."""
         return self.sizes.unlike(place) or ()
 
-    @cached_property
+    @property
     def sizes(self) -> PartSizes:
-        """Which extents parts may have."""
-        return PartSizes(self.space)
+        """Which extents parts may have, if shared loops have no remainders."""
+        is_fused = self.space.limits.max_loops != 0
+        if is_fused not in self._sizes:
+            self._sizes[is_fused] = PartSizes(self.space)
+        return self._sizes[is_fused]
+
+    @cached_property
+    def _sizes(self) -> dict[bool, PartSizes]:
+        return {}
 
     def rate(self, place: int, most: tuple[tuple[str, int], ...]) -> tuple[Fraction, Fraction]:
         """Least energy and cycles of an iteration of unlike dimensions, in parts of at most some extents.
@@ -389,26 +470,6 @@ class EdgeBounds:
             )
         energies, cycles = zip(*found, strict=True)
         return min(energies), min(cycles)
-
-    def _in_part(self, place: int, part: tuple[tuple[str, Parts], ...]) -> tuple[int, int]:
-        """The same for one visit, by a survey alone: there are many parts."""
-        dims = self.space.einsums[place].problem.dims
-        key = self.alike[place], tuple((dims.index(dim), size) for dim, ((size, _),) in part)
-        if key not in self._part_costs:
-            mapspace = self._inner_mapspace(place, frozenset(), (), part)
-            renamed = by_position(mapspace.problem).mapspace(mapspace)
-            if renamed not in self.part_bounds:
-                self.part_bounds[renamed] = self.survey(renamed)
-            self._part_costs[key] = self.part_bounds[renamed]
-        return self._part_costs[key]
-
-    @cached_property
-    def _part_costs(self) -> dict[tuple[int, Numbered], tuple[int, int]]:
-        return {}
-
-    @cached_property
-    def _in_parts(self) -> dict[tuple[int, tuple[tuple[str, Parts], ...]], Inner]:
-        return {}
 
     def in_visits(
         self, place: int, trips: tuple[tuple[str, int], ...], deeper: Deeper = ()
@@ -555,6 +616,16 @@ class EdgeBounds:
         options = replace(self.options, objectives=objectives, time_limit_s=limit_s)
         with SharedSearch(mapspace, options, None, self.clock.stop) as search:
             return search.minimise(objectives, caps, known)
+
+
+def _parted_in_two(
+    found: Mapping[tuple[int, ...], tuple[int, int]], box: tuple[int, ...]
+) -> Iterator[tuple[int, int]]:
+    """Yield energy and cycles of two parts of a box, by those of smaller boxes."""
+    for axis, size in enumerate(box):
+        for part in range(1, size // 2 + 1):
+            one, other = (found[(*box[:axis], own, *box[axis + 1 :])] for own in (part, size - part))
+            yield one[0] + other[0], one[1] + other[1]
 
 
 def _scaled(energy: int, level: StorageLevel, name: str, words: int) -> int:

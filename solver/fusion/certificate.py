@@ -51,8 +51,10 @@ def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0
     """
     if result.status is Status.UNKNOWN or (result.status is Status.FEASIBLE and result.bound is None):
         raise CertificateError(f"a result that is {result.status.value} without a bound claims nothing")
-    if any(einsum.is_copy for einsum in result.cascade.einsums):
-        raise CertificateError("fused mappings of cascades with copy operations are not certified yet")
+    if result.equal_parts is not None:
+        raise CertificateError(
+            "shared loops with remainders are not certified: `FusionLimits(equal_parts=True)`"
+        )
     problem, evaluation = _problem(result), result.evaluation
     document: Json = {
         "format": FORMAT,

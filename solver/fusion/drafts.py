@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from model.numbers import divisors
+from model.extents import ANY, PERFECT, Extents
 from solver.fusion.bounds import Deeper
 from solver.fusion.pricing import EdgePricer
 from solver.fusion.space import WHOLE, Cut, Frame, Frames, FusionSpace, Tile, Trips
@@ -206,7 +206,7 @@ class Floor:
     def least(self, trips: Trips) -> tuple[int, int]:
         """Energy and cycles, as whole numbers that no exact one is below."""
         index = tuple(
-            int(np.searchsorted(own, trips.get(dim, 1)))
+            int(np.searchsorted(own, trips.get(dim, 1), side="right")) - 1
             for dim, own in zip(self.dims, self.parts, strict=True)
         )
         found = self.energy[index], self.cycles[index]
@@ -218,7 +218,8 @@ class Floor:
     def among(self, trips: dict[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
         """The same for many bodies at a time."""
         index = tuple(
-            np.searchsorted(own, trips[dim]) for dim, own in zip(self.dims, self.parts, strict=True)
+            np.searchsorted(own, trips[dim], side="right") - 1
+            for dim, own in zip(self.dims, self.parts, strict=True)
         )
         return self.energy[index], self.cycles[index]
 
@@ -302,11 +303,17 @@ class DraftBounds:
         if slides := bool(self.space.sliding(frame.start, frame.end)) or self.space.slides(frames):
             within = self._counted(frames, frame, place, within, decided * following)
             last = self._counted(frames, frame, place, last, decided * following * left)
+        elif self.space.remainders:
+            within, last = self._in_fewest(place, within), self._in_fewest(place, last)
         tiles, deepest = self.space.tiles[place], self._deepest(frame, place)
         follows = bool(deepest) and self.pricer.follows(place)
-        parts = None
-        if (slides or follows) and not self.are_estimates:
-            parts = self._largest(frames, frame, place, decided * following * left)
+        parts: dict[str, FloatArray] | None = None
+        if (slides or follows or self.space.remainders) and not self.are_estimates:
+            parts = (
+                {}
+                if self.space.remainders
+                else self._largest(frames, frame, place, decided * following * left)
+            )
         stored = given.places
         floor = (
             self.floor(place, given.outside, given.taken_words).among(last)
@@ -385,6 +392,8 @@ class DraftBounds:
 
     def _in_parts(self, place: int, deeper: Deeper, parts: dict[str, FloatArray]) -> _Inside:
         """Least costs as of `_inner` in parts of up to some extents."""
+        if self.space.remainders:
+            return _Inside(*self.pricer.in_any_parts(place, deeper))
         free, paid, cycles = self.pricer.arithmetic(place)
         dims = self.pricer.unlike(place)
         if deeper or not dims or self.pricer.is_unknown(place):
@@ -444,7 +453,7 @@ class DraftBounds:
         parts: dict[str, FloatArray] | None,
         is_rough: bool,
     ) -> _Inside:
-        if not is_rough:
+        if not is_rough or parts is not None:
             return self._inner(place, last, deeper, parts)
         tiles = self.space.tiles[place]
         always = (t for t in tiles if not t.bypassed and t.tensor not in self.space.storable)
@@ -479,7 +488,9 @@ class DraftBounds:
     def _floor(self, place: int, outside: frozenset[str], steps: int) -> Floor:
         bound = self.space.einsums[place].problem.bound
         dims = tuple(self.space.looped(place))
-        parts = [np.array(divisors(bound[dim]), np.float64) for dim in dims]
+        remainders = self.space.remainders
+        counts = (Extents(bound[dim], ANY if remainders else PERFECT).least_factors(1) for dim in dims)
+        parts = [np.array(own, np.float64) for own in counts]
         shape = tuple(map(len, parts))
         last = {dim: np.ones(math.prod(shape)) for dim in bound}
         grid = np.meshgrid(*parts, indexing="ij")
@@ -487,7 +498,8 @@ class DraftBounds:
         ways = self.ways_anywhere(place, last, outside)
         costs = self.cheapest(ways, self.least_taken(steps), math.prod(shape))
         apart = self._apart(place, last)
-        energy, cycles = (over_multiples(np.where(apart, np.inf, own).reshape(shape), parts) for own in costs)
+        over = over_more if remainders else over_multiples
+        energy, cycles = (over(np.where(apart, np.inf, own).reshape(shape), parts) for own in costs)
         return Floor(dims, tuple(parts), energy, cycles)
 
     def room_steps(self, taken_words: int) -> int:
@@ -522,7 +534,8 @@ class DraftBounds:
             return iter([_nothing(len(next(iter(last.values()))))])
         tiles = self.space.tiles[place]
         options = [list(self._anywhere(tile, last, outside, span)) for tile in tiles]
-        return self._ways(place, options, last, {}, is_rough=True)
+        parts: dict[str, FloatArray] | None = {} if self.space.remainders and not self.are_estimates else None
+        return self._ways(place, options, last, {}, parts, is_rough=True)
 
     def _anywhere(
         self,
@@ -605,10 +618,16 @@ class DraftBounds:
         for number, dims in enumerate(self.space.classes(frame.start, frame.end)):
             dim = dims[place - frame.start]
             values, index = np.unique(totals[:, number], return_inverse=True)
-            cuts = [self._alone(frames, frame, place, (number, int(value))) for value in values]
+            led = self.space.remainders and place in self.space.followers
+            cuts = [WHOLE if led else self._alone(frames, frame, place, (number, int(v))) for v in values]
             counts = [cut.trips.get(dim, 1) for cut in cuts]
             found[dim] = np.minimum(found[dim], np.array(counts, np.float64)[index])
         return found
+
+    def _in_fewest(self, place: int, trips: dict[str, FloatArray]) -> dict[str, FloatArray]:
+        """As many parts of each dimension as one loop makes that comes to tiles of the same extents."""
+        bound = self.space.einsums[place].problem.bound
+        return {dim: np.ceil(bound[dim] / np.ceil(bound[dim] / own)) for dim, own in trips.items()}
 
     def _largest(self, frames: Frames, frame: Frame, place: int, totals: Counts) -> dict[str, FloatArray]:
         """Largest extents of parts: by class, as if its loop were alone."""
@@ -753,6 +772,13 @@ def over_multiples(costs: FloatArray, parts: Sequence[FloatArray]) -> FloatArray
         moved = np.moveaxis(costs, axis, 0)
         least = [moved[[own[j] % each == 0 for j in range(len(own))]].min(axis=0) for each in own]
         costs = np.moveaxis(np.array(least), 0, axis)
+    return costs
+
+
+def over_more(costs: FloatArray, parts: Sequence[FloatArray]) -> FloatArray:
+    """The least over all higher numbers of parts, axis by axis: the last ones, which rise."""
+    for axis in range(costs.ndim - len(parts), costs.ndim):
+        costs = np.flip(np.minimum.accumulate(np.flip(costs, axis), axis), axis)
     return costs
 
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import product
 
-from model.architecture import Architecture, Fanout, Packing, StorageLevel
+from model.architecture import Architecture, Bandwidth, Fanout, Packing, StorageLevel
 from model.cost.prices import access_energy
 from model.cost.rules import rule_of
 from model.extents import ANY, PERFECT
@@ -72,6 +72,9 @@ class EdgeKind:
         dimensions and children.
     rooms
         Words that are left of memories farther in for own tiles, by number; all that they have, without one.
+    later
+        Dimensions along which visits of other bounds come before these: what does not depend on them all, is
+        not touched first in any.
     """
 
     place: int
@@ -84,6 +87,7 @@ class EdgeKind:
     deeper: tuple[tuple[str, int], ...] = ()
     rooms: tuple[tuple[int, int], ...] = ()
     shares: tuple[tuple[int, tuple[tuple[str, int], ...]], ...] = ()
+    later: frozenset[str] = frozenset()
 
     @property
     def at_home(self) -> frozenset[str]:
@@ -102,7 +106,9 @@ class EdgeKind:
             counts = {dim: count for dim, (_, count) in zip(names, chosen, strict=True)}
             trips = tuple((dim, counts.get(dim, number)) for dim, number in self.trips)
             parts = tuple((dim, (own,)) for dim, own in zip(names, chosen, strict=True))
-            yield replace(self, trips=trips, shifts=(), parts=parts)
+            firsts = ((dim, sizes[0], own) for (dim, sizes), own in zip(self.parts, chosen, strict=True))
+            later = frozenset(dim for dim, first, own in firsts if own != first)
+            yield replace(self, trips=trips, shifts=(), parts=parts, later=later)
 
     @property
     def visits(self) -> int:
@@ -266,9 +272,11 @@ class EdgeSpace:
 
     def _free(self) -> Iterator[tuple[str, Fraction]]:
         """Yield the share of visits that are the first to touch their part of an output."""
-        for space in self.einsum.problem.dataspaces:
+        for space in (own for own in self.einsum.problem.dataspaces if own.read_write):
             again = math.prod(trips for dim, trips in self.kind.trips if dim not in space.dims)
-            if space.read_write and again > 1:
+            if self.kind.later - space.dims:
+                yield space.name, Fraction(0)
+            elif again > 1:
                 yield space.name, Fraction(1, again)
 
     def _loaded(self, number: int, level: StorageLevel) -> StorageLevel:
@@ -423,6 +431,16 @@ class EdgeSpace:
         # Of several nests, each says for which visits it is where its loops go beyond them.
         beyond = self.kind.parts and nest_bounds(self.einsum.problem, nest) != tuple(self.extents.values())
         return replace(nest, bounds=tuple(self.extents.items())) if beyond else nest
+
+    def shifted_cycles(self, number: int, bandwidth: Bandwidth) -> Fraction:
+        """Cycles that words of held tiles take of one bandwidth of a level."""
+        level = self.einsum.mapspace.architecture.levels[number]
+        rate = level.bandwidth(bandwidth)
+        if number > self._home_number or not self.kind.shifts or rate is None:
+            return Fraction(0)
+        own = self._loaded(number, level)
+        words = {"read_bandwidth": own.other_reads, "write_bandwidth": own.other_writes}
+        return words.get(bandwidth, own.other_reads + own.other_writes) / rate
 
     @property
     def _home(self) -> StorageLevel:

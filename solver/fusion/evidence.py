@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from model.problem import Problem
 from solver.fusion.bounds import Deeper, Remainders
 from solver.fusion.edges import EdgeKind
-from solver.fusion.pricing import IMPOSSIBLE, EdgePricer
+from solver.fusion.points import IMPOSSIBLE
+from solver.fusion.pricing import EdgePricer
 from solver.fusion.space import Parts
 from solver.result import Status
 
@@ -80,14 +81,17 @@ class FusionEvidence:
     edges: tuple[EdgeClaim, ...] = ()
 
 
-def evidence_of(pricer: EdgePricer) -> FusionEvidence:
+def evidence_of(pricer: EdgePricer, perfect: EdgePricer | None = None) -> FusionEvidence:
     """Return what a search knows about edges, each once, whatever their names.
 
-    Where nests may have remainders, what is known without any says nothing.
+    Where nests may have remainders, what is known without any says nothing, but of those Einsums that store
+    tensors in memories farther in, which have none: this is what is known of them by `perfect`.
     """
-    least = (_counted(claim, pricer.objective) for claim in _least_claims(pricer))
-    edges = (*_cores(pricer), *_edges(pricer), *_shared(pricer), *_alone(pricer))
-    return FusionEvidence(tuple(least), edges)
+    pricers = [pricer] if perfect is None else [pricer, perfect]
+    least = [claim for own in pricers for claim in _least_claims(own) if own is pricer or claim.deeper]
+    cores = [claim for own in pricers for claim in _cores(own) if own is pricer or claim.kind.deeper]
+    edges = (*cores, *_edges(pricer), *_shared(pricer), *_alone(pricer))
+    return FusionEvidence(tuple(_counted(claim, pricer.objective) for claim in least), edges)
 
 
 def _counted(claim: LeastClaim, objective: str) -> LeastClaim:
@@ -97,11 +101,17 @@ def _counted(claim: LeastClaim, objective: str) -> LeastClaim:
     return replace(claim, free=0, paid=0) if objective == "latency" else claim
 
 
+def _place_of(pricer: EdgePricer, alike: int) -> int:
+    """An Einsum of a number that those have in common which differ in names alone, and no copy."""
+    einsums = pricer.space.einsums
+    return next(n for n, own in enumerate(pricer.alike) if own == alike and not einsums[n].is_copy)
+
+
 def _least_claims(pricer: EdgePricer) -> Iterator[LeastClaim]:
     for (place, exchanging, deeper), found in pricer._inner.items():
         yield LeastClaim(place, exchanging, *found, deeper=deeper)
     for (alike, loops, inside), (energy, cycles) in pricer._in_visits.items():
-        place = pricer.alike.index(alike)
+        place = _place_of(pricer, alike)
         problem = pricer.space.einsums[place].problem
         trips = tuple(sorted((problem.dims[number], count) for number, count in loops))
         deeper = _named(problem, inside)
@@ -113,7 +123,7 @@ def _least_claims(pricer: EdgePricer) -> Iterator[LeastClaim]:
 
 def _cores(pricer: EdgePricer) -> Iterator[EdgeClaim]:
     for (alike, above, loops, inside), found in pricer._cores.items():
-        place = pricer.alike.index(alike)
+        place = _place_of(pricer, alike)
         problem = pricer.space.einsums[place].problem
         trips = tuple(sorted((problem.dims[number], count) for number, count in loops))
         names = frozenset(problem.dataspaces[number].name for number in above)

@@ -10,7 +10,7 @@ from itertools import count
 from typing import NamedTuple
 
 from solver.fusion.edges import EdgeKind
-from solver.fusion.pricing import IMPOSSIBLE, Choice
+from solver.fusion.points import IMPOSSIBLE, Choice
 from solver.fusion.space import Frame, Frames
 from solver.fusion.stores import Spread
 

@@ -116,8 +116,9 @@ class LeastCosts:
             outside = given.outside
             moves = [self._least_exchange(tile, cuts, outside) for tile in self.space.tiles[place]]
             follows = self.pricer.follows(place)
+            is_open = follows or self.space.remainders
             found = [
-                self.pricer.together(place, cuts[-1], moves, deeper, follows, self.is_estimate)
+                self.pricer.together(place, cuts[-1], moves, deeper, is_open, self.is_estimate)
                 for deeper in given.among(self.space.deeper_choices(place, outside), self.space.tiles[place])
             ]
             energy, cycles = (min(column) for column in zip(*found, strict=True))
@@ -153,7 +154,10 @@ class LeastCosts:
             if words + given.taken_words <= self.usable and self._fit_farther_in(chosen):
                 lasting = sum(own.lasting_words for own in chosen)
                 names = frozenset(own.stored for own in chosen if own.stored)
-                yield _Fit(words, lasting, *self._least_of(place, cuts[-1], chosen), names)
+                costs = self._least_of(
+                    place, cuts[-1], chosen, self.space.remainders and max(left, default=1) > 1
+                )
+                yield _Fit(words, lasting, *costs, names)
 
     def _fit_farther_in(self, chosen: Sequence[_Kept]) -> bool:
         """Whether memories farther in have room for what they store."""
@@ -162,13 +166,13 @@ class LeastCosts:
             taken[own.level] += own.words
         return all(taken[level] <= words for level, words in self.space.rooms.items())
 
-    def _least_of(self, place: int, cut: Cut, chosen: Sequence[_Kept]) -> tuple[int, int]:
-        """Least energy and cycles of an Einsum that keeps its tiles so."""
+    def _least_of(self, place: int, cut: Cut, chosen: Sequence[_Kept], is_open: bool) -> tuple[int, int]:
+        """Least energy and cycles of an Einsum that keeps its tiles so; perhaps in parts that differ yet."""
         moves = [own.move for own in chosen if own.move is not None]
         deeper = tuple(sorted((own.name, own.level) for own in chosen if own.level > 1))
-        is_open = bool(cut.parts) and not self.is_estimate
+        is_open |= bool(cut.parts) and not (self.space.remainders or self.is_estimate)
         energy, cycles = self.pricer.together(place, cut, moves, deeper, is_open, self.is_estimate)
-        if cut.parts:
+        if cut.parts or is_open:
             return energy, cycles
         above = frozenset(own.name for own in chosen if own.above)
         core = self.pricer.core(place, above, (), deeper)
@@ -282,7 +286,8 @@ class LeastCosts:
         """Least energy and cycles from an Einsum to the end of a body that has bodies inside."""
         frame = frames[-1]
         counts = self.groups.trips(frames, frame.start, frame.end)
-        if counts is None or self.space.slides(frames) or self.space.sliding(frame.start, frame.end):
+        slides = self.space.slides(frames) or self.space.sliding(frame.start, frame.end)
+        if counts is None or slides or self.space.remainders:
             return 0, 0
         trips = tuple(np.array([count], np.float64) for count in counts)
         ways = [self._leaf_ways(frames, place, known) for place, known in enumerate(given, at)]
@@ -297,7 +302,7 @@ class LeastCosts:
         energies, cycles = self.bounds.least(frames, frame, following, left, given)
         counts = self.groups.trips((*frames, frame), frame.start, frame.end)
         slides = self.space.slides(frames) or self.space.sliding(frame.start, frame.end)
-        if frame.flat or counts is None or slides or self.space.is_deep:
+        if frame.flat or counts is None or slides or self.space.is_deep or self.space.remainders:
             return energies, cycles
         totals = (following * left).astype(np.float64) * np.array(counts, np.float64)
         trips = tuple(totals.T)

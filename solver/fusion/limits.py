@@ -36,12 +36,15 @@ class FusionLimits:
         Tensors that go through the outermost memory.
     memories
         On-chip memories that may store tensors; None for all that are searched.
+    equal_parts
+        Whether shared loops have no remainders, although those of the nests may.
     """
 
     max_loops: int | None = None
     max_loops_per_rank: int | None = None
     no_fuse: frozenset[str] = frozenset()
     memories: frozenset[str] | None = None
+    equal_parts: bool = False
 
     def phrases(self) -> Iterator[str]:
         """Yield what the limits leave, for people."""

@@ -23,7 +23,8 @@ from solver.fusion.labels import Step, StoredTile, room_of
 from solver.fusion.least import LeastCosts
 from solver.fusion.limits import FusionLimits
 from solver.fusion.path import Counts, PathSearch
-from solver.fusion.pricing import EdgePricer, Point
+from solver.fusion.points import Point
+from solver.fusion.pricing import EdgePricer
 from solver.fusion.space import FusionSpace
 from solver.result import (
     REMAINDERS_S,
@@ -50,7 +51,7 @@ EVEN_NESTS = "tiles that are neither stored nor held have one place in {memories
 PERFECT_LOOPS = "loops have no remainders"
 PERFECT_SHARED_LOOPS = "shared loops have no remainders"
 PERFECT_STORES = (
-    "nests of Einsums that store tensors inside of the outermost on-chip memory have no remainders"
+    "nests of Einsums that store tensors in memories which exist several times have no remainders"
 )
 MEMORIES = "tensors are stored in {memories} only"
 
@@ -112,8 +113,9 @@ class FusedResult:
         What narrows it besides.
     evidence
         What the bound rests on, for certificates.
-    perfect_factors
-        Where nests may have remainders, what is known of the mappings without any.
+    perfect_factors, equal_parts
+        Where there may be remainders, what is known of the mappings without any, and of those where shared
+        loops have none.
     """
 
     status: Status
@@ -130,6 +132,7 @@ class FusedResult:
     limits: FusionLimits = FusionLimits()
     evidence: FusionEvidence = field(default_factory=FusionEvidence)
     perfect_factors: Narrower | None = None
+    equal_parts: Narrower | None = None
 
     @property
     def units_per_pj(self) -> int:
@@ -228,22 +231,28 @@ class _Search:
         self.clock = Clock(options.time_limit_s, should_stop)
         self.space = FusionSpace(cascade, limits)
         self.pricer = EdgePricer(self.space, objective, options, self.clock)
+        self.perfect_pricer: EdgePricer | None = None  # as it was before there were remainders everywhere
         self.counts = Counts()
         self.bounds: dict[object, LeastCosts] = {}
         self.paths = 0
         self.on_progress = on_progress
         self.incumbent: int | None = None  # of all spaces
         self.is_any = any(einsum.mapspace.factors == ANY for einsum in cascade.einsums)
+        remainders = self.is_any and not limits.equal_parts
+        self.widest = replace(self.space, remainders=True) if remainders else self.space
 
     def run(self) -> FusedResult:
         """Search without fusion first, then with; then with remainders in nests where there may be any."""
         self.pricer.clock = self.clock.share(2) if self.is_any else self.clock
-        unfused, perfect = self._unfused(_Best()), None
+        unfused, perfect, even = self._unfused(_Best()), None, None
         best = replace(unfused.best)
         outcome = self._fused(best)
         if self.is_any:
             perfect = Narrower(self._status(outcome), best.value, outcome.bound)
             unfused, outcome = self._with_remainders(best)
+        if self.widest is not self.space:
+            even = Narrower(self._status(outcome), best.value, outcome.bound)
+            outcome = self._in_unlike_parts(best)
         if not outcome.proven:
             self.clock.end(self._ending(outcome))
         return FusedResult(
@@ -259,8 +268,9 @@ class _Search:
             self._statistics(),
             tuple(self._restrictions()),
             self.limits,
-            evidence_of(self.pricer),
+            evidence_of(self.pricer, self.perfect_pricer),
             perfect,
+            even,
         )
 
     def _unfused(self, best: _Best) -> _Outcome:
@@ -304,9 +314,20 @@ class _Search:
         best.take_of(unfused.best)
         self.pricer.clock = self._clock_of_stage(0.3)
         self._solve(self.space, best)
-        self.pricer = replace(self.pricer, remainders=Remainders.EVERYWHERE, clock=self._clock_of_stage(1.0))
+        self.perfect_pricer = self.pricer
+        self.pricer = replace(
+            self.pricer,
+            remainders=Remainders.EVERYWHERE,
+            clock=self._clock_of_stage(0.5 if self.widest is not self.space else 1.0),
+        )
         self._refit(best)
         return unfused, self._solve(self.space, best)
+
+    def _in_unlike_parts(self, best: _Best) -> _Outcome:
+        """Search shared loops with remainders, too."""
+        self.pricer = self.pricer.without_unlike_visits()
+        self.pricer.clock = self._clock_of_stage(1.0)
+        return self._solve(self.widest, best)
 
     def _clock_of_stage(self, share: float) -> Clock:
         """A clock with a share of the time that is left for remainders, or with the default limit."""
@@ -329,7 +350,9 @@ class _Search:
         steps = [
             step
             if step.kind is None
-            else step._replace(kind=replace(step.kind, remainders=not step.kind.deeper), choice=None)
+            else step._replace(
+                kind=replace(step.kind, remainders=self.space.stores.may_leave(step.kind.deeper)), choice=None
+            )
             for step in best.steps
         ]
         if not steps or self.clock.stop():
@@ -368,7 +391,8 @@ class _Search:
     def _restrictions(self) -> Iterator[str]:
         architecture = self.cascade.einsums[0].mapspace.architecture
         yield from self.limits.phrases()
-        yield PERFECT_SHARED_LOOPS if self.is_any else PERFECT_LOOPS
+        if self.widest is self.space:
+            yield PERFECT_SHARED_LOOPS if self.is_any else PERFECT_LOOPS
         first = self.cascade.einsums[0]
         even = [level.name for level in architecture.on_chip if level.name not in first.uneven]
         if first.mapspace.counting == EXACT and even:
@@ -376,7 +400,8 @@ class _Search:
         searched = [level.name for level in self.space.stores.levels.values()]
         if len(architecture.on_chip) > len(searched) and self.limits.memories is None:
             yield MEMORIES.format(memories=listing(searched))
-        if self.is_any and any(level > 1 for levels in self.space.homes.values() for level in levels):
+        homes = {level for levels in self.space.homes.values() for level in levels if level > 1}
+        if self.is_any and any(map(self.space.stores.outside, homes)):
             yield PERFECT_STORES
 
     def _solve(self, space: FusionSpace, best: _Best) -> _Outcome:
@@ -403,7 +428,7 @@ class _Search:
         self.pricer.space = space
         is_estimate = longest is not None
         homes = tuple(sorted(space.homes.items()))
-        key = homes, space.limits.max_loops == 0, is_estimate, self.pricer.remainders
+        key = homes, space.limits.max_loops == 0, is_estimate, self.pricer.remainders, space.remainders
         if key not in self.bounds:
             self.bounds[key] = LeastCosts(space, self.pricer, is_estimate)
         search = PathSearch(space, self.pricer, self.objective, self.counts, longest, as_paid=as_paid)
@@ -470,7 +495,8 @@ class _Search:
             return step
         for known in self.pricer.edge(step.kind).choices(search.as_paid):
             cheap = known.energy <= step.choice.energy and known.cycles <= step.choice.cycles
-            if known.point is not None and left.has_room(known.point) and cheap:
+            is_known = left.words is None or known.room_words <= left.words
+            if known.point is not None and is_known and left.has_room(known.point) and cheap:
                 return step._replace(choice=known)
         return step
 
@@ -478,7 +504,6 @@ class _Search:
         """Tell of progress; bounds of narrower spaces are none on the result."""
         if self.on_progress is None:
             return
-        is_widest = not self.is_any or self.pricer.remainders is Remainders.EVERYWHERE
         known = [value for value in (self.incumbent, best.value) if value is not None]
         self.incumbent = min(known, default=None)
         cuts = len(self.cascade.einsums)
@@ -490,7 +515,7 @@ class _Search:
                 cuts,
                 self.counts.open,
                 self.incumbent,
-                bound if is_widest and self.pricer.space is self.space else None,
+                bound if self.pricer.space is self.widest else None,
             )
         )
 

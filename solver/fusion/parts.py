@@ -11,6 +11,7 @@ from itertools import combinations
 from model.fused.visits import Span
 from model.numbers import divisors
 from solver.fusion.space import Frame, Frames, FusionSpace
+from solver.fusion.trips import BodyLoops
 
 MOST_LOOPS = 4000
 """Loops in each other by which parts are found."""
@@ -25,6 +26,10 @@ class PartSizes:
     """
 
     space: FusionSpace
+
+    @cached_property
+    def _loops_of(self) -> BodyLoops:
+        return BodyLoops(self.space)
 
     def unlike(self, place: int) -> tuple[str, ...] | None:
         """Dimensions of an Einsum whose parts need not have equal extents; None if that is not known."""
@@ -91,7 +96,7 @@ class PartSizes:
             if not shares or sliding.isdisjoint((one, other)):
                 continue
             both = Frame(start, end, (((one, 2), (other, 2)),))
-            if not any(self.space.is_moved_twice((both,), place) for place in range(start, end)):
+            if not any(self._loops_of.is_moved_twice((both,), place) for place in range(start, end)):
                 return True
         return False
 
@@ -108,13 +113,13 @@ class PartSizes:
 
     def _loops(self, outside: Frames, body: tuple[int, int], number: int) -> Iterator[Frames]:
         """Yield bodies with a loop of a class in the innermost one, and with bodies inside over the same."""
-        dims, leaders = self.space.classes(*body)[number], self.space.leaders(*body)[number]
-        most = math.gcd(*(self.space.parts_left(outside, body[0] + own)[dims[own]] for own in leaders))
+        dims, leaders = self.space.classes(*body)[number], self._loops_of.leaders(*body)[number]
+        most = math.gcd(*(self._loops_of.parts_left(outside, body[0] + own)[dims[own]] for own in leaders))
         for count in divisors(most)[1:]:
             frames = (*outside, Frame(*body, (((number, count),),)))
-            if any(self.space.is_moved_twice(frames, place) for place in range(*body)):
+            if any(self._loops_of.is_moved_twice(frames, place) for place in range(*body)):
                 return
-            if not self.space.is_whole(outside, *body, (number, count)):
+            if not self._loops_of.is_whole(outside, *body, (number, count)):
                 continue
             yield frames
             for inside, own in self._inside(frames):

@@ -20,9 +20,11 @@ from solver.fusion.least import UNLIMITED_WORDS, LeastCosts
 from solver.fusion.pricing import EdgePricer
 from solver.fusion.space import Frame, Frames, FusionSpace
 from solver.fusion.successors import Successors
+from solver.fusion.trips import BodyLoops
 
 SHARED = (
     "least",
+    "loops",
     "likeness",
     "successors",
     "ends",
@@ -99,6 +101,11 @@ class PathSearch:
     def successors(self) -> Successors:
         """Extends paths by Einsums."""
         return Successors(self.space, self.pricer, self.least, self.as_paid, self.by_spread)
+
+    @cached_property
+    def loops(self) -> BodyLoops:
+        """Which loops bodies may have."""
+        return BodyLoops(self.space)
 
     # Bounds on the rest of a path
 
@@ -303,7 +310,7 @@ class PathSearch:
         if step.kind is None or step.choice is None:
             return False
         chosen, known = step.choice, self.pricer.edge(step.kind).choices(self.as_paid)
-        return not any(own.need_words <= chosen.need_words and own[:2] == chosen[:2] for own in known)
+        return not any(own.room_words <= chosen.room_words and own[:2] == chosen[:2] for own in known)
 
     def _tail(self, at: int, waiting: Waiting, limits: Limits, width: int | None) -> tuple[_Tail, ...]:
         tails: list[_Tail] = []
@@ -587,14 +594,10 @@ class PathSearch:
         if key in self._drawn_bodies:
             return self._drawn_bodies[key]
         if draft.left is None:
-            lefts = list(self.space.products(label.frames, frame.start, frame.end))
+            lefts = list(self.loops.totals(label.frames, frame.start, frame.end))
             frames, following = [frame] * len(lefts), [(1,) * len(own) for own in lefts]
         else:
-            pairs = [
-                (longer, rest)
-                for longer, rest in self.space.longer(frame, draft.left)
-                if self.space.within_limits((*label.frames, longer))
-            ]
+            pairs = list(self.loops.longer(label.frames, frame, draft.left))
             frames, lefts = [longer for longer, _ in pairs], [rest for _, rest in pairs]
             following = [_counts(longer, len(draft.left)) for longer in frames]
         least = np.zeros(0), np.zeros(0)

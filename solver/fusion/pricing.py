@@ -14,48 +14,13 @@ from model.mapspace import Mapspace
 from model.objective import objective_value
 from solver.fusion.bounds import Deeper, EdgeBounds, Numbered, Remainders, unrolled_twice
 from solver.fusion.edges import EdgeKind, EdgeSpace, Shift
+from solver.fusion.points import IMPOSSIBLE, Choice, Point
 from solver.fusion.space import Cut, Trips
+from solver.fusion.unlike import Alone, UnlikeVisits, as_named
 from solver.network.tasks import Renaming, by_position
-from solver.result import Result, Status, Termination
+from solver.result import Result, Status
 from solver.search.branching.completion import Priced
 from solver.search.goal import Caps
-
-IMPOSSIBLE = 1 << 200
-"""Energy and cycles of what does not fit."""
-
-
-class Point(NamedTuple):
-    """A mapping: energy and cycles without held tiles' energy, room of its own tiles, and its loop nests.
-
-    There is a nest for each kind of visits. Where energy and cycles are bounds, `paid` has those of the
-    nests: kinds of visits cost no more together than one by one, or there was no time for a closer bound.
-    `inner_words` are needed of memories farther in that may store tensors; `homes` are the levels at which
-    all kinds of visits keep outputs.
-    """
-
-    energy: int
-    cycles: int
-    need_words: int
-    nests: tuple[LoopNest, ...]
-    paid: tuple[int, int] | None = None
-    inner_words: tuple[int, ...] = ()
-    homes: frozenset[int] | None = None
-
-    def as_paid(self) -> Point:
-        """With the costs of the nests."""
-        return self if self.paid is None else self._replace(energy=self.paid[0], cycles=self.paid[1])
-
-
-class Choice(NamedTuple):
-    """What an edge costs, or at the least, where at least `need_words` are left for its own tiles.
-
-    `point` is the mapping that does so; without one, it is a bound.
-    """
-
-    energy: int
-    cycles: int
-    need_words: int
-    point: Point | None
 
 
 @dataclass
@@ -73,26 +38,6 @@ class _Core:
     """Searches of edges that differ in names alone, at several rooms."""
 
     solved: list[_Solved] = field(default_factory=list)  # by falling room
-
-
-class _Mixed(NamedTuple):
-    """Visits of several kinds: least energy and cycles of all, those paid one by one, room, and nests."""
-
-    least: tuple[int, int]
-    paid: tuple[int, int]
-    need_words: int
-    nests: tuple[LoopNest, ...]
-    inner_words: tuple[int, ...]
-    homes: frozenset[int]
-
-
-class Alone(NamedTuple):
-    """A search for visits of one kind that is proven, or had all the time that it may have."""
-
-    space: EdgeSpace
-    room_words: int | None
-    objectives: tuple[str, ...]
-    result: Result
 
 
 class _Settled(NamedTuple):
@@ -190,8 +135,9 @@ class Edge:
     def _known(self, known: _Solved, floor: int, as_paid: bool) -> Iterator[Choice]:
         shift = self.space.shift_energy
         for point in (own.as_paid() if as_paid else own for own in known.points):
-            yield Choice(point.energy + shift, point.cycles, point.need_words, point)
-            if point.need_words > floor:
+            choice = Choice(point.energy + shift, point.cycles, point.need_words, point)
+            yield choice
+            if choice.room_words > floor:
                 energy, cycles = self.least
                 least = max(energy, point.energy + shift), max(cycles, point.cycles)
                 yield Choice(*least, floor, None)
@@ -207,12 +153,7 @@ class Edge:
         shifts, homes = self.space.kind.shifts, point.homes
         alike = (replace(kind, shifts=shifts, homes=homes) for kind in self.space.kind.alike())
         kinds = [replace(self.space, kind=kind) for kind in alike]
-        return tuple(own.nest(_as_named(own, nest)) for own, nest in zip(kinds, point.nests, strict=True))
-
-
-def _as_named(space: EdgeSpace, nest: LoopNest) -> LoopNest:
-    """A nest of one kind of visits in the Einsum's own names."""
-    return by_position(space.mapspace(None).problem).inverse.mapping(nest)
+        return tuple(own.nest(as_named(own, nest)) for own, nest in zip(kinds, point.nests, strict=True))
 
 
 @dataclass
@@ -226,6 +167,13 @@ class EdgePricer(EdgeBounds):
     coarser: Coarser = field(default_factory=Coarser)
     in_shares: dict[EdgeKind, tuple[int, int]] = field(default_factory=dict)
     alone: dict[tuple[object, ...], Alone] = field(default_factory=dict)
+
+    def without_unlike_visits(self) -> EdgePricer:
+        """The same, but for what is known of edges whose visits differ."""
+        kept = {kind: edge for kind, edge in self.edges.items() if not kind.is_mixed}
+        known = {id(edge.core) for edge in kept.values()}
+        cores = {key: core for key, core in self.cores.items() if id(core) in known}
+        return replace(self, edges=kept, cores=cores)
 
     def edge(self, kind: EdgeKind) -> Edge:
         """The edge of a kind; those that differ only in names are one."""
@@ -266,6 +214,7 @@ class EdgePricer(EdgeBounds):
             tuple(sorted(shifts)),
             parts,
             kind.homes,
+            frozenset(map(problem.dims.index, kind.later)),
             kind.remainders,
             tuple(sorted((names.index(name), level) for name, level in kind.deeper)),
             kind.rooms,
@@ -395,7 +344,7 @@ class EdgePricer(EdgeBounds):
         solved.append(at)
         solved.sort(key=lambda known: (known.room_words is not None, -(known.room_words or 0)))
         if edge.space.kind.is_mixed:
-            self._mixed_point(edge, at)
+            self._unlike_points(edge, at)
             return True
         self._first_points(edge, at)
         rules = self.space.einsums[edge.space.kind.place].mapspace.temporal[0]
@@ -503,6 +452,13 @@ class EdgePricer(EdgeBounds):
         if fast.mapping is not None and edge.space.kind.remainders and not _is_proven(cheap, fast):
             at.points.append(self._point(edge, fast))
 
+    def _unlike_points(self, edge: Edge, at: _Solved) -> None:
+        """Map each kind of visits by itself."""
+        unlike = UnlikeVisits(self, self.alone, self._core_key)
+        energy, cycles = edge.least[0] - edge.space.shift_energy, edge.least[1]
+        at.points, at.beyond = unlike.points(edge.space, (energy, cycles), at.room_words)
+        self.is_cut_short |= unlike.is_cut_short
+
     def _next_point(self, edge: Edge, at: _Solved) -> bool:
         """Extend the front by its next point, which takes fewer cycles than the last one; whether it was."""
         if at.beyond is None or not at.points:
@@ -544,66 +500,6 @@ class EdgePricer(EdgeBounds):
         at.points.append(best._replace(energy=energy, cycles=cycles, paid=(best.energy, best.cycles)))
         at.beyond = None
         self.is_cut_short = True
-
-    # Visits that differ
-
-    def _mixed_point(self, edge: Edge, at: _Solved) -> None:
-        """Map each kind of visits by itself, with the outputs in common memories.
-
-        What all together cost at the least is kept with the best nests: it is exact but for bandwidths, which
-        all visits load together, and whole vectors.
-        """
-        found = [self._mixed_at(edge.space, homes, at.room_words) for homes in edge.space.homes()]
-        open_ = [own for own in found if own is not None]
-        if not open_:
-            at.beyond = None
-            return
-        energy = max(min(own.least[0] for own in open_), edge.least[0] - edge.space.shift_energy)
-        cycles = max(min(own.least[1] for own in open_), edge.least[1])
-        mapped = [own for own in open_ if own.nests]
-        at.beyond = None if mapped else (energy, cycles)
-        if mapped:
-            best = min(mapped, key=lambda own: objective_value(self.objective, *own.paid))
-            need, inner = best.need_words, best.inner_words
-            at.points.append(Point(energy, cycles, need, best.nests, best.paid, inner, best.homes))
-
-    def _mixed_at(self, space: EdgeSpace, homes: frozenset[int], room: int | None) -> _Mixed | None:
-        """What the kinds of visits cost with outputs at these levels; None if one does not fit."""
-        nests, paid, needs, energy, cycles = list[LoopNest](), [0, 0], [0], 0, 0
-        inner = [(0,) * len(self.space.inner)]
-        goal = {"energy": ("energy",), "latency": ("latency", "energy"), "edp": ("edp",)}[self.objective]
-        for kind in space.kind.alike():
-            own = replace(space, kind=replace(kind, homes=homes))
-            result = self._alone(own, room, goal)
-            if result.status is Status.INFEASIBLE:
-                return None
-            loose = replace(own, unlimited=self.timed)
-            energy += self._alone(loose, room, ("energy",)).bound or 0 if self.objective != "latency" else 0
-            cycles += self._alone(loose, room, ("latency",)).bound or 0 if self.objective != "energy" else 0
-            if result.mapping is not None and result.evaluation is not None:
-                nests.append(result.mapping)
-                named = _as_named(own, result.mapping)
-                needs.append(own.own_words(named))
-                inner.append(self._inner_words(own, named))
-                paid = [paid[0] + result.evaluation.energy, paid[1] + result.evaluation.cycles]
-        kinds = len(list(space.kind.alike()))
-        least = max(0, energy - space.rounding_energy() * (kinds - 1)), cycles
-        complete = tuple(nests) if len(nests) == kinds else ()
-        most = tuple(max(column) for column in zip(*inner, strict=True))
-        return _Mixed(least, (paid[0], paid[1]), max(needs), complete, most, homes)
-
-    def _alone(self, space: EdgeSpace, room: int | None, objectives: tuple[str, ...]) -> Result:
-        """The best mapping of visits of one kind."""
-        key = self._core_key(space.kind), space.unlimited, room, objectives
-        if key not in self.alone:
-            mapspace = space.mapspace(room)
-            result = self.searched(by_position(mapspace.problem).mapspace(mapspace), objectives, Caps())
-            is_open = result.termination is not Termination.PROVEN
-            if is_open and (self.clock.stop() or not space.kind.remainders):
-                return result
-            self.is_cut_short |= is_open
-            self.alone[key] = Alone(space, room, objectives, result)
-        return self.alone[key].result
 
 
 def _has_room(left: Sequence[int | None], point: Point) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -10,12 +11,12 @@ from itertools import product
 from typing import NamedTuple
 
 from model.architecture import StorageLevel
+from model.extents import tiles_of
 from model.fused.cascade import Access, Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError, accesses_of, check_halo, handed_over, loop_choices
 from model.fused.mapping import Body, FusedMapping, Leaf, SharedLoop, Stored
 from model.fused.visits import Visits, multi_term_dims
 from model.mapspace import KeepRules
-from model.numbers import divisors
 from model.problem import Dataspace
 from solver.fusion.copies import Copies
 from solver.fusion.edges import box_words, dense
@@ -121,6 +122,8 @@ class FusionSpace:
 
     cascade: Cascade
     limits: FusionLimits = FusionLimits()
+    remainders: bool = False
+    """Whether shared loops may have remainders."""
 
     def __post_init__(self) -> None:
         """Refuse what is not searched."""
@@ -350,19 +353,48 @@ class FusionSpace:
     def _cut(self, frames: Frames, place: int) -> Iterator[Cut]:
         yield WHOLE
         visits = self.visits(frames) if self.slides(frames) else None
+        parts: dict[str, Counter[int]] = {}
         trips: Trips = {}
         depth = 0
         for frame, segment in ((own, segment) for own in frames for segment in own.segments):
-            trips = self.grown(trips, frame, place, segment)
             depth += len(segment)
-            yield (
-                Cut(trips) if visits is None else self._unlike(visits, place - frames[0].start, trips, depth)
-            )
+            trips = self.grown(trips, frame, place, segment)
+            if visits is not None:
+                extents = {d: visits.extents(place - frames[0].start, d, depth) for d in trips}
+                yield _cut_into(extents)
+            elif self.remainders:
+                parts = self._parted(parts, frame, place, segment)
+                yield _cut_into(parts)
+            else:
+                yield Cut(trips)
 
-    def _unlike(self, visits: Visits, place: int, trips: Trips, depth: int) -> Cut:
-        extents = {dim: visits.extents(place, dim, depth) for dim in trips}
-        parts = {dim: tuple(sizes.items()) for dim, sizes in extents.items() if len(sizes) > 1}
-        return Cut({dim: sum(sizes.values()) for dim, sizes in extents.items()}, parts)
+    def _parted(
+        self, parts: dict[str, Counter[int]], frame: Frame, place: int, segment: Segment
+    ) -> dict[str, Counter[int]]:
+        """How many parts of each extent further loops of a body make, none of which moves a window."""
+        classes, found = self.classes(frame.start, frame.end), dict(parts)
+        for number, count in segment:
+            dim = classes[number][place - frame.start]
+            before = found.get(dim) or {self.einsums[place].problem.bound[dim]: 1}
+            tile = tiles_of(max(before), count)
+            found[dim] = Counter()
+            for size, times in before.items():
+                found[dim].update({tile: size // tile * times})
+                found[dim].update({size % tile: times})
+            found[dim] = Counter({size: times for size, times in found[dim].items() if size and times})
+        return found
+
+    @cached_property
+    def _evenly(self) -> dict[Frames, bool]:
+        return {}
+
+    def cuts_evenly(self, frames: Frames) -> bool:
+        """Whether loops cut dimensions into equal parts that do not overlap."""
+        if frames not in self._evenly:
+            plain = not self.slides(frames)
+            is_open = self.remainders and bool(frames)
+            self._evenly[frames] = plain and not (is_open and self.cuts(frames, frames[-1].start)[-1].parts)
+        return self._evenly[frames]
 
     def slides(self, frames: Frames) -> bool:
         """Whether some loop of open bodies moves a window."""
@@ -465,145 +497,6 @@ class FusionSpace:
             reached.update(*(group for group in groups if group & before))
         return reached
 
-    def longer(self, frame: Frame, left: Sequence[int]) -> Iterator[tuple[Frame, tuple[int, ...]]]:
-        """Yield a body with each further segment, and the trips that are left then; none of it if all 1.
-
-        Two segments follow each other only if tiles may be held between them so that no loop is better moved
-        to the other one (docs/fusion.md, "Few orders of loops"), or tensors that keep what overlaps stored.
-        """
-        kinds = self._tile_kinds(frame.start, frame.end)
-        for counts in product(*map(divisors, left)):
-            segment = _segment(counts)
-            if not segment:
-                continue
-            parted = not frame.segments or _is_parted(frame.segments[-1], segment, kinds)
-            if parted or self._keeps_between(frame, segment):
-                rest = tuple(total // own for total, own in zip(left, counts, strict=True))
-                yield replace(frame, segments=(*frame.segments, segment)), rest
-
-    def _keeps_between(self, frame: Frame, segment: Segment) -> bool:
-        """Whether a tensor may have to lie above further loops, which would drop what overlaps."""
-        sliding = self.sliding(frame.start, frame.end)
-        above = {number for own in frame.segments for number, _ in own} & sliding
-        below = {number for number, _ in segment}
-        return len(below & sliding) > 1 or len(above) > 1 or bool(above and below - above)
-
-    def within_limits(self, frames: Frames) -> bool:
-        """Whether a path has no more loops than are allowed."""
-        loops = [self.loops(frame) for frame in frames]
-        if self.limits.max_loops is not None and sum(map(len, loops)) > self.limits.max_loops:
-            return False
-        most = self.limits.max_loops_per_rank
-        if most is None:
-            return True
-        for place in range(frames[-1].start, frames[-1].end):
-            name = self.einsums[place].name
-            dims = [loop.dim(name) for own in loops for loop in own]
-            if any(dims.count(dim) > most for dim in dims):
-                return False
-        return True
-
-    def products(self, frames: Frames, start: int, end: int) -> Iterator[tuple[int, ...]]:
-        """Yield trips for each class, all loops of the body together, not all 1."""
-        left = [self.parts_left(frames, place) for place in range(start, end)]
-        is_plain = not self.slides(frames) and not self.sliding(start, end)
-        for chosen in self._choose(self.classes(start, end), left, (), self.leaders(start, end)):
-            if is_plain or self._is_even(frames, start, end, chosen):
-                yield chosen
-
-    def parts_left(self, frames: Frames, place: int) -> Trips:
-        """What divides all parts of each dimension."""
-        cut = self.cuts(frames, place)[-1]
-        return {
-            dim: math.gcd(*(size for size, _ in cut.parts[dim]))
-            if dim in cut.parts
-            else bound // cut.trips.get(dim, 1)
-            for dim, bound in self.einsums[place].problem.bound.items()
-        }
-
-    def leaders(self, start: int, end: int) -> list[list[int]]:
-        """Per class of loops, the Einsums of a body, counted from its first, that follow no reader."""
-        readers = [
-            any(start <= r < end for t in einsum.written for r in self.cascade.readers(t))
-            for einsum in self.einsums[start:end]
-        ]
-        last = [place for place, has_reader in enumerate(readers) if not has_reader]
-        plain, sliding = list(range(end - start)), self.sliding(start, end)
-        return [last if number in sliding else plain for number in range(len(self.classes(start, end)))]
-
-    def _choose(
-        self,
-        classes: Sequence[tuple[str, ...]],
-        left: list[Trips],
-        chosen: tuple[int, ...],
-        leaders: Sequence[Sequence[int]],
-    ) -> Iterator[tuple[int, ...]]:
-        if len(chosen) == len(classes):
-            if max(chosen) > 1:
-                yield chosen
-            return
-        dims, own = classes[len(chosen)], leaders[len(chosen)]
-        most = math.gcd(*(left[place][dims[place]] for place in own))
-        for count in divisors(most):
-            below = list(left)
-            for place in own if count > 1 else ():
-                below[place] = {**left[place], dims[place]: left[place][dims[place]] // count}
-            yield from self._choose(classes, below, (*chosen, count), leaders)
-
-    def _is_even(self, frames: Frames, start: int, end: int, counts: tuple[int, ...]) -> bool:
-        """Whether loops have no remainders, and no two of them move one window."""
-        sliding = self.sliding(start, end)
-        segment = _segment(counts)
-        if not self.slides(frames) and not any(number in sliding for number, _ in segment):
-            return True
-        if self._moves_twice((*frames, Frame(start, end, (segment,)))):
-            return False  # which visits do not know
-        return all(self.is_whole(frames, start, end, loop) for loop in segment)
-
-    @cached_property
-    def _whole(self) -> dict[tuple[Frames, int, int, tuple[int, int]], bool]:
-        return {}
-
-    def is_whole(self, frames: Frames, start: int, end: int, loop: tuple[int, int]) -> bool:
-        """Whether one loop of a body cuts what follows no reader into equal parts, and nothing too often."""
-        key = frames, start, end, loop
-        if key not in self._whole:
-            own = (*frames, Frame(start, end, ((loop,),)))
-            visits, depth = self.visits(own), sum(len(s) for f in own for s in f.segments)
-            dims = self.classes(start, end)[loop[0]]
-            self._whole[key] = all(
-                _is_divided(visits, place - own[0].start, dim, depth, loop[1])
-                for place, dim in zip(range(start, end), dims, strict=True)
-            )
-        return self._whole[key]
-
-    def _moves_twice(self, frames: Frames) -> bool:
-        """Whether loops move some window of the innermost body's Einsums twice, whatever their trips are."""
-        key = tuple(
-            (frame.start, frame.end, frozenset(number for own in frame.segments for number, _ in own))
-            for frame in frames
-        )
-        if key not in self._twice:
-            places = range(frames[-1].start, frames[-1].end)
-            self._twice[key] = any(self.is_moved_twice(frames, place) for place in places)
-        return self._twice[key]
-
-    @cached_property
-    def _twice(self) -> dict[tuple[tuple[int, int, frozenset[int]], ...], bool]:
-        return {}
-
-    def is_moved_twice(self, frames: Frames, place: int) -> bool:
-        """Whether two loops that a reader shares with a writer move one window of it."""
-        einsum = self.einsums[place]
-        for access in einsum.accesses:
-            writer = self.cascade.writers.get(access.tensor, place)
-            shared = tuple(f for f in frames if f.start <= writer < f.end) if writer != place else ()
-            looped = self.raw_trips(shared, place)
-            ranks = einsum.space(access.dataspace).ranks
-            if any(sum(term.dim in looped for term in terms) > 1 for terms in ranks):
-                return True
-        return False
-
     def raw_trips(self, frames: Frames, place: int) -> Trips:
         """Trips of all loops over each dimension of an Einsum, whether or not they are empty."""
         trips: Trips = {}
@@ -615,7 +508,7 @@ class FusionSpace:
     def _kinds(self) -> dict[tuple[int, int], frozenset[TileKind]]:
         return {}
 
-    def _tile_kinds(self, start: int, end: int) -> frozenset[TileKind]:
+    def tile_kinds(self, start: int, end: int) -> frozenset[TileKind]:
         """Kinds of all tiles that may be held."""
         key = start, end
         if key not in self._kinds:
@@ -766,21 +659,18 @@ class FusionSpace:
         return self._sized(tensor, words, level)
 
 
+def _cut_into(extents: Mapping[str, Counter[int]]) -> Cut:
+    """A cut into so many parts of each extent, the first one's first."""
+    parts = {dim: tuple(sizes.items()) for dim, sizes in extents.items() if len(sizes) > 1}
+    return Cut({dim: sum(sizes.values()) for dim, sizes in extents.items()}, parts)
+
+
 def _keeps_halo(visits: Visits, stored: Stored) -> bool:
     try:
         check_halo(visits, stored)
     except FusedMappingError:
         return False
     return True
-
-
-def _is_divided(visits: Visits, place: int, dim: str, depth: int, trips: int) -> bool:
-    """Whether the innermost of some loops has no remainder, unless it follows a reader."""
-    bound = visits.cascade.einsums[place].problem.bound[dim]
-    path = visits.mapping.paths[place]
-    cut = math.prod(loop.trips for loop in path.loops[:depth] if loop.dim(path.leaf.einsum) == dim)
-    led = any(True for _ in visits.needs(place, dim, depth))
-    return cut <= bound and (led or all(size % trips == 0 for size in visits.extents(place, dim, depth - 1)))
 
 
 def _is_joint(einsum: CascadeEinsum, dim: str, slides: bool) -> bool:
@@ -805,19 +695,6 @@ def _spans(einsum: CascadeEinsum, access: Access) -> Iterator[tuple[str, tuple[i
 def _strided(space: Dataspace) -> frozenset[str]:
     """Dimensions that leave holes, or run backwards."""
     return frozenset(t.dim for terms in space.ranks for t in terms if t.coefficient != 1)
-
-
-def _segment(counts: Sequence[int]) -> Segment:
-    return tuple((number, count) for number, count in enumerate(counts) if count > 1)
-
-
-def _is_parted(above: Segment, below: Segment, kinds: frozenset[TileKind]) -> bool:
-    """Whether tiles may be held between two segments so that no loop is better moved to the other one."""
-    outer, inner = {number for number, _ in above}, {number for number, _ in below}
-    using = [(moving, again) for moving, again in kinds if outer & moving and inner & again]
-    moving = frozenset[int]().union(*(kind[0] for kind in using))
-    again = frozenset[int]().union(*(kind[1] for kind in using))
-    return outer <= moving and inner <= again
 
 
 def _home_rules(einsum: CascadeEinsum) -> KeepRules:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -77,6 +77,10 @@ class Stores:
     def outside(self, level: int) -> tuple[int, ...]:
         """Fanouts outside of a memory that have several children."""
         return fanouts_outside(self._architecture, level)
+
+    def may_leave(self, deeper: Iterable[tuple[str, int]]) -> bool:
+        """Whether nests may have remainders that store dataspaces farther in: none of them is spread."""
+        return not any(self.outside(level) for _, level in deeper)
 
     def instances(self, level: int) -> int:
         """How often a memory exists."""

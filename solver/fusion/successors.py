@@ -13,7 +13,8 @@ from solver.fusion.bounds import Remainders
 from solver.fusion.edges import EdgeKind
 from solver.fusion.labels import Label, Room, Step, StoredTile, room_of
 from solver.fusion.least import LeastCosts
-from solver.fusion.pricing import Choice, EdgePricer
+from solver.fusion.points import Choice
+from solver.fusion.pricing import EdgePricer
 from solver.fusion.space import Cut, Frame, Frames, FusionSpace, Tile
 
 
@@ -202,7 +203,8 @@ class Successors:
                 tuple(sorted(cuts[-1].parts.items())),
                 deeper=deeper,
                 shares=shares,
-                remainders=not deeper and self.pricer.may_leave(frames, everything_above),
+                remainders=self.space.stores.may_leave(deeper)
+                and self.pricer.may_leave(frames, everything_above | levels.keys()),
             )
             step = Step(place, frames, kind, None, stores, tuple((t.space.name, d) for t, d in held))
             yield from self._roomed(label, room, step)
@@ -310,7 +312,7 @@ class Successors:
         taken = _taken(label, step.stores, 1) + sum(room.held)
         n_instances = self.space.einsums[step.place].n_instances
         for choice in self.pricer.edge(step.kind).choices(self.as_paid):
-            if choice.need_words > self.least.usable - taken:
+            if choice.room_words > self.least.usable - taken:
                 continue
             peaks = (*room.peaks[:-1], max(room.peaks[-1], taken + choice.need_words))
             inner = self._inner_peaks(label, room, step, choice)

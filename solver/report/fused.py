@@ -77,6 +77,8 @@ def print_fused_result(console: Console, result: FusedResult, notes: Sequence[No
     console.print(fusion_gain(result))
     if result.perfect_factors is not None:
         console.print(remainders_gain(result, result.perfect_factors))
+    if result.equal_parts is not None:
+        console.print(remainders_gain(result, result.equal_parts, " of shared loops"))
     console.print(f"Searched: {'; '.join(result.restrictions)}.")
     console.print(_work(result))
     if result.mapping is not None and result.evaluation is not None:
@@ -94,14 +96,14 @@ def fusion_gain(result: FusedResult) -> str:
     return f"Without fusion {objective_text(objective, alone, units)}: fusion saves {saved}."
 
 
-def remainders_gain(result: FusedResult, perfect: Narrower) -> str:
-    """Return what remainders bring against the best mapping without any."""
+def remainders_gain(result: FusedResult, perfect: Narrower, of_what: str = "") -> str:
+    """Return what remainders bring against the best mapping without any, or without those of some loops."""
     if result.value is None or perfect.value is None:
-        return "Without remainders: not known."
+        return f"Without remainders{of_what}: not known."
     saved = percent((perfect.value - result.value) / perfect.value) if perfect.value else percent(0.0)
     proven = "" if perfect.status is Status.OPTIMAL else " at most"
     value = objective_text(result.objective, perfect.value, result.units_per_pj)
-    return f"Without remainders {value}{proven}: remainders save {saved}."
+    return f"Without remainders{of_what} {value}{proven}: remainders save {saved}."
 
 
 def _work(result: FusedResult) -> str:
@@ -339,6 +341,7 @@ def fused_result_document(
         **{k: None if v is None else in_reported_unit(objective, v, units) for k, v in values.items()},
         "gap": result.gap,
         "perfect_factors": narrower_document(result.perfect_factors, objective, units),
+        "equal_parts": narrower_document(result.equal_parts, objective, units),
         "restrictions": list(result.restrictions),
         "statistics": picked(
             result.statistics,

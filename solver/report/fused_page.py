@@ -39,6 +39,9 @@ def fused_result_page(document: Value) -> Page:
     ]
     if document["perfect_factors"].raw is not None:
         facts.append(("Without remainders", value_text(document["perfect_factors"]["value"], units)))
+    if document["equal_parts"].raw is not None:
+        text = value_text(document["equal_parts"]["value"], units)
+        facts.append(("Without remainders of shared loops", text))
     if document["gap"].raw is not None:
         facts.insert(2, ("Gap", percent(document["gap"].number())))
     found = value.raw is not None

@@ -45,6 +45,7 @@ COPIES: dict[str, tuple[str, ...]] = {
     "copies of copies": ("T[m,b] = A[m,b]", "C[m,b] <- T[m,b]", "D[m,b] <- C[m,b]", "Z[m] = D[m,b] T[m,b]"),
     "two copies": ("C[m,b] <- A[m,b]", "D[m,b] <- C[m,b]", "E[m,b] <- C[m,b]", "Z[m] = D[m,b] E[m,b]"),
     "copied output": ("T[m,b] = A[m,a] W[a,b]", "Z[m] = T[m,b]", "C[m,b] <- T[m,b]"),
+    "copy around": ("T[b] = A[b]", "Q[b] = T[b]", "C[b] <- T[b]", "U[o] = Q[b] V[o]", "Z[b] = C[b] U[o]"),
     "turned copy": ("T[m,b] = A[m,b]", "C[b,m] <- T[m,b]", "Z[m,c] = C[b,m] V[b,c]"),
     "projections of a copy": (
         "C[m,d] <- I[m,d]",

@@ -46,7 +46,7 @@ DRAWN = [
 
 def certified(cascade: Cascade, objective: str, limits: FusionLimits | None = None):
     """The certificate of the best fused mapping, as it is read back from a file."""
-    result = fuse_cascade(cascade, objective, limits=limits or FusionLimits())
+    result = fuse_cascade(cascade, objective, limits=limits or FusionLimits(equal_parts=True))
     return json.loads(json.dumps(fused_certificate(result, ["python"])))
 
 
@@ -70,6 +70,32 @@ def test_certificates_prove_what_enumeration_finds(
         assert document["bound"] == document["cost"][objective] == optimum
         # The dynamic program does not leave the optimum out, and knows what it costs.
         assert least(document, optimum + 1) == optimum
+
+
+COPIES = {
+    "in": SHAPES["copy"],
+    "mid": ("T[m,b] = A[m,a] W[a,b]", "U[m,b] <- T[m,b]", "Z[m,c] = U[m,b] V[b,c]"),
+    "both": ("T[m,b] = A[m,a] W[a,b]", "U[m,b] <- T[m,b]", "Y[m,b] = T[m,b]", "Z[m,c] = U[m,b] V[b,c]"),
+}
+
+
+def with_copies(name: str) -> Cascade:
+    """A cascade with a copy, of what is read or handed over, alone or beside its source."""
+    main = StorageLevel("Main", energy=AccessEnergy(30, 0, 80, 2), shared_bandwidth=1)
+    buffer = StorageLevel("GLB", size_words=8, energy=AccessEnergy(3, 5, 2), block_size=2)
+    architecture = Architecture("small", (main, buffer), Compute("MAC", energy=1))
+    return cascade_of(COPIES[name], dict.fromkeys("mkanboc", 2), architecture)
+
+
+@pytest.mark.parametrize("name, objective", [("in", "energy"), ("mid", "edp"), ("both", "energy")])
+def test_certificates_of_copies(name: str, objective: str, tmp_path):
+    document = certified(with_copies(name), objective)
+    assert verdict(document, tmp_path)[0] == "VALID"
+    assert document["mapping"]["stored"]
+    assert least(document, document["bound"] + 1) == document["bound"]
+    elsewhere = copy.deepcopy(document)
+    elsewhere["mapping"]["stored"].pop()
+    assert resealed(elsewhere, tmp_path)[0] == "INVALID"
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)

@@ -7,6 +7,7 @@ from model.fused.cascade import Cascade
 from model.mapspace import KeepRules
 from solver.fusion import fuse_cascade
 from solver.fusion.space import Frame, FusionSpace
+from solver.fusion.trips import BodyLoops
 from solver.result import Status
 from tests.fused_bruteforce import BruteForce
 from tests.model.fused.random_cascades import SHAPES, cascade_of
@@ -61,7 +62,10 @@ def test_no_loops_move_one_window_twice():
     outer, inner = space.classes(0, 4), space.classes(0, 3)
     frame = Frame(0, 4, (((outer.index(("p", "p", "q", "q")), 2),),), flat=False)
     looped = {
-        inner[number] for trips in space.products((frame,), 0, 3) for number, n in enumerate(trips) if n > 1
+        inner[number]
+        for trips in BodyLoops(space).totals((frame,), 0, 3)
+        for number, n in enumerate(trips)
+        if n > 1
     }
     assert looped == {("p", "p", "q")}
 

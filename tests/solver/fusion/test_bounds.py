@@ -13,7 +13,7 @@ from solver.fusion.bounds import Remainders
 from solver.fusion.labels import Label, Queue, Step
 from solver.fusion.mapper import _Left, _rooms_left, _Search
 from solver.fusion.path import PathSearch
-from solver.fusion.pricing import Choice
+from solver.fusion.points import Choice
 from solver.result import Options
 from tests.solver.fusion.test_optimum import drawn, windowed
 from tests.solver.fusion.test_remainders import with_remainders

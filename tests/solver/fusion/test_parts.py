@@ -13,6 +13,7 @@ from solver.fusion.edges import box_words, dense
 from solver.fusion.mapper import _Search
 from solver.fusion.parts import PartSizes
 from solver.fusion.space import Frame, Frames, FusionSpace
+from solver.fusion.trips import BodyLoops
 from solver.result import Options
 from tests.solver.fusion.test_optimum import windowed
 
@@ -25,7 +26,7 @@ def every_loops(space: FusionSpace, outside: Frames = ()) -> Iterator[Frames]:
     for start, end in ((s, e) for s in around for e in space.ends(s) if e <= around.stop):
         if outside and (start, end) == (around.start, around.stop):
             continue
-        for counts in space.products(outside, start, end):
+        for counts in BodyLoops(space).totals(outside, start, end):
             segment = tuple((number, count) for number, count in enumerate(counts) if count > 1)
             frames = (*outside, Frame(start, end, (segment,)))
             yield frames

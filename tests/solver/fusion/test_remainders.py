@@ -56,7 +56,9 @@ def test_the_search_finds_the_optimum(
 ):
     """Each of these is better than what has no remainders."""
     cascade = drawn(name, bounds, seed)
-    optimum = BruteForce(cascade, even=True, divided=True, remainders=True).optima((objective,))[objective]
+    optimum = BruteForce(cascade, even=True, divided=True, remainders=True, ragged=True).optima((objective,))[
+        objective
+    ]
     result = fuse_cascade(cascade, objective, Options(time_limit_s=60))
     assert (result.status, result.termination) == (Status.OPTIMAL, Termination.PROVEN)
     assert result.mapping is not None
@@ -89,7 +91,9 @@ def test_einsums_alone_are_mapped_as_without_fusion():
 
 def test_windows_have_a_bound():
     cascade = drawn("window", {"q": 3, "r": 2, "p": 4, "c": 2}, 1)
-    optimum = BruteForce(cascade, even=True, divided=True, remainders=True).optima(("energy",))["energy"]
+    optimum = BruteForce(cascade, even=True, divided=True, remainders=True, ragged=True).optima(("energy",))[
+        "energy"
+    ]
     result = fuse_cascade(cascade, "energy", Options(time_limit_s=60))
     assert result.bound is not None
     assert result.value is not None

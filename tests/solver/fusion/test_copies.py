@@ -1,0 +1,130 @@
+"""Copies in bodies, and stored sources and copies, against complete enumeration."""
+
+from random import Random
+
+import pytest
+
+from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
+from model.fused.cascade import Cascade
+from model.fused.mapping import FusedMapping
+from solver.fusion import FusionLimits, fuse_cascade
+from solver.fusion.copies import Copies
+from solver.result import Status
+from tests.fused_bruteforce import BruteForce
+from tests.model.fused.agreement import disagreements
+from tests.model.fused.random_cascades import COPIED_WINDOWS, COPIES, cascade_of
+
+HARDWARE = Architecture(
+    "two",
+    (
+        StorageLevel("Main", energy=AccessEnergy(90, 0, 80)),
+        StorageLevel("GLB", size_words=7, energy=AccessEnergy(1, 1, 1)),
+    ),
+    Compute("MAC", energy=1),
+)
+
+
+def drawn(name: str, seed: int, inner: str) -> Cascade:
+    """A cascade with a copy on two memories, or with registers, perhaps in an array."""
+    random = Random(f"{name} {seed}")
+    shape = (COPIES | COPIED_WINDOWS)[name]
+    letters = sorted({char for text in shape for char in text if char.islower()})
+    bounds = {dim: random.choice((2, 2, 3) if len(shape) > 3 or inner else (2, 3, 4)) for dim in letters}
+    if name == "projections of a copy":
+        bounds["p"] = bounds["m"]
+    if name in COPIED_WINDOWS:
+        bounds |= {"q": 4, "r": 2, "p": 5}
+    main = StorageLevel(
+        "Main",
+        energy=AccessEnergy(random.choice((9, 90)), 0, 80, random.choice((0, 0, 2))),
+        shared_bandwidth=random.choice((None, 1)),
+    )
+    buffer = StorageLevel(
+        "GLB",
+        size_words=random.choice((5, 6, 8, 11)),
+        energy=AccessEnergy(*(random.randint(1, 9) for _ in range(3))),
+        read_bandwidth=random.choice((None, 2)),
+    )
+    registers = StorageLevel(
+        "RF", size_words=4, energy=AccessEnergy(*(random.randint(1, 4) for _ in range(3)))
+    )
+    nodes = {"": (), "registers": (registers,), "array": (Fanout("PE", 2), registers)}[inner]
+    architecture = Architecture("small", (main, buffer, *nodes), Compute("MAC", energy=1))
+    return cascade_of(shape, bounds, architecture, random.choice((1, 1, 3)))
+
+
+@pytest.mark.parametrize(
+    "name, seed, inner, objective",
+    [
+        ("copied input", 1, "", "edp"),
+        ("copy between", 0, "registers", "energy"),
+        ("copy between", 1, "", "latency"),
+        ("copy and source", 1, "", "edp"),
+        ("copies of copies", 1, "", "energy"),
+        ("two copies", 2, "", "energy"),
+        ("copied output", 1, "registers", "energy"),
+        ("turned copy", 1, "array", "energy"),
+        ("turned copy", 2, "registers", "edp"),
+        ("copied window", 0, "registers", "energy"),
+        ("window beside", 1, "", "energy"),
+        ("window ahead", 2, "", "energy"),
+    ],
+)
+def test_the_optimum_with_copies(name: str, seed: int, inner: str, objective: str):
+    cascade = drawn(name, seed, inner)
+    optima = BruteForce(cascade, even=True, divided=True).optima((objective,))
+    result = fuse_cascade(cascade, objective)
+    assert result.status is Status.OPTIMAL
+    assert result.mapping is not None
+    assert result.value == result.bound == optima[objective].value
+    assert not disagreements(cascade, result.mapping, seed=0)
+
+
+def stored(mapping: FusedMapping | None) -> dict[str, int]:
+    """Loops above each stored tensor."""
+    assert mapping is not None
+    return {tile.tensor: tile.depth for tile in mapping.stored}
+
+
+def test_a_copy_brings_an_input_on_chip_that_several_einsums_read():
+    """Each reader has two words of it at a time, and weights that are read once per visit."""
+    shape = ("C[m] <- A[m]", "Q[m] = C[m] X[m]", "K[m] = C[m] Y[m]", "Z[m] = C[m] Q[m] K[m]")
+    cascade = cascade_of(shape, {"m": 8}, HARDWARE)
+    result = fuse_cascade(cascade, "energy")
+    assert result.value == result.bound
+    assert result.mapping is not None
+    (body,) = result.mapping.bodies
+    assert len(body[0].children) == 4
+    assert stored(result.mapping) == {"C": 1, "Q": 1, "K": 1}
+    assert result.evaluation is not None
+    # A, X and Y come from outside once, and Z goes there: 24 x 90 + 8 x 80, besides words in the buffer.
+    outside = [
+        memory.energy
+        for einsum in result.evaluation.einsums
+        for memory in einsum.memories
+        if memory.name == "Main"
+    ]
+    assert sum(outside) == 24 * 90 + 8 * 80
+    assert result.value < fuse_cascade(cascade, "energy", limits=FusionLimits(no_fuse=frozenset("C"))).value
+
+
+def test_a_copy_takes_room_as_soon_as_a_source_below_more_loops():
+    """T and Q wait below the loop over b, the copy of T above it: while T and Q run, too."""
+    cascade = cascade_of(COPIES["copy around"], {"b": 4, "o": 1}, HARDWARE)
+    (optimum,) = BruteForce(cascade, even=True, divided=True).optima(("energy",)).values()
+    result = fuse_cascade(cascade, "energy")
+    assert result.value == result.bound == optimum.value
+    depths = stored(result.mapping)
+    assert depths["C"] == 0 < depths["T"]
+    assert result.evaluation is not None
+    taken = result.evaluation.room("T", "GLB")
+    assert {tile.tensor: tile.size_words for tile in taken.tiles if tile.kind == "stored"} == {"C": 4, "U": 1}
+
+
+def test_which_tensors_take_one_room():
+    cascade = cascade_of(COPIES["two copies"], {"m": 2, "b": 2}, HARDWARE)
+    copies = Copies(cascade)
+    assert copies.roots({("C", 1), ("D", 1), ("E", 2)}) == {"C": "C", "D": "C", "E": "E"}
+    assert copies.roots({("C", 0), ("D", 1)}) == {"C": "C", "D": "C"}  # C may be anywhere
+    assert copies.are_told_apart(["C", "D"])
+    assert not copies.are_told_apart(["D", "E"])  # C is not there any more
