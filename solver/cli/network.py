@@ -45,7 +45,6 @@ from solver.report.pictures import check_plot, draw_sweep
 from solver.result import Status, Termination, TooLargeError
 
 if TYPE_CHECKING:
-    from model.fused.cascade import Cascade
     from model.sweep import Variant
     from solver.fusion import FusionLimits, FusionProgress
     from solver.network.cache import ResultCache
@@ -64,7 +63,6 @@ FUSED_ONLY = (
     *("fuse-into", "max-fused-loops", "max-fused-loops-per-rank"),
     *("fused-mapping", "certificate"),
 )
-NO_COPIES = "fused mappings of cascades with copy operations are not certified yet"
 OPTION_OF_LIMIT = {"no_fuse": "--no-fuse", "memories": "--fuse-into"}
 UNFUSED_ONLY = {
     "certificates": "--certificate OUT writes that of the fused mapping",
@@ -169,11 +167,6 @@ def _given(arguments: argparse.Namespace, options: Iterable[str]) -> Iterator[st
     return (name for name in options if getattr(arguments, name.replace("-", "_")) not in (None, False))
 
 
-def _check_certified(cascade: Cascade, certified: bool) -> None:
-    if certified and any(einsum.is_copy for einsum in cascade.einsums):
-        raise OutputError(f"{NO_COPIES}: not with --certificate and --check")
-
-
 def _fuse(arguments: argparse.Namespace) -> int:
     """Find the best fused mapping of a workload; write and print it."""
     _refuse_options(arguments, UNFUSED_ONLY, "does not go with --fuse")
@@ -190,7 +183,6 @@ def _fuse(arguments: argparse.Namespace) -> int:
 
     values = parse_assignments(arguments.variables)
     cascade, read = load_cascade(arguments.specs, values, load_options(arguments))
-    _check_certified(cascade, arguments.check or arguments.certificate is not None)
     notes = [note for note in read if note.sentence != CONSTRAINTS_NOTE]  # searches keep to them
     limits = _limits(arguments)
     search = search_options(arguments)
