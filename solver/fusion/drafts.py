@@ -307,13 +307,10 @@ class DraftBounds:
             within, last = self._in_fewest(place, within), self._in_fewest(place, last)
         tiles, deepest = self.space.tiles[place], self._deepest(frame, place)
         follows = bool(deepest) and self.pricer.follows(place)
-        parts: dict[str, FloatArray] | None = None
+        parts = None
         if (slides or follows or self.space.remainders) and not self.are_estimates:
-            parts = (
-                {}
-                if self.space.remainders
-                else self._largest(frames, frame, place, decided * following * left)
-            )
+            totals = decided * following * left
+            parts = {} if self.space.remainders else self._largest(frames, frame, place, totals)
         stored = given.places
         floor = (
             self.floor(place, given.outside, given.taken_words).among(last)
@@ -372,6 +369,8 @@ class DraftBounds:
 
         Where loops may cut dimensions into unequal `parts`, these are their largest extents.
         """
+        if parts is not None and self.space.remainders:
+            return _Inside(*self.pricer.in_any_parts(place, deeper))
         if parts is not None:
             return self._in_parts(place, deeper, parts)
         tiles = self.space.tiles[place]
@@ -392,8 +391,6 @@ class DraftBounds:
 
     def _in_parts(self, place: int, deeper: Deeper, parts: dict[str, FloatArray]) -> _Inside:
         """Least costs as of `_inner` in parts of up to some extents."""
-        if self.space.remainders:
-            return _Inside(*self.pricer.in_any_parts(place, deeper))
         free, paid, cycles = self.pricer.arithmetic(place)
         dims = self.pricer.unlike(place)
         if deeper or not dims or self.pricer.is_unknown(place):
@@ -534,7 +531,9 @@ class DraftBounds:
             return iter([_nothing(len(next(iter(last.values()))))])
         tiles = self.space.tiles[place]
         options = [list(self._anywhere(tile, last, outside, span)) for tile in tiles]
-        parts: dict[str, FloatArray] | None = {} if self.space.remainders and not self.are_estimates else None
+        parts: dict[str, FloatArray] | None = None
+        if self.space.remainders and not self.are_estimates:
+            parts = {}  # any
         return self._ways(place, options, last, {}, parts, is_rough=True)
 
     def _anywhere(
@@ -548,7 +547,7 @@ class DraftBounds:
         zero = np.zeros(len(next(iter(last.values()))))
         yield self._fetched(tile, last)
         if not tile.bypassed and self.space.looped(tile.place):
-            words = self._words(tile, last) * tile.size_per_value
+            words = self._held_words(tile, last)
             once = {dim: np.ones_like(zero) for dim in last}
             yield self._option(tile, words, once)._replace(lasting=True)
         if tile.tensor in self.space.storable - outside:
@@ -618,9 +617,9 @@ class DraftBounds:
         for number, dims in enumerate(self.space.classes(frame.start, frame.end)):
             dim = dims[place - frame.start]
             values, index = np.unique(totals[:, number], return_inverse=True)
+            cuts = [self._alone(frames, frame, place, (number, int(value))) for value in values]
             led = self.space.remainders and place in self.space.followers
-            cuts = [WHOLE if led else self._alone(frames, frame, place, (number, int(v))) for v in values]
-            counts = [cut.trips.get(dim, 1) for cut in cuts]
+            counts = [1 if led else cut.trips.get(dim, 1) for cut in cuts]
             found[dim] = np.minimum(found[dim], np.array(counts, np.float64)[index])
         return found
 
@@ -685,16 +684,17 @@ class DraftBounds:
         least = len(cuts) if is_handed else self.space.least_depth(frames, tile)
         for cut in cuts[least:]:
             at = self._constant(cut.trips, tile.place, size)
-            words = self._words(tile, at) * tile.size_per_value
+            words = self._held_words(tile, at)
             found.append(self._option(tile, words, at)._replace(lasting=True))
         if deeper is not None:
             found.append(self._option(tile, zero, last))
         if not is_handed:
-            smallest = self._words(tile, last) * tile.size_per_value
+            smallest = self._held_words(tile, last)
             some = left.max(axis=1) > 1
             further = self._option(tile, np.where(some, smallest, np.inf), within)
             found.append(further._replace(lasting=True))
-        return [found[0], *(o for o in found[1:] if o.level > 1 or o.helps(found[0]))]
+        large = 1 in self.space.stores.least
+        return [found[0], *(o for o in found[1:] if large or o.level > 1 or o.helps(found[0]))]
 
     def _is_handed(self, frame: Frame, tile: Tile) -> bool:
         """Whether one Einsum of a body writes a tile's tensor and another one reads it."""
@@ -707,6 +707,10 @@ class DraftBounds:
         for terms in tile.space.ranks:
             words *= 1 + sum(abs(t.coefficient) * (bound[t.dim] / trips[t.dim] - 1) for t in terms)
         return words
+
+    def _held_words(self, tile: Tile, trips: dict[str, FloatArray]) -> FloatArray:
+        """Room of a held tile in one instance, at the least."""
+        return self._words(tile, trips) * (tile.size_per_value / self.space.stores.instances(1))
 
     def _fetched(self, tile: Tile, last: dict[str, FloatArray]) -> _Option:
         """A tile that is neither stored nor held."""

@@ -28,7 +28,8 @@ class PartSizes:
     space: FusionSpace
 
     @cached_property
-    def _loops_of(self) -> BodyLoops:
+    def loops(self) -> BodyLoops:
+        """Which loops bodies may have."""
         return BodyLoops(self.space)
 
     def unlike(self, place: int) -> tuple[str, ...] | None:
@@ -96,7 +97,7 @@ class PartSizes:
             if not shares or sliding.isdisjoint((one, other)):
                 continue
             both = Frame(start, end, (((one, 2), (other, 2)),))
-            if not any(self._loops_of.is_moved_twice((both,), place) for place in range(start, end)):
+            if not any(self.loops.is_moved_twice((both,), place) for place in range(start, end)):
                 return True
         return False
 
@@ -113,13 +114,13 @@ class PartSizes:
 
     def _loops(self, outside: Frames, body: tuple[int, int], number: int) -> Iterator[Frames]:
         """Yield bodies with a loop of a class in the innermost one, and with bodies inside over the same."""
-        dims, leaders = self.space.classes(*body)[number], self._loops_of.leaders(*body)[number]
-        most = math.gcd(*(self._loops_of.parts_left(outside, body[0] + own)[dims[own]] for own in leaders))
+        dims, leaders = self.space.classes(*body)[number], self.loops.leaders(*body)[number]
+        most = math.gcd(*(self.loops.parts_left(outside, body[0] + own)[dims[own]] for own in leaders))
         for count in divisors(most)[1:]:
             frames = (*outside, Frame(*body, (((number, count),),)))
-            if any(self._loops_of.is_moved_twice(frames, place) for place in range(*body)):
+            if any(self.loops.is_moved_twice(frames, place) for place in range(*body)):
                 return
-            if not self._loops_of.is_whole(outside, *body, (number, count)):
+            if not self.loops.is_whole(outside, *body, (number, count)):
                 continue
             yield frames
             for inside, own in self._inside(frames):

@@ -54,12 +54,11 @@ def drawn(name: str, bounds: dict[str, int], seed: int) -> Cascade:
 def test_the_search_finds_the_optimum(
     name: str, bounds: dict[str, int], seed: int, objective: str, in_body: bool
 ):
-    """Each of these is better than what has no remainders."""
+    """Each of these is better than what has no remainders; shared loops have none."""
     cascade = drawn(name, bounds, seed)
-    optimum = BruteForce(cascade, even=True, divided=True, remainders=True, ragged=True).optima((objective,))[
-        objective
-    ]
-    result = fuse_cascade(cascade, objective, Options(time_limit_s=60))
+    optimum = BruteForce(cascade, even=True, divided=True, remainders=True).optima((objective,))[objective]
+    limits = FusionLimits(equal_parts=True)
+    result = fuse_cascade(cascade, objective, Options(time_limit_s=60), limits)
     assert (result.status, result.termination) == (Status.OPTIMAL, Termination.PROVEN)
     assert result.mapping is not None
     assert result.value == result.bound == optimum.value
@@ -68,6 +67,40 @@ def test_the_search_finds_the_optimum(
     assert any(path.loops for path in result.mapping.paths) is in_body
     for mapping in (result.mapping, optimum.mapping):
         assert not disagreements(cascade, mapping, seed=0)
+
+
+@pytest.mark.parametrize(
+    "name, bounds, seed, objective",
+    [
+        ("products", {"m": 3, "a": 2, "b": 2, "c": 1}, 8, "latency"),
+        ("window", {"q": 3, "r": 2, "p": 4, "c": 1}, 7, "energy"),
+    ],
+)
+def test_shared_loops_with_remainders_against_enumeration(
+    name: str, bounds: dict[str, int], seed: int, objective: str
+):
+    cascade = drawn(name, bounds, seed)
+    brute = BruteForce(cascade, even=True, divided=True, remainders=True, ragged=True)
+    (optimum,) = brute.optima((objective,)).values()
+    result = fuse_cascade(cascade, objective, Options(time_limit_s=600))
+    assert (result.value, result.bound) == (optimum.value, optimum.value)
+    assert not disagreements(cascade, optimum.mapping, seed=0)
+
+
+def test_seven_rows_in_unlike_parts():
+    """Four rows and three share the weights; rows one by one do not (docs/fusion.md)."""
+    nodes = (
+        StorageLevel("Main", energy=AccessEnergy(200, 0, 200)),
+        StorageLevel("GLB", size_words=14, energy=AccessEnergy(2, 2, 2)),
+    )
+    architecture = Architecture("small", nodes, Compute("MAC", energy=1))
+    cascade = with_remainders(cascade_of(SHAPES["products"], {"m": 7, "a": 2, "b": 3, "c": 2}, architecture))
+    result = fuse_cascade(cascade, "energy", Options(time_limit_s=60))
+    assert result.mapping is not None
+    assert (result.status, result.value) == (Status.OPTIMAL, 13538)
+    assert result.equal_parts is not None
+    assert (result.equal_parts.status, result.equal_parts.value) == (Status.OPTIMAL, 15842)
+    assert not disagreements(cascade, result.mapping, seed=0)
 
 
 def test_einsums_alone_are_mapped_as_without_fusion():
@@ -91,10 +124,9 @@ def test_einsums_alone_are_mapped_as_without_fusion():
 
 def test_windows_have_a_bound():
     cascade = drawn("window", {"q": 3, "r": 2, "p": 4, "c": 2}, 1)
-    optimum = BruteForce(cascade, even=True, divided=True, remainders=True, ragged=True).optima(("energy",))[
-        "energy"
-    ]
-    result = fuse_cascade(cascade, "energy", Options(time_limit_s=60))
+    optimum = BruteForce(cascade, even=True, divided=True, remainders=True).optima(("energy",))["energy"]
+    limits = FusionLimits(equal_parts=True)
+    result = fuse_cascade(cascade, "energy", Options(time_limit_s=60), limits)
     assert result.bound is not None
     assert result.value is not None
     assert result.bound <= optimum.value <= result.value
