@@ -402,9 +402,12 @@ class EdgeBounds:
 
     def in_open_parts(self, place: int, cut: Cut) -> Inner:
         """The same where further loops may cut these parts again: by the least that an iteration costs."""
-        dims, least = self.unlike(place), self.arithmetic(place)
+        least = self.arithmetic(place)
         if self.is_unknown(place) or self.space.einsums[place].is_copy:
             return least
+        if self.space.remainders:
+            return self.in_any_parts(place)
+        dims = self.unlike(place)
         bound = self.space.einsums[place].problem.bound
         parts = {
             dim: cut.parts.get(dim, ((cut.largest(dim, bound[dim]), cut.trips.get(dim, 1)),)) for dim in dims
@@ -420,16 +423,25 @@ class EdgeBounds:
 
     def follows(self, place: int) -> bool:
         """Whether further loops may cut an Einsum into unequal parts, as far as its readers' windows go."""
-        return place in self.space.followers and self.sizes.unlike(place) != ()
+        if place not in self.space.followers:
+            return False
+        return self.space.remainders or self.sizes.unlike(place) != ()
 
     def unlike(self, place: int) -> tuple[str, ...]:
         """Dimensions of an Einsum whose parts may have different extents, if these are known."""
         return self.sizes.unlike(place) or ()
 
-    @cached_property
+    @property
     def sizes(self) -> PartSizes:
-        """Which extents parts may have."""
-        return PartSizes(self.space)
+        """Which extents parts may have, if shared loops have no remainders."""
+        is_fused = self.space.limits.max_loops != 0
+        if is_fused not in self._sizes:
+            self._sizes[is_fused] = PartSizes(self.space)
+        return self._sizes[is_fused]
+
+    @cached_property
+    def _sizes(self) -> dict[bool, PartSizes]:
+        return {}
 
     def rate(self, place: int, most: tuple[tuple[str, int], ...]) -> tuple[Fraction, Fraction]:
         """Least energy and cycles of an iteration of unlike dimensions, in parts of at most some extents.

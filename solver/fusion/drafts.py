@@ -33,6 +33,9 @@ ROOM_STEPS = 16
 SHARES = 8
 """Parts of the on-chip memory in which bounds count what all Einsums of a body hold together."""
 
+MOST_KNOWN = 1 << 11
+"""Einsums in bodies of which the ways to keep tiles are remembered."""
+
 DECIDED_OUTSIDE = -1
 """In place of words: a tensor goes through the outermost memory."""
 
@@ -256,7 +259,7 @@ class DraftBounds:
         """
         joint = JointBound(len(left), self.usable_words)
         for place, known in zip(range(frame.start, frame.end), given, strict=True):
-            ways = self._ways_in(frames, frame, place, following, left, known)
+            ways = self.ways_in(frames, frame, place, following, left, known)
             joint.add(ways, known.taken_words, self.space.einsums[place].n_instances)
         energies, cycles = joint.least()
         return energies, cycles
@@ -267,7 +270,23 @@ class DraftBounds:
         """The ways to keep the tiles of each Einsum that is in no further body, as of `least`."""
         flat = replace(frame, flat=True)
         places = zip(range(frame.start, frame.end), given, strict=True)
-        return [list(self._ways_in(frames, flat, place, following, left, own)) for place, own in places]
+        return [self.ways_in(frames, flat, place, following, left, own) for place, own in places]
+
+    def ways_in(
+        self, frames: Frames, frame: Frame, place: int, following: Counts, left: Counts, given: Given
+    ) -> list[Way]:
+        """The ways to keep the tiles of an Einsum in each body, whatever room others take."""
+        taken = self.room_steps(given.taken_words) if not frame.flat else 0  # for floors
+        key = frames, frame, place, following.tobytes(), left.tobytes(), given.stored, given.levels, taken
+        if key not in self._known:
+            if len(self._known) == MOST_KNOWN:
+                self._known.clear()
+            self._known[key] = list(self._ways_in(frames, frame, place, following, left, given))
+        return self._known[key]
+
+    @cached_property
+    def _known(self) -> dict[tuple[object, ...], list[Way]]:
+        return {}
 
     def _ways_in(
         self, frames: Frames, frame: Frame, place: int, following: Counts, left: Counts, given: Given

@@ -1,0 +1,89 @@
+"""Extents of parts, and bounds on all of them, against every way to cut small cascades with windows."""
+
+from collections.abc import Iterator
+from itertools import product
+from random import Random
+
+import pytest
+
+from model.fused.cascade import Cascade
+from model.problem import Dataspace, Term
+from solver.fusion import FusionLimits
+from solver.fusion.edges import box_words, dense
+from solver.fusion.mapper import _Search
+from solver.fusion.parts import PartSizes
+from solver.fusion.space import Frame, Frames, FusionSpace
+from solver.fusion.trips import BodyLoops
+from solver.result import Options
+from tests.solver.fusion.test_optimum import windowed
+
+SHAPES = ("window", "two windows", "depthwise", "residual", "plane")
+
+
+def every_loops(space: FusionSpace, outside: Frames = ()) -> Iterator[Frames]:
+    """Yield bodies in each other with all trips that they may have."""
+    around = range(outside[-1].start, outside[-1].end) if outside else range(len(space.einsums))
+    for start, end in ((s, e) for s in around for e in space.ends(s) if e <= around.stop):
+        if outside and (start, end) == (around.start, around.stop):
+            continue
+        for counts in BodyLoops(space).totals(outside, start, end):
+            segment = tuple((number, count) for number, count in enumerate(counts) if count > 1)
+            frames = (*outside, Frame(start, end, (segment,)))
+            yield frames
+            yield from every_loops(space, frames)
+
+
+def cascades() -> Iterator[tuple[Random, Cascade]]:
+    for name, seed in product(SHAPES, range(4)):
+        random = Random(f"parts {name} {seed}")
+        yield random, windowed(random, name)
+
+
+def test_all_extents_of_parts_are_known():
+    unequal = 0
+    for _, cascade in cascades():
+        space = FusionSpace(cascade)
+        sizes = PartSizes(space)
+        for frames in every_loops(space):
+            frame = frames[-1]
+            for place in range(frame.start, frame.end):
+                bound = space.einsums[place].problem.bound
+                for dim, parts in space.cuts(frames, place)[-1].parts.items():
+                    unequal += 1
+                    assert dim in (sizes.unlike(place) or ())
+                    for size in (size for size, _ in parts):
+                        largest = sizes.largest(place, dim, bound[dim])
+                        assert largest is not None
+                        assert any(multiple % size == 0 for multiple in largest)
+    assert unequal > 100
+
+
+@pytest.mark.parametrize("objective", ["energy", "latency"])
+def test_parts_cost_no_less_than_what_was_bounded_before_they_were_cut(objective: str):
+    compared = 0
+    for random, cascade in cascades():
+        pricer = _Search(cascade, objective, Options(), FusionLimits(), None, None).pricer
+        every = list(every_loops(pricer.space))
+        for frames in random.sample(every, min(len(every), 12)):
+            frame = frames[-1]
+            for place in (own for own in range(frame.start, frame.end) if pricer.follows(own)):
+                *outer, last = pricer.space.cuts(frames, place)
+                if not last.parts:
+                    continue
+                exact = pricer.in_parts(place, last.parts)
+                for cut in (*outer, last):
+                    bound = pricer.in_open_parts(place, cut)
+                    compared += 1
+                    assert bound.paid <= exact.paid
+                    assert bound.cycles <= exact.cycles
+    assert compared > 50
+
+
+def test_strides_leave_out_what_no_index_takes():
+    words = Dataspace("A", ((Term("p", 2), Term("r", 1)),))
+    for p, r in product(range(1, 6), range(1, 5)):
+        touched = {2 * i + j for i, j in product(range(p), range(r))}
+        extents = {"p": p, "r": r}
+        assert box_words(dense(words, {"r": r}), extents) <= len(touched)
+        assert r < 2 or box_words(dense(words, {"r": r}), extents) == len(touched)
+        assert box_words(dense(words, {}), extents) <= len(touched)
