@@ -54,7 +54,8 @@ class Cascade:
         for number, room in enumerate(self.rooms, 1):
             sizes = {size for size, _ in self.sizes(number)}
             need(room is None or sizes == {room}, "Einsums share the on-chip memories")
-        need(not any(least for _, least in self.sizes(1)), "the on-chip memory has no least utilization")
+        filled = any(least for _, least in self.sizes(1))
+        need(not filled, "the on-chip memory has no least utilization", CannotCheckError)
         may_stay = [own["may_stay"] for own in doc["tensors"]]
         need(natural(may_stay), "memories have numbers")
         pairs = {t: [n for n in may_stay[t] if n in self.may_store(t)] for t in self.readers}
@@ -139,11 +140,12 @@ class Cascade:
         for t, loops in (source, target):
             v, spans = copy.tensors.index(t), self.waiting(t, loops)
             ranks = zip(copy.names[v], copy.ranks[v], copy.offsets[v])
-            shift = ((tuple(map(tuple, rank)), offset, spans[name][0]) for name, rank, offset in ranks)
-            tiles.append({rank: [(a - by, b - by) for a, b in own] for rank, by, own in shift})
-        if tiles[0].keys() != tiles[1].keys():
-            return False
-        pairs = [pair for rank, own in tiles[0].items() for pair in in_step(own, tiles[1][rank])]
+            alone = [
+                (rank[0][0], by, spans[name][0]) for name, rank, by in ranks if rank == [(rank[0][0], 1)]
+            ]
+            tiles.append({d: [(a - by, b - by) for a, b in own] for d, by, own in alone})
+        both = tiles[0].keys() & tiles[1].keys()  # no loop runs over other dimensions
+        pairs = [pair for d in both for pair in in_step(tiles[0][d], tiles[1][d])]
         inside = all(a <= c and d <= b for (a, b), (c, d) in pairs)
         return inside or all(c <= a and b <= d for (a, b), (c, d) in pairs)
 
@@ -200,7 +202,14 @@ class Cascade:
             reads = [(e, u) for e, u in self.accesses(t) if start <= e.number < end and e.number != j]
             if not all(self.reads_along(e, u, dims[e.number - start], names[0]) for e, u in reads):
                 return False
-        return True
+        copies = ((own, dims[own.number - start]) for own in self.einsums[start:end] if own.is_copy)
+        return all(self.parts_alike(*own) for own in copies)
+
+    @staticmethod
+    def parts_alike(copy, d):
+        """Whether a dimension of a copy indexes one rank of what it reads and of what it writes, alone."""
+        using = [[rank for rank in ranks if d in dict(rank)] for ranks in copy.ranks]
+        return all(ranks == [[(d, 1)]] for ranks in using)
 
     @staticmethod
     def reads_along(einsum, v, d, name):

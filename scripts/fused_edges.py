@@ -2,9 +2,10 @@
 
 import math
 from collections import defaultdict, namedtuple
+from contextlib import suppress
 from fractions import Fraction
 from functools import cache, partial, reduce
-from itertools import chain, pairwise, product
+from itertools import chain, islice, pairwise, product
 from math import inf, prod
 
 from claims import CannotCheckError, Query, natural, need
@@ -13,6 +14,7 @@ from fused_further import floor
 from fused_visits import UNLIMITED, Kind, UnevenVisits, visits_as_mapspace
 
 QUERIED = {"energy": "energy", "cycles": "latency"}
+MOST_LEARNED, MOST_CORNERS = 256, 8  # edges of paths that are looked at; of the mappings of each
 MOST_CUTS, MOST_POINTS = 64, 1 << 10  # by further shared loops that are looked at one by one; of their tables
 Way = namedtuple(
     "Way", "room energy reads writes passes stored held", defaults=(0, 0, 0, 0, False, 0, False)
@@ -155,6 +157,9 @@ class Edges:
             need(type(claim["ruled"]) is bool, "rules bind the outermost loops, or not")
             if every or claim["ruled"] or is_once(claim):
                 self.add(cascade.einsums[claim["einsum"]], claim)
+        for key, own in left.items():
+            if key[0] == "learned":
+                self.claims[key[1:3]].append((key[3], own, (None, *key[2:], ((), ()), own, True)))
         for own in self.claims.values():
             own.sort(key=lambda claim: -claim[0])
 
@@ -197,8 +202,26 @@ class Edges:
         return is_whole and all(self.left[key] == key[-2] for key in self.used)
 
     def use(self, einsum, *stated):
-        """Remember a claim that something rests on."""
-        self.used[einsum.key, *stated] = einsum, *stated
+        """Remember a claim that something rests on, unless it was found here."""
+        if einsum is not None:
+            self.used[einsum.key, *stated] = einsum, *stated
+
+    def learn(self, edges, refute):
+        """Find what edges of a path with remainders cost, first with all of the room; whether any is new."""
+        is_new, many = False, sum(key[0] == "learned" for key in self.left) > MOST_LEARNED
+        for j, cut, ways, held, room in edges:
+            einsum = self.cascade.einsums[j]
+            ((bounds, trips), *others) = einsum.kinds(cut)
+            above = frozenset(v for v, way in enumerate(ways) if way.stored == 1).union(v for v, *_ in held)
+            kind = Kind(bounds, trips, above, held if self.timed else (), deep=deep_ways(ways))
+            known = ("learned", einsum.key, kind)
+            if many or others or einsum.doc_for(kind)["factors"] == "perfect" or (*known, room) in self.left:
+                continue
+            most = self.cascade.usable if (*known, self.cascade.usable) not in self.left else room
+            space = visits_as_mapspace(einsum, kind, einsum.visit(kind, None if most == inf else most))
+            self.left[(*known, most)] = front(space, self.counts_cycles, refute)
+            is_new = True
+        return is_new
 
     def checked(self, einsum, kind, *stated):
         """What is left of a claim: nothing where a check takes too much, if others may do."""
@@ -439,6 +462,36 @@ def excludes(space, query, refute):
         return prod(map(len, space.numbers)) <= MOST_POINTS and not refute(space, query)
     except CannotCheckError:
         return False
+
+
+def front(space, counts_cycles, refute):
+    """Corners of all mappings of visits; as far as queries take little, those of the best ones."""
+    limit, found = (1 << 62) - 1, []
+    floors = floor(space, energy=limit), floor(space, cycles=limit) if counts_cycles else 0
+    if prod(map(len, space.numbers)) <= MOST_POINTS:
+        with suppress(CannotCheckError):
+            found += islice(best_of(space, counts_cycles, refute), MOST_CORNERS + 1)
+    if found and found[-1] is None:
+        return tuple(found[:-1])
+    return (*found, (max(floors[0], found[-1][0] if found else 0), floors[1]))
+
+
+def best_of(space, counts_cycles, refute):
+    """Yield energy and cycles of mappings of which none is better in both; None after the last one."""
+    cap = inf
+    while (energy := optimum(space, "energy", {"latency": cap}, refute)) < inf:
+        cycles = optimum(space, "latency", {"energy": energy}, refute) if counts_cycles else 0
+        yield energy, cycles
+        cap = cycles - 1
+    yield None
+
+
+def optimum(space, key, limits, refute):
+    """The least energy or cycles within limits, found by queries."""
+    least = inf
+    while found := refute(space, Query(**{**limits, key: least - 1})):
+        least = found[key]
+    return least
 
 
 def visits_of(einsum, claim):

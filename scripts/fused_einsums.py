@@ -9,7 +9,7 @@ from itertools import chain, product
 from math import prod
 
 from claims import EXACT, CannotCheckError, need
-from fused_visits import UNLIMITED, Kind, visits_as_mapspace
+from fused_visits import UNLIMITED, Kind, UnevenVisits, visits_as_mapspace
 from perfect import Space
 from remainders import Nest, Uneven
 
@@ -47,7 +47,11 @@ class Einsum:
         self.levels = [several.get(p, [p]) for p in memories[1:] if p not in inner]
         self.places = self.levels[0]
         fans = [self.space.nodes[p] for p in self.space.fans if p < self.home]
-        need(all(n["mesh_x"] * n["mesh_y"] == 1 for n in fans), "the on-chip memory exists once")
+        need(
+            all(n["mesh_x"] * n["mesh_y"] == 1 for n in fans),
+            "the on-chip memory exists once",
+            CannotCheckError,
+        )
         self.bounds, self.spaces = self.space.bounds, self.space.spaces
         dense = not self.placed or all(space.dense for space in self.spaces)
         need(dense, "no windows slide by AccelForge's rule", CannotCheckError)
@@ -190,7 +194,7 @@ class Einsum:
         for p, words in ((p, words) for n, words in rooms for p in self.levels[n - 1]):
             nodes[p]["most_size"] = words
         for v, level in kind.deep:
-            self.store(nodes, v, level, is_relaxed)
+            self.store(nodes, v, level, is_relaxed, given["factors"] == "any")
         for number, loops in shares:
             node, counts = nodes[self.space.fans[number]], dict(loops)
             pairs = enumerate(node["factors"])
@@ -202,7 +206,7 @@ class Einsum:
         ]
         return {**doc, "memories": memories} if memories else doc
 
-    def store(self, nodes, v, level, is_relaxed):
+    def store(self, nodes, v, level, is_relaxed, is_any):
         """Let a memory store a dataspace, without room."""
         places, apart = self.levels[level - 1], {*range(len(self.bounds))} - self.lone(v).keys()
         for p in places:
@@ -213,11 +217,11 @@ class Einsum:
         limits += [(nodes[p], apart) for p, _ in self.outside(level).values()]
         for node, still in limits:
             pairs = enumerate(node["factors"])
-            node["factors"] = [[f for f in own if f == 1] if d in still else own for d, own in pairs]
+            node["factors"] = [without_loop(own, is_any) if d in still else own for d, own in pairs]
 
     def doc_for(self, kind):
-        """The problem of the nests of visits: what is stored farther in leaves them no remainders."""
-        return self.even_doc if kind.deep else self.doc
+        """The problem of nests: what is stored in memories that exist several times leaves no remainders."""
+        return self.even_doc if any(self.outside(level) for _, level in kind.deep) else self.doc
 
     def divided(self, lists, bounds, doc):
         """The factors that are allowed for other bounds, dimension by dimension; None for any."""
@@ -364,7 +368,8 @@ class Einsum:
         apart = [d for d, parts in enumerate(cut) if len(parts) > 1]
         joint = all({*apart} <= self.dims[v] for v, own in enumerate(self.writes) if own)
         need(joint, "parts that differ are parts of the output", CannotCheckError)
-        count = self.count_uneven if self.is_any and not deep else self.count_even
+        uneven = isinstance(edges[0], UnevenVisits)
+        count = self.count_uneven if uneven else self.count_even
         energy, busy, leaks = count(edges, read)
         energy += sum(edge.arithmetic for edge in edges) + self.shift_energy(held)
         energy += sum(round(leak * busy) for leak in leaks.values())
@@ -422,6 +427,11 @@ def alike_flows(words):
     """Instances, and what each of them reads, fills and updates, of numbers by group, instances and way."""
     groups = dict.fromkeys((number, instances) for number, instances, _ in words)
     return [(own[1], [words[*own, way] for way in range(3)]) for own in groups]
+
+
+def without_loop(own, is_any):
+    """The factors that are allowed to a dimension, of these, if it has no loop."""
+    return [own[0], 1] if is_any else [f for f in own if f == 1]
 
 
 def without_remainders(doc):

@@ -5,15 +5,13 @@ over two visits, are tiles of 2, 1, 2 and 1 rows. So tables know a point of a ne
 as many iterations that the whole would have there. docs/certificates.md explains why they hold.
 """
 
-import math
 from collections import defaultdict
-from fractions import Fraction
 from functools import lru_cache, partial
 from itertools import product
 from math import inf
 
 from claims import MOST_NUMBERS, Query
-from remainder_bounds import Tables, halves, split
+from remainder_bounds import Carried, CarriedAsIs, Tables, halves, limited, split
 from remainders import between, ceiling, leaving, numbers_of_tiles
 
 MOST_LISTED = 256  # iterations of a dimension, where all extents of tiles are looked at
@@ -55,54 +53,6 @@ class Further(Tables):
         """The loops of a node over a dimension as pairs of places, by how many tiles they may leave alone."""
         inside, outside = self.unrolled_around(p, d)
         return joins(self.space.bounds[d], self.space.factors[p][d], inside, outside)
-
-
-class Carried:
-    """Tables of the words that one bandwidth of a memory carries, in place of energy.
-
-    The busiest instance carries no less than all do on average. Words count in parts of `unit_words`.
-    """
-
-    def __init__(self, way, space, mask, rows, *arguments):
-        self.home, self.kind = way
-        self.width = Fraction(*space.nodes[self.home]["bandwidths"][self.kind])
-        self.width *= int(rows[:, [q < self.home for q in space.fans]].prod(axis=(1, 2)).max())
-        scales = [Fraction(*held["bandwidth_scale"]) for held in space.at[self.home]]
-        self.unit_words = math.lcm(*(scale.denominator for scale in scales))
-        loads = [(v, n) for (p, v, kind), n in space.loads.items() if p == self.home and self.counts(kind)]
-        self.load = sum(int(scales[v] * self.unit_words) * n for v, n in loads)
-        super().__init__(space, mask, rows, *arguments)
-
-    def counts(self, kind):
-        """Whether words of a kind load the bandwidth."""
-        return self.kind in (kind, "shared")
-
-    def charges_at(self, rows, v, p, asking):
-        """Words of one dataspace at one level."""
-        scale = Fraction(*self.space.at[p][v]["bandwidth_scale"])
-        for charge in super().charges_at(rows, v, p, asking) if self.space.home[p] == self.home else ():
-            yield charge._replace(price=charge.price * int(scale * self.unit_words), block=1)
-
-    def priced(self, doc, action, share):
-        """Words of an action that load the bandwidth."""
-        return int(self.counts("read" if action == "read" else "write"))
-
-    def energy(self, busy, query):
-        """The most words that a mapping that takes so long may move; negative for none."""
-        cycles = query.latency - self.space.latency
-        if not busy <= cycles < inf:
-            return cycles if busy <= cycles else -1
-        return math.floor(cycles * self.width * self.unit_words) - self.load
-
-    @property
-    def least_cycles(self):
-        """Of a single choice."""
-        words = Fraction(self.accesses + self.load, self.unit_words)
-        return max(self.busy, math.ceil(words / self.width)) + self.space.latency
-
-
-class CarriedAsIs(Carried, Tables):
-    """The same without further shared loops."""
 
 
 class CarriedFurther(Carried, Further):
@@ -196,9 +146,3 @@ def floor_kept(space, mask, energy, cycles, plain, carried):
         elif len(rows):
             cycles = max(own.least_cycles for own in tables)
     return energy, cycles
-
-
-def limited(space):
-    """The bandwidths that limit words, as memories and kinds."""
-    kinds = ((p, kind, width) for p in space.homes for kind, width in space.nodes[p]["bandwidths"].items())
-    return [(p, kind) for p, kind, width in kinds if width]

@@ -25,8 +25,8 @@ Open = namedtuple(
     "Open", "start end classes places trips flat"
 )  # a body; trips per class above each of its places
 Label = namedtuple(
-    "Label", "energy cycles stored rooms"
-)  # stored: (tensor, open bodies, words, memory, spread or None); rooms: per open body
+    "Label", "energy cycles stored rooms path", defaults=((),)
+)  # stored: (tensor, open bodies, words, memory, spread or None); rooms: per open body; path: before, edge
 Room = namedtuple(
     "Room", "held peak parted", defaults=(0, 0, False)
 )  # held: words of its tiles; peak: of all else
@@ -47,13 +47,18 @@ class Paths:
     def __init__(self, cascade, edges, objective, limit, most=MOST_LABELS, is_spread=False):
         self.cascade, self.edges, self.objective, self.limit = cascade, edges, objective, limit
         self.count, self.looks_left, self.is_spread = len(cascade.einsums), most, is_spread
-        self.rest = [(0, 0)] * (self.count + 1)
+        self.rest, self.open_edges = [(0, 0)] * (self.count + 1), []  # of the least path below the limit
 
     def least(self):
         """The least value below the limit, or the limit."""
         self.fill()
         ends = self.parts(Label(0, 0, frozenset(), ()), 0, self.count, ())
-        return min([value(self.objective, own.energy, own.cycles) for own in ends], default=self.limit)
+        pairs = [(value(self.objective, own.energy, own.cycles), own.path) for own in ends]
+        least, path = min(pairs, key=lambda pair: pair[0], default=(self.limit, ()))
+        while path:
+            path, edge = path
+            self.open_edges.append(edge)
+        return least
 
     def fill(self):
         """Bound the rests of paths, from the last cut back: what crosses a cut is on chip without room."""
@@ -263,7 +268,8 @@ class Paths:
             spots = {v: level for v, (level, _) in enumerate(chosen) if level is not None}
             tiles = tuple(einsum.held(v, spots[v][1]) for v in spots)
             options = self.edges.choices(j, cut, [way for _, way in chosen], tiles, (left, shares))
-            yield from self.priced(label, rooms, waiting, einsum, options)
+            edge = einsum.number, cut, tuple(way for _, way in chosen), tiles, left[0] - held_words(rooms)
+            yield from self.priced(label._replace(path=(label.path, edge)), rooms, waiting, einsum, options)
 
     def unwaiting(self, label):
         """Room of each on-chip memory but for what waits there."""
@@ -598,6 +604,11 @@ class Paths:
         return self.cascade.stored_words(tensor, self.loops(ctx), level)
 
 
+def held_words(rooms):
+    """Words that tiles take which are held above loops of open bodies."""
+    return sum(room.held for room in rooms)
+
+
 def fits_mesh(counts, mesh):
     """Whether loops may lie along the axes of a mesh."""
     mesh_x, mesh_y = mesh
@@ -678,10 +689,14 @@ def confirmed(cascade, doc, limit, refute):
 def left_open(cascade, doc, limit, refute, left, most=MOST_LABELS, every=True, is_spread=False):
     """The least value of all paths that claims leave open below a limit, or the limit; claims are checked.
 
-    Claims of which less is `left`, as this program's own bounds are lower, are used as that.
+    Claims of which less is `left`, as this program's own bounds are lower, are used as that. Where a path is
+    left open whose nests may have remainders, its edges are looked at, which adds to what is known.
     """
     while True:
         edges = Edges(cascade, doc, left, every)
-        least = Paths(cascade, edges, doc["objective"], limit, most, is_spread).least()
+        paths = Paths(cascade, edges, doc["objective"], limit, most, is_spread)
+        least = paths.least()
+        if every and least < limit and edges.learn(paths.open_edges, refute):
+            continue
         if (least < limit and not every) or edges.verify(refute) or least < limit:
             return least

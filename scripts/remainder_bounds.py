@@ -37,13 +37,16 @@ def refute_kept(space, mask, query):
     walked through if a second look, which follows tiles that are alone in short rounds, does not exclude it.
     """
     spatial = space.spatial[space.rules.open]
-    stack, known = [(spatial, False)] if len(spatial) else [], {}
+    stack, known = [(spatial, False)] if len(spatial) else [], defaultdict(dict)
+    ways = limited(space) if query.latency < inf else []
     while stack:
         rows, deep = stack.pop()
-        if len(known) * prod(map(len, space.numbers)) > MOST_NUMBERS:
+        if sum(map(len, known.values())) * prod(map(len, space.numbers)) > MOST_NUMBERS:
             known.clear()
-        tables = Tables(space, mask, rows, query, known, deep)
+        tables = Tables(space, mask, rows, query, known[None], deep)
         left = tables.left
+        for way in ways:
+            left = CarriedAsIs(way, space, mask, left, query, known[way], deep).left if len(left) else left
         if len(left) > 1:
             stack += [(part, False) for part in halves(left)]
         elif len(left) and not deep:
@@ -738,3 +741,57 @@ class Tables:
             if fits and not self.space.rules.broken(loops, self.mask, cost):
                 return cost
         return None
+
+
+class Carried:
+    """Tables of the words that one bandwidth of a memory carries, in place of energy.
+
+    The busiest instance carries no less than all do on average. Words count in parts of `unit_words`.
+    """
+
+    def __init__(self, way, space, mask, rows, *arguments):
+        self.home, self.kind = way
+        self.width = Fraction(*space.nodes[self.home]["bandwidths"][self.kind])
+        self.width *= int(rows[:, [q < self.home for q in space.fans]].prod(axis=(1, 2)).max())
+        scales = [Fraction(*held["bandwidth_scale"]) for held in space.at[self.home]]
+        self.unit_words = math.lcm(*(scale.denominator for scale in scales))
+        loads = [(v, n) for (p, v, kind), n in space.loads.items() if p == self.home and self.counts(kind)]
+        self.load = sum(int(scales[v] * self.unit_words) * n for v, n in loads)
+        super().__init__(space, mask, rows, *arguments)
+
+    def counts(self, kind):
+        """Whether words of a kind load the bandwidth."""
+        return self.kind in (kind, "shared")
+
+    def charges_at(self, rows, v, p, asking):
+        """Words of one dataspace at one level."""
+        scale = Fraction(*self.space.at[p][v]["bandwidth_scale"])
+        for charge in super().charges_at(rows, v, p, asking) if self.space.home[p] == self.home else ():
+            yield charge._replace(price=charge.price * int(scale * self.unit_words), block=1)
+
+    def priced(self, doc, action, share):
+        """Words of an action that load the bandwidth."""
+        return int(self.counts("read" if action == "read" else "write"))
+
+    def energy(self, busy, query):
+        """The most words that a mapping that takes so long may move; negative for none."""
+        cycles = query.latency - self.space.latency
+        if not busy <= cycles < inf:
+            return cycles if busy <= cycles else -1
+        return math.floor(cycles * self.width * self.unit_words) - self.load
+
+    @property
+    def least_cycles(self):
+        """Of a single choice."""
+        words = Fraction(self.accesses + self.load, self.unit_words)
+        return max(self.busy, math.ceil(words / self.width)) + self.space.latency
+
+
+class CarriedAsIs(Carried, Tables):
+    """The same without further shared loops."""
+
+
+def limited(space):
+    """The bandwidths that limit words, as memories and kinds."""
+    kinds = ((p, kind, width) for p in space.homes for kind, width in space.nodes[p]["bandwidths"].items())
+    return [(p, kind) for p, kind, width in kinds if width]

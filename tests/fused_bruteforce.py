@@ -5,10 +5,10 @@ enumerated; the plain cost model prices the optimum in the end, and has to agree
 An Einsum's nests depend on those of others through the room alone, so they are enumerated once per set of
 bounds, and only those that no other one dominates (energy, cycles, room) are combined.
 
-The architecture has an outermost memory and one on-chip memory, perhaps with an inner memory or an array of
-register files; the on-chip memory has a place per dataspace, the inner one has one. Blocks are single words,
-factors perfect. Tensors are stored in any memory but the outermost one. Where nests have remainders, memories
-have one place and one instance; an array may be above the arithmetic.
+The architecture has an outermost memory and one on-chip memory, perhaps with an inner memory; one array at
+most lies somewhere. The on-chip memory has a place per dataspace, the inner one has one. Blocks are single
+words, factors perfect. Tensors are stored in any memory but the outermost one. Where nests have remainders,
+memories have one place and one instance; an array may be above the arithmetic.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import permutations, product
+from itertools import islice, permutations, product
 
 from model.architecture import Architecture, Fanout, with_places
 from model.cost.counting import extents
@@ -34,7 +34,7 @@ from model.fused.cost import evaluate_fused
 from model.fused.mapping import Body, FusedMapping, Held, Leaf, PrivateNest, SharedLoop, Stored
 from model.fused.report import FusedEvaluation
 from model.fused.room import room_roots
-from model.fused.visits import Visits, path_dims
+from model.fused.visits import Visits, multi_term_dims, path_dims
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.numbers import prime_factors
 from model.problem import Dataspace
@@ -45,7 +45,7 @@ Step = tuple[str, int]
 
 @dataclass(frozen=True)
 class Loops:
-    """The private loops of a nest: above the array (outermost first), across it, and in the registers."""
+    """The private loops of a nest: of the outer memories (outermost first), across the array, and inside."""
 
     above: tuple[Step, ...]
     across: tuple[Step, ...] = ()
@@ -197,22 +197,21 @@ def divides(cascade: Cascade, tree: FusedMapping, ragged: bool = False) -> bool:
 
 
 def with_stored(
-    cascade: Cascade, tree: FusedMapping, memories: frozenset[str] | None
+    cascade: Cascade, tree: FusedMapping, memories: frozenset[str] | None, deepest: bool
 ) -> Iterator[FusedMapping]:
-    """Yield a tree with every way to store tensors, each below as many loops as may be."""
-    choices = [
-        (None, *(own for own in homes_of(cascade, tensor) if memories is None or own in memories))
-        for tensor in cascade.intermediates
-    ]
+    """Yield a tree with every way to store tensors, each below as many loops as may be if it is `deepest`."""
+    choices: list[list[Stored | None]] = []
+    for tensor in cascade.intermediates:
+        found: list[Stored | None] = [None]
+        paths = [tree.paths[place] for place in cascade.users[tensor]]
+        most = min(a.shared(b) for a in paths for b in paths)
+        for memory in homes_of(cascade, tensor):
+            if memories is None or memory in memories:
+                depths = (d for d in range(most, -1, -1) if _fits(cascade, tree, tensor, memory, d))
+                found += [Stored(tensor, memory, d) for d in (islice(depths, 1) if deepest else depths)]
+        choices.append(found)
     for choice in product(*choices):
-        stored: list[Stored] = []
-        for tensor, memory in zip(cascade.intermediates, choice, strict=True):
-            paths = [tree.paths[place] for place in cascade.users[tensor]]
-            most = min(a.shared(b) for a in paths for b in paths)
-            places = ((memory or "", depth) for depth in range(most, -1, -1))
-            fitting = (own for own in places if _fits(cascade, tree, tensor, *own))
-            stored += [Stored(tensor, *next(fitting))] if memory is not None else []
-        yield FusedMapping(tree.children, tuple(stored))
+        yield FusedMapping(tree.children, tuple(own for own in choice if own is not None))
 
 
 def homes_of(cascade: Cascade, tensor: str) -> Iterator[str]:
@@ -246,17 +245,41 @@ Shares = tuple[tuple[str, int], ...]
 """By rank of a tensor, over how many instances it is spread."""
 
 
+def are_cores(architecture: Architecture) -> bool:
+    """Whether the outermost on-chip memory exists several times."""
+    return any(at < architecture.nodes.index(architecture.on_chip[0]) for at in architecture.fanout_indices)
+
+
 def spreads(visits: Visits) -> Iterator[dict[str, Shares]]:
-    """Yield every way to spread the tensors that are stored in an array over its instances."""
-    architecture = visits.cascade.einsums[0].mapspace.architecture
-    inner = [
-        stored.tensor for stored in visits.mapping.stored if stored.memory != architecture.on_chip[0].name
-    ]
+    """Yield every way to spread what is stored or held in an array over its instances.
+
+    Of Einsums that hold something there, under their names in brackets, the spatial loops.
+    """
+    architecture, mapping = visits.cascade.einsums[0].mapspace.architecture, visits.mapping
+    cores, home = are_cores(architecture), architecture.on_chip[0].name
     most = architecture.fanouts[0].mesh_x if architecture.fanouts else 1
-    yield from (
-        dict(zip(inner, chosen, strict=True))
-        for chosen in product(*(list(_shares(visits, tensor, most)) for tensor in inner))
-    )
+    found = {
+        own.tensor: _shares(visits, own.tensor, most) for own in mapping.stored if cores or own.memory != home
+    }
+    holding = (place for place, path in enumerate(mapping.paths) if path.leaf.held and cores)
+    found |= {f"[{mapping.paths[place].leaf.einsum}]": _across(visits, place, most) for place in holding}
+    yield from (dict(zip(found, chosen, strict=True)) for chosen in product(*map(list, found.values())))
+
+
+def _across(visits: Visits, place: int, most: int) -> Iterator[Shares]:
+    """Yield the spatial loops that an Einsum may have where it holds tiles: none parts a window."""
+    einsum, path = visits.cascade.einsums[place], visits.mapping.paths[place]
+    sliding = [
+        multi_term_dims(einsum, own.dataspace) for own in path.leaf.held if own.depth < len(path.loops)
+    ]
+    parts: list[list[int]] = []
+    for dim in einsum.problem.dims:
+        sizes = visits.extents(place, dim, len(path.loops))
+        alike = len(sizes) == 1 and not any(dim in own for own in sliding)
+        parts.append([n for n in range(1, most + 1) if n == 1 or (alike and min(sizes) % n == 0)])
+    for chosen in product(*parts):
+        if math.prod(chosen) <= most:
+            yield tuple((dim, n) for dim, n in zip(einsum.problem.dims, chosen, strict=True) if n > 1)
 
 
 def _shares(visits: Visits, tensor: str, most: int) -> Iterator[Shares]:
@@ -303,8 +326,7 @@ def loop_nests(architecture: Architecture, bound: dict[str, int]) -> Iterator[Lo
         for prime, power in prime_factors(size)
         for _ in range(power)
     ]
-    inside = [1, 2] if architecture.fanouts else [2]
-    regions = [0, *inside] if len(architecture.on_chip) > 1 else [0]
+    regions = [0, *([1] if architecture.fanouts else []), *([2] if len(architecture.on_chip) > 1 else [])]
     seen: set[Loops] = set()
     for choice in product(regions, repeat=len(steps)):
         parts = [[s for s, region in zip(steps, choice, strict=True) if region == r] for r in range(3)]
@@ -410,11 +432,17 @@ class _Skipping(MulticastDelivery):
 
 
 def space_options(
-    einsum: CascadeEinsum, bound: dict[str, int], loops: Loops, space: Dataspace, above: str
+    einsum: CascadeEinsum,
+    bound: dict[str, int],
+    loops: Loops,
+    space: Dataspace,
+    above: str,
+    outside_first: bool = False,
 ) -> Iterator[SpaceOption]:
     """Every way to keep a dataspace in a nest; `above` is ``stored`` or ``held`` if its tile is there.
 
-    It is ``inside`` if the inner memory stores it.
+    It is ``inside`` if the inner memory stores it. With `outside_first` loops of the outermost memory lie
+    outside of an array of on-chip memories.
     """
     base = einsum.mapspace.architecture
     architecture = with_places(base, {base.on_chip[0].name: 2})
@@ -435,14 +463,16 @@ def space_options(
         first = keep if above in ("", "held") else frozenset[str]()
         outside: list[NodeMapping] = [StorageMapping((), first)]
         waiting = keep if above in ("stored", "held") else frozenset[str]()
+        if outside_first:
+            outside = [StorageMapping(_temporal(loops.above[:cut]), first)]
         places: list[NodeMapping] = [
-            StorageMapping(_temporal(loops.above[:cut]), waiting),
+            StorageMapping(() if outside_first else _temporal(loops.above[:cut]), waiting),
             StorageMapping(_temporal(loops.above[cut:]), keep if position is not None else frozenset()),
         ]
         kept = keep if registers else frozenset[str]()
         mapping = Mapping(_nodes(base, loops, outside, places, kept))
         nest = build_nest(problem, architecture, mapping)
-        if loops.outside is not None:
+        if loops.outside is not None and not are_cores(base):
             yield _counted(architecture, nest, mapping, space, position, registers, above)
             continue
         rule = rule_of(einsum.mapspace.counting)
@@ -551,7 +581,12 @@ class BruteForce:
         for tree in trees(self.cascade, self.once_per_rank, self.ragged):
             if self.divided and not divides(self.cascade, tree, self.ragged):
                 continue
-            yield from with_stored(self.cascade, tree, self.memories)
+            yield from with_stored(self.cascade, tree, self.memories, not self.fills)
+
+    @property
+    def fills(self) -> bool:
+        """Whether a memory has a least utilization."""
+        return any(level.min_utilization for level in self.cascade.einsums[0].mapspace.architecture.levels)
 
     def _checked(self, objective: str, value: int, mapping: FusedMapping) -> Optimum:
         """Price an optimum by the plain model."""
@@ -581,7 +616,7 @@ class BruteForce:
                 depths += [
                     Held(access.dataspace, depth)
                     for depth in range(least, len(path.loops))
-                    if moved[depth] < moved[depth + 1]
+                    if self.fills or moved[depth] < moved[depth + 1]
                 ]
             choices.append(depths)
         for chosen in product(*choices):
@@ -612,11 +647,12 @@ class BruteForce:
         tree = visits.mapping
         fronts: list[list[Item]] = []
         for place in range(len(self.cascade.einsums)):
-            left = self._room_left(visits, place, shares)
+            left, least = self._room_left(visits, place, shares), self._least_room(visits, place, shares)
             fitting = [
                 item
                 for item in self.einsum_items(visits, place, shares)
                 if all(room is None or own <= room for own, room in zip(item.room, left, strict=True))
+                and all(own >= room for own, room in zip(item.room, least, strict=True))
             ]
             if not fitting:
                 return
@@ -646,23 +682,38 @@ class BruteForce:
             users = self.cascade.users[stored.tensor]
             later = any(paths[user].shared(paths[place]) > stored.depth for user in users)
             if users[0] <= place <= users[-1] or later:
-                spread = dict(shares.get(stored.tensor, ()))
-                parts = visits.tile(stored.tensor, stored.depth)
-                words = math.prod(
-                    max(-(-(high - low) // spread.get(rank, 1)) for low, high in spans)
-                    for rank, spans in parts
-                )
                 key = stored.memory, roots[stored.tensor]
-                largest[key] = max(largest[key], words)
+                largest[key] = max(largest[key], self._stored_words(visits, stored, shares))
         taken = Counter[str]()
         for (memory, _), words in largest.items():
             taken[memory] += words
         for owner, path in enumerate(paths):
             for held in path.leaf.held:
                 if owner == place or path.shared(paths[place]) > held.depth:
-                    taken[home] += _tile(visits, owner, held.dataspace, held.depth)
+                    taken[home] += _tile(visits, owner, held, shares)
         usable = [(level.usable_words, taken[level.name]) for level in architecture.levels]
         return [None if words is None else words - gone for words, gone in usable]
+
+    def _stored_words(self, visits: Visits, stored: Stored, shares: dict[str, Shares]) -> int:
+        """Words of a stored tensor in one instance."""
+        spread = dict(shares.get(stored.tensor, ()))
+        return math.prod(
+            max(-(-(high - low) // spread.get(rank, 1)) for low, high in spans)
+            for rank, spans in visits.tile(stored.tensor, stored.depth)
+        )
+
+    def _least_room(self, visits: Visits, place: int, shares: dict[str, Shares]) -> list[int]:
+        """What is asked of the own tiles of a nest, beside what the Einsum stores and holds."""
+        einsum, had = self.cascade.einsums[place], Counter[str]()
+        architecture = einsum.mapspace.architecture
+        for stored in (own for own in visits.mapping.stored if own.tensor in einsum.tensors):
+            had[stored.memory] += self._stored_words(visits, stored, shares)
+        for held in visits.mapping.paths[place].leaf.held:
+            had[architecture.on_chip[0].name] += _tile(visits, place, held, shares)
+        return [
+            math.ceil((level.usable_words or 0) * level.min_utilization) - had[level.name]
+            for level in architecture.levels
+        ]
 
     def einsum_items(self, visits: Visits, place: int, shares: dict[str, Shares]) -> list[Item]:
         """Every choice for one Einsum that no other one dominates, the room for its own tiles included."""
@@ -675,6 +726,7 @@ class BruteForce:
             (tile.dataspace, _moved(visits, place, tile.dataspace, tile.depth)) for tile in path.leaf.held
         )
         spread = tuple((a.dataspace, shares[a.tensor]) for a in einsum.accesses if a.tensor in shares)
+        spread += tuple(("", shares[own]) for own in [f"[{einsum.name}]"] if own in shares)
         key = place, dims, tuple(tuple(count.items()) for count in counts), stored, held, spread
         if key not in self.items:
             self.items[key] = self._einsum_items(place, dims, counts, dict(stored), dict(held), dict(spread))
@@ -708,7 +760,10 @@ class BruteForce:
             nothing = [_Sum.nothing(len(architecture.levels))]
             before = dict.fromkeys(kinds, nothing) if totals is None else totals
             totals = {
-                homes: _undominated([a.joined(b) for a, b in product(before[homes], _undominated(own))])
+                homes: _undominated(
+                    [a.joined(b) for a, b in product(before[homes], _undominated(own, self.fills))],
+                    self.fills,
+                )
                 for homes, own in kinds.items()
                 if homes in before
             }
@@ -743,14 +798,16 @@ class BruteForce:
                 sums = [_Sum.start(architecture, steps, across)]
                 for space, options in zip(einsum.problem.dataspaces, kept, strict=True):
                     first = firsts.issuperset(times)
-                    moved = held.get(space.name, 0) if first else 0
+                    words = held.get(space.name, 0) if first else 0
+                    moved = _exchanged(architecture, loops, space, words)
                     relevant = math.prod(n for dim, n in times.items() if dim in space.dims)
                     parts = relevant if firsts.issuperset(times.keys() - space.dims) else 0
                     added = [
                         _Sum.of(architecture, einsum, space, option, visits, parts, moved, across)
                         for option in options
                     ]
-                    sums = _undominated([a.beside(b) for a, b in product(sums, _undominated(added))])
+                    added = _undominated(added, self.fills)
+                    sums = _undominated([a.beside(b) for a, b in product(sums, added)], self.fills)
                 for total in sums:
                     nest = _entries(architecture, loops, dict(total.homes), outside)
                     if not loops.divide(bound):
@@ -792,7 +849,7 @@ class BruteForce:
     ) -> Iterator[tuple[Loops, list[list[SpaceOption]]]]:
         """Yield loops with the options that go together."""
         for loops, spaces in self._options(einsum, place, bound, above, spread):
-            if not self.even or self.remainders:
+            if not self.even or loops.outside is not None:
                 yield loops, spaces
                 continue
             for position in range(len(loops.above) + 1):
@@ -811,15 +868,20 @@ class BruteForce:
         key = place, tuple(bound.values()), above, tuple(spread.items())
         if key not in self.options:
             inside = [s for s, over in zip(einsum.problem.dataspaces, above, strict=True) if over == "inside"]
+            # The order of loops and cores matters to windows alone.
+            slides = any(map(einsum.mapspace.has_windows, einsum.problem.dataspaces))
+            cores = are_cores(einsum.mapspace.architecture) and self.even and slides
+            first = cores and not {"stored", "held"} & set(above)
             self.options[key] = [
                 (
                     loops,
                     [
-                        list(space_options(einsum, bound, loops, space, over))
+                        list(space_options(einsum, bound, loops, space, over, first))
                         for space, over in zip(einsum.problem.dataspaces, above, strict=True)
                     ],
                 )
-                for loops in self._loops(einsum, bound, inside, spread)
+                for found in self._loops(einsum, bound, inside, spread)
+                for loops in (_parted(found) if cores else [found])
             ]
         return self.options[key]
 
@@ -840,17 +902,28 @@ class BruteForce:
             for dim, size in loops.across:
                 across[dim] = max(1, across[dim]) * size
             moving = {dim for dim, _ in loops.above}
+            if any(moving & space.dims for space in inside) or dict(spread.get("", across)) != across:
+                continue
             orders = set()
-            for space in inside:
+            for space in (einsum.space(name) for name in spread if name):
                 access = einsum.access(space.name)
                 ranks = zip(access.ranks, space.ranks, strict=True)
                 dims = {rank: terms[0].dim for rank, terms in ranks}
                 wanted = {dims[rank]: size for rank, size in spread[space.name]}
-                orders.add(tuple(wanted.items()) if wanted == across and not moving & space.dims else None)
+                orders.add(tuple(wanted.items()) if wanted == across else None)
+            if loops.across and self._are_windows_parted(einsum, across, spread):
+                continue
             if not orders:
                 yield loops
             elif None not in orders and len(orders) == 1:
                 yield replace(loops, across=orders.pop())
+
+    @staticmethod
+    def _are_windows_parted(einsum: CascadeEinsum, across: Counter[str], spread: dict[str, Shares]) -> bool:
+        """Whether cores part windows where something is above the nest, which is not searched."""
+        is_above = bool(spread) and are_cores(einsum.mapspace.architecture)
+        joint = (multi_term_dims(einsum, space.name) for space in einsum.problem.dataspaces)
+        return is_above and any(not own.isdisjoint(across) for own in joint)
 
 
 @dataclass(frozen=True)
@@ -885,10 +958,13 @@ class _Sum:
         option: SpaceOption,
         visits: int,
         parts: int,
-        moved: int,
+        moved: tuple[int, int],
         across: int,
     ) -> _Sum:
-        """One dataspace in all visits of a kind; `moved` is what a held tile exchanges with the outside."""
+        """One dataspace in all visits of a kind; `moved` is what a held tile exchanges with the outside.
+
+        It has the words outside, and those of one instance.
+        """
         energy, reads, writes = 0, [], []
         home = architecture.on_chip[0]
         drains = rule_of(einsum.mapspace.counting).drains_are_reads and space.read_write
@@ -897,10 +973,10 @@ class _Sum:
         ):
             read, fill, update = (visits * words for words in option.words[number])
             if level is home:
-                read, fill = read + (moved if drains else 0), fill + moved
+                read, fill = read + (moved[1] if drains else 0), fill + moved[1]
             elif number == 0 or level in architecture.outer_tolls:
-                read += moved * level.charges(space.name, "down")
-                update += moved * (space.read_write and level.charges(space.name, "up"))
+                read += moved[0] * level.charges(space.name, "down")
+                update += moved[0] * (space.read_write and level.charges(space.name, "up"))
             if space.read_write:
                 served, filled = option.firsts[number]
                 read, fill = read - parts * served, fill - parts * filled
@@ -947,14 +1023,30 @@ def _output_homes(einsum: CascadeEinsum, total: _Sum) -> Homes:
     return frozenset((name, at is not None, inner) for name, (at, inner) in total.homes if name in outputs)
 
 
-def _undominated(sums: Sequence[_Sum]) -> list[_Sum]:
-    """Those with no other one that has at most as much of everything."""
-    kept: list[_Sum] = []
-    for candidate in sorted(sums, key=lambda s: s.figures):
-        figures = candidate.figures
-        if not any(all(a <= b for a, b in zip(k.figures, figures, strict=True)) for k in kept):
-            kept.append(candidate)
-    return kept
+def _undominated(sums: Sequence[_Sum], fills: bool) -> list[_Sum]:
+    """Those with no other one that has no more of anything; and as much room where tiles may be too small."""
+    kept: list[tuple[tuple[int, ...], _Sum]] = []
+    pairs = ((own.figures + tuple(-words for words in own.room if fills), own) for own in sums)
+    for figures, candidate in sorted(pairs, key=lambda pair: pair[0]):
+        if not any(all(a <= b for a, b in zip(known, figures, strict=True)) for known, _ in kept):
+            kept.append((figures, candidate))
+    return [own for _, own in kept]
+
+
+def _parted(loops: Loops) -> Iterator[Loops]:
+    """Yield the same loops with each number of them in the outermost memory."""
+    yield from (replace(loops, outside=count) for count in range(len(loops.above) + 1))
+
+
+def _exchanged(architecture: Architecture, loops: Loops, space: Dataspace, moved: int) -> tuple[int, int]:
+    """Words that a held tile exchanges outside, and those of one instance, given those of all parts of it."""
+    if not are_cores(architecture):
+        return moved, moved
+    parts = math.prod(size for dim, size in loops.across if dim in space.dims)
+    assert moved % parts == 0
+    apart = space.name in architecture.fanouts[0].no_multicast
+    copies = math.prod(size for _, size in loops.across) if apart else parts
+    return moved // parts * copies, moved // parts
 
 
 def _items(
@@ -991,11 +1083,13 @@ def _copy_item(einsum: CascadeEinsum, stored: dict[str, str]) -> Item:
     moved = [s for s in einsum.problem.dataspaces if homes[s.name] != homes[source]]
     if not moved:
         return nothing
-    words = math.prod(extents(moved[0], einsum.problem.bound))
-    reads, writes = Counter({homes[source]: words}), Counter(homes[s.name] for s in moved)
+    words = {s.name: math.prod(extents(s, einsum.problem.bound)) for s in einsum.problem.dataspaces}
+    reads, writes = Counter({homes[source]: words[source]}), Counter[int]()
+    for space in moved:
+        writes[homes[space.name]] += words[space.name]
     energy, busy = 0, Fraction(0)
     for number, level in enumerate(levels):
-        own = reads[number], writes[number] * words
+        own = reads[number], writes[number]
         price = level.energy.fill if number > homes[source] else level.energy.update
         energy += own[0] * level.energy.read + own[1] * price
         rates = (
@@ -1051,11 +1145,12 @@ def _nested(
     )
 
 
-def _tile(visits: Visits, place: int, name: str, depth: int) -> int:
-    """Words of the largest tile below some shared loops."""
+def _tile(visits: Visits, place: int, held: Held, shares: dict[str, Shares]) -> int:
+    """Words of the largest tile below some shared loops, in one instance."""
     einsum = visits.cascade.einsums[place]
-    size = {dim: max(visits.extents(place, dim, depth)) for dim in einsum.problem.dims}
-    return _box(einsum.space(name), size)
+    across = dict(shares.get(f"[{einsum.name}]", ()))
+    sizes = {dim: max(visits.extents(place, dim, held.depth)) for dim in einsum.problem.dims}
+    return _box(einsum.space(held.dataspace), {dim: -(-n // across.get(dim, 1)) for dim, n in sizes.items()})
 
 
 def _box(space: Dataspace, size: dict[str, int]) -> int:

@@ -155,11 +155,24 @@ def _check_loop(cascade: Cascade, loop: SharedLoop, below: list[int], handed: li
         einsum = cascade.einsums[place]
         if loop.dim(einsum.name) not in einsum.problem.dims:
             raise FusedMappingError(f"`{loop.dim(einsum.name)}` is no dimension of `{einsum.name}`", loop)
+        if einsum.is_copy:
+            _check_copied_part(einsum, loop)
     for tensor in handed:
         writer = cascade.einsums[cascade.writers[tensor]]
         rank = _written_rank(writer, tensor, loop)
         for place in (place for place in cascade.readers(tensor) if place in below):
             _check_reader(cascade.einsums[place], tensor, rank, loop)
+
+
+def _check_copied_part(copy: CascadeEinsum, loop: SharedLoop) -> None:
+    """Check that a loop parts what a copy reads and what it writes alike: so each word moves once."""
+    dim = loop.dim(copy.name)
+    for access in copy.accesses:
+        ranks = copy.space(access.dataspace).ranks
+        using = [terms for terms in ranks if dim in [term.dim for term in terms]]
+        if len(using) != 1 or len(using[0]) > 1 or using[0][0].coefficient != 1:
+            text = f"`{dim}` of the copy `{copy.name}` does not index a rank of `{access.tensor}` by itself"
+            raise FusedMappingError(text, loop)
 
 
 def _written_rank(writer: CascadeEinsum, tensor: str, loop: SharedLoop) -> str:
@@ -460,6 +473,24 @@ def check_spread(cascade: Cascade, mapping: FusedMapping, stored: Stored) -> Non
     if len(spreads) > 1:
         text = f"`{stored.tensor}` is spread differently over the instances of `{stored.memory}`"
         raise FusedMappingError(f"{text} by the Einsums that access it", stored)
+
+
+def check_held_spread(cascade: Cascade, mapping: FusedMapping) -> None:
+    """Check that all nests of an Einsum part what it holds among the instances of the memory alike.
+
+    Raises
+    ------
+    FusedMappingError
+        If they do not: what one visit leaves, the next one has to find.
+    """
+    for place, path in enumerate(mapping.paths):
+        einsum = cascade.einsums[place]
+        home = einsum.mapspace.architecture.on_chip[:1]
+        nests = path.leaf.nests if path.leaf.held and home else ()
+        shares = {tuple(_spatial_shares(einsum.mapspace.architecture, nest, home[0].name)) for nest in nests}
+        if len(shares) > 1:
+            text = f"the nests of `{einsum.name}` have different spatial loops outside of `{home[0].name}`"
+            raise FusedMappingError(f"{text}, where it holds a tile", path.leaf.held[0])
 
 
 def _spread(

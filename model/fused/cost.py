@@ -41,7 +41,7 @@ from model.cost.traffic import (
 )
 from model.cost.uneven import Way
 from model.fused.cascade import Cascade, CascadeEinsum
-from model.fused.check import FusedMappingError, check_fused, check_spread
+from model.fused.check import FusedMappingError, check_fused, check_held_spread, check_spread
 from model.fused.mapping import FusedMapping, Held
 from model.fused.nests import VisitKind, visit_kinds
 from model.fused.report import EinsumCost, FusedEvaluation, MemoryCost, Room
@@ -80,6 +80,7 @@ def evaluate_fused(
     check_fused(cascade, mapping)
     for stored in mapping.stored:
         check_spread(cascade, mapping, stored)
+    check_held_spread(cascade, mapping)
     visits = Visits(cascade, mapping)
     costs, violations = list[EinsumCost](), list[tuple[str, Violation]]()
     kinds = [

@@ -139,23 +139,22 @@ def is_part_of_other(visits: Visits, copy: CascadeEinsum, source: Stored, target
     """Whether of the tiles of a copy and of its source one is always part of the other one."""
     if not source.depth and not target.depth:
         return True
-    tiles = [dict(_spans_by_dim(visits, copy, stored)) for stored in (source, target)]
-    if tiles[0].keys() != tiles[1].keys():
-        return False
-    pairs = [(outer, inner) for dim in tiles[0] for outer, inner in _in_step(tiles[0][dim], tiles[1][dim])]
+    one, other = (dict(_spans_by_dim(visits, copy, stored)) for stored in (source, target))
+    # No shared loop runs over other dimensions of a copy.
+    pairs = [pair for dim in one.keys() & other.keys() for pair in _in_step(one[dim], other[dim])]
     return all(_contains(*pair) for pair in pairs) or all(_contains(inner, outer) for outer, inner in pairs)
 
 
 def _spans_by_dim(
     visits: Visits, copy: CascadeEinsum, stored: Stored
 ) -> Iterator[tuple[str, Sequence[Span]]]:
-    """Yield the parts of a stored tensor that wait, by the dimension of a copy that indexes each rank."""
+    """Yield the parts of a stored tensor that wait, by the dimensions that index a rank by themselves."""
     (access,) = copy.accesses_of(stored.tensor)
     tile = dict(visits.tile(stored.tensor, stored.depth))
     ranks = zip(access.ranks, copy.space(access.dataspace).ranks, access.offsets, strict=True)
-    for name, terms, offset in ranks:
-        dim = "+".join(f"{term.coefficient}{term.dim}" for term in terms)
-        yield dim, [(low - offset, high - offset) for low, high in tile[name]]
+    for name, (term, *more), offset in ranks:
+        if not more and term.coefficient == 1:
+            yield term.dim, [(low - offset, high - offset) for low, high in tile[name]]
 
 
 def _in_step(one: Sequence[Span], other: Sequence[Span]) -> Iterator[tuple[Span, Span]]:

@@ -100,7 +100,7 @@ class Likeness:
         )
 
     def _structure(self, at: int, end: int, tensors: Sequence[str]) -> Iterator[object]:
-        if self.space.is_deep:
+        if self.space.is_intricate:
             yield at  # spreads and levels are not compared
         yield tuple(self._role(tensor, at, end) for tensor in tensors)
         yield tuple(self.space.copies.relations(tensors))

@@ -235,9 +235,9 @@ class EdgeBounds:
 
         energies = [energy(outside.energy.read, outside.energy.update)]
         if not tile.bypassed:
-            energies[0] += _scaled(inside.energy.fill, inside, name, shift.fetched)
+            energies[0] += _scaled(self._fill_energy, inside, name, shift.fetched)
         if tile.bypassable and not tile.bypassed:
-            cheaper = _cheaper(outside, inside)
+            cheaper = self._cheaper
             energies.append(
                 energy(outside.energy.read - cheaper.read, outside.energy.update - cheaper.update)
             )
@@ -268,13 +268,34 @@ class EdgeBounds:
         tolls = [(toll, pair) for toll in architecture.outer_tolls for pair in _toll_prices(toll, name)]
         down, up = (sum(price(pair[way], toll) for toll, pair in tolls) for way in (0, 1))
         read, update = outside.energy.read, outside.energy.update
-        fill = 0.0 if tile.bypassed else price(inside.energy.fill, inside)
+        fill = 0.0 if tile.bypassed else price(self._fill_energy, inside)
         found = [(price(read, outside) + fill + down, price(update, outside) + up)]
         if tile.bypassable and not tile.bypassed:
-            cheaper = _cheaper(outside, inside)
+            cheaper = self._cheaper
             read, update = read - cheaper.read, update - cheaper.update
             found.append((price(read, outside) + down, price(update, outside) + up))
         return found
+
+    @cached_property
+    def _fill_energy(self) -> int:
+        """What it takes to fill a word at the least: the instances of a cluster share accesses."""
+        return (
+            0
+            if self.space.is_parted and self.space.memory.cluster_size > 1
+            else self.space.memory.energy.fill
+        )
+
+    @cached_property
+    def _cheaper(self) -> AccessEnergy:
+        """The less of what accesses to the two outermost memories take.
+
+        Nothing where the on-chip one exists several times: what bypasses it may be multicast.
+        """
+        architecture = self.space.einsums[0].mapspace.architecture
+        outside, inside = architecture.levels[0], architecture.on_chip[0]
+        if self.space.is_parted:
+            return AccessEnergy(leak_per_cycle=inside.energy.leak_per_cycle)
+        return _cheaper(outside, inside)
 
     def shift(self, tile: Tile, cut: Cut) -> Shift:
         """What a tile that is held below some loops exchanges with the outermost memory."""
@@ -559,9 +580,8 @@ class EdgeBounds:
         own = EdgeSpace(einsum, kind, self.timed, unlimited=bool(parts), is_relaxed=True)
         mapspace = own.even_mapspace(None)
         nodes, inside = list(mapspace.architecture.nodes), mapspace.architecture.on_chip[0]
-        outside, position = mapspace.architecture.levels[0], nodes.index(inside)
         if any(t.bypassable and not t.bypassed and t.space.name not in farther_in for t in tiles):
-            nodes[position] = replace(unlimited(inside), energy=_cheaper(outside, inside))
+            nodes[nodes.index(inside)] = replace(unlimited(inside), energy=self._cheaper)
         # Shared loops count as loops of the outermost memory here, which its rules do not bind.
         temporal = (own.visit_rules, *mapspace.temporal[1:])
         architecture = replace(mapspace.architecture, nodes=tuple(nodes))

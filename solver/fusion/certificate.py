@@ -55,6 +55,7 @@ def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0
         raise CertificateError(
             "shared loops with remainders are not certified: `FusionLimits(equal_parts=True)`"
         )
+    _check_memories(FusionSpace(result.cascade, result.limits))
     problem, evaluation = _problem(result), result.evaluation
     document: Json = {
         "format": FORMAT,
@@ -69,6 +70,15 @@ def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0
         "edges": [_edge(result.cascade, claim) for claim in result.evidence.edges],
     }
     return sealed(document, command, seed)
+
+
+def _check_memories(space: FusionSpace) -> None:
+    """Refuse memories whose room and words the checker does not know."""
+    if space.is_parted:
+        text = f"`{space.memory.name}`, the outermost on-chip memory, exists several times"
+        raise CertificateError(f"{text}: fused mappings of such architectures are not certified")
+    if space.stores.least:
+        raise CertificateError("fused mappings with a least utilization of a memory are not certified")
 
 
 def _problem(result: FusedResult) -> Json:

@@ -528,7 +528,7 @@ class DraftBounds:
         zero = np.zeros(len(next(iter(last.values()))))
         yield self._fetched(tile, last)
         if not tile.bypassed and self.space.looped(tile.place):
-            words = self._words(tile, last) * tile.size_per_value
+            words = self._held_words(tile, last)
             once = {dim: np.ones_like(zero) for dim in last}
             yield self._option(tile, words, once)._replace(lasting=True)
         if tile.tensor in self.space.storable - outside:
@@ -665,16 +665,17 @@ class DraftBounds:
         least = len(cuts) if is_handed else self.space.least_depth(frames, tile)
         for cut in cuts[least:]:
             at = self._constant(cut.trips, tile.place, size)
-            words = self._words(tile, at) * tile.size_per_value
+            words = self._held_words(tile, at)
             found.append(self._option(tile, words, at)._replace(lasting=True))
         if deeper is not None:
             found.append(self._option(tile, zero, last))
         if not is_handed:
-            smallest = self._words(tile, last) * tile.size_per_value
+            smallest = self._held_words(tile, last)
             some = left.max(axis=1) > 1
             further = self._option(tile, np.where(some, smallest, np.inf), within)
             found.append(further._replace(lasting=True))
-        return [found[0], *(o for o in found[1:] if o.level > 1 or o.helps(found[0]))]
+        large = 1 in self.space.stores.least
+        return [found[0], *(o for o in found[1:] if large or o.level > 1 or o.helps(found[0]))]
 
     def _is_handed(self, frame: Frame, tile: Tile) -> bool:
         """Whether one Einsum of a body writes a tile's tensor and another one reads it."""
@@ -687,6 +688,10 @@ class DraftBounds:
         for terms in tile.space.ranks:
             words *= 1 + sum(abs(t.coefficient) * (bound[t.dim] / trips[t.dim] - 1) for t in terms)
         return words
+
+    def _held_words(self, tile: Tile, trips: dict[str, FloatArray]) -> FloatArray:
+        """Room of a held tile in one instance, at the least."""
+        return self._words(tile, trips) * (tile.size_per_value / self.space.stores.instances(1))
 
     def _fetched(self, tile: Tile, last: dict[str, FloatArray]) -> _Option:
         """A tile that is neither stored nor held."""

@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import product
 
 from model.architecture import Architecture, Bandwidth, Fanout, Packing, StorageLevel
-from model.cost.prices import access_energy
+from model.cost.prices import access_energy, paid_energy, paying_instances
 from model.cost.rules import rule_of
 from model.extents import ANY, PERFECT
 from model.fused.cascade import Access, CascadeEinsum
@@ -72,6 +72,11 @@ class EdgeKind:
         dimensions and children.
     rooms
         Words that are left of memories farther in for own tiles, by number; all that they have, without one.
+    least
+        Words that own tiles have to take of a memory at the least, by number, where that is more than none.
+    undivided
+        Dimensions that no spatial loop outside of the outermost on-chip memory parts, for the sake of what
+        is above; sorted.
     later
         Dimensions along which visits of other bounds come before these: what does not depend on them all, is
         not touched first in any.
@@ -87,6 +92,8 @@ class EdgeKind:
     deeper: tuple[tuple[str, int], ...] = ()
     rooms: tuple[tuple[int, int], ...] = ()
     shares: tuple[tuple[int, tuple[tuple[str, int], ...]], ...] = ()
+    least: tuple[tuple[int, int], ...] = ()
+    undivided: tuple[str, ...] = ()
     later: frozenset[str] = frozenset()
 
     @property
@@ -242,6 +249,7 @@ class EdgeSpace:
     def _level(self, number: int, level: StorageLevel, room_words: int | None) -> StorageLevel:
         level = replace(
             level,
+            min_utilization=Fraction(0),
             free_first_touches=tuple(self._free()),
             network_fill_latency=level.network_fill_latency * self.kind.visits,
             network_drain_latency=level.network_drain_latency * self.kind.visits,
@@ -251,19 +259,26 @@ class EdgeSpace:
         if number > self._home_number:
             return self._inner_level(number, level)
         level = self._loaded(number, level) if self.timed else level
-        return level if number < self._home_number else self._roomy(level, self.kind.above, room_words)
+        return level if number < self._home_number else self._roomy(1, level, self.kind.above, room_words)
 
     def _inner_level(self, number: int, level: StorageLevel) -> StorageLevel:
         """A memory farther in: what it stores takes no room, and leaves some."""
         stored = frozenset(name for name, home in self._deeper if home == number)
-        room = next((words for memory, words in self.kind.rooms if self._number(memory) == number), None)
-        if room is not None:
-            return self._roomy(level, stored, room)
+        memory = next((m for m, own in enumerate(self._numbers, start=1) if own == number), 0)
+        room, least = dict(self.kind.rooms).get(memory), dict(self.kind.least)
+        if room is not None or memory in least:
+            return self._roomy(memory, level, stored, level.usable_words if room is None else room)
         return replace(level, packing=self._packing(level, stored)) if stored else level
+
+    @cached_property
+    def _numbers(self) -> tuple[int, ...]:
+        """Numbers among the levels of the on-chip memories."""
+        levels = self.einsum.mapspace.architecture.levels
+        return tuple(number for number, level in enumerate(levels) if number and not level.tolls)
 
     def _number(self, memory: int) -> int:
         """Number among the levels of an on-chip memory."""
-        return level_number(self.einsum.mapspace.architecture, memory)
+        return self._numbers[memory - 1]
 
     @cached_property
     def _deeper(self) -> tuple[tuple[str, int], ...]:
@@ -285,6 +300,10 @@ class EdgeSpace:
             scale = level.scale(shift.dataspace)
             read, fill, update = self._exchanged(shift, number, level)
             reads, writes = reads + read * scale, writes + (fill + update) * scale
+        if not self._is_parted:
+            position = self.einsum.mapspace.architecture.storage_indices[number]
+            instances = self.einsum.mapspace.architecture.instances_above(position)
+            reads, writes = reads / instances, writes / instances
         return replace(level, other_reads=reads, other_writes=writes)
 
     @cached_property
@@ -293,7 +312,11 @@ class EdgeSpace:
         return 1 + len(self.einsum.mapspace.architecture.outer_tolls)
 
     def _exchanged(self, shift: Shift, number: int, level: StorageLevel) -> tuple[int, int, int]:
-        """Reads, fills and updates of a held tile's words: outside, where they pay tolls, and on chip."""
+        """Reads, fills and updates of a held tile's words: outside, where they pay tolls, and on chip.
+
+        Those of one instance; at the least of all together, where it is open how spatial loops part it.
+        """
+        shift = self._of_instance(shift, number)
         if number == self._home_number:
             return self._drained(shift), shift.fetched, 0
         name = shift.dataspace
@@ -302,14 +325,64 @@ class EdgeSpace:
         written = shift.moved if self.einsum.space(name).read_write else 0
         return shift.fetched * level.charges(name, "down"), 0, written * level.charges(name, "up")
 
+    @cached_property
+    def _outside(self) -> tuple[int, ...]:
+        """Fanouts outside of the outermost on-chip memory."""
+        return fanouts_outside(self.einsum.mapspace.architecture, 1)
+
+    @cached_property
+    def _is_parted(self) -> bool:
+        """Whether the spatial loops outside of the outermost on-chip memory are known."""
+        return dict(self.kind.shares).keys() >= set(self._outside)
+
+    def _of_instance(self, shift: Shift, number: int) -> Shift:
+        """What one instance of a level exchanges, which serves several ones of the on-chip memory."""
+        if not self._outside or not self._is_parted:
+            return shift
+        space, architecture = self.einsum.space(shift.dataspace), self.einsum.mapspace.architecture
+        position, moved, first = architecture.storage_indices[number], shift.moved, shift.first
+        for fanout in self._outside:
+            loops = dict(self.kind.shares)[fanout]
+            parts = math.prod(count for dim, count in loops if dim in space.dims)
+            if architecture.fanout_indices[fanout] < position:
+                moved, first = moved // parts, first // parts
+            elif space.name in architecture.fanouts[fanout].no_multicast:
+                moved *= math.prod(count for dim, count in loops if dim not in space.dims)
+        return replace(shift, moved=moved, first=first)
+
+    def _used(self, number: int) -> tuple[int, int]:
+        """Instances of a level that are in use, and those that pay."""
+        architecture = self.einsum.mapspace.architecture
+        level, position = architecture.levels[number], architecture.storage_indices[number]
+        outside = [n for n in self._outside if architecture.fanout_indices[n] < position]
+        used = 1
+        if self._is_parted:
+            loops = dict(self.kind.shares)
+            used = math.prod(count for fanout in outside for _, count in loops[fanout])
+        elif outside and level.cluster_size > 1:
+            return 1, 0  # what instances share may cost less
+        return used, paying_instances(level, architecture.instances_above(position), used)
+
     def _drained(self, shift: Shift) -> int:
         """Words that the on-chip memory reads to hand them outside."""
         counted = rule_of(self.einsum.mapspace.counting).drains_are_reads
         return shift.moved if counted and self.einsum.space(shift.dataspace).read_write else 0
 
-    def _roomy(self, level: StorageLevel, above: frozenset[str], room_words: int | None) -> StorageLevel:
-        packing = self._packing(level, above)
-        return replace(level, size_words=room_words, multiple_buffering=Fraction(1), packing=packing)
+    def _roomy(
+        self, memory: int, level: StorageLevel, above: frozenset[str], room_words: int | None
+    ) -> StorageLevel:
+        words = dict(self.kind.least).get(memory, 0)
+        if room_words == 0 < words:
+            room_words = 1  # no share of nothing is more than nothing: one word does not do either
+            words += 1
+        least = Fraction(words, room_words or 1)
+        return replace(
+            level,
+            size_words=room_words,
+            multiple_buffering=Fraction(1),
+            min_utilization=least,
+            packing=self._packing(level, above),
+        )
 
     def _packing(self, level: StorageLevel, above: frozenset[str]) -> tuple[Packing, ...]:
         """How values lie in a memory where some dataspaces take no room."""
@@ -351,6 +424,8 @@ class EdgeSpace:
             yield from (FactorRule(dim, "=", counts.get(dim, 1)) for dim in dims)
             return
         architecture = self.einsum.mapspace.architecture
+        if fanout in self._outside:
+            yield from (FactorRule(dim, "=", 1) for dim in self.kind.undivided)
         for name, level in self.kind.deeper:
             lone = lone_dims(self.einsum, self.einsum.access(name)).values()
             if fanout in fanouts_outside(architecture, level):
@@ -482,13 +557,15 @@ class EdgeSpace:
 
     @cached_property
     def shift_energy(self) -> int:
-        """Energy of the words of held tiles."""
-        levels = self.einsum.mapspace.architecture.levels[: self._home_number + 1]
-        return sum(
-            access_energy(level, level.packing_of(shift.dataspace), *self._exchanged(shift, number, level))
-            for shift in self.kind.shifts
-            for number, level in enumerate(levels)
-        )
+        """Energy of the words of held tiles; at the least where it is open how spatial loops part them."""
+        total = 0
+        for number, level in enumerate(self.einsum.mapspace.architecture.levels[: self._home_number + 1]):
+            used, paying = self._used(number)
+            for shift in self.kind.shifts:
+                words = self._exchanged(shift, number, level)
+                energy = access_energy(level, level.packing_of(shift.dataspace), *words)
+                total += paid_energy([(used, energy)], paying)
+        return total
 
 
 def unlimited(level: StorageLevel) -> StorageLevel:

@@ -85,11 +85,11 @@ def evidence_of(pricer: EdgePricer, perfect: EdgePricer | None = None) -> Fusion
     """Return what a search knows about edges, each once, whatever their names.
 
     Where nests may have remainders, what is known without any says nothing, but of those Einsums that store
-    tensors in memories farther in, which have none: this is what is known of them by `perfect`.
+    tensors in memories which exist several times, and have none: what is known of them by `perfect`.
     """
-    pricers = [pricer] if perfect is None else [pricer, perfect]
-    least = [claim for own in pricers for claim in _least_claims(own) if own is pricer or claim.deeper]
-    cores = [claim for own in pricers for claim in _cores(own) if own is pricer or claim.kind.deeper]
+    pricers, may_leave = [pricer] if perfect is None else [pricer, perfect], pricer.space.stores.may_leave
+    least = [c for own in pricers for c in _least_claims(own) if own is pricer or not may_leave(c.deeper)]
+    cores = [c for own in pricers for c in _cores(own) if own is pricer or not may_leave(c.kind.deeper)]
     edges = (*cores, *_edges(pricer), *_shared(pricer), *_alone(pricer))
     return FusionEvidence(tuple(_counted(claim, pricer.objective) for claim in least), edges)
 
@@ -152,7 +152,8 @@ def _edges(pricer: EdgePricer) -> Iterator[EdgeClaim]:
 
 def _is_whole(pricer: EdgePricer, kind: EdgeKind) -> bool:
     """Whether an edge has all mappings that the space allows."""
-    return kind.remainders or bool(kind.deeper) or pricer.remainders is Remainders.NOWHERE
+    has_none = pricer.remainders is Remainders.NOWHERE or not pricer.space.stores.may_leave(kind.deeper)
+    return kind.remainders or has_none
 
 
 def _shared(pricer: EdgePricer) -> Iterator[EdgeClaim]:

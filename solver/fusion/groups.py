@@ -200,12 +200,13 @@ class GroupBounds:
         """Return the tensors that may be stored between parts, the largest if there are many."""
         space, found = self.bounds.space, dict[str, Candidate]()
         decided = {name for own in inside.given for name, _ in own.stored}
-        # Of a tensor and its copies, which may take one room, one counts.
-        known = set[str]().union(*map(space.copies.relatives, decided))
+        # Of a tensor and its copies, which may take one room, one counts: all would be many.
+        rooms = set(map(self._room, decided))
         tiles = [tile for place in range(inside.at, inside.span[1]) for tile in space.tiles[place]]
         for tile in tiles:
-            if tile.tensor in space.storable and tile.tensor not in known:
-                known |= space.copies.relatives(tile.tensor)
+            room = self._room(tile.tensor)
+            if tile.tensor in space.storable and room not in rooms:
+                rooms.add(room)
                 last = self.by_dim(inside.span, tile.place, inside.trips)
                 words = self.bounds.stored_anywhere(tile, last)
                 found[tile.tensor] = Candidate(tile.tensor, space.cascade.users[tile.tensor], words)
@@ -270,34 +271,42 @@ class GroupBounds:
             and self.inside_of(start, end, *side) is not None
         )
 
+    def _room(self, tensor: str) -> str:
+        """What tensors that may take one room have in common."""
+        return self.bounds.space.copies.family(tensor) or tensor
+
     def _taken(self, inside: Inside, part: tuple[int, int], stored: Sequence[Candidate]) -> FloatArray:
         """Room that is taken by what Einsums besides one part access, while it runs, by body."""
         start, end = inside.span
+        accessed = {self._room(t.tensor) for place in range(*part) for t in self.bounds.space.tiles[place]}
         taken = inside.others_words
-        for own in stored:
+        for own in (own for own in stored if self._room(own.tensor) not in accessed):
             stays = own.users[0] < start or own.users[-1] >= end
             waits = own.users[0] < part[0] and own.users[-1] >= part[1]
-            if (stays or waits) and not any(part[0] <= user < part[1] for user in own.users):
-                taken = taken + own.words
+            taken = taken + own.words * (stays or waits)
         return taken
 
     def _crossing(self, inside: Inside, part: tuple[int, int], stored: Sequence[Candidate]) -> FloatArray:
-        """Room of what lies above the loops of a body inside, and is accessed there: while all of it runs."""
-        known = (inside.known(place) for place in range(*part))
-        total = inside.others_words * 0 + min(own.taken_words + self._stored_words(own) for own in known)
-        for own in stored:
-            accesses = any(part[0] <= user < part[1] for user in own.users)
-            if accesses and not part[0] <= own.users[0] <= own.users[-1] < part[1]:
-                total = total + own.words
-        return total
+        """Room of what lies above the loops of a body inside, and is accessed there: while all of it runs.
 
-    def _stored_words(self, given: Given) -> int:
+        What may take one room with a tensor of this body alone counts with that.
+        """
+        users = self.bounds.space.cascade.users
+        tensors = {t.tensor for place in range(*part) for t in self.bounds.space.tiles[place]}
+        inner = {self._room(t) for t in tensors if part[0] <= users[t][0] <= users[t][-1] < part[1]}
+        known = (inside.known(place) for place in range(*part))
+        least = min(own.taken_words + self._stored_words(own, inner) for own in known)
+        crossing = (
+            own.words for own in stored if own.tensor in tensors and self._room(own.tensor) not in inner
+        )
+        return inside.others_words * 0 + least + sum(crossing)
+
+    def _stored_words(self, given: Given, without: set[str]) -> int:
         """Room of the tensors that an Einsum reads: of one and its copies, the largest."""
         largest: dict[str, int] = {}
         for name, words in given.stored:
-            family = self.bounds.space.copies.family(name) or name
-            largest[family] = max(words, largest.get(family, 0))
-        return sum(largest.values())
+            largest[self._room(name)] = max(words, largest.get(self._room(name), 0))
+        return sum(words for room, words in largest.items() if room not in without)
 
     def _body(
         self, inside: Inside, part: tuple[int, int], stored: Sequence[Candidate], outside: frozenset[str]

@@ -209,11 +209,11 @@ class LeastCosts:
         for number in range(self.space.least_depth(frames, tile), len(cuts) - 1):
             # Above loops that are not ordered yet there may be places farther in, of smaller tiles.
             at = cuts[-1] if left and number == len(cuts) - 2 else cuts[number]
-            words = self.space.tile_words(tile, at) * tile.size_per_value
+            words = self.space.held_words(tile, at)
             if words <= self.usable:
                 move = self.pricer.exchange(tile, cuts[-1], self.pricer.shift(tile, cuts[number]))
                 held = _Kept(name, words, move, above=True, lasting_words=words)
-                found += [held] if move.helps(fetched) else []
+                found += [held] if move.helps(fetched) or 1 in self.space.stores.least else []
         return found
 
     def _stored_words(self, frames: Frames, tensor: str, left: Sequence[int], level: int) -> int:
@@ -303,7 +303,7 @@ class LeastCosts:
         energies, cycles = self.bounds.least(frames, frame, following, left, given)
         counts = self.groups.trips((*frames, frame), frame.start, frame.end)
         slides = self.space.slides(frames) or self.space.sliding(frame.start, frame.end)
-        if frame.flat or counts is None or slides or self.space.is_deep or self.space.remainders:
+        if frame.flat or counts is None or slides or self.space.is_intricate or self.space.remainders:
             return energies, cycles
         totals = (following * left).astype(np.float64) * np.array(counts, np.float64)
         trips = tuple(totals.T)

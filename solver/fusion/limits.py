@@ -93,9 +93,6 @@ def check_einsum(einsum: CascadeEinsum) -> None:
     architecture = mapspace.architecture
     if not architecture.on_chip:
         raise NotSearchedError("there is no on-chip memory to fuse into")
-    home = architecture.on_chip[0]
-    if architecture.instances_above(architecture.nodes.index(home)) > 1:
-        raise NotSearchedError(f"`{home.name}` exists several times: that is not searched")
     if mapspace.counting == TIMELOOP:
         raise NotSearchedError("Timeloop's rule does not count fused mappings")
     by_place = mapspace.counting == ACCELFORGE
@@ -104,8 +101,6 @@ def check_einsum(einsum: CascadeEinsum) -> None:
             "sliding windows are not searched with fusion by AccelForge's rule: --counting exact counts what "
             "an execution moves"
         )
-    if home.min_utilization:
-        raise NotSearchedError(f"a least utilization of `{home.name}` is not searched with fusion")
     for level in (own for own in architecture.levels if own.no_coalesce):
         raise NotSearchedError(f"`no_coalesce` at `{level.name}` is not modelled in fused mappings")
     if mapspace.rules:

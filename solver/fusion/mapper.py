@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from model.extents import ANY
 from model.fused.cascade import Cascade
-from model.fused.check import FusedMappingError, check_spread
+from model.fused.check import FusedMappingError, check_held_spread, check_spread
 from model.fused.cost import evaluate_fused
 from model.fused.mapping import Body, FusedMapping, Held, Leaf, Stored
 from model.fused.report import FusedEvaluation
@@ -17,7 +17,6 @@ from model.mapspace import EXACT
 from model.objective import objective_value
 from model.wording import listing
 from solver.fusion.bounds import Remainders
-from solver.fusion.edges import EdgeKind
 from solver.fusion.evidence import FusionEvidence, evidence_of
 from solver.fusion.labels import Step, StoredTile, room_of
 from solver.fusion.least import LeastCosts
@@ -26,6 +25,7 @@ from solver.fusion.path import Counts, PathSearch
 from solver.fusion.points import Point
 from solver.fusion.pricing import EdgePricer
 from solver.fusion.space import FusionSpace
+from solver.fusion.spreading import agreed, is_open
 from solver.result import (
     REMAINDERS_S,
     Clock,
@@ -53,6 +53,14 @@ PERFECT_SHARED_LOOPS = "shared loops have no remainders"
 PERFECT_STORES = (
     "nests of Einsums that store tensors in memories which exist several times have no remainders"
 )
+PERFECT_PARTS = (
+    "nests of Einsums that store or hold something in {memory}, which exists several times, have no "
+    "remainders"
+)
+WHOLE_WINDOWS = (
+    "Einsums that store or hold something in {memory} do not part dimensions of windows among its instances"
+)
+COPIES_INSIDE = "tensors with copies are stored below all loops that their Einsums share"
 MEMORIES = "tensors are stored in {memories} only"
 
 
@@ -235,6 +243,7 @@ class _Search:
         self.counts = Counts()
         self.bounds: dict[object, LeastCosts] = {}
         self.paths = 0
+        self.agreed = set[object]()
         self.on_progress = on_progress
         self.incumbent: int | None = None  # of all spaces
         self.is_any = any(einsum.mapspace.factors == ANY for einsum in cascade.einsums)
@@ -339,7 +348,7 @@ class _Search:
     def _map_alone(self) -> None:
         """Map each Einsum with remainders as if it were alone, those that differ in names alone once."""
         places = [place for place, einsum in enumerate(self.cascade.einsums) if not einsum.is_copy]
-        edges = [self.pricer.edge(EdgeKind(place, remainders=True)) for place in places]
+        edges = [self.pricer.edge(self.space.stores.alone(place, remainders=True)) for place in places]
         distinct = {id(edge.core): edge for edge in edges}.values()
         for number, edge in enumerate(distinct):
             left_s = self.clock.left_s
@@ -353,7 +362,7 @@ class _Search:
             step
             if step.kind is None
             else step._replace(
-                kind=replace(step.kind, remainders=self.space.stores.may_leave(step.kind.deeper)), choice=None
+                kind=replace(step.kind, remainders=self.space.stores.may_leave(step.kind)), choice=None
             )
             for step in best.steps
         ]
@@ -405,6 +414,20 @@ class _Search:
         homes = {level for levels in self.space.homes.values() for level in levels if level > 1}
         if self.is_any and any(map(self.space.stores.outside, homes)):
             yield PERFECT_STORES
+        if self.space.stores.least and self.space.copies.accessed:
+            yield COPIES_INSIDE
+        yield from self._restrictions_of_instances()
+
+    def _restrictions_of_instances(self) -> Iterator[str]:
+        """Yield what is left out where the outermost on-chip memory exists several times."""
+        if not self.space.is_parted:
+            return
+        memory = listing([self.space.memory.name])
+        if self.is_any:
+            yield PERFECT_PARTS.format(memory=memory)
+        spaces = ((e.mapspace, own) for e in self.cascade.einsums for own in e.problem.dataspaces)
+        if any(mapspace.has_windows(own) for mapspace, own in spaces):
+            yield WHOLE_WINDOWS.format(memory=memory)
 
     def _solve(self, space: FusionSpace, best: _Best) -> _Outcome:
         """Search one space, from a known mapping on; edges are priced where a shortest path needs them."""
@@ -476,17 +499,39 @@ class _Search:
             return self.pricer.clock.stop()
         is_stuck = not self._refine(steps, left)
         self._try(search.space, steps, left, best)
+        self._agree(search, steps, best)
         self._report(best, None)
         return is_stuck or self.pricer.clock.stop()
 
+    def _agree(self, search: PathSearch, steps: Sequence[Step], best: _Best) -> None:
+        """Find a mapping whose Einsums spread what a path stores alike, where the path leaves that open."""
+        key = tuple((step.frames, step.stores, step.held) for step in steps)
+        if key in self.agreed or not any(is_open(search, step) for step in steps):
+            return
+        self.agreed.add(key)
+        for _ in range(ROUNDS):
+            path = agreed(search, steps, best.value)
+            if path is None or self.pricer.clock.stop():
+                return
+            left = _rooms_left(search, path)
+            is_settled = not self._refine(path, left)
+            self._try(search.space, path, left, best)
+            if is_settled:
+                return
+
     def _part(self, search: PathSearch, steps: Sequence[Step]) -> None:
-        """Have the tensors looked at spread by spread whose Einsums do not spread them alike."""
+        """Have tensors looked at spread by spread whose Einsums do not spread them alike.
+
+        The same of what Einsums hold, as far as it is open how spatial loops part it.
+        """
         open_ = {
             (tile.tensor, tile.level, step.frames)
             for step in steps
             for tile in step.stores
             if tile.spread is None
         }
+        holding = (own for own in steps if own.kind is not None and search.space.stores.is_open(own.kind))
+        open_.update((self.cascade.einsums[own.place].name, 0, own.frames) for own in holding)
         if open_ <= search.by_spread:
             raise ContradictionError("a path's mapping is not valid, whatever is known of its tensors")
         search.by_spread |= open_
@@ -558,10 +603,12 @@ class _Search:
         Returns
         -------
         bool
-            Whether it is a mapping: its Einsums may spread a tensor differently that they all access.
+            Whether it is a mapping that costs what the path says: its Einsums may spread a tensor differently
+            that they all access, and held tiles may move more words, where that is open.
         """
         mapping = _fused_mapping(space, self.pricer, steps, points)
-        is_open = any(tile.spread is None for step in steps for tile in step.stores)
+        is_loose = any(step.kind is not None and space.stores.is_open(step.kind) for step in steps)
+        is_open = is_loose or any(tile.spread is None for step in steps for tile in step.stores)
         if is_open and not _is_spread_alike(self.cascade, mapping):
             return False
         cost = evaluate_fused(self.cascade, mapping)
@@ -572,10 +619,10 @@ class _Search:
         value = cost.value(self.objective)
         expected = self._expected(steps, points)
         mixed = any(point is not None and point.paid is not None for point in points)
-        if value != expected and not mixed:
+        if (value < expected if is_loose else value != expected) and not mixed:
             raise ContradictionError(f"a path's mapping costs {value}, not {expected}")
         best.take(value, mapping, cost, steps)
-        return True
+        return not is_loose or value <= expected
 
     def _expected(self, steps: Sequence[Step], points: Sequence[Point | None]) -> int:
         energy = cycles = 0
@@ -593,6 +640,7 @@ def _is_spread_alike(cascade: Cascade, mapping: FusedMapping) -> bool:
     try:
         for stored in mapping.stored:
             check_spread(cascade, mapping, stored)
+        check_held_spread(cascade, mapping)
     except FusedMappingError:
         return False
     return True
@@ -648,7 +696,7 @@ def _taken(search: PathSearch, steps: Sequence[Step], running: Step, level: int)
         if step is running or _shared(step, running) > depth:
             tile = next(t for t in search.space.tiles[step.place] if t.space.name == name)
             cut = search.space.cuts(step.frames, step.place)[depth]
-            total += search.space.tile_words(tile, cut) * tile.size_per_value
+            total += search.space.held_words(tile, cut, () if step.kind is None else step.kind.shares)
     waiting: list[StoredTile] = []
     for stored in (tile for step in steps for tile in step.stores if tile.level == level):
         users = cascade.users[stored.tensor]

@@ -241,7 +241,7 @@ class PathSearch:
 
         def is_known(label: Label) -> bool:
             is_open = bool(label.frames) or label.draft is not None
-            if not label.at or is_open or self.objective == "edp" or self.space.is_deep:
+            if not label.at or is_open or self.objective == "edp" or self.space.is_intricate:
                 return False
             if self.states(label.at) == (None,):
                 return False
@@ -411,7 +411,7 @@ class PathSearch:
         total = 0, 0
         for place, known in enumerate(given, at):
             total = _plus(total, self.least.lower(frames, place, known))
-        if at == frames[-1].end or self.longest is not None or self.space.is_deep:
+        if at == frames[-1].end or self.longest is not None or self.space.is_intricate:
             return total
         if frames[-1].flat:
             least = self.least.together(frames, at, given, peak)
@@ -485,7 +485,7 @@ class PathSearch:
             paths that are left.
         """
         queue = Queue(limit, width)
-        start = self._start(first, waiting)
+        start = self.start(first, waiting)
         queue.push(start, self.value(start))
         last = None if most is None else self.counts.expanded + most
         while queue:
@@ -523,7 +523,8 @@ class PathSearch:
         drafted = () if label.draft is None else (label.draft.frame,)
         return any(self.space.sliding(frame.start, frame.end) for frame in (*label.frames, *drafted))
 
-    def _start(self, first: int, waiting: Waiting) -> Label:
+    def start(self, first: int, waiting: Waiting) -> Label:
+        """A path that has not begun, at a cut where some tensors wait."""
         if waiting is None:
             crossing = self.space.storable.intersection(self.space.crossing(first))
             waiting = frozenset((tensor, 0) for tensor in crossing)
@@ -584,7 +585,7 @@ class PathSearch:
             values = values * (cycles + float(label.cycles + outside[1]))
         for longer, left, value in zip(frames, lefts, worth(values), strict=True):
             if value >= 0 and queue.improves(value):
-                yield self._with_body(label, longer, left), value
+                yield self.with_body(label, longer, left), value
 
     def _bodies(self, label: Label, draft: Draft) -> _Bodies:
         """The bodies that a draft may become, and the least cost of each one's Einsums."""
@@ -610,7 +611,7 @@ class PathSearch:
     def _drawn_bodies(self) -> dict[tuple[object, ...], _Bodies]:
         return {}
 
-    def _with_body(self, label: Label, frame: Frame, left: tuple[int, ...]) -> Label:
+    def with_body(self, label: Label, frame: Frame, left: tuple[int, ...]) -> Label:
         """The label with a body that is drafted, or opened once no loops are left."""
         if max(left) > 1:
             return replace(label, draft=Draft(frame, left))

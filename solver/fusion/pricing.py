@@ -60,8 +60,11 @@ class Coarser:
     settled: dict[tuple[int, frozenset[str]], list[_Settled]] = field(default_factory=dict)
 
     def add(self, kind: EdgeKind, energy: int, cycles: int) -> None:
-        """Remember what an edge costs, unless something is stored where no outer loop may move it."""
-        if kind.deeper:
+        """Remember what an edge costs, unless something is stored where no outer loop may move it.
+
+        Nor where spatial loops are fixed, or tiles have to be large.
+        """
+        if kind.deeper or kind.shares or kind.least:
             return
         own = _Settled(dict(kind.trips), kind.shifts, energy, cycles)
         self.settled.setdefault((kind.place, kind.above), []).append(own)
@@ -196,7 +199,10 @@ class EdgePricer(EdgeBounds):
             above=frozenset(map(renaming.dataspaces.__getitem__, kind.above)),
             shifts=tuple(replace(s, dataspace=renaming.dataspaces[s.dataspace]) for s in kind.shifts),
             deeper=tuple(sorted((renaming.dataspaces[name], level) for name, level in kind.deeper)),
-            shares=(),
+            shares=tuple(
+                (n, tuple((renaming.dims[dim], count) for dim, count in own)) for n, own in kind.shares
+            ),
+            undivided=tuple(sorted(renaming.dims[dim] for dim in kind.undivided)),
         )
 
     def _core_key(self, kind: EdgeKind) -> tuple[object, ...]:
@@ -219,6 +225,8 @@ class EdgePricer(EdgeBounds):
             tuple(sorted((names.index(name), level) for name, level in kind.deeper)),
             kind.rooms,
             tuple((n, tuple((problem.dims.index(d), count) for d, count in own)) for n, own in kind.shares),
+            kind.least,
+            tuple(sorted(map(problem.dims.index, kind.undivided))),
         )
 
     # Bounds of edges
@@ -243,6 +251,8 @@ class EdgePricer(EdgeBounds):
             cores = [self.core(kind.place, kind.above, trips, kind.deeper) for trips in looped]
             cores += [self._shared(kind)] if kind.shares and not kind.parts else []
             energy, cycles = self.together(kind.place, cut, moves, kind.deeper, is_open=is_loose)
+            if kind.shares and kind.shifts:
+                held = max(held, EdgeSpace(self.space.einsums[kind.place], kind, self.timed).shift_energy)
             self._least[kind] = (
                 max(energy, *(core[0] + held for core in cores), 0),
                 max(cycles, *(core[1] for core in cores), 0),
@@ -251,7 +261,7 @@ class EdgePricer(EdgeBounds):
 
     def _shared(self, kind: EdgeKind) -> tuple[int, int]:
         """The same by a survey where it is known how stored tensors are spread, but for held tiles."""
-        kind = replace(kind, shifts=())
+        kind = replace(kind, shifts=(), least=())
         own = EdgeSpace(self.space.einsums[kind.place], kind, self.timed)
         mapspace = own.mapspace(self.space.memory.usable_words)
         renamed = by_position(mapspace.problem).mapspace(mapspace)
@@ -264,7 +274,7 @@ class EdgePricer(EdgeBounds):
         """A bound on an Einsum without remainders, or what it costs at the least if it has some, alone."""
         if self.remainders is not Remainders.ALONE:
             return least
-        known = list(self.edge(EdgeKind(place, remainders=True)).choices())
+        known = list(self.edge(self.space.stores.alone(place, remainders=True)).choices())
         energies, cycles = (own.energy for own in known), (own.cycles for own in known)
         return min(least[0], min(energies, default=least[0])), min(least[1], min(cycles, default=least[1]))
 

@@ -21,7 +21,7 @@ from model.problem import Dataspace
 from solver.fusion.copies import Copies
 from solver.fusion.edges import box_words, dense
 from solver.fusion.limits import FusionLimits, check_einsum
-from solver.fusion.stores import Spread, Stores
+from solver.fusion.stores import Shares, Spread, Stores
 
 Trips = dict[str, int]
 """By dimension of an Einsum, the product of the shared loops over it."""
@@ -204,6 +204,16 @@ class FusionSpace:
     def is_deep(self) -> bool:
         """Whether memories farther in than the outermost on-chip one may store tensors."""
         return any(level > 1 for levels in self.homes.values() for level in levels)
+
+    @cached_property
+    def is_parted(self) -> bool:
+        """Whether the outermost on-chip memory exists several times."""
+        return bool(self.stores.outside(1))
+
+    @cached_property
+    def is_intricate(self) -> bool:
+        """Whether more than the room of one memory matters to a path: some bounds are left out then."""
+        return self.is_deep or self.is_parted or bool(self.stores.least)
 
     @cached_property
     def inner(self) -> tuple[int, ...]:
@@ -499,10 +509,7 @@ class FusionSpace:
 
     def raw_trips(self, frames: Frames, place: int) -> Trips:
         """Trips of all loops over each dimension of an Einsum, whether or not they are empty."""
-        trips: Trips = {}
-        for frame, segment in ((own, segment) for own in frames for segment in own.segments):
-            trips = self.grown(trips, frame, place, segment)
-        return trips
+        return self._trips_above(frames, place, sum(len(frame.segments) for frame in frames))
 
     @cached_property
     def _kinds(self) -> dict[tuple[int, int], frozenset[TileKind]]:
@@ -513,7 +520,8 @@ class FusionSpace:
         key = start, end
         if key not in self._kinds:
             places = (place for place in range(start, end) if not self.einsums[place].is_copy)
-            tiles = (tile for place in places for tile in self.tiles[place] if not tile.bypassed)
+            every = (tile for place in places for tile in self.tiles[place])
+            tiles = (tile for tile in every if not tile.bypassed or self.stores.least)
             self._kinds[key] = frozenset(self.kind_of(tile, start, end) for tile in tiles)
         return self._kinds[key]
 
@@ -564,6 +572,20 @@ class FusionSpace:
         bounds = self.einsums[tile.place].problem.bound
         return box_words(tile.space, {dim: cut.largest(dim, bounds[dim]) for dim in tile.dims})
 
+    def held_words(self, tile: Tile, cut: Cut, shares: Shares = ()) -> int:
+        """Room of a held tile in one instance; at the least where it is open how spatial loops part it."""
+        if not self.is_parted:
+            return self.tile_words(tile, cut) * tile.size_per_value
+        outside, fixed = self.stores.outside(1), dict(shares)
+        if not fixed.keys() >= set(outside):
+            words = self.tile_words(tile, cut)
+            return -(-words // self.stores.instances(1)) * tile.size_per_value
+        bounds, parts = self.einsums[tile.place].problem.bound, dict.fromkeys(tile.dims, 1)
+        for dim, count in (loop for fanout in outside for loop in fixed[fanout] if loop[0] in parts):
+            parts[dim] *= count
+        sizes = {dim: -(-cut.largest(dim, bounds[dim]) // parts[dim]) for dim in tile.dims}
+        return box_words(tile.space, sizes) * tile.size_per_value
+
     def stored(self, frames: Frames, tensor: str, level: int = 1) -> tuple[int, int]:
         """How many segments lie above a stored tensor, as many as may be, and its room.
 
@@ -574,25 +596,38 @@ class FusionSpace:
         level
             Of the memory that stores it.
         """
-        most = sum(len(frame.segments) for frame in frames)
-        writer = self.cascade.writers[tensor]
-        if not self.slides(frames):
-            return most, self.stored_words(tensor, self.raw_trips(frames, writer), level)
-        visits, memory = self.visits(frames), self.memory.name
-        above = [0]
-        for segment in (segment for frame in frames for segment in frame.segments):
-            above.append(above[-1] + len(segment))
-        depth = max(d for d in range(most + 1) if _keeps_halo(visits, Stored(tensor, memory, above[d])))
-        tile = visits.tile(tensor, above[depth])
-        words = math.prod(max(high - low for low, high in spans) for _, spans in tile)
-        return depth, self._sized(tensor, words, level)
+        return next(self.stored_at_all(frames, tensor, level))
 
-    def spread_words(self, frames: Frames, tensor: str, level: int, spread: Spread) -> int:
-        """Room of a stored tensor in one instance of a memory; frames as of `stored`."""
+    def stored_at_all(self, frames: Frames, tensor: str, level: int) -> Iterator[tuple[int, int]]:
+        """Yield each number of segments that may lie above a stored tensor with its room, the most first."""
+        segments = [segment for frame in frames for segment in frame.segments]
+        if not self.slides(frames):
+            for depth in reversed(range(len(segments) + 1)):
+                trips = self._trips_above(frames, self.cascade.writers[tensor], depth)
+                yield depth, self.stored_words(tensor, trips, level)
+            return
+        visits, memory = self.visits(frames), self.memory.name
+        for depth in reversed(range(len(segments) + 1)):
+            loops = sum(map(len, segments[:depth]))
+            if _keeps_halo(visits, Stored(tensor, memory, loops)):
+                tile = visits.tile(tensor, loops)
+                words = math.prod(max(high - low for low, high in spans) for _, spans in tile)
+                yield depth, self._sized(tensor, words, level)
+
+    def _trips_above(self, frames: Frames, place: int, depth: int) -> Trips:
+        """Trips over each dimension of an Einsum of so many segments, whether or not they are empty."""
+        trips: Trips = {}
+        pairs = [(frame, segment) for frame in frames for segment in frame.segments]
+        for frame, segment in pairs[:depth]:
+            trips = self.grown(trips, frame, place, segment)
+        return trips
+
+    def spread_words(self, frames: Frames, tensor: str, level: int, spread: Spread, depth: int) -> int:
+        """Room of a stored tensor in one instance, below so many segments; frames as of `stored`."""
         counts: dict[str, int] = {}
         for share in spread:
             counts[share.rank] = counts.get(share.rank, 1) * share.parts
-        loops = self.loops_above(frames, self.stored(frames, tensor, level)[0])
+        loops = self.loops_above(frames, depth)
         parts = (self.visits(frames) if frames else self.all_visits(())).tile(tensor, loops)
         return self._in_words(
             tensor,

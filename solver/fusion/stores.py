@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -52,18 +52,23 @@ class Stores:
     def levels(self) -> dict[int, StorageLevel]:
         """The memories that are searched, by number.
 
-        Those inside of the outermost one on chip have no least utilization. Where they exist several times,
-        no rules order the spatial loops outside of them: those of all Einsums that access a tensor agree.
+        Where they exist several times, no rules order the spatial loops outside of them: those of all Einsums
+        that access a tensor agree.
         """
         every = enumerate(self._architecture.on_chip, start=1)
-        return {number: level for number, level in every if self._is_known(number)}
+        return {number: level for number, level in every if not self.is_ordered(number)}
 
-    def _is_known(self, number: int) -> bool:
-        if number < 2:
-            return number == 1
+    def is_ordered(self, number: int) -> bool:
+        """Whether rules order the spatial loops outside of a memory."""
         rules = [einsum.mapspace.spatial for einsum in self.cascade.einsums]
-        is_ordered = any(_is_ordered(own[fanout]) for own in rules for fanout in self.outside(number))
-        return not is_ordered and not self._architecture.on_chip[number - 1].min_utilization
+        return any(_is_ordered(own[fanout]) for own in rules for fanout in self.outside(number))
+
+    @cached_property
+    def least(self) -> dict[int, int]:
+        """By number of a memory that has one, the words that its least utilization asks for."""
+        pairs = enumerate(self._architecture.on_chip, start=1)
+        words = {n: math.ceil((own.usable_words or 0) * own.min_utilization) for n, own in pairs}
+        return {number: least for number, least in words.items() if least}
 
     def homes(self, tensor: str) -> Iterator[int]:
         """Yield the levels that the rules of all Einsums let store a tensor, outermost first."""
@@ -77,10 +82,6 @@ class Stores:
     def outside(self, level: int) -> tuple[int, ...]:
         """Fanouts outside of a memory that have several children."""
         return fanouts_outside(self._architecture, level)
-
-    def may_leave(self, deeper: Iterable[tuple[str, int]]) -> bool:
-        """Whether nests may have remainders that store dataspaces farther in: none of them is spread."""
-        return not any(self.outside(level) for _, level in deeper)
 
     def instances(self, level: int) -> int:
         """How often a memory exists."""
@@ -102,6 +103,24 @@ class Stores:
         own = {rank: extents[dims[rank]] for rank in ranks}
         for counts in self._counts(self.outside(level), own):
             yield tuple(Share(fanout, rank, count, own[rank]) for fanout, rank, count in counts)
+
+    def alone(self, place: int, remainders: bool = False) -> EdgeKind:
+        """An Einsum that shares no loops, and neither stores nor holds anything."""
+        return EdgeKind(place, remainders=remainders, least=tuple(sorted(self.least.items())))
+
+    def is_open(self, kind: EdgeKind) -> bool:
+        """Whether an Einsum holds tiles, and it is open how spatial loops part them among instances."""
+        return bool(kind.shifts) and not dict(kind.shares).keys() >= set(self.outside(1))
+
+    def may_leave(self, kind: EdgeKind) -> bool:
+        """Whether nests may have remainders: instances have equal parts of what is stored and held."""
+        return not any(map(self.outside, [level for _, level in kind.deeper] + [1] * bool(kind.above)))
+
+    def loops_outside(self, level: int, extents: Mapping[str, int]) -> Iterator[Shares]:
+        """Yield all spatial loops of fanouts outside of a memory, given extents of dimensions in a visit."""
+        outside = self.outside(level)
+        for counts in self._counts(outside, extents):
+            yield tuple((n, tuple((dim, count) for own, dim, count in counts if own == n)) for n in outside)
 
     def _counts(
         self, fanouts: Sequence[int], left: Mapping[str, int]
@@ -160,12 +179,11 @@ class Stores:
         """Return a nest whose spatial loops outside of what it stores stand in one order for all Einsums."""
         einsum, stored = self.cascade.einsums[kind.place], dict(kind.deeper)
         outside = {fanout for level in stored.values() for fanout in self.outside(level)}
-        order = {
-            dim: (self._order[access.tensor, rank], rank)
-            for access in einsum.accesses
-            if access.dataspace in stored
-            for rank, dim in lone_dims(einsum, access).items()
-        }
+        outside.update(self.outside(1) if kind.above and not self.is_ordered(1) else ())
+        order = {dim: (len(self._order), dim) for dim in einsum.problem.dims}
+        for access in (own for own in einsum.accesses if own.dataspace in kind.at_home):
+            dims = lone_dims(einsum, access)
+            order.update({dim: (self._order[access.tensor, rank], rank) for rank, dim in dims.items()})
         fanouts = iter(enumerate(self._architecture.fanouts))
 
         def in_order(entry: NodeMapping) -> NodeMapping:

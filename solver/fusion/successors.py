@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, product
+from itertools import chain, islice, product
 
 from model.fused.mapping import Stored
 from model.fused.room import is_part_of_other
+from model.fused.visits import multi_term_dims
 from solver.fusion.bounds import Remainders
-from solver.fusion.edges import EdgeKind
+from solver.fusion.edges import EdgeKind, lone_dims
 from solver.fusion.labels import Label, Room, Step, StoredTile, room_of
 from solver.fusion.least import LeastCosts
 from solver.fusion.points import Choice
 from solver.fusion.pricing import EdgePricer
 from solver.fusion.space import Cut, Frame, Frames, FusionSpace, Tile
+from solver.fusion.stores import Shares
 
 
 @dataclass(frozen=True)
@@ -138,29 +140,36 @@ class Successors:
         self, frames: Frames, place: int, tensor: str, level: int
     ) -> Iterator[tuple[StoredTile, ...]]:
         """Yield a tensor that an Einsum writes as it is stored; with each spread, if these are told apart."""
-        tile = self._stored(frames, tensor, level)
-        if tensor in self.space.copies.accessed:
-            yield from self._with_copies(frames, tile._replace(root=tensor))
-        elif not self.space.stores.outside(level):
-            yield (tile,)
-        elif (tensor, level, frames) not in self.by_spread:
-            yield (tile._replace(spread=None),)
-        else:
-            yield from ((own,) for own in self._spread(frames, place, tile))
+        for tile in self._places(frames, tensor, level):
+            if tensor in self.space.copies.accessed:
+                yield from self._with_copies(frames, tile._replace(root=tensor))
+            elif not self.space.stores.outside(level):
+                yield (tile,)
+            elif (tensor, level, frames) not in self.by_spread:
+                yield (tile._replace(spread=None),)
+            else:
+                yield from ((own,) for own in self._spread(frames, place, tile))
 
     def _spread(self, frames: Frames, place: int, tile: StoredTile) -> Iterator[StoredTile]:
         around = tuple(frame for frame in frames if frame.end > tile.last)
         extents = self.space.extents(frames, place)
         for spread in self.space.stores.spreads(place, tile.tensor, tile.level, extents):
-            words = self.space.spread_words(around, tile.tensor, tile.level, spread)
+            words = self.space.spread_words(around, tile.tensor, tile.level, spread, tile.depth)
             if words <= self.least.room_of(tile.level):
                 yield tile._replace(words=words, spread=spread)
 
     def _stored(self, frames: Frames, tensor: str, level: int) -> StoredTile:
         """A tensor at its place, below the loops that its writer shares with all readers."""
+        return next(self._places(frames, tensor, level))
+
+    def _places(self, frames: Frames, tensor: str, level: int) -> Iterator[StoredTile]:
+        """Yield a tensor there, and farther out where it may help to fill a memory, unless it is copied."""
         last = self.space.cascade.users[tensor][-1]
-        depth, words = self.space.stored(tuple(frame for frame in frames if frame.end > last), tensor, level)
-        return StoredTile(tensor, depth, words, last, level)
+        around = tuple(frame for frame in frames if frame.end > last)
+        places = self.space.stored_at_all(around, tensor, level)
+        has_choice = level in self.space.stores.least and tensor not in self.space.copies.accessed
+        for depth, words in places if has_choice else islice(places, 1):
+            yield StoredTile(tensor, depth, words, last, level)
 
     def _mapped(self, label: Label, stores: tuple[StoredTile, ...]) -> Iterator[Label]:
         homes = {tile.tensor: tile.level for tile in (*label.stored, *stores)}
@@ -183,17 +192,18 @@ class Successors:
         tiles = [tile for tile in self.space.tiles[place] if tile.space.name not in levels]
         above = {name for name, level in levels.items() if level == 1}
         deeper = tuple(sorted((name, level) for name, level in levels.items() if level > 1))
-        spreads = {
-            tile.tensor: (tile.level, tile.spread) for tile in (*label.stored, *stores) if tile.level > 1
+        tiles_here = {tile.tensor: tile for tile in (*label.stored, *stores)}
+        extents = self.space.extents(frames, place)
+        spread = {
+            own.tensor: (own.level, own.spread)
+            for own in tiles_here.values()
+            if own.level and self.space.stores.outside(own.level)
         }
-        shares = self.space.stores.shares(place, self.space.extents(frames, place), spreads)
+        shares = self.space.stores.shares(place, extents, spread)
         if shares is None:
             return
         for depths in product(*(self._depths(frames, tile) for tile in tiles)):
             held = [(tile, depth) for tile, depth in zip(tiles, depths, strict=True) if depth is not None]
-            room = self._room(label, stores, held, cuts)
-            if room is None:
-                continue
             everything_above = frozenset(above | {tile.space.name for tile, _ in held})
             kind = EdgeKind(
                 place,
@@ -203,11 +213,74 @@ class Successors:
                 tuple(sorted(cuts[-1].parts.items())),
                 deeper=deeper,
                 shares=shares,
-                remainders=self.space.stores.may_leave(deeper)
-                and self.pricer.may_leave(frames, everything_above | levels.keys()),
+                undivided=self._undivided(place, above, [tile for tile, _ in held]),
             )
-            step = Step(place, frames, kind, None, stores, tuple((t.space.name, d) for t, d in held))
-            yield from self._roomed(label, room, step)
+            is_even = not self.pricer.may_leave(frames, kind.at_home)
+            may_leave = not is_even and self.space.stores.may_leave(kind)
+            kinds = self._parted(replace(kind, remainders=may_leave), extents, frames)
+            rooms = ((own, self._room(label, stores, held, cuts, own.shares)) for own in kinds)
+            for own, room in ((own, room) for own, room in rooms if room is not None):
+                large = replace(own, least=self._least(levels, tiles_here, held, cuts, own))
+                names = tuple((tile.space.name, depth) for tile, depth in held)
+                yield from self._roomed(label, room, Step(place, frames, large, None, stores, names))
+
+    def _undivided(self, place: int, above: set[str], held: Sequence[Tile]) -> tuple[str, ...]:
+        """Dimensions that spatial loops outside of the outermost on-chip memory must not part.
+
+        The loops of the outermost memory lie inside of these where something is above the nests, but outside
+        in the mapspace of an edge: that matters to windows.
+        """
+        if not self.space.is_parted or not (above or held):
+            return ()
+        einsum = self.space.einsums[place]
+        found = {dim for space in einsum.problem.dataspaces for dim in multi_term_dims(einsum, space.name)}
+        for name in above:
+            found.update(einsum.problem.bound.keys() - set(lone_dims(einsum, einsum.access(name)).values()))
+        return tuple(sorted(found))
+
+    def _parted(self, kind: EdgeKind, extents: Mapping[str, int], frames: Frames) -> Iterator[EdgeKind]:
+        """Yield an edge with each way in which spatial loops part what it holds, if these are told apart."""
+        if any(
+            dim in kind.undivided
+            for n, own in kind.shares
+            if n in self.space.stores.outside(1)
+            for dim, _ in own
+        ):
+            return
+        if (
+            not self.space.stores.is_open(kind)
+            or (self.space.einsums[kind.place].name, 0, frames) not in self.by_spread
+        ):
+            yield kind
+            return
+        free = {dim: size for dim, size in extents.items() if dim not in kind.undivided}
+        for loops in self.space.stores.loops_outside(1, free):
+            known = dict(kind.shares)
+            if all(known.get(fanout, own) == own for fanout, own in loops):
+                yield replace(kind, shares=tuple(sorted((known | dict(loops)).items())))
+
+    def _least(
+        self,
+        levels: Mapping[str, int],
+        stored: Mapping[str, StoredTile],
+        held: Sequence[tuple[Tile, int]],
+        cuts: Sequence[Cut],
+        kind: EdgeKind,
+    ) -> tuple[tuple[int, int], ...]:
+        """What own tiles of the nests have to take of memories, beside what the Einsum stores and holds."""
+        least = dict(self.space.stores.least)
+        here = {own.tensor: levels.get(own.space.name, 0) for own in self.space.tiles[kind.place]}
+        for tensor, level in here.items():
+            if level not in least:
+                continue
+            tile = stored[tensor]
+            # Where it is open how it is spread, it may take all that it has in one instance.
+            times = 1 if tile.spread is not None else self.space.stores.instances(level)
+            least[level] -= tile.words * times if tile.level else least[level]
+        times = self.space.stores.instances(1) if self.space.stores.is_open(kind) else 1
+        for own, depth in held if 1 in least else ():
+            least[1] -= self.space.held_words(own, cuts[depth], kind.shares) * times
+        return tuple(sorted((level, words) for level, words in least.items() if words > 0))
 
     def _depths(self, frames: Frames, tile: Tile) -> Iterator[int | None]:
         """Yield the places above shared loops at which a tile is held with profit; None is below all."""
@@ -220,7 +293,8 @@ class Successors:
             moving, again = self.space.kind_of(tile, frame.start, frame.end)
             below = {loop for loop, _ in frame.segments[number]}
             above = {loop for loop, _ in frame.segments[number - 1]} if number else moving
-            if depth >= least and below & again and (number == 0 or above & moving):
+            helps = below & again or 1 in self.space.stores.least
+            if depth >= least and helps and (number == 0 or above & moving):
                 yield depth
 
     def _room(
@@ -229,12 +303,13 @@ class Successors:
         stores: Sequence[StoredTile],
         held: Sequence[tuple[Tile, int]],
         cuts: Sequence[Cut],
+        shares: Shares = (),
     ) -> Room | None:
         """Room after an Einsum's stored and held tiles have got theirs; None if there is too little."""
         amounts = list(label.room.held)
         added: list[tuple[int, int]] = []
         for tile, depth in held:
-            words = self.space.tile_words(tile, cuts[depth]) * tile.size_per_value
+            words = self.space.held_words(tile, cuts[depth], shares)
             amounts[depth] += words
             added.append((depth, words))
         before = _with_stored(label, stores, 1)
@@ -272,7 +347,8 @@ class Successors:
         ]
         for chosen in product(*left):
             limited = ((level, words) for level, words in chosen if words < self.space.rooms[level])
-            if all(words >= 0 for _, words in chosen):
+            least = dict(step.kind.least)
+            if all(words >= least.get(level, 0) for level, words in chosen):
                 kind = replace(step.kind, rooms=tuple(limited))
                 yield from self._chosen(label, room, step._replace(kind=kind))
 
@@ -294,10 +370,12 @@ class Successors:
             shared = sum(len(frame.segments) for frame in around)
             written = (t.tensor for t in self.space.tiles[writer] if t.space.read_write)
             for tensor in (t for t in written if level in self.space.homes.get(t, ())):
-                tile = self._stored(frames, tensor, level)
-                sizes = {own.words for own in self._spread(around, writer, tile)} | {tile.words}
-                sizes |= {max(0, tile.words - words) for words in self._source_words(frames, tensor, level)}
-                sums |= {a + b for a in sums for b in sizes} if tile.depth < shared else set()
+                above = [tile for tile in self._places(frames, tensor, level) if tile.depth < shared]
+                sizes = {own.words for tile in above for own in self._spread(around, writer, tile)}
+                sizes.update(tile.words for tile in above)
+                sources = list(self._source_words(frames, tensor, level))
+                sizes.update(max(0, tile.words - words) for tile in above for words in sources)
+                sums |= {a + b for a in sums for b in sizes}
         return sums
 
     def _source_words(self, frames: Frames, tensor: str, level: int) -> Iterator[int]:
@@ -311,10 +389,12 @@ class Successors:
         assert step.kind is not None
         taken = _taken(label, step.stores, 1) + sum(room.held)
         n_instances = self.space.einsums[step.place].n_instances
+        least = dict(step.kind.least).get(1, 0)
         for choice in self.pricer.edge(step.kind).choices(self.as_paid):
-            if choice.room_words > self.least.usable - taken:
+            needed = max(choice.need_words, least)
+            if max(choice.room_words, least) > self.least.usable - taken:
                 continue
-            peaks = (*room.peaks[:-1], max(room.peaks[-1], taken + choice.need_words))
+            peaks = (*room.peaks[:-1], max(room.peaks[-1], taken + needed))
             inner = self._inner_peaks(label, room, step, choice)
             energy = label.energy + choice.energy * n_instances
             cycles = label.cycles + choice.cycles * n_instances
@@ -377,7 +457,7 @@ class Successors:
         ended = zip(label.frames[len(frames) :], label.parted[len(frames) :], strict=True)
         if any(not frame.flat and not parted for frame, parted in ended):
             return
-        if not self.space.is_deep and self._falls_apart(label, step):
+        if not self.space.is_intricate and self._falls_apart(label, step):
             return
         depth = sum(len(frame.segments) for frame in frames)
         peaks, *inner = ((*own[:depth], max(own[depth:])) for own in (room.peaks, *room.inner))

@@ -46,7 +46,8 @@ class BodyLoops:
 
         Two segments follow each other only if tiles may be held between them so that no loop is better moved
         to the other one (docs/fusion.md, "Few orders of loops"), or tensors that keep what overlaps stored;
-        or if the second one cuts on with loops that leave remainders.
+        or if the second one cuts on with loops that leave remainders. Where tiles have to be large, loops
+        right below a place need not bring them anew.
         """
         kinds = self.space.tile_kinds(frame.start, frame.end)
         for pairs in product(*self._steps(frames, frame, left)):
@@ -83,7 +84,7 @@ class BodyLoops:
         for number in reversed(range(len(frame.segments))):
             own = _classes(frame.segments[number])
             above |= own
-            if _is_parted(above, below, kinds):
+            if _is_parted(above, below, kinds, bool(self.space.stores.least)):
                 return True
             if not self.space.remainders or not number or not own <= _classes(frame.segments[number - 1]):
                 return False
@@ -277,9 +278,12 @@ def _classes(segment: Segment) -> frozenset[int]:
     return frozenset(number for number, _ in segment)
 
 
-def _is_parted(outer: frozenset[int], inner: frozenset[int], kinds: frozenset[TileKind]) -> bool:
-    """Whether tiles may be held between loops of some classes so that none is better moved to the others."""
-    using = [(moving, again) for moving, again in kinds if outer & moving and inner & again]
+def _is_parted(outer: frozenset[int], inner: frozenset[int], kinds: frozenset[TileKind], large: bool) -> bool:
+    """Whether tiles may be held between loops of some classes so that none is better moved to the others.
+
+    With `large`, inner ones may be no better off above, where tiles are smaller.
+    """
+    using = [(moving, again) for moving, again in kinds if outer & moving and (inner & again or large)]
     moving = frozenset[int]().union(*(kind[0] for kind in using))
     again = frozenset[int]().union(*(kind[1] for kind in using))
-    return outer <= moving and inner <= again
+    return outer <= moving and (inner <= again or large)

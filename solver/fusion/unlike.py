@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, product
 from typing import NamedTuple
 
 from model.architecture import Bandwidth, StorageLevel
@@ -89,7 +89,11 @@ class UnlikeVisits:
         least
             Energy and cycles that no mapping is below.
         """
-        found = [own for homes in space.homes() for own in self._at(space, homes, room)]
+        # It is enough that tiles of one kind of visits are as large as memories ask for.
+        numbers = range(len(list(space.kind.alike())))
+        large = list(product(numbers, repeat=len(space.kind.least)))
+        pairs = product(space.homes(), large)
+        found = [each for homes, own in pairs for each in self._at(space, homes, own, room)]
         if not found:
             return [], None
         found = [
@@ -117,9 +121,17 @@ class UnlikeVisits:
         """Whether energy goes against cycles: where shared loops have remainders."""
         return self.bounds.objective == "edp" and self.bounds.space.remainders
 
-    def _at(self, space: EdgeSpace, homes: frozenset[int], room: int | None) -> list[_Together]:
-        """What the kinds of visits cost with outputs at these levels; nothing if one does not fit."""
-        kinds = [replace(space, kind=replace(kind, homes=homes)) for kind in space.kind.alike()]
+    def _at(
+        self, space: EdgeSpace, homes: frozenset[int], large: Sequence[int], room: int | None
+    ) -> list[_Together]:
+        """What the kinds of visits cost with outputs at these levels; nothing if one does not fit.
+
+        For each least that memories ask for, `large` has the number of the kind whose tiles take it.
+        """
+        kinds = []
+        for number, kind in enumerate(space.kind.alike()):
+            least = tuple(own for own, at in zip(kind.least, large, strict=True) if at == number)
+            kinds.append(replace(space, kind=replace(kind, homes=homes, least=least)))
         one = self._best(space, kinds, homes, room)
         if one is None or not self.bounds.space.remainders or self.bounds.objective == "energy":
             return [] if one is None else [one]

@@ -64,6 +64,8 @@ def _word_energy(level: StorageLevel, instances: int, space: Dataspace) -> Fract
     """Energy of one word of a full vector, which as many of all `instances` share as may."""
     packing = level.packing_of(space.name)
     action = level.energy.update if space.read_write else level.energy.read
+    if not level.charges(space.name, "up" if space.read_write else "down"):
+        return Fraction(0)
     # Where clusters do not divide the instances, one that pays does so for more than its cluster.
     paying = paying_instances(level, instances, instances)
     return Fraction(action * packing.accesses_per_block * paying, packing.block_size * instances)

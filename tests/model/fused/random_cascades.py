@@ -115,8 +115,13 @@ def cascade_of(
 SIZES, ODD_SIZES = (2, 2, 3, 4, 4, 6), (2, 3, 5, 7)
 
 
-def random_cascade(random: Random, name: str, choices: Sequence[int] = SIZES) -> Cascade:
-    """Bounds at random, windows that fit the tensors that they slide over, and two or three memories."""
+def random_cascade(
+    random: Random, name: str, choices: Sequence[int] = SIZES, cores: bool | None = None
+) -> Cascade:
+    """Bounds at random, windows that fit the tensors that they slide over, and two or three memories.
+
+    `cores`: whether the buffer exists several times; None for now and then.
+    """
     shape = (SHAPES | COPIES | COPIED_WINDOWS)[name]
     letters = sorted({char for text in shape for char in text if char.islower()})
     sizes = {dim: random.choice(choices) for dim in letters}
@@ -143,10 +148,10 @@ def random_cascade(random: Random, name: str, choices: Sequence[int] = SIZES) ->
         sizes |= {"x": random.choice((2, 4) if choices is SIZES else (3, 5)), "y": random.choice((2, 3))}
         sizes |= {"r": 2, "s": 2}
         sizes |= {"p": sizes["x"] + 1, "q": sizes["y"] + 1}
-    return cascade_of(shape, sizes, random_architecture(random), random.choice((1, 1, 3)))
+    return cascade_of(shape, sizes, random_architecture(random, cores), random.choice((1, 1, 3)))
 
 
-def random_architecture(random: Random) -> Architecture:
+def random_architecture(random: Random, cores: bool | None) -> Architecture:
     """A main memory and a buffer, perhaps with an array of registers."""
     prices = [AccessEnergy(*(random.randint(1, 9) for _ in range(4))) for _ in range(3)]
     buffer = StorageLevel(
@@ -159,7 +164,10 @@ def random_architecture(random: Random) -> Architecture:
     )
     main = StorageLevel("Main", energy=prices[0], read_bandwidth=random.choice((None, 1)))
     nodes: tuple[StorageLevel | Fanout, ...] = (main, buffer)
-    if random.random() < 0.15:
+    if cores:
+        no_multicast = frozenset(random.choice(((), (), ("A",), ("T", "Z"), ("V", "B"))))
+        nodes = (main, Fanout("core", random.choice((2, 2, 4)), no_multicast=no_multicast), buffer)
+    elif random.random() < 0.15 and cores is None:
         nodes = (main, Fanout("core", 2), buffer)
     if random.random() < 0.5:
         nodes += (Fanout("PE", 4, no_multicast=frozenset(random.sample(["A", "V"], 1))),)
@@ -244,7 +252,10 @@ class _Draw:
         architecture = cascade.einsums[0].mapspace.architecture
         self.cores = any(node.name == "core" for node in architecture.nodes)
         whole = list(loop_choices(cascade, range(len(cascade.einsums))))
-        self.over_cores = random.choice(whole) if self.cores and whole else {}
+        chosen = random.sample(whole, min(len(whole), random.choice((1, 1, 2)))) if self.cores else []
+        self.over_cores = {
+            einsum.name: tuple(dims[einsum.name] for dims in chosen) for einsum in cascade.einsums
+        }
 
     def tree(self, places: list[int], cut: dict[tuple[str, str], int]) -> list[Body | Leaf]:
         """Bodies over some neighbouring Einsums; `cut` has the trips of the loops above by dimension."""
@@ -289,13 +300,16 @@ class _Draw:
         visits = Visits(self.cascade, mapping)
         dims = path_dims(path, len(path.loops))
         kinds = list(product(*(visits.extents(place, dim, len(path.loops)) for dim in dims)))
-        seed = self.random.random()
+        seed, over_cores = self.random.random(), self.over_cores[einsum.name]
+        if self.cores and self.random.random() < 0.3:
+            over_cores = tuple(self.random.sample(einsum.problem.dims, 1))
+        unlike = {dim for number, dim in enumerate(dims) if len({own[number] for own in kinds}) > 1}
         nests = []
         for chosen in kinds:
             bound = {**einsum.problem.bound, **dict(zip(dims, chosen, strict=True))}
             # The nests of one Einsum keep its tensors in the same memories.
             nest = _NestDraw(self.random, Random(seed), einsum, bound, mapping, held, self.remainders)
-            nests.append(nest.drawn(self.over_cores.get(einsum.name) if len(kinds) == 1 else None))
+            nests.append(nest.drawn([dim for dim in over_cores if dim not in unlike]))
         return Leaf(child.einsum, tuple(nests), held)
 
     def held_depth(self, mapping: FusedMapping, place: int, tensor: str) -> int:
@@ -318,8 +332,8 @@ class _NestDraw:
     held: Sequence[Held]
     remainders: float
 
-    def drawn(self, over_cores: str | None) -> PrivateNest:
-        """Return one; the cores share the dimension `over_cores` where that divides."""
+    def drawn(self, over_cores: Sequence[str]) -> PrivateNest:
+        """Return one; the cores share the dimensions `over_cores` where that divides."""
         places = self.random.choice((1, 1, 2, 3))
         nodes = self.einsum.mapspace.architecture.nodes
         order = [node for node in nodes for _ in range(places if node.name == "GLB" else 1)]
@@ -357,14 +371,19 @@ class _NestDraw:
             left = -(-left // factors[node])
         return {**factors, chosen[-1]: left}
 
-    def factors(self, order: Sequence[StorageLevel | Fanout], over_cores: str | None) -> list[dict[str, int]]:
+    def factors(
+        self, order: Sequence[StorageLevel | Fanout], over_cores: Sequence[str]
+    ) -> list[dict[str, int]]:
         """Prime factors anywhere, but those of what registers store within them."""
         factors = [dict.fromkeys(self.bound, 1) for _ in order]
         left = dict(self.bound)
-        cores = [i for i, node in enumerate(order) if node.name == "core"]
-        if cores and over_cores is not None and left[over_cores] % 2 == 0:
-            factors[cores[0]][over_cores] = 2
-            left[over_cores] //= 2
+        cores = [
+            (i, node) for i, node in enumerate(order) if isinstance(node, Fanout) and node.name == "core"
+        ]
+        for (number, node), dim in product(cores, over_cores):
+            if left[dim] % 2 == 0 and math.prod(factors[number].values()) < node.size:
+                factors[number][dim] *= 2
+                left[dim] //= 2
         usable = [i for i, node in enumerate(order) if isinstance(node, StorageLevel) and not node.tolls]
         arrays = [i for i, node in enumerate(order) if node.name == "PE"]
         at_registers = {

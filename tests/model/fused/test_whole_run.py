@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from model.architecture import AccessEnergy, Architecture, Compute, StorageLevel
-from model.fused.check import FusedMappingError
+from model.fused.check import FusedMappingError, loop_choices
 from model.fused.cost import evaluate_fused
 from model.fused.mapping import Body, FusedMapping, Leaf, PrivateNest, SharedLoop, Stored
 from model.mapping import Loop, Mapping, StorageMapping
@@ -92,3 +92,37 @@ def test_a_port_carries_the_words_of_all_visits_together():
     cost = evaluate_fused(cascade, FusedMapping((Body((loop,), leaves),), (Stored("T", "GLB", 1),)))
     # 12 words of a visit take 8.5 cycles: rounded in each visit, there would be 18.
     assert cost.einsum("T").cycles == 17
+
+
+@pytest.mark.parametrize("ahead, sizes, room_words", [(0, (2, 1), 3), (2, (3, 1), 6)])
+def test_windows_part_a_copy_from_its_source(ahead: int, sizes: tuple[int, ...], room_words: int):
+    """T waits for U, B for a window of Z. Where U reads ahead, neither tile is part of the other."""
+    shape = ("T[p] = A[p]", "B[p] <- T[p]", "U[q] = T[q]", "Z[q] = U[q] B[q+r] V[r]")
+    cascade = cascade_of(shape, {"p": 6, "q": 4, "r": 2}, HARDWARE)
+    first, copy, reader, last = cascade.einsums
+    accesses = tuple(replace(a, offsets=(ahead,)) if a.tensor == "T" else a for a in reader.accesses)
+    cascade = replace(cascade, einsums=(first, copy, replace(reader, accesses=accesses), last))
+    loop = SharedLoop(4, tuple(zip("TBUZ", "ppqq", strict=True)))
+    leaves = (
+        Leaf("T", tuple(nest("A", p=size) for size in sizes)),
+        Leaf("B", ()),
+        Leaf("U", (nest("", q=1),)),
+        Leaf("Z", (nest("VZ", q=1, r=2),)),
+    )
+    stored = tuple(Stored(tensor, "GLB", 1) for tensor in "TBU")
+    mapping = FusedMapping((Body((loop,), leaves),), stored)
+    # U takes a word, T in its first visit as many as it computes, B two.
+    assert evaluate_fused(cascade, mapping).room("B", "GLB").size_words == room_words
+    assert not disagreements(cascade, mapping, seed=6)
+
+
+def test_a_loop_parts_what_a_copy_reads_and_what_it_writes():
+    """Of a scattering copy nothing says which part it reads."""
+    shape = ("T[m,g] = A[m,g]", "X[e,g] <- T[m,g]", "Z[e,g] = X[e,g]")
+    cascade = cascade_of(shape, {"m": 2, "e": 4, "g": 2}, HARDWARE)
+    assert [dims["X"] for dims in loop_choices(cascade, range(3))] == ["g"]
+    body = Body(
+        (SharedLoop(2, (("T", "m"), ("X", "m"))),), (Leaf("T", (nest("AT", m=1, g=2),)), Leaf("X", ()))
+    )
+    with pytest.raises(FusedMappingError, match="`m` of the copy `X` does not index a rank of `X`"):
+        evaluate_fused(cascade, FusedMapping((body, Leaf("Z", (nest("XZ", e=4, g=2),)))))

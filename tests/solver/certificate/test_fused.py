@@ -75,6 +75,7 @@ def test_certificates_prove_what_enumeration_finds(
 COPIES = {
     "in": SHAPES["copy"],
     "mid": ("T[m,b] = A[m,a] W[a,b]", "U[m,b] <- T[m,b]", "Z[m,c] = U[m,b] V[b,c]"),
+    "part": ("T[m,b] = A[m,b]", "U[n,b] <- T[m,b]", "Z[n,b] = U[n,b]"),
     "both": ("T[m,b] = A[m,a] W[a,b]", "U[m,b] <- T[m,b]", "Y[m,b] = T[m,b]", "Z[m,c] = U[m,b] V[b,c]"),
 }
 
@@ -87,7 +88,9 @@ def with_copies(name: str) -> Cascade:
     return cascade_of(COPIES[name], dict.fromkeys("mkanboc", 2), architecture)
 
 
-@pytest.mark.parametrize("name, objective", [("in", "energy"), ("mid", "edp"), ("both", "energy")])
+@pytest.mark.parametrize(
+    "name, objective", [("in", "energy"), ("mid", "edp"), ("part", "latency"), ("both", "energy")]
+)
 def test_certificates_of_copies(name: str, objective: str, tmp_path):
     document = certified(with_copies(name), objective)
     assert verdict(document, tmp_path)[0] == "VALID"

@@ -21,7 +21,7 @@ from tests.solver.fusion.test_remainders import with_remainders
 
 def walk(search: PathSearch, random: Random) -> Label | None:
     """A path to the end, each step of it drawn; None if it comes to no end."""
-    label = search._start(0, frozenset())
+    label = search.start(0, frozenset())
     while label.at < len(search.space.einsums):
         following = [own for own, _ in search._following(label, Queue(None, None))]
         # Bodies are drawn more often than without a preference, and those with bodies inside.

@@ -121,6 +121,17 @@ def test_a_copy_takes_room_as_soon_as_a_source_below_more_loops():
     assert {tile.tensor: tile.size_words for tile in taken.tiles if tile.kind == "stored"} == {"C": 4, "U": 1}
 
 
+def test_a_copy_whose_tensors_have_other_ranks():
+    """As much is read as the source has, and written as the copy has; loops run over common ranks."""
+    shape = ("T[m,g] = A[m,g]", "X[e,g] <- T[m,g]", "Z[e,g] = X[e,g] W[g]")
+    cascade = cascade_of(shape, {"m": 2, "e": 3, "g": 4}, HARDWARE)
+    optima = BruteForce(cascade, even=True, divided=True).optima(("energy", "edp"))
+    for objective, optimum in optima.items():
+        result = fuse_cascade(cascade, objective)
+        assert result.value == result.bound == optimum.value
+    assert stored(optima["energy"].mapping) == {"T": 1, "X": 1}
+
+
 def test_which_tensors_take_one_room():
     cascade = cascade_of(COPIES["two copies"], {"m": 2, "b": 2}, HARDWARE)
     copies = Copies(cascade)

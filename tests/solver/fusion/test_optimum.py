@@ -282,8 +282,7 @@ def test_a_stopped_search_keeps_its_bound():
 
 
 def test_what_is_not_searched_is_refused():
-    main, buffer = StorageLevel("Main"), StorageLevel("GLB", size_words=8)
-    several = Architecture("several", (main, Fanout("core", 2), buffer), Compute("MAC"))
-    cascade = cascade_of(SHAPES["products"], {"m": 2, "a": 2, "b": 2, "c": 2}, several)
-    with pytest.raises(NotSearchedError, match="`GLB` exists several times"):
-        fuse_cascade(cascade, "energy")
+    first, *others = attention().einsums
+    ruled = replace(first, mapspace=first.mapspace.where("tile(GLB, m) >= 1"))
+    with pytest.raises(NotSearchedError, match="rules of your own"):
+        fuse_cascade(replace(attention(), einsums=(ruled, *others)), "energy")
