@@ -88,7 +88,12 @@ def evidence_of(pricer: EdgePricer, perfect: EdgePricer | None = None) -> Fusion
     tensors in memories which exist several times, and have none: what is known of them by `perfect`.
     """
     pricers, may_leave = [pricer] if perfect is None else [pricer, perfect], pricer.space.stores.may_leave
-    least = [c for own in pricers for c in _least_claims(own) if own is pricer or not may_leave(EdgeKind(c.place, deeper=c.deeper))]
+    least = [
+        c
+        for own in pricers
+        for c in _least_claims(own)
+        if own is pricer or not may_leave(EdgeKind(c.place, deeper=c.deeper))
+    ]
     cores = [c for own in pricers for c in _cores(own) if own is pricer or not may_leave(c.kind)]
     edges = (*cores, *_edges(pricer), *_shared(pricer), *_alone(pricer))
     return FusionEvidence(tuple(_counted(claim, pricer.objective) for claim in least), edges)
