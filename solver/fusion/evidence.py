@@ -89,10 +89,10 @@ def evidence_of(pricer: EdgePricer, perfect: EdgePricer | None = None) -> Fusion
     """
     pricers, may_leave = [pricer] if perfect is None else [pricer, perfect], pricer.space.stores.may_leave
     least = [
-        c
+        claim
         for own in pricers
-        for c in _least_claims(own)
-        if own is pricer or not may_leave(EdgeKind(c.place, deeper=c.deeper))
+        for claim in _least_claims(own)
+        if own is pricer or not may_leave(EdgeKind(claim.place, deeper=claim.deeper))
     ]
     cores = [c for own in pricers for c in _cores(own) if own is pricer or not may_leave(c.kind)]
     edges = (*cores, *_edges(pricer), *_shared(pricer), *_alone(pricer))
