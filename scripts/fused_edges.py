@@ -15,7 +15,8 @@ from fused_visits import UNLIMITED, Kind, UnevenVisits, visits_as_mapspace
 
 QUERIED = {"energy": "energy", "cycles": "latency"}
 MOST_LEARNED, MOST_CORNERS = 256, 8  # edges of paths that are looked at; of the mappings of each
-MOST_CUTS, MOST_POINTS = 64, 1 << 10  # by further shared loops that are looked at one by one; of their tables
+MOST_SPATIAL = 256  # choices of spatial factors of mapspaces that are looked at so
+MOST_CUTS, MOST_POINTS = 64, 1 << 7  # by further shared loops that are looked at one by one; of their tables
 Way = namedtuple(
     "Way", "room energy reads writes passes stored held", defaults=(0, 0, 0, 0, False, 0, False)
 )  # stored: number of the memory that a tensor waits in, of which the outermost one on chip is 1; or 0
@@ -219,6 +220,8 @@ class Edges:
                 continue
             most = self.cascade.usable if (*known, self.cascade.usable) not in self.left else room
             space = visits_as_mapspace(einsum, kind, einsum.visit(kind, None if most == inf else most))
+            if not is_small(space):
+                continue
             self.left[(*known, most)] = front(space, self.counts_cycles, refute)
             is_new = True
         return is_new
@@ -433,7 +436,9 @@ def least(problem, einsum, kind, refute, **claimed):
     space, (most,) = visits_as_mapspace(einsum, kind, problem(kind)), claimed.values()
     if isinstance(space, UnevenVisits):
         found = floor(space, **claimed, is_further=True)
-        return found if found == most else max(found, least_of_cuts(problem, einsum, kind, refute, claimed))
+        if found == most or not is_small(space):
+            return found
+        return max(found, least_of_cuts(problem, einsum, kind, refute, claimed))
     query = Query(**{QUERIED[key]: most - 1 for key in claimed})
     holds = not most or not refute(space, query)
     what = f"{most:,} {'units of energy' if 'energy' in claimed else 'cycles'}"
@@ -456,10 +461,15 @@ def least_of_cuts(problem, einsum, kind, refute, claimed):
     return found if cuts else 0
 
 
+def is_small(space):
+    """Whether a mapspace is small enough for queries that no claim asks for."""
+    return prod(map(len, space.numbers)) <= MOST_POINTS and len(space.spatial) <= MOST_SPATIAL
+
+
 def excludes(space, query, refute):
     """Whether no mapping satisfies a query; False where that takes too much."""
     try:
-        return prod(map(len, space.numbers)) <= MOST_POINTS and not refute(space, query)
+        return not refute(space, query)
     except CannotCheckError:
         return False
 
@@ -468,9 +478,8 @@ def front(space, counts_cycles, refute):
     """Corners of all mappings of visits; as far as queries take little, those of the best ones."""
     limit, found = (1 << 62) - 1, []
     floors = floor(space, energy=limit), floor(space, cycles=limit) if counts_cycles else 0
-    if prod(map(len, space.numbers)) <= MOST_POINTS:
-        with suppress(CannotCheckError):
-            found += islice(best_of(space, counts_cycles, refute), MOST_CORNERS + 1)
+    with suppress(CannotCheckError):
+        found += islice(best_of(space, counts_cycles, refute), MOST_CORNERS + 1)
     if found and found[-1] is None:
         return tuple(found[:-1])
     return (*found, (max(floors[0], found[-1][0] if found else 0), floors[1]))

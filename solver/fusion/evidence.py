@@ -89,14 +89,16 @@ def evidence_of(pricer: EdgePricer, perfect: EdgePricer | None = None) -> Fusion
     """
     pricers, may_leave = [pricer] if perfect is None else [pricer, perfect], pricer.space.stores.may_leave
     least = [
-        claim
-        for own in pricers
-        for claim in _least_claims(own)
-        if own is pricer or not may_leave(EdgeKind(claim.place, deeper=claim.deeper))
+        c for own in pricers for c in _least_claims(own) if own is pricer or not may_leave(_stored_as(c))
     ]
     cores = [c for own in pricers for c in _cores(own) if own is pricer or not may_leave(c.kind)]
     edges = (*cores, *_edges(pricer), *_shared(pricer), *_alone(pricer))
     return FusionEvidence(tuple(_counted(claim, pricer.objective) for claim in least), edges)
+
+
+def _stored_as(claim: LeastClaim) -> EdgeKind:
+    """An edge that stores what a claim says farther in."""
+    return EdgeKind(claim.place, deeper=claim.deeper)
 
 
 def _counted(claim: LeastClaim, objective: str) -> LeastClaim:
