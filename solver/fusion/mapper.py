@@ -362,7 +362,10 @@ class _Search:
             step
             if step.kind is None
             else step._replace(
-                kind=replace(step.kind, remainders=self.space.stores.may_leave(step.kind)), choice=None
+                kind=replace(
+                    step.kind, remainders=self.space.stores.may_leave(step.kind.deeper, step.kind.above)
+                ),
+                choice=None,
             )
             for step in best.steps
         ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -112,9 +112,9 @@ class Stores:
         """Whether an Einsum holds tiles, and it is open how spatial loops part them among instances."""
         return bool(kind.shifts) and not dict(kind.shares).keys() >= set(self.outside(1))
 
-    def may_leave(self, kind: EdgeKind) -> bool:
-        """Whether nests may have remainders: instances have equal parts of what is stored and held."""
-        return not any(map(self.outside, [level for _, level in kind.deeper] + [1] * bool(kind.above)))
+    def may_leave(self, deeper: Iterable[tuple[str, int]], above: Collection[str] = ()) -> bool:
+        """Whether nests may have remainders: what they store farther in, or have `above`, is not parted."""
+        return not any(map(self.outside, [level for _, level in deeper] + [1] * bool(above)))
 
     def loops_outside(self, level: int, extents: Mapping[str, int]) -> Iterator[Shares]:
         """Yield all spatial loops of fanouts outside of a memory, given extents of dimensions in a visit."""

@@ -216,7 +216,7 @@ class Successors:
                 undivided=self._undivided(place, above, [tile for tile, _ in held]),
             )
             is_even = not self.pricer.may_leave(frames, kind.at_home)
-            may_leave = not is_even and self.space.stores.may_leave(kind)
+            may_leave = not is_even and self.space.stores.may_leave(kind.deeper, kind.above)
             kinds = self._parted(replace(kind, remainders=may_leave), extents, frames)
             rooms = ((own, self._room(label, stores, held, cuts, own.shares)) for own in kinds)
             for own, room in ((own, room) for own, room in rooms if room is not None):
