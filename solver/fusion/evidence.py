@@ -88,17 +88,15 @@ def evidence_of(pricer: EdgePricer, perfect: EdgePricer | None = None) -> Fusion
     tensors in memories which exist several times, and have none: what is known of them by `perfect`.
     """
     pricers, may_leave = [pricer] if perfect is None else [pricer, perfect], pricer.space.stores.may_leave
-    least = [
-        c for own in pricers for c in _least_claims(own) if own is pricer or not may_leave(_stored_as(c))
+    least = [c for own in pricers for c in _least_claims(own) if own is pricer or not may_leave(c.deeper)]
+    cores = [
+        c
+        for own in pricers
+        for c in _cores(own)
+        if own is pricer or not may_leave(c.kind.deeper, c.kind.above)
     ]
-    cores = [c for own in pricers for c in _cores(own) if own is pricer or not may_leave(c.kind)]
     edges = (*cores, *_edges(pricer), *_shared(pricer), *_alone(pricer))
     return FusionEvidence(tuple(_counted(claim, pricer.objective) for claim in least), edges)
-
-
-def _stored_as(claim: LeastClaim) -> EdgeKind:
-    """An edge that stores what a claim says farther in."""
-    return EdgeKind(claim.place, deeper=claim.deeper)
 
 
 def _counted(claim: LeastClaim, objective: str) -> LeastClaim:
@@ -159,7 +157,9 @@ def _edges(pricer: EdgePricer) -> Iterator[EdgeClaim]:
 
 def _is_whole(pricer: EdgePricer, kind: EdgeKind) -> bool:
     """Whether an edge has all mappings that the space allows."""
-    has_none = pricer.remainders is Remainders.NOWHERE or not pricer.space.stores.may_leave(kind)
+    has_none = pricer.remainders is Remainders.NOWHERE or not pricer.space.stores.may_leave(
+        kind.deeper, kind.above
+    )
     return kind.remainders or has_none
 
 
