@@ -69,11 +69,14 @@ class Room(NamedTuple):
         outermost one, by all that is known.
     inner
         The same of each memory farther in that may store tensors.
+    apart
+        The same without the rooms of some roots that further tensors may join, by memory and roots.
     """
 
     held: tuple[int, ...] = ()
     peaks: tuple[int, ...] = (0,)
     inner: tuple[tuple[int, ...], ...] = ()
+    apart: tuple[tuple[int, tuple[str, ...], tuple[int, ...]], ...] = ()
 
 
 class Draft(NamedTuple):

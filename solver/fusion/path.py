@@ -549,7 +549,8 @@ class PathSearch:
         energy = (label.energy,) if objective != "latency" else ()
         cycles = (label.cycles,) if objective != "energy" else ()
         inner = (words for peaks in label.room.inner for words in peaks)
-        return (*energy, *cycles, *label.room.held, *label.room.peaks, *inner)
+        apart = (words for _, _, peaks in label.room.apart for words in peaks)
+        return (*energy, *cycles, *label.room.held, *label.room.peaks, *inner, *apart)
 
     def _following(self, label: Label, queue: Queue) -> Iterator[tuple[Label, int | None]]:
         """Yield what follows a label, with a lower bound on its value if that is known."""
@@ -617,7 +618,8 @@ class PathSearch:
             return replace(label, draft=Draft(frame, left))
         more = (0,) * len(frame.segments)
         inner = tuple(peaks + more for peaks in label.room.inner)
-        room = Room(label.room.held + more, label.room.peaks + more, inner)
+        apart = tuple((level, roots, peaks + more) for level, roots, peaks in label.room.apart)
+        room = Room(label.room.held + more, label.room.peaks + more, inner, apart)
         parted = (*label.parted[:-1], True, False) if label.parted else (False,)
         return replace(label, frames=(*label.frames, frame), room=room, draft=None, parted=parted)
 

@@ -19,6 +19,14 @@ from solver.fusion.pricing import EdgePricer
 from solver.fusion.space import Cut, Frame, Frames, FusionSpace, Tile
 from solver.fusion.stores import Shares
 
+Roots = tuple[str, ...]
+"""Tensors whose rooms others take as well, sorted."""
+
+NO_ROOTS: Roots = ()
+
+Views = dict[Roots, list[int]]
+"""Peaks of a memory as of `Room`, by the roots whose rooms are left out."""
+
 
 @dataclass(frozen=True)
 class Successors:
@@ -312,28 +320,48 @@ class Successors:
             words = self.space.held_words(tile, cuts[depth], shares)
             amounts[depth] += words
             added.append((depth, words))
-        before = _with_stored(label, stores, 1)
-        peaks = self._peaks(before, added, _taken(label, stores, 1) + sum(amounts), 1)
-        inner = [
-            self._peaks(_with_stored(label, stores, level, own), [], _taken(label, stores, level), level)
-            for level, own in zip(self.space.rooms, label.room.inner, strict=True)
-        ]
-        fitting = [own for own in inner if own is not None]
-        if peaks is None or len(fitting) < len(inner):
+        here = sum(amounts)
+        found = {1: self._views(label, stores, 1, label.room.peaks, added, here)}
+        for level, peaks in zip(self.space.rooms, label.room.inner, strict=True):
+            found[level] = self._views(label, stores, level, peaks)
+        if any(max(views[NO_ROOTS]) > self.least.room_of(level) for level, views in found.items()):
             return None
-        return Room(tuple(amounts), peaks, tuple(fitting))
+        outside, *inner = (tuple(views[NO_ROOTS]) for views in found.values())
+        every = ((level, roots, tuple(own)) for level, views in found.items() for roots, own in views.items())
+        return Room(tuple(amounts), outside, tuple(inner), tuple(sorted(own for own in every if own[1])))
 
-    def _peaks(
-        self, before: Sequence[int], added: Sequence[tuple[int, int]], taken_words: int, level: int
-    ) -> tuple[int, ...] | None:
-        """Most that Einsums so far took of a memory, with tiles that are `added`: depths and words."""
-        peaks = list(before)
-        for depth, words in added:
-            for shared in range(depth + 1, len(peaks)):
-                peaks[shared] += words if peaks[shared] else 0
-        if max(taken_words, *peaks) > self.least.room_of(level):
-            return None
-        return (*peaks[:-1], max(peaks[-1], taken_words))
+    def _views(
+        self,
+        label: Label,
+        stores: Sequence[StoredTile],
+        level: int,
+        before: Sequence[int],
+        added: Sequence[tuple[int, int]] = (),
+        held_words: int = 0,
+    ) -> Views:
+        """Most that Einsums took of a memory, with the next one's stored tiles, and held ones, `added`."""
+        views: Views = {NO_ROOTS: [*before]}
+        views |= {roots: [*peaks] for own, roots, peaks in label.room.apart if own == level}
+        here = [tile for tile in (*label.stored, *stores) if tile.level == level]
+        for root in sorted({t.root for t in here if t.tensor in self._joinable} - set(chain(*views))):
+            # No Einsum so far has had anything of this room.
+            views |= {tuple(sorted((*roots, root))): [*peaks] for roots, peaks in views.items()}
+        known = [tile for tile in label.stored if tile.level == level and tile.root]
+        for tile in (own for own in stores if own.level == level):
+            _add_stored(views, tile, known)
+            known.append(tile)
+        ran = [bool(words) for words in views[NO_ROOTS]]
+        for roots, peaks in views.items():
+            for depth, words in added:
+                peaks[:] = (own + words * (at > depth and ran[at]) for at, own in enumerate(peaks))
+            peaks[-1] = max(peaks[-1], _taken(label, stores, level, roots) + held_words)
+        return views
+
+    @cached_property
+    def _joinable(self) -> frozenset[str]:
+        """Tensors of which several copies may take one room, or copies of copies."""
+        relatives, storable = self.space.copies.relatives, self.space.storable
+        return frozenset(own for own in self.space.copies.accessed if len(relatives(own) & storable) > 2)
 
     def _roomed(self, label: Label, room: Room, step: Step) -> Iterator[Label]:
         """Yield the label with each room that later tensors may leave of memories farther in."""
@@ -373,16 +401,18 @@ class Successors:
                 above = [tile for tile in self._places(frames, tensor, level) if tile.depth < shared]
                 sizes = {own.words for tile in above for own in self._spread(around, writer, tile)}
                 sizes.update(tile.words for tile in above)
-                sources = list(self._source_words(frames, tensor, level))
-                sizes.update(max(0, tile.words - words) for tile in above for words in sources)
+                others = list(self._words_beside(frames, tensor, level))
+                sizes.update(max(0, tile.words - words) for tile in above for words in others)
                 sums |= {a + b for a in sums for b in sizes}
         return sums
 
-    def _source_words(self, frames: Frames, tensor: str, level: int) -> Iterator[int]:
-        """Yield the room of what a tensor is a copy of, if it may be beside that."""
-        source = self.space.copies.sources.get(tensor)
-        if source is not None and level in self.space.homes.get(source, ()):
-            yield self._stored(frames, source, level).words
+    def _words_beside(self, frames: Frames, tensor: str, level: int) -> Iterator[int]:
+        """Yield the room of what may take one room with a tensor: what it is a copy of, or has in common."""
+        for other in self.space.copies.relatives(tensor) - {tensor}:
+            if level in self.space.homes.get(other, ()):
+                writer = self.space.cascade.writers[other]
+                around = tuple(frame for frame in frames if frame.start <= writer < frame.end)
+                yield self._stored(around, other, level).words
 
     def _chosen(self, label: Label, room: Room, step: Step) -> Iterator[Label]:
         """Yield the label with each choice for the next edge that has room."""
@@ -394,23 +424,30 @@ class Successors:
             needed = max(choice.need_words, least)
             if max(choice.room_words, least) > self.least.usable - taken:
                 continue
-            peaks = (*room.peaks[:-1], max(room.peaks[-1], taken + needed))
-            inner = self._inner_peaks(label, room, step, choice)
+            own = self._with_own_tiles(label, room, step, choice, needed)
             energy = label.energy + choice.energy * n_instances
             cycles = label.cycles + choice.cycles * n_instances
             grown = replace(label, energy=energy, cycles=cycles)
-            yield from self._closed(grown, Room(room.held, peaks, inner), step._replace(choice=choice), label)
+            yield from self._closed(grown, own, step._replace(choice=choice), label)
 
-    def _inner_peaks(
-        self, label: Label, room: Room, step: Step, choice: Choice
-    ) -> tuple[tuple[int, ...], ...]:
-        """Most that is taken of memories farther in, with the own tiles of an edge."""
-        if choice.point is None:
-            return room.inner
-        needs = dict(zip(self.space.inner, choice.point.inner_words, strict=True))
-        return tuple(
-            (*own[:-1], max(own[-1], _taken(label, step.stores, level) + needs[level]))
-            for level, own in zip(self.space.rooms, room.inner, strict=True)
+    def _with_own_tiles(
+        self, label: Label, room: Room, step: Step, choice: Choice, needed_words: int
+    ) -> Room:
+        """What is taken of memories, with the own tiles of an edge."""
+        needs = {1: needed_words + sum(room.held)}
+        if choice.point is not None:
+            needs |= dict(zip(self.space.inner, choice.point.inner_words, strict=True))
+
+        def raised(peaks: tuple[int, ...], level: int, roots: Roots = NO_ROOTS) -> tuple[int, ...]:
+            if level not in needs:
+                return peaks
+            return (*peaks[:-1], max(peaks[-1], _taken(label, step.stores, level, roots) + needs[level]))
+
+        return Room(
+            room.held,
+            raised(room.peaks, 1),
+            tuple(raised(own, level) for level, own in zip(self.space.rooms, room.inner, strict=True)),
+            tuple((level, roots, raised(own, level, roots)) for level, roots, own in room.apart),
         )
 
     def _falls_apart(self, label: Label, step: Step) -> bool:
@@ -470,6 +507,12 @@ class Successors:
         firsts: dict[str, str] = {}
         for tile in stored:
             firsts.setdefault(tile.root, tile.tensor)
+        here = {(tile.level, tile.root) for tile in stored}
+        apart = (
+            (level, tuple(sorted(map(firsts.__getitem__, roots))), (*own[:depth], max(own[depth:])))
+            for level, roots, own in room.apart
+            if all((level, root) in here for root in roots)
+        )
         stored = tuple(tile._replace(root=firsts[tile.root]) if tile.root else tile for tile in stored)
         yield replace(
             label,
@@ -478,30 +521,29 @@ class Successors:
             frames=frames,
             parted=label.parted[: len(frames)],
             stored=stored,
-            room=Room(room.held[:depth], peaks, tuple(inner)),
+            room=Room(room.held[:depth], peaks, tuple(inner), tuple(sorted(apart))),
             parent=parent or label,
             step=step,
         )
 
 
-def _with_stored(
-    label: Label, stores: Sequence[StoredTile], level: int, before: Sequence[int] = ()
-) -> list[int]:
-    """Most that Einsums so far took of a memory, with tensors that are stored now and wait for them, too.
+def _add_stored(views: Views, tile: StoredTile, known: Sequence[StoredTile]) -> None:
+    """Let a tensor that is stored now wait for Einsums that ran before, beside `known` ones.
 
-    Where they share loops below the places of tensors of one room, each waits for them. Of others that share
-    less, some may have run before there were such tensors: then the new ones may take room of their own.
+    A source and its only copy share a room wherever both wait, as it is decided with the source whether the
+    copy lies farther out. Where further tensors may join a room, what Einsums took without it says what they
+    take with more of it.
     """
-    peaks = list(before or label.room.peaks)
-    known = [tile for tile in label.stored if tile.level == level and tile.root]
-    for tile in (own for own in stores if own.level == level):
-        for shared in (n for n in range(tile.depth + 1, len(peaks)) if peaks[n]):
+    ran = [shared for shared, words in enumerate(views[NO_ROOTS]) if words and shared > tile.depth]
+    for roots in (own for own in views if tile.root not in own):
+        peaks, without = views[roots], views.get(tuple(sorted((*roots, tile.root))))
+        for shared in ran:
             beside = (t.words for t in known if tile.root and t.root == tile.root and t.depth < shared)
-            peaks[shared] += max(0, tile.words - max(beside, default=0))
-        known.append(tile)
-    return peaks
+            grown = peaks[shared] + max(0, tile.words - max(beside, default=0))
+            peaks[shared] = grown if without is None else max(peaks[shared], without[shared] + tile.words)
 
 
-def _taken(label: Label, stores: Sequence[StoredTile], level: int) -> int:
-    """Words that stored tensors take of a memory while the next Einsum runs."""
-    return room_of(tile for tile in (*label.stored, *stores) if tile.level == level)
+def _taken(label: Label, stores: Sequence[StoredTile], level: int, without: Roots = NO_ROOTS) -> int:
+    """Words that stored tensors take of a memory while the next Einsum runs, `without` the rooms of roots."""
+    tiles = (tile for tile in (*label.stored, *stores) if tile.level == level)
+    return room_of(tile for tile in tiles if not without or tile.root not in without)
