@@ -1,5 +1,6 @@
 """Copies in bodies, and stored sources and copies, against complete enumeration."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -130,6 +131,26 @@ def test_a_copy_whose_tensors_have_other_ranks():
         result = fuse_cascade(cascade, objective)
         assert result.value == result.bound == optimum.value
     assert stored(optima["energy"].mapping) == {"T": 1, "X": 1}
+
+
+@pytest.mark.parametrize("size_words, value", [(4, 2196), (5, 1775)])
+def test_a_copy_of_a_copy_takes_the_room_of_the_first_source(size_words: int, value: int):
+    """D waits as a whole while T runs, and the row of T is part of it, though C was not there yet."""
+    shape = (
+        "P[m,k] = A[m,k]",
+        "T[m] = P[m,k] W[m,k]",
+        "C[m] <- T[m]",
+        "D[m] <- C[m]",
+        "U[m,k] = C[m] P[m,k]",
+        "Z[q] = D[2*q]",
+    )
+    main, buffer = HARDWARE.levels
+    hardware = replace(HARDWARE, nodes=(main, replace(buffer, size_words=size_words)))
+    cascade = cascade_of(shape, {"m": 3, "q": 2, "k": 2}, hardware)
+    (optimum,) = BruteForce(cascade, even=True, divided=True).optima(("energy",)).values()
+    result = fuse_cascade(cascade, "energy")
+    assert result.value == result.bound == optimum.value == value
+    assert stored(result.mapping).keys() >= {"P", "T", "C"}
 
 
 def test_which_tensors_take_one_room():
