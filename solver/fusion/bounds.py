@@ -436,7 +436,7 @@ class EdgeBounds:
         """Which extents parts may have, if shared loops have no remainders."""
         is_fused = self.space.limits.max_loops != 0
         if is_fused not in self._sizes:
-            self._sizes[is_fused] = PartSizes(self.space)
+            self._sizes[is_fused] = PartSizes(self.space, lambda: self.clock.whole.stop())
         return self._sizes[is_fused]
 
     @cached_property
