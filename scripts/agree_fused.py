@@ -31,7 +31,7 @@ from rich.table import Table
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
 from model.fused.cascade import Cascade, CascadeEinsum
 from model.fused.cost import evaluate_fused
-from model.mapspace import KeepRules
+from model.mapspace import KeepRules, SpatialRules
 from solver.fusion import FusedResult, FusionLimits, fuse_cascade
 from solver.result import Options, Status
 from tests.fused_bruteforce import BruteForce, Optimum
@@ -84,6 +84,18 @@ def one_tensor(cascade: Cascade) -> Cascade:
     return replace(cascade, einsums=tuple(einsums))
 
 
+def in_unlike_orders(cascade: Cascade) -> Cascade:
+    """The same cascade with rules on the order of spatial loops, which few orders of two loops satisfy."""
+    einsums = []
+    for place, einsum in enumerate(cascade.einsums):
+        dims = sorted(einsum.problem.dims)
+        odd = (SpatialRules(), SpatialRules(outer=(dims[0],)))[math.prod(einsum.problem.bounds) % 3 == 0]
+        rules = odd if place % 2 else SpatialRules(inner=tuple(dims))
+        spatial = (rules,) * len(einsum.mapspace.spatial)
+        einsums.append(replace(einsum, mapspace=replace(einsum.mapspace, spatial=spatial)))
+    return replace(cascade, einsums=tuple(einsums))
+
+
 KINDS = {
     "two memories": Kind(),
     "two memories, uneven": Kind(changes=(uneven,)),
@@ -95,6 +107,7 @@ KINDS = {
     "array of registers": Kind(inner="array"),
     "array of registers, uneven": Kind(inner="array", changes=(uneven,)),
     "array of registers, accelforge": Kind(inner="array", changes=(one_tensor, by_place)),
+    "array of registers, rules on orders": Kind(inner="array", changes=(in_unlike_orders,)),
     "windows": Kind(WINDOWS),
     "windows, uneven": Kind(WINDOWS, changes=(uneven,)),
     "windows, registers": Kind(WINDOWS, "registers"),
@@ -104,6 +117,7 @@ KINDS = {
     "cores, accelforge": Kind(cores=True, changes=(by_place,)),
     "cores, registers": Kind(inner="registers", cores=True),
     "cores, tolls": Kind(cores=True, tolls=True),
+    "cores, rules on orders": Kind(("products", "attention"), cores=True, changes=(in_unlike_orders,)),
     "cores, windows": Kind(WINDOWS, cores=True),
     "least utilization": Kind(fills=True),
     "least utilization, uneven": Kind(fills=True, changes=(uneven,)),

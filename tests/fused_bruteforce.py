@@ -36,6 +36,7 @@ from model.fused.report import FusedEvaluation
 from model.fused.room import room_roots
 from model.fused.visits import Visits, multi_term_dims, path_dims
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
+from model.mapspace import SpatialRules
 from model.numbers import prime_factors
 from model.problem import Dataspace
 
@@ -295,9 +296,11 @@ def _shares(visits: Visits, tensor: str, most: int) -> Iterator[Shares]:
         [n for n in range(1, most + 1) if n == 1 or (len(sizes) == 1 and min(sizes) % n == 0)]
         for sizes in extents.values()
     ]
+    ruled = any(own.inner or own.outer for e in cascade.einsums for own in e.mapspace.spatial)
     for chosen in product(*parts):
         if math.prod(chosen) <= most:
-            yield tuple((rank, n) for rank, n in zip(extents, chosen, strict=True) if n > 1)
+            found = tuple((rank, n) for rank, n in zip(extents, chosen, strict=True) if n > 1)
+            yield from permutations(found) if ruled else (found,)
 
 
 def _fits(cascade: Cascade, tree: FusedMapping, tensor: str, memory: str, depth: int) -> bool:
@@ -916,7 +919,9 @@ class BruteForce:
             if not orders:
                 yield loops
             elif None not in orders and len(orders) == 1:
-                yield replace(loops, across=orders.pop())
+                ordered = replace(loops, across=orders.pop())
+                if all(_are_in_order(rules, ordered.across) for rules in einsum.mapspace.spatial):
+                    yield ordered
 
     @staticmethod
     def _are_windows_parted(einsum: CascadeEinsum, across: Counter[str], spread: dict[str, Shares]) -> bool:
@@ -924,6 +929,14 @@ class BruteForce:
         is_above = bool(spread) and are_cores(einsum.mapspace.architecture)
         joint = (multi_term_dims(einsum, space.name) for space in einsum.problem.dataspaces)
         return is_above and any(not own.isdisjoint(across) for own in joint)
+
+
+def _are_in_order(rules: SpatialRules, across: tuple[Step, ...]) -> bool:
+    """Whether rules that say nothing of axes allow loops in their order, innermost first."""
+    dims = [dim for dim, _ in across]
+    ruled = ([dim for dim in own if dim in dims] for own in (rules.inner, rules.outer))
+    first, last = ruled
+    return dims[: len(first)] == first and dims[len(dims) - len(last) :] == last
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from solver.certificate.canonical import (
 from solver.certificate.document import check_certifiable, sealed
 from solver.fusion import FusedResult
 from solver.fusion.edges import with_places_of
-from solver.fusion.evidence import EdgeClaim, LeastClaim
+from solver.fusion.evidence import EdgeClaim, FusionEvidence, LeastClaim
 from solver.fusion.space import FusionSpace, Parts
 from solver.result import Status
 
@@ -55,7 +55,7 @@ def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0
         raise CertificateError(
             "shared loops with remainders are not certified: `FusionLimits(equal_parts=True)`"
         )
-    _check_memories(FusionSpace(result.cascade, result.limits))
+    _check_memories(FusionSpace(result.cascade, result.limits), result.evidence)
     problem, evaluation = _problem(result), result.evaluation
     document: Json = {
         "format": FORMAT,
@@ -72,13 +72,17 @@ def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0
     return sealed(document, command, seed)
 
 
-def _check_memories(space: FusionSpace) -> None:
+def _check_memories(space: FusionSpace, evidence: FusionEvidence) -> None:
     """Refuse memories whose room and words the checker does not know."""
     if space.is_parted:
         text = f"`{space.memory.name}`, the outermost on-chip memory, exists several times"
         raise CertificateError(f"{text}: fused mappings of such architectures are not certified")
     if space.stores.least:
         raise CertificateError("fused mappings with a least utilization of a memory are not certified")
+    spread = {fanout for claim in evidence.edges for fanout, _ in claim.kind.shares}
+    if not spread.isdisjoint(space.stores.ordered):
+        text = "rules order the spatial loops that spread a stored tensor, and a bound rests on that"
+        raise CertificateError(f"{text}: that is not certified; `--fuse-into` names other memories")
 
 
 def _problem(result: FusedResult) -> Json:

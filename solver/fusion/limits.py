@@ -9,7 +9,6 @@ from model.extents import PERFECT
 from model.fused.cascade import Cascade, CascadeEinsum
 from model.mapspace import ACCELFORGE, TIMELOOP
 from model.wording import listing
-from solver.fusion.stores import Stores
 
 
 class NotSearchedError(ValueError):
@@ -70,14 +69,10 @@ class FusionLimits:
             raise LimitError("no_fuse", f"no Einsum accesses {tensor!r}; tensors between Einsums: {between}")
         architecture = cascade.einsums[0].mapspace.architecture
         outermost, on_chip = architecture.levels[0].name, [level.name for level in architecture.on_chip]
-        searched = {level.name for level in Stores(cascade).levels.values()}
-        for memory in sorted((self.memories or frozenset()) - searched):
+        for memory in sorted((self.memories or frozenset()).difference(on_chip)):
+            text = f"there is no memory {memory!r}; on chip there are {listing(on_chip)}"
             if memory == outermost:
                 text = f"{memory!r} is the outermost memory; tensors that are not fused go through it anyway"
-            elif memory in on_chip:
-                text = f"tensors are stored in {listing(sorted(searched))}: {memory!r} is not searched"
-            else:
-                text = f"there is no memory {memory!r}; on chip there are {listing(on_chip)}"
             raise LimitError("memories", text)
 
 

@@ -26,6 +26,7 @@ from solver.fusion.points import Point
 from solver.fusion.pricing import EdgePricer
 from solver.fusion.space import FusionSpace
 from solver.fusion.spreading import agreed, is_open
+from solver.fusion.stores import Spread
 from solver.result import (
     REMAINDERS_S,
     Clock,
@@ -61,7 +62,6 @@ WHOLE_WINDOWS = (
     "Einsums that store or hold something in {memory} do not part dimensions of windows among its instances"
 )
 COPIES_INSIDE = "tensors with copies are stored below all loops that their Einsums share"
-MEMORIES = "tensors are stored in {memories} only"
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,9 +411,6 @@ class _Search:
         even = [level.name for level in architecture.on_chip if level.name not in first.uneven]
         if first.mapspace.counting == EXACT and even:
             yield EVEN_NESTS.format(memories=listing(even))
-        searched = [level.name for level in self.space.stores.levels.values()]
-        if len(architecture.on_chip) > len(searched) and self.limits.memories is None:
-            yield MEMORIES.format(memories=listing(searched))
         homes = {level for levels in self.space.homes.values() for level in levels if level > 1}
         if self.is_any and any(map(self.space.stores.outside, homes)):
             yield PERFECT_STORES
@@ -730,7 +727,8 @@ def _around(steps: Sequence[Step], running: Step) -> Sequence[Step]:
 def _fused_mapping(
     space: FusionSpace, pricer: EdgePricer, steps: Sequence[Step], points: Sequence[Point | None]
 ) -> FusedMapping:
-    leaves = [_leaf(space, pricer, step, point) for step, point in zip(steps, points, strict=True)]
+    spreads = {tile.tensor: tile.spread or () for step in steps for tile in step.stores}
+    leaves = [_leaf(space, pricer, step, point, spreads) for step, point in zip(steps, points, strict=True)]
     children = tuple(_children(space, steps, leaves, 0, len(steps), 0))
     memories = space.einsums[0].mapspace.architecture.on_chip
     stored = tuple(
@@ -758,10 +756,12 @@ def _children(
         place = frame.end
 
 
-def _leaf(space: FusionSpace, pricer: EdgePricer, step: Step, point: Point | None) -> Leaf:
+def _leaf(
+    space: FusionSpace, pricer: EdgePricer, step: Step, point: Point | None, spreads: Mapping[str, Spread]
+) -> Leaf:
     name = space.einsums[step.place].name
     if step.kind is None or point is None:
         return Leaf(name, ())
     held = tuple(Held(space_, space.loops_above(step.frames, depth)) for space_, depth in step.held)
-    nests = (space.stores.aligned(step.kind, nest) for nest in pricer.edge(step.kind).nests(point))
+    nests = (space.stores.aligned(step.kind, nest, spreads) for nest in pricer.edge(step.kind).nests(point))
     return Leaf(name, tuple(nests), held)

@@ -6,14 +6,15 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
+from itertools import chain, permutations, product
 from typing import NamedTuple
 
 from model.architecture import Architecture, Fanout, StorageLevel
-from model.fused.cascade import Cascade
+from model.choices import SideOrder
+from model.fused.cascade import Cascade, CascadeEinsum
 from model.fused.check import accesses_of
 from model.fused.mapping import PrivateNest
-from model.mapping import Axis, FanoutMapping, NodeMapping
+from model.mapping import Axis, FanoutMapping, NodeMapping, SpatialLoop
 from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace, SpatialRules
 from model.numbers import divisors
@@ -23,16 +24,23 @@ AXES: tuple[Axis, ...] = ("x", "y")
 
 
 class Share(NamedTuple):
-    """A rank of a tensor that a fanout spreads: over how many children, of its extent in a visit."""
+    """A rank of a tensor that a fanout spreads: over how many children, of its extent in a visit.
+
+    Where rules order the loops of the fanout, with an axis; those of one fanout are innermost first.
+    """
 
     fanout: int
     rank: str
     parts: int
     extent: int
+    axis: Axis | None = None
 
 
 Spread = tuple[Share, ...]
 """How a stored tensor is spread, outermost fanout first; empty if it is not."""
+
+Ordered = tuple[tuple[str, int, Axis | None], ...]
+"""Spatial loops of one fanout: dimensions and children, with axes where rules order them; innermost first."""
 
 Shares = tuple[tuple[int, tuple[tuple[str, int], ...]], ...]
 """By fanout, the spatial loops of an Einsum: dimensions and children."""
@@ -50,18 +58,14 @@ class Stores:
 
     @cached_property
     def levels(self) -> dict[int, StorageLevel]:
-        """The memories that are searched, by number.
+        """The on-chip memories, by number."""
+        return dict(enumerate(self._architecture.on_chip, start=1))
 
-        Where they exist several times, no rules order the spatial loops outside of them: those of all Einsums
-        that access a tensor agree.
-        """
-        every = enumerate(self._architecture.on_chip, start=1)
-        return {number: level for number, level in every if not self.is_ordered(number)}
-
-    def is_ordered(self, number: int) -> bool:
-        """Whether rules order the spatial loops outside of a memory."""
-        rules = [einsum.mapspace.spatial for einsum in self.cascade.einsums]
-        return any(_is_ordered(own[fanout]) for own in rules for fanout in self.outside(number))
+    @cached_property
+    def ordered(self) -> frozenset[int]:
+        """Fanouts whose spatial loops the rules of some Einsum order."""
+        rules = (own for einsum in self.cascade.einsums for own in enumerate(einsum.mapspace.spatial))
+        return frozenset(fanout for fanout, own in rules if _is_ordered(own))
 
     @cached_property
     def least(self) -> dict[int, int]:
@@ -102,7 +106,22 @@ class Stores:
         ranks = sorted((r for r in dims if dims[r] in extents), key=lambda r: (self._order[tensor, r], r))
         own = {rank: extents[dims[rank]] for rank in ranks}
         for counts in self._counts(self.outside(level), own):
-            yield tuple(Share(fanout, rank, count, own[rank]) for fanout, rank, count in counts)
+            shares = [Share(fanout, rank, count, own[rank]) for fanout, rank, count in counts]
+            of_fanouts = ([x for x in shares if x.fanout == n] for n in self.outside(level))
+            ways = (self._in_each_order(einsum, dims, x) for x in of_fanouts)
+            yield from (tuple(chain.from_iterable(chosen)) for chosen in product(*map(list, ways)))
+
+    def _in_each_order(
+        self, einsum: CascadeEinsum, dims: Mapping[str, str], shares: Sequence[Share]
+    ) -> Iterator[Sequence[Share]]:
+        """Yield shares of one fanout with all orders and axes that an Einsum may have, if rules say."""
+        if not shares or shares[0].fanout not in self.ordered:
+            yield shares
+            return
+        by_dim = {dims[own.rank]: own for own in shares}
+        counts = {dim: own.parts for dim, own in by_dim.items()}
+        for loops in _orders(einsum, shares[0].fanout, counts):
+            yield [by_dim[dim]._replace(axis=axis) for dim, _, axis in loops]
 
     def alone(self, place: int, remainders: bool = False) -> EdgeKind:
         """An Einsum that shares no loops, and neither stores nor holds anything."""
@@ -163,40 +182,81 @@ class Stores:
         spreads
             By tensor its level, and its spread if that is known.
         """
-        einsum, found = self.cascade.einsums[place], set[tuple[int, tuple[tuple[str, int], ...]]]()
+        einsum, found = self.cascade.einsums[place], set[tuple[int, Ordered]]()
         for access in (a for a in einsum.accesses if a.tensor in spreads):
             level, spread = spreads[access.tensor]
             dims, known = lone_dims(einsum, access), spread or ()
             if any(extents.get(dims.get(share.rank, "")) != share.extent for share in known):
                 return None
             for fanout in self.outside(level) if spread is not None else ():
-                loops = ((dims[own.rank], own.parts) for own in known if own.fanout == fanout)
-                found.add((fanout, tuple(loops)))
-        fixed = tuple(sorted(found))
-        return fixed if len(dict(fixed)) == len(fixed) else None
+                found.add((fanout, _loops_of(known, fanout, dims)))
+        if len(dict(found)) < len(found) or not all(self._may_have(einsum, *own) for own in found):
+            return None
+        counts = ((n, tuple((dim, count) for dim, count, _ in loops)) for n, loops in found)
+        return tuple(sorted((n, tuple(sorted(own)) if n in self.ordered else own) for n, own in counts))
 
-    def aligned(self, kind: EdgeKind, nest: PrivateNest) -> PrivateNest:
-        """Return a nest whose spatial loops outside of what it stores stand in one order for all Einsums."""
+    def _may_have(self, einsum: CascadeEinsum, fanout: int, loops: Ordered) -> bool:
+        """Whether the rules of an Einsum allow spatial loops in their order."""
+        counts = {dim: count for dim, count, _ in loops}
+        return fanout not in self.ordered or loops in _orders(einsum, fanout, counts)
+
+    def aligned(self, kind: EdgeKind, nest: PrivateNest, spreads: Mapping[str, Spread]) -> PrivateNest:
+        """Return a nest whose spatial loops outside of what it stores stand in one order for all Einsums.
+
+        In that of `spreads`, by tensor, as far as these are known.
+        """
         einsum, stored = self.cascade.einsums[kind.place], dict(kind.deeper)
         outside = {fanout for level in stored.values() for fanout in self.outside(level)}
-        outside.update(self.outside(1) if kind.above and not self.is_ordered(1) else ())
+        outside.update(self.outside(1) if kind.above else ())
         order = {dim: (len(self._order), dim) for dim in einsum.problem.dims}
+        known = dict[int, Ordered]()
         for access in (own for own in einsum.accesses if own.dataspace in kind.at_home):
             dims = lone_dims(einsum, access)
             order.update({dim: (self._order[access.tensor, rank], rank) for rank, dim in dims.items()})
+            spread = spreads.get(access.tensor, ())
+            known.update((n, _loops_of(spread, n, dims)) for n in {share.fanout for share in spread})
         fanouts = iter(enumerate(self._architecture.fanouts))
 
         def in_order(entry: NodeMapping) -> NodeMapping:
             if not isinstance(entry, FanoutMapping):
                 return entry
             number, fanout = next(fanouts)
-            return _aligned(fanout, entry, order) if number in outside else entry
+            if number not in outside:
+                return entry
+            if number not in self.ordered:
+                return _aligned(fanout, entry, order)
+            counts = {loop.dim: loop.bound for loop in entry.spatial if loop.bound > 1}
+            ways = _orders(einsum, number, counts)
+            chosen = known[number] if known.get(number) in ways else ways[0]
+            return FanoutMapping(tuple(SpatialLoop(dim, count, axis or "x") for dim, count, axis in chosen))
 
         return replace(nest, mapping=LoopNest(tuple(map(in_order, nest.mapping.nodes))))
 
 
 def _is_ordered(rules: SpatialRules) -> bool:
     return bool(rules.inner or rules.outer) or rules.split is not None
+
+
+def _loops_of(spread: Spread, fanout: int, dims: Mapping[str, str]) -> Ordered:
+    """The spatial loops of a fanout that spread a tensor, given the dimensions of its ranks."""
+    return tuple((dims[own.rank], own.parts, own.axis) for own in spread if own.fanout == fanout)
+
+
+def _orders(einsum: CascadeEinsum, number: int, counts: Mapping[str, int]) -> list[Ordered]:
+    """All orders and axes that rules allow to loops of a fanout: innermost first, X before Y."""
+    fanout = einsum.mapspace.architecture.fanouts[number]
+    order = SideOrder.of(einsum.mapspace.spatial[number], einsum.problem.dims)
+    ranks = {dim: (0, place) for place, dim in enumerate(order.inner)}
+    ranks |= {dim: (2, place) for place, dim in enumerate(order.outer)}
+    found = list[Ordered]()
+    sides = {frozenset(own): None for own in order.sets_along_x(counts)}
+    for along_x, dims in product(sides, permutations(counts)):
+        keys = [(dim not in along_x, *ranks.get(dim, (1, 0))) for dim in dims]
+        width = math.prod(counts[dim] for dim in along_x)
+        fits = width <= fanout.mesh_x and math.prod(counts.values()) <= width * fanout.mesh_y
+        if fits and keys == sorted(keys):
+            found.append(tuple((dim, counts[dim], "x" if dim in along_x else "y") for dim in dims))
+    return found
 
 
 def _may_store(mapspace: Mapspace, name: str, level: int) -> bool:
