@@ -16,7 +16,7 @@ from operator import le
 from claims import CannotCheckError, Query, need
 from fused_cascade import Cascade, Loop
 from fused_edges import Edges, Way
-from fused_einsums import vectors
+from fused_einsums import divisors_of, vectors
 from fused_tree import Tree
 
 FEW_LABELS, MOST_LABELS = 1 << 14, 1 << 22  # that a check looks at, first by few claims, then by all
@@ -413,17 +413,38 @@ class Paths:
         for own, slides in zip(classes, sliding):
             pairs = zip(lefts, own, leaders)
             most.append(math.gcd(*(left[d] for left, d, leads in pairs if leads or not slides)))
+        body, ones = Open(start, stop, classes, (), tuple(most), flat), (1,) * len(most)
+        if not self.is_sliding(ctx):
+            still = tuple(1 if slides else n for slides, n in zip(sliding, most))
+            for own in self.alike(label, ctx, body._replace(trips=still), ones, lefts):
+                yield from self.placed(label, ctx, own, ones)
         for trips in vectors(most):
-            if prod(trips) == 1:
-                continue
-            body = Open(start, stop, classes, (), trips, flat)
-            slides = any(n > 1 and own for n, own in zip(trips, sliding))
-            if (
-                self.divide_apart(ctx, body, slides)
-                if slides or self.is_sliding(ctx)
-                else self.divide(lefts, classes, trips)
-            ):
-                yield from self.placed(label, ctx, body, (1,) * len(trips))
+            own, slides = body._replace(trips=trips), any(n > 1 and own for n, own in zip(trips, sliding))
+            is_apart = prod(trips) > 1 and (slides or self.is_sliding(ctx))
+            if is_apart and self.divide_apart(ctx, own, slides):
+                yield from self.placed(label, ctx, own, ones)
+
+    def alike(self, label, ctx, body, least, lefts):
+        """Yield the body with each multiple of the `least` trips that divides its own, if it is worth a look.
+
+        Traffic is bounded by the fewest trips, and the room of tiles by the most, for all of them together.
+        """
+        if not self.divide(lefts, body.classes, least):
+            return
+        if least == body.trips:
+            yield from [body] if prod(least) > 1 else ()
+            return
+        is_even = self.divide(lefts, body.classes, body.trips)
+        if is_even and self.excluded(label, ctx, body, (1,) * len(least), least):
+            return
+        ratios = [n // m for n, m in zip(body.trips, least)]
+        c = max(range(len(least)), key=ratios.__getitem__)
+        factor = divisors_of(ratios[c])[1]
+        power = next(n for n in range(1, ratios[c]) if ratios[c] % factor ** (n + 1))
+        few = replaced(body.trips, c, body.trips[c] // factor ** (power - power // 2))
+        yield from self.alike(label, ctx, body._replace(trips=few), least, lefts)
+        many = replaced(least, c, least[c] * factor ** (power // 2 + 1))
+        yield from self.alike(label, ctx, body, many, lefts)
 
     def is_sliding(self, ctx):
         """Whether some loop of open bodies moves a window."""
@@ -503,11 +524,14 @@ class Paths:
                 return False
         return True
 
-    def excluded(self, label, ctx, body, at):
-        """Whether the Einsums of a body cost too much, whatever the loops inside of a place."""
+    def excluded(self, label, ctx, body, at, least=None):
+        """Whether the Einsums of a body cost too much, whatever the loops inside of a place.
+
+        So it is with all trips that are multiples of the `least` ones.
+        """
         own, energy, cycles = (*ctx, body), 0, 0
         for j in range(body.start, body.end):
-            more = self.lower(j, own, at)
+            more = self.lower(j, own, at, least)
             energy, cycles = energy + more[0], cycles + more[1]
         outer = self.left(body.end, ctx)
         self.look()
@@ -515,21 +539,20 @@ class Paths:
         return self.worth(label, end, (energy + outer[0], cycles + outer[1])) >= self.limit
 
     @cache
-    def lower(self, j, ctx, at=None):
+    def lower(self, j, ctx, at=None, least=None):
         """Least energy and cycles of an Einsum in open bodies, all its instances.
 
-        Of the innermost one the loops inside of the place `at` are not known yet, and may hold tiles at any.
+        Of the innermost one the loops inside of the place `at` are not known yet, and may hold tiles at any;
+        it may have any trips from the `least` ones on, if these are given.
         """
         einsum, body = self.cascade.einsums[j], ctx[-1]
         if einsum.is_copy:
             return 0, 0
-        cut = self.cut(j, ctx)
+        cut = self.cut(j, (*ctx[:-1], body._replace(trips=least or body.trips)))
         ways = [self.ways(j, v, ctx, at, cut) for v in range(len(einsum.tensors))]
         if not body.flat:
             is_open = j in self.followers
-            found = [
-                self.edges.together(j, cut, least, is_open) for least in product(*map(self.cheapest, ways))
-            ]
+            found = [self.edges.together(j, cut, own, is_open) for own in product(*map(self.cheapest, ways))]
             energy, cycles = map(min, zip(*found))
             return energy * einsum.times, cycles * einsum.times
         found = []
@@ -602,6 +625,11 @@ class Paths:
         if not (body.start <= users[0] and users[-1] < body.end) or tensor in self.cascade.family:
             return 0
         return self.cascade.stored_words(tensor, self.loops(ctx), level)
+
+
+def replaced(numbers, place, number):
+    """A tuple with another number at a place."""
+    return (*numbers[:place], number, *numbers[place + 1 :])
 
 
 def held_words(rooms):

@@ -50,6 +50,7 @@ from solver.cli.options import (
     positive,
     seconds,
     sizes,
+    time_limit,
 )
 from solver.cli.output import write_stderr, write_stdout
 from solver.exit_codes import EXIT_INVALID, MEANINGS
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from solver.cli.options import Commands
 
 EXPLAIN_TIME_LIMIT_S = 10.0
+CHECK_TIME_LIMIT_S = 120.0
 COMPARE_BUDGET_S = 10.0
 
 SETTING = "--set-attribute"
@@ -532,7 +534,11 @@ that an ONNX model leaves open."""
         "whether all are VALID (of a fused mapping, too)",
     )
     group.add_argument(
-        "--check-time-limit", type=seconds, metavar="S", help="stop each check after S seconds"
+        "--check-time-limit",
+        type=time_limit,
+        metavar="S",
+        help="stop each check after S seconds; none for no limit, as for those of single Einsums without it "
+        f"(with --fuse or --same: {CHECK_TIME_LIMIT_S:g})",
     )
     return parser
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import re
 import sys
@@ -20,7 +21,7 @@ from model.text.files import is_directory
 from model.text.reader import parse_assignments
 from model.text.source import Places, places_of
 from model.wording import printable
-from solver.cli.arguments import SETTING
+from solver.cli.arguments import CHECK_TIME_LIMIT_S, SETTING
 from solver.cli.certify import checked, write_certificate
 from solver.cli.output import (
     NO_MAPPING,
@@ -274,7 +275,13 @@ def _check_file(
         return EXIT_UNCHECKED
     if path is None or not path.exists():
         return EXIT_UNCHECKED
-    code, verdict = checked([path], arguments.check_time_limit)
+    limit_s = CHECK_TIME_LIMIT_S if arguments.check_time_limit is None else arguments.check_time_limit
+    if not arguments.quiet:
+        most = (
+            "" if limit_s == math.inf else f", for {limit_s:g} s at most (--check-time-limit S allows others)"
+        )
+        write_stderr(f"note: the certificate is being checked{most}\n")
+    code, verdict = checked([path], limit_s)
     verdicts.append(" ".join(verdict.replace(f"{path}: ", "", 1).split()))
     named = f"{printable(str(path))}: " if arguments.certificate else ""
     if not arguments.quiet and STDOUT not in (arguments.json, arguments.report):
