@@ -211,9 +211,14 @@ class FusionSpace:
         return bool(self.stores.outside(1))
 
     @cached_property
+    def has_shapes(self) -> bool:
+        """Whether more than the size of a tile matters to the outermost on-chip memory."""
+        return self.is_parted or bool(self.stores.least)
+
+    @cached_property
     def is_intricate(self) -> bool:
         """Whether more than the room of one memory matters to a path: some bounds are left out then."""
-        return self.is_deep or self.is_parted or bool(self.stores.least)
+        return self.is_deep or self.has_shapes
 
     @cached_property
     def inner(self) -> tuple[int, ...]:

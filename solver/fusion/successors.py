@@ -455,7 +455,7 @@ class Successors:
 
         That is where nothing is stored across the cut below some loop of the innermost body around. Then each
         side can have these loops for itself, and a side of one Einsum needs no shared loops: as private ones
-        they do not cost more, unless tiles are held between them.
+        they do not cost more, unless tiles are held between them, or they may move what is stored farther in.
         """
         stored = (*label.stored, *step.stores)
         for cut in (step.place, step.place + 1):
@@ -465,23 +465,33 @@ class Successors:
                 continue
             above = sum(len(frame.segments) for frame in around[:-1])
             crossing = (own for own in stored if own.last >= cut and self._writer(own) < cut)
-            held = {step.place: any(depth >= above for _, depth in step.held)}
-            held[step.place - 1] = any(label.room.held[above:])
-            if all(own.depth <= above for own in crossing) and self._may_part(around[-1], cut, held):
+            bound = {step.place: any(depth >= above for _, depth in step.held)}
+            bound[step.place - 1] = any(label.room.held[above:])
+            bound = {place: own or self._stores_deep(place, stored) for place, own in bound.items()}
+            if all(own.depth <= above for own in crossing) and self._may_part(around[-1], cut, bound):
                 return True
         return False
+
+    def _stores_deep(self, place: int, stored: Sequence[StoredTile]) -> bool:
+        """Whether something that an Einsum accesses may be stored in a memory farther in."""
+        accessed = {tile.tensor for tile in self.space.tiles[place]}
+        return any(
+            own.level != 1 and max(self.space.homes[own.tensor]) > 1
+            for own in stored
+            if own.tensor in accessed
+        )
 
     def _writer(self, tile: StoredTile) -> int:
         return self.space.cascade.writers[tile.tensor]
 
-    def _may_part(self, frame: Frame, cut: int, held: dict[int, bool]) -> bool:
-        """Whether both sides of a cut do as well without the other one; `held` says who holds tiles there."""
+    def _may_part(self, frame: Frame, cut: int, bound: dict[int, bool]) -> bool:
+        """Whether both sides of a cut do as well without the other one; `bound`: who needs shared loops."""
         for start, end in ((frame.start, cut), (cut, frame.end)):
             rules = self.space.einsums[start].mapspace.temporal[0]
             # With remainders, the private loops of visits are none of the whole.
             uneven = self.pricer.remainders is Remainders.EVERYWHERE
             is_ruled = uneven or bool(rules.factors or rules.inner or rules.outer)
-            if end == start + 1 and (is_ruled or held.get(start, True)):
+            if end == start + 1 and (is_ruled or bound.get(start, True)):
                 return False
             if end > start + 1 and self.least.groups.inside_of(frame.start, frame.end, start, end) is None:
                 return False
@@ -494,7 +504,7 @@ class Successors:
         ended = zip(label.frames[len(frames) :], label.parted[len(frames) :], strict=True)
         if any(not frame.flat and not parted for frame, parted in ended):
             return
-        if not self.space.is_intricate and self._falls_apart(label, step):
+        if not self.space.has_shapes and self._falls_apart(label, step):
             return
         depth = sum(len(frame.segments) for frame in frames)
         peaks, *inner = ((*own[:depth], max(own[depth:])) for own in (room.peaks, *room.inner))
