@@ -89,16 +89,12 @@ class Floors:
     def cheaper(einsum, v):
         """What the on-chip memory knows of a tile that may pass it by: the less of both energies.
 
-        They are compared block by block where both memories have the same, or else word by word.
+        Nothing where their blocks differ.
         """
         outside, inside = einsum.space.at[0][v], einsum.space.at[einsum.home][v]
-        keys, block = (
-            ("read", "fill", "update"),
-            inside["block"] if inside["block"] == outside["block"] else 1,
-        )
-        parts = [(key, inside[key] * block // inside["block"]) for key in keys]
-        energies = {key: min(own, outside[key] * block // outside["block"]) for key, own in parts}
-        return {**inside, **energies, "block": block}
+        is_alike = inside["block"] == outside["block"]
+        keys = ("read", "fill", "update")
+        return inside | {key: min(inside[key], outside[key]) if is_alike else 0 for key in keys}
 
     @cache
     def least(self, j, exchanging, cut, deep=()):
@@ -279,8 +275,7 @@ class Edges:
         energies = [outer + (inner if einsum.may_keep[v] else 0)]
         if einsum.may_pass[v] and einsum.may_keep[v]:
             cheap = self.floors.cheaper(einsum, v)
-            scale, pairs = outside["block"] // cheap["block"], ((read, "read"), (written, "update"))
-            more = [(n, outside[key] - cheap[key] * scale) for n, key in pairs]
+            more = [(n, outside[key] - cheap[key]) for n, key in ((read, "read"), (written, "update"))]
             energies.append(tolls + sum(n * own // outside["block"] for n, own in more))
         moves = self.loads(outside, read, written)
         return Way(0, max(0, min(energies)), *moves, not einsum.may_keep[v])

@@ -215,7 +215,10 @@ Search = Callable[..., "Result"]
 class Clock:
     """Measures a search against its time limit (None: none), and asks whether it was interrupted."""
 
-    def __init__(self, limit_s: float | None, should_stop: StopCallback | None = None) -> None:
+    def __init__(
+        self, limit_s: float | None, should_stop: StopCallback | None = None, whole: Clock | None = None
+    ) -> None:
+        self.whole = whole or self  # the one of which this is a share, if it is
         self._start = time.monotonic()
         self._limit = limit_s
         self._should_stop = should_stop
@@ -234,7 +237,7 @@ class Clock:
     def share(self, parts: int) -> Clock:
         """Return a clock that has one of `parts` equal shares of the time left, and ends with this one."""
         left_s = self.left_s
-        return Clock(None if left_s is None else left_s / parts, self.stop)
+        return Clock(None if left_s is None else left_s / parts, self.stop, self.whole)
 
     def stop(self) -> bool:
         """Whether the search must end now."""

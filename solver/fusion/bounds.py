@@ -237,7 +237,7 @@ class EdgeBounds:
         if not tile.bypassed:
             energies[0] += _scaled(self._fill_energy, inside, name, shift.fetched)
         if tile.bypassable and not tile.bypassed:
-            cheaper = self._cheaper
+            cheaper = self._cheaper[tile.place]
             energies.append(
                 energy(outside.energy.read - cheaper.read, outside.energy.update - cheaper.update)
             )
@@ -271,7 +271,7 @@ class EdgeBounds:
         fill = 0.0 if tile.bypassed else price(self._fill_energy, inside)
         found = [(price(read, outside) + fill + down, price(update, outside) + up)]
         if tile.bypassable and not tile.bypassed:
-            cheaper = self._cheaper
+            cheaper = self._cheaper[tile.place]
             read, update = read - cheaper.read, update - cheaper.update
             found.append((price(read, outside) + down, price(update, outside) + up))
         return found
@@ -286,16 +286,16 @@ class EdgeBounds:
         )
 
     @cached_property
-    def _cheaper(self) -> AccessEnergy:
-        """The less of what accesses to the two outermost memories take.
+    def _cheaper(self) -> tuple[AccessEnergy, ...]:
+        """Per Einsum the less of what accesses to the two outermost memories take.
 
         Nothing where the on-chip one exists several times: what bypasses it may be multicast.
         """
-        architecture = self.space.einsums[0].mapspace.architecture
-        outside, inside = architecture.levels[0], architecture.on_chip[0]
+        architectures = [einsum.mapspace.architecture for einsum in self.space.einsums]
         if self.space.is_parted:
-            return AccessEnergy(leak_per_cycle=inside.energy.leak_per_cycle)
-        return _cheaper(outside, inside)
+            leaks = (own.on_chip[0].energy.leak_per_cycle for own in architectures)
+            return tuple(AccessEnergy(leak_per_cycle=leak) for leak in leaks)
+        return tuple(_cheaper(own.levels[0], own.on_chip[0]) for own in architectures)
 
     def shift(self, tile: Tile, cut: Cut) -> Shift:
         """What a tile that is held below some loops exchanges with the outermost memory."""
@@ -436,7 +436,7 @@ class EdgeBounds:
         """Which extents parts may have, if shared loops have no remainders."""
         is_fused = self.space.limits.max_loops != 0
         if is_fused not in self._sizes:
-            self._sizes[is_fused] = PartSizes(self.space)
+            self._sizes[is_fused] = PartSizes(self.space, lambda: self.clock.whole.stop())
         return self._sizes[is_fused]
 
     @cached_property
@@ -593,7 +593,7 @@ class EdgeBounds:
         mapspace = own.even_mapspace(None)
         nodes, inside = list(mapspace.architecture.nodes), mapspace.architecture.on_chip[0]
         if any(t.bypassable and not t.bypassed and t.space.name not in farther_in for t in tiles):
-            nodes[nodes.index(inside)] = replace(unlimited(inside), energy=self._cheaper)
+            nodes[nodes.index(inside)] = replace(unlimited(inside), energy=self._cheaper[place])
         # Shared loops count as loops of the outermost memory here, which its rules do not bind.
         temporal = (own.visit_rules, *mapspace.temporal[1:])
         architecture = replace(mapspace.architecture, nodes=tuple(nodes))
@@ -664,15 +664,16 @@ def _toll_prices(toll: StorageLevel, name: str) -> Iterator[tuple[int, int]]:
 
 
 def _cheaper(outside: StorageLevel, inside: StorageLevel) -> AccessEnergy:
-    """The less of the energies of two levels, action by action; nothing where their rows differ."""
-    if (outside.block_size, outside.packing) != (inside.block_size, ()) or inside.cluster_size > 1:
-        rows = {p.dataspace: (p.block_size, p.accesses_per_block) for p in inside.packing}
-        if any(
-            rows[name] != (outside.packing_of(name).block_size, outside.packing_of(name).accesses_per_block)
-            for name in rows
-        ):
-            return AccessEnergy(leak_per_cycle=inside.energy.leak_per_cycle)
+    """The less of the energies of two levels, action by action; nothing where their blocks differ."""
     own, other = inside.energy, outside.energy
+    names = ["", *(row.dataspace for row in (*outside.packing, *inside.packing))]
+    pairs = [(outside.packing_of(name), inside.packing_of(name)) for name in names]
+    are_alike = all(
+        (one.block_size, one.accesses_per_block) == (two.block_size, two.accesses_per_block)
+        for one, two in pairs
+    )
+    if inside.cluster_size > 1 or not are_alike:
+        return AccessEnergy(leak_per_cycle=own.leak_per_cycle)
     return replace(
         own,
         read=min(own.read, other.read),

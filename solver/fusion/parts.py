@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -12,6 +13,10 @@ from model.fused.visits import Span
 from model.numbers import divisors
 from solver.fusion.space import Frame, Frames, FusionSpace
 from solver.fusion.trips import BodyLoops
+from solver.search.stopping import Stop, Stopped, never
+
+Extents = dict[tuple[int, str], set[int]]
+"""Extents of parts, by Einsum and dimension."""
 
 MOST_LOOPS = 4000
 """Loops in each other by which parts are found."""
@@ -23,9 +28,15 @@ class PartSizes:
 
     What loops over other dimensions do does not matter: those over one are looked at alone, in bodies in
     each other.
+
+    Parameters
+    ----------
+    stop
+        Whether the search has to end: then extents are not known that were not found yet.
     """
 
     space: FusionSpace
+    stop: Stop = never
 
     @cached_property
     def loops(self) -> BodyLoops:
@@ -34,31 +45,42 @@ class PartSizes:
 
     def unlike(self, place: int) -> tuple[str, ...] | None:
         """Dimensions of an Einsum whose parts need not have equal extents; None if that is not known."""
-        if self._found is None:
+        if self._found() is None:
             return None
         bound = self.space.einsums[place].problem.bound
         return tuple(dim for dim in bound if self.largest(place, dim, bound[dim]) != (bound[dim],))
 
     def largest(self, place: int, dim: str, most: int) -> tuple[int, ...] | None:
         """Extents of up to `most` that no other one is a multiple of; None if they are not known."""
-        key = place, dim, most
+        found, key = self._found(), (place, dim, most)
+        if found is None:
+            return None
         if key not in self._largest:
-            self._largest[key] = None if self._found is None else self._multiples(*key)
+            own = {most, *(size for size in found.get((place, dim), ()) if size <= most)}
+            multiples = (one for one in own if not any(n > one and n % one == 0 for n in own))
+            self._largest[key] = tuple(sorted(multiples))
         return self._largest[key]
 
     @cached_property
-    def _largest(self) -> dict[tuple[int, str, int], tuple[int, ...] | None]:
+    def _largest(self) -> dict[tuple[int, str, int], tuple[int, ...]]:
         return {}
 
-    def _multiples(self, place: int, dim: str, most: int) -> tuple[int, ...]:
-        assert self._found is not None
-        own = {most, *(size for size in self._found.get((place, dim), ()) if size <= most)}
-        return tuple(sorted(one for one in own if not any(n > one and n % one == 0 for n in own)))
+    def _found(self) -> Extents | None:
+        """The extents; None where they are not known."""
+        if not self._finished:
+            with suppress(Stopped):
+                self._finished.append(self._gathered())
+        return self._finished[0] if self._finished else None
 
     @cached_property
-    def _found(self) -> dict[tuple[int, str], set[int]] | None:
-        """The extents by Einsum and dimension; None where there are many loops, or some of two kinds."""
-        found: dict[tuple[int, str], set[int]] = {}
+    def _finished(self) -> list[Extents | None]:
+        return []
+
+    def _gathered(self) -> Extents | None:
+        """The extents, from all loops; None where there are many, or some of two kinds."""
+        self._check()
+        self._seen.clear()
+        found: Extents = {}
         bodies = [(start, end) for start in range(len(self.space.einsums)) for end in self.space.ends(start)]
         if any(self._is_twofold(*body) for body in bodies):
             return None
@@ -66,11 +88,16 @@ class PartSizes:
             own for body in bodies for number in self._numbers(*body) for own in self._loops((), body, number)
         )
         for looked_at, frames in enumerate(loops):
+            self._check()
             if looked_at == MOST_LOOPS:
                 return None
             for (place, dim), spans in self._spans(frames).items():
                 found.setdefault((place, dim), set()).update(high - low for low, high in spans)
         return found
+
+    def _check(self) -> None:
+        if self.stop():
+            raise Stopped
 
     def _numbers(self, start: int, end: int) -> Iterator[int]:
         """Yield the classes of a body that run over what windows slide along, in some body."""

@@ -1,7 +1,8 @@
 """Extents of parts, and bounds on all of them, against every way to cut small cascades with windows."""
 
 from collections.abc import Iterator
-from itertools import product
+from functools import partial
+from itertools import count, product
 from random import Random
 
 import pytest
@@ -16,7 +17,7 @@ from solver.fusion.mapper import _Search
 from solver.fusion.parts import PartSizes
 from solver.fusion.space import WHOLE, Frame, Frames, FusionSpace
 from solver.fusion.trips import BodyLoops
-from solver.result import Options
+from solver.result import Clock, Options, Termination
 from tests.model.fused.random_cascades import SHAPES, cascade_of
 from tests.solver.fusion.test_optimum import windowed
 from tests.solver.fusion.test_remainders import with_remainders
@@ -60,6 +61,36 @@ def test_all_extents_of_parts_are_known():
                         assert largest is not None
                         assert any(multiple % size == 0 for multiple in largest)
     assert unequal > 100
+
+
+def test_the_search_for_extents_asks_at_each_loop_whether_to_stop():
+    for _, cascade in cascades():
+        space, answers = FusionSpace(cascade), list[bool]()
+        places = range(len(space.einsums))
+        expected = [PartSizes(space).unlike(place) for place in places]
+        for calls in count():
+            answers[:] = [True, *(False for _ in range(calls))]
+            sizes = PartSizes(space, partial(_answer, answers))
+            stopped = sizes.unlike(0) is None
+            assert stopped == (not answers)
+            answers[:] = [False] * 1000
+            assert [sizes.unlike(place) for place in places] == expected
+            if not stopped:
+                break
+        assert calls >= max(len(own or ()) for own in expected) + 1
+
+
+def _answer(answers: list[bool]) -> bool:
+    return answers.pop()
+
+
+def test_all_stages_of_a_search_know_the_clock_of_the_whole():
+    whole = Clock(100.0)
+    half = whole.share(2)
+    half.end(Termination.TIME_LIMIT)
+    assert half.share(2).whole is whole
+    assert half.stop()
+    assert not half.whole.stop()
 
 
 @pytest.mark.parametrize("objective", ["energy", "latency"])
