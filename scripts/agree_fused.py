@@ -43,7 +43,11 @@ from tests.solver.fusion.test_remainders import with_remainders
 OBJECTIVES = ("energy", "latency", "edp")
 PRODUCTS = ("products", "attention", "skip", "projections", "three", "diamond")
 WINDOWS = ("window", "depthwise", "residual", "two windows", "plane")
-ALL = SHAPES | COPIES | COPIED_WINDOWS
+STRIDES = {
+    "strides": ("U[q,n] = T[2*q+r] V[r,n]", "Z[q,m] = U[q,n] X[n,m]"),
+    "holes": ("U[q,n] = T[2*q+r]", "Z[q] = U[q,n]"),
+}
+ALL = SHAPES | COPIES | COPIED_WINDOWS | STRIDES
 SEARCH_S = 90
 
 
@@ -112,6 +116,7 @@ KINDS = {
     "windows, uneven": Kind(WINDOWS, changes=(uneven,)),
     "windows, registers": Kind(WINDOWS, "registers"),
     "windows, array of registers": Kind(WINDOWS, "array"),
+    "strides": Kind((*STRIDES,)),
     "cores": Kind(cores=True),
     "cores, uneven": Kind(cores=True, changes=(uneven,)),
     "cores, accelforge": Kind(cores=True, changes=(by_place,)),
@@ -129,6 +134,7 @@ KINDS = {
     "remainders, registers": Kind(inner="registers", changes=(with_remainders,)),
     "remainders, windows": Kind(WINDOWS, changes=(with_remainders,)),
     "remainders, windows, registers": Kind(WINDOWS, "registers", (with_remainders,)),
+    "remainders, strides": Kind((*STRIDES,), changes=(with_remainders,)),
     "remainders, least utilization": Kind(fills=True, changes=(with_remainders,)),
     "long ranks": Kind(("products", "attention"), sizes=(4, 6, 8, 9, 10, 12)),
     "copies": Kind((*COPIES,)),
@@ -140,6 +146,7 @@ KINDS = {
     "copies, remainders": Kind((*COPIES,), changes=(with_remainders,)),
     "copied windows": Kind((*COPIED_WINDOWS,)),
     "copied windows, registers": Kind((*COPIED_WINDOWS,), "registers"),
+    "copied windows, remainders": Kind((*COPIED_WINDOWS,), changes=(with_remainders,)),
 }
 
 SIZES: dict[str, tuple[int, ...]] = {
@@ -228,6 +235,7 @@ def bounds_of(random: Random, name: str, kind: Kind) -> dict[str, int]:
         "projections of a copy": {"p": bounds.get("m", 1)},
         "copy around": {"b": random.choice((4, 6)), "o": 1},
         "plane": {"x": random.choice((2, 4)), "y": 2, "r": 2, "s": 2, "q": 3},
+        **{name: {"q": random.choice((3, 5, 6)), "r": random.choice((1, 1, 2))} for name in STRIDES},
     }
     bounds |= special.get(name, {"q": q, "r": r, "p": q + r - 1} if name in COPIED_WINDOWS else {})
     return bounds | ({"p": bounds["x"] + 1} if name == "plane" else {})

@@ -549,7 +549,7 @@ class DraftBounds:
         if not tile.bypassed and self.space.looped(tile.place):
             words = self._held_words(tile, last)
             once = {dim: np.ones_like(zero) for dim in last}
-            yield self._option(tile, words, once)._replace(lasting=True)
+            yield self._option(self.space.dense[tile], words, once)._replace(lasting=True)
         if tile.tensor in self.space.storable - outside:
             users = self.space.cascade.users[tile.tensor]
             crosses = span is not None and not span[0] <= users[0] <= users[-1] < span[1]
@@ -686,12 +686,14 @@ class DraftBounds:
             at = self._constant(cut.trips, tile.place, size)
             words = self._held_words(tile, at)
             found.append(self._option(tile, words, at)._replace(lasting=True))
+        # Below loops to come, smaller tiles have fewer holes between strides.
+        dense = self.space.dense[tile]
         if deeper is not None:
-            found.append(self._option(tile, zero, last))
+            found.append(self._option(dense, zero, last))
         if not is_handed:
             smallest = self._held_words(tile, last)
             some = left.max(axis=1) > 1
-            further = self._option(tile, np.where(some, smallest, np.inf), within)
+            further = self._option(dense, np.where(some, smallest, np.inf), within)
             found.append(further._replace(lasting=True))
         large = 1 in self.space.stores.least
         return [found[0], *(o for o in found[1:] if large or o.level > 1 or o.helps(found[0]))]

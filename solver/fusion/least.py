@@ -208,10 +208,11 @@ class LeastCosts:
             return found
         for number in range(self.space.least_depth(frames, tile), len(cuts) - 1):
             # Above loops that are not ordered yet there may be places farther in, of smaller tiles.
-            at = cuts[-1] if left and number == len(cuts) - 2 else cuts[number]
-            words = self.space.held_words(tile, at)
+            is_open = bool(left) and number == len(cuts) - 2
+            words = self.space.held_words(tile, cuts[-1] if is_open else cuts[number])
             if words <= self.usable:
-                move = self.pricer.exchange(tile, cuts[-1], self.pricer.shift(tile, cuts[number]))
+                shifted = self.space.dense[tile] if is_open else tile
+                move = self.pricer.exchange(tile, cuts[-1], self.pricer.shift(shifted, cuts[number]))
                 held = _Kept(name, words, move, above=True, lasting_words=words)
                 found += [held] if move.helps(fetched) or 1 in self.space.stores.least else []
         return found

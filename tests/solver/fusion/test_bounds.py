@@ -4,17 +4,22 @@ from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
+import numpy as np
 import pytest
 
+from model.architecture import AccessEnergy, Architecture, Compute, StorageLevel
 from model.extents import ANY
 from model.fused.cascade import Cascade
-from solver.fusion import FusionLimits
+from solver.fusion import FusionLimits, fuse_cascade
 from solver.fusion.bounds import Remainders
+from solver.fusion.drafts import Given
 from solver.fusion.labels import Label, Queue, Step
 from solver.fusion.mapper import _Left, _rooms_left, _Search
 from solver.fusion.path import PathSearch
 from solver.fusion.points import Choice
+from solver.fusion.space import Frame
 from solver.result import Options
+from tests.model.fused.random_cascades import cascade_of
 from tests.solver.fusion.test_optimum import drawn, windowed
 from tests.solver.fusion.test_remainders import with_remainders
 
@@ -112,3 +117,24 @@ def test_no_bound_is_above_a_settled_path_with_remainders(name: str, objective: 
     random = Random(f"remainders {name}")
     cascade = with_remainders(drawn(random, name))
     assert check_bounds(cascade, objective, random, walks=6) > 5
+
+
+@pytest.mark.parametrize("size_words", [3, 4])
+def test_held_tiles_below_loops_to_come_have_no_holes_between_strides(size_words: int) -> None:
+    """Every other value of T is read: one by one, seven words and not thirteen come from outside."""
+    nodes = (
+        StorageLevel("Main", energy=AccessEnergy(200, 0, 200)),
+        StorageLevel("GLB", size_words=size_words, energy=AccessEnergy(1, 1, 1)),
+    )
+    architecture = Architecture("small", nodes, Compute("MAC", energy=1))
+    shape, bounds = ("U[q,n] = T[2*q+r]", "Z[q] = U[q,n]"), {"q": 7, "r": 1, "n": 3}
+    cascade = cascade_of(shape, bounds, architecture)
+    run = _Search(cascade, "energy", Options(), FusionLimits(), None, None)
+    least, nothing = run._paths(run.space).least, [Given((), 0)] * 2
+    body, following, left = Frame(0, 2, (), flat=True), np.array([[1, 1]]), np.array([[7, 3]])
+    (bound,), _ = least.of_bodies((), body, following, left, nothing)
+    (floor, _) = least.bounds.floor(0, frozenset(), 0).least({"q": 7, "n": 3})
+    result = fuse_cascade(cascade, "energy")
+    assert result.evaluation is not None
+    assert bound <= (result.value or 0)
+    assert floor <= result.evaluation.einsum("U").energy

@@ -7,18 +7,22 @@ from random import Random
 
 import pytest
 
+from model.architecture import Architecture, Compute, Fanout, StorageLevel
 from model.fused.cascade import Cascade
 from model.problem import Dataspace, Term
 from solver.fusion import FusionLimits
+from solver.fusion.bounds import Remainders
 from solver.fusion.edges import box_words, dense
 from solver.fusion.mapper import _Search
 from solver.fusion.parts import PartSizes
-from solver.fusion.space import Frame, Frames, FusionSpace
+from solver.fusion.space import WHOLE, Frame, Frames, FusionSpace
 from solver.fusion.trips import BodyLoops
 from solver.result import Clock, Options, Termination
+from tests.model.fused.random_cascades import SHAPES, cascade_of
 from tests.solver.fusion.test_optimum import windowed
+from tests.solver.fusion.test_remainders import with_remainders
 
-SHAPES = ("window", "two windows", "depthwise", "residual", "plane")
+SLIDING = ("window", "two windows", "depthwise", "residual", "plane")
 
 
 def every_loops(space: FusionSpace, outside: Frames = ()) -> Iterator[Frames]:
@@ -35,7 +39,7 @@ def every_loops(space: FusionSpace, outside: Frames = ()) -> Iterator[Frames]:
 
 
 def cascades() -> Iterator[tuple[Random, Cascade]]:
-    for name, seed in product(SHAPES, range(4)):
+    for name, seed in product(SLIDING, range(4)):
         random = Random(f"parts {name} {seed}")
         yield random, windowed(random, name)
 
@@ -118,3 +122,15 @@ def test_strides_leave_out_what_no_index_takes():
         assert box_words(dense(words, {"r": r}), extents) <= len(touched)
         assert r < 2 or box_words(dense(words, {"r": r}), extents) == len(touched)
         assert box_words(dense(words, {}), extents) <= len(touched)
+
+
+def test_nests_alone_may_have_remainders_before_others_do():
+    """Five indices on two units take three steps; no part without remainders takes less than one for each."""
+    memories = (StorageLevel("Main"), StorageLevel("GLB"))
+    architecture = Architecture("small", (*memories, Fanout("PE", 2)), Compute("MAC"))
+    cascade = with_remainders(cascade_of(SHAPES["window"], {"p": 5, "q": 3, "r": 3, "c": 1}, architecture))
+    pricer = _Search(cascade, "latency", Options(), FusionLimits(), None, None).pricer
+    assert pricer.in_open_parts(0, WHOLE).cycles == 5
+    pricer.remainders = Remainders.ALONE
+    assert pricer.least(pricer.space.stores.alone(0, remainders=True))[1] == 3
+    assert pricer.or_alone(0, (0, 5))[1] == 3

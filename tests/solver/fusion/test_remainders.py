@@ -88,18 +88,19 @@ def test_shared_loops_with_remainders_against_enumeration(
 
 
 def test_seven_rows_in_unlike_parts():
-    """Four rows and three share the weights; rows one by one do not (docs/fusion.md)."""
+    """Three rows share the weights, and so do the next three; rows one by one do not (docs/fusion.md)."""
     nodes = (
         StorageLevel("Main", energy=AccessEnergy(200, 0, 200)),
-        StorageLevel("GLB", size_words=14, energy=AccessEnergy(2, 2, 2)),
+        StorageLevel("GLB", size_words=9, energy=AccessEnergy(2, 2, 2)),
     )
     architecture = Architecture("small", nodes, Compute("MAC", energy=1))
-    cascade = with_remainders(cascade_of(SHAPES["products"], {"m": 7, "a": 2, "b": 3, "c": 2}, architecture))
+    cascade = with_remainders(cascade_of(SHAPES["products"], {"m": 7, "a": 2, "b": 2, "c": 2}, architecture))
     result = fuse_cascade(cascade, "energy", Options(time_limit_s=60))
     assert result.mapping is not None
-    assert (result.status, result.value) == (Status.OPTIMAL, 13538)
+    assert (result.status, result.value) == (Status.OPTIMAL, 10892)
+    assert [loop.trips for loop in result.mapping.paths[0].loops] == [3]
     assert result.equal_parts is not None
-    assert (result.equal_parts.status, result.equal_parts.value) == (Status.OPTIMAL, 15842)
+    assert (result.equal_parts.status, result.equal_parts.value) == (Status.OPTIMAL, 12428)
     assert not disagreements(cascade, result.mapping, seed=0)
 
 
@@ -123,7 +124,7 @@ def test_einsums_alone_are_mapped_as_without_fusion():
 
 
 def test_windows_have_a_bound():
-    cascade = drawn("window", {"q": 3, "r": 2, "p": 4, "c": 2}, 1)
+    cascade = drawn("window", {"q": 3, "r": 2, "p": 4, "c": 1}, 1)
     optimum = BruteForce(cascade, even=True, divided=True, remainders=True).optima(("energy",))["energy"]
     limits = FusionLimits(equal_parts=True)
     result = fuse_cascade(cascade, "energy", Options(time_limit_s=60), limits)
