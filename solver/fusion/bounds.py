@@ -42,6 +42,9 @@ MOST_TILES = 1 << 17
 MOST_BOXES = 400
 """Boxes of extents of which a bound for any parts looks at each one."""
 
+LARGE = 64
+"""How many times as long as the whole a box is in each dimension that visits are small beside."""
+
 SHARE_KEPT = 1 - 1e-9
 """Sums of floating-point bounds err by far less."""
 
@@ -387,7 +390,7 @@ class EdgeBounds:
         dims = [dim for dim in self.space.looped(place) if bound[dim] > 1]
         shape = [bound[dim] for dim in dims]
         if math.prod(shape) > MOST_BOXES:
-            return least
+            return self._least_by_rate(place, deeper, dims)
         spare = EdgeSpace(self.space.einsums[place], EdgeKind(place)).rounding_energy()
         found: dict[tuple[int, ...], tuple[int, int]] = {}
         for box in product(*(range(1, size + 1) for size in shape)):
@@ -399,6 +402,25 @@ class EdgeBounds:
         paid, busy = found[tuple(shape)]
         latency = self.latency(place)
         return Inner(least.free, max(least.paid, paid + spare), max(least.cycles, busy) + latency)
+
+    def _least_by_rate(self, place: int, deeper: Deeper, dims: Sequence[str]) -> Inner:
+        """Least costs by what an iteration costs at the least in a box that all visits are small beside.
+
+        Visits of one kind, again and again, fill the large box and stick out by less than one of them. They
+        have no fewer tiles than it has (docs/fusion.md, "Remainders of shared loops").
+        """
+        least, problem = self.arithmetic(place), self.space.einsums[place].problem
+        outputs = [space.dims for space in problem.dataspaces if space.read_write]
+        if self.is_unknown(place) or any(dim not in own for dim in dims for own in outputs):
+            return least
+        spare = EdgeSpace(self.space.einsums[place], EdgeKind(place)).rounding_energy()
+        large = {dim: LARGE * problem.bound[dim] for dim in dims}
+        energy, busy = self._in_part(place, tuple((d, ((n, 1),)) for d, n in large.items()), deeper)
+        share = math.prod(Fraction(problem.bound[d], n + problem.bound[d] - 1) for d, n in large.items())
+        latency = self.latency(place)
+        paid = math.ceil(max(0, energy - spare) * share) + spare
+        cycles = math.ceil(max(0, busy - latency) * share) + latency
+        return Inner(least.free, max(least.paid, paid), max(least.cycles, cycles))
 
     def in_open_parts(self, place: int, cut: Cut) -> Inner:
         """The same where further loops may cut these parts again: by the least that an iteration costs."""

@@ -1,6 +1,7 @@
 """Extents of parts, and bounds on all of them, against every way to cut small cascades with windows."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import count, product
 from random import Random
@@ -10,7 +11,7 @@ import pytest
 from model.architecture import Architecture, Compute, Fanout, StorageLevel
 from model.fused.cascade import Cascade
 from model.problem import Dataspace, Term
-from solver.fusion import FusionLimits
+from solver.fusion import FusionLimits, bounds
 from solver.fusion.bounds import Remainders
 from solver.fusion.edges import box_words, dense
 from solver.fusion.mapper import _Search
@@ -19,7 +20,7 @@ from solver.fusion.space import WHOLE, Frame, Frames, FusionSpace
 from solver.fusion.trips import BodyLoops
 from solver.result import Clock, Options, Termination
 from tests.model.fused.random_cascades import SHAPES, cascade_of
-from tests.solver.fusion.test_optimum import windowed
+from tests.solver.fusion.test_optimum import drawn, windowed
 from tests.solver.fusion.test_remainders import with_remainders
 
 SLIDING = ("window", "two windows", "depthwise", "residual", "plane")
@@ -134,3 +135,23 @@ def test_nests_alone_may_have_remainders_before_others_do():
     pricer.remainders = Remainders.ALONE
     assert pricer.least(pricer.space.stores.alone(0, remainders=True))[1] == 3
     assert pricer.or_alone(0, (0, 5))[1] == 3
+
+
+@pytest.mark.parametrize("large", [1, 8, 64])
+def test_what_an_iteration_costs_in_a_large_box_bounds_all_parts(large: int, monkeypatch: pytest.MonkeyPatch):
+    """Where boxes are many, their exact bounds are not known, and this one takes their place."""
+    monkeypatch.setattr(bounds, "LARGE", large)
+    closer = 0
+    for name, seed in product(("products", "attention", "three"), range(3)):
+        random = Random(f"rates {name} {seed}")
+        cascade = with_remainders(drawn(random, name))
+        run = _Search(cascade, "energy", Options(), FusionLimits(), None, None)
+        pricer = replace(run.pricer, space=run.widest, remainders=Remainders.EVERYWHERE)
+        for place, einsum in enumerate(cascade.einsums):
+            dims = [dim for dim in run.widest.looped(place) if einsum.problem.bound[dim] > 1]
+            all_boxes = pricer.in_any_parts(place)
+            by_rate = pricer._least_by_rate(place, (), dims)
+            assert by_rate.paid <= all_boxes.paid
+            assert by_rate.cycles <= all_boxes.cycles
+            closer += by_rate != pricer.arithmetic(place)
+    assert closer > 5

@@ -15,7 +15,7 @@ from tests.model.fused.agreement import disagreements
 from tests.model.fused.random_cascades import SHAPES, cascade_of
 from tests.solver.fusion.test_optimum import by_place
 
-SIZES = {"attention": (2, 2, 2, 3), "skip": (2, 2), "diamond": (2, 2)}
+SIZES = {"attention": (2, 2, 2, 3), "skip": (2, 2)}
 
 
 def deep(random: Random, name: str, array: int = 0) -> Cascade:
@@ -61,7 +61,6 @@ def stored_inside(result: FusedResult) -> set[str]:
     [
         ("residual", 0, 0, "energy"),
         ("skip", 2, 0, "edp"),
-        ("diamond", 3, 2, "energy"),
         ("products", 11, 0, "latency"),
         ("projections", 3, 2, "edp"),
         ("attention", 4, 2, "energy"),
