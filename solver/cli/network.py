@@ -277,9 +277,7 @@ def _check_file(
         return EXIT_UNCHECKED
     limit_s = CHECK_TIME_LIMIT_S if arguments.check_time_limit is None else arguments.check_time_limit
     if not arguments.quiet:
-        most = (
-            "" if limit_s == math.inf else f", for {limit_s:g} s at most (--check-time-limit S allows others)"
-        )
+        most = "" if limit_s == math.inf else f", for {limit_s:g} s at most (--check-time-limit changes that)"
         write_stderr(f"note: the certificate is being checked{most}\n")
     code, verdict = checked([path], limit_s)
     verdicts.append(" ".join(verdict.replace(f"{path}: ", "", 1).split()))

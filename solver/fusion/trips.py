@@ -31,12 +31,9 @@ class BodyLoops:
         """Yield trips for each class, all loops of the body together, not all 1."""
         space = self.space
         is_plain = not space.slides(frames) and not space.sliding(start, end)
-        if space.remainders:
-            extents = [self._extents(frames, place) for place in range(start, end)]
-            found = self._any(space.classes(start, end), extents, (), self.leaders(start, end))
-        else:
-            left = [self.parts_left(frames, place) for place in range(start, end)]
-            found = self._dividing(space.classes(start, end), left, (), self.leaders(start, end))
+        measure = self._extents if space.remainders else self.parts_left
+        left = [measure(frames, place) for place in range(start, end)]
+        found = self._chosen(space.classes(start, end), left, (), self.leaders(start, end))
         for chosen in found:
             if is_plain or self._is_known(frames, start, end, chosen):
                 yield chosen
@@ -153,46 +150,26 @@ class BodyLoops:
         plain, sliding = list(range(end - start)), space.sliding(start, end)
         return [last if number in sliding else plain for number in range(len(space.classes(start, end)))]
 
-    def _dividing(
+    def _chosen(
         self,
         classes: Sequence[tuple[str, ...]],
         left: list[Trips],
         chosen: Total,
         leaders: Sequence[Sequence[int]],
     ) -> Iterator[Total]:
-        """Yield trips that divide what is left of each dimension."""
-        if len(chosen) == len(classes):
-            if max(chosen) > 1:
-                yield chosen
-            return
-        dims, own = classes[len(chosen)], leaders[len(chosen)]
-        most = math.gcd(*(left[place][dims[place]] for place in own))
-        for count in divisors(most):
-            below = list(left)
-            for place in own if count > 1 else ():
-                below[place] = {**left[place], dims[place]: left[place][dims[place]] // count}
-            yield from self._dividing(classes, below, (*chosen, count), leaders)
-
-    def _any(
-        self,
-        classes: Sequence[tuple[str, ...]],
-        left: list[Trips],
-        chosen: Total,
-        leaders: Sequence[Sequence[int]],
-    ) -> Iterator[Total]:
-        """Yield trips that leave no tile empty; that divide where Einsums that lead have unlike bounds."""
+        """Yield trips that divide, or that leave no tile empty where remainders are allowed."""
         if len(chosen) == len(classes):
             if max(chosen) > 1:
                 yield chosen
             return
         dims, own = classes[len(chosen)], leaders[len(chosen)]
         sizes = {left[place][dims[place]] for place in own}
-        kind = PERFECT if len(sizes) > 1 else ANY
+        kind = ANY if self.space.remainders and len(sizes) == 1 else PERFECT
         for count in Extents(math.gcd(*sizes), kind).least_factors(1):
             below = list(left)
             for place in own if count > 1 else ():
                 below[place] = {**left[place], dims[place]: tiles_of(left[place][dims[place]], count)}
-            yield from self._any(classes, below, (*chosen, count), leaders)
+            yield from self._chosen(classes, below, (*chosen, count), leaders)
 
     def _is_known(self, frames: Frames, start: int, end: int, counts: Total) -> bool:
         """Whether no two loops move one window, and there are no remainders where none are allowed."""
