@@ -50,7 +50,7 @@ STYLES = {
 ENDINGS = {
     Termination.PROVEN: "",
     Termination.TIME_LIMIT: "stopped by the time limit",
-    Termination.REMAINDER_LIMIT: f"stopped after {REMAINDERS_S:g} s, the default where loops may have "
+    Termination.REMAINDER_LIMIT: f"stopped by the default limit of {REMAINDERS_S:g} s on each search for "
     "remainders; --time-limit none searches to the proof, --factors perfect proves the best mapping without "
     "remainders at once",
     Termination.INTERRUPTED: "interrupted",
