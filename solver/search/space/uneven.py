@@ -417,10 +417,25 @@ def _moved_along(
             d: lattice.longest(d) if end else lattice.side(d)
             for d, end in zip(component.dims, ends, strict=True)
         }
-        box = 1 + sum(abs(c) * (side[d] - 1) for d, c in rank)
-        step = np.minimum(abs(component.coefficient(dim)) * side[dim] * unrolling.directly[dim], box)
-        words = (tiles - starts) * step + (starts - alone) * np.where(only, step, np.minimum(start, step))
-        moved.append(words * (number // tiles) - (number * box - own))
+        others = [d for d in component.dims if d != dim]
+        move = abs(component.coefficient(dim)) * side[dim]
+        # Tiles beside each other differ in their other extents: all but the last one are full.
+        beside = math.prod(lattice.tiles_along(d) for d in others)
+        shorts = {d: lattice.bounds[d] - (lattice.tiles_along(d) - 1) * side[d] for d in others}
+        parts = [(beside - 1, side), (1, {**side, **shorts})] if len(others) == 1 else [(beside, side)]
+        words = np.zeros_like(number)
+        for times, extents in parts:
+            box = 1 + sum(abs(c) * (extents[d] - 1) for d, c in rank)
+            step = np.minimum(move * unrolling.directly[dim], box)
+            began = np.where(only, step, np.minimum(start, step))
+            words = words + times * ((tiles - starts) * step + (starts - alone) * began)
+        if len(others) == 1:
+            # The last tile along the loop may be short: its step brings as much less.
+            lacking = np.minimum(move * tiles - abs(component.coefficient(dim)) * lattice.bounds[dim], step)
+            moved.append(words - beside * lacking)
+        else:
+            box = 1 + sum(abs(c) * (side[d] - 1) for d, c in rank)
+            moved.append(words - (number * box - own))
     least: IntArray = reduce(np.minimum, moved)
     return least
 

@@ -1,0 +1,66 @@
+"""Least words that deliver a dataspace's tiles, as tables along the axes that index it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from solver.search.arrays import FloatArray, IntArray
+from solver.search.space.counts import CountLattice
+from solver.search.space.dataspaces import covered
+from solver.search.space.search_space import SearchSpace
+from solver.search.space.uneven import uneven_union, uneven_words
+from solver.search.space.windows import Unrolling, relevant_words, union_words
+
+
+class Delivered(NamedTuple):
+    """Words of all tiles of a dataspace, at least: where they come first, and each time they come again.
+
+    Tables with an axis per dimension, of length 1 along those that do not index the dataspace.
+    """
+
+    begun: FloatArray
+    again: FloatArray
+
+
+@dataclass
+class WordTables:
+    """Words of all dataspaces of a search space; each table is made once."""
+
+    space: SearchSpace
+    _known: dict[object, Delivered] = field(default_factory=dict)
+
+    def of(self, place: int, unrolling: Unrolling, leading: Collection[int]) -> Delivered:
+        """Words of a dataspace where one of `leading` is the innermost loop that moves its tiles."""
+        view = self.space.views[place]
+        if not view.window_dims:
+            return self._plain(place)
+        key = place, unrolling, frozenset(leading).intersection(view.relevant)
+        if key not in self._known:
+            self._known[key] = self._windows(place, unrolling, key[2])
+        return self._known[key]
+
+    def _plain(self, place: int) -> Delivered:
+        if place not in self._known:
+            lattice, view = self.space.lattice, self.space.views[place]
+            words: IntArray = np.ones((1,) * len(lattice.bounds), dtype=np.int64)
+            for component in view.components:
+                words = words * covered(component, lattice)
+            self._known[place] = Delivered(words.astype(np.float64), words.astype(np.float64))
+        return self._known[place]
+
+    def _windows(self, place: int, unrolling: Unrolling, leading: Collection[int]) -> Delivered:
+        lattice, view, tables = self.space.lattice, self.space.views[place], self.space.tables[place]
+        if isinstance(lattice, CountLattice):
+            words = uneven_words(view, tables, lattice, unrolling, leading, (), ())
+            union = uneven_union(view, tables, lattice, unrolling)
+        else:
+            counting = self.space.mapspace.counting
+            words = relevant_words(view, tables, lattice, unrolling, leading, counting)
+            union = union_words(view, tables, lattice, unrolling)
+        dims = sorted(view.relevant)
+        begun = np.maximum(words.begun, union)
+        return Delivered(*(lattice.across(own, dims).astype(np.float64) for own in (begun, words.repeated)))

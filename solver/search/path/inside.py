@@ -1,0 +1,521 @@
+"""Costs of what lies inside of the fanouts, for lists of tiles and spatial choices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from solver.search.arrays import BoolArray, FloatArray, IntArray
+from solver.search.path.axes import NOWHERE
+from solver.search.path.charges import Charge, Charges, gates
+from solver.search.path.tables import Frame, Lead, Price, energy_price
+from solver.search.path.deliveries import Delivered
+from solver.search.space.dataspaces import DataspaceView
+from solver.search.space.spatial import StageChoice
+
+Tiles = Mapping[int, IntArray]
+"""Numbers of tiles by boundary, each of shape (rows, dimensions)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Unrolled:
+    """Spatial choices of all stages, one a row.
+
+    Parameters
+    ----------
+    frame
+        Of the search space.
+    members
+        By stage, places of the choices, shape (rows,).
+    """
+
+    frame: Frame
+    members: tuple[IntArray, ...]
+
+    def __len__(self) -> int:
+        """Rows."""
+        return len(self.members[0])
+
+    def __getitem__(self, rows: IntArray | BoolArray | slice) -> Unrolled:
+        """Some of the rows."""
+        return Unrolled(self.frame, tuple(own[rows] for own in self.members))
+
+    @cached_property
+    def factors(self) -> tuple[IntArray, ...]:
+        """By stage, shape (rows, dimensions)."""
+        return tuple(
+            stage.factors[own] for stage, own in zip(self.frame.space.stages, self.members, strict=True)
+        )
+
+    @cached_property
+    def needed(self) -> tuple[IntArray, ...]:
+        """By stage, tiles without which a child would have nothing to do."""
+        return tuple(
+            stage.least_used[own] for stage, own in zip(self.frame.space.stages, self.members, strict=True)
+        )
+
+    def choice(self, row: int) -> tuple[StageChoice, ...]:
+        """The choices of one row."""
+        pairs = zip(self.frame.space.stages, self.members, strict=True)
+        return tuple(stage.member(int(own[row])) for stage, own in pairs)
+
+    def product(self, first: int, last: int) -> IntArray:
+        """Factors of the stages from one up to another, which is left out, shape (rows, dimensions), at most."""
+        ones = np.ones((len(self), len(self.frame.axes)), dtype=np.int64)
+        return math.prod(self.factors[first:last], start=ones)
+
+    def copies(self, first: int, last: int) -> IntArray:
+        """Likewise, at least."""
+        return self.product(first, last)
+
+    def alone(self, view: DataspaceView, first: int, last: int) -> IntArray:
+        """Factors of the fanouts among these whose children do not share a dataspace."""
+        ones = np.ones((len(self), len(self.frame.axes)), dtype=np.int64)
+        parts = (own for k in range(first, last) for own in self._alone(view, k))
+        return math.prod(parts, start=ones)
+
+    def _alone(self, view: DataspaceView, stage: int) -> list[IntArray]:
+        space = self.frame.space
+        found = []
+        for column, number in enumerate(space.fanouts_below[stage]):
+            if view.name in space.architecture.fanouts[number].no_multicast:
+                own = space.stages[stage]
+                found.append(own.fanouts[column].factors[own.places[self.members[stage], column]])
+        return found
+
+    def share(self, view: DataspaceView, first: int, last: int) -> FloatArray:
+        """Words asked for, at least, per word that children get, where neighbours want equal windows."""
+        share = np.ones(len(self))
+        if not view.window_dims:
+            return share
+        for k in range(first, last):
+            own = self.frame.space.stages[k]
+            for column, number in enumerate(self.frame.space.fanouts_below[k]):
+                if view.name not in self.frame.space.architecture.fanouts[number].no_multicast:
+                    factors = own.fanouts[column].factors[own.places[self.members[k], column]]
+                    share = share * _distinct_share(self.frame, view, factors)
+        return share
+
+
+def _distinct_share(frame: Frame, view: DataspaceView, factors: IntArray) -> FloatArray:
+    dims = sorted(view.window_dims)
+    own, inverse = np.unique(factors[:, dims], axis=0, return_inverse=True)
+    shares = []
+    for row in own.tolist():
+        vector = [1] * factors.shape[1]
+        for d, factor in zip(dims, row, strict=True):
+            vector[d] = factor
+        kind = frame.space.mapspace.factors
+        shares.append(view.distinct_tiles(vector, frame.space.lattice.bounds, kind) / math.prod(row))
+    return np.array(shares)[inverse.reshape(-1)]
+
+
+class Loosest(Unrolled):
+    """One row that costs no more than any of several: all factors at their most, copies of words at their least."""
+
+    def __init__(self, every: Unrolled, rows: int) -> None:
+        super().__init__(every.frame, tuple(np.zeros(rows, dtype=np.int64) for _ in every.members))
+        self.__dict__["_every"] = every
+
+    @cached_property
+    def factors(self) -> tuple[IntArray, ...]:
+        """By stage, the most of every dimension."""
+        every: Unrolled = self.__dict__["_every"]
+        return tuple(np.tile(own.max(axis=0), (len(self), 1)) for own in every.factors)
+
+    @cached_property
+    def needed(self) -> tuple[IntArray, ...]:
+        """One tile."""
+        return tuple(np.ones_like(own) for own in self.factors)
+
+    def copies(self, first: int, last: int) -> IntArray:
+        """One."""
+        return np.ones((len(self), len(self.frame.axes)), dtype=np.int64)
+
+    def alone(self, view: DataspaceView, first: int, last: int) -> IntArray:
+        """None."""
+        return np.ones((len(self), len(self.frame.axes)), dtype=np.int64)
+
+    def share(self, view: DataspaceView, first: int, last: int) -> FloatArray:
+        """The least of any."""
+        every: Unrolled = self.__dict__["_every"]
+        return np.full(len(self), every.share(view, first, last).min())
+
+
+class Pending(NamedTuple):
+    """A dataspace that is in place where a slot begins: what it costs depends on tiles outside.
+
+    Parameters
+    ----------
+    charge
+        An access that its words pay for.
+    words
+        Of all its tiles, shape (rows,) each.
+    copies
+        Instances that each round of what lies outside serves, per dimension; shape (rows, dimensions).
+    alike
+        Instances at first, shape (rows,).
+    free
+        Words that cost nothing, shape (rows,).
+    share
+        Words asked for per word that children get, shape (rows,).
+    """
+
+    charge: Charge
+    words: Delivered
+    copies: FloatArray
+    alike: FloatArray
+    free: FloatArray
+    share: FloatArray
+
+    def cost(self, price: float, irrelevant: Sequence[int], rounds: FloatArray) -> FloatArray:
+        """What it costs with so many rounds outside, shape (..., dimensions)."""
+        number = np.ones(rounds.shape[:-1])
+        for d in irrelevant:
+            number = number * ((rounds[..., d] - 1) * self.copies[..., d] + 1)
+        return self.of_times(price, number)
+
+    def of_times(self, price: float, number: FloatArray) -> FloatArray:
+        """What it costs if all tiles are delivered so many times."""
+        alike = np.minimum(self.alike, number)
+        total = (self.words.begun * alike + self.words.again * (number - alike)) * self.share
+        return price * np.maximum(total - self.free, 0)
+
+    def scaled(self, rows: BoolArray) -> Pending:
+        """The same where other rows than these cost nothing."""
+        if rows.all():
+            return self
+        words = Delivered(self.words.begun * rows, self.words.again * rows)
+        return self._replace(words=words, free=self.free * rows)
+
+    def at(self, rows: IntArray | BoolArray) -> Pending:
+        """Some of the rows."""
+        words = Delivered(self.words.begun[rows], self.words.again[rows])
+        return Pending(
+            self.charge, words, self.copies[rows], self.alike[rows], self.free[rows], self.share[rows]
+        )
+
+
+class Node(NamedTuple):
+    """What rows cost so far.
+
+    Parameters
+    ----------
+    spent
+        Of what is known, shape (rows,).
+    moved
+        For each of `pending`, its cost if the innermost loop of the slot outside moves it, by that lead.
+    pending
+        What stays in place up to the slot outside.
+    """
+
+    spent: FloatArray
+    moved: list[dict[Lead, FloatArray]]
+    pending: list[Pending]
+
+
+@dataclass
+class Inside:
+    """What lies inside of the meeting boundary, under one keep mask."""
+
+    frame: Frame
+    charges: Charges
+    _known: dict[object, object] = field(default_factory=dict)
+
+    @cached_property
+    def first(self) -> int:
+        """The boundary right inside of the fanouts of the meeting stage."""
+        return self.frame.meeting + 1
+
+    @cached_property
+    def depth(self) -> int:
+        """The boundary of the arithmetic."""
+        return len(self.frame.space.levels)
+
+    def relation(self, boundary: int, dim: int) -> str:
+        """How tiles at a boundary inside relate to those at the first one: "same", "single" or "any"."""
+        inner = range(boundary, self.depth)
+        between = range(self.first, boundary)
+        loops, stages = self.frame.loops, self.frame.space.stages
+        if not any(dim in loops[k].live or max(stages[k].unrolled[dim]) > 1 for k in between):
+            return "same"
+        if not any(dim in loops[k].live or max(stages[k].unrolled[dim]) > 1 for k in inner):
+            return "single"
+        return "any"
+
+    def fewest(self, tiles: IntArray, unrolled: Unrolled, boundary: int) -> IntArray:
+        """The fewest tiles that there may be at a boundary farther in."""
+        result = tiles.copy()
+        between = unrolled.product(self.first, boundary)
+        for d, axis in enumerate(self.frame.axes):
+            relation = self.relation(boundary, d)
+            if relation == "single":
+                result[:, d] = axis.bound
+            elif relation == "any":
+                # A perfect factor leaves as many again.
+                least = tiles[:, d] * between[:, d] if axis.divides else (tiles[:, d] - 1) * between[:, d] + 1
+                result[:, d] = axis.at_least(np.minimum(least, axis.bound))
+        return result
+
+    def steps(self, tiles: IntArray, unrolled: Unrolled) -> FloatArray:
+        """Cycles of the arithmetic, at least."""
+        outside, inside = unrolled.factors[self.frame.meeting], unrolled.product(self.first, self.depth)
+        steps = np.ones(len(tiles))
+        for d in range(len(self.frame.axes)):
+            steps = steps * self.rounds(d, tiles[:, d], outside[:, d], inside[:, d])
+        return steps
+
+    def rounds(self, dim: int, tiles: IntArray, outside: IntArray, inside: IntArray) -> FloatArray:
+        """Iterations that no two children have at the same time, at least."""
+        axis = self.frame.axes[dim]
+        fewest = -(-axis.bound // (outside * inside))
+        if axis.divides:
+            return fewest.astype(np.float64)
+        place = axis.place(tiles)
+        least, longest = axis.least[place], axis.longest[place]
+        rounds = -(-tiles // outside)
+        fewest = np.maximum(fewest, -(-(axis.bound - (tiles - rounds) * longest) // inside))
+        single = np.where(outside > 1, tiles % outside == 1, True) & (tiles > 1)
+        whole = np.maximum(fewest, rounds * -(-least // inside))
+        return np.where(single, fewest, whole).astype(np.float64)
+
+    def leaking(self, unrolled: Unrolled) -> FloatArray:
+        """Energy units that leak per cycle, at least."""
+        total = np.zeros(len(unrolled))
+        for level, (stage, behind) in zip(self.frame.space.levels, gates(self.frame.space), strict=True):
+            if level.energy.leak_per_cycle:
+                used = np.ones(len(unrolled))
+                for own in range(stage):
+                    used = used * unrolled.needed[own].prod(axis=1)
+                total += level.energy.leak_per_cycle * used * behind
+        return total
+
+    def cost(
+        self, tiles: Tiles, unrolled: Unrolled, leads: Mapping[int, Lead], price: Price = energy_price
+    ) -> Node:
+        """What everything inside costs, at least.
+
+        Parameters
+        ----------
+        tiles
+            At the boundaries inside; those that are missing are as few as there may be.
+        unrolled
+            The spatial choices.
+        leads
+            Of the slots inside but the innermost one.
+        """
+        first = tiles[self.first] if self.first < self.depth else None
+        every: dict[int, IntArray] = {}
+        for b in range(self.first, self.depth):
+            assert first is not None
+            every[b] = tiles[b] if b in tiles else self.fewest(first, unrolled, b)
+        bounds = np.array([axis.bound for axis in self.frame.axes], dtype=np.int64)
+        every[self.depth] = np.broadcast_to(bounds, (len(unrolled), len(bounds)))
+        spent = np.where(self._joined(every, unrolled, leads), 0.0, np.inf)
+        moved: list[dict[Lead, FloatArray]] = []
+        pending: list[Pending] = []
+        for charge in self.charges.every:
+            if charge.boundary <= self.frame.meeting:
+                continue
+            if charge.boundary == self.depth:
+                if price(charge):
+                    spent = spent + price(charge) * self._operands(charge, every, unrolled)
+                continue
+            if price(charge):
+                self._charge(charge, every, unrolled, leads, price, (moved, pending, spent))
+        return Node(spent, moved, pending)
+
+    def _joined(self, tiles: Tiles, unrolled: Unrolled, leads: Mapping[int, Lead]) -> BoolArray:
+        """Where loops of the slots inside may lead from tiles to tiles."""
+        joined = np.ones(len(unrolled), dtype=np.bool_)
+        for slot in range(self.first, self.depth):
+            rounds = -(-tiles[slot + 1] // unrolled.factors[slot])
+            empty = slot in leads and leads[slot] is None
+            same = tiles[slot] == rounds if empty else tiles[slot] <= rounds
+            joined &= same.all(axis=1)
+        return joined
+
+    def _operands(self, charge: Charge, tiles: Tiles, unrolled: Unrolled) -> FloatArray:
+        """Words of an access that serves the arithmetic, at least."""
+        frame, view = self.frame, self.frame.space.views[charge.place]
+        words = np.full(len(unrolled), float(math.prod(frame.axes[d].bound for d in view.relevant)))
+        alone = unrolled.alone(view, charge.level, self.depth)
+        for d in sorted(view.irrelevant):
+            if charge.level <= frame.meeting and self.first < self.depth:
+                outside = unrolled.factors[frame.meeting][:, d]
+                inside = unrolled.product(self.first, self.depth)[:, d]
+                own = self.rounds(d, tiles[self.first][:, d], outside, inside)
+                shared = np.ceil(frame.axes[d].bound / ((outside * inside) // alone[:, d]))
+                words = words * np.where(alone[:, d] > 1, shared, own)
+            else:
+                every = unrolled.product(charge.level, self.depth)[:, d] // alone[:, d]
+                words = words * -(-frame.axes[d].bound // every)
+        words = words * unrolled.share(view, charge.level, self.depth)
+        return np.maximum(words - self.free(charge, unrolled), 0)
+
+    def free(self, charge: Charge, unrolled: Unrolled) -> FloatArray:
+        """Words of first touches that cost nothing, at most."""
+        if not charge.free:
+            return np.zeros(len(unrolled))
+        view, above = self.frame.space.views[charge.place], unrolled.product(0, charge.level)
+        dims = sorted(view.irrelevant) if view.simple else list(range(len(self.frame.axes)))
+        return charge.free * self.charges.first_words(charge.place) * above[:, dims].prod(axis=1)
+
+    def _charge(
+        self,
+        charge: Charge,
+        tiles: Tiles,
+        unrolled: Unrolled,
+        leads: Mapping[int, Lead],
+        price: Price,
+        into: tuple[list[dict[Lead, FloatArray]], list[Pending], FloatArray],
+    ) -> None:
+        """Add what the deliveries to one boundary cost: at once, or pending."""
+        moved, pending, spent = into
+        frame, view, own = self.frame, self.frame.space.views[charge.place], tiles[charge.boundary]
+        boundary, rows = charge.boundary, np.arange(len(unrolled))
+        reuses = frame.space.reuses(charge.place, boundary)
+        open_rows = np.ones(len(rows), dtype=np.bool_)
+        direct = True
+        irrelevant = sorted(view.irrelevant)
+        for slot in range(boundary - 1, frame.meeting, -1):
+            rounds = -(-tiles[slot + 1] // unrolled.factors[slot])
+            lead = leads[slot]
+            if reuses and lead is None:
+                continue
+            if not reuses or charge.place not in (lead or ()):
+                part = self._pending(charge, own, unrolled, slot, lead if reuses else None)
+                number = self._times(charge, own, rounds, unrolled, slot, direct, irrelevant)
+                cost = part.of_times(price(charge), number)
+                spent[open_rows] += cost[open_rows]
+                return
+            direct = False
+            closes = open_rows & (tiles[slot][:, sorted(view.relevant)] != rounds[:, sorted(view.relevant)]).any(axis=1)
+            if closes.any():
+                part = self._pending(charge, own, unrolled, slot, lead)
+                number = self._times(charge, own, tiles[slot], unrolled, slot, False, irrelevant)
+                spent[closes] += part.of_times(price(charge), number)[closes]
+                open_rows &= ~closes
+        slot = frame.meeting
+        rounds = -(-tiles[slot + 1] // unrolled.factors[slot])
+        number = self._times(charge, own, rounds, unrolled, slot, direct, irrelevant)
+        part = self._pending(charge, own, unrolled, slot, None).scaled(open_rows)
+        if not reuses:
+            spent += part.of_times(price(charge), number)
+            return
+        by_lead = {}
+        for lead in frame.leads(slot) + frame.leads(slot - 1 if slot else 0):
+            if lead not in by_lead and (lead is None or charge.place not in lead):
+                words = self._words(charge, own, unrolled, lead) if view.window_dims else part.words
+                by_lead[lead] = part._replace(words=words).scaled(open_rows).of_times(price(charge), number)
+        moved.append(by_lead)
+        pending.append(part)
+
+    def _times(
+        self,
+        charge: Charge,
+        own: IntArray,
+        site: IntArray,
+        unrolled: Unrolled,
+        slot: int,
+        direct: bool,
+        irrelevant: Sequence[int],
+    ) -> FloatArray:
+        """How often all tiles are delivered or asked for, with so many rounds where something moves them."""
+        view, boundary, level = self.frame.space.views[charge.place], charge.boundary, charge.level
+        number = np.ones(len(own))
+        if not charge.shared:
+            copies = unrolled.copies(slot, boundary)
+            for d in irrelevant:
+                each = own[:, d] if direct else (site[:, d] - 1) * copies[:, d] + 1
+                number = number * each
+            return number
+        alone = unrolled.alone(view, max(level, slot), boundary)
+        if level > slot:
+            copies = unrolled.copies(slot, level) * alone
+            merged = unrolled.product(level, boundary)
+            for d in irrelevant:
+                each = -(-own[:, d] // (merged[:, d] // alone[:, d])) if direct else (site[:, d] - 1) * copies[:, d] + 1
+                number = number * each
+            return number
+        between = unrolled.product(level, slot) // unrolled.alone(view, level, slot)
+        for d in irrelevant:
+            number = number * ((-(-site[:, d] // between[:, d]) - 1) * alone[:, d] + 1)
+        return number
+
+    def _pending(
+        self, charge: Charge, own: IntArray, unrolled: Unrolled, slot: int, lead: Lead
+    ) -> Pending:
+        """An access with what is known of it where the loops of a slot begin."""
+        view, level = self.frame.space.views[charge.place], charge.level
+        words = self._words(charge, own, unrolled, lead)
+        if charge.shared:
+            alone = unrolled.alone(view, max(level, slot), charge.boundary)
+            copies = (unrolled.copies(slot, level) if level > slot else 1) * alone
+            alike = unrolled.copies(0, level)
+            share = unrolled.share(view, level, charge.boundary)
+        else:
+            copies, alike = unrolled.copies(slot, charge.boundary), unrolled.copies(0, charge.boundary)
+            share = 1.0
+        irrelevant = sorted(view.irrelevant)
+        used = np.minimum(alike, own)[:, irrelevant].prod(axis=1).astype(np.float64)
+        rows = len(unrolled)
+        return Pending(
+            charge,
+            words,
+            np.broadcast_to(copies, own.shape).astype(np.float64),
+            used,
+            self.free(charge, unrolled),
+            np.broadcast_to(np.asarray(share, dtype=np.float64), rows),
+        )
+
+    def _words(self, charge: Charge, own: IntArray, unrolled: Unrolled, lead: Lead) -> Delivered:
+        """Words of all tiles of these numbers, by row."""
+        frame, view = self.frame, self.frame.space.views[charge.place]
+        dims = sorted(view.relevant)
+        places = [frame.axes[d].place(own[:, d]) for d in dims]
+        leading = frame.leading(lead) if lead is not None else view.relevant
+        if lead is not None and charge.place in lead:
+            leading = view.relevant
+        if not view.window_dims:
+            words = frame.words.of(charge.place, frame.space.no_unrolling, leading)
+            return Delivered(*(_gathered(own_table, dims, places) for own_table in words))
+        begun, again = np.zeros(len(own)), np.zeros(len(own))
+        stages = [unrolled.members[k] for k in range(charge.boundary)]
+        windows = sorted(frame.space.window_dims)
+        keys = np.concatenate(
+            [unrolled.factors[k][:, windows] for k in range(charge.boundary)]
+            + [unrolled.needed[k][:, windows] for k in range(charge.boundary)], axis=1
+        )
+        del stages
+        kinds, firsts, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        inverse = inverse.reshape(-1)
+        for kind, first in enumerate(firsts.tolist()):
+            rows = np.flatnonzero(inverse == kind) if len(kinds) > 1 else slice(None)
+            factors = [tuple(unrolled.factors[k][first].tolist()) for k in range(charge.boundary)]
+            needed = [tuple(unrolled.needed[k][first].tolist()) for k in range(charge.boundary)]
+            every = [tuple((f,) for f in vector) for vector in factors]
+            unrolling = frame.space.unrolling(factors, every, needed)
+            words = frame.words.of(charge.place, unrolling, leading)
+            some = [p[rows] for p in places]
+            begun[rows], again[rows] = (_gathered(table, dims, some) for table in words)
+        return Delivered(begun, again)
+
+
+def _gathered(table: FloatArray, dims: Sequence[int], places: Sequence[IntArray]) -> FloatArray:
+    index = [0] * table.ndim
+    picked: list[object] = list(index)
+    for d, own in zip(dims, places, strict=True):
+        picked[d] = own if table.shape[d] > 1 else np.zeros_like(own)
+    result = table[tuple(picked)]
+    return np.broadcast_to(result, (len(places[0]),)) if places else np.full(1, float(result))
+
+
+def possible(rows: IntArray) -> BoolArray:
+    """Which rows have a place along every dimension."""
+    return (rows != NOWHERE).all(axis=1)

@@ -1,0 +1,249 @@
+"""Bounds on lists of tiles and spatial choices: lists inside, tables outside, and a join by lookup."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+
+from solver.search.arrays import BoolArray, FloatArray, IntArray
+from solver.search.goal import SLACK, Goal
+from solver.search.path.axes import NOWHERE
+from solver.search.path.charges import Charge, Charges
+from solver.search.path.inside import Inside, Loosest, Node, Pending, Unrolled
+from solver.search.path.tables import Frame, Lead, Outside, energy_price
+from solver.search.space.search_space import SearchSpace
+from solver.search.stopping import Stop
+
+
+Leads = Mapping[int, Lead]
+
+
+class Joined(NamedTuple):
+    """Bounds on rows: energy units and cycles."""
+
+    energy: FloatArray
+    cycles: FloatArray
+
+
+@dataclass
+class Masked:
+    """All mappings with one keep mask."""
+
+    frame: Frame
+    charges: Charges
+    outside: Outside
+    inside: Inside
+
+    def floor(self, every: Unrolled) -> float:
+        """Energy units of any mapping, at least: each word moves once, and children share all they may."""
+        frame = self.frame
+        loosest = Loosest(every, 1)
+        total = float(self.charges.compute_energy)
+        for charge in self.charges.every:
+            price, view = self.outside.price(charge), frame.space.views[charge.place]
+            if charge.boundary <= frame.meeting or not price:
+                continue
+            if charge.boundary < self.inside.depth:
+                words = frame.words.of(charge.place, frame.space.no_unrolling, view.relevant)
+                total += price * max(float(words.begun.min()) - self._most_free(charge, loosest), 0.0)
+                continue
+            unrolled = loosest.product(charge.level, self.inside.depth)[0]
+            words_asked = float(math.prod(frame.axes[d].bound for d in view.relevant))
+            words_asked *= math.prod(-(-frame.axes[d].bound // int(unrolled[d])) for d in view.irrelevant)
+            words_asked *= float(loosest.share(view, charge.level, self.inside.depth)[0])
+            total += price * max(words_asked - self._most_free(charge, loosest), 0.0)
+        least = self.outside.least(frame.meeting).min() if frame.meeting else 0.0
+        return total + float(least)
+
+    def _most_free(self, charge: Charge, loosest: Loosest) -> float:
+        return float(self.inside.free(charge, loosest)[0])
+
+    @cached_property
+    def tiles(self) -> IntArray:
+        """Numbers of tiles at the first boundary inside, shape (rows, dimensions)."""
+        frame, first = self.frame, self.inside.first
+        axes = frame.axes
+        if first == self.inside.depth:
+            return np.array([[axis.bound for axis in axes]], dtype=np.int64)
+        allowed = []
+        for d, axis in enumerate(axes):
+            places = np.arange(len(axis.numbers))
+            stages, loops = frame.space.stages, frame.loops
+            if not any(d in loops[k].live or max(stages[k].unrolled[d]) > 1 for k in range(first, self.inside.depth)):
+                places = places[axis.numbers == axis.bound]
+            elif not any(d in loops[k].live or max(stages[k].unrolled[d]) > 1 for k in range(first)):
+                places = places[axis.numbers == 1]
+            allowed.append(places)
+        fits = np.ones(tuple(map(len, allowed)), dtype=np.bool_)
+        for boundary in range(first, self.inside.depth):
+            fits &= self._room(boundary, allowed)
+        rows = np.argwhere(fits)
+        return np.stack(
+            [axis.numbers[own[rows[:, d]]] for d, (axis, own) in enumerate(zip(axes, allowed, strict=True))],
+            axis=1,
+        )
+
+    def _room(self, boundary: int, allowed: Sequence[IntArray]) -> BoolArray:
+        """Whether a level inside may have room if tiles at the first boundary are these; as a table."""
+        frame, first = self.frame, self.inside.first
+        fits = frame.fits(boundary, frame.space.tenants(self.charges.mask, boundary))
+        for d, own in enumerate(allowed):
+            places = own
+            if self.inside.relation(boundary, d) != "same":
+                # The smallest tiles: larger ones take more room.
+                fits = fits.any(axis=d, keepdims=True)
+                places = np.zeros(len(own), dtype=np.int64)
+            fits = np.take(fits, places, axis=d)
+        return fits
+
+    def labels(self) -> Iterator[dict[int, Lead]]:
+        """Leads of the slots inside but the innermost one."""
+        slots = range(self.inside.first, self.inside.depth - 1)
+        for chosen in product(*(self.frame.leads(slot) for slot in slots)):
+            yield dict(zip(slots, chosen, strict=True))
+
+    def rounds(self, tiles: IntArray, unrolled: Unrolled) -> tuple[IntArray, BoolArray]:
+        """Places of the rounds outside of the meeting fanouts, and where there are any."""
+        stage = self.frame.meeting
+        factors = unrolled.factors[stage]
+        if isinstance(unrolled, Loosest):
+            rounds = -(-tiles // factors)
+            places = np.stack([a.place(a.at_least(rounds[:, d])) for d, a in enumerate(self.frame.axes)], axis=1)
+            return places, np.ones(len(tiles), dtype=np.bool_)
+        places = np.stack(
+            [axis.rounds_of(factors[:, d], tiles[:, d]) for d, axis in enumerate(self.frame.axes)], axis=1
+        )
+        return places, (places != NOWHERE).all(axis=1) & (unrolled.needed[stage] <= tiles).all(axis=1)
+
+    def bound(
+        self, known: Mapping[int, IntArray], unrolled: Unrolled, leads: Leads, limits: FloatArray, closely: bool = True
+    ) -> Joined:
+        """Energy and cycles of rows at least; what reaches `limits` is not bounded any closer."""
+        frame, inside = self.frame, self.inside
+        tiles = known.get(inside.first, self.tiles)
+        if inside.first == inside.depth:
+            tiles = np.repeat(self.tiles, len(unrolled), axis=0)
+        places, valid = self.rounds(tiles, unrolled)
+        energy = np.full(len(tiles), np.inf)
+        cycles = np.full(len(tiles), np.inf)
+        rows = np.flatnonzero(valid)
+        if not len(rows):
+            return Joined(energy, cycles)
+        tiles, unrolled, places = tiles[rows], _some(unrolled, rows), places[rows]
+        steps = inside.steps(tiles, unrolled)
+        fixed = float(self.charges.compute_energy) + inside.leaking(unrolled) * steps
+        node = inside.cost({b: own[rows] for b, own in known.items()}, unrolled, leads, self.outside.price)
+        spent = node.spent + fixed
+        best = np.full(len(rows), np.inf)
+        for lead in frame.leads(frame.meeting):
+            within = np.minimum(limits[rows], best)
+            within = np.where(np.isfinite(spent), within - np.where(np.isfinite(spent), spent, 0.0), -np.inf)
+            best = np.minimum(best, spent + self._outside(node, places, lead, within, closely))
+        energy[rows], cycles[rows] = best, steps + frame.space.latency
+        return Joined(energy, cycles)
+
+    def _outside(
+        self, node: Node, places: IntArray, lead: Lead, limits: FloatArray, closely: bool
+    ) -> FloatArray:
+        """Least cost of what is pending and of all boundaries outside, given the lead of the meeting slot."""
+        frame, outside, m = self.frame, self.outside, self.frame.meeting
+        index = np.ravel_multi_index(tuple(places.T), frame.shape)
+        if m == 0:
+            return self._outermost(node, places, lead)
+        if lead is None:
+            best = np.full(len(places), np.inf)
+            for outer in frame.leads(m - 1):
+                cost = outside.exact(m, outer).reshape(-1)[index]
+                for by_lead, part in zip(node.moved, node.pending, strict=True):
+                    goes_on = outer is None or part.charge.place in outer
+                    cost = cost + (self.once(part) if goes_on else by_lead[outer])
+                best = np.minimum(best, cost)
+            return best
+        moved = [by for by, part in zip(node.moved, node.pending, strict=True) if part.charge.place not in lead]
+        still = [part for part in node.pending if part.charge.place in lead]
+        spent = sum((by[lead] for by in moved), np.zeros(len(places)))
+        if not still:
+            return spent + outside.joined_least(m, None).reshape(-1)[index]
+        once = sum((self.once(part) for part in still), np.zeros(len(places)))
+        least = spent + once + outside.joined_least(m, None).reshape(-1)[index]
+        rows = np.flatnonzero(least < limits)
+        if not closely or not len(rows):
+            return least
+        some = places[rows]
+        close = self._closed([part.at(rows) for part in still], some)
+        for outer in frame.leads(m - 1):
+            through = frozenset(part.charge.place for part in still if outer is None or part.charge.place in outer)
+            if through:
+                dims = frozenset.intersection(*(frame.space.views[p].irrelevant for p in through))
+                table = outside.joined(m, outer, sorted(dims)).reshape(-1)
+                close = np.minimum(close, once[rows] + table[index[rows]])
+        least[rows] = np.maximum(least[rows], close + spent[rows])
+        return least
+
+    def _outermost(self, node: Node, places: IntArray, lead: Lead) -> FloatArray:
+        """The same where the meeting slot is the outermost one."""
+        total = np.zeros(len(places))
+        for by_lead, part in zip(node.moved, node.pending, strict=True):
+            goes_on = lead is None or part.charge.place in lead
+            total = total + (self.once(part) if goes_on else by_lead[lead])
+        whole = [int(np.flatnonzero(axis.numbers == 1)[0]) for axis in self.frame.axes]
+        loops = self.frame.loops[0]
+        for d, place in enumerate(whole):
+            reached = loops.reach[d][place][places[:, d]] if lead is not None else places[:, d] == place
+            total = np.where(reached, total, np.inf)
+        return total
+
+    def once(self, part: Pending) -> FloatArray:
+        """What a pending access costs with one round outside."""
+        price = self.outside.price(part.charge)
+        irrelevant = sorted(self.frame.space.views[part.charge.place].irrelevant)
+        return part.cost(price, irrelevant, np.ones(part.copies.shape))
+
+    def _closed(self, still: Sequence[Pending], places: IntArray) -> FloatArray:
+        """Least cost where what is in place is moved by loops of the meeting slot, over all tiles outside."""
+        frame, m = self.frame, self.frame.meeting
+        dims = sorted(frozenset().union(*(frame.space.views[p.charge.place].irrelevant for p in still)))
+        others = [d for d in range(len(frame.axes)) if d not in dims]
+        table = self.outside.joined_least(m, others)
+        counts = [frame.shape[d] for d in dims]
+        listed = np.stack([own.ravel() for own in np.meshgrid(*map(np.arange, counts), indexing="ij")], axis=1) if dims else np.zeros((1, 0), dtype=np.int64)
+        table = np.moveaxis(table, dims, range(len(dims))).reshape(len(listed), -1)
+        inner = np.ravel_multi_index(tuple(places[:, d] for d in others), [frame.shape[d] for d in others]) if others else np.zeros(len(places), dtype=np.int64)
+        best = np.full(len(places), np.inf)
+        reach = frame.loops[m].reach
+        for row, chosen in enumerate(listed):
+            able = np.ones(len(places), dtype=np.bool_)
+            rounds = np.ones((1, len(frame.axes)))
+            for d, place in zip(dims, chosen.tolist(), strict=True):
+                able &= reach[d][place][places[:, d]]
+                rounds[0, d] = frame.axes[d].numbers[place]
+            some = np.flatnonzero(able)
+            if not len(some):
+                continue
+            cost = table[row][inner[some]]
+            for part in still:
+                irrelevant = sorted(frame.space.views[part.charge.place].irrelevant)
+                own = part.at(some)
+                cost = cost + own.cost(self.outside.price(part.charge), irrelevant, rounds)
+            best[some] = np.minimum(best[some], cost)
+        return best
+
+
+def _some(unrolled: Unrolled, rows: IntArray) -> Unrolled:
+    if isinstance(unrolled, Loosest):
+        return Loosest(unrolled.__dict__["_every"], len(rows))
+    return unrolled[rows]
+
+
+def spatial_choices(frame: Frame) -> Unrolled:
+    """All combinations of choices of the stages."""
+    sizes = [len(stage.places) for stage in frame.space.stages]
+    grid = np.meshgrid(*map(np.arange, sizes), indexing="ij")
+    return Unrolled(frame, tuple(own.ravel() for own in grid))
