@@ -180,8 +180,6 @@ class Factors:
         return ranges
 
     def _groups(self, level: int, dim: int, inside: int, unrolled: int, outer: int) -> list[Sequence[int]]:
-        if unrolled > inside:
-            return []
         allowed, rounds = self._allowed[level][dim], -(-inside // unrolled)
         if not self._space.uneven:
             factor = rounds // outer

@@ -117,7 +117,7 @@ class Leaves:
     def _of_path(self, path: Path, goal: Goal) -> Iterator[Priced]:
         """Mappings of a path, each better than the one before."""
         space = self._space
-        if space.excluded:
+        if space.excluded or not self._covers(path):
             return
         latency = space.latency
         compute = space.problem.computes * space.architecture.compute.energy
@@ -132,6 +132,17 @@ class Leaves:
             bones = self._bones(path, chosen, steps)
             if self._allowed(bones):
                 yield from self._improving(bones, goal)
+
+    def _covers(self, path: Path) -> bool:
+        """Whether no spatial loop has more iterations than there are tiles inside."""
+        whole = tuple(self._space.problem.bound[dim] for dim in self._space.active)
+        for stage, inside in zip(path.spatial, (*path.tiles[1:], whole), strict=True):
+            left = inside
+            for choice in reversed(stage.choices):
+                if any(factor > tiles for factor, tiles in zip(choice.factors, left, strict=True)):
+                    return False
+                left = tuple(-(-tiles // factor) for factor, tiles in zip(choice.factors, left, strict=True))
+        return True
 
     def _bones(self, path: Path, chosen: Chosen, steps: int) -> _Bones:
         fanouts = [choice.factors for stage in path.spatial for choice in stage.choices]

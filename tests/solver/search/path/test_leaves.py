@@ -10,6 +10,7 @@ from model.mapspace import Mapspace
 from solver.search.goal import Goal
 from solver.search.path.leaves import Leaves, Path
 from solver.search.space.search_space import SearchSpace
+from solver.search.space.spatial import StageChoice
 from solver.search.stopping import never
 from tests.bruteforce import optima
 from tests.strategies import (
@@ -20,17 +21,24 @@ from tests.strategies import (
 OBJECTIVES = ("energy", "latency", "edp")
 
 
-def tiles_of(space: SearchSpace, dim: int, spatial: tuple[int, ...]) -> set[tuple[int, ...]]:
+def rounds_of(tiles: int, factors: list[int], perfect: bool) -> int | None:
+    """Tiles that are left outside of spatial loops, innermost first; None if these do not fit."""
+    for factor in factors:
+        if factor > tiles or (perfect and tiles % factor):
+            return None
+        tiles = -(-tiles // factor)
+    return tiles
+
+
+def tiles_of(space: SearchSpace, dim: int, spatial: tuple[StageChoice, ...]) -> set[tuple[int, ...]]:
     """Numbers of tiles by level that some temporal factors of a dimension lead to."""
     found = {(space.lattice.bounds[dim],)}
     for level in reversed(range(len(space.levels))):
         allowed = space.slots[level].allowed[dim]
-        rounds = {own: -(-own[0] // spatial[level]) for own in found if spatial[level] <= own[0]}
-        if not space.uneven:
-            allowed_rounds = ((own, r) for own, r in rounds.items() if own[0] % spatial[level] == 0)
-            found = {(r // f, *own) for own, r in allowed_rounds for f in allowed if r % f == 0}
-            continue
-        found = {(-(-r // f), *own) for own, r in rounds.items() for f in allowed if f <= r}
+        factors = [choice.factors[dim] for choice in reversed(spatial[level].choices)]
+        rounds = {own: rounds_of(own[0], factors, not space.uneven) for own in found}
+        pairs = [(own, r, f) for own, r in rounds.items() if r is not None for f in allowed]
+        found = {(-(-r // f), *own) for own, r, f in pairs if f <= r and (space.uneven or r % f == 0)}
     return {own[:-1] for own in found if own[0] == 1}
 
 
@@ -38,10 +46,7 @@ def paths(space: SearchSpace) -> Iterator[Path]:
     """All paths of a search space, with any loops leading."""
     leads = (None,) * (len(space.levels) - 1)
     for spatial in product(*([m for own in stage for m in own.members] for stage in space.stages)):
-        factors = [stage.factors for stage in spatial]
-        options = [
-            sorted(tiles_of(space, d, tuple(own[d] for own in factors))) for d in range(len(space.active))
-        ]
+        options = [sorted(tiles_of(space, d, spatial)) for d in range(len(space.active))]
         for chosen, mask in product(product(*options), space.keep_masks):
             tiles = tuple(zip(*chosen, strict=True)) or ((),) * len(space.levels)
             yield Path(mask, tiles, spatial, leads)
