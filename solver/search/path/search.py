@@ -154,9 +154,12 @@ class PathSearch:
             return
         floors = np.full(len(tiles), np.inf)
         loosest = Loosest(self._every, len(tiles))
-        none = np.full(len(tiles), np.inf)
+        cycles = float(self._steps.min()) + float(self.space.latency)
+        limits = self.goal.energy_limits(np.full(len(tiles), cycles))
+        closely = self.goal.incumbent is not None
         for leads in masked.labels():
-            floors = np.minimum(floors, masked.bound({masked.inside.first: tiles}, loosest, leads, none, False).energy)
+            bounds = masked.bound({masked.inside.first: tiles}, loosest, leads, limits, closely)
+            floors = np.minimum(floors, bounds.energy)
         self.shared.statistics.states += len(tiles)
         start = 0
         while start < len(self._order):
