@@ -10,20 +10,20 @@ from typing import NamedTuple
 import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray
-from solver.search.path.charges import Charge
+from solver.search.path.charges import Charge, Price
 from solver.search.path.inside import Node, Pending, Unrolled
 from solver.search.path.leaves import Path
 from solver.search.path.masked import Masked
-from solver.search.path.tables import Lead
+from solver.search.path.tables import Lead, Outside
 from solver.search.path.deliveries import Delivered
 
 Leads = Mapping[int, Lead]
 
 
 class Found(NamedTuple):
-    """A complete path, and what its mappings cost at least in energy units."""
+    """A complete path, and what the words of its mappings cost, at least."""
 
-    energy: float
+    cost: float
     path: Path
 
 
@@ -48,15 +48,20 @@ class Branch:
         The spatial choice: one row.
     leads
         Of the slots inside.
-    limit
-        Energy units which paths have to stay below.
+    price, limit
+        Of words, and what those of a path have to stay below.
     """
 
     masked: Masked
     tiles: IntArray
     unrolled: Unrolled
     leads: Leads
+    price: Price
     limit: float
+
+    @property
+    def _outside(self) -> Outside:
+        return self.masked.outside(self.price)
 
     def paths(self) -> Iterator[Found]:
         """All of them, in no order."""
@@ -70,16 +75,14 @@ class Branch:
             number = len(rows[first])
         for row in range(number):
             own = {b: tiles[row : row + 1] for b, tiles in rows.items()}
-            node = masked.inside.cost(own, self.unrolled, self.leads, masked.outside.price)
+            node = masked.inside.cost(own, self.unrolled, self.leads, self.price)
             places, _ = masked.rounds(self.tiles, self.unrolled)
-            steps = masked.inside.steps(self.tiles, self.unrolled)
-            fixed = float(masked.charges.compute_energy) + float((masked.inside.leaking(self.unrolled) * steps)[0])
             pending = [
                 _Open(part, {lead: float(cost[0]) for lead, cost in moved.items()})
                 for part, moved in zip(node.pending, node.moved, strict=True)
             ]
             inner = {b: tuple(tiles[0].tolist()) for b, tiles in own.items()}
-            yield from self._expand(frame.meeting, places[0], pending, fixed + float(node.spent[0]), self.leads, inner)
+            yield from self._expand(frame.meeting, places[0], pending, float(node.spent[0]), self.leads, inner)
 
     def _inner(self, known: dict[int, IntArray]) -> dict[int, IntArray]:
         """Tiles at all boundaries inside, by boundary: rows of those that are below the limit."""
@@ -125,8 +128,8 @@ class Branch:
         """Those rows that may be below the limit."""
         rows = len(known[self.masked.inside.first])
         unrolled = self.unrolled[np.zeros(rows, dtype=np.int64)]
-        energy = self.masked.bound(known, unrolled, self.leads, np.full(rows, self.limit)).energy
-        return {b: tiles[energy < self.limit] for b, tiles in known.items()}
+        cost = self.masked.cost(known, unrolled, self.leads, self.price, np.full(rows, self.limit))
+        return {b: tiles[cost < self.limit] for b, tiles in known.items()}
 
     def _expand(
         self,
@@ -203,7 +206,7 @@ class Branch:
         able = np.ones(shape, dtype=np.bool_)
         if lead is not None:
             able = np.broadcast_to(reduce(np.logical_or, (loops[d] for d in frame.leading(lead))), shape)
-        outside = masked.outside.least(slot)[np.ix_(*options)]
+        outside = self._outside.least(slot)[np.ix_(*options)]
         cost = np.where(able, outside + spent, np.inf)
         closes: list[BoolArray] = []
         for part in still:
@@ -213,7 +216,7 @@ class Branch:
                 number = number * ((numbers[d] - 1) * part.copies[0, d] + 1)
             moves = reduce(np.logical_or, (loops[d] for d in sorted(view.relevant)), np.zeros([1] * len(axes), dtype=np.bool_))
             closes.append(np.broadcast_to(moves, shape))
-            closed = _of_times(part, masked.outside.price(part.charge), number)
+            closed = _of_times(part, number)
             cost = cost + np.where(moves, closed, masked.once(part)[0])
         for chosen in np.argwhere(cost < self.limit):
             at = tuple(chosen.tolist())
@@ -224,7 +227,7 @@ class Branch:
             )
             going = [part for part, own in zip(still, closes, strict=True) if not own[at]]
             pending = [_Open(part, self._moved(part, vector, slot - 1)) for part in going]
-            pending += [self._new(charge, places, vector, slot) for charge in masked.charges.at(slot) if masked.outside.price(charge)]
+            pending += [self._new(charge, places, vector, slot) for charge in masked.charges.at(slot) if any(self.price.of(charge))]
             yield from self._expand(
                 slot - 1, places, pending, paid, leads, {**tiles, slot: tuple(vector[0].tolist())}
             )
@@ -245,7 +248,7 @@ class Branch:
                 *(np.array([table[tuple(p if s > 1 else 0 for p, s in zip(places, table.shape, strict=True))]]) for table in words)
             )
             ones = np.ones((1, len(frame.axes)))
-            return Pending(charge, picked, ones, np.ones(1), np.array([free]), np.ones(1))
+            return Pending(charge, np.array([sum(self.price.of(charge))]), picked, ones, np.ones(1), np.array([free]), np.ones(1))
 
         moved = {
             lead: _closed(masked, of(frame.leading(lead)), vector)
@@ -262,13 +265,13 @@ class Branch:
 def _closed(masked: Masked, part: Pending, vector: IntArray) -> float:
     """What a pending access costs with these rounds outside, shape (1, dimensions)."""
     irrelevant = sorted(masked.frame.space.views[part.charge.place].irrelevant)
-    return float(part.cost(masked.outside.price(part.charge), irrelevant, vector.astype(np.float64))[0])
+    return float(part.cost(irrelevant, vector.astype(np.float64))[0])
 
 
-def _of_times(part: Pending, price: float, number: FloatArray) -> FloatArray:
+def _of_times(part: Pending, number: FloatArray) -> FloatArray:
     """What one row costs if all tiles are delivered so many times; `number` of any shape."""
     begun, again = float(part.words.begun[0]), float(part.words.again[0])
     alike = np.minimum(float(part.alike[0]), number)
     total = (begun * alike + again * (number - alike)) * float(part.share[0])
-    cost: FloatArray = price * np.maximum(total - float(part.free[0]), 0)
+    cost: FloatArray = float(part.price[0]) * np.maximum(total - float(part.free[0]), 0)
     return cost

@@ -43,6 +43,29 @@ class Charge(NamedTuple):
     free: float
 
 
+class Price(NamedTuple):
+    """What words are paid in: a sum of energy and of loads, with weights.
+
+    Parameters
+    ----------
+    energy
+        Weight of energy units.
+    loads
+        Pairs of a resource and the weight of its cycles, of the busiest instance.
+    """
+
+    energy: float = 0.0
+    loads: tuple[tuple[int, float], ...] = ()
+
+    def of(self, charge: Charge) -> tuple[float, float]:
+        """What a word of an access costs, and what it costs divided by the instances of its level."""
+        cycles = dict(charge.loads)
+        return self.energy * charge.price, sum(weight * cycles.get(r, 0.0) for r, weight in self.loads)
+
+
+ENERGY = Price(1.0)
+
+
 @dataclass(frozen=True)
 class Charges:
     """All accesses under one keep mask, and what energy and cycles have besides.

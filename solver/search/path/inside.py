@@ -12,8 +12,8 @@ import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.axes import NOWHERE
-from solver.search.path.charges import Charge, Charges, gates
-from solver.search.path.tables import Frame, Lead, Price, energy_price
+from solver.search.path.charges import ENERGY, Charge, Charges, Price, gates
+from solver.search.path.tables import Frame, Lead
 from solver.search.path.deliveries import Delivered
 from solver.search.space.dataspaces import DataspaceView
 from solver.search.space.spatial import StageChoice
@@ -154,6 +154,8 @@ class Pending(NamedTuple):
     ----------
     charge
         An access that its words pay for.
+    price
+        Of a word, shape (rows,).
     words
         Of all its tiles, shape (rows,) each.
     copies
@@ -167,24 +169,25 @@ class Pending(NamedTuple):
     """
 
     charge: Charge
+    price: FloatArray
     words: Delivered
     copies: FloatArray
     alike: FloatArray
     free: FloatArray
     share: FloatArray
 
-    def cost(self, price: float, irrelevant: Sequence[int], rounds: FloatArray) -> FloatArray:
+    def cost(self, irrelevant: Sequence[int], rounds: FloatArray) -> FloatArray:
         """What it costs with so many rounds outside, shape (..., dimensions)."""
         number = np.ones(rounds.shape[:-1])
         for d in irrelevant:
             number = number * ((rounds[..., d] - 1) * self.copies[..., d] + 1)
-        return self.of_times(price, number)
+        return self.of_times(number)
 
-    def of_times(self, price: float, number: FloatArray) -> FloatArray:
+    def of_times(self, number: FloatArray) -> FloatArray:
         """What it costs if all tiles are delivered so many times."""
         alike = np.minimum(self.alike, number)
         total = (self.words.begun * alike + self.words.again * (number - alike)) * self.share
-        return price * np.maximum(total - self.free, 0)
+        return self.price * np.maximum(total - self.free, 0)
 
     def scaled(self, rows: BoolArray) -> Pending:
         """The same where other rows than these cost nothing."""
@@ -197,7 +200,7 @@ class Pending(NamedTuple):
         """Some of the rows."""
         words = Delivered(self.words.begun[rows], self.words.again[rows])
         return Pending(
-            self.charge, words, self.copies[rows], self.alike[rows], self.free[rows], self.share[rows]
+            self.charge, self.price[rows], words, self.copies[rows], self.alike[rows], self.free[rows], self.share[rows]
         )
 
 
@@ -296,7 +299,7 @@ class Inside:
         return total
 
     def cost(
-        self, tiles: Tiles, unrolled: Unrolled, leads: Mapping[int, Lead], price: Price = energy_price
+        self, tiles: Tiles, unrolled: Unrolled, leads: Mapping[int, Lead], price: Price = ENERGY
     ) -> Node:
         """What everything inside costs, at least.
 
@@ -322,11 +325,11 @@ class Inside:
         for charge in self.charges.every:
             if charge.boundary <= self.frame.meeting:
                 continue
-            if charge.boundary == self.depth:
-                if price(charge):
-                    spent = spent + price(charge) * self._operands(charge, every, unrolled)
+            if not any(price.of(charge)):
                 continue
-            if price(charge):
+            if charge.boundary == self.depth:
+                spent += _price(charge, price, unrolled) * self._operands(charge, every, unrolled)
+            else:
                 self._charge(charge, every, unrolled, leads, price, (moved, pending, spent))
         return Node(spent, moved, pending)
 
@@ -389,30 +392,30 @@ class Inside:
             if reuses and lead is None:
                 continue
             if not reuses or charge.place not in (lead or ()):
-                part = self._pending(charge, own, unrolled, slot, lead if reuses else None)
+                part = self._pending(charge, price, own, unrolled, slot, lead if reuses else None)
                 number = self._times(charge, own, rounds, unrolled, slot, direct, irrelevant)
-                cost = part.of_times(price(charge), number)
+                cost = part.of_times(number)
                 spent[open_rows] += cost[open_rows]
                 return
             direct = False
             closes = open_rows & (tiles[slot][:, sorted(view.relevant)] != rounds[:, sorted(view.relevant)]).any(axis=1)
             if closes.any():
-                part = self._pending(charge, own, unrolled, slot, lead)
+                part = self._pending(charge, price, own, unrolled, slot, lead)
                 number = self._times(charge, own, tiles[slot], unrolled, slot, False, irrelevant)
-                spent[closes] += part.of_times(price(charge), number)[closes]
+                spent[closes] += part.of_times(number)[closes]
                 open_rows &= ~closes
         slot = frame.meeting
         rounds = -(-tiles[slot + 1] // unrolled.factors[slot])
         number = self._times(charge, own, rounds, unrolled, slot, direct, irrelevant)
-        part = self._pending(charge, own, unrolled, slot, None).scaled(open_rows)
+        part = self._pending(charge, price, own, unrolled, slot, None).scaled(open_rows)
         if not reuses:
-            spent += part.of_times(price(charge), number)
+            spent += part.of_times(number)
             return
         by_lead = {}
         for lead in frame.leads(slot) + frame.leads(slot - 1 if slot else 0):
             if lead not in by_lead and (lead is None or charge.place not in lead):
                 words = self._words(charge, own, unrolled, lead) if view.window_dims else part.words
-                by_lead[lead] = part._replace(words=words).scaled(open_rows).of_times(price(charge), number)
+                by_lead[lead] = part._replace(words=words).scaled(open_rows).of_times(number)
         moved.append(by_lead)
         pending.append(part)
 
@@ -449,7 +452,7 @@ class Inside:
         return number
 
     def _pending(
-        self, charge: Charge, own: IntArray, unrolled: Unrolled, slot: int, lead: Lead
+        self, charge: Charge, price: Price, own: IntArray, unrolled: Unrolled, slot: int, lead: Lead
     ) -> Pending:
         """An access with what is known of it where the loops of a slot begin."""
         view, level = self.frame.space.views[charge.place], charge.level
@@ -467,6 +470,7 @@ class Inside:
         rows = len(unrolled)
         return Pending(
             charge,
+            _price(charge, price, unrolled),
             words,
             np.broadcast_to(copies, own.shape).astype(np.float64),
             used,
@@ -505,6 +509,15 @@ class Inside:
             some = [p[rows] for p in places]
             begun[rows], again[rows] = (_gathered(table, dims, some) for table in words)
         return Delivered(begun, again)
+
+
+def _price(charge: Charge, price: Price, unrolled: Unrolled) -> FloatArray:
+    """What a word of an access costs, by row: instances of a level share its load at best."""
+    whole, divided = price.of(charge)
+    rows = np.full(len(unrolled), whole)
+    if divided:
+        rows += divided / unrolled.product(0, charge.level).prod(axis=1)
+    return rows
 
 
 def _gathered(table: FloatArray, dims: Sequence[int], places: Sequence[IntArray]) -> FloatArray:

@@ -15,9 +15,9 @@ import numpy as np
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.goal import SLACK, Goal
 from solver.search.path.axes import NOWHERE
-from solver.search.path.charges import Charge, Charges
+from solver.search.path.charges import Charge, Charges, Price
 from solver.search.path.inside import Inside, Loosest, Node, Pending, Unrolled
-from solver.search.path.tables import Frame, Lead, Outside, energy_price
+from solver.search.path.tables import Frame, Lead, Outside
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stop
 
@@ -25,41 +25,53 @@ from solver.search.stopping import Stop
 Leads = Mapping[int, Lead]
 
 
-class Joined(NamedTuple):
-    """Bounds on rows: energy units and cycles."""
-
-    energy: FloatArray
-    cycles: FloatArray
-
-
 @dataclass
 class Masked:
-    """All mappings with one keep mask."""
+    """All mappings with one keep mask.
+
+    Parameters
+    ----------
+    frame, charges
+        Of the search space, and of the mask.
+    known
+        Tables outside by price, which masks share that keep the same there.
+    """
 
     frame: Frame
     charges: Charges
-    outside: Outside
-    inside: Inside
+    known: dict[Price, Outside]
 
-    def floor(self, every: Unrolled) -> float:
-        """Energy units of any mapping, at least: each word moves once, and children share all they may."""
+    def outside(self, price: Price) -> Outside:
+        """Tables of what lies outside of the fanouts."""
+        if price not in self.known:
+            self.known[price] = Outside(self.frame, self.charges, price)
+        return self.known[price]
+
+    @cached_property
+    def inside(self) -> Inside:
+        """What lies inside of them."""
+        return Inside(self.frame, self.charges)
+
+    def floor(self, every: Unrolled, price: Price) -> float:
+        """What the words of any mapping cost, at least: each moves once, and children share all they may."""
         frame = self.frame
         loosest = Loosest(every, 1)
-        total = float(self.charges.compute_energy)
+        total = 0.0
         for charge in self.charges.every:
-            price, view = self.outside.price(charge), frame.space.views[charge.place]
-            if charge.boundary <= frame.meeting or not price:
+            view, own = frame.space.views[charge.place], price.of(charge)
+            each = own[0] + own[1] / float(loosest.product(0, charge.level).prod())
+            if charge.boundary <= frame.meeting or not each:
                 continue
             if charge.boundary < self.inside.depth:
                 words = frame.words.of(charge.place, frame.space.no_unrolling, view.relevant)
-                total += price * max(float(words.begun.min()) - self._most_free(charge, loosest), 0.0)
+                total += each * max(float(words.begun.min()) - self._most_free(charge, loosest), 0.0)
                 continue
             unrolled = loosest.product(charge.level, self.inside.depth)[0]
             words_asked = float(math.prod(frame.axes[d].bound for d in view.relevant))
             words_asked *= math.prod(-(-frame.axes[d].bound // int(unrolled[d])) for d in view.irrelevant)
             words_asked *= float(loosest.share(view, charge.level, self.inside.depth)[0])
-            total += price * max(words_asked - self._most_free(charge, loosest), 0.0)
-        least = self.outside.least(frame.meeting).min() if frame.meeting else 0.0
+            total += each * max(words_asked - self._most_free(charge, loosest), 0.0)
+        least = self.outside(price).least(frame.meeting).min() if frame.meeting else 0.0
         return total + float(least)
 
     def _most_free(self, charge: Charge, loosest: Loosest) -> float:
@@ -122,38 +134,64 @@ class Masked:
         )
         return places, (places != NOWHERE).all(axis=1) & (unrolled.needed[stage] <= tiles).all(axis=1)
 
-    def bound(
-        self, known: Mapping[int, IntArray], unrolled: Unrolled, leads: Leads, limits: FloatArray, closely: bool = True
-    ) -> Joined:
-        """Energy and cycles of rows at least; what reaches `limits` is not bounded any closer."""
-        frame, inside = self.frame, self.inside
-        tiles = known.get(inside.first, self.tiles)
-        if inside.first == inside.depth:
-            tiles = np.repeat(self.tiles, len(unrolled), axis=0)
+    def steps(self, tiles: IntArray, unrolled: Unrolled) -> FloatArray:
+        """Cycles of the arithmetic, at least; infinite where children would have nothing to do."""
+        _, valid = self.rounds(tiles, unrolled)
+        return np.where(valid, self.inside.steps(tiles, unrolled), np.inf)
+
+    def fixed(self, unrolled: Unrolled, cycles: FloatArray) -> FloatArray:
+        """Energy units besides those of words: arithmetic, and leakage in so many cycles."""
+        return float(self.charges.compute_energy) + self.inside.leaking(unrolled) * cycles
+
+    def cost(
+        self,
+        known: Mapping[int, IntArray],
+        unrolled: Unrolled,
+        leads: Leads,
+        price: Price,
+        limits: FloatArray | None = None,
+    ) -> FloatArray:
+        """What words cost in each row, at least.
+
+        Parameters
+        ----------
+        known
+            Numbers of tiles at boundaries inside.
+        unrolled, leads
+            Spatial choices, and leads of the slots inside.
+        price
+            Of words.
+        limits
+            What reaches these is not bounded any closer, nothing is without them.
+        """
+        tiles = self.tiles_of(known, len(unrolled))
         places, valid = self.rounds(tiles, unrolled)
-        energy = np.full(len(tiles), np.inf)
-        cycles = np.full(len(tiles), np.inf)
+        cost = np.full(len(tiles), np.inf)
         rows = np.flatnonzero(valid)
         if not len(rows):
-            return Joined(energy, cycles)
-        tiles, unrolled, places = tiles[rows], _some(unrolled, rows), places[rows]
-        steps = inside.steps(tiles, unrolled)
-        fixed = float(self.charges.compute_energy) + inside.leaking(unrolled) * steps
-        node = inside.cost({b: own[rows] for b, own in known.items()}, unrolled, leads, self.outside.price)
-        spent = node.spent + fixed
+            return cost
+        unrolled, places = _some(unrolled, rows), places[rows]
+        node = self.inside.cost({b: own[rows] for b, own in known.items()}, unrolled, leads, price)
         best = np.full(len(rows), np.inf)
-        for lead in frame.leads(frame.meeting):
-            within = np.minimum(limits[rows], best)
-            within = np.where(np.isfinite(spent), within - np.where(np.isfinite(spent), spent, 0.0), -np.inf)
-            best = np.minimum(best, spent + self._outside(node, places, lead, within, closely))
-        energy[rows], cycles[rows] = best, steps + frame.space.latency
-        return Joined(energy, cycles)
+        finite = np.isfinite(node.spent)
+        spent = np.where(finite, node.spent, 0.0)
+        for lead in self.frame.leads(self.frame.meeting):
+            within = None if limits is None else np.minimum(limits[rows], best) - spent
+            best = np.minimum(best, spent + self._outside(node, places, lead, price, within))
+        cost[rows] = np.where(finite, best, np.inf)
+        return cost
+
+    def tiles_of(self, known: Mapping[int, IntArray], rows: int) -> IntArray:
+        """Numbers of tiles at the first boundary inside: single iterations where that is the arithmetic."""
+        if self.inside.first < self.inside.depth:
+            return known[self.inside.first]
+        return np.repeat(self.tiles, rows, axis=0)
 
     def _outside(
-        self, node: Node, places: IntArray, lead: Lead, limits: FloatArray, closely: bool
+        self, node: Node, places: IntArray, lead: Lead, price: Price, limits: FloatArray | None
     ) -> FloatArray:
         """Least cost of what is pending and of all boundaries outside, given the lead of the meeting slot."""
-        frame, outside, m = self.frame, self.outside, self.frame.meeting
+        frame, outside, m = self.frame, self.outside(price), self.frame.meeting
         index = np.ravel_multi_index(tuple(places.T), frame.shape)
         if m == 0:
             return self._outermost(node, places, lead)
@@ -173,11 +211,11 @@ class Masked:
             return spent + outside.joined_least(m, None).reshape(-1)[index]
         once = sum((self.once(part) for part in still), np.zeros(len(places)))
         least = spent + once + outside.joined_least(m, None).reshape(-1)[index]
-        rows = np.flatnonzero(least < limits)
-        if not closely or not len(rows):
+        rows = np.empty(0) if limits is None else np.flatnonzero(least < limits)
+        if not len(rows):
             return least
         some = places[rows]
-        close = self._closed([part.at(rows) for part in still], some)
+        close = self._closed([part.at(rows) for part in still], some, outside)
         for outer in frame.leads(m - 1):
             through = frozenset(part.charge.place for part in still if outer is None or part.charge.place in outer)
             if through:
@@ -202,16 +240,15 @@ class Masked:
 
     def once(self, part: Pending) -> FloatArray:
         """What a pending access costs with one round outside."""
-        price = self.outside.price(part.charge)
         irrelevant = sorted(self.frame.space.views[part.charge.place].irrelevant)
-        return part.cost(price, irrelevant, np.ones(part.copies.shape))
+        return part.cost(irrelevant, np.ones(part.copies.shape))
 
-    def _closed(self, still: Sequence[Pending], places: IntArray) -> FloatArray:
+    def _closed(self, still: Sequence[Pending], places: IntArray, outside: Outside) -> FloatArray:
         """Least cost where what is in place is moved by loops of the meeting slot, over all tiles outside."""
         frame, m = self.frame, self.frame.meeting
         dims = sorted(frozenset().union(*(frame.space.views[p.charge.place].irrelevant for p in still)))
         others = [d for d in range(len(frame.axes)) if d not in dims]
-        table = self.outside.joined_least(m, others)
+        table = outside.joined_least(m, others)
         counts = [frame.shape[d] for d in dims]
         listed = np.stack([own.ravel() for own in np.meshgrid(*map(np.arange, counts), indexing="ij")], axis=1) if dims else np.zeros((1, 0), dtype=np.int64)
         table = np.moveaxis(table, dims, range(len(dims))).reshape(len(listed), -1)
@@ -231,7 +268,7 @@ class Masked:
             for part in still:
                 irrelevant = sorted(frame.space.views[part.charge.place].irrelevant)
                 own = part.at(some)
-                cost = cost + own.cost(self.outside.price(part.charge), irrelevant, rounds)
+                cost = cost + own.cost(irrelevant, rounds)
             best[some] = np.minimum(best[some], cost)
         return best
 

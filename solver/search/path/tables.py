@@ -11,21 +11,12 @@ import numpy as np
 
 from solver.search.arrays import FloatArray
 from solver.search.path.axes import Axis, Loops
-from solver.search.path.charges import Charge, Charges
+from solver.search.path.charges import ENERGY, Charge, Charges, Price
 from solver.search.path.deliveries import Delivered, WordTables
 from solver.search.space.search_space import SearchSpace
 
 Lead = frozenset[int] | None
 """What the innermost loop of a slot leaves in place; None where the slot has no loops."""
-
-Price = Callable[[Charge], float]
-"""What a word of an access costs: energy, or cycles of a resource."""
-
-
-def energy_price(charge: Charge) -> float:
-    """Energy units."""
-    return charge.price
-
 
 @dataclass(frozen=True)
 class Frame:
@@ -119,7 +110,7 @@ class Outside:
 
     frame: Frame
     charges: Charges
-    price: Price = energy_price
+    price: Price = ENERGY
     _known: dict[object, FloatArray] = field(default_factory=dict)
 
     def _once(self, key: object, make: Callable[[], FloatArray]) -> FloatArray:
@@ -152,7 +143,7 @@ class Outside:
     def _charge(self, charge: Charge, words: Delivered, times: FloatArray) -> FloatArray:
         total = words.begun + words.again * (times - 1)
         free = charge.free * self.charges.first_words(charge.place)
-        return self.price(charge) * np.maximum(total - free, 0)
+        return sum(self.price.of(charge)) * np.maximum(total - free, 0)
 
     def _exact(self, boundary: int, lead: Lead) -> FloatArray:
         frame, kept = self.frame, self.charges.kept_at[boundary]
