@@ -127,7 +127,7 @@ class Branch:
     def _below(self, known: dict[int, IntArray]) -> dict[int, IntArray]:
         """Those rows that may be below the limit."""
         rows = len(known[self.masked.inside.first])
-        unrolled = self.unrolled[np.zeros(rows, dtype=np.int64)]
+        unrolled = self.unrolled[np.arange(rows)]
         cost = self.masked.cost(known, unrolled, self.leads, self.price, np.full(rows, self.limit))
         return {b: tiles[cost < self.limit] for b, tiles in known.items()}
 

@@ -17,6 +17,7 @@ from solver.search.path.tables import Frame, Lead
 from solver.search.path.deliveries import Delivered
 from solver.search.space.dataspaces import DataspaceView
 from solver.search.space.spatial import StageChoice
+from solver.search.space.windows import Unrolling
 
 Tiles = Mapping[int, IntArray]
 """Numbers of tiles by boundary, each of shape (rows, dimensions)."""
@@ -24,30 +25,39 @@ Tiles = Mapping[int, IntArray]
 
 @dataclass(frozen=True, eq=False)
 class Unrolled:
-    """Spatial choices of all stages, one a row.
+    """Spatial choices of all stages, one a row, or one for all rows.
 
     Parameters
     ----------
     frame
         Of the search space.
     members
-        By stage, places of the choices, shape (rows,).
+        By stage, places of the choices, shape (rows,), or (1,) where all rows have the same.
+    rows
+        How many there are.
     """
 
     frame: Frame
     members: tuple[IntArray, ...]
+    rows: int
 
     def __len__(self) -> int:
         """Rows."""
-        return len(self.members[0])
+        return self.rows
 
-    def __getitem__(self, rows: IntArray | BoolArray | slice) -> Unrolled:
+    @property
+    def uniform(self) -> bool:
+        """Whether all rows have the same choice."""
+        return len(self.members[0]) == 1
+
+    def __getitem__(self, rows: IntArray) -> Unrolled:
         """Some of the rows."""
-        return Unrolled(self.frame, tuple(own[rows] for own in self.members))
+        members = self.members if self.uniform else tuple(own[rows] for own in self.members)
+        return Unrolled(self.frame, members, len(rows))
 
     @cached_property
     def factors(self) -> tuple[IntArray, ...]:
-        """By stage, shape (rows, dimensions)."""
+        """By stage, shape (rows, dimensions), or (1, dimensions)."""
         return tuple(
             stage.factors[own] for stage, own in zip(self.frame.space.stages, self.members, strict=True)
         )
@@ -59,6 +69,26 @@ class Unrolled:
             stage.least_used[own] for stage, own in zip(self.frame.space.stages, self.members, strict=True)
         )
 
+    @property
+    def _ones(self) -> IntArray:
+        return np.ones((1, len(self.frame.axes)), dtype=np.int64)
+
+    @cached_property
+    def kinds(self) -> tuple[IntArray, IntArray]:
+        """First rows of those that unroll windows alike, and the kind of each row."""
+        if self.uniform:
+            return np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        codes = np.zeros(self.rows, dtype=np.int64)
+        for stage, own in zip(self.frame.space.stages, self.members, strict=True):
+            codes = codes * len(stage.places) + own
+        _, firsts, places = np.unique(codes, return_index=True, return_inverse=True)
+        windows = sorted(self.frame.space.window_dims)
+        columns = [own[firsts][:, windows] for own in (*self.factors, *self.needed)]
+        _, own_firsts, inverse = np.unique(
+            np.concatenate(columns, axis=1), axis=0, return_index=True, return_inverse=True
+        )
+        return firsts[own_firsts], inverse.reshape(-1)[places]
+
     def choice(self, row: int) -> tuple[StageChoice, ...]:
         """The choices of one row."""
         pairs = zip(self.frame.space.stages, self.members, strict=True)
@@ -66,8 +96,7 @@ class Unrolled:
 
     def product(self, first: int, last: int) -> IntArray:
         """Factors of the stages from one up to another, which is left out, shape (rows, dimensions), at most."""
-        ones = np.ones((len(self), len(self.frame.axes)), dtype=np.int64)
-        return math.prod(self.factors[first:last], start=ones)
+        return math.prod(self.factors[first:last], start=self._ones)
 
     def copies(self, first: int, last: int) -> IntArray:
         """Likewise, at least."""
@@ -75,9 +104,8 @@ class Unrolled:
 
     def alone(self, view: DataspaceView, first: int, last: int) -> IntArray:
         """Factors of the fanouts among these whose children do not share a dataspace."""
-        ones = np.ones((len(self), len(self.frame.axes)), dtype=np.int64)
         parts = (own for k in range(first, last) for own in self._alone(view, k))
-        return math.prod(parts, start=ones)
+        return math.prod(parts, start=self._ones)
 
     def _alone(self, view: DataspaceView, stage: int) -> list[IntArray]:
         space = self.frame.space
@@ -90,7 +118,7 @@ class Unrolled:
 
     def share(self, view: DataspaceView, first: int, last: int) -> FloatArray:
         """Words asked for, at least, per word that children get, where neighbours want equal windows."""
-        share = np.ones(len(self))
+        share = np.ones(1)
         if not view.window_dims:
             return share
         for k in range(first, last):
@@ -116,17 +144,20 @@ def _distinct_share(frame: Frame, view: DataspaceView, factors: IntArray) -> Flo
 
 
 class Loosest(Unrolled):
-    """One row that costs no more than any of several: all factors at their most, copies of words at their least."""
+    """What costs no more than any of several choices: all factors at their most, copies at their least."""
 
     def __init__(self, every: Unrolled, rows: int) -> None:
-        super().__init__(every.frame, tuple(np.zeros(rows, dtype=np.int64) for _ in every.members))
-        self.__dict__["_every"] = every
+        super().__init__(every.frame, tuple(own[:1] for own in every.members), rows)
+        self.__dict__["every"] = every
+
+    def __getitem__(self, rows: IntArray) -> Loosest:
+        """Some of the rows."""
+        return Loosest(self.__dict__["every"], len(rows))
 
     @cached_property
     def factors(self) -> tuple[IntArray, ...]:
-        """By stage, the most of every dimension."""
-        every: Unrolled = self.__dict__["_every"]
-        return tuple(np.tile(own.max(axis=0), (len(self), 1)) for own in every.factors)
+        """By stage, the most of every dimension, of that stage's choices."""
+        return tuple(stage.factors.max(axis=0, keepdims=True) for stage in self.frame.space.stages)
 
     @cached_property
     def needed(self) -> tuple[IntArray, ...]:
@@ -135,16 +166,16 @@ class Loosest(Unrolled):
 
     def copies(self, first: int, last: int) -> IntArray:
         """One."""
-        return np.ones((len(self), len(self.frame.axes)), dtype=np.int64)
+        return self._ones
 
     def alone(self, view: DataspaceView, first: int, last: int) -> IntArray:
         """None."""
-        return np.ones((len(self), len(self.frame.axes)), dtype=np.int64)
+        return self._ones
 
     def share(self, view: DataspaceView, first: int, last: int) -> FloatArray:
         """The least of any."""
-        every: Unrolled = self.__dict__["_every"]
-        return np.full(len(self), every.share(view, first, last).min())
+        every: Unrolled = self.__dict__["every"]
+        return np.array([every.share(view, first, last).min()])
 
 
 class Pending(NamedTuple):
@@ -289,13 +320,13 @@ class Inside:
 
     def leaking(self, unrolled: Unrolled) -> FloatArray:
         """Energy units that leak per cycle, at least."""
-        total = np.zeros(len(unrolled))
+        total = np.zeros(1)
         for level, (stage, behind) in zip(self.frame.space.levels, gates(self.frame.space), strict=True):
             if level.energy.leak_per_cycle:
-                used = np.ones(len(unrolled))
+                used = np.ones(1)
                 for own in range(stage):
                     used = used * unrolled.needed[own].prod(axis=1)
-                total += level.energy.leak_per_cycle * used * behind
+                total = total + level.energy.leak_per_cycle * used * behind
         return total
 
     def cost(
@@ -364,7 +395,7 @@ class Inside:
     def free(self, charge: Charge, unrolled: Unrolled) -> FloatArray:
         """Words of first touches that cost nothing, at most."""
         if not charge.free:
-            return np.zeros(len(unrolled))
+            return np.zeros(1)
         view, above = self.frame.space.views[charge.place], unrolled.product(0, charge.level)
         dims = sorted(view.irrelevant) if view.simple else list(range(len(self.frame.axes)))
         return charge.free * self.charges.first_words(charge.place) * above[:, dims].prod(axis=1)
@@ -470,11 +501,11 @@ class Inside:
         rows = len(unrolled)
         return Pending(
             charge,
-            _price(charge, price, unrolled),
+            np.broadcast_to(_price(charge, price, unrolled), len(unrolled)),
             words,
             np.broadcast_to(copies, own.shape).astype(np.float64),
             used,
-            self.free(charge, unrolled),
+            np.broadcast_to(self.free(charge, unrolled), rows),
             np.broadcast_to(np.asarray(share, dtype=np.float64), rows),
         )
 
@@ -490,34 +521,30 @@ class Inside:
             words = frame.words.of(charge.place, frame.space.no_unrolling, leading)
             return Delivered(*(_gathered(own_table, dims, places) for own_table in words))
         begun, again = np.zeros(len(own)), np.zeros(len(own))
-        stages = [unrolled.members[k] for k in range(charge.boundary)]
-        windows = sorted(frame.space.window_dims)
-        keys = np.concatenate(
-            [unrolled.factors[k][:, windows] for k in range(charge.boundary)]
-            + [unrolled.needed[k][:, windows] for k in range(charge.boundary)], axis=1
-        )
-        del stages
-        kinds, firsts, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-        inverse = inverse.reshape(-1)
+        firsts, kinds = unrolled.kinds
         for kind, first in enumerate(firsts.tolist()):
-            rows = np.flatnonzero(inverse == kind) if len(kinds) > 1 else slice(None)
-            factors = [tuple(unrolled.factors[k][first].tolist()) for k in range(charge.boundary)]
-            needed = [tuple(unrolled.needed[k][first].tolist()) for k in range(charge.boundary)]
-            every = [tuple((f,) for f in vector) for vector in factors]
-            unrolling = frame.space.unrolling(factors, every, needed)
-            words = frame.words.of(charge.place, unrolling, leading)
+            rows = slice(None) if len(firsts) == 1 else np.flatnonzero(kinds == kind)
+            words = frame.words.of(charge.place, self._unrolling(unrolled, first, charge.boundary), leading)
             some = [p[rows] for p in places]
             begun[rows], again[rows] = (_gathered(table, dims, some) for table in words)
         return Delivered(begun, again)
+
+    def _unrolling(self, unrolled: Unrolled, row: int, boundary: int) -> Unrolling:
+        """What one row unrolls above a boundary; what costs no more than several choices unrolls nothing."""
+        if isinstance(unrolled, Loosest):
+            return self.frame.space.no_unrolling
+        factors = [tuple(unrolled.factors[k][row].tolist()) for k in range(boundary)]
+        needed = [tuple(unrolled.needed[k][row].tolist()) for k in range(boundary)]
+        every = [tuple((factor,) for factor in vector) for vector in factors]
+        return self.frame.space.unrolling(factors, every, needed)
 
 
 def _price(charge: Charge, price: Price, unrolled: Unrolled) -> FloatArray:
     """What a word of an access costs, by row: instances of a level share its load at best."""
     whole, divided = price.of(charge)
-    rows = np.full(len(unrolled), whole)
-    if divided:
-        rows += divided / unrolled.product(0, charge.level).prod(axis=1)
-    return rows
+    if not divided:
+        return np.array([whole])
+    return whole + divided / unrolled.product(0, charge.level).prod(axis=1)
 
 
 def _gathered(table: FloatArray, dims: Sequence[int], places: Sequence[IntArray]) -> FloatArray:

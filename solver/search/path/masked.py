@@ -170,7 +170,7 @@ class Masked:
         rows = np.flatnonzero(valid)
         if not len(rows):
             return cost
-        unrolled, places = _some(unrolled, rows), places[rows]
+        unrolled, places = unrolled[rows], places[rows]
         node = self.inside.cost({b: own[rows] for b, own in known.items()}, unrolled, leads, price)
         best = np.full(len(rows), np.inf)
         finite = np.isfinite(node.spent)
@@ -215,7 +215,7 @@ class Masked:
         if not len(rows):
             return least
         some = places[rows]
-        close = self._closed([part.at(rows) for part in still], some, outside)
+        close = self._closed([part.at(rows) for part in still], some, outside, limits[rows] - spent[rows])
         for outer in frame.leads(m - 1):
             through = frozenset(part.charge.place for part in still if outer is None or part.charge.place in outer)
             if through:
@@ -243,44 +243,78 @@ class Masked:
         irrelevant = sorted(self.frame.space.views[part.charge.place].irrelevant)
         return part.cost(irrelevant, np.ones(part.copies.shape))
 
-    def _closed(self, still: Sequence[Pending], places: IntArray, outside: Outside) -> FloatArray:
+    def _closed(
+        self, still: Sequence[Pending], places: IntArray, outside: Outside, limits: FloatArray
+    ) -> FloatArray:
         """Least cost where what is in place is moved by loops of the meeting slot, over all tiles outside."""
         frame, m = self.frame, self.frame.meeting
         dims = sorted(frozenset().union(*(frame.space.views[p.charge.place].irrelevant for p in still)))
         others = [d for d in range(len(frame.axes)) if d not in dims]
         table = outside.joined_least(m, others)
         counts = [frame.shape[d] for d in dims]
-        listed = np.stack([own.ravel() for own in np.meshgrid(*map(np.arange, counts), indexing="ij")], axis=1) if dims else np.zeros((1, 0), dtype=np.int64)
+        grids = np.meshgrid(*map(np.arange, counts), indexing="ij")
+        listed = np.stack([own.ravel() for own in grids], axis=1) if dims else np.zeros((1, 0), dtype=np.int64)
         table = np.moveaxis(table, dims, range(len(dims))).reshape(len(listed), -1)
-        inner = np.ravel_multi_index(tuple(places[:, d] for d in others), [frame.shape[d] for d in others]) if others else np.zeros(len(places), dtype=np.int64)
+        inner = np.zeros(len(places), dtype=np.int64)
+        if others:
+            inner = np.ravel_multi_index(tuple(places[:, d] for d in others), [frame.shape[d] for d in others])
         best = np.full(len(places), np.inf)
         reach = frame.loops[m].reach
-        for row, chosen in enumerate(listed):
+        parts = [_Closing.of(part, sorted(frame.space.views[part.charge.place].irrelevant)) for part in still]
+        for row in np.argsort(table.min(axis=1), kind="stable"):
+            if table[row].min() >= limits.max(initial=-np.inf):
+                break
             able = np.ones(len(places), dtype=np.bool_)
-            rounds = np.ones((1, len(frame.axes)))
-            for d, place in zip(dims, chosen.tolist(), strict=True):
+            rounds = {}
+            for d, place in zip(dims, listed[row].tolist(), strict=True):
                 able &= reach[d][place][places[:, d]]
-                rounds[0, d] = frame.axes[d].numbers[place]
-            some = np.flatnonzero(able)
-            if not len(some):
-                continue
-            cost = table[row][inner[some]]
-            for part in still:
-                irrelevant = sorted(frame.space.views[part.charge.place].irrelevant)
-                own = part.at(some)
-                cost = cost + own.cost(irrelevant, rounds)
-            best[some] = np.minimum(best[some], cost)
+                rounds[d] = float(frame.axes[d].numbers[place])
+            if able.any():
+                cost = sum((part.cost(rounds) for part in parts), table[row][inner])
+                np.minimum(best, cost, out=best, where=able)
         return best
 
 
-def _some(unrolled: Unrolled, rows: IntArray) -> Unrolled:
-    if isinstance(unrolled, Loosest):
-        return Loosest(unrolled.__dict__["_every"], len(rows))
-    return unrolled[rows]
+class _Closing(NamedTuple):
+    """A pending access, prepared to be priced for many numbers of rounds outside."""
+
+    dims: tuple[int, ...]
+    copies: tuple[FloatArray, ...]
+    begun: FloatArray
+    again: FloatArray
+    alike: FloatArray
+    free: FloatArray
+
+    @classmethod
+    def of(cls, part: Pending, irrelevant: Sequence[int]) -> _Closing:
+        each = part.price * part.share
+        copies = tuple(_single(part.copies[:, d]) for d in irrelevant)
+        return cls(
+            tuple(irrelevant),
+            copies,
+            _single(each * part.words.begun),
+            _single(each * part.words.again),
+            _single(part.alike),
+            _single(part.price * part.free),
+        )
+
+    def cost(self, rounds: Mapping[int, float]) -> FloatArray:
+        """What it costs with so many rounds along each dimension."""
+        number = np.ones(1)
+        for d, copies in zip(self.dims, self.copies, strict=True):
+            number = number * ((rounds[d] - 1) * copies + 1)
+        alike = np.minimum(self.alike, number)
+        cost: FloatArray = np.maximum(self.begun * alike + self.again * (number - alike) - self.free, 0)
+        return cost
+
+
+def _single(column: FloatArray) -> FloatArray:
+    """One entry for all where all are the same."""
+    return column[:1] if len(column) and (column == column[0]).all() else column
 
 
 def spatial_choices(frame: Frame) -> Unrolled:
     """All combinations of choices of the stages."""
     sizes = [len(stage.places) for stage in frame.space.stages]
     grid = np.meshgrid(*map(np.arange, sizes), indexing="ij")
-    return Unrolled(frame, tuple(own.ravel() for own in grid))
+    return Unrolled(frame, tuple(own.ravel() for own in grid), math.prod(sizes))

@@ -181,8 +181,10 @@ class PathSearch:
         if not len(tiles):
             return
         self.shared.statistics.states += len(tiles)
+        single = choices[:1] if (choices == choices[0]).all() else choices
+        unrolled = Unrolled(self._frame, tuple(own[single] for own in self._every.members), len(choices))
         for leads in masked.labels():
-            values, cycles = bounds.closely(tiles, self._every[choices], leads)
+            values, cycles = bounds.closely(tiles, unrolled, leads)
             rows = self._hopeful(values)
             rows = rows[np.argsort(values[rows], kind="stable")]
             if len(rows):
