@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -17,9 +18,9 @@ from model.cost.prices import leaking_instances
 from model.mapspace import EXACT
 from solver.search.branching.completion import Completion, Ordered, Priced, Skeleton
 from solver.search.goal import SLACK, Goal
-from solver.search.path.costs import Cost, Costs
+from solver.search.path.costs import Cost, Costs, Part, Price
 from solver.search.path.factors import Chosen, Factors
-from solver.search.path.orders import Option, Orders, Seen, Slot
+from solver.search.path.orders import Dims, Slot
 from solver.search.path.words import Line, Lines
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
@@ -74,6 +75,15 @@ class _LedCompletion(Completion):
         return not option.order or self.space.active.index(option.order[0]) in leads
 
 
+def _fans_out(stage: StageChoice, tiles: Sequence[int]) -> bool:
+    """Whether there are so many tiles for the loops of all fanouts."""
+    for choice in reversed(stage.choices):
+        if any(map(operator.gt, choice.factors, tiles)):
+            return False
+        tiles = [-(-own // factor) for own, factor in zip(tiles, choice.factors, strict=True)]
+    return True
+
+
 class Leaves:
     """Prices complete paths.
 
@@ -98,7 +108,6 @@ class Leaves:
         self._stop = stop
         self._factors = Factors(space, goal.counts_cycles)
         self._lines = Lines(space)
-        self._orders = Orders(space)
         self._costs = Costs(space)
         self._tile_words: dict[tuple[int, tuple[int, ...]], int] = {}
         self.priced = 0
@@ -136,13 +145,7 @@ class Leaves:
     def _covers(self, path: Path) -> bool:
         """Whether no spatial loop has more iterations than there are tiles inside."""
         whole = tuple(self._space.problem.bound[dim] for dim in self._space.active)
-        for stage, inside in zip(path.spatial, (*path.tiles[1:], whole), strict=True):
-            left = inside
-            for choice in reversed(stage.choices):
-                if any(factor > tiles for factor, tiles in zip(choice.factors, left, strict=True)):
-                    return False
-                left = tuple(-(-tiles // factor) for factor, tiles in zip(choice.factors, left, strict=True))
-        return True
+        return all(map(_fans_out, path.spatial, (*path.tiles[1:], whole)))
 
     def _bones(self, path: Path, chosen: Chosen, steps: int) -> _Bones:
         fanouts = [choice.factors for stage in path.spatial for choice in stage.choices]
@@ -150,12 +153,12 @@ class Leaves:
             self._lines.line(d, own.factors, tuple(factors[d] for factors in fanouts))
             for d, own in enumerate(chosen)
         )
-        return _Bones(self._space, self._orders, self._costs, path, lines, steps)
+        return _Bones(self._space, self._costs, path, lines, steps)
 
     def _allowed(self, bones: _Bones) -> bool:
         """Whether limits and rules that no order changes allow these factors."""
-        space, levels = self._space, range(len(self._space.levels))
-        units = math.prod(line.instances[len(levels)] for line in bones.lines)
+        space = self._space
+        units = math.prod(line.instances[-1] for line in bones.lines)
         return (
             units >= space.mapspace.min_parallelism
             and all(self._fits(bones, places) for places in space.architecture.memories)
@@ -229,7 +232,6 @@ class _Bones:
     """
 
     space: SearchSpace
-    orders: Orders
     costs: Costs
     path: Path
     lines: tuple[Line, ...]
@@ -261,42 +263,50 @@ class _Bones:
                 tuple(d for d, line in enumerate(self.lines) if line.temporal[level] > 1),
                 frozenset(d for d, line in enumerate(self.lines) if line.moves[level]),
                 leads,
+                frozenset(own.place for own in self._ordered if own.boundary > level),
             )
             for level, leads in enumerate(self.path.leads)
         )
 
-    def priced(self, options: Sequence[Option]) -> Priced:
+    def priced(self, orders: Sequence[Dims]) -> Priced:
         """The mapping with these orders, and what the cost model says of it."""
         names, inner = self.space.active, len(self.slots)
         live = [d for d, line in enumerate(self.lines) if line.temporal[inner] > 1]
-        orders = [*(option.order for option in options), self.orders.any(inner, live)]
-        mapping = self.skeleton.mapping(tuple(tuple(names[d] for d in order) for order in orders))
+        every = (*orders, self.costs.any_order(inner, live))
+        mapping = self.skeleton.mapping(tuple(tuple(names[d] for d in order) for order in every))
         return Priced(mapping, evaluate_in(self.space.mapspace, mapping))
 
-    def best_first(self, goal: Goal, stop: Stop) -> Iterator[tuple[Option, ...]]:
+    def best_first(self, goal: Goal, stop: Stop) -> Iterator[tuple[Dims, ...]]:
         """Yield orders of all slots by rising bounds, as long as they may improve."""
-        depth, ticket = len(self.slots), count()
-        heap: list[tuple[int, int, int, tuple[Option, ...], Cost]] = []
+        if not all(map(self.costs.orders, self.slots)) or not self._may_improve(goal):
+            return
+        ticket = count()
+        heap: list[tuple[int, int, int, tuple[Dims, ...], tuple[int, ...]]] = []
 
-        def push(above: tuple[Option, ...], spent: Cost) -> None:
-            energy, cycles = self._least(spent.plus(self._inside[len(above)]))
+        def push(above: tuple[Dims, ...], words: tuple[int, ...]) -> None:
+            energy, cycles = self._least(self._cost(words))
             if goal.improves(energy, cycles):
-                value = goal.value(energy, cycles)
-                heapq.heappush(heap, (value, -len(above), next(ticket), above, spent))
+                heapq.heappush(heap, (goal.value(energy, cycles), -len(above), next(ticket), above, words))
 
-        push((), self._fixed)
+        push((), self._fewest)
         while heap:
-            value, _, _, above, spent = heapq.heappop(heap)
-            if stop():
+            value, _, _, above, words = heapq.heappop(heap)
+            if stop() or (goal.incumbent is not None and value >= goal.incumbent):
                 return
-            if goal.incumbent is not None and value >= goal.incumbent:
-                return
-            if len(above) == depth:
+            if len(above) == len(self.slots):
                 yield above
                 continue
-            for option in self.orders.options(self.slots[len(above)]):
-                longer = (*above, option)
-                push(longer, spent.plus(self._at(longer)))
+            for order, more in self._beyond[len(above)]:
+                push((*above, order), tuple(map(operator.add, words, more)))
+
+    def _may_improve(self, goal: Goal) -> bool:
+        """Whether the best orders for each part alone may improve: some parts may be too dear alone."""
+        total = self._fixed
+        for part, (price, words) in zip(self._ordered, self._prices, strict=True):
+            if not goal.improves(*self._least(total)):
+                return False
+            total = total.plus(price.of(words + sum(map(min, self._brought(part)))))
+        return goal.improves(*self._least(total))
 
     def _least(self, cost: Cost) -> tuple[int, int]:
         """Energy and cycles of mappings with such a cost."""
@@ -315,26 +325,36 @@ class _Bones:
 
     def _children(self, place: int) -> list[Fraction]:
         """Average number of children in use of each fanout above a level."""
-        position = self.space.architecture.storage_indices[place]
-        above = [own for own in self.space.architecture.fanout_indices if own < position]
-        used = [math.prod(line.instances_at(own) for line in self.lines) for own in above]
-        inside = [math.prod(line.instances_at(own + 1) for line in self.lines) for own in above]
-        return [Fraction(after, before) for before, after in zip(used, inside, strict=True)]
+        position, instances = self.space.architecture.storage_indices[place], self._instances
+        above = (own for own in self.space.architecture.fanout_indices if own < position)
+        return [Fraction(instances[own + 1], instances[own]) for own in above]
 
     @cached_property
-    def _boundaries(self) -> list[tuple[int, int]]:
-        """Pairs of a dataspace and a level, or the compute, that gets words of it."""
-        places = (view.place for view in self.space.views)
-        return [(place, own) for place in places for own in self.costs.boundaries(place, self.chains[place])]
+    def _instances(self) -> list[int]:
+        """Instances in use of each node, and of the compute."""
+        if not self.lines:
+            return [1] * (len(self.space.architecture.nodes) + 1)
+        return [math.prod(own) for own in zip(*(line.instances for line in self.lines), strict=True)]
 
     @cached_property
-    def _ordered(self) -> tuple[list[tuple[int, int]], ...]:
-        """Per number of slots, those whose words their orders decide."""
-        due: tuple[list[tuple[int, int]], ...] = tuple([] for _ in range(len(self.slots) + 1))
-        for place, boundary in self._boundaries:
-            if self.costs.depends(place, boundary):
-                due[boundary].append((place, boundary))
-        return due
+    def _parts(self) -> list[Part]:
+        """All accesses."""
+        return [part for place, chain in enumerate(self.chains) for part in self.costs.parts(place, chain)]
+
+    @cached_property
+    def _ordered(self) -> list[Part]:
+        """Those that the order of loops changes."""
+        return [part for part in self._parts if part.by_order]
+
+    @cached_property
+    def _prices(self) -> list[tuple[Price, int]]:
+        """What their words cost, and how many come at the start."""
+        return [self.costs.price(part, self.lines, self._above[part.boundary]) for part in self._ordered]
+
+    @cached_property
+    def _above(self) -> tuple[tuple[int, ...], ...]:
+        """Per level, and for the compute, what lies outside of it, by dimension."""
+        return tuple(zip(*(line.above for line in self.lines), strict=True)) or ((),) * (len(self.slots) + 2)
 
     @cached_property
     def _fixed(self) -> Cost:
@@ -342,62 +362,40 @@ class _Bones:
         space = self.space
         besides = tuple(float(own.besides(space.levels)) for own in space.resources)
         total = Cost(space.problem.computes * space.architecture.compute.energy, besides)
-        for place, boundary in self._boundaries:
-            if boundary == 0 or not self.costs.depends(place, boundary):
-                total = total.plus(self.costs.at(place, self.chains[place], boundary, self.lines, ()))
+        for part in (own for own in self._parts if not own.by_order):
+            price, words = self.costs.price(part, self.lines, self._above[part.boundary])
+            total = total.plus(price.of(words))
         return total
+
+    def _cost(self, words: Sequence[int]) -> Cost:
+        """What all words come to."""
+        total = self._fixed
+        for (price, _), own in zip(self._prices, words, strict=True):
+            total = total.plus(price.of(own))
+        return total
+
+    def _brought(self, part: Part) -> Iterator[tuple[int, ...]]:
+        """Words that each slot outside of a part's boundary brings in each of its orders."""
+        above = self._above[part.boundary]
+        return (self.costs.of_slot(part, self.lines, above, slot) for slot in self.slots[: part.boundary])
 
     @cached_property
-    def _inside(self) -> tuple[Cost, ...]:
-        """Per number of slots in order, what all boundaries farther in cost at least."""
-        floors = [self.costs.none]
-        for due in reversed(self._ordered[1:]):
-            total = floors[-1]
-            for place, boundary in due:
-                total = total.plus(self._floor(place, boundary))
-            floors.append(total)
-        return tuple(reversed(floors))
+    def _fewest(self) -> tuple[int, ...]:
+        """Words of each part in the orders that are best for it alone."""
+        pairs = zip(self._ordered, self._prices, strict=True)
+        return tuple(words + sum(map(min, self._brought(part))) for part, (_, words) in pairs)
 
-    def _floor(self, place: int, boundary: int) -> Cost:
-        """What the words of a boundary cost at least, if their orders were for one dataspace alone."""
-        chain = self.chains[place]
-        every = [
-            self.costs.at(place, chain, boundary, self.lines, loops)
-            for loops in self._sequences(place, boundary)
-        ]
-        if not every:
-            return self.costs.none
-        loads = tuple(map(min, zip(*(cost.loads for cost in every), strict=True)))
-        return Cost(min(cost.energy for cost in every), loads)
-
-    def _sequences(self, place: int, boundary: int) -> Iterator[tuple[int, ...]]:
-        """Loops outside of a boundary in the orders that are best for one dataspace."""
-        if boundary == 0:
-            yield ()
-            return
-        for seen in self.orders.fewest(place, self.slots[boundary - 1]):
-            if seen.ended:
-                yield (*seen.order, *self._whatever(boundary - 1))
-                continue
-            yield from ((*seen.order, *outer) for outer in self._sequences(place, boundary - 1))
-
-    def _whatever(self, slots: int) -> Iterator[int]:
-        """The loops of the first slots in any order."""
-        return (d for slot in reversed(self.slots[:slots]) for d in slot.live)
-
-    def _at(self, above: tuple[Option, ...]) -> Cost:
-        """What the boundaries cost right inside of some slots."""
-        total = self.costs.none
-        for place, boundary in self._ordered[len(above)]:
-            loops = self._loops([option.seen[place] for option in above])
-            total = total.plus(self.costs.at(place, self.chains[place], boundary, self.lines, loops))
-        return total
-
-    def _loops(self, above: Sequence[Seen]) -> tuple[int, ...]:
-        """Loops of some slots, innermost first, as a dataspace sees them."""
-        loops: list[int] = []
-        for number in reversed(range(len(above))):
-            loops += above[number].order
-            if above[number].ended:
-                return (*loops, *self._whatever(number))
-        return tuple(loops)
+    @cached_property
+    def _beyond(self) -> list[list[tuple[Dims, tuple[int, ...]]]]:
+        """Per slot, its orders, and how many words of each part they bring beyond the fewest."""
+        by_part = [list(self._brought(part)) for part in self._ordered]
+        found = []
+        for level, slot in enumerate(self.slots):
+            orders = self.costs.orders(slot)
+            rows = [own[level] if level < len(own) else (0,) * len(orders) for own in by_part]
+            least = [min(row) for row in rows]
+            more = (
+                tuple(row[n] - few for row, few in zip(rows, least, strict=True)) for n in range(len(orders))
+            )
+            found.append(list(zip(orders, more, strict=True)))
+        return found

@@ -1,9 +1,8 @@
-"""Orders of one slot's loops: one of each kind that dataspaces tell apart, and the best for each alone."""
+"""Orders of one slot's loops: those that no other one is as good as."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import permutations
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from solver.search.space.dataspaces import DataspaceView
@@ -12,29 +11,6 @@ from solver.search.space.search_space import SearchSpace
 
 Dims = tuple[int, ...]
 """Places of dimensions; of an order, innermost first."""
-
-
-class Seen(NamedTuple):
-    """What a dataspace sees of an order.
-
-    Parameters
-    ----------
-    order
-        One that it cannot tell apart from the order, the same for all of these.
-    ended
-        Whether some loop moves the tile in every pass to where nothing overlaps: from there on all loops
-        move it, and their order does not matter.
-    """
-
-    order: Dims
-    ended: bool
-
-
-class Option(NamedTuple):
-    """An order of a slot, and what each dataspace sees of it."""
-
-    order: Dims
-    seen: tuple[Seen, ...]
 
 
 class Slot(NamedTuple):
@@ -50,12 +26,15 @@ class Slot(NamedTuple):
         Those whose loops have several iterations in every pass.
     leads
         Those that may be innermost, None for all.
+    views
+        Dataspaces with boundaries inside that depend on the order.
     """
 
     level: int
     live: Dims
     moving: frozenset[int]
     leads: frozenset[int] | None
+    views: frozenset[int]
 
 
 class Orders:
@@ -70,14 +49,20 @@ class Orders:
     def __init__(self, space: SearchSpace) -> None:
         self._space = space
         self._number = {dim: d for d, dim in enumerate(space.active)}
-        self._options: dict[Slot, tuple[Option, ...]] = {}
-        self._fewest: dict[tuple[int, Slot], tuple[Seen, ...]] = {}
+        self._options: dict[Slot, tuple[Dims, ...]] = {}
 
-    def options(self, slot: Slot) -> tuple[Option, ...]:
-        """Orders that the rules and leads allow, one of each kind."""
+    def options(self, slot: Slot) -> tuple[Dims, ...]:
+        """Orders that the rules and leads allow, those that no other one is as good as for all dataspaces."""
         if slot not in self._options:
-            self._options[slot] = tuple(self._told_apart(slot))
+            self._options[slot] = tuple(self._best(slot))
         return self._options[slot]
+
+    def _best(self, slot: Slot) -> list[Dims]:
+        best: list[tuple[Dims, tuple[_Run, ...]]] = []
+        for order, runs in self._told_apart(slot).items():
+            if not any(_no_worse(other, runs) for _, other in best):
+                best = [*((own, other) for own, other in best if not _no_worse(runs, other)), (order, runs)]
+        return [order for order, _ in best]
 
     def any(self, level: int, live: Sequence[int]) -> Dims:
         """One order that the rules allow."""
@@ -86,8 +71,9 @@ class Orders:
             self._number[dim] for dim in next(allowed_orders(self._space.mapspace.temporal[level], names))
         )
 
-    def _told_apart(self, slot: Slot) -> Iterator[Option]:
-        views, live = self._space.views, frozenset(slot.live)
+    def _told_apart(self, slot: Slot) -> dict[Dims, tuple[_Run, ...]]:
+        """Orders that the rules and leads allow, one of each kind, and what dataspaces see of them."""
+        views, live = [self._space.views[place] for place in sorted(slot.views)], frozenset(slot.live)
 
         def settled(first: Sequence[str]) -> bool:
             inside = frozenset(map(self._number.__getitem__, first))
@@ -96,40 +82,20 @@ class Orders:
                 for view in views
             )
 
-        known = set()
+        kinds: dict[tuple[_Run, ...], Dims] = {}
         names = [self._space.active[d] for d in slot.live]
-        for names_in_order in allowed_orders(self._space.mapspace.temporal[slot.level], names, settled):
-            order = tuple(map(self._number.__getitem__, names_in_order))
-            if order and slot.leads is not None and order[0] not in slot.leads:
-                continue
-            seen = tuple(_seen(view, slot, order) for view in views)
-            if seen not in known:
-                known.add(seen)
-                yield Option(order, seen)
+        for named in self._allowed(slot, names, settled):
+            order = tuple(map(self._number.__getitem__, named))
+            kinds.setdefault(tuple(_run(view, slot, order) for view in views), order)
+        return {order: runs for runs, order in kinds.items()}
 
-    def fewest(self, place: int, slot: Slot) -> tuple[Seen, ...]:
-        """What a dataspace may see of orders among which is the best for it alone, whatever the rules say.
-
-        Loops that leave its tile in place are as far inside as leads allow: moving one inwards never
-        brings more words.
-        """
-        key = place, slot
-        if key not in self._fewest:
-            view = self._space.views[place]
-            every = (_seen(view, slot, order) for order in self._innermost_first(view, slot))
-            self._fewest[key] = tuple(dict.fromkeys(every))
-        return self._fewest[key]
-
-    @staticmethod
-    def _innermost_first(view: DataspaceView, slot: Slot) -> Iterator[Dims]:
-        still = tuple(d for d in slot.live if d in view.irrelevant)
-        moving = tuple(d for d in slot.live if d in view.relevant)
-        if slot.leads is None or any(d in slot.leads for d in still):
-            yield from ((*still, *own) for own in permutations(moving))
-            return
-        for first in (d for d in moving if d in slot.leads):
-            others = (d for d in moving if d != first)
-            yield from ((first, *still, *own) for own in permutations(others))
+    def _allowed(
+        self, slot: Slot, names: Sequence[str], settled: Callable[[Sequence[str]], bool]
+    ) -> Iterator[tuple[str, ...]]:
+        """Orders that rules and leads allow; of those that begin alike only one, once that is settled."""
+        for named in allowed_orders(self._space.mapspace.temporal[slot.level], names, settled):
+            if slot.leads is None or not named or self._number[named[0]] in slot.leads:
+                yield named
 
 
 def _ending(view: DataspaceView, slot: Slot) -> frozenset[int]:
@@ -137,19 +103,40 @@ def _ending(view: DataspaceView, slot: Slot) -> frozenset[int]:
     return slot.moving & (view.relevant - view.window_dims)
 
 
-def _seen(view: DataspaceView, slot: Slot, order: Dims) -> Seen:
+class _Run(NamedTuple):
+    """Loops that move a tile, up to one that ends all reuse, and per such loop those inside that do not.
+
+    Parameters
+    ----------
+    moving
+        Innermost first, without the one that ends it.
+    inside
+        One more set if there is one that ends it.
+    """
+
+    moving: Dims
+    inside: tuple[frozenset[int], ...]
+
+
+def _run(view: DataspaceView, slot: Slot, order: Dims) -> _Run:
     ending = _ending(view, slot)
-    first: list[int] = []
-    between: list[int] = []
+    moving: list[int] = []
+    inside: list[frozenset[int]] = []
+    still: frozenset[int] = frozenset()
     for d in order:
-        if d in ending:
-            first += sorted(between)
-            rest = [own for own in slot.live if own not in first]
-            end = next(own for own in rest if own in ending)
-            return Seen((*first, end, *(own for own in rest if own != end)), ended=True)
         if d in view.irrelevant:
-            between.append(d)
+            still |= {d}
             continue
-        first += [*sorted(between), d]
-        between = []
-    return Seen((*first, *sorted(between)), ended=False)
+        inside.append(still)
+        if d in ending:
+            break
+        moving.append(d)
+    return _Run(tuple(moving), tuple(inside))
+
+
+def _no_worse(one: Sequence[_Run], other: Sequence[_Run]) -> bool:
+    """Whether no dataspace gets more words: loops that leave tiles in place lie as far inside, or farther."""
+    return all(
+        a.moving == b.moving and all(map(frozenset.issuperset, a.inside, b.inside))
+        for a, b in zip(one, other, strict=True)
+    )

@@ -43,6 +43,8 @@ class Line:
         Of the temporal loop at each level.
     spatial
         Loops of bound above 1, outermost first, by their fanouts' positions.
+    positions
+        Of the levels in the architecture, and of the compute.
     above
         Per level, and for the compute, what lies outside: a number that other lines have for the same.
     """
@@ -58,20 +60,21 @@ class Line:
     @cached_property
     def shares(self) -> tuple[tuple[Share, ...], ...]:
         """Iterations of the instances of each level, and of the compute."""
-        return tuple(
-            deal([Share(self.bound, 1)], [loop for loop in self.spatial if loop.place < position])
-            for position in self.positions
-        )
+        return tuple(self._by_node[position] for position in self.positions)
+
+    @cached_property
+    def _by_node(self) -> tuple[tuple[Share, ...], ...]:
+        """Iterations of the instances of each node, and of the compute."""
+        dealt: list[tuple[Share, ...]] = [(Share(self.bound, 1),)]
+        loops = {loop.place: loop for loop in self.spatial}
+        for position in range(self.positions[-1]):
+            dealt.append(deal(dealt[-1], [loops[position]]) if position in loops else dealt[-1])
+        return tuple(dealt)
 
     @cached_property
     def instances(self) -> tuple[int, ...]:
-        """Instances in use of each level, and of the compute, as far as this dimension tells."""
-        return tuple(sum(share.instances for share in own) for own in self.shares)
-
-    def instances_at(self, position: int) -> int:
-        """Instances in use of the node at a position, as far as this dimension tells."""
-        own = deal([Share(self.bound, 1)], [loop for loop in self.spatial if loop.place < position])
-        return sum(share.instances for share in own)
+        """Instances in use of each node, and of the compute, as far as this dimension tells."""
+        return tuple(sum(share.instances for share in own) for own in self._by_node)
 
     def row(self, level: int, inside: int, leads: bool) -> Row:
         """The loops above a level, so many of which lie inside of the loop that advances, or is the next."""
@@ -225,8 +228,6 @@ class Words:
             [(group, tuple(number[dim] for dim in group.dims)) for group in groups_of(own, space.active)]
             for own in self._spaces
         ]
-        self._group_of = [{d: n for n, (_, dims) in enumerate(own) for d in dims} for own in self._groups]
-        self._relevant = [frozenset(number[dim] for dim in own.dims) for own in self._spaces]
         self._positions = (*space.architecture.storage_indices, len(space.architecture.nodes))
         self._ways: dict[tuple[int, int, int], Way] = {}
         self._profiles: dict[object, _Profile] = {}
@@ -236,43 +237,55 @@ class Words:
         """Whether a level, or the compute, keeps a dataspace's tile from step to step."""
         return reuses(self._space.architecture, self._spaces[place], self._positions[level])
 
-    def brought(self, place: int, outer: int, level: int, lines: Sequence[Line], loops: Sequence[int]) -> int:
-        """Words of a dataspace into a level while all loops run, as often as another one is accessed for it.
+    def start(self, place: int, outer: int, level: int, lines: Sequence[Line]) -> int:
+        """Words of the first tiles of a dataspace that a level gets; of all where it keeps none.
 
         Parameters
         ----------
         place
             Of the dataspace.
         outer, level
-            That is asked, and that asks. With both the same, the words that all instances receive are
-            counted one by one.
+            That is asked, and that asks: words count as often as the former is accessed for them. With both
+            the same, those that all instances receive are counted one by one.
         lines
             Of all dimensions.
-        loops
-            Dimensions of the temporal loops outside of the level, innermost first.
         """
-        key = place, outer, level, tuple(line.above[level] for line in lines), tuple(loops)
-        if key not in self._known:
-            self._known[key] = self._counted(place, outer, level, lines, loops)
-        return self._known[key]
-
-    def _counted(
-        self, place: int, outer: int, level: int, lines: Sequence[Line], loops: Sequence[int]
-    ) -> int:
         profiles = self._profiles_of(place, outer, level, lines)
-        if not self.reuses(place, level):
-            return math.prod(own.sums(None)[0] for own in profiles)
-        total = math.prod(own.sums("start")[0] for own in profiles)
-        group_of, relevant = self._group_of[place], self._relevant[place]
-        inside = [[0] * len(own.dims) for own in profiles]
-        moved = False
-        for dim in loops:
-            moved = moved or dim in relevant
-            number = group_of[dim]
-            if moved:
-                total += _fresh(profiles, inside, number, dim)
-            inside[number][profiles[number].dims.index(dim)] += 1
-        return total
+        kind = "start" if self.reuses(place, level) else None
+        return math.prod(own.sums(kind)[0] for own in profiles)
+
+    def of_slot(
+        self, ends: tuple[int, int, int], lines: Sequence[Line], slot: int, orders: Sequence[Sequence[int]]
+    ) -> tuple[int, ...]:
+        """Words that come whenever a loop of a slot advances, for each of several orders of its loops.
+
+        Where loops farther in leave the tile does not depend on their order: so slots add up.
+
+        Parameters
+        ----------
+        ends
+            Place of the dataspace, and as of `start` the level that is asked, and the one that asks.
+        lines
+            Of all dimensions.
+        slot
+            The level that the loops belong to, outside of the one that asks.
+        orders
+            Innermost first.
+        """
+        place, outer, level = ends
+        profiles = self._profiles_of(place, outer, level, lines)
+        inside = [sum(own > 1 for own in line.temporal[slot + 1 : level]) for line in lines]
+        known: dict[tuple[frozenset[int], int], int] = {}
+
+        def brought(before: frozenset[int], dim: int) -> int:
+            if (before, dim) not in known:
+                known[before, dim] = _fresh(profiles, [n + (d in before) for d, n in enumerate(inside)], dim)
+            return known[before, dim]
+
+        return tuple(
+            sum(brought(frozenset(order[:number]), dim) for number, dim in enumerate(order))
+            for order in orders
+        )
 
     def _profiles_of(self, place: int, outer: int, level: int, lines: Sequence[Line]) -> list[_Profile]:
         found = []
@@ -309,10 +322,10 @@ def _reduced(space: Dataspace, active: Container[str]) -> Dataspace:
     return replace(space, ranks=tuple(rank for rank in ranks if rank))
 
 
-def _fresh(profiles: Sequence[_Profile], inside: Sequence[Sequence[int]], number: int, dim: int) -> int:
-    """Words that come whenever a loop over a dimension advances."""
+def _fresh(profiles: Sequence[_Profile], inside: Sequence[int], dim: int) -> int:
+    """Words that come whenever a loop over a dimension advances, with so many loops of each one inside."""
     whole = kept = 1
-    for place, own in enumerate(profiles):
-        words, held = own.sums((tuple(inside[place]), dim if place == number else None))
+    for own in profiles:
+        words, held = own.sums((tuple(inside[d] for d in own.dims), dim if dim in own.dims else None))
         whole, kept = whole * words, kept * held
     return whole - kept

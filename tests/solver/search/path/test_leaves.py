@@ -3,18 +3,25 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
+from random import Random
 
 import pytest
 
-from model.mapspace import Mapspace
+from model.extents import ANY, PERFECT
+from model.mapspace import ACCELFORGE, TIMELOOP, Mapspace
 from solver.search.goal import Goal
 from solver.search.path.leaves import Leaves, Path
 from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import StageChoice
 from solver.search.stopping import never
-from tests.bruteforce import optima
+from tests import strategies
+from tests.bruteforce import optima, optimum
+from tests.random_rules import with_binding_rules
+from tests.solver.search.unusual import unusual_mapspaces
 from tests.strategies import (
+    CONVOLUTIONS,
     random_mapspaces,
+    random_mapspaces_with_places,
     random_mapspaces_with_remainders,
 )
 
@@ -72,16 +79,48 @@ def check(mapspace: Mapspace) -> None:
             assert best(space, every, Goal(objective, incumbent=value + 1)) == value
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_all_paths_have_the_optimum(seed: int):
-    for mapspace in random_mapspaces(700 + seed, 15, 600):
+    for mapspace in random_mapspaces(700 + seed, 6, 300):
         check(mapspace)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_all_paths_have_the_optimum_with_remainders(seed: int):
-    for mapspace in random_mapspaces_with_remainders(710 + seed, 8, 900):
+    for mapspace in random_mapspaces_with_remainders(710 + seed, 4, 500):
         check(mapspace)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_windows_with_remainders(seed: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(strategies, "EINSUMS", CONVOLUTIONS)
+    for mapspace in random_mapspaces_with_remainders(740 + seed, 3, 500):
+        check(mapspace)
+
+
+def test_unusual_windows(monkeypatch: pytest.MonkeyPatch):
+    for mapspace in unusual_mapspaces(monkeypatch, 750, 6, 300):
+        check(mapspace)
+
+
+@pytest.mark.parametrize("factors", [PERFECT, ANY])
+def test_memories_with_several_places(factors):
+    for mapspace in random_mapspaces_with_places(5, 3, 300, factors):
+        check(mapspace)
+
+
+@pytest.mark.parametrize("counting", [TIMELOOP, ACCELFORGE])
+def test_other_counting_rules(counting):
+    for mapspace in random_mapspaces(801, 4, 200):
+        check(replace(mapspace, counting=counting))
+
+
+def test_rules_of_the_users_own():
+    random = Random(9)
+    drawn = (*random_mapspaces(812, 3, 200), *random_mapspaces_with_remainders(811, 3, 300))
+    for mapspace in drawn:
+        found = optimum(mapspace, "energy")
+        check(with_binding_rules(random, mapspace, found and found[1]))
 
 
 def led(path: Path, space: SearchSpace) -> Iterator[Path]:
