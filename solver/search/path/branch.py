@@ -89,7 +89,8 @@ class Branch:
         masked = self.masked
         frame, inside = masked.frame, masked.inside
         for boundary in range(inside.first + 1, inside.depth):
-            parts: list[dict[int, IntArray]] = []
+            none = {b: tiles[:0] for b, tiles in (*known.items(), (boundary, known[inside.first]))}
+            parts: list[dict[int, IntArray]] = [none]
             for row in range(len(known[inside.first])):
                 own = {b: tiles[row] for b, tiles in known.items()}
                 parts.append(self._farther_in(own, boundary))
@@ -227,7 +228,12 @@ class Branch:
             )
             going = [part for part, own in zip(still, closes, strict=True) if not own[at]]
             pending = [_Open(part, self._moved(part, vector, slot - 1)) for part in going]
-            pending += [self._new(charge, places, vector, slot) for charge in masked.charges.at(slot) if any(self.price.of(charge))]
+            for charge in (own for own in masked.charges.at(slot) if any(self.price.of(own))):
+                new = self._new(charge, places, vector, slot)
+                if frame.space.reuses(charge.place, slot):
+                    pending.append(new)
+                else:
+                    paid += _closed(masked, new.part, vector)
             yield from self._expand(
                 slot - 1, places, pending, paid, leads, {**tiles, slot: tuple(vector[0].tolist())}
             )
@@ -255,11 +261,7 @@ class Branch:
             for lead in frame.leads(boundary - 1)
             if lead is not None and charge.place not in lead
         }
-        part = of(frozenset(view.relevant))
-        if not frame.space.reuses(charge.place, boundary):
-            cost = _closed(masked, part, vector)
-            raise NotImplementedError(str(cost))
-        return _Open(part, moved)
+        return _Open(of(frozenset(view.relevant)), moved)
 
 
 def _closed(masked: Masked, part: Pending, vector: IntArray) -> float:

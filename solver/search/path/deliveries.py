@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from solver.search.arrays import FloatArray, IntArray
-from solver.search.space.counts import CountLattice
+from solver.search.space.counts import Alone, CountLattice
 from solver.search.space.dataspaces import covered
 from solver.search.space.search_space import SearchSpace
 from solver.search.space.uneven import uneven_union, uneven_words
@@ -33,15 +33,37 @@ class WordTables:
     space: SearchSpace
     _known: dict[object, Delivered] = field(default_factory=dict)
 
-    def of(self, place: int, unrolling: Unrolling, leading: Collection[int]) -> Delivered:
-        """Words of a dataspace where one of `leading` is the innermost loop that moves its tiles."""
+    def of(
+        self, place: int, unrolling: Unrolling, leading: Collection[int], alone: bool = False
+    ) -> Delivered:
+        """Words of a dataspace where one of `leading` is the innermost loop that moves its tiles.
+
+        Parameters
+        ----------
+        alone
+            Whether loops along windows may have passes of a single iteration, which leave tiles in place.
+        """
         view = self.space.views[place]
         if not view.window_dims:
             return self._plain(place)
-        key = place, unrolling, frozenset(leading).intersection(view.relevant)
+        key = place, unrolling, frozenset(leading).intersection(view.relevant), alone
         if key not in self._known:
-            self._known[key] = self._windows(place, unrolling, key[2])
+            self._known[key] = self._windows(place, unrolling, key[2], alone)
         return self._known[key]
+
+    def at_most(self, words: Delivered, dims: Collection[int]) -> Delivered:
+        """The least words of any tiles that are no larger along `dims`."""
+        if not dims:
+            return words
+        return Delivered(*(self._no_larger(table, dims) for table in words))
+
+    def _no_larger(self, table: FloatArray, dims: Collection[int]) -> FloatArray:
+        for d in (d for d in sorted(dims) if table.shape[d] > 1):
+            if isinstance(self.space.lattice, CountLattice):
+                table = np.minimum.accumulate(table, axis=d)  # tiles grow along the axis
+            else:
+                table = np.broadcast_to(table.min(axis=d, keepdims=True), table.shape)
+        return table
 
     def _plain(self, place: int) -> Delivered:
         if place not in self._known:
@@ -52,10 +74,13 @@ class WordTables:
             self._known[place] = Delivered(words.astype(np.float64), words.astype(np.float64))
         return self._known[place]
 
-    def _windows(self, place: int, unrolling: Unrolling, leading: Collection[int]) -> Delivered:
+    def _windows(
+        self, place: int, unrolling: Unrolling, leading: Collection[int], alone: bool
+    ) -> Delivered:
         lattice, view, tables = self.space.lattice, self.space.views[place], self.space.tables[place]
         if isinstance(lattice, CountLattice):
-            words = uneven_words(view, tables, lattice, unrolling, leading, (), ())
+            loops = [Alone(d, left) for d in sorted(view.window_dims.intersection(leading)) for left in (1, 2)]
+            words = uneven_words(view, tables, lattice, unrolling, leading, loops if alone else (), ())
             union = uneven_union(view, tables, lattice, unrolling)
         else:
             counting = self.space.mapspace.counting

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -285,7 +285,7 @@ class Inside:
     def fewest(self, tiles: IntArray, unrolled: Unrolled, boundary: int) -> IntArray:
         """The fewest tiles that there may be at a boundary farther in."""
         result = tiles.copy()
-        between = unrolled.product(self.first, boundary)
+        between = unrolled.copies(self.first, boundary)
         for d, axis in enumerate(self.frame.axes):
             relation = self.relation(boundary, d)
             if relation == "single":
@@ -345,6 +345,7 @@ class Inside:
         """
         first = tiles[self.first] if self.first < self.depth else None
         every: dict[int, IntArray] = {}
+        self._loose = {b: self._free_dims(b) for b in range(self.first, self.depth) if b not in tiles}
         for b in range(self.first, self.depth):
             assert first is not None
             every[b] = tiles[b] if b in tiles else self.fewest(first, unrolled, b)
@@ -364,14 +365,20 @@ class Inside:
                 self._charge(charge, every, unrolled, leads, price, (moved, pending, spent))
         return Node(spent, moved, pending)
 
+    def _free_dims(self, boundary: int) -> frozenset[int]:
+        """Dimensions along which tiles at a boundary may be smaller than those at the first one."""
+        dims = range(len(self.frame.axes))
+        return frozenset(d for d in dims if self.relation(boundary, d) == "any")
+
     def _joined(self, tiles: Tiles, unrolled: Unrolled, leads: Mapping[int, Lead]) -> BoolArray:
         """Where loops of the slots inside may lead from tiles to tiles."""
         joined = np.ones(len(unrolled), dtype=np.bool_)
         for slot in range(self.first, self.depth):
-            rounds = -(-tiles[slot + 1] // unrolled.factors[slot])
-            empty = slot in leads and leads[slot] is None
-            same = tiles[slot] == rounds if empty else tiles[slot] <= rounds
-            joined &= same.all(axis=1)
+            most = -(-tiles[slot + 1] // unrolled.copies(slot, slot + 1))
+            able = tiles[slot] <= most
+            if slot in leads and leads[slot] is None:
+                able &= tiles[slot] >= -(-tiles[slot + 1] // unrolled.factors[slot])
+            joined &= able.all(axis=1)
         return joined
 
     def _operands(self, charge: Charge, tiles: Tiles, unrolled: Unrolled) -> FloatArray:
@@ -429,6 +436,8 @@ class Inside:
                 spent[open_rows] += cost[open_rows]
                 return
             direct = False
+            if isinstance(unrolled, Loosest):
+                continue
             closes = open_rows & (tiles[slot][:, sorted(view.relevant)] != rounds[:, sorted(view.relevant)]).any(axis=1)
             if closes.any():
                 part = self._pending(charge, price, own, unrolled, slot, lead)
@@ -513,21 +522,54 @@ class Inside:
         """Words of all tiles of these numbers, by row."""
         frame, view = self.frame, self.frame.space.views[charge.place]
         dims = sorted(view.relevant)
+        loose = self._loose.get(charge.boundary, frozenset())
         places = [frame.axes[d].place(own[:, d]) for d in dims]
         leading = frame.leading(lead) if lead is not None else view.relevant
         if lead is not None and charge.place in lead:
             leading = view.relevant
         if not view.window_dims:
             words = frame.words.of(charge.place, frame.space.no_unrolling, leading)
-            return Delivered(*(_gathered(own_table, dims, places) for own_table in words))
+            words = frame.words.at_most(words, loose)
+            begun, again = (_gathered(own_table, dims, places) for own_table in words)
+            return Delivered(begun, again * self._moved_share(charge, own, unrolled, leading))
         begun, again = np.zeros(len(own)), np.zeros(len(own))
         firsts, kinds = unrolled.kinds
         for kind, first in enumerate(firsts.tolist()):
             rows = slice(None) if len(firsts) == 1 else np.flatnonzero(kinds == kind)
-            words = frame.words.of(charge.place, self._unrolling(unrolled, first, charge.boundary), leading)
+            unrolling = self._unrolling(unrolled, first, charge.boundary)
+            words = frame.words.of(charge.place, unrolling, leading, self.by_chance)
+            words = frame.words.at_most(words, loose)
             some = [p[rows] for p in places]
             begun[rows], again[rows] = (_gathered(table, dims, some) for table in words)
-        return Delivered(begun, again)
+        return Delivered(begun, again * self._moved_share(charge, own, unrolled, leading))
+
+    by_chance = False
+
+    def _moved_share(
+        self, charge: Charge, own: IntArray, unrolled: Unrolled, leading: Collection[int]
+    ) -> FloatArray | float:
+        """Share of a dataspace's words, at least, that passes of a single iteration do not leave in place.
+
+        A loop may have one in its last pass: then the tiles of that pass stay where loops outside repeat
+        them. With s children side by side, those of a last round of s, or of the children that are idle in it.
+        """
+        axes, view = self.frame.axes, self.frame.space.views[charge.place]
+        dims = view.relevant.intersection(leading) - view.window_dims
+        if not self.by_chance or not dims or axes[0].divides:
+            return 1.0
+        least: FloatArray | float = 1.0
+        children = unrolled.product(0, charge.boundary)
+        for d in sorted(dims):
+            axis, tiles, side = axes[d], own[:, d], children[:, d]
+            place = axis.place(tiles)
+            last = np.where(tiles % side == 0, side, tiles % side)
+            most = np.maximum(tiles - 2, 0)
+            one = np.minimum(np.maximum(last, 1), most)
+            share = np.where(one > 0, np.minimum((tiles - one) * axis.least[place] / axis.bound, 1.0), 1.0)
+            two = np.minimum(side - last, most)
+            idle = np.maximum(1.0 - two * axis.longest[place] / axis.bound, 0.0)
+            least = np.minimum(least, np.where(two > 0, np.minimum(share, idle), share))
+        return least
 
     def _unrolling(self, unrolled: Unrolled, row: int, boundary: int) -> Unrolling:
         """What one row unrolls above a boundary; what costs no more than several choices unrolls nothing."""

@@ -122,12 +122,14 @@ class Masked:
             yield dict(zip(slots, chosen, strict=True))
 
     def rounds(self, tiles: IntArray, unrolled: Unrolled) -> tuple[IntArray, BoolArray]:
-        """Places of the rounds outside of the meeting fanouts, and where there are any."""
+        """Places of the rounds outside of the meeting fanouts, and where there are any.
+
+        For the loosest choice the places of the tiles themselves.
+        """
         stage = self.frame.meeting
         factors = unrolled.factors[stage]
         if isinstance(unrolled, Loosest):
-            rounds = -(-tiles // factors)
-            places = np.stack([a.place(a.at_least(rounds[:, d])) for d, a in enumerate(self.frame.axes)], axis=1)
+            places = np.stack([axis.place(tiles[:, d]) for d, axis in enumerate(self.frame.axes)], axis=1)
             return places, np.ones(len(tiles), dtype=np.bool_)
         places = np.stack(
             [axis.rounds_of(factors[:, d], tiles[:, d]) for d, axis in enumerate(self.frame.axes)], axis=1
@@ -177,7 +179,8 @@ class Masked:
         spent = np.where(finite, node.spent, 0.0)
         for lead in self.frame.leads(self.frame.meeting):
             within = None if limits is None else np.minimum(limits[rows], best) - spent
-            best = np.minimum(best, spent + self._outside(node, places, lead, price, within))
+            loosely = isinstance(unrolled, Loosest)
+            best = np.minimum(best, spent + self._outside(node, places, lead, price, within, loosely))
         cost[rows] = np.where(finite, best, np.inf)
         return cost
 
@@ -188,17 +191,24 @@ class Masked:
         return np.repeat(self.tiles, rows, axis=0)
 
     def _outside(
-        self, node: Node, places: IntArray, lead: Lead, price: Price, limits: FloatArray | None
+        self,
+        node: Node,
+        places: IntArray,
+        lead: Lead,
+        price: Price,
+        limits: FloatArray | None,
+        loosely: bool,
     ) -> FloatArray:
         """Least cost of what is pending and of all boundaries outside, given the lead of the meeting slot."""
         frame, outside, m = self.frame, self.outside(price), self.frame.meeting
         index = np.ravel_multi_index(tuple(places.T), frame.shape)
         if m == 0:
-            return self._outermost(node, places, lead)
+            return self._outermost(node, places, lead, loosely)
         if lead is None:
             best = np.full(len(places), np.inf)
             for outer in frame.leads(m - 1):
-                cost = outside.exact(m, outer).reshape(-1)[index]
+                table = outside.loosest(m, outer, None) if loosely else outside.exact(m, outer)
+                cost = table.reshape(-1)[index]
                 for by_lead, part in zip(node.moved, node.pending, strict=True):
                     goes_on = outer is None or part.charge.place in outer
                     cost = cost + (self.once(part) if goes_on else by_lead[outer])
@@ -207,30 +217,33 @@ class Masked:
         moved = [by for by, part in zip(node.moved, node.pending, strict=True) if part.charge.place not in lead]
         still = [part for part in node.pending if part.charge.place in lead]
         spent = sum((by[lead] for by in moved), np.zeros(len(places)))
+        least_of = outside.loosest_least if loosely else outside.joined_least
         if not still:
-            return spent + outside.joined_least(m, None).reshape(-1)[index]
+            return spent + least_of(m, None).reshape(-1)[index]
         once = sum((self.once(part) for part in still), np.zeros(len(places)))
-        least = spent + once + outside.joined_least(m, None).reshape(-1)[index]
+        least = spent + once + least_of(m, None).reshape(-1)[index]
         rows = np.empty(0) if limits is None else np.flatnonzero(least < limits)
         if not len(rows):
             return least
         some = places[rows]
-        close = self._closed([part.at(rows) for part in still], some, outside, limits[rows] - spent[rows])
+        close = self._closed([part.at(rows) for part in still], some, outside, limits[rows] - spent[rows], loosely)
         for outer in frame.leads(m - 1):
             through = frozenset(part.charge.place for part in still if outer is None or part.charge.place in outer)
             if through:
                 dims = frozenset.intersection(*(frame.space.views[p].irrelevant for p in through))
-                table = outside.joined(m, outer, sorted(dims)).reshape(-1)
+                table = (outside.loosest if loosely else outside.joined)(m, outer, sorted(dims)).reshape(-1)
                 close = np.minimum(close, once[rows] + table[index[rows]])
         least[rows] = np.maximum(least[rows], close + spent[rows])
         return least
 
-    def _outermost(self, node: Node, places: IntArray, lead: Lead) -> FloatArray:
+    def _outermost(self, node: Node, places: IntArray, lead: Lead, loosely: bool) -> FloatArray:
         """The same where the meeting slot is the outermost one."""
         total = np.zeros(len(places))
         for by_lead, part in zip(node.moved, node.pending, strict=True):
             goes_on = lead is None or part.charge.place in lead
             total = total + (self.once(part) if goes_on else by_lead[lead])
+        if loosely:
+            return total
         whole = [int(np.flatnonzero(axis.numbers == 1)[0]) for axis in self.frame.axes]
         loops = self.frame.loops[0]
         for d, place in enumerate(whole):
@@ -244,13 +257,13 @@ class Masked:
         return part.cost(irrelevant, np.ones(part.copies.shape))
 
     def _closed(
-        self, still: Sequence[Pending], places: IntArray, outside: Outside, limits: FloatArray
+        self, still: Sequence[Pending], places: IntArray, outside: Outside, limits: FloatArray, loosely: bool
     ) -> FloatArray:
         """Least cost where what is in place is moved by loops of the meeting slot, over all tiles outside."""
         frame, m = self.frame, self.frame.meeting
         dims = sorted(frozenset().union(*(frame.space.views[p.charge.place].irrelevant for p in still)))
         others = [d for d in range(len(frame.axes)) if d not in dims]
-        table = outside.joined_least(m, others)
+        table = (outside.loosest_least if loosely else outside.joined_least)(m, others)
         counts = [frame.shape[d] for d in dims]
         grids = np.meshgrid(*map(np.arange, counts), indexing="ij")
         listed = np.stack([own.ravel() for own in grids], axis=1) if dims else np.zeros((1, 0), dtype=np.int64)
@@ -259,7 +272,7 @@ class Masked:
         if others:
             inner = np.ravel_multi_index(tuple(places[:, d] for d in others), [frame.shape[d] for d in others])
         best = np.full(len(places), np.inf)
-        reach = frame.loops[m].reach
+        reach = (frame.anything if loosely else frame.loops[m]).reach
         parts = [_Closing.of(part, sorted(frame.space.views[part.charge.place].irrelevant)) for part in still]
         for row in np.argsort(table.min(axis=1), kind="stable"):
             if table[row].min() >= limits.max(initial=-np.inf):

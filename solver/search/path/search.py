@@ -29,8 +29,8 @@ PAIRS = 200_000
 PATHS = 4
 """Paths that are priced together."""
 
-SLACKS = (1.0, 1.005, 1.02, 1.1, 1.5, 3.0, 10.0, 1e3, 1e9)
-"""By how much paths may exceed the bound of their row while there is no incumbent."""
+SLACKS = (1.0, 1.005, 1.02, 1.1, 1.5, 3.0, 10.0, 1e3, np.inf)
+"""By how much the paths of a row may exceed its bound, time after time, while there is no incumbent."""
 
 
 class _Mask(NamedTuple):
@@ -46,7 +46,10 @@ class _Choices(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """Tiles with a spatial choice each, by rising bounds from `next` on."""
+    """Tiles with a spatial choice each, by rising bounds from `next` on.
+
+    Of the paths of the first row those are known that cost less than `done`.
+    """
 
     bounds: Bounds
     leads: Leads
@@ -54,7 +57,9 @@ class _Rows(NamedTuple):
     choices: IntArray
     values: FloatArray
     cycles: FloatArray
-    next: int
+    next: int = 0
+    slack: int = 0
+    done: float = 0.0
 
 
 class _Paths(NamedTuple):
@@ -93,6 +98,8 @@ class PathSearch:
 
     def run(self) -> int | None:
         """Search until the incumbent is proven, or stopped: the bound, None if there is no mapping."""
+        if self.space.excluded or not all(len(stage.places) for stage in self.space.stages):
+            return None
         self._every = spatial_choices(self._frame)
         bounds = np.array([axis.bound for axis in self._frame.axes], dtype=np.int64)
         rounds = -(-bounds // self._every.product(0, len(self.space.levels)))
@@ -188,42 +195,36 @@ class PathSearch:
             rows = self._hopeful(values)
             rows = rows[np.argsort(values[rows], kind="stable")]
             if len(rows):
-                own = _Rows(bounds, leads, tiles[rows], choices[rows], values[rows], cycles[rows], 0)
+                own = _Rows(bounds, leads, tiles[rows], choices[rows], values[rows], cycles[rows])
                 self._push(max(value, float(own.values[0])), own)
 
     def _open_row(self, item: _Rows, value: float) -> None:
-        """List the complete paths of a row."""
-        place = item.next
-        if place + 1 < len(item.values):
+        """List the complete paths of a row: all that may improve, or while nothing is known the best ones."""
+        place, masked = item.next, item.bounds.masked
+        if item.slack == 0 and place + 1 < len(item.values):
             self._push(max(value, float(item.values[place + 1])), item._replace(next=place + 1))
         tiles, unrolled = item.tiles[place : place + 1], self._every[item.choices[place : place + 1]]
-        cycles = float(item.cycles[place])
-        fixed = float(item.bounds.masked.fixed(unrolled, np.array([cycles - self.space.latency]))[0])
+        cycles = np.array([float(item.cycles[place])])
+        fixed = masked.fixed(unrolled, cycles - self.space.latency)
+        limit = float((self.goal.energy_limits(cycles) - fixed)[0])
         self.shared.statistics.subproblems += 1
-        found = self._paths(item, tiles, unrolled, float(self.goal.energy_limits(np.array([cycles]))[0]) - fixed)
+        if not np.isfinite(limit):
+            known, none = {masked.inside.first: tiles}, np.array([np.inf])
+            least = float(masked.cost(known, unrolled, item.leads, ENERGY, none)[0])
+            if not np.isfinite(least):
+                return
+            limit = (least + 1) * SLACKS[item.slack]
+            if np.isfinite(limit):
+                rest = float(self.goal.values(fixed + limit, cycles)[0])
+                again = item._replace(slack=item.slack + 1, done=limit)
+                self._push(max(value, rest), again)
+        branch = Branch(masked, tiles, unrolled, item.leads, ENERGY, limit)
+        found = sorted((own for own in branch.paths() if own.cost >= item.done), key=lambda own: own.cost)
         if found:
             energies = fixed + np.array([own.cost for own in found])
-            values = np.maximum(self.goal.values(energies, np.full(len(found), cycles)), float(item.values[place]))
+            values = self.goal.values(energies, np.repeat(cycles, len(found)))
+            values = np.maximum(values, float(item.values[place]))
             self._push(max(value, float(values[0])), _Paths(tuple(found), values, 0))
-
-    def _paths(self, item: _Rows, tiles: IntArray, unrolled: Unrolled, limit: float) -> list[Found]:
-        """The complete paths of a row, by rising cost of their words; while there is no limit, the best ones."""
-        masked = item.bounds.masked
-        if np.isfinite(limit):
-            return self._below(item, tiles, unrolled, limit)
-        known = {masked.inside.first: tiles}
-        least = float(masked.cost(known, unrolled, item.leads, ENERGY, np.array([np.inf]))[0])
-        for slack in SLACKS if np.isfinite(least) else ():
-            found = self._below(item, tiles, unrolled, least * slack * (1 + 1e-9) + 1)
-            if found:
-                # What lies beyond is looked at once there is an incumbent.
-                self._push(float(item.values[item.next]), item)
-                return found[:PATHS]
-        return []
-
-    def _below(self, item: _Rows, tiles: IntArray, unrolled: Unrolled, limit: float) -> list[Found]:
-        paths = Branch(item.bounds.masked, tiles, unrolled, item.leads, ENERGY, limit).paths()
-        return sorted(paths, key=lambda own: own.cost)
 
     def _price(self, item: _Paths) -> None:
         """Price the mappings of the next paths."""

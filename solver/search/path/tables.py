@@ -47,6 +47,11 @@ class Frame:
         return tuple(Loops(self.axes, slot.allowed) for slot in self.space.slots)
 
     @cached_property
+    def anything(self) -> Loops:
+        """Loops over all dimensions with any factors."""
+        return Loops(self.axes, [frozenset(self.space.lattice.loop_factors(d)) for d in range(len(self.axes))])
+
+    @cached_property
     def meeting(self) -> int:
         """The innermost level outside of all fanouts: the tables end at its boundary."""
         used = (level for level, below in enumerate(self.space.fanouts_below) if below)
@@ -68,13 +73,9 @@ class Frame:
         """What the innermost loop of a slot may leave in place."""
         loops, space = self.loops[slot], self.space
         found: list[Lead] = [None] if loops.may_be_empty else []
-        rules = space.mapspace.temporal[slot]
-        first = [space.active.index(dim) for dim in rules.inner if dim in space.active]
-        free = loops.live - {space.active.index(dim) for dim in rules.outer if dim in space.active}
-        # A loop that the rules put innermost may have one iteration, unless it has to have more.
-        possible = set(first) | (free or loops.live)
+        # Rules on orders do not matter here: loops that they put innermost may have one iteration.
         for members in space.reuse_classes:
-            if loops.live & possible & frozenset(space.leading(members)):
+            if loops.live & frozenset(space.leading(members)):
                 found.append(members)
         return tuple(found)
 
@@ -223,3 +224,13 @@ class Outside:
         """The same with any lead."""
         key = "least", boundary, None if dims is None else tuple(dims)
         return self._once(key, lambda: self.frame.loops[boundary].least(self.least(boundary), dims))
+
+    def loosest(self, boundary: int, lead: Lead, dims: Sequence[int] | None) -> FloatArray:
+        """As `joined`, per numbers of tiles inside of the fanouts: whatever these unroll and loops do."""
+        key = "loosest", boundary, lead, None if dims is None else tuple(dims)
+        return self._once(key, lambda: self.frame.anything.least(self.exact(boundary, lead), dims))
+
+    def loosest_least(self, boundary: int, dims: Sequence[int] | None) -> FloatArray:
+        """The same with any lead."""
+        key = "loosest", boundary, None if dims is None else tuple(dims)
+        return self._once(key, lambda: self.frame.anything.least(self.least(boundary), dims))
