@@ -90,19 +90,20 @@ class Bounds:
         cycles: FloatArray = np.maximum(steps, np.ceil(loads * (1 - 1e-9))) + latency
         return cycles
 
-    def floors(self, tiles: IntArray) -> Limits:
-        """Bounds on tiles at the first boundary inside, whatever is unrolled."""
+    def floors(self, tiles: IntArray, choices: Unrolled, least_steps: float) -> tuple[Limits, FloatArray]:
+        """Bounds on tiles at the first boundary inside, whichever of some spatial choices there is, and steps."""
         masked, rows = self.masked, len(tiles)
-        loosest = Loosest(self.every, rows)
+        loosest = Loosest(choices, rows)
         known, none = {masked.inside.first: tiles}, np.full(rows, np.inf)
         energy, loads = none, none
-        fixed = masked.fixed(loosest, np.full(rows, self.steps))
-        limits = self._energy_limits(np.full(rows, self._least[1]), np.full(rows, self.steps)) - fixed
+        steps = np.maximum(masked.inside.steps(tiles, loosest), least_steps)
+        fixed = masked.fixed(loosest, steps)
+        limits = self._energy_limits(np.full(rows, self._least[1]), steps) - fixed
         for leads in masked.labels():
             own = masked.cost(known, loosest, leads, ENERGY, limits if self._known else None)
             energy = np.minimum(energy, fixed + own)
             loads = np.minimum(loads, self._loads(known, loosest, leads, None))
-        return Limits(energy, loads)
+        return Limits(energy, loads), steps
 
     @property
     def _known(self) -> bool:

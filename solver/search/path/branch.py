@@ -273,7 +273,7 @@ def _closed(masked: Masked, part: Pending, vector: IntArray) -> float:
 def _of_times(part: Pending, number: FloatArray) -> FloatArray:
     """What one row costs if all tiles are delivered so many times; `number` of any shape."""
     begun, again = float(part.words.begun[0]), float(part.words.again[0])
-    alike = np.minimum(float(part.alike[0]), number)
-    total = (begun * alike + again * (number - alike)) * float(part.share[0])
+    more = np.maximum(number - float(part.alike[0]), 0)
+    total = (begun * float(part.alike[0]) + again * more) * float(part.share[0])
     cost: FloatArray = float(part.price[0]) * np.maximum(total - float(part.free[0]), 0)
     return cost

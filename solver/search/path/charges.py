@@ -26,8 +26,8 @@ class Charge(NamedTuple):
         The level that is accessed.
     shared
         Whether children that need the same word share the access; else each instance of the boundary pays.
-    price
-        Energy units per word, at least.
+    price, exact
+        Energy units per word, at least; and the same as a fraction.
     loads
         Pairs of a resource and cycles per word, of all instances of the level together.
     free
@@ -39,6 +39,7 @@ class Charge(NamedTuple):
     level: int
     shared: bool
     price: float
+    exact: Fraction
     loads: tuple[tuple[int, float], ...]
     free: float
 
@@ -111,6 +112,7 @@ class Charges:
                     access.level,
                     access.per_child,
                     float(price / packing.block_size),
+                    Fraction(price) / packing.block_size,
                     tuple((number, cycles) for number, cycles in loads if cycles),
                     float(access.free_share) if access.first_touch_free else 0.0,
                 )

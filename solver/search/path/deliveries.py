@@ -12,7 +12,7 @@ from solver.search.arrays import FloatArray, IntArray
 from solver.search.space.counts import Alone, CountLattice
 from solver.search.space.dataspaces import covered
 from solver.search.space.search_space import SearchSpace
-from solver.search.space.uneven import uneven_union, uneven_words
+from solver.search.space.uneven import union_along, words_along
 from solver.search.space.windows import Unrolling, relevant_words, union_words
 
 
@@ -80,12 +80,11 @@ class WordTables:
         lattice, view, tables = self.space.lattice, self.space.views[place], self.space.tables[place]
         if isinstance(lattice, CountLattice):
             loops = [Alone(d, left) for d in sorted(view.window_dims.intersection(leading)) for left in (1, 2)]
-            words = uneven_words(view, tables, lattice, unrolling, leading, loops if alone else (), ())
-            union = uneven_union(view, tables, lattice, unrolling)
-        else:
-            counting = self.space.mapspace.counting
-            words = relevant_words(view, tables, lattice, unrolling, leading, counting)
-            union = union_words(view, tables, lattice, unrolling)
+            words = words_along(view, tables, lattice, unrolling, leading, loops if alone else (), ())
+            begun = np.maximum(words.begun, union_along(view, lattice, unrolling))
+            return Delivered(begun.astype(np.float64), words.repeated.astype(np.float64))
+        counting = self.space.mapspace.counting
+        words = relevant_words(view, tables, lattice, unrolling, leading, counting)
+        begun = np.maximum(words.begun, union_words(view, tables, lattice, unrolling))
         dims = sorted(view.relevant)
-        begun = np.maximum(words.begun, union)
         return Delivered(*(lattice.across(own, dims).astype(np.float64) for own in (begun, words.repeated)))

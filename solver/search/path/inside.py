@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -152,21 +152,32 @@ class Loosest(Unrolled):
 
     def __getitem__(self, rows: IntArray) -> Loosest:
         """Some of the rows."""
-        return Loosest(self.__dict__["every"], len(rows))
+        some = Loosest(self.__dict__["every"], len(rows))
+        for name in ("factors", "needed", "least"):
+            some.__dict__[name] = getattr(self, name)
+        return some
 
     @cached_property
     def factors(self) -> tuple[IntArray, ...]:
-        """By stage, the most of every dimension, of that stage's choices."""
-        return tuple(stage.factors.max(axis=0, keepdims=True) for stage in self.frame.space.stages)
+        """By stage, the most of every dimension, shape (1, dimensions)."""
+        every: Unrolled = self.__dict__["every"]
+        return tuple(own.max(axis=0, keepdims=True) for own in every.factors)
+
+    @cached_property
+    def least(self) -> tuple[IntArray, ...]:
+        """By stage, the least of every dimension, likewise."""
+        every: Unrolled = self.__dict__["every"]
+        return tuple(own.min(axis=0, keepdims=True) for own in every.factors)
 
     @cached_property
     def needed(self) -> tuple[IntArray, ...]:
-        """One tile."""
-        return tuple(np.ones_like(own) for own in self.factors)
+        """By stage, the fewest tiles that any of them needs."""
+        every: Unrolled = self.__dict__["every"]
+        return tuple(own.min(axis=0, keepdims=True) for own in every.needed)
 
     def copies(self, first: int, last: int) -> IntArray:
-        """One."""
-        return self._ones
+        """The least of any."""
+        return math.prod(self.least[first:last], start=self._ones)
 
     def alone(self, view: DataspaceView, first: int, last: int) -> IntArray:
         """None."""
@@ -216,9 +227,13 @@ class Pending(NamedTuple):
 
     def of_times(self, number: FloatArray) -> FloatArray:
         """What it costs if all tiles are delivered so many times."""
-        alike = np.minimum(self.alike, number)
-        total = (self.words.begun * alike + self.words.again * (number - alike)) * self.share
-        return self.price * np.maximum(total - self.free, 0)
+        return self.price * self.words_of(number)
+
+    def words_of(self, number: FloatArray) -> FloatArray:
+        """Words that are paid for if all tiles are delivered so many times, to each instance once at least."""
+        more = np.maximum(number - self.alike, 0)
+        total = (self.words.begun * self.alike + self.words.again * more) * self.share
+        return np.maximum(total - self.free, 0)
 
     def scaled(self, rows: BoolArray) -> Pending:
         """The same where other rows than these cost nothing."""
@@ -253,18 +268,22 @@ class Node(NamedTuple):
     pending: list[Pending]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Inside:
     """What lies inside of the meeting boundary, under one keep mask."""
 
     frame: Frame
     charges: Charges
-    _known: dict[object, object] = field(default_factory=dict)
 
     @cached_property
     def first(self) -> int:
         """The boundary right inside of the fanouts of the meeting stage."""
         return self.frame.meeting + 1
+
+    @property
+    def edge(self) -> int:
+        """The slot up to which deliveries are followed outwards."""
+        return self.frame.meeting
 
     @cached_property
     def depth(self) -> int:
@@ -345,7 +364,7 @@ class Inside:
         """
         first = tiles[self.first] if self.first < self.depth else None
         every: dict[int, IntArray] = {}
-        self._loose = {b: self._free_dims(b) for b in range(self.first, self.depth) if b not in tiles}
+        loose = {b: self._free_dims(b) for b in range(self.first, self.depth) if b not in tiles}
         for b in range(self.first, self.depth):
             assert first is not None
             every[b] = tiles[b] if b in tiles else self.fewest(first, unrolled, b)
@@ -362,7 +381,7 @@ class Inside:
             if charge.boundary == self.depth:
                 spent += _price(charge, price, unrolled) * self._operands(charge, every, unrolled)
             else:
-                self._charge(charge, every, unrolled, leads, price, (moved, pending, spent))
+                self._charge(charge, every, unrolled, leads, price, (moved, pending, spent), loose.get(charge.boundary, frozenset()))
         return Node(spent, moved, pending)
 
     def _free_dims(self, boundary: int) -> frozenset[int]:
@@ -415,6 +434,7 @@ class Inside:
         leads: Mapping[int, Lead],
         price: Price,
         into: tuple[list[dict[Lead, FloatArray]], list[Pending], FloatArray],
+        loose: frozenset[int],
     ) -> None:
         """Add what the deliveries to one boundary cost: at once, or pending."""
         moved, pending, spent = into
@@ -430,7 +450,7 @@ class Inside:
             if reuses and lead is None:
                 continue
             if not reuses or charge.place not in (lead or ()):
-                part = self._pending(charge, price, own, unrolled, slot, lead if reuses else None)
+                part = self._pending(charge, price, own, unrolled, slot, lead if reuses else None, loose)
                 number = self._times(charge, own, rounds, unrolled, slot, direct, irrelevant)
                 cost = part.of_times(number)
                 spent[open_rows] += cost[open_rows]
@@ -440,21 +460,21 @@ class Inside:
                 continue
             closes = open_rows & (tiles[slot][:, sorted(view.relevant)] != rounds[:, sorted(view.relevant)]).any(axis=1)
             if closes.any():
-                part = self._pending(charge, price, own, unrolled, slot, lead)
+                part = self._pending(charge, price, own, unrolled, slot, lead, loose)
                 number = self._times(charge, own, tiles[slot], unrolled, slot, False, irrelevant)
                 spent[closes] += part.of_times(number)[closes]
                 open_rows &= ~closes
         slot = frame.meeting
         rounds = -(-tiles[slot + 1] // unrolled.factors[slot])
         number = self._times(charge, own, rounds, unrolled, slot, direct, irrelevant)
-        part = self._pending(charge, price, own, unrolled, slot, None).scaled(open_rows)
+        part = self._pending(charge, price, own, unrolled, slot, None, loose).scaled(open_rows)
         if not reuses:
             spent += part.of_times(number)
             return
         by_lead = {}
         for lead in frame.leads(slot) + frame.leads(slot - 1 if slot else 0):
             if lead not in by_lead and (lead is None or charge.place not in lead):
-                words = self._words(charge, own, unrolled, lead) if view.window_dims else part.words
+                words = self._words(charge, own, unrolled, lead, loose) if view.window_dims else part.words
                 by_lead[lead] = part._replace(words=words).scaled(open_rows).of_times(number)
         moved.append(by_lead)
         pending.append(part)
@@ -492,11 +512,11 @@ class Inside:
         return number
 
     def _pending(
-        self, charge: Charge, price: Price, own: IntArray, unrolled: Unrolled, slot: int, lead: Lead
+        self, charge: Charge, price: Price, own: IntArray, unrolled: Unrolled, slot: int, lead: Lead, loose: frozenset[int]
     ) -> Pending:
         """An access with what is known of it where the loops of a slot begin."""
         view, level = self.frame.space.views[charge.place], charge.level
-        words = self._words(charge, own, unrolled, lead)
+        words = self._words(charge, own, unrolled, lead, loose)
         if charge.shared:
             alone = unrolled.alone(view, max(level, slot), charge.boundary)
             copies = (unrolled.copies(slot, level) if level > slot else 1) * alone
@@ -518,11 +538,12 @@ class Inside:
             np.broadcast_to(np.asarray(share, dtype=np.float64), rows),
         )
 
-    def _words(self, charge: Charge, own: IntArray, unrolled: Unrolled, lead: Lead) -> Delivered:
+    def _words(
+        self, charge: Charge, own: IntArray, unrolled: Unrolled, lead: Lead, loose: frozenset[int]
+    ) -> Delivered:
         """Words of all tiles of these numbers, by row."""
         frame, view = self.frame, self.frame.space.views[charge.place]
         dims = sorted(view.relevant)
-        loose = self._loose.get(charge.boundary, frozenset())
         places = [frame.axes[d].place(own[:, d]) for d in dims]
         leading = frame.leading(lead) if lead is not None else view.relevant
         if lead is not None and charge.place in lead:

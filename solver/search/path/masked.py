@@ -124,13 +124,16 @@ class Masked:
     def rounds(self, tiles: IntArray, unrolled: Unrolled) -> tuple[IntArray, BoolArray]:
         """Places of the rounds outside of the meeting fanouts, and where there are any.
 
-        For the loosest choice the places of the tiles themselves.
+        For the loosest choice those of the most rounds that there may be.
         """
         stage = self.frame.meeting
         factors = unrolled.factors[stage]
         if isinstance(unrolled, Loosest):
-            places = np.stack([axis.place(tiles[:, d]) for d, axis in enumerate(self.frame.axes)], axis=1)
-            return places, np.ones(len(tiles), dtype=np.bool_)
+            most = -(-tiles // unrolled.least[stage])
+            places = np.stack(
+                [axis.place(axis.at_least(most[:, d])) for d, axis in enumerate(self.frame.axes)], axis=1
+            )
+            return places, (unrolled.needed[stage] <= tiles).all(axis=1)
         places = np.stack(
             [axis.rounds_of(factors[:, d], tiles[:, d]) for d, axis in enumerate(self.frame.axes)], axis=1
         )
@@ -174,13 +177,13 @@ class Masked:
             return cost
         unrolled, places = unrolled[rows], places[rows]
         node = self.inside.cost({b: own[rows] for b, own in known.items()}, unrolled, leads, price)
+        fewest = self._fewest_rounds(tiles[rows], unrolled) if isinstance(unrolled, Loosest) else None
         best = np.full(len(rows), np.inf)
         finite = np.isfinite(node.spent)
         spent = np.where(finite, node.spent, 0.0)
         for lead in self.frame.leads(self.frame.meeting):
             within = None if limits is None else np.minimum(limits[rows], best) - spent
-            loosely = isinstance(unrolled, Loosest)
-            best = np.minimum(best, spent + self._outside(node, places, lead, price, within, loosely))
+            best = np.minimum(best, spent + self._outside(node, places, lead, price, within, fewest))
         cost[rows] = np.where(finite, best, np.inf)
         return cost
 
@@ -197,18 +200,18 @@ class Masked:
         lead: Lead,
         price: Price,
         limits: FloatArray | None,
-        loosely: bool,
+        fewest: IntArray | None,
     ) -> FloatArray:
         """Least cost of what is pending and of all boundaries outside, given the lead of the meeting slot."""
         frame, outside, m = self.frame, self.outside(price), self.frame.meeting
-        index = np.ravel_multi_index(tuple(places.T), frame.shape)
+        index, loosely = np.ravel_multi_index(tuple(places.T), frame.shape), fewest is not None
         if m == 0:
             return self._outermost(node, places, lead, loosely)
         if lead is None:
             best = np.full(len(places), np.inf)
             for outer in frame.leads(m - 1):
-                table = outside.loosest(m, outer, None) if loosely else outside.exact(m, outer)
-                cost = table.reshape(-1)[index]
+                table = outside.beyond(m, outer) if loosely else outside.exact(m, outer)
+                cost = table.reshape(-1)[index if fewest is None else fewest]
                 for by_lead, part in zip(node.moved, node.pending, strict=True):
                     goes_on = outer is None or part.charge.place in outer
                     cost = cost + (self.once(part) if goes_on else by_lead[outer])
@@ -235,6 +238,12 @@ class Masked:
                 close = np.minimum(close, once[rows] + table[index[rows]])
         least[rows] = np.maximum(least[rows], close + spent[rows])
         return least
+
+    def _fewest_rounds(self, tiles: IntArray, unrolled: Loosest) -> IntArray:
+        """Places in the tables of the fewest rounds that any of several spatial choices takes."""
+        rounds = -(-tiles // unrolled.factors[self.frame.meeting])
+        columns = [axis.place(axis.at_least(rounds[:, d])) for d, axis in enumerate(self.frame.axes)]
+        return np.ravel_multi_index(tuple(columns), self.frame.shape)
 
     def _outermost(self, node: Node, places: IntArray, lead: Lead, loosely: bool) -> FloatArray:
         """The same where the meeting slot is the outermost one."""
@@ -316,8 +325,8 @@ class _Closing(NamedTuple):
         number = np.ones(1)
         for d, copies in zip(self.dims, self.copies, strict=True):
             number = number * ((rounds[d] - 1) * copies + 1)
-        alike = np.minimum(self.alike, number)
-        cost: FloatArray = np.maximum(self.begun * alike + self.again * (number - alike) - self.free, 0)
+        more = np.maximum(number - self.alike, 0)
+        cost: FloatArray = np.maximum(self.begun * self.alike + self.again * more - self.free, 0)
         return cost
 
 

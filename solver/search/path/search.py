@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple
@@ -13,18 +14,18 @@ from solver.result import Phase
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.branching.completion import Priced
 from solver.search.goal import Goal
-from solver.search.path.bounds import Bounds, Limits
+from solver.search.path.bounds import Bounds
 from solver.search.path.branch import Branch, Found
 from solver.search.path.charges import ENERGY, Charges, Price
-from solver.search.path.inside import Loosest, Unrolled
-from solver.search.path.leaves import Leaves
+from solver.search.path.inside import Unrolled
+from solver.search.path.leaves import Leaves, Path
 from solver.search.path.masked import Leads, Masked, spatial_choices
 from solver.search.path.tables import Frame, Outside
 from solver.search.shared import Shared
 from solver.search.space.search_space import SearchSpace
 
-PAIRS = 200_000
-"""Pairs of tiles and a spatial choice that are bounded together, about."""
+FEW_PAIRS = 8_000
+"""Pairs of tiles and spatial choices up to which each is bounded; else choices are parted."""
 
 PATHS = 4
 """Paths that are priced together."""
@@ -37,12 +38,12 @@ class _Mask(NamedTuple):
     bounds: Bounds
 
 
-class _Choices(NamedTuple):
-    """Spatial choices under a mask, and bounds on each tile whatever the choice."""
+class _Cell(NamedTuple):
+    """Some spatial choices under a mask, and the tiles inside that may go with any of them."""
 
     bounds: Bounds
-    rows: IntArray
-    floors: Limits
+    choices: IntArray
+    tiles: IntArray
 
 
 class _Rows(NamedTuple):
@@ -93,6 +94,7 @@ class PathSearch:
     def __post_init__(self) -> None:
         self._frame = Frame(self.space)
         self._ticket = count()
+        self._lowest = np.inf
         self._outsides: dict[object, dict[Price, Outside]] = {}
         self._leaves = Leaves(self.space, self.goal, self.shared.stop)
 
@@ -143,30 +145,46 @@ class PathSearch:
         match item:
             case _Mask():
                 self._open_mask(item.bounds, value)
-            case _Choices():
-                self._open_choices(item, value)
+            case _Cell():
+                self._open_cell(item, value)
             case _Rows():
                 self._open_row(item, value)
             case _Paths():
                 self._price(item)
 
     def _open_mask(self, bounds: Bounds, value: float) -> None:
-        """Bound each tile at the first boundary inside with the loosest spatial choice there might be."""
+        """Begin with all tiles at the first boundary inside, and all spatial choices."""
         tiles = bounds.masked.tiles
-        if not len(tiles):
-            return
-        floors = bounds.floors(tiles)
+        if len(tiles):
+            self._push_cell(bounds, self._order, tiles, value)
+
+    def _push_cell(self, bounds: Bounds, choices: IntArray, tiles: IntArray, value: float) -> None:
+        """Queue the tiles that may improve with some of the spatial choices."""
+        limits, steps = bounds.floors(tiles, self._every[choices], float(self._steps[choices].min()))
         self.shared.statistics.states += len(tiles)
-        start = 0
-        while start < len(self._order):
-            steps = float(self._steps[self._order[start]])
-            values = bounds.values(floors, np.full(len(tiles), steps))
-            live = self._hopeful(values)
-            if not len(live):
-                return
-            rows = self._order[start : start + max(1, PAIRS // len(live))]
-            start += len(rows)
-            self._push(max(value, float(values.min())), _Choices(bounds, rows, floors))
+        values = bounds.values(limits, steps)
+        live = self._hopeful(values)
+        if len(live):
+            self._push(max(value, float(values[live].min())), _Cell(bounds, choices, tiles[live]))
+
+    def _open_cell(self, item: _Cell, value: float) -> None:
+        """Part the spatial choices in two, or bound all pairs once they are few."""
+        if len(item.choices) == 1 or len(item.choices) * len(item.tiles) <= FEW_PAIRS:
+            self._open_pairs(item, value)
+            return
+        for part in self._parted(item.choices):
+            self._push_cell(item.bounds, part, item.tiles, value)
+
+    def _parted(self, choices: IntArray) -> tuple[IntArray, IntArray]:
+        """Two halves of some spatial choices, by the factor in which they differ most."""
+        every = self._every[choices]
+        factors = np.concatenate(every.factors, axis=1)
+        spread = factors.max(axis=0) / factors.min(axis=0)
+        column = factors[:, int(spread.argmax())]
+        if spread.max() == 1:
+            return choices[: len(choices) // 2], choices[len(choices) // 2 :]
+        middle = math.sqrt(float(column.max()) * float(column.min()))
+        return choices[column <= middle], choices[column > middle]
 
     def _hopeful(self, values: FloatArray) -> IntArray:
         """Which bounds leave room for a better mapping."""
@@ -175,18 +193,11 @@ class PathSearch:
             able &= values < float(self.goal.incumbent)
         return np.flatnonzero(able)
 
-    def _open_choices(self, item: _Choices, value: float) -> None:
+    def _open_pairs(self, item: _Cell, value: float) -> None:
         """Bound pairs of tiles and spatial choices."""
         bounds, masked = item.bounds, item.bounds.masked
-        steps = np.full(len(item.floors.energy), float(self._steps[item.rows[0]]))
-        live = self._hopeful(bounds.values(item.floors, steps))
-        choices = np.repeat(item.rows, len(live))
-        floors = item.floors.at(np.tile(live, len(item.rows)))
-        hopeful = self._hopeful(bounds.values(floors, self._steps[choices]))
-        choices = choices[hopeful]
-        tiles = masked.tiles[np.tile(live, len(item.rows))[hopeful]]
-        if not len(tiles):
-            return
+        choices = np.repeat(item.choices, len(item.tiles))
+        tiles = np.tile(item.tiles, (len(item.choices), 1))
         self.shared.statistics.states += len(tiles)
         single = choices[:1] if (choices == choices[0]).all() else choices
         unrolled = Unrolled(self._frame, tuple(own[single] for own in self._every.members), len(choices))
@@ -197,6 +208,7 @@ class PathSearch:
             if len(rows):
                 own = _Rows(bounds, leads, tiles[rows], choices[rows], values[rows], cycles[rows])
                 self._push(max(value, float(own.values[0])), own)
+                self._dive(own)
 
     def _open_row(self, item: _Rows, value: float) -> None:
         """List the complete paths of a row: all that may improve, or while nothing is known the best ones."""
@@ -226,14 +238,33 @@ class PathSearch:
             values = np.maximum(values, float(item.values[place]))
             self._push(max(value, float(values[0])), _Paths(tuple(found), values, 0))
 
+    def _dive(self, item: _Rows) -> None:
+        """Price the best path of the best rows so far at once: a good incumbent leaves little to do."""
+        if float(item.values[0]) >= self._lowest:
+            return
+        self._lowest = float(item.values[0])
+        tiles, unrolled = item.tiles[:1], self._every[item.choices[:1]]
+        masked, known = item.bounds.masked, {item.bounds.masked.inside.first: item.tiles[:1]}
+        least = float(masked.cost(known, unrolled, item.leads, ENERGY, np.array([np.inf]))[0])
+        for slack in SLACKS[:4] if np.isfinite(least) else ():
+            branch = Branch(masked, tiles, unrolled, item.leads, ENERGY, (least + 1) * slack)
+            found = sorted(branch.paths(), key=lambda own: own.cost)
+            if found:
+                self._improve([found[0].path])
+                return
+
     def _price(self, item: _Paths) -> None:
         """Price the mappings of the next paths."""
         end = item.next + PATHS
-        better = self._leaves.improve([own.path for own in item.found[item.next : end]])
+        self._improve([own.path for own in item.found[item.next : end]])
+        if end < len(item.found):
+            self._push(float(item.values[end]), item._replace(next=end))
+
+    def _improve(self, paths: list[Path]) -> None:
+        """Price mappings, and keep a better one."""
+        better = self._leaves.improve(paths)
         self.shared.statistics.mappings_priced = self._leaves.priced
         if better is not None:
             self.best = better
             evaluation = better.evaluation
             self.goal.incumbent = self.goal.value(evaluation.energy, evaluation.cycles)
-        if end < len(item.found):
-            self._push(float(item.values[end]), item._replace(next=end))

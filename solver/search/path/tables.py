@@ -71,6 +71,13 @@ class Frame:
 
     def leads(self, slot: int) -> tuple[Lead, ...]:
         """What the innermost loop of a slot may leave in place."""
+        return self._leads[slot]
+
+    @cached_property
+    def _leads(self) -> tuple[tuple[Lead, ...], ...]:
+        return tuple(map(self._leads_of, range(len(self.space.levels))))
+
+    def _leads_of(self, slot: int) -> tuple[Lead, ...]:
         loops, space = self.loops[slot], self.space
         found: list[Lead] = [None] if loops.may_be_empty else []
         # Rules on orders do not matter here: loops that they put innermost may have one iteration.
@@ -81,8 +88,12 @@ class Frame:
 
     def leading(self, lead: Lead) -> frozenset[int]:
         """Dimensions of the innermost loops that leave this in place."""
-        every = frozenset(range(len(self.axes)))
-        return every if lead is None else frozenset(self.space.leading(lead))
+        return self._leading[lead]
+
+    @cached_property
+    def _leading(self) -> dict[Lead, frozenset[int]]:
+        every: dict[Lead, frozenset[int]] = {None: frozenset(range(len(self.axes)))}
+        return every | {own: frozenset(self.space.leading(own)) for own in (*self.space.reuse_classes, frozenset())}
 
     def fits(self, level: int, kept: frozenset[int]) -> np.ndarray:
         """Which numbers of tiles `level` has room for, shape `shape`; rules of the user's own hold."""
@@ -224,6 +235,17 @@ class Outside:
         """The same with any lead."""
         key = "least", boundary, None if dims is None else tuple(dims)
         return self._once(key, lambda: self.frame.loops[boundary].least(self.least(boundary), dims))
+
+    def beyond(self, boundary: int, lead: Lead) -> FloatArray:
+        """Least cost with tiles at a boundary that are no larger than those at hand along any dimension."""
+        return self._once(("beyond", boundary, lead), lambda: self._beyond(self.exact(boundary, lead)))
+
+    def _beyond(self, table: FloatArray) -> FloatArray:
+        for d, axis in enumerate(self.frame.axes):
+            order = np.argsort(-axis.numbers, kind="stable")
+            running = np.minimum.accumulate(np.take(table, order, axis=d), axis=d)
+            table = np.take(running, np.argsort(order), axis=d)
+        return table
 
     def loosest(self, boundary: int, lead: Lead, dims: Sequence[int] | None) -> FloatArray:
         """As `joined`, per numbers of tiles inside of the fanouts: whatever these unroll and loops do."""

@@ -16,7 +16,7 @@ from solver.search.space.dataspaces import Component, DataspaceView, Tables, cov
 from solver.search.space.windows import Unrolling, Words
 
 
-def uneven_words(
+def words_along(
     view: DataspaceView,
     tables: Tables,
     lattice: CountLattice,
@@ -25,7 +25,7 @@ def uneven_words(
     alone: Collection[Alone],
     moving: Collection[int],
 ) -> Words:
-    """Least words of deliveries with remainders, shape (lattice size,).
+    """Least words of deliveries with remainders, as tables along the axes that index the dataspace.
 
     A loop leaves a tile in place where its last pass has one iteration only. So a loop that repeats
     deliveries need not repeat those of such passes.
@@ -61,11 +61,21 @@ def uneven_words(
             # Where a loop moves a window next, tiles of a pass of one iteration only overlap, too.
             first = plain - kept if view.window_dims else begun
             begun = np.where(live, np.minimum(begun, first), begun)
-    whole = begun is plain or not view.window_dims
-    words = np.broadcast_to(repeated, lattice.counts).reshape(lattice.size)
-    return Words(
-        words, tables.plain_words if whole else np.broadcast_to(begun, lattice.counts).reshape(lattice.size)
-    )
+    return Words(repeated, begun if view.window_dims else plain)
+
+
+def uneven_words(
+    view: DataspaceView,
+    tables: Tables,
+    lattice: CountLattice,
+    unrolling: Unrolling,
+    leading: Collection[int],
+    alone: Collection[Alone],
+    moving: Collection[int],
+) -> Words:
+    """As `words_along`, each of shape (lattice size,)."""
+    words = words_along(view, tables, lattice, unrolling, leading, alone, moving)
+    return Words(*(np.broadcast_to(own, lattice.counts).reshape(lattice.size) for own in words))
 
 
 def repeated_alone(
@@ -454,12 +464,18 @@ def _together(part: Component, lattice: CountLattice, unrolling: Unrolling) -> i
 def uneven_union(
     view: DataspaceView, tables: Tables, lattice: CountLattice, unrolling: Unrolling
 ) -> IntArray:
-    """Words in the union of each instance's tiles, over all instances, at least."""
+    """As `union_along`, shape (lattice size,)."""
     del tables
+    union = union_along(view, lattice, unrolling)
+    return np.broadcast_to(union, lattice.counts).reshape(lattice.size)
+
+
+def union_along(view: DataspaceView, lattice: CountLattice, unrolling: Unrolling) -> IntArray:
+    """Words in the union of each instance's tiles, over all instances, at least; along the axes that index it."""
     union: IntArray = np.ones((1,) * len(lattice.bounds), dtype=np.int64)
     for part in view.components:
         words = covered(part, lattice)
         if part.sliding:
             words = np.minimum(words, max(part.window_words, _together(part, lattice, unrolling)))
         union = union * words
-    return np.broadcast_to(union, lattice.counts).reshape(lattice.size)
+    return union
