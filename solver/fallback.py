@@ -31,6 +31,7 @@ from solver.result import (
     Termination,
     TooLargeError,
     bounded,
+    with_gap,
     within_loop_limit,
 )
 from solver.search.branching.completion import Priced
@@ -96,7 +97,8 @@ def map_from(
     known: Priced | None = None,
 ) -> Result:
     """Find the best mapping as `solver.map_einsum` does; a `known` mapping is the first incumbent."""
-    return within_loop_limit(mapspace, _minimise(mapspace, options, on_progress, should_stop, known))
+    result = with_gap(_minimise(mapspace, options, on_progress, should_stop, known), options.gap)
+    return within_loop_limit(mapspace, result)
 
 
 def map_by_any(
@@ -187,7 +189,7 @@ def map_or_explain(
     if not mapspace.has_simple_rules:
         return _with_reasons(question, map_by_any(mapspace, options, on_progress, should_stop, known))
     search = _minimise if partner is ALONE else partial(_minimise, partner=partner)
-    return within_loop_limit(mapspace, _with_fallback(search, question))
+    return within_loop_limit(mapspace, with_gap(_with_fallback(search, question), options.gap))
 
 
 def formulate_or_explain(
@@ -252,7 +254,7 @@ def _afterwards(question: _Question, first: Result) -> Result:
     answer = replace(answer, statistics=first.statistics.together(told))
     if answer.termination is Termination.INTERRUPTED and not _is_asked(question):
         answer = replace(answer, termination=first.termination)  # CP-SAT's effort was spent
-    return _with_reasons(question, _with_bound_of(answer, first))
+    return _with_reasons(question, with_gap(_with_bound_of(answer, first), question.options.gap))
 
 
 def _is_asked(question: _Question) -> bool:

@@ -330,6 +330,8 @@ def _stopped(layers: Iterable[LayerResult]) -> Iterator[str]:
     for ending in (Termination.TIME_LIMIT, Termination.MEMORY_LIMIT):
         if stopped[ending]:
             yield f"{stopped[ending]} {ENDINGS[ending]} (`--{ending.value.lower().replace('_', '-')}`)"
+    if stopped[Termination.GAP]:
+        yield f"{stopped[Termination.GAP]} {ENDINGS[Termination.GAP]}"
     if stopped[Termination.REMAINDER_LIMIT]:
         yield f"{stopped[Termination.REMAINDER_LIMIT]} {ENDINGS[Termination.REMAINDER_LIMIT]}"
     if stopped[Termination.LOOP_LIMIT]:

@@ -35,6 +35,7 @@ from solver.result import (
     StopCallback,
     Termination,
     TooLargeError,
+    is_within,
 )
 from solver.search.bounds.boundary import LARGEST_COUNT
 from solver.search.branching.completion import Priced
@@ -316,11 +317,18 @@ class SharedSearch:
         settled = bound is None or bound == goal.incumbent
         if bound is None or settled or not (self._partner.is_empty or (known or 0) > bound):
             self._statistics.settled_by += (BOUNDS if settled else "",)
+            self._end_within_gap(goal, bound)
             return _Minimum(best, bound, grounds)
         if known is not None and goal.incumbent is not None:
             known = min(known, goal.incumbent)
+        self._end_within_gap(goal, known)
         self._statistics.settled_by += (CP_SAT if known == goal.incumbent else "",)
         return _Minimum(best, known)
+
+    def _end_within_gap(self, goal: Goal, bound: int | None) -> None:
+        """Note that the search ends because value and bound are as close as requested, if they are."""
+        if is_within(self._shared.options.gap, goal.incumbent, bound):
+            self._clock.end(Termination.GAP)
 
     def _minimise(self, goal: Goal, best: Priced | None) -> _Minimum:
         """Best mapping for one objective, and its bound."""
