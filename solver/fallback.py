@@ -38,6 +38,7 @@ from solver.search.branching.completion import Priced
 from solver.search.mapper import NARROWER_SHARE, SharedSearch
 from solver.search.shared import ALONE, Partner
 from solver.search.trivial import trivial_bound
+from solver.simplest import simplified
 
 if TYPE_CHECKING:
     from solver.formulation.engine import Beginning
@@ -97,8 +98,12 @@ def map_from(
     known: Priced | None = None,
 ) -> Result:
     """Find the best mapping as `solver.map_einsum` does; a `known` mapping is the first incumbent."""
-    result = with_gap(_minimise(mapspace, options, on_progress, should_stop, known), options.gap)
-    return within_loop_limit(mapspace, result)
+    return _presented(mapspace, options, _minimise(mapspace, options, on_progress, should_stop, known))
+
+
+def _presented(mapspace: Mapspace, options: Options, result: Result) -> Result:
+    """Return a result with a simple mapping of its value, and with what it says of gap and loop limit."""
+    return within_loop_limit(mapspace, with_gap(simplified(mapspace, result), options.gap))
 
 
 def map_by_any(
@@ -114,7 +119,7 @@ def map_by_any(
     from solver.formulation.engine import map_by_formulation  # noqa: PLC0415 (takes a second)
 
     question = _Question(mapspace, options, on_progress, should_stop, known)
-    return _in_stages(question, map_by_formulation)
+    return _presented(mapspace, options, _in_stages(question, map_by_formulation))
 
 
 def _in_stages(question: _Question, formulate: Callable[..., Result]) -> Result:
@@ -189,7 +194,7 @@ def map_or_explain(
     if not mapspace.has_simple_rules:
         return _with_reasons(question, map_by_any(mapspace, options, on_progress, should_stop, known))
     search = _minimise if partner is ALONE else partial(_minimise, partner=partner)
-    return within_loop_limit(mapspace, with_gap(_with_fallback(search, question), options.gap))
+    return _presented(mapspace, options, _with_fallback(search, question))
 
 
 def formulate_or_explain(
@@ -202,7 +207,8 @@ def formulate_or_explain(
     from solver.portfolio import map_by_cp_sat  # noqa: PLC0415 (most searches are by bounds)
 
     question = _Question(mapspace, options, on_progress, should_stop)
-    return _with_reasons(question, _in_stages(question, map_by_cp_sat))
+    answer = _with_reasons(question, _in_stages(question, map_by_cp_sat))
+    return _presented(mapspace, options, answer)
 
 
 def map_by_all(
@@ -254,7 +260,8 @@ def _afterwards(question: _Question, first: Result) -> Result:
     answer = replace(answer, statistics=first.statistics.together(told))
     if answer.termination is Termination.INTERRUPTED and not _is_asked(question):
         answer = replace(answer, termination=first.termination)  # CP-SAT's effort was spent
-    return _with_reasons(question, with_gap(_with_bound_of(answer, first), question.options.gap))
+    answer = _with_reasons(question, _with_bound_of(answer, first))
+    return _presented(question.mapspace, question.options, answer)
 
 
 def _is_asked(question: _Question) -> bool:
