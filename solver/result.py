@@ -45,6 +45,8 @@ class Termination(Enum):
     TIME_LIMIT = "TIME_LIMIT"
     INTERRUPTED = "INTERRUPTED"
     MEMORY_LIMIT = "MEMORY_LIMIT"
+    CHOICES = "CHOICES"
+    """There are more choices of what levels keep, or of spatial loops, than bounds are computed for."""
     TOO_LARGE = "TOO_LARGE"
     """Of networks: the layer has more words than a search counts."""
     BOUND = "BOUND"

@@ -17,7 +17,7 @@ from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop
 from model.mapspace import Mapspace
 from solver.result import Result
 
-MOST_PRICED = 200
+MOST_PRICED = 100
 """Mappings that are priced at most to simplify one."""
 
 
@@ -174,7 +174,7 @@ def _is_allowed(mapspace: Mapspace, mapping: Mapping) -> bool:
         return False
     if not all(joint.allow([levels[level] for level in joint.levels]) for joint in mapspace.joint):
         return False
-    return mapspace.factors != PERFECT or _is_perfect(mapspace, (*levels, *fanouts))
+    return mapspace.factors != PERFECT or mapping.divides(mapspace.problem.bound)
 
 
 def _iterations(node: NodeMapping) -> dict[str, int]:
@@ -183,9 +183,3 @@ def _iterations(node: NodeMapping) -> dict[str, int]:
     for loop in _loops(node):
         found[loop.dim] = found.get(loop.dim, 1) * loop.bound
     return found
-
-
-def _is_perfect(mapspace: Mapspace, iterations: Sequence[dict[str, int]]) -> bool:
-    """Whether the factors of each dimension multiply to its bound."""
-    bounds = mapspace.problem.bound.items()
-    return all(math.prod(own.get(dim, 1) for own in iterations) == bound for dim, bound in bounds)

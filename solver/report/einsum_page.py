@@ -29,6 +29,7 @@ ENDINGS = {
     "GAP": "within the requested gap",
     "INTERRUPTED": "interrupted",
     "MEMORY_LIMIT": "stopped by the memory limit",
+    "CHOICES": "too many choices of kept tensors or spatial loops for bounds",
     "TOO_LARGE": "too large for a search",
     "BOUND": "bounds are no closer",
     "LOOP_LIMIT": "the best mapping has more temporal loops than allowed",

@@ -55,6 +55,7 @@ ENDINGS = {
     Termination.GAP: "within the requested gap",
     Termination.INTERRUPTED: "interrupted",
     Termination.MEMORY_LIMIT: "stopped by the memory limit",
+    Termination.CHOICES: "too many choices of kept tensors or spatial loops for bounds",
     Termination.TOO_LARGE: "too large for a search",
     Termination.BOUND: "bounds on Einsums whose visits differ are no closer",
     Termination.LOOP_LIMIT: "the best mapping has more temporal loops than "
