@@ -71,7 +71,7 @@ SLOW, SLOWEST = 2 * 10**6, 10**8
 Where extents are left out for want of memory, it is by many."""
 
 DESCENTS = 3
-"""Times that the heuristic looks for a mapping where nothing is searched by bounds."""
+"""Times that the heuristic looks for a mapping at most, where nothing is searched by bounds."""
 
 COARSEST = 2
 """Extents that a dimension has at the least: 1 and its bound."""
@@ -406,8 +406,11 @@ class SharedSearch:
     def _descended(self, goal: Goal, best: Priced | None) -> Priced | None:
         """The best mapping that a heuristic finds where nothing is searched by bounds."""
         for seed in () if goal.limits else range(1, 1 + DESCENTS):
+            known = best
             for priced in hint(self.mapspace, goal.objective, 4 * FIRST_HINTED, seed, self._stop):
-                best = _better((goal.objective,), best, priced)
+                best = _better((goal.objective,), known, priced)
+            if best is known:
+                break
             goal.incumbent = None if best is None else best.evaluation.value(goal.objective)
             self._clock.report(Phase.SURVEY, goal, None)
         return best
@@ -454,7 +457,7 @@ def _better(objectives: Sequence[str], known: Priced | None, first: Priced | Non
     if known is None or first is None:
         return known or first
     values = ([own.evaluation.value(name) for name in objectives] for own in (first, known))
-    return first if next(values) <= next(values) else known
+    return first if next(values) < next(values) else known
 
 
 def _priced(mapspace: Mapspace, result: Result) -> Priced | None:
