@@ -42,6 +42,7 @@ from solver.search.branching.completion import Priced
 from solver.search.engine import FEW_HINTED, FIRST_HINTED, Search, hint
 from solver.search.goal import NO_CAPS, UNLIMITED, Caps, Goal
 from solver.search.ledger import unsearched
+from solver.search.path.search import PathSearch, searches_paths
 from solver.search.shared import ALONE, Partner, Shared
 from solver.search.space.lattice import coarsened
 from solver.search.space.search_space import SearchSpace
@@ -357,6 +358,10 @@ class SharedSearch:
             best = self._descended(goal, best)
             clock.end(self._obstacle)
             return _Minimum(best, proven)
+        if searches_paths(space, goal, self._options.memory_limit_mib << 20):
+            paths = PathSearch(space, goal, self._shared, best)
+            bound = paths.run()
+            return _Minimum(paths.best, None if bound is None else max(bound, proven))
         try:
             if space.excluded:
                 return _Minimum(best, None, (unsearched(space, goal),))

@@ -112,7 +112,9 @@ class Bounds:
 
     def _energy_limits(self, loads: FloatArray, steps: FloatArray) -> FloatArray:
         cycles = self.cycles(loads, steps)
-        limits: FloatArray = np.where(np.isfinite(cycles), self.goal.energy_limits(np.minimum(cycles, 1e300)), 0.0)
+        limits: FloatArray = np.where(
+            np.isfinite(cycles), self.goal.energy_limits(np.minimum(cycles, 1e300)), 0.0
+        )
         return limits
 
     def _loads(

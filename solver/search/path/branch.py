@@ -11,11 +11,12 @@ import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.charges import Charge, Price
-from solver.search.path.inside import Node, Pending, Unrolled
+from solver.search.path.deliveries import Delivered
+from solver.search.path.inside import Pending, Unrolled
 from solver.search.path.leaves import Path
 from solver.search.path.masked import Masked
 from solver.search.path.tables import Lead, Outside
-from solver.search.path.deliveries import Delivered
+from solver.search.stopping import Stop
 
 Leads = Mapping[int, Lead]
 
@@ -50,6 +51,8 @@ class Branch:
         Of the slots inside.
     price, limit
         Of words, and what those of a path have to stay below.
+    stop
+        Asked now and then; once it answers True the rest is left out.
     """
 
     masked: Masked
@@ -58,6 +61,7 @@ class Branch:
     leads: Leads
     price: Price
     limit: float
+    stop: Stop
 
     @property
     def _outside(self) -> Outside:
@@ -82,7 +86,9 @@ class Branch:
                 for part, moved in zip(node.pending, node.moved, strict=True)
             ]
             inner = {b: tuple(tiles[0].tolist()) for b, tiles in own.items()}
-            yield from self._expand(frame.meeting, places[0], pending, float(node.spent[0]), self.leads, inner)
+            yield from self._expand(
+                frame.meeting, places[0], pending, float(node.spent[0]), self.leads, inner
+            )
 
     def _inner(self, known: dict[int, IntArray]) -> dict[int, IntArray]:
         """Tiles at all boundaries inside, by boundary: rows of those that are below the limit."""
@@ -111,7 +117,9 @@ class Branch:
         frame = masked.frame
         options = []
         for d, axis in enumerate(frame.axes):
-            rounds = axis.rounds_of(np.full(len(axis.numbers), self.unrolled.factors[slot][0, d]), axis.numbers)
+            rounds = axis.rounds_of(
+                np.full(len(axis.numbers), self.unrolled.factors[slot][0, d]), axis.numbers
+            )
             place = int(axis.place(own[slot][d : d + 1])[0])
             able = (rounds >= 0) & frame.loops[slot].reach[d][place][np.maximum(rounds, 0)]
             if self.leads[slot] is None:
@@ -123,7 +131,10 @@ class Branch:
         found = np.stack(
             [axis.numbers[options[d][chosen[:, d]]] for d, axis in enumerate(frame.axes)], axis=1
         ).reshape(len(chosen), len(frame.axes))
-        return {**{b: np.repeat(tiles[None], len(chosen), axis=0) for b, tiles in own.items()}, boundary: found}
+        return {
+            **{b: np.repeat(tiles[None], len(chosen), axis=0) for b, tiles in own.items()},
+            boundary: found,
+        }
 
     def _below(self, known: dict[int, IntArray]) -> dict[int, IntArray]:
         """Those rows that may be below the limit."""
@@ -215,16 +226,24 @@ class Branch:
             number: FloatArray = np.ones([1] * len(axes))
             for d in sorted(view.irrelevant):
                 number = number * ((numbers[d] - 1) * part.copies[0, d] + 1)
-            moves = reduce(np.logical_or, (loops[d] for d in sorted(view.relevant)), np.zeros([1] * len(axes), dtype=np.bool_))
+            moves = reduce(
+                np.logical_or,
+                (loops[d] for d in sorted(view.relevant)),
+                np.zeros([1] * len(axes), dtype=np.bool_),
+            )
             closes.append(np.broadcast_to(moves, shape))
             closed = _of_times(part, number)
             cost = cost + np.where(moves, closed, masked.once(part)[0])
         for chosen in np.argwhere(cost < self.limit):
+            if self.stop():
+                return
             at = tuple(chosen.tolist())
             places = np.array([options[d][at[d]] for d in dims], dtype=np.int64)
             vector = np.array([[axes[d].numbers[places[d]] for d in dims]], dtype=np.int64)
             paid = spent + sum(
-                float(masked.once(part)[0] * 0 + _closed(masked, part, vector)) for part, own in zip(still, closes, strict=True) if own[at]
+                float(masked.once(part)[0] * 0 + _closed(masked, part, vector))
+                for part, own in zip(still, closes, strict=True)
+                if own[at]
             )
             going = [part for part, own in zip(still, closes, strict=True) if not own[at]]
             pending = [_Open(part, self._moved(part, vector, slot - 1)) for part in going]
@@ -251,10 +270,23 @@ class Branch:
         def of(leading: frozenset[int]) -> Pending:
             words = frame.words.of(charge.place, frame.space.no_unrolling, leading)
             picked = Delivered(
-                *(np.array([table[tuple(p if s > 1 else 0 for p, s in zip(places, table.shape, strict=True))]]) for table in words)
+                *(
+                    np.array(
+                        [table[tuple(p if s > 1 else 0 for p, s in zip(places, table.shape, strict=True))]]
+                    )
+                    for table in words
+                )
             )
             ones = np.ones((1, len(frame.axes)))
-            return Pending(charge, np.array([sum(self.price.of(charge))]), picked, ones, np.ones(1), np.array([free]), np.ones(1))
+            return Pending(
+                charge,
+                np.array([sum(self.price.of(charge))]),
+                picked,
+                ones,
+                np.ones(1),
+                np.array([free]),
+                np.ones(1),
+            )
 
         moved = {
             lead: _closed(masked, of(frame.leading(lead)), vector)

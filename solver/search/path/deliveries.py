@@ -74,12 +74,12 @@ class WordTables:
             self._known[place] = Delivered(words.astype(np.float64), words.astype(np.float64))
         return self._known[place]
 
-    def _windows(
-        self, place: int, unrolling: Unrolling, leading: Collection[int], alone: bool
-    ) -> Delivered:
+    def _windows(self, place: int, unrolling: Unrolling, leading: Collection[int], alone: bool) -> Delivered:
         lattice, view, tables = self.space.lattice, self.space.views[place], self.space.tables[place]
         if isinstance(lattice, CountLattice):
-            loops = [Alone(d, left) for d in sorted(view.window_dims.intersection(leading)) for left in (1, 2)]
+            loops = [
+                Alone(d, left) for d in sorted(view.window_dims.intersection(leading)) for left in (1, 2)
+            ]
             words = words_along(view, tables, lattice, unrolling, leading, loops if alone else (), ())
             begun = np.maximum(words.begun, union_along(view, lattice, unrolling))
             return Delivered(begun.astype(np.float64), words.repeated.astype(np.float64))

@@ -13,8 +13,8 @@ import numpy as np
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.axes import NOWHERE
 from solver.search.path.charges import ENERGY, Charge, Charges, Price, gates
-from solver.search.path.tables import Frame, Lead
 from solver.search.path.deliveries import Delivered
+from solver.search.path.tables import Frame, Lead
 from solver.search.space.dataspaces import DataspaceView
 from solver.search.space.spatial import StageChoice
 from solver.search.space.windows import Unrolling
@@ -246,7 +246,13 @@ class Pending(NamedTuple):
         """Some of the rows."""
         words = Delivered(self.words.begun[rows], self.words.again[rows])
         return Pending(
-            self.charge, self.price[rows], words, self.copies[rows], self.alike[rows], self.free[rows], self.share[rows]
+            self.charge,
+            self.price[rows],
+            words,
+            self.copies[rows],
+            self.alike[rows],
+            self.free[rows],
+            self.share[rows],
         )
 
 
@@ -381,7 +387,15 @@ class Inside:
             if charge.boundary == self.depth:
                 spent += _price(charge, price, unrolled) * self._operands(charge, every, unrolled)
             else:
-                self._charge(charge, every, unrolled, leads, price, (moved, pending, spent), loose.get(charge.boundary, frozenset()))
+                self._charge(
+                    charge,
+                    every,
+                    unrolled,
+                    leads,
+                    price,
+                    (moved, pending, spent),
+                    loose.get(charge.boundary, frozenset()),
+                )
         return Node(spent, moved, pending)
 
     def _free_dims(self, boundary: int) -> frozenset[int]:
@@ -458,7 +472,9 @@ class Inside:
             direct = False
             if isinstance(unrolled, Loosest):
                 continue
-            closes = open_rows & (tiles[slot][:, sorted(view.relevant)] != rounds[:, sorted(view.relevant)]).any(axis=1)
+            closes = open_rows & (
+                tiles[slot][:, sorted(view.relevant)] != rounds[:, sorted(view.relevant)]
+            ).any(axis=1)
             if closes.any():
                 part = self._pending(charge, price, own, unrolled, slot, lead, loose)
                 number = self._times(charge, own, tiles[slot], unrolled, slot, False, irrelevant)
@@ -503,7 +519,11 @@ class Inside:
             copies = unrolled.copies(slot, level) * alone
             merged = unrolled.product(level, boundary)
             for d in irrelevant:
-                each = -(-own[:, d] // (merged[:, d] // alone[:, d])) if direct else (site[:, d] - 1) * copies[:, d] + 1
+                each = (
+                    -(-own[:, d] // (merged[:, d] // alone[:, d]))
+                    if direct
+                    else (site[:, d] - 1) * copies[:, d] + 1
+                )
                 number = number * each
             return number
         between = unrolled.product(level, slot) // unrolled.alone(view, level, slot)
@@ -512,7 +532,14 @@ class Inside:
         return number
 
     def _pending(
-        self, charge: Charge, price: Price, own: IntArray, unrolled: Unrolled, slot: int, lead: Lead, loose: frozenset[int]
+        self,
+        charge: Charge,
+        price: Price,
+        own: IntArray,
+        unrolled: Unrolled,
+        slot: int,
+        lead: Lead,
+        loose: frozenset[int],
     ) -> Pending:
         """An access with what is known of it where the loops of a slot begin."""
         view, level = self.frame.space.views[charge.place], charge.level

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from typing import NamedTuple
@@ -13,14 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray
-from solver.search.goal import SLACK, Goal
 from solver.search.path.axes import NOWHERE
 from solver.search.path.charges import Charge, Charges, Price
 from solver.search.path.inside import Inside, Loosest, Node, Pending, Unrolled
 from solver.search.path.tables import Frame, Lead, Outside
-from solver.search.space.search_space import SearchSpace
-from solver.search.stopping import Stop
-
 
 Leads = Mapping[int, Lead]
 
@@ -88,7 +83,9 @@ class Masked:
         for d, axis in enumerate(axes):
             places = np.arange(len(axis.numbers))
             stages, loops = frame.space.stages, frame.loops
-            if not any(d in loops[k].live or max(stages[k].unrolled[d]) > 1 for k in range(first, self.inside.depth)):
+            if not any(
+                d in loops[k].live or max(stages[k].unrolled[d]) > 1 for k in range(first, self.inside.depth)
+            ):
                 places = places[axis.numbers == axis.bound]
             elif not any(d in loops[k].live or max(stages[k].unrolled[d]) > 1 for k in range(first)):
                 places = places[axis.numbers == 1]
@@ -217,7 +214,9 @@ class Masked:
                     cost = cost + (self.once(part) if goes_on else by_lead[outer])
                 best = np.minimum(best, cost)
             return best
-        moved = [by for by, part in zip(node.moved, node.pending, strict=True) if part.charge.place not in lead]
+        moved = [
+            by for by, part in zip(node.moved, node.pending, strict=True) if part.charge.place not in lead
+        ]
         still = [part for part in node.pending if part.charge.place in lead]
         spent = sum((by[lead] for by in moved), np.zeros(len(places)))
         least_of = outside.loosest_least if loosely else outside.joined_least
@@ -229,9 +228,13 @@ class Masked:
         if not len(rows):
             return least
         some = places[rows]
-        close = self._closed([part.at(rows) for part in still], some, outside, limits[rows] - spent[rows], loosely)
+        close = self._closed(
+            [part.at(rows) for part in still], some, outside, limits[rows] - spent[rows], loosely
+        )
         for outer in frame.leads(m - 1):
-            through = frozenset(part.charge.place for part in still if outer is None or part.charge.place in outer)
+            through = frozenset(
+                part.charge.place for part in still if outer is None or part.charge.place in outer
+            )
             if through:
                 dims = frozenset.intersection(*(frame.space.views[p].irrelevant for p in through))
                 table = (outside.loosest if loosely else outside.joined)(m, outer, sorted(dims)).reshape(-1)
@@ -275,11 +278,15 @@ class Masked:
         table = (outside.loosest_least if loosely else outside.joined_least)(m, others)
         counts = [frame.shape[d] for d in dims]
         grids = np.meshgrid(*map(np.arange, counts), indexing="ij")
-        listed = np.stack([own.ravel() for own in grids], axis=1) if dims else np.zeros((1, 0), dtype=np.int64)
+        listed = (
+            np.stack([own.ravel() for own in grids], axis=1) if dims else np.zeros((1, 0), dtype=np.int64)
+        )
         table = np.moveaxis(table, dims, range(len(dims))).reshape(len(listed), -1)
         inner = np.zeros(len(places), dtype=np.int64)
         if others:
-            inner = np.ravel_multi_index(tuple(places[:, d] for d in others), [frame.shape[d] for d in others])
+            inner = np.ravel_multi_index(
+                tuple(places[:, d] for d in others), [frame.shape[d] for d in others]
+            )
         best = np.full(len(places), np.inf)
         reach = (frame.anything if loosely else frame.loops[m]).reach
         parts = [_Closing.of(part, sorted(frame.space.views[part.charge.place].irrelevant)) for part in still]

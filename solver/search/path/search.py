@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solver.result import Phase
+from model.mapspace import EXACT
+from solver.result import Phase, is_within
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.branching.completion import Priced
 from solver.search.goal import Goal
@@ -26,6 +27,12 @@ from solver.search.space.search_space import SearchSpace
 
 FEW_PAIRS = 8_000
 """Pairs of tiles and spatial choices up to which each is bounded; else choices are parted."""
+
+MOST_CHOICES, MOST_MASKS = 1 << 20, 1 << 12
+"""Combinations of spatial choices, and keep masks, up to which each is looked at."""
+
+TABLES = 40
+"""Tables over all numbers of tiles that are held at a time, about."""
 
 PATHS = 4
 """Paths that are priced together."""
@@ -114,11 +121,15 @@ class PathSearch:
         while self._queue:
             value, _, item = heapq.heappop(self._queue)
             if self._settles(value):
-                return self.goal.incumbent
-            if self.shared.stop():
-                return self._bound(value)
-            self.shared.report(Phase.LATTICE, self.goal, self._bound(value))
+                break
+            bound = self._bound(value)
+            self.shared.report(Phase.LATTICE, self.goal, bound)
+            if self.shared.stop() or is_within(self.shared.options.gap, self.goal.incumbent, bound):
+                return bound
             self._open(item, value)
+            if self.shared.stop():
+                # What was opened may be left half done.
+                return min(bound, self._bound(value))
         return self.goal.incumbent
 
     def _masked(self, charges: Charges) -> Masked:
@@ -230,7 +241,7 @@ class PathSearch:
                 rest = float(self.goal.values(fixed + limit, cycles)[0])
                 again = item._replace(slack=item.slack + 1, done=limit)
                 self._push(max(value, rest), again)
-        branch = Branch(masked, tiles, unrolled, item.leads, ENERGY, limit)
+        branch = Branch(masked, tiles, unrolled, item.leads, ENERGY, limit, self.shared.stop)
         found = sorted((own for own in branch.paths() if own.cost >= item.done), key=lambda own: own.cost)
         if found:
             energies = fixed + np.array([own.cost for own in found])
@@ -247,7 +258,9 @@ class PathSearch:
         masked, known = item.bounds.masked, {item.bounds.masked.inside.first: item.tiles[:1]}
         least = float(masked.cost(known, unrolled, item.leads, ENERGY, np.array([np.inf]))[0])
         for slack in SLACKS[:4] if np.isfinite(least) else ():
-            branch = Branch(masked, tiles, unrolled, item.leads, ENERGY, (least + 1) * slack)
+            branch = Branch(
+                masked, tiles, unrolled, item.leads, ENERGY, (least + 1) * slack, self.shared.stop
+            )
             found = sorted(branch.paths(), key=lambda own: own.cost)
             if found:
                 self._improve([found[0].path])
@@ -268,3 +281,15 @@ class PathSearch:
             self.best = better
             evaluation = better.evaluation
             self.goal.incumbent = self.goal.value(evaluation.energy, evaluation.cycles)
+
+
+def searches_paths(space: SearchSpace, goal: Goal, memory_bytes: int) -> bool:
+    """Whether a goal is minimised along paths: remainders by the exact rule, dense data, one place a memory."""
+    mapspace = space.mapspace
+    if not space.uneven or mapspace.counting != EXACT or mapspace.joint or mapspace.rules or goal.limits:
+        return False
+    if goal.objective not in ("energy", "edp") or any(level.ports or level.tolls for level in space.levels):
+        return False
+    choices = math.prod(len(stage.places) for stage in space.stages)
+    tables = TABLES * 8 * space.lattice.size
+    return choices <= MOST_CHOICES and len(space.keep_masks) <= MOST_MASKS and tables <= memory_bytes

@@ -18,6 +18,7 @@ from solver.search.space.search_space import SearchSpace
 Lead = frozenset[int] | None
 """What the innermost loop of a slot leaves in place; None where the slot has no loops."""
 
+
 @dataclass(frozen=True)
 class Frame:
     """What all tables of a search space share: axes, the loops of each slot, words, and tiles that fit."""
@@ -49,7 +50,9 @@ class Frame:
     @cached_property
     def anything(self) -> Loops:
         """Loops over all dimensions with any factors."""
-        return Loops(self.axes, [frozenset(self.space.lattice.loop_factors(d)) for d in range(len(self.axes))])
+        return Loops(
+            self.axes, [frozenset(self.space.lattice.loop_factors(d)) for d in range(len(self.axes))]
+        )
 
     @cached_property
     def meeting(self) -> int:
@@ -93,7 +96,9 @@ class Frame:
     @cached_property
     def _leading(self) -> dict[Lead, frozenset[int]]:
         every: dict[Lead, frozenset[int]] = {None: frozenset(range(len(self.axes)))}
-        return every | {own: frozenset(self.space.leading(own)) for own in (*self.space.reuse_classes, frozenset())}
+        return every | {
+            own: frozenset(self.space.leading(own)) for own in (*self.space.reuse_classes, frozenset())
+        }
 
     def fits(self, level: int, kept: frozenset[int]) -> np.ndarray:
         """Which numbers of tiles `level` has room for, shape `shape`; rules of the user's own hold."""
