@@ -1,4 +1,4 @@
-"""Least costs of what lies outside of a boundary, for all numbers of tiles there, whatever is unrolled inside."""
+"""Least costs of what lies outside of a boundary, by numbers of tiles there, whatever is unrolled inside."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
-from solver.search.arrays import FloatArray
-from solver.search.path.axes import Axis, Loops
+from solver.search.arrays import BoolArray, FloatArray
+from solver.search.path.axes import Axis, Loops, axes_of
 from solver.search.path.charges import ENERGY, Charge, Charges, Price
 from solver.search.path.deliveries import Delivered, WordTables
 from solver.search.space.search_space import SearchSpace
@@ -28,8 +28,6 @@ class Frame:
     @cached_property
     def axes(self) -> tuple[Axis, ...]:
         """One per active dimension."""
-        from solver.search.path.axes import axes_of
-
         return axes_of(self.space)
 
     @cached_property
@@ -100,7 +98,7 @@ class Frame:
             own: frozenset(self.space.leading(own)) for own in (*self.space.reuse_classes, frozenset())
         }
 
-    def fits(self, level: int, kept: frozenset[int]) -> np.ndarray:
+    def fits(self, level: int, kept: frozenset[int]) -> BoolArray:
         """Which numbers of tiles `level` has room for, shape `shape`; rules of the user's own hold."""
         if (level, kept) not in self._fits:
             fits = np.zeros(self.space.lattice.size, dtype=np.bool_)
@@ -109,7 +107,7 @@ class Frame:
         return self._fits[level, kept]
 
     @cached_property
-    def _fits(self) -> dict[tuple[int, frozenset[int]], np.ndarray]:
+    def _fits(self) -> dict[tuple[int, frozenset[int]], BoolArray]:
         return {}
 
 
