@@ -15,6 +15,12 @@ from typing import NamedTuple
 from model.extents import tiles_of
 
 
+class Rule:
+    """Experimental switch: whether a loop moves the tile in every pass, also in one of a single iteration."""
+
+    static = False
+
+
 class Share(NamedTuple):
     """Instances with equally many iterations of a dimension, at least 1."""
 
@@ -136,7 +142,8 @@ class Row:
             regular, last = (Turn(shift, self.extent, extent) for extent in (self.extent, after))
             return Turns(rounds, regular, last, own.bound)
         regular = Turn(back, self.extent, self.extent)
-        return Turns(rounds, regular, Turn(-_position(last_tile - 1, inside), short, after))
+        before = 0 if Rule.static and _any_alone(last_tile - 1, inside) else short
+        return Turns(rounds, regular, Turn(-_position(last_tile - 1, inside), before, after))
 
     def _last_extent(self, iterations: int) -> int:
         return 1 + (iterations - 1) % self.extent
@@ -149,6 +156,15 @@ def _position(number: int, loops: Iterable[RowLoop]) -> int:
         number, digit = divmod(number, loop.bound)
         position += digit * loop.stride
     return position
+
+
+def _any_alone(number: int, loops: Iterable[RowLoop]) -> bool:
+    """Whether one of the loops, innermost first, has a single iteration in the pass that ends at `number`."""
+    for loop in loops:
+        number, digit = divmod(number, loop.bound)
+        if not digit:
+            return True
+    return False
 
 
 def deal(shares: Iterable[Share], loops: Iterable[RowLoop]) -> tuple[Share, ...]:

@@ -358,10 +358,10 @@ def _asked(group: Group, combined: Sequence[tuple[_Child, Turn]]) -> _Asked:
 def _boxes(group: Group, starts: Sequence[int], turns: Sequence[Turn]) -> tuple[Box, Box]:
     """The tile after a step, and the one before."""
     before = [start - turn.shift for start, turn in zip(starts, turns, strict=True)]
-    return (
-        group.box(starts, [turn.after for turn in turns]),
-        group.box(before, [turn.before for turn in turns]),
-    )
+    tile = group.box(starts, [turn.after for turn in turns])
+    if not all(turn.before for turn in turns):
+        return tile, ((0, -1),) * len(tile)
+    return tile, group.box(before, [turn.before for turn in turns])
 
 
 def _line_sums(coefficient: int, turns: Iterable[tuple[int, Turn]]) -> tuple[int, int]:

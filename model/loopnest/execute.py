@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.architecture import Architecture, Fanout, StorageLevel
+from model.cost.shares import Rule
 from model.loopnest.layout import Layout
 from model.loopnest.storage import EMPTY, AccessCounts, Link, Store, Toll, Visits, Words
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
@@ -315,11 +316,12 @@ def _visits(
 ) -> tuple[Visits, ...]:
     """Per instance at `place`, its tiles whenever a loop outside advances."""
     across = [loop for loop in loops if loop.spatial and loop.node < place]
-    depth = sum(not loop.spatial and loop.node < place for loop in loops)
+    above = [loop for loop in loops if not loop.spatial and loop.node < place]
+    depth = len(above)
     points = [step.point for step in steps if step.advanced <= depth]
     extents = _extents(loops, place)
     return tuple(
-        _visits_of(problem, layout, extents, points, _offset(across, index))
+        _visits_of(problem, layout, extents, points, _offset(across, index), above)
         for index in product(*(range(loop.bound) for loop in across))
     )
 
@@ -338,6 +340,7 @@ def _visits_of(
     extents: Named[str, int],
     points: Sequence[Named[str, int]],
     offset: Named[str, int],
+    above: Sequence[_NestLoop],
 ) -> Visits:
     tiles: list[Words | None] = []
     covered: list[Words] = []
@@ -347,7 +350,30 @@ def _visits_of(
         inside = all(left[term.dim] > 0 for rank in layout.ranks for term in rank)
         covered.append(layout.touched(start, left) if inside else EMPTY)
         tiles.append(covered[-1] if min(left.values()) > 0 else None)
-    return Visits(tuple(tiles), tuple(covered))
+    anew = _anew(layout, tiles, points, above) if Rule.static else frozenset()
+    return Visits(tuple(tiles), tuple(covered), anew)
+
+
+def _anew(
+    layout: Layout,
+    tiles: Sequence[Words | None],
+    points: Sequence[Named[str, int]],
+    above: Sequence[_NestLoop],
+) -> frozenset[int]:
+    """Visits after a pass in which a loop that moves the tile had a single iteration."""
+    relevant = {term.dim for rank in layout.ranks for term in rank}
+    found, last = [], None
+    for visit, point in enumerate(points):
+        if tiles[visit] is None:
+            continue
+        digits = [point[loop.dim] // loop.stride % loop.bound for loop in above]
+        if last is not None:
+            advanced = next((n for n, (a, b) in enumerate(zip(last, digits, strict=True)) if a != b), len(above))
+            inside = zip(above[advanced + 1 :], last[advanced + 1 :], strict=True)
+            if any(loop.dim in relevant and loop.bound > 1 and not digit for loop, digit in inside):
+                found.append(visit)
+        last = digits
+    return frozenset(found)
 
 
 def _store(architecture: Architecture, space: Dataspace, place: int, visits: tuple[Visits, ...]) -> Store:

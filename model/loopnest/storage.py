@@ -88,6 +88,7 @@ class Visits:
 
     tiles: tuple[Words | None, ...]
     covered: tuple[Words, ...]
+    anew: frozenset[int] = frozenset()
     upcoming: tuple[Words, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -100,7 +101,7 @@ class Visits:
 
     def spared(self, visit: int | None) -> Words:
         """Words that are not given up when a visit begins: they are at its place, or wanted next."""
-        return EMPTY if visit is None else self.covered[visit] | self.upcoming[visit]
+        return EMPTY if visit is None or visit in self.anew else self.covered[visit] | self.upcoming[visit]
 
 
 @dataclass

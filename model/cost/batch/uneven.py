@@ -23,6 +23,7 @@ from model.cost.batch.counts import (
     kept_levels,
 )
 from model.cost.batch.mappings import Booleans, Integers, MappingBatch
+from model.cost.shares import Rule
 from model.problem import Dataspace, Problem
 
 
@@ -65,9 +66,11 @@ class _Inside:
     back: Integers
     left: Integers
     position: Integers
+    alone: Booleans
 
     def enter(self, bound: Integers, stride: Integers) -> None:
         """Take in one more loop."""
+        self.alone = self.alone | (bound > 1) & (self.left % bound == 0)
         self.position = self.position + self.left % bound * stride
         self.left = self.left // bound
         self.back = self.back + (bound - 1) * stride
@@ -82,7 +85,8 @@ class _Inside:
         all_own = rounds - -(-rounds // bound)
         forward = np.where(own, stride, 0) - self.back
         yield _Turn(np.where(own, before_last, rounds - 1), forward, full, full)
-        last = np.where(own, forward, -self.position), np.where(own, full, self.short), after
+        short = np.where(self.alone, 0, self.short) if Rule.static else self.short
+        last = np.where(own, forward, -self.position), np.where(own, full, short), after
         yield _Turn(np.where(own, all_own - before_last, 1), *last)
 
 
@@ -320,6 +324,7 @@ def _rank_words(weights: Sequence[int], turns: Sequence[_Turn]) -> tuple[Integer
     low_held, high_held = _ends(weights, [turn.before for turn in turns])
     moved = sum(weight * turn.shift for weight, turn in zip(weights, turns, strict=True))
     common = np.minimum(high, high_held - moved) - np.maximum(low, low_held - moved) + 1
+    common = np.where(np.all(np.stack([turn.before > 0 for turn in turns]), axis=0), common, 0)
     return high - low + 1, np.maximum(common, 0)
 
 
@@ -333,7 +338,7 @@ def _ends(weights: Sequence[int], extents: Sequence[Integers]) -> tuple[Integers
 def _begin(kind: Kind, full: Integers) -> _Inside:
     tiles, short = _tiles(kind, full)
     zero = np.zeros_like(tiles)
-    return _Inside(tiles, short, np.ones_like(tiles), zero, tiles - 1, zero)
+    return _Inside(tiles, short, np.ones_like(tiles), zero, tiles - 1, zero, tiles < 0)
 
 
 def _tiles(kind: Kind, full: Integers) -> tuple[Integers, Integers]:
