@@ -22,9 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.architecture import Architecture, Fanout, StorageLevel
-from model.cost.shares import Rule
 from model.loopnest.layout import Layout
-from model.loopnest.storage import EMPTY, AccessCounts, Link, Store, Toll, Visits, Words
+from model.loopnest.storage import EMPTY, AccessCounts, Link, Store, Toll, Visits, Words, whole_visits
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.problem import Dataspace, Problem
 
@@ -316,14 +315,18 @@ def _visits(
 ) -> tuple[Visits, ...]:
     """Per instance at `place`, its tiles whenever a loop outside advances."""
     across = [loop for loop in loops if loop.spatial and loop.node < place]
-    above = [loop for loop in loops if not loop.spatial and loop.node < place]
-    depth = len(above)
+    depth = sum(not loop.spatial and loop.node < place for loop in loops)
     points = [step.point for step in steps if step.advanced <= depth]
+    above = [loop for loop in loops if not loop.spatial and loop.node < place and loop.bound > 1]
+    digits = [[point[loop.dim] // loop.stride % loop.bound for loop in above] for point in points]
+    moves = [loop.dim in layout.dims for loop in above]
     extents = _extents(loops, place)
-    return tuple(
-        _visits_of(problem, layout, extents, points, _offset(across, index), above)
-        for index in product(*(range(loop.bound) for loop in across))
-    )
+    found: list[Visits] = []
+    for index in product(*(range(loop.bound) for loop in across)):
+        tiles, covered = _tiles(problem, layout, extents, points, _offset(across, index))
+        anew = whole_visits([tile is not None for tile in tiles], digits, moves)
+        found.append(Visits(tiles, covered, anew))
+    return tuple(found)
 
 
 def _offset(across: Sequence[_NestLoop], index: Sequence[int]) -> dict[str, int]:
@@ -334,14 +337,14 @@ def _offset(across: Sequence[_NestLoop], index: Sequence[int]) -> dict[str, int]
     return offset
 
 
-def _visits_of(
+def _tiles(
     problem: Problem,
     layout: Layout,
     extents: Named[str, int],
     points: Sequence[Named[str, int]],
     offset: Named[str, int],
-    above: Sequence[_NestLoop],
-) -> Visits:
+) -> tuple[tuple[Words | None, ...], tuple[Words, ...]]:
+    """Return an instance's tiles, and what it would have as a tile if it had anything to do."""
     tiles: list[Words | None] = []
     covered: list[Words] = []
     for point in points:
@@ -350,30 +353,7 @@ def _visits_of(
         inside = all(left[term.dim] > 0 for rank in layout.ranks for term in rank)
         covered.append(layout.touched(start, left) if inside else EMPTY)
         tiles.append(covered[-1] if min(left.values()) > 0 else None)
-    anew = _anew(layout, tiles, points, above) if Rule.static else frozenset()
-    return Visits(tuple(tiles), tuple(covered), anew)
-
-
-def _anew(
-    layout: Layout,
-    tiles: Sequence[Words | None],
-    points: Sequence[Named[str, int]],
-    above: Sequence[_NestLoop],
-) -> frozenset[int]:
-    """Visits after a pass in which a loop that moves the tile had a single iteration."""
-    relevant = {term.dim for rank in layout.ranks for term in rank}
-    found, last = [], None
-    for visit, point in enumerate(points):
-        if tiles[visit] is None:
-            continue
-        digits = [point[loop.dim] // loop.stride % loop.bound for loop in above]
-        if last is not None:
-            advanced = next((n for n, (a, b) in enumerate(zip(last, digits, strict=True)) if a != b), len(above))
-            inside = zip(above[advanced + 1 :], last[advanced + 1 :], strict=True)
-            if any(loop.dim in relevant and loop.bound > 1 and not digit for loop, digit in inside):
-                found.append(visit)
-        last = digits
-    return frozenset(found)
+    return tuple(tiles), tuple(covered)
 
 
 def _store(architecture: Architecture, space: Dataspace, place: int, visits: tuple[Visits, ...]) -> Store:

@@ -16,7 +16,7 @@ from model.cost.traffic import MulticastDelivery, dataspace_traffic
 from model.cost.uneven import uneven_traffic
 from model.mapspace import EXACT, TIMELOOP
 from tests.model.cost.random_mappings import random_case
-from tests.model.loopnest.nests import BUFFER, DRAM, MATMUL, across, conv1d, nest, problem, storage
+from tests.model.loopnest.nests import BUFFER, DRAM, MATMUL, across, conv1d, nest, problem, run, storage
 
 REGISTERS = StorageLevel("registers")
 
@@ -62,8 +62,8 @@ def test_uneven_tiles_under_a_spatial_loop_take_as_long_as_the_largest_allow():
         assert cost(copy(100), *pairs).compute_cycles == steps
 
 
-def test_an_idle_instance_keeps_its_tile():
-    # M: 3 = 2 rounds of 2 children; K outside. Child 1 has only row 1, and keeps its word of Z for all of K.
+def test_an_instance_with_a_single_tile_fetches_it_in_each_pass():
+    # M: 3 = 2 rounds of 2 children; K outside. Child 1 has only row 1, and its word of Z comes for each K.
     task = problem(MATMUL, M=3, N=1, K=4)
     pairs = (
         (DRAM, storage("M2 K4", "ABZ")),
@@ -72,8 +72,21 @@ def test_an_idle_instance_keeps_its_tile():
     )
     words = cost(task, *pairs).level("buffer").dataspace("Z")
     # Child 0 gets rows 0 and 2 in each of 4 rounds, 6 times with a sum that has been there before.
-    assert (words.fills, words.total_fills) == (6, 6)
-    assert cost(task, *pairs).level("dram").dataspace("Z").updates == 8 + 1
+    assert (words.fills, words.total_fills) == (6, 6 + 3)
+    assert cost(task, *pairs).level("dram").dataspace("Z").updates == 8 + 4
+
+
+def test_a_last_pass_of_a_single_iteration_moves_the_tile_all_the_same():
+    # K: 7 = 4 x (2,1), N between. In the last round the inner loop has one iteration, so that the same column
+    # of A is wanted for both n. It comes twice, as all others do: 7 columns of 2 words for 2 values of n.
+    task = problem(MATMUL, M=2, K=7, N=2)
+    pairs = (
+        (DRAM, storage("K4", "ABZ")),
+        (BUFFER, storage("K2 N2", "ABZ")),
+        (REGISTERS, storage("M2", "ABZ")),
+    )
+    assert cost(task, *pairs).level("buffer").dataspace("A").reads == 28
+    assert run(task, *pairs).counts["buffer", "A"].reads == 28
 
 
 def test_a_short_last_window_brings_its_halo():

@@ -190,9 +190,9 @@ def test_execution_bears_out_what_passes_tolls(seed: int):
     _assert_executed(replace(wider, factors=ANY), Mapping(tuple(nodes)))
 
 
-def test_children_with_equal_tiles_and_different_pasts_share_what_any_of_them_lacks():
+def test_children_that_take_part_in_one_round_share_what_they_bring_anew():
     # Outputs 0 and 1 on the children, then 2 on the first ones alone: when K advances, these come back from
-    # word 3 to word 1, which the others still hold.
+    # words 2 and 3 to 0 and 1, and the others, which have a single tile each, fetch 1 and 2 anew.
     spaces = (space("W", "K", "R"), space("I", rank("P", "R")), space("O", "K", "P", read_write=True))
     pairs = (
         (DRAM, storage("P2 K2", "WIO")),
@@ -200,8 +200,8 @@ def test_children_with_equal_tiles_and_different_pasts_share_what_any_of_them_la
         (BUFFER, storage("", "WIO")),
     )
     task = problem(spaces, K=2, P=3, R=2)
-    assert run(task, *pairs).counts["dram", "I"].reads == 3 + 2 + 2 + 2
-    assert evaluate(task, *nest(*pairs)).level("dram").dataspace("I").reads == 9
+    assert run(task, *pairs).counts["dram", "I"].reads == 3 + 2 + 3 + 2
+    assert evaluate(task, *nest(*pairs)).level("dram").dataspace("I").reads == 10
 
 
 def _assert_executed(mapspace: Mapspace, mapping: Mapping) -> None:
