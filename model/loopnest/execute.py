@@ -6,8 +6,9 @@ no arithmetic unit has anything to do are left out.
 When a loop outside a level advances, words that are no longer in the tile leave (partial sums are written
 back to the next outer level that keeps the dataspace), and words that were not in the previous tile are
 delivered. An instance that lies beyond the end of a dimension for a while has nothing to do: it keeps
-what its next tile holds, and what is still at its place in the nest. The arithmetic asks for its operands
-and its partial sum anew in each step. Nothing is computed by formula: every count is a word seen moving.
+what its next tile holds, and what is still at its place in the nest. After a pass in which a loop that moves
+the tile had a single iteration, the next tile comes whole. The arithmetic asks for its operands and its
+partial sum anew in each step. Nothing is computed by formula: every count is a word seen moving.
 """
 
 from __future__ import annotations
