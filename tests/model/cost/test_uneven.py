@@ -1,6 +1,7 @@
 """Nests with remainders: counts worked out by hand, and those without remainders counted the same way."""
 
 from dataclasses import replace
+from fractions import Fraction
 from random import Random
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from model.architecture import Fanout, StorageLevel
 from model.cost import evaluate
+from model.cost.batch import BatchEvaluator, encode
 from model.cost.nest import build_nest
 from model.cost.rules import rule_of
 from model.cost.shares import RowLoop, Share, deal, share_of
@@ -16,7 +18,19 @@ from model.cost.traffic import MulticastDelivery, dataspace_traffic
 from model.cost.uneven import uneven_traffic
 from model.mapspace import EXACT, TIMELOOP
 from tests.model.cost.random_mappings import random_case
-from tests.model.loopnest.nests import BUFFER, DRAM, MATMUL, across, conv1d, nest, problem, run, storage
+from tests.model.loopnest.nests import (
+    BUFFER,
+    DRAM,
+    MATMUL,
+    across,
+    conv1d,
+    nest,
+    problem,
+    rank,
+    run,
+    space,
+    storage,
+)
 
 REGISTERS = StorageLevel("registers")
 
@@ -129,6 +143,24 @@ def test_the_busiest_instance_decides_the_cycles():
     assert cost(copy(5), *pairs).cycles == 6
 
 
+def test_an_instance_with_a_single_window_may_be_the_busiest():
+    # Windows of 6 words. Instance 0 slides by 2 words from row 0 to 2, and back as K advances: 6 + 5 * 2. The
+    # other one has row 1 alone: its window comes whole for each of 3 values of K.
+    ranks = (space("W", "K", "R"), space("I", rank("P", "R")), space("O", "K", "P", read_write=True))
+    task = problem(ranks, K=3, P=3, R=6)
+    pairs = (
+        (DRAM, storage("P2 K3", "WIO")),
+        (Fanout("array", 2), across("P2")),
+        (replace(BUFFER, write_bandwidth=Fraction(1, 4)), storage("R6", "I")),
+    )
+    words = cost(task, *pairs).level("buffer").dataspace("I")
+    assert (words.fills, words.total_fills) == (18, 18 + 16)
+    assert sorted(own[1] for own in run(task, *pairs).counts["buffer", "I"].of_instances) == [16, 18]
+    architecture, mapping = nest(*pairs)
+    batch = BatchEvaluator(task, architecture).evaluate(encode(task, architecture, [mapping]))
+    assert cost(task, *pairs).cycles == batch.cycles[0] == 18 * 4
+
+
 def test_timeloops_rule_does_not_count_remainders():
     architecture, mapping = nest((DRAM, storage("P3", "IO")), (BUFFER, storage("P2", "IO")))
     with pytest.raises(ValueError, match=r"remainders are not counted by the rule 'timeloop': \['P'\]"):
@@ -172,13 +204,12 @@ def test_nests_without_remainders_are_counted_alike(seed):
     problem, architecture, mapping = random_case(Random(seed))
     loops = build_nest(problem, architecture, mapping)
     rule = rule_of(EXACT)
-    for space in problem.dataspaces:
-        delivery = MulticastDelivery(rule, architecture, loops, space)
+    for own in problem.dataspaces:
+        delivery = MulticastDelivery(rule, architecture, loops, own)
         expected = {
-            own.position: own
-            for own in dataspace_traffic(rule, architecture, mapping, loops, space, delivery)
+            own.position: own for own in dataspace_traffic(rule, architecture, mapping, loops, own, delivery)
         }
-        for position, words in uneven_traffic(architecture, mapping, loops, space):
+        for position, words in uneven_traffic(architecture, mapping, loops, own):
             shares = {dim: (Share(loops.shares(dim, position)[0].iterations, 1),) for dim in problem.dims}
             assert words(shares) == expected.pop(position)
         assert not expected
