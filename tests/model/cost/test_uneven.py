@@ -204,12 +204,13 @@ def test_nests_without_remainders_are_counted_alike(seed):
     problem, architecture, mapping = random_case(Random(seed))
     loops = build_nest(problem, architecture, mapping)
     rule = rule_of(EXACT)
-    for own in problem.dataspaces:
-        delivery = MulticastDelivery(rule, architecture, loops, own)
+    for tensor in problem.dataspaces:
+        delivery = MulticastDelivery(rule, architecture, loops, tensor)
         expected = {
-            own.position: own for own in dataspace_traffic(rule, architecture, mapping, loops, own, delivery)
+            own.position: own
+            for own in dataspace_traffic(rule, architecture, mapping, loops, tensor, delivery)
         }
-        for position, words in uneven_traffic(architecture, mapping, loops, own):
+        for position, words in uneven_traffic(architecture, mapping, loops, tensor):
             shares = {dim: (Share(loops.shares(dim, position)[0].iterations, 1),) for dim in problem.dims}
             assert words(shares) == expected.pop(position)
         assert not expected
