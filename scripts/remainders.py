@@ -449,36 +449,22 @@ class Uneven(Problem):
         """Per dimension the place of a number of tiles among all."""
         return [{number: i for i, number in enumerate(own)} for own in self.numbers]
 
-    def joins(self, p, d, by, inside, outside):
-        """Loops of node `p` over a dimension: the places they lead to, by kinds of tiles alone and by place.
+    def joins(self, p, d, by):
+        """Loops of node `p` over a dimension: the places that they lead to, by place.
 
         A place stands for a number of tiles inside of fanouts that have factors of `by` in all.
         """
-        key = p, d, by, inside, outside
+        key = p, d, by
         if key in self.joined:
             return self.joined[key]
-        found, place = {short: defaultdict(list) for short in (None, *range(4))}, {}
+        found, place = defaultdict(list), {}
         tiles = [ceiling(number, by) for number in self.numbers[d]]
         for i, number in enumerate(tiles):
             place.setdefault(number, i)
-        pairs = ((i, n, left) for i, n in enumerate(tiles) for left in leaving(n, self.factors[p][d]))
-        for i, number, left in pairs:
-            found[None][i].append(place[left])
-            found[self.alone(p, d, number, left, inside, outside)][i].append(place[left])
-        self.joined[key] = found
-        return found
-
-    def alone(self, p, d, number, left, inside, outside):
-        """Which tiles a loop that leaves so many of as many may leave alone in the last round of an instance.
-
-        0: none; 1: those of instances with as many tiles as there are rounds; 2: of those with one less;
-        3: any. `inside` and `outside` say whether fanouts on that side have factors of the dimension.
-        """
-        if outside:
-            return 3
-        factors = between(number, left, self.factors[p][d])
-        full = left > 1 and any((number - 1) % f == 0 for f in factors)
-        return full + 2 * (inside and any((number - 2) % f == 0 for f in factors))
+        for i, number in enumerate(tiles):
+            found[i] += [place[left] for left in leaving(number, self.factors[p][d])]
+        self.joined[key] = {i: lefts for i, lefts in found.items() if lefts}
+        return self.joined[key]
 
     def multicast(self, p, v):
         """Whether the children of a fanout share accesses to a dataspace."""
