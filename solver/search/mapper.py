@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from types import TracebackType
@@ -352,11 +352,12 @@ class SharedSearch:
     def _searched(self, goal: Goal, best: Priced | None) -> _Minimum:
         """Best mapping for one objective, and its bound, along paths where these are known."""
         space, memory_bytes = self._survey.space, self._options.memory_limit_mib << 20
-        if self._obstacle is not None or not searches_paths(space, goal, memory_bytes):
-            return self._minimise(goal, best)
-        paths = PathSearch(space, goal, self._shared, best)
-        bound = paths.run()
-        return _Minimum(paths.best, bound)
+        with suppress(Stopped):
+            if self._obstacle is None and searches_paths(space, goal, memory_bytes):
+                paths = PathSearch(space, goal, self._shared, best)
+                bound = paths.run()
+                return _Minimum(paths.best, bound)
+        return self._minimise(goal, best)
 
     def _minimise(self, goal: Goal, best: Priced | None) -> _Minimum:
         """Best mapping for one objective, and its bound."""

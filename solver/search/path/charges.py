@@ -15,7 +15,6 @@ from solver.search.space.keep_masks import KeepMask
 from solver.search.space.prices import Action, cycles_per_word
 from solver.search.space.search_space import SearchSpace
 
-
 CLOSE = 1 - 1e-13
 """Sums of some dozen products of doubles, none below 0, err by a smaller share."""
 

@@ -94,7 +94,7 @@ class Unrolled:
         return tuple(stage.member(int(own[row])) for stage, own in pairs)
 
     def product(self, first: int, last: int) -> IntArray:
-        """Factors of the stages from one up to another, which is left out, at most; shape (rows, dimensions)."""
+        """Factors of the stages from one up to before another, at most, shape (rows, dimensions)."""
         return math.prod(self.factors[first:last], start=self._ones)
 
     def copies(self, first: int, last: int) -> IntArray:
@@ -226,7 +226,7 @@ class Pending(NamedTuple):
         return self.price * self.words_of(number)
 
     def words_of(self, number: FloatArray) -> FloatArray:
-        """Words that are paid for if all tiles are delivered so many times, once at least to each instance."""
+        """Words that are paid for if all tiles are delivered so many times, once at least each."""
         more = np.maximum(number - self.alike, 0)
         total = (self.words.begun * self.alike + self.words.again * more) * self.share
         paid: FloatArray = np.maximum(total - self.free, 0)
@@ -343,13 +343,11 @@ class Inside:
 
     def leaking(self, unrolled: Unrolled) -> FloatArray:
         """Energy units that leak per cycle, at least."""
-        total = np.zeros(1)
-        for level, (stage, behind) in zip(self.frame.space.levels, gates(self.frame.space), strict=True):
-            if level.energy.leak_per_cycle:
-                used = np.ones(1)
-                for own in range(stage):
-                    used = used * unrolled.needed[own].prod(axis=1)
-                total = total + level.energy.leak_per_cycle * used * behind
+        total: FloatArray = np.zeros(1)
+        pairs = zip(self.frame.space.levels, gates(self.frame.space), strict=True)
+        for level, (stage, behind) in (own for own in pairs if own[0].energy.leak_per_cycle):
+            used = math.prod((own.prod(axis=1) for own in unrolled.needed[:stage]), start=np.ones(1))
+            total = total + level.energy.leak_per_cycle * used * behind
         return total
 
     def cost(
@@ -434,7 +432,9 @@ class Inside:
             return np.zeros(1)
         view, above = self.frame.space.views[charge.place], unrolled.product(0, charge.level)
         dims = sorted(view.irrelevant) if view.simple else list(range(len(self.frame.axes)))
-        return charge.free * self.charges.first_words(charge.place) * above[:, dims].prod(axis=1)
+        words = charge.free * self.charges.first_words(charge.place)
+        free: FloatArray = words * above[:, dims].prod(axis=1)
+        return free
 
     def _charge(
         self,

@@ -108,7 +108,7 @@ class Masked:
             places = own
             if self.inside.relation(boundary, d) != "same":
                 # The smallest tiles: larger ones take more room.
-                fits = fits.any(axis=d, keepdims=True)
+                fits = np.asarray(fits.any(axis=d, keepdims=True))
                 places = np.zeros(len(own), dtype=np.int64)
             fits = np.take(fits, places, axis=d)
         return fits
@@ -131,12 +131,12 @@ class Masked:
             places = np.stack(
                 [axis.place(axis.at_least(most[:, d])) for d, axis in enumerate(self.frame.axes)], axis=1
             )
-            busy: BoolArray = (unrolled.needed[stage] <= tiles).all(axis=1)
+            busy: BoolArray = np.asarray((unrolled.needed[stage] <= tiles).all(axis=1))
             return places, busy
         places = np.stack(
             [axis.rounds_of(factors[:, d], tiles[:, d]) for d, axis in enumerate(self.frame.axes)], axis=1
         )
-        valid: BoolArray = ((places != NOWHERE) & (unrolled.needed[stage] <= tiles)).all(axis=1)
+        valid = np.asarray(((places != NOWHERE) & (unrolled.needed[stage] <= tiles)).all(axis=1))
         return places, valid
 
     def steps(self, tiles: IntArray, unrolled: Unrolled) -> FloatArray:
@@ -212,27 +212,26 @@ class Masked:
                 (o, outside.beyond(m, o) if loosely else outside.exact(m, o)) for o in frame.leads(m - 1)
             ]
             at = index if fewest is None else fewest
-            return np.minimum.reduce(
-                [self._passed(node, outer) + own.reshape(-1)[at] for outer, own in tables]
-            )
+            passed = [self._passed(node, outer) + own.reshape(-1)[at] for outer, own in tables]
+            none: FloatArray = np.minimum.reduce(passed)
+            return none
         pairs = list(zip(node.moved, node.pending, strict=True))
         still = [part for _, part in pairs if part.charge.place in lead]
         spent: FloatArray = np.zeros(len(places))
         for by_lead in (own for own, part in pairs if part.charge.place not in lead):
             spent = spent + by_lead[lead]
         table = (outside.loosest_least if loosely else outside.joined_least)(m, None)
-        once: FloatArray = sum((self.once(part) for part in still), np.zeros(len(places)))
-        least = spent + once + table.reshape(-1)[index]
-        if limits is None or not still:
-            return least
-        rows = np.flatnonzero(least < limits)
-        if len(rows):
+        least: FloatArray = spent + table.reshape(-1)[index]
+        for part in still:
+            least = least + self.once(part)
+        rows = np.flatnonzero(least < limits) if limits is not None and still else np.empty(0, dtype=np.int64)
+        if len(rows) and limits is not None:
             parts = [part.at(rows) for part in still]
             close = self._closed(parts, places[rows], outside, limits[rows] - spent[rows], loosely)
-            for outer in frame.leads(m - 1):
-                through = self._through(still, outer, outside, loosely)
-                if through is not None:
-                    close = np.minimum(close, once[rows] + through[index[rows]])
+            once: FloatArray = sum(map(self.once, parts), np.zeros(len(rows)))
+            through = (self._through(still, outer, outside, loosely) for outer in frame.leads(m - 1))
+            for own in (table for table in through if table is not None):
+                close = np.minimum(close, once + own[index[rows]])
             least[rows] = np.maximum(least[rows], close + spent[rows])
         return least
 

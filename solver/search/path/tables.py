@@ -144,7 +144,8 @@ class Outside:
     def _least(self, boundary: int) -> FloatArray:
         tables = [self.exact(boundary, lead) for lead in self.frame.leads(boundary - 1)]
         none = np.full(self.frame.shape, np.inf)
-        return np.minimum.reduce([none, *tables])
+        least: FloatArray = np.minimum.reduce([none, *tables])
+        return least
 
     def words_cost(self, place: int, boundary: int, lead: Lead, times: FloatArray) -> FloatArray:
         """Cost of delivering a dataspace to a boundary so many times; nothing is unrolled outside."""
@@ -187,7 +188,8 @@ class Outside:
                 self.exact(boundary - 1, outer) + self._closed(boundary, outer, still)
                 for outer in frame.leads(boundary - 2)
             ]
-            return np.minimum.reduce(options)
+            passed: FloatArray = np.minimum.reduce(options)
+            return passed
         options = [loops.least(self.least(boundary - 1) + self._closed(boundary, frozenset(), still))]
         for outer in frame.leads(boundary - 2):
             through = still if outer is None else still & outer
@@ -195,7 +197,8 @@ class Outside:
                 dims = frozenset.intersection(*(frame.space.views[p].irrelevant for p in through))
                 table = self.exact(boundary - 1, outer) + self._closed(boundary, outer, still)
                 options.append(loops.least(table, sorted(dims)))
-        return np.minimum.reduce(options)
+        least: FloatArray = np.minimum.reduce(options)
+        return least
 
     def _closed(self, boundary: int, outer: Lead, still: frozenset[int]) -> FloatArray:
         """Cost of what stayed in place so far where the lead outside moves it, and the least of the rest."""

@@ -45,8 +45,8 @@ def words_along(
     docs/search.md, "Remainders".
     """
     del tables
-    one: IntArray = np.ones((1,) * len(lattice.bounds), dtype=np.int64)
-    plain = math.prod((covered(component, lattice) for component in view.components), start=one)
+    unit: IntArray = np.ones((1,) * len(lattice.bounds), dtype=np.int64)
+    plain = math.prod((covered(component, lattice) for component in view.components), start=unit)
     repeated = begun = plain
     for component, dim in ((own, d) for own in view.components for d in own.dims if d in leading):
         own, split = covered(component, lattice), [one for one in alone if one.dim == dim]
