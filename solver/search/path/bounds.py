@@ -64,21 +64,20 @@ class Bounds:
         return tuple(r for r, load in enumerate(loads) if load >= BUSY * self.steps)
 
     def _least_load(self, resource: int) -> float:
-        return self._besides[resource] + self.masked.floor(self.every, Price(0.0, ((resource, 1.0),)))
+        floors = self.masked.floors(self.every, Price(0.0, ((resource, 1.0),)))
+        return self._besides[resource] + float(floors.min())
 
     @cached_property
-    def _least(self) -> tuple[float, float]:
-        """Energy units and loads of any mapping, at least."""
-        loads = max((self._least_load(r) for r in self._busy), default=0.0)
-        one = Loosest(self.every, 1)
-        fixed = float(self.masked.fixed(one, np.array([max(self.steps, loads)]))[0])
-        return fixed + self.masked.floor(self.every, ENERGY), loads
+    def _loaded(self) -> float:
+        """Cycles of the busiest resource, at least."""
+        return max((self._least_load(r) for r in self._busy), default=0.0)
 
-    @property
-    def floor(self) -> float:
-        """A bound on all mappings."""
-        energy, loads = self._least
-        return float(self.values(Limits(np.array([energy]), np.array([loads])), np.array([self.steps]))[0])
+    def by_choice(self, steps: FloatArray) -> FloatArray:
+        """Bounds by spatial choice, given the least steps of each; shape (choices,)."""
+        cycles = self.cycles(np.full(len(steps), self._loaded), steps)
+        fixed = self.masked.fixed(self.every, cycles - self.masked.frame.space.latency)
+        energy = self.masked.charges.whole(fixed + self.masked.floors(self.every, ENERGY))
+        return self.goal.values(energy, cycles)
 
     def values(self, limits: Limits, steps: FloatArray) -> FloatArray:
         """Bounds on the objective, given those on energy, loads and steps."""
@@ -125,7 +124,7 @@ class Bounds:
         first = self.masked.inside.first
         values, cycles = np.full(len(tiles), np.inf), np.full(len(tiles), np.inf)
         rows = np.flatnonzero(np.isfinite(steps))
-        energy, loads = np.zeros(len(tiles)), np.full(len(tiles), self._least[1])
+        energy, loads = np.zeros(len(tiles)), np.full(len(tiles), self._loaded)
         for close in (False, True) if self._known else (False,):
             known, own = {first: tiles[rows]}, unrolled[rows]
             least = self.cycles(loads[rows], steps[rows])

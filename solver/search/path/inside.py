@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray
+from solver.search.path.axes import Axis
 from solver.search.path.charges import ENERGY, Charge, Charges, Price, gates
 from solver.search.path.deliveries import Delivered
 from solver.search.path.tables import Frame, Lead
@@ -103,40 +104,15 @@ class Unrolled:
 
     def alone(self, view: DataspaceView, first: int, last: int) -> IntArray:
         """Factors of the fanouts among these whose children do not share a dataspace."""
-        parts = (own for shared, own in self._fanouts(view, first, last) if not shared)
+        parts = (self.frame.alone(view.place, stage)[self.members[stage]] for stage in range(first, last))
         return math.prod(parts, start=self._ones)
 
     def share(self, view: DataspaceView, first: int, last: int) -> FloatArray:
         """Words asked for, at least, per word that children get, where neighbours want equal windows."""
         share = np.ones(1)
-        if view.window_dims:
-            for shared, factors in self._fanouts(view, first, last):
-                share = share * _distinct_share(self.frame, view, factors) if shared else share
+        for stage in range(first, last) if view.window_dims else ():
+            share = share * self.frame.shares(view.place, stage)[self.members[stage]]
         return share
-
-    def _fanouts(self, view: DataspaceView, first: int, last: int) -> Iterator[tuple[bool, IntArray]]:
-        """Factors of each fanout of some stages, with whether its children share a dataspace."""
-        space = self.frame.space
-        for stage, members, fanouts in zip(
-            space.stages[first:last], self.members[first:last], space.fanouts_below[first:last], strict=True
-        ):
-            for column, number in enumerate(fanouts):
-                shared = view.name not in space.architecture.fanouts[number].no_multicast
-                yield shared, stage.fanouts[column].factors[stage.places[members, column]]
-
-
-def _distinct_share(frame: Frame, view: DataspaceView, factors: IntArray) -> FloatArray:
-    """Distinct tiles among children per tile, at least, by row."""
-    dims = sorted(view.window_dims)
-    own, inverse = np.unique(factors[:, dims], axis=0, return_inverse=True)
-    shares = []
-    for row in own.tolist():
-        vector = [1] * factors.shape[1]
-        for d, factor in zip(dims, row, strict=True):
-            vector[d] = factor
-        kind = frame.space.mapspace.factors
-        shares.append(view.distinct_tiles(vector, frame.space.lattice.bounds, kind) / math.prod(row))
-    return np.array(shares)[inverse.reshape(-1)]
 
 
 class Loosest(Unrolled):
@@ -329,17 +305,13 @@ class Inside:
     def rounds(self, dim: int, tiles: IntArray, outside: IntArray, inside: IntArray) -> FloatArray:
         """Iterations that no two children have at the same time, at least."""
         axis = self.frame.axes[dim]
-        fewest = -(-axis.bound // (outside * inside))
         if axis.divides:
-            return fewest.astype(np.float64)
-        place = axis.place(tiles)
-        least, longest = axis.least[place], axis.longest[place]
-        rounds = -(-tiles // outside)
-        fewest = np.maximum(fewest, -(-(axis.bound - (tiles - rounds) * longest) // inside))
-        single = np.where(outside > 1, tiles % outside == 1, True) & (tiles > 1)
-        whole = np.maximum(fewest, rounds * -(-least // inside))
-        found: FloatArray = np.where(single, fewest, whole).astype(np.float64)
-        return found
+            fewest: FloatArray = (-(-axis.bound // (outside * inside))).astype(np.float64)
+            return fewest
+        if len(outside) == len(inside) == 1 < len(tiles):
+            # One entry for each number of tiles.
+            return _rounds(axis, axis.numbers, outside, inside)[axis.place(tiles)]
+        return _rounds(axis, tiles, outside, inside)
 
     def leaking(self, unrolled: Unrolled) -> FloatArray:
         """Energy units that leak per cycle, at least."""
@@ -378,7 +350,7 @@ class Inside:
         paid = (own for own in self.charges.every if own.boundary > self.frame.meeting and any(price.of(own)))
         for charge in paid:
             if charge.boundary == self.depth:
-                spent += _price(charge, price, unrolled) * self._operands(charge, every, unrolled)
+                spent += price_of(charge, price, unrolled) * self._operands(charge, every, unrolled)
             else:
                 self._charge(
                     charge,
@@ -408,23 +380,30 @@ class Inside:
         return joined
 
     def _operands(self, charge: Charge, tiles: Tiles, unrolled: Unrolled) -> FloatArray:
-        """Words of an access that serves the arithmetic, at least."""
-        frame, view = self.frame, self.frame.space.views[charge.place]
-        words = np.full(len(unrolled), float(math.prod(frame.axes[d].bound for d in view.relevant)))
+        """Words of an access that serves the arithmetic, at least, given the tiles that it works on."""
+        frame, view, meeting = self.frame, self.frame.space.views[charge.place], self.frame.meeting
+        fewest = self.fewest_operands(charge, unrolled)
         alone = unrolled.alone(view, charge.level, self.depth)
+        if charge.level > meeting or self.first == self.depth or (alone > 1).any():
+            return np.broadcast_to(fewest, len(unrolled))
+        words = np.full(len(unrolled), float(math.prod(frame.axes[d].bound for d in view.relevant)))
+        outside, inside = unrolled.factors[meeting], unrolled.product(self.first, self.depth)
         for d in sorted(view.irrelevant):
-            if charge.level <= frame.meeting and self.first < self.depth:
-                outside = unrolled.factors[frame.meeting][:, d]
-                inside = unrolled.product(self.first, self.depth)[:, d]
-                own = self.rounds(d, tiles[self.first][:, d], outside, inside)
-                shared = np.ceil(frame.axes[d].bound / ((outside * inside) // alone[:, d]))
-                words = words * np.where(alone[:, d] > 1, shared, own)
-            else:
-                every = unrolled.product(charge.level, self.depth)[:, d] // alone[:, d]
-                words = words * -(-frame.axes[d].bound // every)
-        words = words * unrolled.share(view, charge.level, self.depth)
-        paid: FloatArray = np.maximum(words - self.free(charge, unrolled), 0)
+            words = words * self.rounds(d, tiles[self.first][:, d], outside[:, d], inside[:, d])
+        words = words * unrolled.share(view, charge.level, self.depth) - self.free(charge, unrolled)
+        paid: FloatArray = np.maximum(words, fewest)
         return paid
+
+    def fewest_operands(self, charge: Charge, unrolled: Unrolled) -> FloatArray:
+        """The same for any tiles: children share all they may."""
+        frame, view = self.frame, self.frame.space.views[charge.place]
+        children = unrolled.product(charge.level, self.depth)
+        together = children // unrolled.alone(view, charge.level, self.depth)
+        words: FloatArray = np.full(1, float(math.prod(frame.axes[d].bound for d in view.relevant)))
+        for d in sorted(view.irrelevant):
+            words = words * -(-frame.axes[d].bound // together[:, d])
+        words = words * unrolled.share(view, charge.level, self.depth) - self.free(charge, unrolled)
+        return np.maximum(words, 0.0)
 
     def free(self, charge: Charge, unrolled: Unrolled) -> FloatArray:
         """Words of first touches that cost nothing, at most."""
@@ -553,7 +532,7 @@ class Inside:
         rows = len(unrolled)
         return Pending(
             charge,
-            np.broadcast_to(_price(charge, price, unrolled), len(unrolled)),
+            np.broadcast_to(price_of(charge, price, unrolled), len(unrolled)),
             words,
             np.broadcast_to(copies, own.shape).astype(np.float64),
             used,
@@ -597,7 +576,19 @@ class Inside:
         return self.frame.space.unrolling(factors, every, needed)
 
 
-def _price(charge: Charge, price: Price, unrolled: Unrolled) -> FloatArray:
+def _rounds(axis: Axis, tiles: IntArray, outside: IntArray, inside: IntArray) -> FloatArray:
+    """Iterations of a dimension that no two children have at the same time, at least, with remainders."""
+    place, rounds = axis.place(tiles), -(-tiles // outside)
+    fewest = -(-axis.bound // (outside * inside))
+    # All rounds but that of the last tile have a full one.
+    fewest = np.maximum(fewest, -(-(axis.bound - (tiles - rounds) * axis.longest[place]) // inside))
+    single = np.where(outside > 1, tiles % outside == 1, True) & (tiles > 1)
+    whole = np.maximum(fewest, rounds * -(-axis.least[place] // inside))
+    found: FloatArray = np.where(single, fewest, whole).astype(np.float64)
+    return found
+
+
+def price_of(charge: Charge, price: Price, unrolled: Unrolled) -> FloatArray:
     """What a word of an access costs, by row: instances of a level share its load at best."""
     whole, divided = price.of(charge)
     if not divided:

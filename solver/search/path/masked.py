@@ -14,7 +14,7 @@ import numpy as np
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.axes import NOWHERE
 from solver.search.path.charges import Charge, Charges, Price
-from solver.search.path.inside import Inside, Loosest, Node, Pending, Unrolled
+from solver.search.path.inside import Inside, Loosest, Node, Pending, Unrolled, price_of
 from solver.search.path.tables import Frame, Lead, Outside
 
 Leads = Mapping[int, Lead]
@@ -47,31 +47,25 @@ class Masked:
         """What lies inside of them."""
         return Inside(self.frame, self.charges)
 
-    def floor(self, every: Unrolled, price: Price) -> float:
-        """What the words of any mapping cost, at least: each moves once, and children share all they may."""
-        frame = self.frame
-        loosest = Loosest(every, 1)
-        total = 0.0
+    def floors(self, every: Unrolled, price: Price) -> FloatArray:
+        """What words cost at least, by spatial choice: each moves once, but for operands."""
+        frame, depth = self.frame, self.inside.depth
+        total = np.zeros(len(every))
         for charge in self.charges.every:
-            view, own = frame.space.views[charge.place], price.of(charge)
-            each = own[0] + own[1] / float(loosest.product(0, charge.level).prod())
-            if (charge.boundary <= frame.meeting and price.energy) or not each:
-                continue
-            if charge.boundary < self.inside.depth:
-                words = frame.words.of(charge.place, frame.space.no_unrolling, view.relevant)
-                total += each * max(float(words.begun.min()) - self._most_free(charge, loosest), 0.0)
-                continue
-            unrolled = loosest.product(charge.level, self.inside.depth)[0]
-            words_asked = float(math.prod(frame.axes[d].bound for d in view.relevant))
-            words_asked *= math.prod(-(-frame.axes[d].bound // int(unrolled[d])) for d in view.irrelevant)
-            words_asked *= float(loosest.share(view, charge.level, self.inside.depth)[0])
-            total += each * max(words_asked - self._most_free(charge, loosest), 0.0)
-        if not price.energy or not frame.meeting:
-            return total
-        return total + float(self.outside(price).least(frame.meeting).min())
+            if any(price.of(charge)) and (charge.boundary > frame.meeting or not price.energy):
+                asked = charge.boundary == depth
+                words = self.inside.fewest_operands(charge, every) if asked else self._once(charge, every)
+                total = total + price_of(charge, price, every) * words
+        if price.energy and frame.meeting:
+            total = total + float(self.outside(price).least(frame.meeting).min())
+        return total
 
-    def _most_free(self, charge: Charge, loosest: Loosest) -> float:
-        return float(self.inside.free(charge, loosest)[0])
+    def _once(self, charge: Charge, every: Unrolled) -> FloatArray:
+        """Words of a delivery of all tiles, once."""
+        view = self.frame.space.views[charge.place]
+        words = self.frame.words.of(charge.place, self.frame.space.no_unrolling, view.relevant)
+        once: FloatArray = np.maximum(float(words.begun.min()) - self.inside.free(charge, every), 0.0)
+        return once
 
     @cached_property
     def tiles(self) -> IntArray:

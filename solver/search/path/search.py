@@ -113,11 +113,10 @@ class PathSearch:
         bounds = np.array([axis.bound for axis in self._frame.axes], dtype=np.int64)
         rounds = -(-bounds // self._every.product(0, len(self.space.levels)))
         self._steps: FloatArray = rounds.astype(np.float64).prod(axis=1)
-        self._order = np.argsort(self._steps, kind="stable")
         least = float(self._steps.min(initial=np.inf))
         for mask in self.space.keep_masks:
             own = Bounds(self._masked(Charges(self.space, mask)), self.goal, self._every, least)
-            self._push(own.floor, _Mask(own))
+            self._push(float(own.by_choice(self._steps).min()), _Mask(own))
         while self._queue:
             value, _, item = heapq.heappop(self._queue)
             if self._settles(value):
@@ -164,10 +163,11 @@ class PathSearch:
                 self._price(item)
 
     def _open_mask(self, bounds: Bounds, value: float) -> None:
-        """Begin with all tiles at the first boundary inside, and all spatial choices."""
+        """Begin with all tiles at the first boundary inside, and the spatial choices that may improve."""
         tiles = bounds.masked.tiles
-        if len(tiles):
-            self._push_cell(bounds, self._order, tiles, value)
+        choices = self._hopeful(bounds.by_choice(self._steps))
+        if len(tiles) and len(choices):
+            self._push_cell(bounds, choices, tiles, value)
 
     def _push_cell(self, bounds: Bounds, choices: IntArray, tiles: IntArray, value: float) -> None:
         """Queue the tiles that may improve with some of the spatial choices."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from solver.search.arrays import BoolArray, FloatArray
+from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.axes import Axis, Loops, axes_of
 from solver.search.path.charges import ENERGY, Charge, Charges, Price
 from solver.search.path.deliveries import Delivered, WordTables
@@ -97,6 +97,56 @@ class Frame:
         return every | {
             own: frozenset(self.space.leading(own)) for own in (*self.space.reuse_classes, frozenset())
         }
+
+    def shares(self, place: int, stage: int) -> FloatArray:
+        """Distinct tiles of a dataspace per tile among children that may share them, at least, by choice."""
+        return self._shares[place][stage]
+
+    @cached_property
+    def _shares(self) -> tuple[tuple[FloatArray, ...], ...]:
+        stages = range(len(self.space.stages))
+        return tuple(tuple(self._shares_of(place, stage) for stage in stages) for place in self._places)
+
+    @property
+    def _places(self) -> range:
+        return range(len(self.space.views))
+
+    def _shares_of(self, place: int, stage: int) -> FloatArray:
+        view, share = self.space.views[place], np.ones(len(self.space.stages[stage].places))
+        dims = sorted(view.window_dims)
+        for factors in self._fanouts(place, stage, shared=True) if dims else ():
+            rows, inverse = np.unique(factors[:, dims], axis=0, return_inverse=True)
+            vectors = np.ones((len(rows), factors.shape[1]), dtype=np.int64)
+            vectors[:, dims] = rows
+            bounds, kind = self.space.lattice.bounds, self.space.mapspace.factors
+            distinct = [view.distinct_tiles(vector, bounds, kind) for vector in vectors.tolist()]
+            share = share * (np.array(distinct) / rows.prod(axis=1))[inverse.reshape(-1)]
+        return share
+
+    def alone(self, place: int, stage: int) -> IntArray:
+        """Factors of the fanouts whose children do not share a dataspace, by choice and dimension."""
+        return self._alone[place][stage]
+
+    @cached_property
+    def _alone(self) -> tuple[tuple[IntArray, ...], ...]:
+        stages = range(len(self.space.stages))
+        return tuple(
+            tuple(
+                math.prod(self._fanouts(place, stage, shared=False), start=self._no_factors(stage))
+                for stage in stages
+            )
+            for place in self._places
+        )
+
+    def _no_factors(self, stage: int) -> IntArray:
+        return np.ones_like(self.space.stages[stage].factors)
+
+    def _fanouts(self, place: int, stage: int, shared: bool) -> Iterator[IntArray]:
+        """Factors of the fanouts of a stage whose children share a dataspace, or of those whose do not."""
+        own, name = self.space.stages[stage], self.space.views[place].name
+        for column, number in enumerate(self.space.fanouts_below[stage]):
+            if (name not in self.space.architecture.fanouts[number].no_multicast) == shared:
+                yield own.fanouts[column].factors[own.places[:, column]]
 
     def fits(self, level: int, kept: frozenset[int]) -> BoolArray:
         """Which numbers of tiles `level` has room for, shape `shape`; rules of the user's own hold."""
