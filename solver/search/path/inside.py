@@ -280,10 +280,10 @@ class Inside:
             return "single"
         return "any"
 
-    def fewest(self, tiles: IntArray, unrolled: Unrolled, boundary: int) -> IntArray:
-        """The fewest tiles that there may be at a boundary farther in."""
+    def fewest(self, tiles: IntArray, unrolled: Unrolled, boundary: int, start: int) -> IntArray:
+        """The fewest tiles that there may be at a boundary farther in than those at `start`."""
         result = tiles.copy()
-        between = unrolled.copies(self.first, boundary)
+        between = unrolled.copies(start, boundary)
         for d, axis in enumerate(self.frame.axes):
             relation = self.relation(boundary, d)
             if relation == "single":
@@ -339,9 +339,11 @@ class Inside:
         first = tiles[self.first] if self.first < self.depth else None
         every: dict[int, IntArray] = {}
         loose = {b: self._free_dims(b) for b in range(self.first, self.depth) if b not in tiles}
+        start = self.first
         for b in range(self.first, self.depth):
             assert first is not None
-            every[b] = tiles[b] if b in tiles else self.fewest(first, unrolled, b)
+            start = b if b in tiles else start
+            every[b] = tiles[b] if b in tiles else self.fewest(tiles[start], unrolled, b, start)
         bounds = np.array([axis.bound for axis in self.frame.axes], dtype=np.int64)
         every[self.depth] = np.broadcast_to(bounds, (len(unrolled), len(bounds)))
         spent = np.where(self._joined(every, unrolled, leads), 0.0, np.inf)
