@@ -137,3 +137,17 @@ def test_tolls_are_not():
 
 def test_tables_that_do_not_fit_are_not():
     assert not is_searched(remainders(), Goal("edp"), memory=64)
+
+
+def test_several_memories_inside_of_the_fanouts():
+    # Tiles of the outer one are known first; what lies farther in follows from those of the memory around it.
+    mapspace = random_mapspaces_with_remainders(5030, 1, 150)[0]
+    assert len(mapspace.architecture.levels) == 4
+    check(mapspace)
+
+
+def test_dataspaces_that_no_loop_indexes():
+    mapspace = random_mapspaces(5071, 1, 150)[0]
+    active = {dim for dim, bound in mapspace.problem.bound.items() if bound > 1}
+    assert any(active.isdisjoint(space.dims) for space in mapspace.problem.dataspaces)
+    check(mapspace)
