@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from types import TracebackType
@@ -328,7 +328,7 @@ class SharedSearch:
         if best is not None:
             goal.incumbent = goal.value(best.evaluation.energy, best.evaluation.cycles)
         self._partner.exchange(goal, best)
-        best, bound, grounds = self._minimise(goal, best)
+        best, bound, grounds = self._searched(goal, best)
         better = self._partner.exchange(goal, best)
         if better is not None:
             best, goal.incumbent = better, goal.value(better.evaluation.energy, better.evaluation.cycles)
@@ -349,6 +349,16 @@ class SharedSearch:
         if is_within(self._options.gap, goal.incumbent, bound):
             self._clock.end(Termination.GAP)
 
+    def _searched(self, goal: Goal, best: Priced | None) -> _Minimum:
+        """Best mapping for one objective, and its bound, along paths where these are known."""
+        space, memory_bytes = self._survey.space, self._options.memory_limit_mib << 20
+        with suppress(Stopped):
+            if self._obstacle is None and searches_paths(space, goal, memory_bytes):
+                paths = PathSearch(space, goal, self._shared, best)
+                bound = paths.run()
+                return _Minimum(paths.best, bound)
+        return self._minimise(goal, best)
+
     def _minimise(self, goal: Goal, best: Priced | None) -> _Minimum:
         """Best mapping for one objective, and its bound."""
         space, clock = self._survey.space, self._clock
@@ -358,10 +368,6 @@ class SharedSearch:
             best = self._descended(goal, best)
             clock.end(self._obstacle)
             return _Minimum(best, proven)
-        if searches_paths(space, goal, self._options.memory_limit_mib << 20):
-            paths = PathSearch(space, goal, self._shared, best)
-            bound = paths.run()
-            return _Minimum(paths.best, None if bound is None else max(bound, proven))
         try:
             if space.excluded:
                 return _Minimum(best, None, (unsearched(space, goal),))

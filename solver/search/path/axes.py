@@ -81,7 +81,9 @@ class Axis:
         inner, outer = self.numbers[None, :], self.numbers[:, None]
         if self.divides:
             exact = inner % outer == 0
-            return exact & np.isin(inner // outer, np.array(sorted(allowed)))
+            listed = np.array(sorted(allowed), dtype=np.int64)
+            divides: BoolArray = exact & np.isin(inner // outer, listed)
+            return divides
         least = -(-inner // outer)
         most = np.where(outer == 1, inner, -(-inner // np.maximum(outer - 1, 1)) - 1)
         counts = np.zeros(int(self.numbers.max()) + 2, dtype=np.int64)

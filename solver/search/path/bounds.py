@@ -1,4 +1,4 @@
-"""Bounds on the objective under one keep mask: energy, cycles of the arithmetic, and loads of bandwidths together."""
+"""Bounds on the objective under one keep mask: energy, cycles of the arithmetic, loads of bandwidths."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.goal import Goal
-from solver.search.path.charges import ENERGY, Price
+from solver.search.path.charges import ENERGY, MOST_GRAINS, Price
 from solver.search.path.inside import Loosest, Unrolled
 from solver.search.path.masked import Leads, Masked
 
@@ -90,37 +90,25 @@ class Bounds:
         cycles: FloatArray = np.maximum(steps, np.ceil(loads * (1 - 1e-9))) + latency
         return cycles
 
-    def floors(self, tiles: IntArray, choices: Unrolled, least_steps: float) -> tuple[Limits, FloatArray]:
-        """Bounds on tiles at the first boundary inside, whichever of some spatial choices there is, and steps."""
-        masked, rows = self.masked, len(tiles)
-        loosest = Loosest(choices, rows)
-        known, none = {masked.inside.first: tiles}, np.full(rows, np.inf)
-        energy, loads = none, none
-        steps = np.maximum(masked.inside.steps(tiles, loosest), least_steps)
-        fixed = masked.fixed(loosest, steps)
-        limits = self._energy_limits(np.full(rows, self._least[1]), steps) - fixed
-        for leads in masked.labels():
-            own = masked.cost(known, loosest, leads, ENERGY, limits if self._known else None)
-            energy = np.minimum(energy, fixed + own)
-            loads = np.minimum(loads, self._loads(known, loosest, leads, None))
-        return Limits(energy, loads), steps
+    def floors(self, tiles: IntArray, choices: Unrolled, least_steps: float) -> FloatArray:
+        """Bounds on tiles at the first boundary inside, whichever of some spatial choices there is."""
+        loosest = Loosest(choices, len(tiles))
+        steps = np.maximum(self.masked.inside.steps(tiles, loosest), least_steps)
+        every = (self._bounded(tiles, loosest, leads, steps)[0] for leads in self.masked.labels())
+        least: FloatArray = np.full(len(tiles), np.inf)
+        for values in every:
+            least = np.minimum(least, values)
+        return least
 
     @property
     def _known(self) -> bool:
         """Whether there is anything to compare with."""
         return self.goal.incumbent is not None or bool(self.goal.limits)
 
-    def _energy_limits(self, loads: FloatArray, steps: FloatArray) -> FloatArray:
-        cycles = self.cycles(loads, steps)
-        limits: FloatArray = np.where(
-            np.isfinite(cycles), self.goal.energy_limits(np.minimum(cycles, 1e300)), 0.0
-        )
-        return limits
-
-    def _loads(
-        self, known: dict[int, IntArray], unrolled: Unrolled, leads: Leads, limits: FloatArray | None
-    ) -> FloatArray:
-        loads = np.zeros(len(unrolled))
+    def _loads(self, known: dict[int, IntArray], unrolled: Unrolled, leads: Leads, close: bool) -> FloatArray:
+        """Cycles of the busiest resource, at least."""
+        loads: FloatArray = np.zeros(len(unrolled))
+        limits = np.full(len(unrolled), np.inf) if close else None
         for r in self._busy:
             own = self.masked.cost(known, unrolled, leads, Price(0.0, ((r, 1.0),)), limits)
             loads = np.maximum(loads, self._besides[r] + own)
@@ -128,18 +116,48 @@ class Bounds:
 
     def closely(self, tiles: IntArray, unrolled: Unrolled, leads: Leads) -> tuple[FloatArray, FloatArray]:
         """Bounds on the objective, and on cycles, of tiles with spatial choices."""
-        masked = self.masked
-        known = {masked.inside.first: tiles}
-        steps = masked.steps(tiles, unrolled)
+        return self._bounded(tiles, unrolled, leads, self.masked.steps(tiles, unrolled))
+
+    def _bounded(
+        self, tiles: IntArray, unrolled: Unrolled, leads: Leads, steps: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """The same: ever closer, but only of rows that may improve."""
+        first = self.masked.inside.first
         values, cycles = np.full(len(tiles), np.inf), np.full(len(tiles), np.inf)
         rows = np.flatnonzero(np.isfinite(steps))
-        if not len(rows):
-            return values, cycles
-        known, unrolled, steps = {b: own[rows] for b, own in known.items()}, unrolled[rows], steps[rows]
-        loads = self._loads(known, unrolled, leads, np.full(len(rows), np.inf) if self._known else None)
-        least = self.cycles(loads, steps)
-        fixed = masked.fixed(unrolled, np.where(np.isfinite(least), least, 0.0) - masked.frame.space.latency)
-        limits = self._energy_limits(loads, steps) - fixed
-        energy = fixed + masked.cost(known, unrolled, leads, ENERGY, limits if self._known else None)
-        values[rows], cycles[rows] = self.goal.values(energy, least), least
+        energy, loads = np.zeros(len(tiles)), np.full(len(tiles), self._least[1])
+        for close in (False, True) if self._known else (False,):
+            known, own = {first: tiles[rows]}, unrolled[rows]
+            least = self.cycles(loads[rows], steps[rows])
+            fixed = self.masked.fixed(own, least - self.masked.frame.space.latency)
+            limits = self.goal.energy_limits(least) - fixed if close else None
+            least_energy = fixed + self.masked.cost(known, own, leads, ENERGY, limits)
+            energy[rows] = self.masked.charges.whole(least_energy)
+            rows = self._hopeful(rows, energy, loads, steps)
+            if not len(rows):
+                break
+            loads[rows] = np.maximum(
+                loads[rows], self._loads({first: tiles[rows]}, unrolled[rows], leads, close)
+            )
+            rows = self._hopeful(rows, energy, loads, steps)
+        cycles[rows] = self.cycles(loads[rows], steps[rows])
+        values[rows] = self.goal.values(energy[rows], cycles[rows])
         return values, cycles
+
+    def _hopeful(self, rows: IntArray, energy: FloatArray, loads: FloatArray, steps: FloatArray) -> IntArray:
+        """Those of some rows whose bounds leave room for a better mapping."""
+        values = self.values(Limits(energy[rows], loads[rows]), steps[rows])
+        able: BoolArray = np.isfinite(values)
+        if self.goal.incumbent is not None:
+            able &= values < float(self.goal.incumbent)
+        return self.live(rows[able], energy, self.cycles(loads, steps))
+
+    def live(self, rows: IntArray, energy: FloatArray, cycles: FloatArray) -> IntArray:
+        """Those of some rows that may improve where energies are few grains, so that doubles are exact."""
+        grain = self.masked.charges.grain
+        if not self._known or not len(rows) or float(energy[rows].max()) >= MOST_GRAINS * grain:
+            return rows
+        every, inverse = np.unique(cycles[rows], return_inverse=True)
+        limits = [-(-self.goal.energy_limit(int(own)) // grain) for own in every]
+        most = np.array([min(float(own), 2 * MOST_GRAINS) for own in limits])
+        return rows[np.rint(energy[rows] / grain) < most[inverse.reshape(-1)]]

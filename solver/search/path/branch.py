@@ -86,9 +86,14 @@ class Branch:
                 for part, moved in zip(node.pending, node.moved, strict=True)
             ]
             inner = {b: tuple(tiles[0].tolist()) for b, tiles in own.items()}
-            yield from self._expand(
-                frame.meeting, places[0], pending, float(node.spent[0]), self.leads, inner
-            )
+            spent = float(node.spent[0])
+            left = np.array([self.limit - spent])
+            leads = [
+                lead
+                for lead in frame.leads(frame.meeting)
+                if masked.outside_cost(node, places, lead, self.price, left)[0] < left[0]
+            ]
+            yield from self._expand(leads, frame.meeting, places[0], pending, spent, self.leads, inner)
 
     def _inner(self, known: dict[int, IntArray]) -> dict[int, IntArray]:
         """Tiles at all boundaries inside, by boundary: rows of those that are below the limit."""
@@ -145,6 +150,7 @@ class Branch:
 
     def _expand(
         self,
+        able: Sequence[Lead],
         slot: int,
         rounds: IntArray,
         pending: Sequence[_Open],
@@ -152,8 +158,8 @@ class Branch:
         leads: Leads,
         tiles: Mapping[int, tuple[int, ...]],
     ) -> Iterator[Found]:
-        """Paths whose tiles at the boundaries inside of a slot are known, and the places of rounds outside."""
-        for lead in self.masked.frame.leads(slot):
+        """Paths whose tiles at the boundaries inside of a slot are known, by each lead that it may have."""
+        for lead in able:
             moved = [own for own in pending if lead is not None and own.part.charge.place not in lead]
             still = [own.part for own in pending if lead is None or own.part.charge.place in lead]
             cost = spent + sum(own.moved[lead] for own in moved)
@@ -247,19 +253,25 @@ class Branch:
             )
             going = [part for part, own in zip(still, closes, strict=True) if not own[at]]
             pending = [_Open(part, self._moved(part, vector, slot - 1)) for part in going]
-            for charge in (own for own in masked.charges.at(slot) if any(self.price.of(own))):
-                new = self._new(charge, places, vector, slot)
-                if frame.space.reuses(charge.place, slot):
-                    pending.append(new)
-                else:
-                    paid += _closed(masked, new.part, vector)
+            paid_at = [own for own in masked.charges.at(slot) if any(self.price.of(own))]
+            new = [self._new(charge, places, vector, slot) for charge in paid_at]
+            pending += [own for own in new if frame.space.reuses(own.part.charge.place, slot)]
+            gone = (own for own in new if not frame.space.reuses(own.part.charge.place, slot))
+            paid += sum(_closed(masked, own.part, vector) for own in gone)
             yield from self._expand(
-                slot - 1, places, pending, paid, leads, {**tiles, slot: tuple(vector[0].tolist())}
+                frame.leads(slot - 1),
+                slot - 1,
+                places,
+                pending,
+                paid,
+                leads,
+                {**tiles, slot: tuple(vector[0].tolist())},
             )
 
     def _moved(self, part: Pending, vector: IntArray, slot: int) -> dict[Lead, float]:
         cost = _closed(self.masked, part, vector)
-        return dict.fromkeys(self.masked.frame.leads(slot), cost)
+        leads: tuple[Lead, ...] = self.masked.frame.leads(slot)
+        return dict.fromkeys(leads, cost)
 
     def _new(self, charge: Charge, places: IntArray, vector: IntArray, boundary: int) -> _Open:
         """The deliveries to a boundary outside of all fanouts."""
@@ -288,7 +300,7 @@ class Branch:
                 np.ones(1),
             )
 
-        moved = {
+        moved: dict[Lead, float] = {
             lead: _closed(masked, of(frame.leading(lead)), vector)
             for lead in frame.leads(boundary - 1)
             if lead is not None and charge.place not in lead

@@ -8,9 +8,18 @@ from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
+
+from solver.search.arrays import FloatArray
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.prices import Action, cycles_per_word
 from solver.search.space.search_space import SearchSpace
+
+CLOSE = 1 - 1e-13
+"""Sums of some dozen products of doubles, none below 0, err by a smaller share."""
+
+MOST_GRAINS = 1e12
+"""Grains of energy up to which doubles that err so little tell them apart."""
 
 
 class Charge(NamedTuple):
@@ -133,6 +142,24 @@ class Charges:
         """Energy units of the arithmetic."""
         return self.space.problem.computes * self.space.architecture.compute.energy
 
+    @cached_property
+    def grain(self) -> int:
+        """Energy units that divide the energy of every mapping."""
+        levels = self.space.levels
+        prices = [level.energy.leak_per_cycle for level in levels]
+        for level in levels:
+            rows = [level.packing_of(view.name).accesses_per_block for view in self.space.views]
+            each = (level.energy.read, level.energy.fill, level.energy.update)
+            prices += [price * own for price in each for own in rows]
+        return math.gcd(self.compute_energy, *prices) or 1
+
+    def whole(self, energies: FloatArray) -> FloatArray:
+        """Bounds on energies, rounded up to multiples of the grain where doubles tell these apart."""
+        grains = energies / self.grain
+        rounded = np.ceil(grains * CLOSE) * self.grain
+        found: FloatArray = np.where(grains < MOST_GRAINS, np.maximum(energies, rounded), energies)
+        return found
+
     def first_words(self, place: int) -> float:
         """Distinct words of a dataspace, at most."""
         return float(self.space.tables[place].whole_words)
@@ -143,18 +170,15 @@ def gates(space: SearchSpace) -> tuple[tuple[int, int], ...]:
 
     A level without a gate farther out is its own.
     """
-    found = []
-    for place, level in enumerate(space.levels):
-        gate = level.gating_fanouts
-        below = space.fanouts_below[:place]
-        if gate is None:
-            found.append((place, 1))
-            continue
-        above, stage = 0, 0
-        for number, fanouts in enumerate(below):
-            if above + len(fanouts) <= gate:
-                stage = number + 1
-            above += len(fanouts)
-        behind = space.architecture.fanouts[gate:above]
-        found.append((stage, math.prod(fanout.size for fanout in behind)))
-    return tuple(found)
+    return tuple(_gate(space, place) for place in range(len(space.levels)))
+
+
+def _gate(space: SearchSpace, place: int) -> tuple[int, int]:
+    """The same of one level."""
+    gate, below = space.levels[place].gating_fanouts, space.fanouts_below[:place]
+    if gate is None:
+        return place, 1
+    counts = [sum(map(len, below[: number + 1])) for number in range(place)]
+    stage = sum(count <= gate for count in counts)
+    behind = space.architecture.fanouts[gate : sum(map(len, below))]
+    return stage, math.prod(fanout.size for fanout in behind)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray
-from solver.search.path.axes import NOWHERE
 from solver.search.path.charges import ENERGY, Charge, Charges, Price, gates
 from solver.search.path.deliveries import Delivered
 from solver.search.path.tables import Frame, Lead
@@ -95,7 +94,7 @@ class Unrolled:
         return tuple(stage.member(int(own[row])) for stage, own in pairs)
 
     def product(self, first: int, last: int) -> IntArray:
-        """Factors of the stages from one up to another, which is left out, shape (rows, dimensions), at most."""
+        """Factors of the stages from one up to before another, at most, shape (rows, dimensions)."""
         return math.prod(self.factors[first:last], start=self._ones)
 
     def copies(self, first: int, last: int) -> IntArray:
@@ -104,33 +103,30 @@ class Unrolled:
 
     def alone(self, view: DataspaceView, first: int, last: int) -> IntArray:
         """Factors of the fanouts among these whose children do not share a dataspace."""
-        parts = (own for k in range(first, last) for own in self._alone(view, k))
+        parts = (own for shared, own in self._fanouts(view, first, last) if not shared)
         return math.prod(parts, start=self._ones)
-
-    def _alone(self, view: DataspaceView, stage: int) -> list[IntArray]:
-        space = self.frame.space
-        found = []
-        for column, number in enumerate(space.fanouts_below[stage]):
-            if view.name in space.architecture.fanouts[number].no_multicast:
-                own = space.stages[stage]
-                found.append(own.fanouts[column].factors[own.places[self.members[stage], column]])
-        return found
 
     def share(self, view: DataspaceView, first: int, last: int) -> FloatArray:
         """Words asked for, at least, per word that children get, where neighbours want equal windows."""
         share = np.ones(1)
-        if not view.window_dims:
-            return share
-        for k in range(first, last):
-            own = self.frame.space.stages[k]
-            for column, number in enumerate(self.frame.space.fanouts_below[k]):
-                if view.name not in self.frame.space.architecture.fanouts[number].no_multicast:
-                    factors = own.fanouts[column].factors[own.places[self.members[k], column]]
-                    share = share * _distinct_share(self.frame, view, factors)
+        if view.window_dims:
+            for shared, factors in self._fanouts(view, first, last):
+                share = share * _distinct_share(self.frame, view, factors) if shared else share
         return share
+
+    def _fanouts(self, view: DataspaceView, first: int, last: int) -> Iterator[tuple[bool, IntArray]]:
+        """Factors of each fanout of some stages, with whether its children share a dataspace."""
+        space = self.frame.space
+        for stage, members, fanouts in zip(
+            space.stages[first:last], self.members[first:last], space.fanouts_below[first:last], strict=True
+        ):
+            for column, number in enumerate(fanouts):
+                shared = view.name not in space.architecture.fanouts[number].no_multicast
+                yield shared, stage.fanouts[column].factors[stage.places[members, column]]
 
 
 def _distinct_share(frame: Frame, view: DataspaceView, factors: IntArray) -> FloatArray:
+    """Distinct tiles among children per tile, at least, by row."""
     dims = sorted(view.window_dims)
     own, inverse = np.unique(factors[:, dims], axis=0, return_inverse=True)
     shares = []
@@ -230,10 +226,11 @@ class Pending(NamedTuple):
         return self.price * self.words_of(number)
 
     def words_of(self, number: FloatArray) -> FloatArray:
-        """Words that are paid for if all tiles are delivered so many times, to each instance once at least."""
+        """Words that are paid for if all tiles are delivered so many times, once at least each."""
         more = np.maximum(number - self.alike, 0)
         total = (self.words.begun * self.alike + self.words.again * more) * self.share
-        return np.maximum(total - self.free, 0)
+        paid: FloatArray = np.maximum(total - self.free, 0)
+        return paid
 
     def scaled(self, rows: BoolArray) -> Pending:
         """The same where other rows than these cost nothing."""
@@ -341,17 +338,16 @@ class Inside:
         fewest = np.maximum(fewest, -(-(axis.bound - (tiles - rounds) * longest) // inside))
         single = np.where(outside > 1, tiles % outside == 1, True) & (tiles > 1)
         whole = np.maximum(fewest, rounds * -(-least // inside))
-        return np.where(single, fewest, whole).astype(np.float64)
+        found: FloatArray = np.where(single, fewest, whole).astype(np.float64)
+        return found
 
     def leaking(self, unrolled: Unrolled) -> FloatArray:
         """Energy units that leak per cycle, at least."""
-        total = np.zeros(1)
-        for level, (stage, behind) in zip(self.frame.space.levels, gates(self.frame.space), strict=True):
-            if level.energy.leak_per_cycle:
-                used = np.ones(1)
-                for own in range(stage):
-                    used = used * unrolled.needed[own].prod(axis=1)
-                total = total + level.energy.leak_per_cycle * used * behind
+        total: FloatArray = np.zeros(1)
+        pairs = zip(self.frame.space.levels, gates(self.frame.space), strict=True)
+        for level, (stage, behind) in (own for own in pairs if own[0].energy.leak_per_cycle):
+            used = math.prod((own.prod(axis=1) for own in unrolled.needed[:stage]), start=np.ones(1))
+            total = total + level.energy.leak_per_cycle * used * behind
         return total
 
     def cost(
@@ -379,11 +375,8 @@ class Inside:
         spent = np.where(self._joined(every, unrolled, leads), 0.0, np.inf)
         moved: list[dict[Lead, FloatArray]] = []
         pending: list[Pending] = []
-        for charge in self.charges.every:
-            if charge.boundary <= self.frame.meeting:
-                continue
-            if not any(price.of(charge)):
-                continue
+        paid = (own for own in self.charges.every if own.boundary > self.frame.meeting and any(price.of(own)))
+        for charge in paid:
             if charge.boundary == self.depth:
                 spent += _price(charge, price, unrolled) * self._operands(charge, every, unrolled)
             else:
@@ -430,7 +423,8 @@ class Inside:
                 every = unrolled.product(charge.level, self.depth)[:, d] // alone[:, d]
                 words = words * -(-frame.axes[d].bound // every)
         words = words * unrolled.share(view, charge.level, self.depth)
-        return np.maximum(words - self.free(charge, unrolled), 0)
+        paid: FloatArray = np.maximum(words - self.free(charge, unrolled), 0)
+        return paid
 
     def free(self, charge: Charge, unrolled: Unrolled) -> FloatArray:
         """Words of first touches that cost nothing, at most."""
@@ -438,7 +432,9 @@ class Inside:
             return np.zeros(1)
         view, above = self.frame.space.views[charge.place], unrolled.product(0, charge.level)
         dims = sorted(view.irrelevant) if view.simple else list(range(len(self.frame.axes)))
-        return charge.free * self.charges.first_words(charge.place) * above[:, dims].prod(axis=1)
+        words = charge.free * self.charges.first_words(charge.place)
+        free: FloatArray = words * above[:, dims].prod(axis=1)
+        return free
 
     def _charge(
         self,
@@ -551,7 +547,7 @@ class Inside:
             share = unrolled.share(view, level, charge.boundary)
         else:
             copies, alike = unrolled.copies(slot, charge.boundary), unrolled.copies(0, charge.boundary)
-            share = 1.0
+            share = np.ones(1)
         irrelevant = sorted(view.irrelevant)
         used = np.minimum(alike, own)[:, irrelevant].prod(axis=1).astype(np.float64)
         rows = len(unrolled)
@@ -562,7 +558,7 @@ class Inside:
             np.broadcast_to(copies, own.shape).astype(np.float64),
             used,
             np.broadcast_to(self.free(charge, unrolled), rows),
-            np.broadcast_to(np.asarray(share, dtype=np.float64), rows),
+            np.broadcast_to(share, rows),
         )
 
     def _words(
@@ -579,48 +575,20 @@ class Inside:
             words = frame.words.of(charge.place, frame.space.no_unrolling, leading)
             words = frame.words.at_most(words, loose)
             begun, again = (_gathered(own_table, dims, places) for own_table in words)
-            return Delivered(begun, again * self._moved_share(charge, own, unrolled, leading))
+            return Delivered(begun, again)
         begun, again = np.zeros(len(own)), np.zeros(len(own))
         firsts, kinds = unrolled.kinds
         for kind, first in enumerate(firsts.tolist()):
             rows = slice(None) if len(firsts) == 1 else np.flatnonzero(kinds == kind)
             unrolling = self._unrolling(unrolled, first, charge.boundary)
-            words = frame.words.of(charge.place, unrolling, leading, self.by_chance)
+            words = frame.words.of(charge.place, unrolling, leading)
             words = frame.words.at_most(words, loose)
             some = [p[rows] for p in places]
             begun[rows], again[rows] = (_gathered(table, dims, some) for table in words)
-        return Delivered(begun, again * self._moved_share(charge, own, unrolled, leading))
-
-    by_chance = False
-
-    def _moved_share(
-        self, charge: Charge, own: IntArray, unrolled: Unrolled, leading: Collection[int]
-    ) -> FloatArray | float:
-        """Share of a dataspace's words, at least, that passes of a single iteration do not leave in place.
-
-        A loop may have one in its last pass: then the tiles of that pass stay where loops outside repeat
-        them. With s children side by side, those of a last round of s, or of the children that are idle in it.
-        """
-        axes, view = self.frame.axes, self.frame.space.views[charge.place]
-        dims = view.relevant.intersection(leading) - view.window_dims
-        if not self.by_chance or not dims or axes[0].divides:
-            return 1.0
-        least: FloatArray | float = 1.0
-        children = unrolled.product(0, charge.boundary)
-        for d in sorted(dims):
-            axis, tiles, side = axes[d], own[:, d], children[:, d]
-            place = axis.place(tiles)
-            last = np.where(tiles % side == 0, side, tiles % side)
-            most = np.maximum(tiles - 2, 0)
-            one = np.minimum(np.maximum(last, 1), most)
-            share = np.where(one > 0, np.minimum((tiles - one) * axis.least[place] / axis.bound, 1.0), 1.0)
-            two = np.minimum(side - last, most)
-            idle = np.maximum(1.0 - two * axis.longest[place] / axis.bound, 0.0)
-            least = np.minimum(least, np.where(two > 0, np.minimum(share, idle), share))
-        return least
+        return Delivered(begun, again)
 
     def _unrolling(self, unrolled: Unrolled, row: int, boundary: int) -> Unrolling:
-        """What one row unrolls above a boundary; what costs no more than several choices unrolls nothing."""
+        """What one row unrolls above a boundary; of several choices it is not known."""
         if isinstance(unrolled, Loosest):
             return self.frame.space.no_unrolling
         factors = [tuple(unrolled.factors[k][row].tolist()) for k in range(boundary)]
@@ -634,18 +602,15 @@ def _price(charge: Charge, price: Price, unrolled: Unrolled) -> FloatArray:
     whole, divided = price.of(charge)
     if not divided:
         return np.array([whole])
-    return whole + divided / unrolled.product(0, charge.level).prod(axis=1)
+    each: FloatArray = whole + divided / unrolled.product(0, charge.level).prod(axis=1)
+    return each
 
 
 def _gathered(table: FloatArray, dims: Sequence[int], places: Sequence[IntArray]) -> FloatArray:
-    index = [0] * table.ndim
-    picked: list[object] = list(index)
+    """Entries of a table at places along some of its axes, by row; the other axes have one entry."""
+    if not places:
+        return table.reshape(-1)[:1]
+    picked = [np.zeros(1, dtype=np.int64)] * table.ndim
     for d, own in zip(dims, places, strict=True):
-        picked[d] = own if table.shape[d] > 1 else np.zeros_like(own)
-    result = table[tuple(picked)]
-    return np.broadcast_to(result, (len(places[0]),)) if places else np.full(1, float(result))
-
-
-def possible(rows: IntArray) -> BoolArray:
-    """Which rows have a place along every dimension."""
-    return (rows != NOWHERE).all(axis=1)
+        picked[d] = own if table.shape[d] > 1 else picked[d]
+    return np.broadcast_to(table[tuple(picked)], (len(places[0]),))

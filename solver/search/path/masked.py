@@ -55,7 +55,7 @@ class Masked:
         for charge in self.charges.every:
             view, own = frame.space.views[charge.place], price.of(charge)
             each = own[0] + own[1] / float(loosest.product(0, charge.level).prod())
-            if charge.boundary <= frame.meeting or not each:
+            if (charge.boundary <= frame.meeting and price.energy) or not each:
                 continue
             if charge.boundary < self.inside.depth:
                 words = frame.words.of(charge.place, frame.space.no_unrolling, view.relevant)
@@ -66,8 +66,9 @@ class Masked:
             words_asked *= math.prod(-(-frame.axes[d].bound // int(unrolled[d])) for d in view.irrelevant)
             words_asked *= float(loosest.share(view, charge.level, self.inside.depth)[0])
             total += each * max(words_asked - self._most_free(charge, loosest), 0.0)
-        least = self.outside(price).least(frame.meeting).min() if frame.meeting else 0.0
-        return total + float(least)
+        if not price.energy or not frame.meeting:
+            return total
+        return total + float(self.outside(price).least(frame.meeting).min())
 
     def _most_free(self, charge: Charge, loosest: Loosest) -> float:
         return float(self.inside.free(charge, loosest)[0])
@@ -90,9 +91,9 @@ class Masked:
             elif not any(d in loops[k].live or max(stages[k].unrolled[d]) > 1 for k in range(first)):
                 places = places[axis.numbers == 1]
             allowed.append(places)
-        fits = np.ones(tuple(map(len, allowed)), dtype=np.bool_)
+        fits: BoolArray = np.ones(tuple(map(len, allowed)), dtype=np.bool_)
         for boundary in range(first, self.inside.depth):
-            fits &= self._room(boundary, allowed)
+            fits = fits & self._room(boundary, allowed)
         rows = np.argwhere(fits)
         return np.stack(
             [axis.numbers[own[rows[:, d]]] for d, (axis, own) in enumerate(zip(axes, allowed, strict=True))],
@@ -101,13 +102,13 @@ class Masked:
 
     def _room(self, boundary: int, allowed: Sequence[IntArray]) -> BoolArray:
         """Whether a level inside may have room if tiles at the first boundary are these; as a table."""
-        frame, first = self.frame, self.inside.first
+        frame = self.frame
         fits = frame.fits(boundary, frame.space.tenants(self.charges.mask, boundary))
         for d, own in enumerate(allowed):
             places = own
             if self.inside.relation(boundary, d) != "same":
                 # The smallest tiles: larger ones take more room.
-                fits = fits.any(axis=d, keepdims=True)
+                fits = np.asarray(fits.any(axis=d, keepdims=True))
                 places = np.zeros(len(own), dtype=np.int64)
             fits = np.take(fits, places, axis=d)
         return fits
@@ -130,11 +131,13 @@ class Masked:
             places = np.stack(
                 [axis.place(axis.at_least(most[:, d])) for d, axis in enumerate(self.frame.axes)], axis=1
             )
-            return places, (unrolled.needed[stage] <= tiles).all(axis=1)
+            busy: BoolArray = np.asarray((unrolled.needed[stage] <= tiles).all(axis=1))
+            return places, busy
         places = np.stack(
             [axis.rounds_of(factors[:, d], tiles[:, d]) for d, axis in enumerate(self.frame.axes)], axis=1
         )
-        return places, (places != NOWHERE).all(axis=1) & (unrolled.needed[stage] <= tiles).all(axis=1)
+        valid = np.asarray(((places != NOWHERE) & (unrolled.needed[stage] <= tiles)).all(axis=1))
+        return places, valid
 
     def steps(self, tiles: IntArray, unrolled: Unrolled) -> FloatArray:
         """Cycles of the arithmetic, at least; infinite where children would have nothing to do."""
@@ -180,7 +183,7 @@ class Masked:
         spent = np.where(finite, node.spent, 0.0)
         for lead in self.frame.leads(self.frame.meeting):
             within = None if limits is None else np.minimum(limits[rows], best) - spent
-            best = np.minimum(best, spent + self._outside(node, places, lead, price, within, fewest))
+            best = np.minimum(best, spent + self.outside_cost(node, places, lead, price, within, fewest))
         cost[rows] = np.where(finite, best, np.inf)
         return cost
 
@@ -190,14 +193,14 @@ class Masked:
             return known[self.inside.first]
         return np.repeat(self.tiles, rows, axis=0)
 
-    def _outside(
+    def outside_cost(
         self,
         node: Node,
         places: IntArray,
         lead: Lead,
         price: Price,
         limits: FloatArray | None,
-        fewest: IntArray | None,
+        fewest: IntArray | None = None,
     ) -> FloatArray:
         """Least cost of what is pending and of all boundaries outside, given the lead of the meeting slot."""
         frame, outside, m = self.frame, self.outside(price), self.frame.meeting
@@ -205,42 +208,52 @@ class Masked:
         if m == 0:
             return self._outermost(node, places, lead, loosely)
         if lead is None:
-            best = np.full(len(places), np.inf)
-            for outer in frame.leads(m - 1):
-                table = outside.beyond(m, outer) if loosely else outside.exact(m, outer)
-                cost = table.reshape(-1)[index if fewest is None else fewest]
-                for by_lead, part in zip(node.moved, node.pending, strict=True):
-                    goes_on = outer is None or part.charge.place in outer
-                    cost = cost + (self.once(part) if goes_on else by_lead[outer])
-                best = np.minimum(best, cost)
-            return best
-        moved = [
-            by for by, part in zip(node.moved, node.pending, strict=True) if part.charge.place not in lead
-        ]
-        still = [part for part in node.pending if part.charge.place in lead]
-        spent = sum((by[lead] for by in moved), np.zeros(len(places)))
-        least_of = outside.loosest_least if loosely else outside.joined_least
-        if not still:
-            return spent + least_of(m, None).reshape(-1)[index]
-        once = sum((self.once(part) for part in still), np.zeros(len(places)))
-        least = spent + once + least_of(m, None).reshape(-1)[index]
-        rows = np.empty(0) if limits is None else np.flatnonzero(least < limits)
-        if not len(rows):
-            return least
-        some = places[rows]
-        close = self._closed(
-            [part.at(rows) for part in still], some, outside, limits[rows] - spent[rows], loosely
-        )
-        for outer in frame.leads(m - 1):
-            through = frozenset(
-                part.charge.place for part in still if outer is None or part.charge.place in outer
-            )
-            if through:
-                dims = frozenset.intersection(*(frame.space.views[p].irrelevant for p in through))
-                table = (outside.loosest if loosely else outside.joined)(m, outer, sorted(dims)).reshape(-1)
-                close = np.minimum(close, once[rows] + table[index[rows]])
-        least[rows] = np.maximum(least[rows], close + spent[rows])
+            tables = [
+                (o, outside.beyond(m, o) if loosely else outside.exact(m, o)) for o in frame.leads(m - 1)
+            ]
+            at = index if fewest is None else fewest
+            passed = [self._passed(node, outer) + own.reshape(-1)[at] for outer, own in tables]
+            none: FloatArray = np.minimum.reduce(passed)
+            return none
+        pairs = list(zip(node.moved, node.pending, strict=True))
+        still = [part for _, part in pairs if part.charge.place in lead]
+        spent: FloatArray = np.zeros(len(places))
+        for by_lead in (own for own, part in pairs if part.charge.place not in lead):
+            spent = spent + by_lead[lead]
+        table = (outside.loosest_least if loosely else outside.joined_least)(m, None)
+        least: FloatArray = spent + table.reshape(-1)[index]
+        for part in still:
+            least = least + self.once(part)
+        rows = np.flatnonzero(least < limits) if limits is not None and still else np.empty(0, dtype=np.int64)
+        if len(rows) and limits is not None:
+            parts = [part.at(rows) for part in still]
+            close = self._closed(parts, places[rows], outside, limits[rows] - spent[rows], loosely)
+            once: FloatArray = sum(map(self.once, parts), np.zeros(len(rows)))
+            through = (self._through(still, outer, outside, loosely) for outer in frame.leads(m - 1))
+            for own in (table for table in through if table is not None):
+                close = np.minimum(close, once + own[index[rows]])
+            least[rows] = np.maximum(least[rows], close + spent[rows])
         return least
+
+    def _passed(self, node: Node, outer: Lead) -> FloatArray:
+        """What is pending costs where the meeting slot has no loops, by the lead of the slot outside."""
+        total: FloatArray = np.zeros(1)
+        for by_lead, part in zip(node.moved, node.pending, strict=True):
+            goes_on = outer is None or part.charge.place in outer
+            total = total + (self.once(part) if goes_on else by_lead[outer])
+        return total
+
+    def _through(
+        self, still: Sequence[Pending], outer: Lead, outside: Outside, loosely: bool
+    ) -> FloatArray | None:
+        """The table outside where some of what is in place stays so through the slot outside, too."""
+        places = {part.charge.place for part in still if outer is None or part.charge.place in outer}
+        if not places:
+            return None
+        views = self.frame.space.views
+        dims = sorted(frozenset.intersection(*(views[place].irrelevant for place in places)))
+        table = outside.loosest if loosely else outside.joined
+        return table(self.frame.meeting, outer, dims).reshape(-1)
 
     def _fewest_rounds(self, tiles: IntArray, unrolled: Loosest) -> IntArray:
         """Places in the tables of the fewest rounds that any of several spatial choices takes."""

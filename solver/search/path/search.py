@@ -1,4 +1,4 @@
-"""The search: a queue of regions by their bounds, from keep masks to single paths, until the incumbent is no worse."""
+"""The search: a queue of regions by their bounds, from keep masks to single paths."""
 
 from __future__ import annotations
 
@@ -171,9 +171,8 @@ class PathSearch:
 
     def _push_cell(self, bounds: Bounds, choices: IntArray, tiles: IntArray, value: float) -> None:
         """Queue the tiles that may improve with some of the spatial choices."""
-        limits, steps = bounds.floors(tiles, self._every[choices], float(self._steps[choices].min()))
+        values = bounds.floors(tiles, self._every[choices], float(self._steps[choices].min()))
         self.shared.statistics.states += len(tiles)
-        values = bounds.values(limits, steps)
         live = self._hopeful(values)
         if len(live):
             self._push(max(value, float(values[live].min())), _Cell(bounds, choices, tiles[live]))
@@ -243,11 +242,13 @@ class PathSearch:
                 self._push(max(value, rest), again)
         branch = Branch(masked, tiles, unrolled, item.leads, ENERGY, limit, self.shared.stop)
         found = sorted((own for own in branch.paths() if own.cost >= item.done), key=lambda own: own.cost)
-        if found:
-            energies = fixed + np.array([own.cost for own in found])
-            values = self.goal.values(energies, np.repeat(cycles, len(found)))
-            values = np.maximum(values, float(item.values[place]))
-            self._push(max(value, float(values[0])), _Paths(tuple(found), values, 0))
+        energies = masked.charges.whole(fixed + np.array([own.cost for own in found]))
+        each = np.repeat(cycles, len(found))
+        live = item.bounds.live(np.arange(len(found)), energies, each)
+        if len(live):
+            values = np.maximum(self.goal.values(energies[live], each[live]), float(item.values[place]))
+            paths = tuple(found[number] for number in live.tolist())
+            self._push(max(value, float(values[0])), _Paths(paths, values, 0))
 
     def _dive(self, item: _Rows) -> None:
         """Price the best path of the best rows so far at once: a good incumbent leaves little to do."""
@@ -284,7 +285,7 @@ class PathSearch:
 
 
 def searches_paths(space: SearchSpace, goal: Goal, memory_bytes: int) -> bool:
-    """Whether a goal is minimised along paths: remainders by the exact rule, dense data, one place a memory."""
+    """Whether a goal is minimised along paths: remainders, exact counts, one place for each memory."""
     mapspace = space.mapspace
     if not space.uneven or mapspace.counting != EXACT or mapspace.joint or mapspace.rules or goal.limits:
         return False

@@ -1,4 +1,4 @@
-"""Least costs of what lies outside of a boundary, for all numbers of tiles there, whatever is unrolled inside."""
+"""Least costs of what lies outside of a boundary, by numbers of tiles there, whatever is unrolled inside."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
-from solver.search.arrays import FloatArray
-from solver.search.path.axes import Axis, Loops
+from solver.search.arrays import BoolArray, FloatArray
+from solver.search.path.axes import Axis, Loops, axes_of
 from solver.search.path.charges import ENERGY, Charge, Charges, Price
 from solver.search.path.deliveries import Delivered, WordTables
 from solver.search.space.search_space import SearchSpace
@@ -28,8 +28,6 @@ class Frame:
     @cached_property
     def axes(self) -> tuple[Axis, ...]:
         """One per active dimension."""
-        from solver.search.path.axes import axes_of
-
         return axes_of(self.space)
 
     @cached_property
@@ -100,7 +98,7 @@ class Frame:
             own: frozenset(self.space.leading(own)) for own in (*self.space.reuse_classes, frozenset())
         }
 
-    def fits(self, level: int, kept: frozenset[int]) -> np.ndarray:
+    def fits(self, level: int, kept: frozenset[int]) -> BoolArray:
         """Which numbers of tiles `level` has room for, shape `shape`; rules of the user's own hold."""
         if (level, kept) not in self._fits:
             fits = np.zeros(self.space.lattice.size, dtype=np.bool_)
@@ -109,7 +107,7 @@ class Frame:
         return self._fits[level, kept]
 
     @cached_property
-    def _fits(self) -> dict[tuple[int, frozenset[int]], np.ndarray]:
+    def _fits(self) -> dict[tuple[int, frozenset[int]], BoolArray]:
         return {}
 
 
@@ -146,7 +144,8 @@ class Outside:
     def _least(self, boundary: int) -> FloatArray:
         tables = [self.exact(boundary, lead) for lead in self.frame.leads(boundary - 1)]
         none = np.full(self.frame.shape, np.inf)
-        return np.minimum.reduce([none, *tables])
+        least: FloatArray = np.minimum.reduce([none, *tables])
+        return least
 
     def words_cost(self, place: int, boundary: int, lead: Lead, times: FloatArray) -> FloatArray:
         """Cost of delivering a dataspace to a boundary so many times; nothing is unrolled outside."""
@@ -189,7 +188,8 @@ class Outside:
                 self.exact(boundary - 1, outer) + self._closed(boundary, outer, still)
                 for outer in frame.leads(boundary - 2)
             ]
-            return np.minimum.reduce(options)
+            passed: FloatArray = np.minimum.reduce(options)
+            return passed
         options = [loops.least(self.least(boundary - 1) + self._closed(boundary, frozenset(), still))]
         for outer in frame.leads(boundary - 2):
             through = still if outer is None else still & outer
@@ -197,7 +197,8 @@ class Outside:
                 dims = frozenset.intersection(*(frame.space.views[p].irrelevant for p in through))
                 table = self.exact(boundary - 1, outer) + self._closed(boundary, outer, still)
                 options.append(loops.least(table, sorted(dims)))
-        return np.minimum.reduce(options)
+        least: FloatArray = np.minimum.reduce(options)
+        return least
 
     def _closed(self, boundary: int, outer: Lead, still: frozenset[int]) -> FloatArray:
         """Cost of what stayed in place so far where the lead outside moves it, and the least of the rest."""

@@ -288,6 +288,7 @@ class Stage:
         return slice(self.starts[place], self.starts[place] + self.sizes[place])
 
     def member(self, number: int) -> StageChoice:
+        """The choice that is the member of that number."""
         choices = tuple(
             own[place] for own, place in zip(self.fanouts, self.places[number].tolist(), strict=True)
         )

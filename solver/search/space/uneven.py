@@ -44,7 +44,9 @@ def words_along(
     ----------
     docs/search.md, "Remainders".
     """
-    plain = lattice.across(tables.plain_words, sorted(view.relevant))
+    del tables
+    unit: IntArray = np.ones((1,) * len(lattice.bounds), dtype=np.int64)
+    plain = math.prod((covered(component, lattice) for component in view.components), start=unit)
     repeated = begun = plain
     for component, dim in ((own, d) for own in view.components for d in own.dims if d in leading):
         own, split = covered(component, lattice), [one for one in alone if one.dim == dim]
@@ -471,7 +473,7 @@ def uneven_union(
 
 
 def union_along(view: DataspaceView, lattice: CountLattice, unrolling: Unrolling) -> IntArray:
-    """Words in the union of each instance's tiles, over all instances, at least; along the axes that index it."""
+    """Words in the union of each instance's tiles, over all instances, at least, along the axes."""
     union: IntArray = np.ones((1,) * len(lattice.bounds), dtype=np.int64)
     for part in view.components:
         words = covered(part, lattice)
