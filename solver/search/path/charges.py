@@ -154,10 +154,11 @@ class Charges:
         return math.gcd(self.compute_energy, *prices) or 1
 
     def whole(self, energies: FloatArray) -> FloatArray:
-        """Bounds on energies, rounded up to multiples of the grain where doubles tell these apart."""
+        """Bounds on energies, rounded down, but to a multiple of the grain where doubles tell these apart."""
         grains = energies / self.grain
-        rounded = np.ceil(grains * CLOSE) * self.grain
-        found: FloatArray = np.where(grains < MOST_GRAINS, np.maximum(energies, rounded), energies)
+        found: FloatArray = np.where(
+            grains < MOST_GRAINS, np.ceil(grains * CLOSE) * self.grain, energies * CLOSE
+        )
         return found
 
     def first_words(self, place: int) -> float:

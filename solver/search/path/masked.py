@@ -140,7 +140,8 @@ class Masked:
 
     def fixed(self, unrolled: Unrolled, cycles: FloatArray) -> FloatArray:
         """Energy units besides those of words: arithmetic, and leakage in so many cycles."""
-        return float(self.charges.compute_energy) + self.inside.leaking(unrolled) * cycles
+        finite = np.where(np.isfinite(cycles), cycles, 0.0)
+        return float(self.charges.compute_energy) + self.inside.leaking(unrolled) * finite
 
     def cost(
         self,
