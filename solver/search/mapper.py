@@ -356,7 +356,7 @@ class SharedSearch:
             if self._obstacle is None and searches_paths(space, goal, memory_bytes):
                 paths = PathSearch(space, goal, self._shared, best)
                 bound = paths.run()
-                return _Minimum(paths.best, bound)
+                return _Minimum(paths.best, bound, (paths.evidence(),))
         return self._minimise(goal, best)
 
     def _minimise(self, goal: Goal, best: Priced | None) -> _Minimum:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from model.mapspace import EXACT
-from solver.result import Phase, is_within
+from solver.result import Evidence, MaskEvidence, Phase, is_within
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.branching.completion import Priced
 from solver.search.goal import Goal
@@ -23,6 +23,7 @@ from solver.search.path.leaves import Leaves, Path
 from solver.search.path.masked import Leads, Masked, spatial_choices
 from solver.search.path.tables import Frame, Outside
 from solver.search.shared import Shared
+from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
 
 FEW_PAIRS = 8_000
@@ -102,6 +103,7 @@ class PathSearch:
         self._frame = Frame(self.space)
         self._ticket = count()
         self._lowest = np.inf
+        self._branched: dict[KeepMask, set[int]] = {}
         self._outsides: dict[object, dict[Price, Outside]] = {}
         self._leaves = Leaves(self.space, self.goal, self.shared.stop)
 
@@ -130,6 +132,18 @@ class PathSearch:
                 # What was opened may be left half done.
                 return min(bound, self._bound(value))
         return self.goal.incumbent
+
+    def evidence(self) -> Evidence:
+        """What the bound rests on: for how many spatial choices of each keep mask paths had to be listed."""
+        choices = math.prod(len(stage.places) for stage in self.space.stages)
+        masks = ((mask, len(self._branched.get(mask, ()))) for mask in self.space.keep_masks)
+        return Evidence(
+            self.goal.objective,
+            tuple(
+                MaskEvidence(self.space.chains(mask), 0, by_lattice=choices - own, by_branching=own)
+                for mask, own in masks
+            ),
+        )
 
     def _masked(self, charges: Charges) -> Masked:
         """The mappings with a mask; tables outside are shared by all masks that keep the same there."""
@@ -230,6 +244,7 @@ class PathSearch:
         fixed = masked.fixed(unrolled, cycles - self.space.latency)
         limit = float((self.goal.energy_limits(cycles) - fixed)[0])
         self.shared.statistics.subproblems += 1
+        self._branched.setdefault(masked.charges.mask, set()).add(int(item.choices[place]))
         if not np.isfinite(limit):
             known, none = {masked.inside.first: tiles}, np.array([np.inf])
             least = float(masked.cost(known, unrolled, item.leads, ENERGY, none)[0])
