@@ -79,6 +79,14 @@ class Mapping:
             found.append(tuple(own))
         return tuple(reversed(found))
 
+    def divides(self, bounds: Named[str, int]) -> bool:
+        """Whether the factors of each dimension multiply to its bound, so that no last pass is short."""
+        products = dict.fromkeys(bounds, 1)
+        for node in self.nodes:
+            for loop in node.temporal if isinstance(node, StorageMapping) else node.spatial:
+                products[loop.dim] *= loop.bound
+        return all(products[dim] == bound for dim, bound in bounds.items())
+
     @property
     def temporal_loops(self) -> int:
         """Number of temporal loops with a bound above 1."""

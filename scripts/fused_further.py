@@ -12,10 +12,7 @@ from math import inf
 
 from claims import MOST_NUMBERS, Query
 from remainder_bounds import Carried, CarriedAsIs, Tables, halves, limited, split
-from remainders import between, ceiling, leaving, numbers_of_tiles
-
-MOST_LISTED = 256  # iterations of a dimension, where all extents of tiles are looked at
-SHARES = None, (1, 5), (1, 3), (1, 1)  # at most the share of tiles that stay, by the kind of a loop
+from remainders import ceiling, leaving, numbers_of_tiles
 
 
 class Further(Tables):
@@ -39,20 +36,13 @@ class Further(Tables):
             words = words * self.space.bounds[d]
         return words
 
-    def alone(self, cell, d, n, asking, short):
-        """At most the share, as a fraction, of a dimension in tiles that are alone in a last round."""
-        return SHARES[short]
-
     def lefts(self, p, d, number, factors):
         """Numbers of tiles that a loop makes of as many, and of visits that it may end."""
-        return [
-            *dict.fromkeys((*leaving(number, factors), *dict(ending(self.space.bounds[d], number, factors))))
-        ]
+        return looped(self.space.bounds[d], number, factors)
 
     def joins(self, p, d):
-        """The loops of a node over a dimension as pairs of places, by how many tiles they may leave alone."""
-        inside, outside = self.unrolled_around(p, d)
-        return joins(self.space.bounds[d], self.space.factors[p][d], inside, outside)
+        """The loops of a node over a dimension as pairs of places."""
+        return joins(self.space.bounds[d], self.space.factors[p][d])
 
 
 class CarriedFurther(Carried, Further):
@@ -60,58 +50,28 @@ class CarriedFurther(Carried, Further):
 
 
 @lru_cache(1 << 12)
-def joins(bound, factors, inside, outside):
+def joins(bound, factors):
     """The same, as places in the list of all numbers of tiles."""
-    numbers, found = numbers_of_tiles(bound), {short: defaultdict(list) for short in (None, *range(4))}
+    numbers = numbers_of_tiles(bound)
     place = {number: i for i, number in enumerate(numbers)}
-    for i, number in enumerate(numbers):
-        for left, short in looped(bound, number, factors, inside, outside):
-            found[None][i].append(place[left])
-            found[short][i].append(place[left])
-    return found
+    found = {i: [place[left] for left in looped(bound, number, factors)] for i, number in enumerate(numbers)}
+    return {i: lefts for i, lefts in found.items() if lefts}
 
 
 def ending(bound, number, factors):
-    """Yield each number of visits that a loop over so many tiles of the whole may end, and its factors."""
+    """Yield each number of visits that a loop over so many tiles of the whole may end."""
     if number == 1:
         return
     least, most = ceiling(bound, number), (bound - 1) // (number - 1)  # iterations of a tile
     for visits in (n for n in range(1, number) if bound % n == 0):
         own = range(max(2, ceiling(bound // visits, most)), ceiling(bound // visits, least) + 1)
-        own = range(max(own.start, factors.start), min(own.stop, factors.stop))
-        if own:
-            yield visits, own
+        if max(own.start, factors.start) < min(own.stop, factors.stop):
+            yield visits
 
 
-def looped(bound, number, factors, inside, outside):
-    """Yield the numbers that a loop leads to, and how many tiles it may leave alone, as of `SHARES`.
-
-    `inside` and `outside` say whether fanouts on that side have factors of the dimension.
-    """
-    for left in leaving(number, factors):
-        yield left, alone(bound, number, left, between(number, left, factors), inside, outside)
-    for visits, own in ending(bound, number, factors):
-        yield visits, 3 if outside or (inside and own.start == 2) else 0
-
-
-def alone(bound, number, left, factors, inside, outside):
-    """How many tiles such a loop may leave alone in the last round of a visit.
-
-    An instance of more than one tile has at least one more than the factor then.
-    """
-    if outside or (inside and factors.start == 2 and bound % left == 0):
-        return 3
-    if left == 1:
-        return 0
-    if inside or bound > MOST_LISTED:
-        return 1 if factors.start >= 4 else 2
-    extents, most = range(ceiling(bound, number), (bound - 1) // (number - 1) + 1), 0
-    visits = [bound // n for n in range(1, number) if bound % n == 0]
-    for size, extent, factor in product(visits, extents, factors):
-        tiles = ceiling(size, extent)
-        if tiles > factor and tiles % factor == 1:
-            most = max(most, (size - (tiles - 1) * extent) / size)
-    return 0 if not most else 1 if 5 * most <= 1 else 2
+def looped(bound, number, factors):
+    """Numbers of tiles that a loop makes of as many, and of visits that it may end."""
+    return [*dict.fromkeys((*leaving(number, factors), *ending(bound, number, factors)))]
 
 
 def floor(space, energy=inf, cycles=inf, is_further=False):
@@ -128,19 +88,19 @@ def floor(space, energy=inf, cycles=inf, is_further=False):
 
 def floor_kept(space, mask, energy, cycles, plain, carried):
     """The same of one choice of levels that keep the dataspaces; of that of both which is given."""
-    stack, known = [(space.spatial, False)] if len(space.spatial) else [], defaultdict(dict)
+    stack, known = [space.spatial] if len(space.spatial) else [], defaultdict(dict)
     ways = [partial(carried, way) for way in limited(space) if energy == inf] or [plain]
     while stack and min(energy, cycles) > 0:
-        rows, deep = stack.pop()
+        rows = stack.pop()
         tables, query = [], Query(energy - 1, cycles - 1)
         for number, way in enumerate(ways):
             known[number] = {} if len(known[number]) > MOST_NUMBERS // len(space.nodes) else known[number]
-            tables += [way(space, mask, rows, query, known[number], deep)] if len(rows) else []
+            tables += [way(space, mask, rows, query, known[number])] if len(rows) else []
             rows = tables[-1].left
         if len(rows) > 1:
-            stack += [(part, False) for part in halves(rows)]
-        elif len(rows) and not deep and plain is Tables:
-            stack.append((rows, True))
+            stack += halves(rows)
+        elif len(rows) and not tables[0].single and plain is Tables:
+            stack.append(rows)
         elif len(rows) and energy < inf:
             energy = tables[0].least_energy
         elif len(rows):

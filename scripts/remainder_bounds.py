@@ -33,24 +33,24 @@ def refute(space, query):
 def refute_kept(space, mask, query):
     """The same of one choice of levels that keep the dataspaces.
 
-    Choices of spatial factors are split until bounds exclude all of them, or one is left; and one by one
-    walked through if a second look, which follows tiles that are alone in short rounds, does not exclude it.
+    Choices of spatial factors are split until bounds exclude all of them, or one is left, which is walked
+    through.
     """
     spatial = space.spatial[space.rules.open]
-    stack, known = [(spatial, False)] if len(spatial) else [], defaultdict(dict)
+    stack, known = [spatial] if len(spatial) else [], defaultdict(dict)
     ways = limited(space) if query.latency < inf else []
     while stack:
-        rows, deep = stack.pop()
+        rows = stack.pop()
         if sum(map(len, known.values())) * prod(map(len, space.numbers)) > MOST_NUMBERS:
             known.clear()
-        tables = Tables(space, mask, rows, query, known[None], deep)
+        tables = Tables(space, mask, rows, query, known[None])
         left = tables.left
         for way in ways:
-            left = CarriedAsIs(way, space, mask, left, query, known[way], deep).left if len(left) else left
+            left = CarriedAsIs(way, space, mask, left, query, known[way]).left if len(left) else left
         if len(left) > 1:
-            stack += [(part, False) for part in halves(left)]
-        elif len(left) and not deep:
-            stack.append((left, tables.single))
+            stack += halves(left)
+        elif len(left) and not tables.single:
+            stack.append(left)
         elif len(left) and (found := tables.search(query)):
             return found
     return None
@@ -67,9 +67,7 @@ def halves(rows):
 
 
 Charge = namedtuple("Charge", "v asking p price block counted first")
-SHARES = (1, 2), (3, 4), (7, 8), (15, 16)  # of words in tiles that may be alone in a last round
-Alone = namedtuple("Alone", "since node share")  # tiles in place since a level, until a loop of a node
-Point = namedtuple("Point", "i cell state paid here nest saved last room")  # of a nest that grows outwards
+Point = namedtuple("Point", "i cell state paid here nest last room")  # of a nest that grows outwards
 
 
 def split(number, factors):
@@ -90,7 +88,7 @@ class Tables:
     hold for every extent that has as many tiles.
     """
 
-    def __init__(self, space, mask, rows, query, known, deep):
+    def __init__(self, space, mask, rows, query, known):
         self.space, self.spaces, self.mask, self.size = space, space.spaces, mask, len(space.nodes)
         self.low, self.high = (
             {p: own[i] for i, p in enumerate(space.fans)} for own in (rows.min(0), rows.max(0))
@@ -99,7 +97,7 @@ class Tables:
         self.memory = {p: own for own in space.memories for p in own.places}
         self.idle = {p for own in space.memories for p in own.idle(mask)}
         self.fixed = self.fixed_dims()
-        self.single, self.deep, self.known, self.keys = len(rows) == 1, deep, known, {}
+        self.single, self.known, self.keys = len(rows) == 1, known, {}
         powers = [1 << i for i in range(31)]
         self.few, self.many = (
             {
@@ -292,37 +290,19 @@ class Tables:
                 found[charge.v, charge.asking].append(charge._replace(price=charge.price // unit))
         return found
 
-    def cost(self, v, asking, *stages):
-        """At least the costs of what node `asking` gets of a dataspace, given loops that move its tile.
-
-        A stage is a node, a cell, the dimension of a loop there, and which tiles it may leave alone in a last
-        round (see `Uneven.alone`); the first stage is where reuse ends.
-        """
+    def cost(self, v, asking, n, cell):
+        """At least the costs of what node `asking` gets of a dataspace, whose reuse ends at node `n`."""
         total = 0.0
         for charge in self.prices.get((v, asking), ()):
-            total = total + ceiling(self.words(charge, stages), charge.block) * float(charge.price)
+            total = total + ceiling(self.words(charge, n, cell), charge.block) * float(charge.price)
         return total
 
-    def words(self, charge, stages):
-        """At least the words of a charge.
-
-        Tiles come as often as the loops from the first stage on say; but those that every stage so far has
-        left alone stay until the next one.
-        """
+    def words(self, charge, n, cell):
+        """At least the words of a charge: tiles come as often as the loops from node `n` on say."""
         space = self.spaces[charge.v]
         if not space.plain:
             return 0 if charge.first else space.least * self.space.visits
-        whole = self.whole(charge, *stages[0][:2])
-        parts = [self.repeats(charge, n, cell) for n, cell, *_ in stages]
-        words = whole * parts[0][1]
-        for (often, _), (n, cell, d, short) in zip(reversed(parts), reversed(stages)):
-            gained = np.maximum(whole * often - words, 0)
-            words = words + gained
-            if short:
-                above, below = self.alone(cell, d, n, charge.asking, short)
-                times, rest = np.divmod(gained, below)
-                words = words - times * above - ceiling(rest * above, below)
-        return words
+        return self.whole(charge, n, cell) * self.repeats(charge, n, cell)
 
     def whole(self, charge, n, cell):
         """At least the words of all tiles that come; those of strided dimensions have holes."""
@@ -336,19 +316,19 @@ class Tables:
         return words
 
     def repeats(self, charge, n, cell):
-        """How often each word comes at the least if reuse ends at node `n`; and of a tile that is alone.
+        """How often each word comes at the least if reuse ends at node `n`.
 
         Less the times that need not be paid, where the first words of an output are free.
         """
         v, _, p, *_, counted, first = charge
-        again, begun, once, tiles = 1, 1, 1, self.tiles(n, cell)
+        again, begun, tiles = 1, 1, self.tiles(n, cell)
         others = [
             d for d in self.space.every if d not in self.spaces[v].relevant and self.space.bounds[d] > 1
         ]
         for d in others:
             apart = self.most(self.high, d, [q for q in self.low if q < n and q not in counted])
             blocks, inside = ceiling(tiles[d], apart), [self.few[q][d] for q in sorted(counted) if q > n]
-            number, once = self.children(blocks, inside), once * self.children(1, inside)
+            number = self.children(blocks, inside)
             if first:
                 least = self.children(1, [self.few[q][d] for q in sorted(counted) if n < q < p])
                 outside = self.most(self.high, d, [q for q in self.low if q < min(n, p)])
@@ -358,7 +338,7 @@ class Tables:
                 begun = begun * most
             again = again * number
         again, begun = again * self.space.visits, begun * self.space.fresh[v]
-        return (np.maximum(again - begun, 0), 0) if first else (again, once * self.space.visits)
+        return np.maximum(again - begun, 0) if first else again
 
     @staticmethod
     def children(number, factors):
@@ -368,21 +348,6 @@ class Tables:
     def lefts(self, p, d, number, factors):
         """Numbers of tiles that a loop with a factor above 1 makes of as many."""
         return leaving(number, factors)
-
-    def alone(self, cell, d, n, asking, short):
-        """At most the share, as a fraction, of a dimension in tiles that are alone in a last round."""
-        tiles, number = (self.tiles(p, cell)[d] for p in (n, asking))
-        outside = self.most(self.high, d, [q for q in self.low if q < n])
-        inside = self.most(self.many, d, [q for q in self.low if n < q < asking])
-        if outside > 1:
-            return np.minimum(outside, np.maximum(tiles - 1, 1)), np.maximum(tiles - 1, 1)
-        if inside == 1:
-            return 1 + 0 * tiles, tiles
-        if self.fixed[d]:
-            full = number - (tiles - 1) * inside  # instances that have a tile in the last round
-            some = full if short == 1 else inside - full if short == 2 else np.maximum(full, inside - full)
-            return np.minimum(some, np.maximum(number - 1, 1)), np.maximum(number - 1, 1)
-        return np.where(tiles > 2, 1, inside - 1), np.where(tiles > 2, tiles - 1, inside)
 
     def fill(self, rows, limits):
         """Find the choices that may have a cost within their limits."""
@@ -404,11 +369,9 @@ class Tables:
         if (p, state) in self.keys:
             return self.keys[p, state]
         outer, every = [q for q in self.low if q <= p], self.space.every
-        own = [self.price_list, self.deep, *self.fixed, *chain(*self.by[: p + 2])]
+        own = [self.price_list, *self.fixed, *chain(*self.by[: p + 2])]
         own += [int(n) for q in outer for n in (*self.low[q], *self.high[q])]
-        own += [self.unrolled_around(p, d)[0] for d in every]
-        lasts = [since.since if type(since) is Alone else since for since in state]
-        pairs = [(v, q) for v, last in enumerate(lasts) if last is not None for q in self.low if p < q < last]
+        pairs = [(v, q) for v, last in enumerate(state) if last is not None for q in self.low if p < q < last]
         for v, q in pairs:
             many = self.spaces[v].relevant
             own += [int((self.many if d in many else self.few)[q][d]) for d in every]
@@ -436,12 +399,8 @@ class Tables:
     def filled(self, p, state):
         """The same, made anew."""
         if p < 0:
-            since = [
-                (v, c, since) for v, since in enumerate(state) if type(since) is int for c in self.reused[v]
-            ]
-            return self.end + sum(
-                self.cost(v, c, (p, self.cell, None, 0)) for v, c, since in since if c <= since
-            )
+            left = [(v, since) for v, since in enumerate(state) if since is not None]
+            return self.end + sum(self.ends(v, since, p) for v, since in left)
         if p in self.space.stores:
             return self.left_for(p) + self.table(p - 1, self.crossed(state, p))
         if p in self.low:
@@ -450,7 +409,7 @@ class Tables:
 
     def crossed(self, state, p):
         """The state outside of level `p`: what it keeps is in place from there on."""
-        return tuple(p if type(c) is not int and p in levels else c for c, levels in zip(state, self.reused))
+        return tuple(p if c is None and p in levels else c for c, levels in zip(state, self.reused))
 
     def boundary(self, p, cell):
         """Costs of leaving level `p`: for what it gets without reuse; infinite if its tiles do not fit.
@@ -468,7 +427,7 @@ class Tables:
         low, high = self.sizes(p, tenants, small), self.sizes(p, held, large)
         least = 0 if p in self.memory else least
         once = [v for v in held if p != self.mask[v][0] and p not in self.reused[v]]
-        cost = sum(self.cost(v, p, (p, cell, None, 0)) for v in once)
+        cost = sum(self.cost(v, p, p, cell) for v in once)
         fits = (low <= most) & (high >= least)
         for allowed in self.space.rules.tiles(p, self.mask):
             fits = fits & allowed.any_between(small, large)
@@ -523,110 +482,52 @@ class Tables:
         loops = [
             d for d in self.space.every if len(self.space.factors[p][d]) and self.space.factors[p][d][-1] > 1
         ]
-        pairs = [(d, short) for d in loops if d in moving for short in range(4) if self.joins(p, d)[short]]
-        for d, short in pairs:
-            due = sum((self.ended(v, since, p, d, short) for v, since in self.moved(state, d)), 0.0)
-            for where, after in self.states(state, p, d, short):
-                cost = due + self.after(p, after, d, short)
-                np.minimum(best, cost, out=best, where=True if where is None else where)
+        for d in (d for d in loops if d in moving and self.joins(p, d)):
+            due = sum((self.ended(v, since, p) for v, since in self.moved(state, d)), 0.0)
+            np.minimum(best, due + self.after(p, self.left_in_place(state, d), d), out=best)
         for d in (d for d in loops if d not in moving):
-            np.minimum(best, self.spread(best, p, d, None), out=best)
+            np.minimum(best, self.spread(best, p, d), out=best)
         return best
 
-    def after(self, p, state, d, short):
+    def after(self, p, state, d):
         """What costs at the least, at every point before a loop of node `p` over `d`, come after it."""
-        key = "after", p, state, d, short, self.key(p, state)
-        return self.once(key, lambda: self.spread(self.table(p, state), p, d, short))
+        key = "after", p, state, d, self.key(p, state)
+        return self.once(key, lambda: self.spread(self.table(p, state), p, d))
 
     def moved(self, state, d):
-        """Dataspaces with tiles, in place or alone, that a loop over a dimension moves; and since when."""
+        """Dataspaces with tiles in place that a loop over a dimension moves; and since when."""
         pairs = enumerate(state)
         return [(v, since) for v, since in pairs if since is not None and d in self.spaces[v].relevant]
 
-    def states(self, state, p, d, short):
-        """The states after a loop of node `p` over a dimension, each with the places where it is so.
+    def left_in_place(self, state, d):
+        """The state after a loop over a dimension."""
+        return tuple(None if d in space.relevant else c for c, space in zip(state, self.spaces))
 
-        Where many tiles may be alone in a last round, they count as in place until the next loop moves them.
-        """
-        key = "states", p, d, short, state, self.key(p, state)
-        return self.once(key, self.states_after, state, p, d, short)
-
-    def states_after(self, state, p, d, short):
-        """The same, found anew."""
-        after = [None if d in space.relevant else c for c, space in zip(state, self.spaces)]
-        moved = [(v, c) for v, c in self.moved(state, d) if type(c) is int and self.spaces[v].plain]
-        if not short or not self.deep or not moved:
-            return [(None, tuple(after))]
-        kinds, code, found = [self.kinds(v, since, p, d, short) for v, since in moved], 0, []
-        for kind in kinds:
-            code = code * (len(SHARES) + 1) + kind
-        for value in np.unique(code):
-            rest = int(value)
-            for v, since in reversed(moved):
-                rest, kind = divmod(rest, len(SHARES) + 1)
-                after[v] = Alone(since, p, kind - 1) if kind else None
-            found.append((np.broadcast_to(code == value, self.end.shape), tuple(after)))
-        return found
-
-    def kinds(self, v, since, p, d, short):
-        """How many of `SHARES` the share of tiles that may be alone reaches at the least."""
-        parts = [self.alone(self.cell, d, p, c, short) for c in self.reused[v] if p < c <= since]
-        return reduce(np.minimum, [sum(above * n >= m * below for m, n in SHARES) for above, below in parts])
-
-    def ended(self, v, since, p, d, short):
-        """Costs of the tiles of one dataspace, in place since a level, whose reuse ends so."""
+    def ended(self, v, since, p):
+        """Costs of the tiles of a dataspace, in place since a level, whose reuse a loop of node `p` ends."""
         state = *(None,) * v, since
-        return self.once(
-            ("ended", v, p, d, short, since, self.key(p, state)), self.ends, v, since, p, d, short
-        )
+        key = "ended", v, p, since, self.key(p, state)
+        return self.once(key, lambda: np.broadcast_to(self.ends(v, since, p), self.end.shape))
 
-    def ends(self, v, since, p, d, short):
-        """The same, reckoned anew."""
-        stage = p, self.cell, d, short
-        if type(since) is int:
-            total = sum((self.cost(v, c, stage) for c in self.reused[v] if p < c <= since), 0.0)
-        else:
-            levels = [c for c in self.reused[v] if since.node < c <= since.since]
-            total = sum((self.resumed(v, c, SHARES[since.share], stage) for c in levels), 0.0)
-        return np.broadcast_to(total, self.end.shape)
-
-    def resumed(self, v, asking, share, stage):
-        """At least the costs of tiles, a share of all, that were alone until a loop moves them."""
-        total, (n, cell, d, short), whole = (
-            0.0,
-            stage,
-            prod(self.space.bounds[d] for d in self.spaces[v].relevant),
-        )
-        for charge in self.prices.get((v, asking), ()):
-            often, once = self.repeats(charge, n, cell)
-            words = whole * np.maximum(often - once, 0) * share[0] // share[1]
-            if short:
-                above, below = self.alone(cell, d, n, asking, short)
-                times, rest = np.divmod(words, below)
-                words = words - times * above - ceiling(rest * above, below)
-            total = total + words // charge.block * float(charge.price)
-        return total
-
-    def unrolled_around(self, p, d):
-        """Whether fanouts inside of a node, and outside of it, may have factors of a dimension."""
-        wide = [q for q in self.low if self.high[q][d] > 1]
-        return any(q > p for q in wide), any(q < p for q in wide)
+    def ends(self, v, since, p):
+        """The same, reckoned anew; of what is still in place outside of all loops for node -1."""
+        return sum((self.cost(v, c, p, self.cell) for c in self.reused[v] if p < c <= since), 0.0)
 
     def joins(self, p, d):
         """The loops of node `p` over a dimension as pairs of places, see `Uneven.joins`."""
-        return self.space.joins(p, d, self.by[p + 1][d], *self.unrolled_around(p, d))
+        return self.space.joins(p, d, self.by[p + 1][d])
 
-    def spread(self, table, p, d, short):
+    def spread(self, table, p, d):
         """For every entry the least of those that a loop of node `p` over `d` leads to."""
         along, found = np.moveaxis(table, d, 0), np.full(np.moveaxis(table, d, 0).shape, inf)
-        for i, lefts in self.joins(p, d)[short].items():
+        for i, lefts in self.joins(p, d).items():
             found[i] = along[lefts].min(axis=0)
         return np.moveaxis(found, 0, d)
 
     def search(self, query):
         """The cost of a mapping that satisfies the query, None if none does, of nests within the limits."""
         budget = MOST_NESTS
-        stack = [Point(self.size - 1, self.space.bounds, self.start, self.paid, (), (), (), -1, 0)]
+        stack = [Point(self.size - 1, self.space.bounds, self.start, self.paid, (), (), -1, 0)]
         while stack:
             at = stack.pop()
             budget -= 1
@@ -670,49 +571,24 @@ class Tables:
     def longer(self, at, d, left):
         """The point after one more loop at the node, None if the bounds exclude it."""
         p, number, place = at.i, self.tiles(at.i, at.cell)[d], self.place(at.cell)
-        short = self.space.alone(p, d, number, left, *self.unrolled_around(p, d))
-        ways = self.states(at.state, p, d, short)
-        state = next(own for where, own in ways if where is None or where[place])
         by, numbers = self.by[p + 1][d], self.space.numbers[d]
         most = numbers[bisect_left(numbers, -left, key=lambda n: -ceiling(n, by))]
-        ended = [pair for pair in self.moved(at.state, d) if type(pair[1]) is int]
         after = at._replace(
             cell=(*at.cell[:d], most, *at.cell[d + 1 :]),
-            state=state,
-            paid=at.paid + sum(float(self.ended(*own, p, d, short)[place]) for own in ended),
+            state=self.left_in_place(at.state, d),
+            paid=at.paid + sum(float(self.ended(*own, p)[place]) for own in self.moved(at.state, d)),
             here=(*at.here, d),
             nest=(*at.nest, (p, d, number, left)),
             last=d if self.any_order(at) else -1,
         )
-        if not self.open(after):
-            return None
-        saved, paid = self.savings(at, p, d, short)
-        return after._replace(saved=saved, paid=after.paid + paid)
+        return after if self.open(after) else None
 
     def any_order(self, at):
         """Whether the cost does not depend on the order of the loops to come at the node."""
         kept = any(levels[-1] > at.i for levels in self.mask)
         plain = all(space.plain for space in self.spaces)
-        free = not self.space.rules.asks_order and not at.saved and not any(at.state)
+        free = not self.space.rules.asks_order and not any(at.state)
         return free and (plain or not kept)
-
-    def savings(self, at, p, d, short):
-        """Tiles that a loop of node `p` over a dimension may leave in place later, and what it takes back.
-
-        A tile that is alone in a last round stays while loops over other dimensions advance, until a loop
-        moves it that does not leave it alone as well. From there outwards it comes as often as all others.
-        """
-        paid, saved, stage = 0.0, [], (p, at.cell, d, short)
-        for own in at.saved:
-            if d not in self.spaces[own[0]].relevant:
-                saved.append(own)
-                continue
-            paid += float(self.cost(*own, stage)) - float(self.cost(*own))
-            saved += [(*own, stage)] if short else []
-        if short:
-            moved = [pair for pair in self.moved(at.state, d) if type(pair[1]) is int]
-            saved += [(v, c, stage) for v, since in moved for c in self.reused[v] if p < c <= since]
-        return tuple(saved), paid
 
     def within(self, steps, spent, query):
         """Whether a mapping with so many steps, and so much energy of accesses, may satisfy a query."""

@@ -52,24 +52,30 @@ def dealt(shares, loop):
     return Counter({own: number for own, number in found.items() if own and number})
 
 
-def position(tile, loops):
-    """Where a tile starts, by its number."""
-    at = 0
+def digits_of(tile, loops):
+    """The iterations of loops, innermost first, in which a tile is worked on, by its number."""
+    found = []
     for loop in loops:
         tile, digit = divmod(tile, loop.factor)
-        at += digit * loop.stride
-    return at
+        found.append(digit)
+    return found
+
+
+def position(tile, loops):
+    """Where a tile starts, by its number."""
+    return sum(digit * loop.stride for digit, loop in zip(digits_of(tile, loops), loops))
 
 
 @lru_cache(1 << 16)
 def turns(count, extent, loops, kind):
     """What happens to an instance's tile along a dimension: (rounds, step) pairs, all in round 0 if alike.
 
-    A step is a triple: how far the start of the tile moves, and its extents before and after. `loops` are the
-    temporal ones around the tile, innermost first. `kind` says what happens: "first" the first tile comes,
-    "every" tile comes, or (i, own): a loop advances that has `i` of these loops inside of it, and is itself
-    one of them or not. Returns (number of rounds, step in all but the last, step in the last, period):
-    rounds that are multiples of a period above 1 have no step.
+    A step is a triple: how far the start of the tile moves, and its extents before and after; 0 before if
+    nothing is there. A loop moves the tile in every pass: after one of a single iteration nothing is there.
+    `loops` are the temporal ones around the tile, innermost first. `kind` says what happens: "first" the
+    first tile comes, "every" tile comes, or (i, own): a loop advances that has `i` of these loops inside of
+    it, and is itself one of them or not. Returns (number of rounds, step in all but the last, step in the
+    last, period): rounds that are multiples of a period above 1 have no step.
     """
     tiles = ceiling(count, extent)
     short = count - (tiles - 1) * extent
@@ -82,10 +88,11 @@ def turns(count, extent, loops, kind):
     rounds, back = ceiling(tiles, inside), position(inside - 1, loops)
     begun = tiles - (rounds - 1) * inside  # tiles of the last round
     after = short if begun == 1 else extent
+    there = short * all(digits_of(begun - 1, loops[:i]))
     if own:
         move = loops[i].stride - back
         return rounds, (move, extent, extent), (move, extent, after), loops[i].factor
-    return rounds, (-back, extent, extent), (-position(begun - 1, loops), short, after), 1
+    return rounds, (-back, extent, extent), (-position(begun - 1, loops), there, after), 1
 
 
 def times(first, last, period):
@@ -442,36 +449,22 @@ class Uneven(Problem):
         """Per dimension the place of a number of tiles among all."""
         return [{number: i for i, number in enumerate(own)} for own in self.numbers]
 
-    def joins(self, p, d, by, inside, outside):
-        """Loops of node `p` over a dimension: the places they lead to, by kinds of tiles alone and by place.
+    def joins(self, p, d, by):
+        """Loops of node `p` over a dimension: the places that they lead to, by place.
 
         A place stands for a number of tiles inside of fanouts that have factors of `by` in all.
         """
-        key = p, d, by, inside, outside
+        key = p, d, by
         if key in self.joined:
             return self.joined[key]
-        found, place = {short: defaultdict(list) for short in (None, *range(4))}, {}
+        found, place = defaultdict(list), {}
         tiles = [ceiling(number, by) for number in self.numbers[d]]
         for i, number in enumerate(tiles):
             place.setdefault(number, i)
-        pairs = ((i, n, left) for i, n in enumerate(tiles) for left in leaving(n, self.factors[p][d]))
-        for i, number, left in pairs:
-            found[None][i].append(place[left])
-            found[self.alone(p, d, number, left, inside, outside)][i].append(place[left])
-        self.joined[key] = found
-        return found
-
-    def alone(self, p, d, number, left, inside, outside):
-        """Which tiles a loop that leaves so many of as many may leave alone in the last round of an instance.
-
-        0: none; 1: those of instances with as many tiles as there are rounds; 2: of those with one less;
-        3: any. `inside` and `outside` say whether fanouts on that side have factors of the dimension.
-        """
-        if outside:
-            return 3
-        factors = between(number, left, self.factors[p][d])
-        full = left > 1 and any((number - 1) % f == 0 for f in factors)
-        return full + 2 * (inside and any((number - 2) % f == 0 for f in factors))
+        for i, number in enumerate(tiles):
+            found[i] += [place[left] for left in leaving(number, self.factors[p][d])]
+        self.joined[key] = {i: lefts for i, lefts in found.items() if lefts}
+        return self.joined[key]
 
     def multicast(self, p, v):
         """Whether the children of a fanout share accesses to a dataspace."""

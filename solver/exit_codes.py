@@ -13,7 +13,7 @@ EXIT_BROKEN_PIPE = 141
 
 MEANINGS = f"""\
 exit codes:
-  {EXIT_OPTIMAL}    proven optimal, or the command succeeded
+  {EXIT_OPTIMAL}    proven optimal, or within the gap that --gap asks for, or the command succeeded
   {EXIT_UNPROVEN}    a certificate is INVALID (prove, network --check)
   {EXIT_INVALID}    invalid input (a spec, a mapping, an argument), or an output that cannot be written
   {EXIT_FEASIBLE}    a mapping was found but is not proven optimal

@@ -31,12 +31,14 @@ from solver.result import (
     Termination,
     TooLargeError,
     bounded,
+    with_gap,
     within_loop_limit,
 )
 from solver.search.branching.completion import Priced
 from solver.search.mapper import NARROWER_SHARE, SharedSearch
 from solver.search.shared import ALONE, Partner
 from solver.search.trivial import trivial_bound
+from solver.simplest import simplified
 
 if TYPE_CHECKING:
     from solver.formulation.engine import Beginning
@@ -53,6 +55,9 @@ MOST_EFFORT_S = 30.0
 
 AFTER_BOUNDS, ALONE_FOR_RULES = "asked after bounds", "asked alone: bounds do not know all rules"
 NOT_NEEDED = "not asked: bounds needed no help"
+
+UNSEARCHED = (Termination.MEMORY_LIMIT, Termination.CHOICES, Termination.LOOP_LIMIT)
+"""How searches by bounds end that leave something to CP-SAT alone."""
 
 MOST_CHECK_S = 60.0
 """Seconds that the feasibility check may take."""
@@ -96,7 +101,12 @@ def map_from(
     known: Priced | None = None,
 ) -> Result:
     """Find the best mapping as `solver.map_einsum` does; a `known` mapping is the first incumbent."""
-    return within_loop_limit(mapspace, _minimise(mapspace, options, on_progress, should_stop, known))
+    return _presented(mapspace, options, _minimise(mapspace, options, on_progress, should_stop, known))
+
+
+def _presented(mapspace: Mapspace, options: Options, result: Result) -> Result:
+    """Return a result with a simple mapping of its value, and with what it says of gap and loop limit."""
+    return within_loop_limit(mapspace, with_gap(simplified(mapspace, result), options.gap))
 
 
 def map_by_any(
@@ -112,7 +122,7 @@ def map_by_any(
     from solver.formulation.engine import map_by_formulation  # noqa: PLC0415 (takes a second)
 
     question = _Question(mapspace, options, on_progress, should_stop, known)
-    return _in_stages(question, map_by_formulation)
+    return _presented(mapspace, options, _in_stages(question, map_by_formulation))
 
 
 def _in_stages(question: _Question, formulate: Callable[..., Result]) -> Result:
@@ -187,7 +197,7 @@ def map_or_explain(
     if not mapspace.has_simple_rules:
         return _with_reasons(question, map_by_any(mapspace, options, on_progress, should_stop, known))
     search = _minimise if partner is ALONE else partial(_minimise, partner=partner)
-    return within_loop_limit(mapspace, _with_fallback(search, question))
+    return _presented(mapspace, options, _with_fallback(search, question))
 
 
 def formulate_or_explain(
@@ -200,7 +210,8 @@ def formulate_or_explain(
     from solver.portfolio import map_by_cp_sat  # noqa: PLC0415 (most searches are by bounds)
 
     question = _Question(mapspace, options, on_progress, should_stop)
-    return _with_reasons(question, _in_stages(question, map_by_cp_sat))
+    answer = _with_reasons(question, _in_stages(question, map_by_cp_sat))
+    return _presented(mapspace, options, answer)
 
 
 def map_by_all(
@@ -230,7 +241,7 @@ def map_by_all(
     remark = companion.remark or NOT_NEEDED
     asked = replace(answer.statistics, cp_sat=remark, cp_sat_seconds=companion.seconds)
     answer = replace(answer, statistics=asked)
-    if answer.termination not in (Termination.MEMORY_LIMIT, Termination.LOOP_LIMIT) or companion.is_refused:
+    if answer.termination not in UNSEARCHED or companion.is_refused:
         return answer
     return _afterwards(_Question(mapspace, options, on_progress, should_stop), answer)
 
@@ -243,16 +254,55 @@ def _afterwards(question: _Question, first: Result) -> Result:
     left = question.after(first.statistics.seconds)
     if not is_worth_a_process(left.options):
         return first
+    first = _divisors_first(left, first)
+    left = question.after(first.statistics.seconds)
+    if not is_worth_a_process(left.options):
+        return first
     beginning = Beginning(known=first.mapping, effort_s=MOST_EFFORT_S)
     try:
         answer = _formulated(left, map_by_cp_sat, beginning)
     except TooLargeError as error:
         return replace(first, statistics=replace(first.statistics, cp_sat=f"refused: {error}"))
     told = replace(answer.statistics, cp_sat=AFTER_BOUNDS, cp_sat_seconds=answer.statistics.seconds)
-    answer = replace(answer, statistics=first.statistics.together(told))
+    answer = replace(
+        answer,
+        perfect_factors=first.perfect_factors,
+        even_tiles=first.even_tiles,
+        statistics=first.statistics.together(told),
+    )
     if answer.termination is Termination.INTERRUPTED and not _is_asked(question):
         answer = replace(answer, termination=first.termination)  # CP-SAT's effort was spent
-    return _with_reasons(question, _with_bound_of(answer, first))
+    answer = _with_reasons(question, _with_bound_of(answer, first))
+    return _presented(question.mapspace, question.options, answer)
+
+
+def _divisors_first(question: _Question, first: Result) -> Result:
+    """Let CP-SAT improve on the best mapping without remainders, where that is not proven."""
+    from solver.formulation.engine import Beginning  # noqa: PLC0415 (rarely needed)
+    from solver.portfolio import map_by_cp_sat  # noqa: PLC0415
+
+    perfect, mapping = first.perfect_factors, first.mapping
+    if perfect is None or perfect.status in (Status.OPTIMAL, Status.INFEASIBLE):
+        return first
+    known = mapping if mapping is not None and mapping.divides(question.mapspace.problem.bound) else None
+    beginning = Beginning(known=known, effort_s=MOST_EFFORT_S)
+    left_s = question.options.time_limit_s
+    options = replace(question.options, time_limit_s=None if left_s is None else left_s * NARROWER_SHARE)
+    narrow = replace(question.mapspace, factors=PERFECT)
+    try:
+        answer = map_by_cp_sat(narrow, options, question.on_progress, question.should_stop, beginning)
+    except TooLargeError:
+        return first
+    best = first if answer.value is None or answer.value >= (first.value or math.inf) else answer
+    return replace(
+        first,
+        status=Status.UNKNOWN if best.mapping is None else Status.FEASIBLE,
+        value=best.value,
+        mapping=best.mapping,
+        evaluation=best.evaluation,
+        perfect_factors=Narrower.of(answer),
+        statistics=first.statistics.together(answer.statistics),
+    )
 
 
 def _is_asked(question: _Question) -> bool:
@@ -303,7 +353,7 @@ def _with_fallback(search: Search[Answer], question: _Question) -> Answer:
     patience = _Patience(question)
     answer = search(question.mapspace, question.options, patience.hear, patience.stop, question.known)
     gave_up = patience.is_over and answer.termination is Termination.INTERRUPTED
-    endings = (Termination.MEMORY_LIMIT, Termination.REMAINDER_LIMIT)
+    endings = (Termination.MEMORY_LIMIT, Termination.CHOICES, Termination.REMAINDER_LIMIT)
     found_nothing = answer.status is Status.UNKNOWN and answer.termination in endings
     if gave_up or found_nothing:
         answer = _after_check(search, question, answer)

@@ -24,6 +24,7 @@ from solver.result import (
     Status,
     StopCallback,
     Termination,
+    refuse_gap,
 )
 from solver.search.branching.completion import Priced
 from solver.search.goal import NO_CAPS, Caps
@@ -75,6 +76,7 @@ def pareto_front(
 
     When stopped, it has the points that were proven so far, other mappings that were found, and open ranges.
     """
+    refuse_gap(options, "a front")
     if mapspace.sparsity is not None:
         return _Walk(FrontSearch(mapspace, options, on_progress, should_stop)).run(known)
     with SharedSearch(mapspace, options, on_progress, should_stop) as search:

@@ -37,6 +37,7 @@ from solver.result import (
     Termination,
     TooLargeError,
     bounded,
+    is_within,
 )
 from solver.search.branching.completion import Priced
 from solver.search.goal import Goal
@@ -243,7 +244,7 @@ class Companion:
         return None if self._process is None else self._process.line.bound
 
     def has_settled(self) -> bool:
-        """Whether CP-SAT's bound meets the incumbent, or it knows that there is no mapping.
+        """Whether CP-SAT's bound meets the incumbent up to the gap, or it knows that there is no mapping.
 
         Called often: CP-SAT is started once it is time for that.
         """
@@ -251,7 +252,10 @@ class Companion:
         if self._process is None:
             return False
         line = self._process.line
-        return line.is_empty or (self._limit is not None and (line.bound or 0) >= self._limit)
+        if line.is_empty or self._limit is None:
+            return line.is_empty
+        bound = line.bound or 0
+        return bound >= self._limit or is_within(self._options.gap, self._limit, bound)
 
     @property
     def descends(self) -> bool:

@@ -45,17 +45,21 @@ class Termination(Enum):
     TIME_LIMIT = "TIME_LIMIT"
     INTERRUPTED = "INTERRUPTED"
     MEMORY_LIMIT = "MEMORY_LIMIT"
+    CHOICES = "CHOICES"
+    """There are more choices of what levels keep, or of spatial loops, than bounds are computed for."""
     TOO_LARGE = "TOO_LARGE"
     """Of networks: the layer has more words than a search counts."""
     BOUND = "BOUND"
     """Of fused cascades: no bound on Einsums whose visits differ is closer."""
     REMAINDER_LIMIT = "REMAINDER_LIMIT"
     """`REMAINDERS_S` are over, the default where loops may have remainders."""
+    GAP = "GAP"
+    """Value and bound are as close as `Options.gap` asks for."""
     LOOP_LIMIT = "LOOP_LIMIT"
     """The best mapping has more temporal loops than the mapspace allows, which the search does not model."""
 
 
-REMAINDERS_S = 30.0
+REMAINDERS_S = 10.0
 """Seconds per Einsum that mappings with remainders are searched at most, if there is no time limit."""
 
 
@@ -79,6 +83,10 @@ class Options:
     memory_limit_mib
         Estimated size of the search's tables in each worker, at most. If they would be larger, fewer tile
         sizes are considered, and nothing is proven.
+    gap
+        Relative gap, from 0 to below 1, at which the search may end: the mapping is FEASIBLE then, with
+        `Termination.GAP`, and no mapping is better by more than this share of its value. 0, the default,
+        searches to the proof.
 
     Raises
     ------
@@ -91,6 +99,7 @@ class Options:
     jobs: int = 1
     seed: int = 0
     memory_limit_mib: int = 1536
+    gap: float = 0.0
 
     def __post_init__(self) -> None:
         """Check the ranges; ``ValueError`` says which option is wrong."""
@@ -103,6 +112,14 @@ class Options:
             raise ValueError("the time limit must not be negative")
         if self.jobs < 1 or self.memory_limit_mib < 1:
             raise ValueError("jobs and the memory limit must be at least 1")
+        if not 0 <= self.gap < 1:
+            raise ValueError("the gap must be at least 0 and less than 1")
+
+
+def refuse_gap(options: Options, searched: str) -> None:
+    """Refuse `Options.gap` for what is searched to its end; ``ValueError`` says so."""
+    if options.gap:
+        raise ValueError(f"{searched}: a gap is for searches of one Einsum's best mapping")
 
 
 BOUNDS, CP_SAT = "bounds", "cp-sat"
@@ -172,6 +189,12 @@ def relative_gap(value: int | None, bound: int | None) -> float | None:
     if value is None or bound is None:
         return None
     return (value - bound) / value if value else 0.0
+
+
+def is_within(gap: float, value: int | None, bound: int | None) -> bool:
+    """Whether value and bound differ, and by no more than a relative gap."""
+    known = relative_gap(value, bound)
+    return known is not None and 0 < known <= gap
 
 
 class Phase(StrEnum):
@@ -425,6 +448,13 @@ def bounded(result: Result, bound: int) -> Result:
     if bound != result.value or len(result.objectives) > 1:
         return raised
     return replace(raised, status=Status.OPTIMAL, termination=Termination.PROVEN)
+
+
+def with_gap(result: Result, gap: float) -> Result:
+    """Return a result that says so if it is within the gap that was requested, whatever ended the search."""
+    if result.status is not Status.FEASIBLE or not is_within(gap, result.value, result.bound):
+        return result
+    return replace(result, termination=Termination.GAP)
 
 
 def within_loop_limit(mapspace: Mapspace, result: Result) -> Result:

@@ -75,10 +75,10 @@ def uneven_split() -> Mapspace:
 
 
 def outer_product(least: int, most: int) -> Mapspace:
-    """Five words of A, fetched into a register again and again: a loop of 4 leaves the last one alone.
+    """Five words of A, fetched into a register for each of three repetitions, in two rounds.
 
-    Loops of 3 and 2 fetch 9 words in the first round and 6 in the second; loops of 4 and 2 fetch 12 and 1.
-    The inner loop has a factor between `least` and `most`.
+    Loops of 3 and 2 fetch 9 words in the first round and 6 in the second; loops of 4 and 2 fetch 12 and 3:
+    the last word is fetched anew each time. The inner loop has a factor between `least` and `most`.
     """
     spaces = (
         Dataspace("A", ((Term("P"),),)),

@@ -40,11 +40,22 @@ class RowLoop(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """A step of the tile along the dimension: by how much its start moves, its extents before and after."""
+    """A step of the tile along the dimension.
+
+    Parameters
+    ----------
+    shift
+        By how much its start moves.
+    before, after
+        Its extents.
+    anew
+        Whether it comes whole, although the tile before may share words with it.
+    """
 
     shift: int
     before: int
     after: int
+    anew: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,18 +118,21 @@ class Row:
 
     def starting(self, iterations: int) -> Turns:
         """The very first step of an instance with so many iterations."""
-        turn = Turn(0, 0, min(self.extent, iterations))
+        extent = min(self.extent, iterations)
+        turn = Turn(0, extent, extent, anew=True)
         return Turns(1, turn, turn)
 
     def every(self, iterations: int) -> Turns:
         """All steps of the loops, each bringing a whole tile."""
         tiles = tiles_of(iterations, self.extent)
-        return Turns(tiles, Turn(0, 0, self.extent), Turn(0, 0, self._last_extent(iterations)))
+        whole, last = (Turn(0, own, own, anew=True) for own in (self.extent, self._last_extent(iterations)))
+        return Turns(tiles, whole, last)
 
     def advancing(self, iterations: int, place: int) -> Turns:
         """The steps in which the temporal loop number `place` advances, be it over this dimension or not.
 
-        All loops farther in go from their last iteration back to their first.
+        All loops farther in go from their last iteration back to their first. If one of them has had a single
+        iteration, it moves the tile all the same: what comes next comes whole.
         """
         inside = [loop for loop in self.temporal if loop.place < place]
         own = next((loop for loop in self.temporal if loop.place == place), None)
@@ -136,7 +150,8 @@ class Row:
             regular, last = (Turn(shift, self.extent, extent) for extent in (self.extent, after))
             return Turns(rounds, regular, last, own.bound)
         regular = Turn(back, self.extent, self.extent)
-        return Turns(rounds, regular, Turn(-_position(last_tile - 1, inside), short, after))
+        anew = _any_at_first(last_tile - 1, inside)
+        return Turns(rounds, regular, Turn(-_position(last_tile - 1, inside), short, after, anew))
 
     def _last_extent(self, iterations: int) -> int:
         return 1 + (iterations - 1) % self.extent
@@ -149,6 +164,15 @@ def _position(number: int, loops: Iterable[RowLoop]) -> int:
         number, digit = divmod(number, loop.bound)
         position += digit * loop.stride
     return position
+
+
+def _any_at_first(number: int, loops: Iterable[RowLoop]) -> bool:
+    """Whether one of these loops, innermost first, is in its first iteration in their iteration `number`."""
+    for loop in loops:
+        number, digit = divmod(number, loop.bound)
+        if not digit:
+            return True
+    return False
 
 
 def deal(shares: Iterable[Share], loops: Iterable[RowLoop]) -> tuple[Share, ...]:

@@ -31,6 +31,8 @@ Interval = tuple[int, int]
 
 Box = tuple[Interval, ...]
 
+_NOTHING: Interval = 0, -1
+
 
 def box_words(box: Box) -> int:
     """Words of a box."""
@@ -356,22 +358,22 @@ def _asked(group: Group, combined: Sequence[tuple[_Child, Turn]]) -> _Asked:
 
 
 def _boxes(group: Group, starts: Sequence[int], turns: Sequence[Turn]) -> tuple[Box, Box]:
-    """The tile after a step, and the one before."""
+    """The tile after a step, and what is held of the one before."""
+    tile = group.box(starts, [turn.after for turn in turns])
+    if any(turn.anew for turn in turns):
+        return tile, (_NOTHING,) * len(tile)
     before = [start - turn.shift for start, turn in zip(starts, turns, strict=True)]
-    return (
-        group.box(starts, [turn.after for turn in turns]),
-        group.box(before, [turn.before for turn in turns]),
-    )
+    return tile, group.box(before, [turn.before for turn in turns])
 
 
 def _line_sums(coefficient: int, turns: Iterable[tuple[int, Turn]]) -> tuple[int, int]:
     """Words of tiles of one dimension in one rank, and those that are there already, without boxes."""
     whole = kept = 0
-    for times, (shift, before, after) in turns:
+    for times, (shift, before, after, anew) in turns:
         start = -coefficient * shift
         last, last_held = coefficient * (after - 1), start + coefficient * (before - 1)
         whole += times * (last + 1)
-        kept += times * max(0, min(last, last_held) - max(0, start) + 1)
+        kept += 0 if anew else times * max(0, min(last, last_held) - max(0, start) + 1)
     return whole, kept
 
 

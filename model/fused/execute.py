@@ -20,7 +20,17 @@ from model.architecture import Architecture, Fanout, StorageLevel, with_places
 from model.fused.cascade import Access, Cascade, CascadeEinsum
 from model.fused.mapping import Body, FusedMapping, Leaf, Path, PrivateNest
 from model.loopnest.layout import Layout
-from model.loopnest.storage import EMPTY, AccessCounts, Buffer, Link, Store, Toll, Visits, Words
+from model.loopnest.storage import (
+    EMPTY,
+    AccessCounts,
+    Buffer,
+    Link,
+    Store,
+    Toll,
+    Visits,
+    Words,
+    whole_visits,
+)
 from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop
 from model.problem import Dataspace
 
@@ -200,16 +210,21 @@ class _Place:
         Of the first instance's first tile.
     offsets
         Per instance, how far along each dimension it is from the first one.
-    depth
-        Temporal loops outside.
+    outside
+        The temporal loops outside, outermost first.
     """
 
     layout: Layout
     bounds: dict[str, int]
     extents: dict[str, int]
     offsets: tuple[dict[str, int], ...]
-    depth: int
+    outside: tuple[_NestLoop, ...]
     boxes: dict[tuple[int, ...], Words] = field(default_factory=dict)
+
+    @property
+    def depth(self) -> int:
+        """Temporal loops outside."""
+        return len(self.outside)
 
     @property
     def largest(self) -> int:
@@ -233,11 +248,16 @@ class _Place:
 
     def visits(self, base: Mapping[str, int], points: Sequence[Mapping[str, int]]) -> tuple[Visits, ...]:
         """Per instance, its tiles in some steps."""
+        loops = [loop for loop in self.outside if loop.bound > 1 and loop.stride < self.bounds[loop.dim]]
+        digits = [[point[loop.dim] // loop.stride % loop.bound for loop in loops] for point in points]
+        moves = [loop.dim in self.layout.dims for loop in loops]
         found: list[Visits] = []
         for number in range(len(self.offsets)):
             each = [self.tile(base, point, number) for point in points]
             covered = tuple(words for words, _ in each)
-            found.append(Visits(tuple(words if works else None for words, works in each), covered))
+            tiles = tuple(words if works else None for words, works in each)
+            anew = whole_visits([works for _, works in each], digits, moves)
+            found.append(Visits(tiles, covered, anew))
         return tuple(found)
 
 
@@ -507,7 +527,7 @@ class _Run:
         layout = layout_of(self.cascade, einsum, access)
         if einsum.is_copy:
             extents = dict(zip(einsum.problem.dims, bounds, strict=True))
-            return _Place(layout, extents, extents, ({},), 0)
+            return _Place(layout, extents, extents, ({},), ())
         chain = next(
             chain for chain in self._chains_for(place, bounds) if chain.space.name == access.dataspace
         )
@@ -886,8 +906,8 @@ class _Builder:
             }
             for index in product(*(range(loop.bound) for loop in across))
         )
-        depth = sum(not loop.spatial and loop.node < node for loop in self.loops)
-        return _Place(layout, self.bounds, extents, offsets, depth)
+        outside = tuple(loop for loop in self.loops if not loop.spatial and loop.node < node)
+        return _Place(layout, self.bounds, extents, offsets, outside)
 
     def _store(self, space: Dataspace, access: Access, node: float, instances: int) -> Store:
         unused = tuple(Visits((EMPTY,), (EMPTY,)) for _ in range(instances))

@@ -6,8 +6,9 @@ no arithmetic unit has anything to do are left out.
 When a loop outside a level advances, words that are no longer in the tile leave (partial sums are written
 back to the next outer level that keeps the dataspace), and words that were not in the previous tile are
 delivered. An instance that lies beyond the end of a dimension for a while has nothing to do: it keeps
-what its next tile holds, and what is still at its place in the nest. The arithmetic asks for its operands
-and its partial sum anew in each step. Nothing is computed by formula: every count is a word seen moving.
+what its next tile holds, and what is still at its place in the nest. After a pass in which a loop that moves
+the tile had a single iteration, the next tile comes whole. The arithmetic asks for its operands and its
+partial sum anew in each step. Nothing is computed by formula: every count is a word seen moving.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.loopnest.layout import Layout
-from model.loopnest.storage import EMPTY, AccessCounts, Link, Store, Toll, Visits, Words
+from model.loopnest.storage import EMPTY, AccessCounts, Link, Store, Toll, Visits, Words, whole_visits
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.problem import Dataspace, Problem
 
@@ -317,11 +318,16 @@ def _visits(
     across = [loop for loop in loops if loop.spatial and loop.node < place]
     depth = sum(not loop.spatial and loop.node < place for loop in loops)
     points = [step.point for step in steps if step.advanced <= depth]
+    above = [loop for loop in loops if not loop.spatial and loop.node < place and loop.bound > 1]
+    digits = [[point[loop.dim] // loop.stride % loop.bound for loop in above] for point in points]
+    moves = [loop.dim in layout.dims for loop in above]
     extents = _extents(loops, place)
-    return tuple(
-        _visits_of(problem, layout, extents, points, _offset(across, index))
-        for index in product(*(range(loop.bound) for loop in across))
-    )
+    found: list[Visits] = []
+    for index in product(*(range(loop.bound) for loop in across)):
+        tiles, covered = _tiles(problem, layout, extents, points, _offset(across, index))
+        anew = whole_visits([tile is not None for tile in tiles], digits, moves)
+        found.append(Visits(tiles, covered, anew))
+    return tuple(found)
 
 
 def _offset(across: Sequence[_NestLoop], index: Sequence[int]) -> dict[str, int]:
@@ -332,13 +338,14 @@ def _offset(across: Sequence[_NestLoop], index: Sequence[int]) -> dict[str, int]
     return offset
 
 
-def _visits_of(
+def _tiles(
     problem: Problem,
     layout: Layout,
     extents: Named[str, int],
     points: Sequence[Named[str, int]],
     offset: Named[str, int],
-) -> Visits:
+) -> tuple[tuple[Words | None, ...], tuple[Words, ...]]:
+    """Return an instance's tiles, and what it would have as a tile if it had anything to do."""
     tiles: list[Words | None] = []
     covered: list[Words] = []
     for point in points:
@@ -347,7 +354,7 @@ def _visits_of(
         inside = all(left[term.dim] > 0 for rank in layout.ranks for term in rank)
         covered.append(layout.touched(start, left) if inside else EMPTY)
         tiles.append(covered[-1] if min(left.values()) > 0 else None)
-    return Visits(tuple(tiles), tuple(covered))
+    return tuple(tiles), tuple(covered)
 
 
 def _store(architecture: Architecture, space: Dataspace, place: int, visits: tuple[Visits, ...]) -> Store:

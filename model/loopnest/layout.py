@@ -49,6 +49,11 @@ class Layout:
                 weight[term.dim] += step * term.coefficient
         return cls(space.ranks, shape, weight, origin)
 
+    @property
+    def dims(self) -> frozenset[str]:
+        """Dimensions that index the dataspace."""
+        return frozenset(term.dim for rank in self.ranks for term in rank)
+
     def position(self, point: Mapping[str, int]) -> int:
         """Flat position of the word that an iteration uses."""
         return self.origin + sum(self.weight[dim] * index for dim, index in point.items())

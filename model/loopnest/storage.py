@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 Words = frozenset[int]
 EMPTY: Words = frozenset()
@@ -84,23 +85,61 @@ class Visits:
         Its tile, None where it has nothing to do.
     covered
         The tile that it would have if it had: the words at its place in the nest.
+    anew
+        Visits in which its tile comes whole (see `whole_visits`).
     """
 
     tiles: tuple[Words | None, ...]
     covered: tuple[Words, ...]
+    anew: frozenset[int] = frozenset()
     upcoming: tuple[Words, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         upcoming: list[Words] = []
         following = EMPTY
-        for tile in reversed(self.tiles):
+        for visit in reversed(range(len(self.tiles))):
+            tile = EMPTY if visit in self.anew else self.tiles[visit]
             following = following if tile is None else tile
             upcoming.append(following)
         object.__setattr__(self, "upcoming", tuple(reversed(upcoming)))
 
-    def spared(self, visit: int | None) -> Words:
-        """Words that are not given up when a visit begins: they are at its place, or wanted next."""
-        return EMPTY if visit is None else self.covered[visit] | self.upcoming[visit]
+    def spared(self, visit: int | None, *, reuses: bool) -> Words:
+        """Words that are not given up when a visit begins, or at the end.
+
+        They are at its place, or wanted next. A tile that comes whole brings all of them anew; so do all
+        where nothing `reuses` words.
+        """
+        if visit is None:
+            return EMPTY
+        if reuses and visit not in self.anew:
+            return self.covered[visit] | self.upcoming[visit]
+        return self.covered[visit] if self.tiles[visit] is None else EMPTY
+
+
+def whole_visits(
+    works: Sequence[bool], digits: Sequence[Sequence[int]], moves: Sequence[bool]
+) -> frozenset[int]:
+    """Return the visits before which a loop that moves an instance's tile has had a single iteration.
+
+    Such a loop moves the tile all the same when a loop outside of it advances, so the tile comes whole.
+
+    Parameters
+    ----------
+    works
+        By visit, whether the instance has anything to do.
+    digits
+        By visit, the iterations in which the loops outside are, outermost first.
+    moves
+        By loop, whether it moves the tile.
+    """
+    found: set[int] = set()
+    for before, visit in pairwise(number for number, own in enumerate(works) if own):
+        pairs = zip(digits[before], digits[visit], strict=True)
+        advanced = next(place for place, (last, now) in enumerate(pairs) if last != now)
+        inside = zip(digits[before][advanced + 1 :], moves[advanced + 1 :], strict=True)
+        if any(not digit for digit, own in inside if own):
+            found.add(visit)
+    return frozenset(found)
 
 
 @dataclass
@@ -128,7 +167,7 @@ class Store:
     def leaving(self, visit: int | None) -> list[Words]:
         """Words that each instance gives up when a visit begins, or at the end."""
         return [
-            frozenset(buffer.held) - own.spared(visit if self.temporal_reuse else None)
+            frozenset(buffer.held) - own.spared(visit, reuses=self.temporal_reuse)
             for buffer, own in zip(self.buffers, self.visits, strict=True)
         ]
 

@@ -24,6 +24,7 @@ from solver.cli.options import (
     add_csv_and_plot,
     add_effort,
     add_flag,
+    add_gap,
     add_json,
     add_mapping,
     add_memory_limit,
@@ -190,6 +191,7 @@ def _add_map(commands: Commands) -> argparse.ArgumentParser:
     )
     add_arch(parser)
     add_search_options(parser)
+    add_gap(parser)
     add_verbose(parser)
     add_json(parser)
     add_mapping(parser)
@@ -583,6 +585,7 @@ def _add_fusion(parser: argparse.ArgumentParser) -> None:
 def _add_run_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of every command that maps networks."""
     add_search_options(parser)
+    add_gap(parser, " if it holds for all of them")
     _add_searches(parser)
     add_flag(parser, "--quiet", "no progress and no report; files and exit code only")
 

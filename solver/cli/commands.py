@@ -40,6 +40,7 @@ from solver.cli.running import (
     EXIT_OF_STATUS,
     check_certified,
     counting_notes,
+    exit_code,
     explain_options,
     export_formulation,
     link_transfer_notes,
@@ -89,6 +90,7 @@ SINGLE = (
     "sensitivity",
     "price-constraints",
     "export-model",
+    "gap",
 )
 """Options about one best mapping, which `map --pareto` refuses."""
 
@@ -154,7 +156,7 @@ def map_command(arguments: argparse.Namespace) -> int:
     priced, costs = _constraint_costs(mapspace, arguments) if is_priced else (mapspace, None)
     loaded = loaded.noted(note for own in (varied, priced) for note in own.notes if note not in loaded.notes)
     deliver(_map_steps(loaded, result, _Further(effects, check, costs), spec_text, arguments))
-    return code or EXIT_OF_STATUS[result.status]
+    return code or exit_code(result.status, (result,))
 
 
 def _found(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:

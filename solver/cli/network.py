@@ -39,7 +39,7 @@ from solver.cli.output import (
     write_stdout,
 )
 from solver.cli.progress import fusion_text, interruptible, logged, status_text
-from solver.cli.running import EXIT_OF_STATUS, LONG_NAMES, load_options, search_options
+from solver.cli.running import EXIT_OF_STATUS, LONG_NAMES, exit_code, load_options, search_options
 from solver.cli.sparse import with_sparse_data
 from solver.exit_codes import EXIT_OPTIMAL, EXIT_UNCHECKED
 from solver.report.pictures import check_plot, draw_sweep
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from solver.network.executors import Executor
     from solver.network.run import LayerResult, NetworkProgress, NetworkResult, ProgressCallback, Run
     from solver.report.document import Document
-    from solver.result import Options
+    from solver.result import Options, Result
 
 Outcome = TypeVar("Outcome")
 
@@ -72,9 +72,13 @@ UNFUSED_ONLY = {
     "resume": "results of fused searches are not kept",
     "cluster": "a fused search runs on this machine",
     "same": "fused Einsums share loops as their tree has them",
+    "gap": "it is about searches of single Einsums",
 }
 
-OWN_ONLY = {"certificates": "--certificate OUT writes that of the common unrolling"}
+OWN_ONLY = {
+    "certificates": "--certificate OUT writes that of the common unrolling",
+    "gap": "it is about searches of single Einsums",
+}
 """Options of `network` on each layer's own optimum, and what to do instead."""
 
 KEEP = "cannot keep results in"
@@ -123,7 +127,12 @@ def network_command(arguments: argparse.Namespace) -> int:
             ]
         )
         code = _check(files, interrupted, arguments, verdict) if arguments.check else EXIT_OPTIMAL
-    return code or EXIT_OF_STATUS[result.status]
+    return code or exit_code(result.status, _results(result))
+
+
+def _results(result: NetworkResult) -> list[Result]:
+    """The results of the searches of a network."""
+    return [own.result for own in result.layers if own.result is not None]
 
 
 def _with_common_loops(arguments: argparse.Namespace) -> int:
@@ -467,7 +476,7 @@ def sweep_command(arguments: argparse.Namespace) -> int:
     lack = "" if any(point.costs is not None for point in result.points) else "point"
     plot = plot_steps(arguments.plot, partial(draw_sweep, result, arguments.plot), lack)
     deliver([*steps, *plot])
-    return EXIT_OF_STATUS[result.status]
+    return exit_code(result.status, chain.from_iterable(_results(point.result) for point in result.points))
 
 
 def run_searches(

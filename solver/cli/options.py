@@ -180,6 +180,18 @@ def add_search_options(
     add_memory_limit(group)
 
 
+def add_gap(parser: argparse.ArgumentParser, more: str = "") -> None:
+    """Add ``--gap``; `more` is for the help."""
+    parser.add_argument(
+        "--gap",
+        type=gap,
+        default=DEFAULTS.gap,
+        metavar="G",
+        help="end the search once no mapping can be better by more than G, a share such as 0.01 or 1%%; the "
+        f"exit code is 0 then{more} (default: search to the proof)",
+    )
+
+
 def add_memory_limit(group: Container) -> None:
     """Add ``--memory-limit``."""
     group.add_argument(
@@ -389,6 +401,18 @@ def seconds(text: str) -> float:
     if not 0 <= number < float("inf"):
         raise _wrong(f"{shown(text)} is not a number of seconds")
     return number
+
+
+def gap(text: str) -> float:
+    """Read a share below 1, as a number or in percent."""
+    number, percent = text.removesuffix("%"), text.endswith("%")
+    try:
+        share = float(number) / (100 if percent else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1:
+        raise _wrong(f"{shown(text)} is not a share from 0 to below 1, such as 0.01 or 1%")
+    return share
 
 
 def time_limit(text: str) -> float:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from model.formats.timeloop import LoadedSpec
     from model.mapping import Mapping
     from solver.sensitivity import Effect
+    from solver.sparse_search import SparseResult
 
 
 EXIT_OF_STATUS = {
@@ -38,6 +39,15 @@ EXIT_OF_STATUS = {
     Status.INFEASIBLE: EXIT_INFEASIBLE,
     Status.UNKNOWN: EXIT_UNKNOWN,
 }
+
+
+def exit_code(status: Status, results: Iterable[Result | SparseResult]) -> int:
+    """Return the exit code of a status, of several results the worst; a gap that was asked for is success."""
+    open_results = [result for result in results if result.status is Status.FEASIBLE]
+    if status is Status.FEASIBLE and all(own.termination is Termination.GAP for own in open_results):
+        return EXIT_OPTIMAL
+    return EXIT_OF_STATUS[status]
+
 
 PRICED = {"model_sparse": True, "refuse_unsearchable": False}
 """Options on specs that are not searched: what the cost model alone knows is read as well."""
@@ -183,6 +193,7 @@ def search_options(arguments: argparse.Namespace) -> Options:
         jobs=arguments.jobs,
         seed=arguments.seed,
         memory_limit_mib=arguments.memory_limit,
+        gap=getattr(arguments, "gap", 0.0),
     )
 
 

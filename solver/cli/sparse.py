@@ -15,8 +15,8 @@ from solver.cli.options import CP_SAT
 from solver.cli.output import OutputError, check_outputs, deliver, document_steps, plot_steps, report_steps
 from solver.cli.progress import interruptible, watched
 from solver.cli.running import (
-    EXIT_OF_STATUS,
     check_certified,
+    exit_code,
     explain_options,
     load_unmapped,
     mapped_spec_text,
@@ -91,7 +91,7 @@ def map_sparse_data(loaded: LoadedSpec, arguments: argparse.Namespace) -> int:
     )
     files = (*mapping_steps(arguments, loaded, mapping, spec_text), *plot)
     deliver([*report, *document, *files, *certificate_steps(mapspace, result, arguments)])
-    return code or EXIT_OF_STATUS[result.status]
+    return code or exit_code(result.status, (result,))
 
 
 def _reasons(mapspace: Mapspace, arguments: argparse.Namespace) -> tuple[Reason, ...]:
@@ -218,7 +218,8 @@ def sweep_densities(arguments: argparse.Namespace) -> int:
     deliver([*report, *document, *plot])
     statuses = {point.result.status for point in points}
     order = (Status.INFEASIBLE, Status.UNKNOWN, Status.FEASIBLE)
-    return EXIT_OF_STATUS[next((status for status in order if status in statuses), Status.OPTIMAL)]
+    worst = next((status for status in order if status in statuses), Status.OPTIMAL)
+    return exit_code(worst, (point.result for point in points))
 
 
 def _densities(text: str) -> tuple[str, list[Fraction]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from model.choices import allowed_factors
-from model.extents import remainder_of, tiles_of
+from model.extents import tiles_of
 from model.mapspace import Mapspace
 from solver.cpsat import Literal
 from solver.formulation.program import Choice, EmptyProgramError, Program
@@ -59,7 +59,6 @@ class Chain:
         self.program = program
         self.dim = dim
         self.bound = mapspace.problem.bound[dim]
-        self._fanouts = frozenset(mapspace.architecture.fanout_indices)
         arcs = _reachable(mapspace, dim)
         self.nodes = len(arcs)
         self.steps: list[dict[Arc, Literal]] = [{} for _ in arcs]
@@ -115,24 +114,11 @@ class Chain:
     def _factors(self) -> dict[int, Choice[int]]:
         return {}
 
-    def loop(self, node: int, in_every_pass: bool = False) -> Literal | None:
-        """A literal for a loop of several iterations, None if there is none.
-
-        Parameters
-        ----------
-        node
-            Its position.
-        in_every_pass
-            Whether all instances inside must have several iterations in the last pass over the dimension,
-            too: in the last one of these, some children of a fanout inside may have nothing to do.
-        """
+    def loop(self, node: int) -> Literal | None:
+        """A literal for a loop of several iterations in a node, None if there is none."""
         steps = self.steps[node]
         every = Choice(tuple(steps), tuple(steps.values()))
-        idle = in_every_pass and any(own > node for own in self._fanouts & self.live)
-        return self.program.holds(every, lambda arc: self._iterations(arc, in_every_pass) - idle > 1)
-
-    def _iterations(self, arc: Arc, last: bool) -> int:
-        return remainder_of(self.bound, arc.inner, arc.factor) if last else arc.factor
+        return self.program.holds(every, lambda arc: arc.factor > 1)
 
     # ------------------------------------------------------------ positions of some loops
 

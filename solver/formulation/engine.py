@@ -32,6 +32,7 @@ from solver.result import (
     Status,
     StopCallback,
     Termination,
+    is_within,
 )
 
 FIRST_SLICE_S = 0.25
@@ -339,9 +340,11 @@ class _Run:
 
     def report(self, objective: str, bound: int | None) -> None:
         """Tell the caller how far the search is."""
+        value = None if self._best is None else self._best.evaluation.value(objective)
+        bound = bound if value is None or bound is None else min(bound, value)
+        if is_within(self._options.gap, value, bound):
+            self._clock.end(Termination.GAP)
         if self._on_progress is not None:
-            value = None if self._best is None else self._best.evaluation.value(objective)
-            bound = bound if value is None or bound is None else min(bound, value)
             self._on_progress(Progress(Phase.FORMULATION, self._clock.seconds, objective, value, bound))
 
 

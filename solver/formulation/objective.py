@@ -118,9 +118,8 @@ class Reuse:
         for between in range(level):
             beyond = [literal for own, literal in ends if own < between]
             slot = self._variables.slots[between]
-            moves = [slot.moves(other) for other in sorted(self._moving.intersection(slot.dims)) if beyond]
-            for literal in (literal for literal in moves if literal is not None):
-                self._program.model.add_at_most_one([*beyond, literal])
+            for other in sorted(self._moving.intersection(slot.dims)) if beyond else ():
+                self._program.model.add_at_most_one([*beyond, slot.live(other)])
 
     def inside(self, level: int, dim: str) -> Literal:
         """A literal that lets a loop of the level lie inside of all its loops that move the tile."""

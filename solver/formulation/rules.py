@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from model.extents import PERFECT
 from model.rules import Quantity, Rule
 from model.rules.language import OF_HARDWARE, Value
 from solver.formulation.program import Choice, EmptyProgramError
@@ -93,8 +92,7 @@ class UserRules:
             found = chain.extent(node) if asked.kind == "tile" else chain.factor(node)
             return self._program.mapped(found, lambda own: own)
         if asked.kind == "innermost":
-            perfect = self._variables.mapspace.factors == PERFECT
-            return self._variables.slots[level].innermost() if perfect else None
+            return self._variables.slots[level].innermost()
         return self._held(asked, level)
 
     def _of_fanout(self, asked: Quantity) -> Choice[Value]:

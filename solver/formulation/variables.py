@@ -8,7 +8,6 @@ from itertools import combinations, permutations
 
 from model.architecture import Fanout, StorageLevel
 from model.choices import keep_sets
-from model.extents import PERFECT
 from model.mapspace import Mapspace, TemporalRules
 from solver.cpsat import Answer, Literal
 from solver.formulation.chains import Chain
@@ -32,14 +31,9 @@ class Slot:
         Position of the level.
     rules
         Which loops are innermost and outermost.
-    is_perfect
-        Whether factors leave no remainders.
     """
 
-    def __init__(
-        self, program: Program, chains: Iterable[Chain], node: int, rules: TemporalRules, is_perfect: bool
-    ) -> None:
-        self._is_perfect = is_perfect
+    def __init__(self, program: Program, chains: Iterable[Chain], node: int, rules: TemporalRules) -> None:
         self._program = program
         self._chains = {chain.dim: chain for chain in chains if node in chain.live}
         self._node = node
@@ -74,35 +68,16 @@ class Slot:
             self._live[dim] = verdict
         return self._live[dim]
 
-    def moves(self, dim: str) -> Literal | None:
-        """Whether the loop over one of the slot's dimensions has several iterations in each of its passes.
-
-        One that has a single iteration in the last pass moves nothing there. None if there is no such loop.
-        """
-        if self._is_perfect:
-            return self.live(dim)
-        if dim not in self._moves:
-            self._moves[dim] = self._chains[dim].loop(self._node, in_every_pass=True)
-        return self._moves[dim]
-
     @cached_property
     def _live(self) -> dict[str, Literal]:
         return {}
 
-    @cached_property
-    def _moves(self) -> dict[str, Literal | None]:
-        return {}
-
     def require_innermost(self, literal: Literal, dims: Iterable[str]) -> None:
-        """Where a literal holds, let the innermost loop with iterations be over one of some dimensions.
-
-        With remainders nothing is required: such a loop may have a single iteration at times.
-        """
-        if self._is_perfect:
-            self._program.imply(literal, [self._innermost[dim] for dim in dims])
+        """Where a literal holds, let the innermost loop with iterations be over one of some dimensions."""
+        self._program.imply(literal, [self._innermost[dim] for dim in dims])
 
     def innermost(self) -> Choice[str]:
-        """The dimension of the innermost loop with iterations, empty without one; of perfect factors only."""
+        """The dimension of the innermost loop with iterations, empty without one."""
         first = self._innermost
         return Choice((*first, ""), (*first.values(), self._none)) if first else self._program.constant("")
 
@@ -126,11 +101,11 @@ class Slot:
         return first
 
     def require_inside(self, literal: Literal, one: str, other: str, escapes: Sequence[Literal] = ()) -> None:
-        """Where a literal holds, let a loop lie inside of another one that moves, or an escape hold."""
-        inside, moves = self.inside(one, other), self.moves(other)
-        if inside is not True and moves is not None:
+        """Where a literal holds, let a loop lie inside of another one with iterations, or an escape hold."""
+        inside = self.inside(one, other)
+        if inside is not True:
             order = [] if isinstance(inside, bool) else [inside]
-            self._program.imply(literal, [moves.negated(), *order, *escapes])
+            self._program.imply(literal, [self.live(other).negated(), *order, *escapes])
 
     def order(self, answer: Answer, live: Iterable[str]) -> list[str]:
         """The loops with iterations in the order of an answer, innermost first."""
@@ -176,7 +151,7 @@ class Variables:
         self.fanouts = self.architecture.fanout_indices
         self.chains = {dim: Chain(self.program, mapspace, dim) for dim in mapspace.problem.dims}
         self.slots = [
-            Slot(self.program, self.chains.values(), node, rules, mapspace.factors == PERFECT)
+            Slot(self.program, self.chains.values(), node, rules)
             for node, rules in zip(self.positions, mapspace.temporal, strict=True)
         ]
         self.sides = {

@@ -36,6 +36,7 @@ from solver.result import (
     Status,
     StopCallback,
     Termination,
+    refuse_gap,
     relative_gap,
 )
 
@@ -205,6 +206,8 @@ def fuse_cascade(
 
     Raises
     ------
+    ValueError
+        A gap is requested.
     NotSearchedError
         A ValueError: the cascade has what the search does not know.
     LimitError
@@ -212,6 +215,7 @@ def fuse_cascade(
     ContradictionError
         Parts of the program disagree: a defect.
     """
+    refuse_gap(options, "a fused cascade")
     return _Search(cascade, objective, options, limits, on_progress, should_stop).run()
 
 

@@ -31,7 +31,7 @@ from model.rules.language import Constant, Operation, Quantity, Rule
 from solver.network.executors import Serial
 from solver.network.run import LayerResult, NetworkResult, Run, explained, map_networks
 from solver.network.tasks import plan
-from solver.result import Clock, Options, Result, Status, Termination
+from solver.result import Clock, Options, Result, Status, Termination, refuse_gap
 
 Item = TypeVar("Item")
 
@@ -171,9 +171,12 @@ def map_with_common_unrolling(
 
     Raises
     ------
+    ValueError
+        A gap is requested.
     NoCommonError
         If the layers have different fanouts, or none is to be mapped.
     """
+    refuse_gap(options, "a common unrolling")
     return _Search(network, options, run).result()
 
 

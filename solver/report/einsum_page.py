@@ -26,8 +26,10 @@ from solver.report.reading import Value
 ENDINGS = {
     "TIME_LIMIT": "stopped by the time limit",
     "REMAINDER_LIMIT": "stopped by the default limit on mappings with remainders",
+    "GAP": "within the requested gap",
     "INTERRUPTED": "interrupted",
     "MEMORY_LIMIT": "stopped by the memory limit",
+    "CHOICES": "too many choices of kept tensors or spatial loops for bounds",
     "TOO_LARGE": "too large for a search",
     "BOUND": "bounds are no closer",
     "LOOP_LIMIT": "the best mapping has more temporal loops than allowed",
@@ -101,13 +103,28 @@ def _verdict(document: Value) -> tuple[str, str]:
     ending = ENDINGS.get(document["termination"].text(), "")
     sentences = {
         "OPTIMAL": f"{objective} {value}. Proven: no allowed mapping is better.",
-        "FEASIBLE": f"{objective} {value}. The optimum lies between {bound} and this value{_gap(document)}.",
+        "FEASIBLE": f"{objective} {value}. The optimum lies between {bound} and this value{_gap(document)}."
+        + "".join(_narrower_sentences(document)),
         "INFEASIBLE": "No mapping satisfies all constraints. This is proven.",
         "UNKNOWN": f"No mapping was found. No mapping has less {objective} than {bound}."
         if document["bound"].raw is not None
         else "No mapping was found.",
     }
     return status, " ".join(filter(None, (sentences.get(status, ""), ending and f"({ending})")))
+
+
+def _narrower_sentences(document: Value) -> Iterator[str]:
+    """Yield what is known of the best mappings without remainders and with even tiles."""
+    units = document["units"].text()
+    for key, which in (("perfect_factors", "without remainders"), ("even_tiles", "with even tiles")):
+        known = document.get(key)
+        if not known:
+            continue
+        value, bound = (value_text(known[side], units) for side in ("value", "bound"))
+        if known["status"].text() == "OPTIMAL":
+            yield f" The best {which} is {value} (proven)."
+        elif known["value"].raw is not None:
+            yield f" The best found {which} is {value} (bound {bound})."
 
 
 def _gap(document: Value) -> str:

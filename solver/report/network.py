@@ -330,8 +330,9 @@ def _stopped(layers: Iterable[LayerResult]) -> Iterator[str]:
     for ending in (Termination.TIME_LIMIT, Termination.MEMORY_LIMIT):
         if stopped[ending]:
             yield f"{stopped[ending]} {ENDINGS[ending]} (`--{ending.value.lower().replace('_', '-')}`)"
-    if stopped[Termination.REMAINDER_LIMIT]:
-        yield f"{stopped[Termination.REMAINDER_LIMIT]} {ENDINGS[Termination.REMAINDER_LIMIT]}"
+    for ending in (Termination.CHOICES, Termination.GAP, Termination.REMAINDER_LIMIT):
+        if stopped[ending]:
+            yield f"{stopped[ending]} {ENDINGS[ending]}"
     if stopped[Termination.LOOP_LIMIT]:
         yield f"of {stopped[Termination.LOOP_LIMIT]} {ENDINGS[Termination.LOOP_LIMIT]}"
 

@@ -51,10 +51,11 @@ ENDINGS = {
     Termination.PROVEN: "",
     Termination.TIME_LIMIT: "stopped by the time limit",
     Termination.REMAINDER_LIMIT: f"stopped by the default limit of {REMAINDERS_S:g} s on each search for "
-    "remainders; --time-limit none searches to the proof, --factors perfect proves the best mapping without "
-    "remainders at once",
+    "remainders; --time-limit none runs until proven, --factors perfect considers divisors only",
+    Termination.GAP: "within the requested gap",
     Termination.INTERRUPTED: "interrupted",
     Termination.MEMORY_LIMIT: "stopped by the memory limit",
+    Termination.CHOICES: "too many choices of kept tensors or spatial loops for bounds",
     Termination.TOO_LARGE: "too large for a search",
     Termination.BOUND: "bounds on Einsums whose visits differ are no closer",
     Termination.LOOP_LIMIT: "the best mapping has more temporal loops than "
@@ -241,35 +242,48 @@ def outcome_text(result: Result) -> str:
         parts.append(f"gap {percent(result.gap)}")
     if result.evaluation is not None:
         parts.extend(_later_values(result, result.evaluation))
-    parts += _savings(result, result.value)
+    parts += _narrower_parts(result, result.value)
     return ", ".join(parts)
 
 
-def _savings(result: Result, value: int | None) -> Iterator[str]:
-    """Yield what uneven tiles bring, with perfect factors if these were searched first, and remainders."""
-    if value is None:
-        return
+def _narrower_parts(result: Result, value: int | None) -> Iterator[str]:
+    """Yield what remainders and uneven tiles save; of an open result, what is known of narrower mapspaces."""
     perfect, even = result.perfect_factors, result.even_tiles
+    if value is None or result.status is not Status.OPTIMAL:
+        if perfect is not None:
+            yield _best_text(result, perfect, "without remainders")
+        if even is not None:
+            yield _best_text(result, even, "with even tiles" + (", no remainders" if perfect else ""))
+        return
     if even is not None and perfect is None:
         yield _saved_text(result, value, even, "uneven tiles")
     elif even is not None and perfect is not None and perfect.value is not None:
-        own = _saved_text(result, perfect.value, even, "uneven tiles", perfect.status is Status.OPTIMAL)
-        yield f"{own} where loops have no remainders"
+        yield f"{_saved_text(result, perfect.value, even, 'uneven tiles')} where loops have no remainders"
     if perfect is not None:
         yield _saved_text(result, value, perfect, "remainders")
 
 
-def _saved_text(result: Result, value: int, narrower: Narrower, what: str, proven: bool | None = None) -> str:
-    """Return what remainders or uneven tiles bring."""
+def _best_text(result: Result, narrower: Narrower, which: str) -> str:
+    """Return the best mapping of a narrower mapspace, and whether that is proven."""
+    if narrower.status is Status.INFEASIBLE:
+        return f"nothing fits {which} (proven)"
+    if narrower.value is None:
+        return f"nothing found {which}"
+    value, bound = (_shown(result, result.objective, own) for own in (narrower.value, narrower.bound))
+    if narrower.status is Status.OPTIMAL:
+        return f"the best {which} is {value} (proven)"
+    return f"the best found {which} is {value} (bound {bound})"
+
+
+def _saved_text(result: Result, value: int, narrower: Narrower, what: str) -> str:
+    """Return what remainders or uneven tiles save."""
     if narrower.status is Status.INFEASIBLE:
         return f"nothing fits without {what}"
     if narrower.value is None:
         return f"without {what} nothing was found"
-    saved = (
-        "nothing" if narrower.value == value else f"{percent(1 - value / narrower.value)} {result.objective}"
-    )
-    proven = result.status is Status.OPTIMAL if proven is None else proven
-    return f"{what} save {saved}" + ("" if proven else " so far")
+    if narrower.value == value:
+        return f"{what} save nothing"
+    return f"{what} save {percent(1 - value / narrower.value)} {result.objective}"
 
 
 def _later_values(result: Result, evaluation: Evaluation) -> Iterator[str]:

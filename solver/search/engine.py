@@ -11,7 +11,7 @@ from model.mapspace import Mapspace
 from solver.heuristics.interface import Budget, BudgetSpent, MapperError
 from solver.heuristics.local_search import GreedyDescent
 from solver.heuristics.pricing import Pricing
-from solver.result import Phase
+from solver.result import Phase, is_within
 from solver.search.agenda import Agenda
 from solver.search.bounds.lattice_bounds import AnyBounds, LatticeBounds
 from solver.search.branching.branch import Branching, LoadBounds
@@ -171,6 +171,8 @@ class Search:
             branched = isinstance(candidate, Bounded)
             self.report(Phase.BRANCHING if branched else Phase.LATTICE, self.goal, bound)
             if self.stop() or (self.goal.incumbent != judged and capped()):
+                return bound
+            if is_within(self.options.gap, self.goal.incumbent, bound) and not capped():
                 return bound
             judged = self.goal.incumbent
             if isinstance(candidate, Surveyed):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from types import TracebackType
@@ -35,12 +35,14 @@ from solver.result import (
     StopCallback,
     Termination,
     TooLargeError,
+    is_within,
 )
 from solver.search.bounds.boundary import LARGEST_COUNT
 from solver.search.branching.completion import Priced
 from solver.search.engine import FEW_HINTED, FIRST_HINTED, Search, hint
 from solver.search.goal import NO_CAPS, UNLIMITED, Caps, Goal
 from solver.search.ledger import unsearched
+from solver.search.path.search import PathSearch, searches_paths
 from solver.search.shared import ALONE, Partner, Shared
 from solver.search.space.lattice import coarsened
 from solver.search.space.search_space import SearchSpace
@@ -68,6 +70,9 @@ SLOW, SLOWEST = 2 * 10**6, 10**8
 """Tiles times keep masks from which on a heuristic looks for a mapping first, by few prices or by many.
 
 Where extents are left out for want of memory, it is by many."""
+
+DESCENTS = 3
+"""Times that the heuristic looks for a mapping at most, where nothing is searched by bounds."""
 
 COARSEST = 2
 """Extents that a dimension has at the least: 1 and its bound."""
@@ -189,20 +194,35 @@ class SharedSearch:
         mapspace.check_searchable(simple_rules=True, by_bounds=True)
         _check_size(mapspace.problem)
         self.mapspace = mapspace
+        self._options = options
         self._clock = _Clock(options, mapspace.factors, on_progress, should_stop)
         self._partner = partner
         self._narrow = self._narrower(options, on_progress)
-        space = _affordable(mapspace, options.memory_limit_mib << 20, self._stop)
-        if space.most_keep_masks > MOST_KEEP_MASKS:
-            self._clock.end(Termination.MEMORY_LIMIT)
-        # Numbers of tiles cannot be left out as extents can.
-        self._too_large = space.uneven and space.estimated_bytes > options.memory_limit_mib << 20
-        self._survey = Survey(space, self._stop)
         self._statistics = Statistics()
-        self._bounder = Bounder(space, options.jobs)
-        self._shared = Shared(
-            options, self._stop, self._clock.report, self._statistics, self._bounder, partner
-        )
+        self._workers = ExitStack()
+        self._is_begun = False
+
+    @cached_property
+    def _survey(self) -> Survey:
+        """The survey of the whole space, or of as much of it as fits."""
+        space = _affordable(self.mapspace, self._options.memory_limit_mib << 20, self._stop)
+        return Survey(space, self._stop)
+
+    @cached_property
+    def _shared(self) -> Shared:
+        bounder = self._workers.enter_context(Bounder(self._survey.space, self._options.jobs))
+        report = self._clock.report
+        return Shared(self._options, self._stop, report, self._statistics, bounder, self._partner)
+
+    @cached_property
+    def _obstacle(self) -> Termination | None:
+        """Why nothing is searched by bounds, if that is so."""
+        space = self._survey.space
+        if space.most_keep_masks > MOST_KEEP_MASKS:
+            return Termination.CHOICES
+        # Numbers of tiles cannot be left out as extents can.
+        is_too_large = space.uneven and space.estimated_bytes > self._options.memory_limit_mib << 20
+        return Termination.MEMORY_LIMIT if is_too_large else None
 
     def _narrower(self, options: Options, on_progress: ProgressCallback | None) -> SharedSearch | None:
         """The search that goes first, if there is one: without remainders, else with one place per memory."""
@@ -214,7 +234,9 @@ class SharedSearch:
         any_factors = mapspace.factors != PERFECT
         first = replace(mapspace, factors=PERFECT) if any_factors else gathered(mapspace)
         limit_s = options.time_limit_s
-        limited = replace(options, time_limit_s=None if limit_s is None else limit_s * NARROWER_SHARE)
+        # A wider search that ends at once leaves it all the time.
+        share = NARROWER_SHARE if self._obstacle is None else 1.0
+        limited = replace(options, time_limit_s=None if limit_s is None else limit_s * share)
         return SharedSearch(first, limited, on_progress, self._stop)
 
     def _stop(self) -> bool:
@@ -222,17 +244,14 @@ class SharedSearch:
         return self._clock.stop() or self._partner.has_settled()
 
     def __enter__(self) -> SharedSearch:
-        self._bounder.__enter__()
         if self._narrow is not None:
-            self._narrow.__enter__()
+            self._workers.enter_context(self._narrow)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bounder.__exit__(kind, error, trace)
-        if self._narrow is not None:
-            self._narrow.__exit__(kind, error, trace)
+        self._workers.close()
 
     def minimise(
         self, objectives: Sequence[str], caps: Caps = NO_CAPS, known: Priced | None = None
@@ -264,9 +283,10 @@ class SharedSearch:
         if not objectives:
             raise ValueError("there is nothing to minimise: at least one objective must be named")
         first = None
-        if self._narrow is not None and known is None:
-            first = self._narrow.minimise(objectives, caps)
-            known = _priced(self.mapspace, first)
+        if self._narrow is not None and (known is None or not self._is_begun):
+            first = self._narrow.minimise(objectives, caps, _narrowed(self._narrow.mapspace, known))
+            known = _better(objectives, known, _priced(self.mapspace, first))
+        self._is_begun = True
         with self._clock.on_remainders():
             result = self._minimise_all(objectives, caps, known)
         if self._narrow is None:
@@ -287,7 +307,7 @@ class SharedSearch:
         limits = (*caps.limits, *own)
         bounds: list[int | None] = []
         evidence: list[Evidence] = []
-        for objective in () if self._too_large else objectives:
+        for objective in objectives:
             goal = Goal(objective, limits)
             best, bound, grounds = self._with_partner(goal, best)
             bounds.append(bound)
@@ -295,7 +315,7 @@ class SharedSearch:
             if goal.incumbent is None or bound != goal.incumbent:
                 break
             limits = (*limits, (objective, goal.incumbent))
-        if self._survey.space.coarse or self._too_large:
+        if self._survey.space.coarse:
             # Only a part of the mapspace was searched: what was found stands, what was proven does not.
             self._clock.end(Termination.MEMORY_LIMIT)
             bounds, evidence = [trivial_bound(self.mapspace, objectives[0])], []
@@ -308,7 +328,7 @@ class SharedSearch:
         if best is not None:
             goal.incumbent = goal.value(best.evaluation.energy, best.evaluation.cycles)
         self._partner.exchange(goal, best)
-        best, bound, grounds = self._minimise(goal, best)
+        best, bound, grounds = self._searched(goal, best)
         better = self._partner.exchange(goal, best)
         if better is not None:
             best, goal.incumbent = better, goal.value(better.evaluation.energy, better.evaluation.cycles)
@@ -316,17 +336,38 @@ class SharedSearch:
         settled = bound is None or bound == goal.incumbent
         if bound is None or settled or not (self._partner.is_empty or (known or 0) > bound):
             self._statistics.settled_by += (BOUNDS if settled else "",)
+            self._end_within_gap(goal, bound)
             return _Minimum(best, bound, grounds)
         if known is not None and goal.incumbent is not None:
             known = min(known, goal.incumbent)
+        self._end_within_gap(goal, known)
         self._statistics.settled_by += (CP_SAT if known == goal.incumbent else "",)
         return _Minimum(best, known)
+
+    def _end_within_gap(self, goal: Goal, bound: int | None) -> None:
+        """Note that the search ends because value and bound are as close as requested, if they are."""
+        if is_within(self._options.gap, goal.incumbent, bound):
+            self._clock.end(Termination.GAP)
+
+    def _searched(self, goal: Goal, best: Priced | None) -> _Minimum:
+        """Best mapping for one objective, and its bound, along paths where these are known."""
+        space, memory_bytes = self._survey.space, self._options.memory_limit_mib << 20
+        with suppress(Stopped):
+            if self._obstacle is None and searches_paths(space, goal, memory_bytes):
+                paths = PathSearch(space, goal, self._shared, best)
+                bound = paths.run()
+                return _Minimum(paths.best, bound, (paths.evidence(),))
+        return self._minimise(goal, best)
 
     def _minimise(self, goal: Goal, best: Priced | None) -> _Minimum:
         """Best mapping for one objective, and its bound."""
         space, clock = self._survey.space, self._clock
         proven = trivial_bound(space.mapspace, goal.objective)
         best = self._first(goal) if best is None else best
+        if self._obstacle is not None:
+            best = self._descended(goal, best)
+            clock.end(self._obstacle)
+            return _Minimum(best, proven)
         try:
             if space.excluded:
                 return _Minimum(best, None, (unsearched(space, goal),))
@@ -336,7 +377,7 @@ class SharedSearch:
         except Stopped:
             if not self._partner.has_settled():
                 # The first reason is kept: without any there are too many spatial choices.
-                clock.end(Termination.MEMORY_LIMIT)
+                clock.end(Termination.CHOICES)
             return _Minimum(best, proven)
         while True:
             search = Search(self._survey, goal, quantum, self._shared, best)
@@ -373,6 +414,18 @@ class SharedSearch:
                 self._clock.report(Phase.SURVEY, goal, None)
         return best
 
+    def _descended(self, goal: Goal, best: Priced | None) -> Priced | None:
+        """The best mapping that a heuristic finds where nothing is searched by bounds."""
+        for seed in () if goal.limits else range(1, 1 + DESCENTS):
+            known = best
+            for priced in hint(self.mapspace, goal.objective, 4 * FIRST_HINTED, seed, self._stop):
+                best = _better((goal.objective,), known, priced)
+            if best is known:
+                break
+            goal.incumbent = None if best is None else best.evaluation.value(goal.objective)
+            self._clock.report(Phase.SURVEY, goal, None)
+        return best
+
     def _coarser(self, goal: Goal, quantum: int, growth: int) -> tuple[int, int]:
         """The next quantum, and by how much the one after that grows where there is no incumbent."""
         if goal.incumbent is None:
@@ -400,6 +453,22 @@ class SharedSearch:
     def _quantum(self) -> int:
         """Energy units per step of the integer tables, to begin with."""
         return _quantum(self._survey)
+
+
+def _narrowed(mapspace: Mapspace, known: Priced | None) -> Priced | None:
+    """A mapping as one of a narrower mapspace, if it is one."""
+    if known is None or len(known.mapping.nodes) != len(mapspace.architecture.nodes):
+        return None
+    is_one = mapspace.factors != PERFECT or known.mapping.divides(mapspace.problem.bound)
+    return known if is_one else None
+
+
+def _better(objectives: Sequence[str], known: Priced | None, first: Priced | None) -> Priced | None:
+    """The better one of two mappings within the same limits."""
+    if known is None or first is None:
+        return known or first
+    values = ([own.evaluation.value(name) for name in objectives] for own in (first, known))
+    return first if next(values) < next(values) else known
 
 
 def _priced(mapspace: Mapspace, result: Result) -> Priced | None:

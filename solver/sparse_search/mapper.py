@@ -27,6 +27,7 @@ from solver.result import (
     Status,
     StopCallback,
     Termination,
+    is_within,
     relative_gap,
 )
 from solver.search.branching.completion import Priced as IncumbentMapping
@@ -196,7 +197,7 @@ def map_sparse(
     of_dense = map_einsum(
         dense, replace(options, objectives=objectives, time_limit_s=limit_s), None, clock.stop
     )
-    search = SparseSearch(mapspace, clock, on_progress)
+    search = SparseSearch(mapspace, clock, on_progress, options.gap)
     of_zeros = None if of_dense.mapping is None else search.priced(of_dense.mapping)
     first = None if known is None else search.priced(known)
     found = [own for own in (of_zeros, first) if own is not None]
@@ -288,10 +289,15 @@ class SparseSearch:
         Its data are sparse; loops have no remainders.
     clock
         When they end.
+    gap
+        Relative gap at which they may end.
     """
 
-    def __init__(self, mapspace: Mapspace, clock: Clock, on_progress: ProgressCallback | None) -> None:
+    def __init__(
+        self, mapspace: Mapspace, clock: Clock, on_progress: ProgressCallback | None, gap: float = 0.0
+    ) -> None:
         self.mapspace = mapspace
+        self._gap = gap
         self.clock = clock
         self.statistics = Statistics()
         self._on_progress = on_progress
@@ -382,6 +388,11 @@ class SparseSearch:
             if sub.needed is None or sub.needed.fits:
                 yield sub
 
+    def end_within(self, goal: SparseGoal, bound: float) -> None:
+        """End the search if value and bound are as close as requested."""
+        if math.isfinite(bound) and is_within(self._gap, goal.incumbent, math.floor(bound)):
+            self.clock.end(Termination.GAP)
+
     def report(self, goal: SparseGoal, bound: float | None) -> None:
         """Tell the caller how far the search is."""
         if self._on_progress is None or self.clock.seconds - self._reported < PROGRESS_PERIOD_S:
@@ -414,6 +425,7 @@ class _Run:
                 self._push(0.0, sub)
             while self._queue and self.goal.improves(self._queue[0][0]):
                 least, _, item = heapq.heappop(self._queue)
+                self.search.end_within(self.goal, least)
                 self._check(least)
                 self._take(least, item)
         except _StoppedError:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from model.architecture import Architecture, Fanout, StorageLevel
+from model.architecture import BANDWIDTHS, Architecture, Fanout, StorageLevel
 from model.cost.batch.counts import (
     BatchTraffic,
     SpaceIndex,
@@ -43,6 +43,7 @@ class _Turn(NamedTuple):
     shift: Integers
     before: Integers
     after: Integers
+    anew: Booleans
 
 
 @dataclass
@@ -57,6 +58,8 @@ class _Inside:
         Tiles that the loops inside run through, and how far the last one of them is from the first.
     left, position
         The last tile's number without its digits inside, and how far these digits take it.
+    at_first
+        Whether a loop inside is in its first iteration at the last tile.
     """
 
     tiles: Integers
@@ -65,9 +68,11 @@ class _Inside:
     back: Integers
     left: Integers
     position: Integers
+    at_first: Booleans
 
     def enter(self, bound: Integers, stride: Integers) -> None:
         """Take in one more loop."""
+        self.at_first = self.at_first | (bound > 1) & (self.left % bound == 0)
         self.position = self.position + self.left % bound * stride
         self.left = self.left // bound
         self.back = self.back + (bound - 1) * stride
@@ -81,9 +86,9 @@ class _Inside:
         before_last = rounds - 1 - -(-(rounds - 1) // bound)
         all_own = rounds - -(-rounds // bound)
         forward = np.where(own, stride, 0) - self.back
-        yield _Turn(np.where(own, before_last, rounds - 1), forward, full, full)
+        yield _Turn(np.where(own, before_last, rounds - 1), forward, full, full, np.zeros_like(own))
         last = np.where(own, forward, -self.position), np.where(own, full, self.short), after
-        yield _Turn(np.where(own, all_own - before_last, 1), *last)
+        yield _Turn(np.where(own, all_own - before_last, 1), *last, self.at_first & ~own)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,8 +184,9 @@ def needs_one_by_one(nest: UnevenNest, spaces: Sequence[tuple[Dataspace, SpaceIn
     """Mappings whose words are counted by the plain model, shape ``(mappings,)``.
 
     These are all where instances pay for blocks or share accesses in clusters, or outputs have windows;
-    those whose windows are unrolled along two dimensions by one fanout, or that use more instances than
-    there are.
+    those whose windows are unrolled along two dimensions by one fanout; those that use more instances than
+    there are; and those whose windows are dealt out unequally where the busiest instance counts: one with
+    fewer tiles may bring whole ones more often than the first.
     """
     size = nest.factors.shape[2]
     if _pays_by_instance(nest.architecture) or any(s.read_write and not i.partitions for s, i in spaces):
@@ -188,10 +194,13 @@ def needs_one_by_one(nest: UnevenNest, spaces: Sequence[tuple[Dataspace, SpaceIn
     if any(len(group) > 2 for _, index in spaces for group in index.groups):
         return np.ones(size, dtype=np.bool_)
     singly = np.zeros(size, dtype=np.bool_)
-    for _, index in spaces:
-        for group in index.groups:
-            unrolled = nest.factors[list(nest.architecture.fanout_indices)][:, list(group)] > 1
-            singly |= (unrolled.sum(axis=1) > 1).any(axis=0)
+    for group in (group for _, index in spaces for group in index.groups):
+        unrolled = nest.factors[list(nest.architecture.fanout_indices)][:, list(group)] > 1
+        singly |= (unrolled.sum(axis=1) > 1).any(axis=0)
+    windows = {dim for _, index in spaces for group in index.groups if len(group) > 1 for dim in group}
+    limited = [place for place, level in _inside(nest.architecture) if any(map(level.bandwidth, BANDWIDTHS))]
+    for dim, position in product(windows, limited):
+        singly |= _differ(nest.kinds(dim, position))
     for position in nest.architecture.storage_indices:
         singly |= nest.instances(position) > nest.architecture.instances_above(position)
     return singly
@@ -199,14 +208,28 @@ def needs_one_by_one(nest: UnevenNest, spaces: Sequence[tuple[Dataspace, SpaceIn
 
 def _pays_by_instance(architecture: Architecture) -> bool:
     """Whether instances that differ have to be priced one by one."""
-    inside = [
-        level
-        for position, level in zip(architecture.storage_indices, architecture.levels, strict=True)
-        if any(place < position for place in architecture.fanout_indices)
-    ]
+    inside = [level for _, level in _inside(architecture)]
     blocks = [level.block_size for level in inside]
     blocks += [packing.block_size for level in inside for packing in level.packing]
     return any(block > 1 for block in blocks) or any(level.cluster_size > 1 for level in inside)
+
+
+def _differ(kinds: Kinds) -> Booleans:
+    """Mappings where instances in use have different shares."""
+    first, *others = kinds
+    differ = np.zeros(first.iterations.shape, dtype=np.bool_)
+    for own in others:
+        differ |= (own.instances > 0) & (own.iterations > 0) & (own.iterations != first.iterations)
+    return differ
+
+
+def _inside(architecture: Architecture) -> list[tuple[int, StorageLevel]]:
+    """Levels that may have several instances, and their positions."""
+    return [
+        (position, level)
+        for position, level in zip(architecture.storage_indices, architecture.levels, strict=True)
+        if any(place < position for place in architecture.fanout_indices)
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,6 +343,7 @@ def _rank_words(weights: Sequence[int], turns: Sequence[_Turn]) -> tuple[Integer
     low_held, high_held = _ends(weights, [turn.before for turn in turns])
     moved = sum(weight * turn.shift for weight, turn in zip(weights, turns, strict=True))
     common = np.minimum(high, high_held - moved) - np.maximum(low, low_held - moved) + 1
+    common = np.where(np.any(np.stack([turn.anew for turn in turns]), axis=0), 0, common)
     return high - low + 1, np.maximum(common, 0)
 
 
@@ -333,7 +357,8 @@ def _ends(weights: Sequence[int], extents: Sequence[Integers]) -> tuple[Integers
 def _begin(kind: Kind, full: Integers) -> _Inside:
     tiles, short = _tiles(kind, full)
     zero = np.zeros_like(tiles)
-    return _Inside(tiles, short, np.ones_like(tiles), zero, tiles - 1, zero)
+    at_first = np.zeros(tiles.shape, dtype=np.bool_)
+    return _Inside(tiles, short, np.ones_like(tiles), zero, tiles - 1, zero, at_first)
 
 
 def _tiles(kind: Kind, full: Integers) -> tuple[Integers, Integers]:
@@ -345,14 +370,14 @@ def _tiles(kind: Kind, full: Integers) -> tuple[Integers, Integers]:
 
 def _start(kind: Kind, full: Integers) -> _Turn:
     tile = np.minimum(np.maximum(kind.iterations, 1), full)
-    return _Turn(kind.instances, np.zeros_like(tile), tile, tile)
+    return _Turn(kind.instances, np.zeros_like(tile), tile, tile, np.ones(tile.shape, dtype=np.bool_))
 
 
 def _every(kind: Kind, full: Integers) -> Iterator[_Turn]:
     tiles, short = _tiles(kind, full)
-    zero = np.zeros_like(tiles)
-    yield _Turn(kind.instances * (tiles - 1), zero, full, full)
-    yield _Turn(kind.instances, zero, short, short)
+    zero, anew = np.zeros_like(tiles), np.ones(tiles.shape, dtype=np.bool_)
+    yield _Turn(kind.instances * (tiles - 1), zero, full, full, anew)
+    yield _Turn(kind.instances, zero, short, short, anew)
 
 
 def uneven_traffic(

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count, product
-from typing import NamedTuple
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from solver.search.branching.completion import Order, Priced, Skeleton, Skeleton
 from solver.search.branching.joint import JointPlaces
 from solver.search.branching.walk import Loops, Node, Walk, lonely_tiles
 from solver.search.goal import SLACK, Goal
+from solver.search.space.choices import Choice, choice_of, fewest_counts, no_worse
 from solver.search.space.counts import loop_factors
 from solver.search.space.dataspaces import DataspaceView
 from solver.search.space.lattice import INFINITY
@@ -215,26 +215,6 @@ def paid_at(sub: Searchable, boundary: Boundary) -> list[Paid]:
     return [own for own in origin.paid(boundary.place) if own.access.boundary == boundary.level]
 
 
-Chain = tuple[int, ...]
-"""Temporal factors of one dimension by level, outermost first."""
-
-
-class _Choice(NamedTuple):
-    """Factors of a dimension, and what mappings depend on, the extents of the tiles of all levels among it.
-
-    Parameters
-    ----------
-    counts
-        Per level, iterations that the arithmetic asks it for; of the outermost level, steps in time.
-    extents
-        Of the tile at each level.
-    """
-
-    factors: Chain
-    counts: tuple[int, ...]
-    extents: tuple[int, ...]
-
-
 @dataclass(frozen=True)
 class Variants:
     """The factors that lead to the same numbers of tiles at every level.
@@ -270,10 +250,10 @@ class Variants:
 
     def _joined(
         self,
-        options: Sequence[Sequence[_Choice]],
+        options: Sequence[Sequence[Choice]],
         fewest: Sequence[int],
         hopeful: Callable[[int], bool],
-        chosen: tuple[_Choice, ...],
+        chosen: tuple[Choice, ...],
     ) -> Iterator[tuple[tuple[tuple[int, ...], ...], int]]:
         place, steps = len(chosen), math.prod(choice.counts[0] for choice in chosen)
         if not hopeful(steps * math.prod(fewest[place:])):
@@ -291,7 +271,7 @@ class Variants:
         """Levels about whose tiles there are rules, with these."""
         return [(level, rules) for level, rules in enumerate(self.space.uneven_rules) if rules]
 
-    def _satisfies_rules(self, chosen: Sequence[_Choice]) -> bool:
+    def _satisfies_rules(self, chosen: Sequence[Choice]) -> bool:
         """Whether rules allow the tiles of all levels; those that ask for what is kept are not looked at."""
         for level, rules in self._rules:
             extents = {dim: own.extents[level] for dim, own in zip(self.space.active, chosen, strict=True)}
@@ -300,7 +280,7 @@ class Variants:
                 return False
         return True
 
-    def _allowed_alone(self, dim: int, choice: _Choice) -> bool:
+    def _allowed_alone(self, dim: int, choice: Choice) -> bool:
         """Whether rules about one dimension alone allow a choice."""
         extents = dict.fromkeys(self.space.problem.dims, 1)
         for level, rules in self._rules:
@@ -316,7 +296,7 @@ class Variants:
         rules = (rule for _, own in self._rules for rule in own if name in rule.dims)
         return any(not rule.falls and (rule.asks_for_kept or len(rule.dims) > 1) for rule in rules)
 
-    def _options(self, dim: int) -> list[_Choice]:
+    def _options(self, dim: int) -> list[Choice]:
         """The choices of a dimension that no other one is as good as, the least factors first."""
         found = (choice for choice in self._chains(dim) if self._allowed_alone(dim, choice))
         if (
@@ -326,11 +306,12 @@ class Variants:
             or self._idle_in_last_round(dim)
         ):
             return [*found]
-        best: list[_Choice] = []
+        best: list[Choice] = []
+        fewest = fewest_counts(self.space.lattice.bounds[dim], self._spatial(dim))
         for choice in found:
-            if not any(_no_worse(other, choice) for other in best):
-                best = [*(own for own in best if not _no_worse(choice, own)), choice]
-            if choice.counts == self._fewest(dim):
+            if not any(no_worse(other, choice) for other in best):
+                best = [*(own for own in best if not no_worse(choice, own)), choice]
+            if choice.counts == fewest:
                 # Later ones have larger tiles, and nothing that is less.
                 return best
         return best
@@ -346,13 +327,6 @@ class Variants:
                 return True
         return False
 
-    def _fewest(self, dim: int) -> tuple[int, ...]:
-        """The counts of a choice if all children always had something to do."""
-        bound, spatial = self.space.lattice.bounds[dim], self._spatial(dim)
-        every = math.prod(spatial)
-        outside = (every // math.prod(spatial[:level]) for level in range(len(spatial)))
-        return tuple(-(-bound // unrolled) for unrolled in outside)
-
     def _spatial(self, dim: int) -> list[int]:
         return [*(choice.factors[dim] for choice in self.node.spatial), self.member.factors[dim]]
 
@@ -367,7 +341,7 @@ class Variants:
         ruled = self.space.mapspace.joint and self.space.mapspace.rules
         return not packed and not ruled and not (self.timed and self.space.resources)
 
-    def _chains(self, dim: int) -> Iterator[_Choice]:
+    def _chains(self, dim: int) -> Iterator[Choice]:
         """All factors of a dimension with the numbers of tiles of the leaf, the least of each level first."""
         lattice, bound, spatial = self.space.lattice, self.space.lattice.bounds[dim], self._spatial(dim)
         tiles = [int(lattice.tiles[tile, dim]) for tile in self.node.tiles]
@@ -379,12 +353,7 @@ class Variants:
         for factors in product(*ranges):
             if not self.joint.multiply(dim, factors):
                 continue
-            extents, extent = [], 1
-            for factor, unrolled in zip(reversed(factors), reversed(spatial), strict=True):
-                extent = min(extent * unrolled * factor, bound)
-                extents.append(extent)
-            counts = (_rounds(bound, factors, spatial, level) for level in range(len(spatial)))
-            yield _Choice(factors, tuple(counts), tuple(reversed(extents)))
+            yield choice_of(bound, factors, spatial)
 
     def _factors(self, level: int, dim: int, tiles: int, outer: int) -> Sequence[int]:
         """Temporal factors of a level that leave `outer` of so many tiles, with passes like the node's."""
@@ -394,38 +363,6 @@ class Variants:
             return sorted({one, two, *others} - {0})
         chosen = self.node.path[level][dim]
         return (chosen,) if chosen in (one, two) else others
-
-
-def _no_worse(one: _Choice, other: _Choice) -> bool:
-    pairs = zip((*one.extents, *one.counts), (*other.extents, *other.counts), strict=True)
-    return all(a <= b for a, b in pairs)
-
-
-def _rounds(bound: int, temporal: Sequence[int], spatial: Sequence[int], level: int) -> int:
-    """Iterations of a dimension that differ by more than what children inside of a level share.
-
-    Levels are outermost first. With level 0 these are its steps in time.
-    """
-    loops = [
-        loop
-        for own in reversed(range(len(spatial)))
-        for loop in ((spatial[own], own < level), (temporal[own], True))
-    ]
-    return _combinations(loops, bound)
-
-
-def _combinations(loops: Sequence[tuple[int, bool]], number: int) -> int:
-    """As `distinct_digits`, of single numbers."""
-    if not loops:
-        return 1
-    *inner, (_, counts) = loops
-    size = math.prod(factor for factor, _ in inner)
-    rounds = -(-number // size)
-    last = _combinations(inner, number - (rounds - 1) * size)
-    if rounds == 1:
-        return last
-    full = math.prod(factor for factor, own in inner if own)
-    return (rounds - 1) * full + last if counts else full
 
 
 @dataclass(frozen=True, kw_only=True)

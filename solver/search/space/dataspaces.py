@@ -226,8 +226,11 @@ def tables(space: DataspaceView, lattice: Lattice) -> Tables:
 def covered(component: Component, lattice: Lattice) -> IntArray:
     """Words of all tiles along a component, each delivered whole, as a table along its axes.
 
-    Of several numbers of tiles that a vector stands for, those that have the fewest words.
+    Of several numbers of tiles that a vector stands for, those that have the fewest words. Where tiles are a
+    partition, they have the same number of words, whatever they are: the table has one entry.
     """
+    if component.partitions:
+        return np.full((1,) * len(lattice.bounds), lattice.bounds[component.dims[0]], dtype=np.int64)
     ends = [
         (lattice.tiles_along(d), lattice.most_along(d))
         if _has_holes(component, d)

@@ -271,7 +271,7 @@ class Stage:
                 tuple(self.irrelevant[place].tolist()),
                 tuple(self.distinct[place].tolist()),
                 tuple(self.windows[place].tolist()),
-                tuple(map(self._member, range(len(self.places))[self.members(place)])),
+                tuple(map(self.member, range(len(self.places))[self.members(place)])),
             )
         return self._made[place]
 
@@ -287,7 +287,8 @@ class Stage:
         """Which members a class has."""
         return slice(self.starts[place], self.starts[place] + self.sizes[place])
 
-    def _member(self, number: int) -> StageChoice:
+    def member(self, number: int) -> StageChoice:
+        """The choice that is the member of that number."""
         choices = tuple(
             own[place] for own, place in zip(self.fanouts, self.places[number].tolist(), strict=True)
         )

@@ -16,7 +16,7 @@ from solver.search.space.dataspaces import Component, DataspaceView, Tables, cov
 from solver.search.space.windows import Unrolling, Words
 
 
-def uneven_words(
+def words_along(
     view: DataspaceView,
     tables: Tables,
     lattice: CountLattice,
@@ -25,7 +25,7 @@ def uneven_words(
     alone: Collection[Alone],
     moving: Collection[int],
 ) -> Words:
-    """Least words of deliveries with remainders, shape (lattice size,).
+    """Least words of deliveries with remainders, as tables along the axes that index the dataspace.
 
     A loop leaves a tile in place where its last pass has one iteration only. So a loop that repeats
     deliveries need not repeat those of such passes.
@@ -44,7 +44,9 @@ def uneven_words(
     ----------
     docs/search.md, "Remainders".
     """
-    plain = lattice.across(tables.plain_words, sorted(view.relevant))
+    del tables
+    unit: IntArray = np.ones((1,) * len(lattice.bounds), dtype=np.int64)
+    plain = math.prod((covered(component, lattice) for component in view.components), start=unit)
     repeated = begun = plain
     for component, dim in ((own, d) for own in view.components for d in own.dims if d in leading):
         own, split = covered(component, lattice), [one for one in alone if one.dim == dim]
@@ -61,11 +63,21 @@ def uneven_words(
             # Where a loop moves a window next, tiles of a pass of one iteration only overlap, too.
             first = plain - kept if view.window_dims else begun
             begun = np.where(live, np.minimum(begun, first), begun)
-    whole = begun is plain or not view.window_dims
-    words = np.broadcast_to(repeated, lattice.counts).reshape(lattice.size)
-    return Words(
-        words, tables.plain_words if whole else np.broadcast_to(begun, lattice.counts).reshape(lattice.size)
-    )
+    return Words(repeated, begun if view.window_dims else plain)
+
+
+def uneven_words(
+    view: DataspaceView,
+    tables: Tables,
+    lattice: CountLattice,
+    unrolling: Unrolling,
+    leading: Collection[int],
+    alone: Collection[Alone],
+    moving: Collection[int],
+) -> Words:
+    """As `words_along`, each of shape (lattice size,)."""
+    words = words_along(view, tables, lattice, unrolling, leading, alone, moving)
+    return Words(*(np.broadcast_to(own, lattice.counts).reshape(lattice.size) for own in words))
 
 
 def repeated_alone(
@@ -417,10 +429,25 @@ def _moved_along(
             d: lattice.longest(d) if end else lattice.side(d)
             for d, end in zip(component.dims, ends, strict=True)
         }
-        box = 1 + sum(abs(c) * (side[d] - 1) for d, c in rank)
-        step = np.minimum(abs(component.coefficient(dim)) * side[dim] * unrolling.directly[dim], box)
-        words = (tiles - starts) * step + (starts - alone) * np.where(only, step, np.minimum(start, step))
-        moved.append(words * (number // tiles) - (number * box - own))
+        others = [d for d in component.dims if d != dim]
+        move = abs(component.coefficient(dim)) * side[dim]
+        # Tiles beside each other differ in their other extents: all but the last one are full.
+        beside = math.prod(lattice.tiles_along(d) for d in others)
+        shorts = {d: lattice.bounds[d] - (lattice.tiles_along(d) - 1) * side[d] for d in others}
+        parts = [(beside - 1, side), (1, {**side, **shorts})] if len(others) == 1 else [(beside, side)]
+        words = np.zeros_like(number)
+        for times, extents in parts:
+            box = 1 + sum(abs(c) * (extents[d] - 1) for d, c in rank)
+            step = np.minimum(move * unrolling.directly[dim], box)
+            began = np.where(only, step, np.minimum(start, step))
+            words = words + times * ((tiles - starts) * step + (starts - alone) * began)
+        if len(others) == 1:
+            # The last tile along the loop may be short: its step brings as much less.
+            lacking = np.minimum(move * tiles - abs(component.coefficient(dim)) * lattice.bounds[dim], step)
+            moved.append(words - beside * lacking)
+        else:
+            box = 1 + sum(abs(c) * (side[d] - 1) for d, c in rank)
+            moved.append(words - (number * box - own))
     least: IntArray = reduce(np.minimum, moved)
     return least
 
@@ -439,12 +466,18 @@ def _together(part: Component, lattice: CountLattice, unrolling: Unrolling) -> i
 def uneven_union(
     view: DataspaceView, tables: Tables, lattice: CountLattice, unrolling: Unrolling
 ) -> IntArray:
-    """Words in the union of each instance's tiles, over all instances, at least."""
+    """As `union_along`, shape (lattice size,)."""
     del tables
+    union = union_along(view, lattice, unrolling)
+    return np.broadcast_to(union, lattice.counts).reshape(lattice.size)
+
+
+def union_along(view: DataspaceView, lattice: CountLattice, unrolling: Unrolling) -> IntArray:
+    """Words in the union of each instance's tiles, over all instances, at least, along the axes."""
     union: IntArray = np.ones((1,) * len(lattice.bounds), dtype=np.int64)
     for part in view.components:
         words = covered(part, lattice)
         if part.sliding:
             words = np.minimum(words, max(part.window_words, _together(part, lattice, unrolling)))
         union = union * words
-    return np.broadcast_to(union, lattice.counts).reshape(lattice.size)
+    return union

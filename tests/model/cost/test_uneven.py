@@ -1,6 +1,7 @@
 """Nests with remainders: counts worked out by hand, and those without remainders counted the same way."""
 
 from dataclasses import replace
+from fractions import Fraction
 from random import Random
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from model.architecture import Fanout, StorageLevel
 from model.cost import evaluate
+from model.cost.batch import BatchEvaluator, encode
 from model.cost.nest import build_nest
 from model.cost.rules import rule_of
 from model.cost.shares import RowLoop, Share, deal, share_of
@@ -16,7 +18,19 @@ from model.cost.traffic import MulticastDelivery, dataspace_traffic
 from model.cost.uneven import uneven_traffic
 from model.mapspace import EXACT, TIMELOOP
 from tests.model.cost.random_mappings import random_case
-from tests.model.loopnest.nests import BUFFER, DRAM, MATMUL, across, conv1d, nest, problem, storage
+from tests.model.loopnest.nests import (
+    BUFFER,
+    DRAM,
+    MATMUL,
+    across,
+    conv1d,
+    nest,
+    problem,
+    rank,
+    run,
+    space,
+    storage,
+)
 
 REGISTERS = StorageLevel("registers")
 
@@ -62,8 +76,8 @@ def test_uneven_tiles_under_a_spatial_loop_take_as_long_as_the_largest_allow():
         assert cost(copy(100), *pairs).compute_cycles == steps
 
 
-def test_an_idle_instance_keeps_its_tile():
-    # M: 3 = 2 rounds of 2 children; K outside. Child 1 has only row 1, and keeps its word of Z for all of K.
+def test_an_instance_with_a_single_tile_fetches_it_in_each_pass():
+    # M: 3 = 2 rounds of 2 children; K outside. Child 1 has only row 1, and its word of Z comes for each K.
     task = problem(MATMUL, M=3, N=1, K=4)
     pairs = (
         (DRAM, storage("M2 K4", "ABZ")),
@@ -72,8 +86,21 @@ def test_an_idle_instance_keeps_its_tile():
     )
     words = cost(task, *pairs).level("buffer").dataspace("Z")
     # Child 0 gets rows 0 and 2 in each of 4 rounds, 6 times with a sum that has been there before.
-    assert (words.fills, words.total_fills) == (6, 6)
-    assert cost(task, *pairs).level("dram").dataspace("Z").updates == 8 + 1
+    assert (words.fills, words.total_fills) == (6, 6 + 3)
+    assert cost(task, *pairs).level("dram").dataspace("Z").updates == 8 + 4
+
+
+def test_a_last_pass_of_a_single_iteration_moves_the_tile_all_the_same():
+    # K: 7 = 4 x (2,1), N between. In the last round the inner loop has one iteration, so that the same column
+    # of A is wanted for both n. It comes twice, as all others do: 7 columns of 2 words for 2 values of n.
+    task = problem(MATMUL, M=2, K=7, N=2)
+    pairs = (
+        (DRAM, storage("K4", "ABZ")),
+        (BUFFER, storage("K2 N2", "ABZ")),
+        (REGISTERS, storage("M2", "ABZ")),
+    )
+    assert cost(task, *pairs).level("buffer").dataspace("A").reads == 28
+    assert run(task, *pairs).counts["buffer", "A"].reads == 28
 
 
 def test_a_short_last_window_brings_its_halo():
@@ -114,6 +141,24 @@ def test_the_busiest_instance_decides_the_cycles():
     pairs = ((DRAM, storage("P3", "IO")), (Fanout("array", 2), across("P2")), (level, storage("", "IO")))
     # Instance 0 takes 3 words of I and writes 3 sums.
     assert cost(copy(5), *pairs).cycles == 6
+
+
+def test_an_instance_with_a_single_window_may_be_the_busiest():
+    # Windows of 6 words. Instance 0 slides by 2 words from row 0 to 2, and back as K advances: 6 + 5 * 2. The
+    # other one has row 1 alone: its window comes whole for each of 3 values of K.
+    ranks = (space("W", "K", "R"), space("I", rank("P", "R")), space("O", "K", "P", read_write=True))
+    task = problem(ranks, K=3, P=3, R=6)
+    pairs = (
+        (DRAM, storage("P2 K3", "WIO")),
+        (Fanout("array", 2), across("P2")),
+        (replace(BUFFER, write_bandwidth=Fraction(1, 4)), storage("R6", "I")),
+    )
+    words = cost(task, *pairs).level("buffer").dataspace("I")
+    assert (words.fills, words.total_fills) == (18, 18 + 16)
+    assert sorted(own[1] for own in run(task, *pairs).counts["buffer", "I"].of_instances) == [16, 18]
+    architecture, mapping = nest(*pairs)
+    batch = BatchEvaluator(task, architecture).evaluate(encode(task, architecture, [mapping]))
+    assert cost(task, *pairs).cycles == batch.cycles[0] == 18 * 4
 
 
 def test_timeloops_rule_does_not_count_remainders():
@@ -159,13 +204,13 @@ def test_nests_without_remainders_are_counted_alike(seed):
     problem, architecture, mapping = random_case(Random(seed))
     loops = build_nest(problem, architecture, mapping)
     rule = rule_of(EXACT)
-    for space in problem.dataspaces:
-        delivery = MulticastDelivery(rule, architecture, loops, space)
+    for tensor in problem.dataspaces:
+        delivery = MulticastDelivery(rule, architecture, loops, tensor)
         expected = {
             own.position: own
-            for own in dataspace_traffic(rule, architecture, mapping, loops, space, delivery)
+            for own in dataspace_traffic(rule, architecture, mapping, loops, tensor, delivery)
         }
-        for position, words in uneven_traffic(architecture, mapping, loops, space):
+        for position, words in uneven_traffic(architecture, mapping, loops, tensor):
             shares = {dim: (Share(loops.shares(dim, position)[0].iterations, 1),) for dim in problem.dims}
             assert words(shares) == expected.pop(position)
         assert not expected

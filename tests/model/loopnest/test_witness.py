@@ -190,9 +190,26 @@ def test_execution_bears_out_what_passes_tolls(seed: int):
     _assert_executed(replace(wider, factors=ANY), Mapping(tuple(nodes)))
 
 
-def test_children_with_equal_tiles_and_different_pasts_share_what_any_of_them_lacks():
+@pytest.mark.parametrize("kept", ["IW", "IOW"])
+def test_what_an_idle_instance_holds_below_a_level_without_reuse_goes_back(kept):
+    # P: 3 = 2 rounds of 2; the second instance has nothing to do in the last one.
+    task = problem((space("W", "P"), space("I", "P"), space("O", "R", read_write=True)), P=3, R=1)
+    pairs = (
+        (DRAM, storage("P2", "WIO")),
+        (Fanout("array", 2), across("P2")),
+        (replace(BUFFER, no_temporal_reuse=frozenset("O")), storage("", "O")),
+        (StorageLevel("registers"), storage("", kept)),
+    )
+    result, cost = run(task, *pairs), evaluate(task, *nest(*pairs))
+    assert result.outputs["O"] == reference_result(task, operands_of(task), task.dataspace("O"))
+    for level in ("dram", "buffer"):
+        seen, counted = result.counts[level, "O"], cost.level(level).dataspace("O")
+        assert (seen.reads, seen.updates) == (counted.total_reads, counted.total_updates)
+
+
+def test_children_that_take_part_in_one_round_share_what_they_bring_anew():
     # Outputs 0 and 1 on the children, then 2 on the first ones alone: when K advances, these come back from
-    # word 3 to word 1, which the others still hold.
+    # words 2 and 3 to 0 and 1, and the others, which have a single tile each, fetch 1 and 2 anew.
     spaces = (space("W", "K", "R"), space("I", rank("P", "R")), space("O", "K", "P", read_write=True))
     pairs = (
         (DRAM, storage("P2 K2", "WIO")),
@@ -200,8 +217,8 @@ def test_children_with_equal_tiles_and_different_pasts_share_what_any_of_them_la
         (BUFFER, storage("", "WIO")),
     )
     task = problem(spaces, K=2, P=3, R=2)
-    assert run(task, *pairs).counts["dram", "I"].reads == 3 + 2 + 2 + 2
-    assert evaluate(task, *nest(*pairs)).level("dram").dataspace("I").reads == 9
+    assert run(task, *pairs).counts["dram", "I"].reads == 3 + 2 + 3 + 2
+    assert evaluate(task, *nest(*pairs)).level("dram").dataspace("I").reads == 10
 
 
 def _assert_executed(mapspace: Mapspace, mapping: Mapping) -> None:

@@ -36,8 +36,7 @@ def document():
 
 
 ENDS = (
-    "stopped by the default limit of 30 s on each search for remainders; "
-    "--time-limit none searches to the proof"
+    "stopped by the default limit of 10 s on each search for remainders; --time-limit none runs until proven"
 )
 MORE = {"sweep": ("--set-attribute", "PE.meshX=4"), "compare": ("--mappers", "random", "--evaluations", "20")}
 FEWER, FEWEST = (("P: 4, C: 4, M: 6", bounds) for bounds in ("P: 2, C: 2, M: 3", "P: 1, C: 2, M: 3"))

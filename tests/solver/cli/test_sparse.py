@@ -241,13 +241,20 @@ def test_too_little_room_for_metadata(tmp_path, capsys):
 
 
 def test_a_sweep_over_densities(tmp_path, capsys):
-    out, plot = tmp_path / "out.json", tmp_path / "out.svg"
-    options = ["--density", "A=0.25,1", "--objective", "energy", "--json", str(out), "--plot", str(plot)]
+    out = tmp_path / "out.json"
+    options = ["--density", "A=0.25,1", "--objective", "energy", "--json", str(out)]
     assert main(["sweep", str(SPEC), *options]) == EXIT_OPTIMAL
     assert capsys.readouterr().out.count("OPTIMAL") == 2
     points = json.loads(out.read_text())["points"]
     assert [point["shares"] for point in points] == [{"A": 0.25}, {"A": 1.0}]
     assert points[0]["value"] < points[1]["value"]
+
+
+def test_a_picture_of_a_sweep_over_densities_names_the_density(tmp_path):
+    pytest.importorskip("matplotlib")
+    plot = tmp_path / "out.svg"
+    options = ["--density", "A=0.25,1", "--objective", "energy", "--plot", str(plot)]
+    assert main(["sweep", str(SPEC), *options]) == EXIT_OPTIMAL
     assert "density of A" in plot.read_text()
 
 

@@ -10,11 +10,14 @@ import pytest
 from model.architecture import AccessEnergy, Fanout, StorageLevel
 from model.extents import ANY, PERFECT
 from model.mapspace import FactorRule, KeepRules, Mapspace, TemporalRules
+from model.places import spread
 from model.problem import Dataspace, Problem, Term
 from solver.fallback import map_or_explain
 from solver.pareto import pareto_front
-from solver.result import Options, Status, Termination
+from solver.result import Narrower, Options, Status, Termination
 from solver.search import engine, map_einsum, mapper, workers
+from solver.search.branching.completion import Priced
+from solver.search.mapper import SharedSearch
 from solver.search.space import counts, search_space
 from tests import strategies
 from tests.bruteforce import count_mappings, optima, optimum
@@ -266,10 +269,10 @@ def test_cells_of_similar_numbers_of_tiles(
                 assert solve(mapspace, objective).value == (None if best is None else best[0])
 
 
-def test_a_tile_alone_in_its_pass_stays():
-    """Of 5 tiles, a loop of 4 leaves the last one in place while K repeats; a loop of 3 does not."""
-    assert solve(outer_product(3, 3), "energy").value == 1800
-    assert solve(outer_product(3, 4), "energy").value == 1600
+@pytest.mark.parametrize("most", [3, 4])
+def test_a_tile_alone_in_its_pass_is_brought_anew(most):
+    """Of 5 tiles, a loop of 4 leaves the last one alone while K repeats, which saves nothing."""
+    assert solve(outer_product(most, most), "energy").value == (5 * 3 + 3) * 100
 
 
 def test_energy_may_depend_on_how_full_the_last_round_is():
@@ -380,6 +383,36 @@ def test_without_a_time_limit_the_wider_search_ends_by_default(monkeypatch: pyte
     assert (found.bound or 0) <= (best.value or 0) < (found.value or 0)
     assert best.status is Status.OPTIMAL
     assert best.perfect_factors == first
+
+
+@pytest.mark.parametrize("uneven", [False, True])
+def test_what_the_wider_search_cannot_do_takes_nothing_from_the_narrower_one(
+    uneven: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """With remainders numbers of tiles take too much memory; divisors are proven all the same."""
+    even = replace(far_from_proven(), problem=matmul(1009, 997, 991), factors=PERFECT)
+    perfect = spread(even) if uneven else even
+    monkeypatch.setattr(mapper, "FIRST_HINTED", 8)
+    monkeypatch.setattr(search_space, "MEMO_BYTES", 0)
+    best = map_einsum(perfect, Options(("edp",)))
+    found = map_einsum(replace(perfect, factors=ANY), Options(("edp",), memory_limit_mib=1))
+    assert (found.status, found.termination) == (Status.FEASIBLE, Termination.MEMORY_LIMIT)
+    assert best.status is Status.OPTIMAL
+    assert found.perfect_factors == Narrower(Status.OPTIMAL, best.value, best.bound)
+    assert (found.value or 0) <= (best.value or 0)
+
+
+def test_a_known_mapping_does_not_take_the_place_of_the_narrower_search():
+    mapspace = replace(copies((7,), 6, 4), factors=ANY)
+    first = map_einsum(replace(mapspace, factors=PERFECT), Options(("latency",)))
+    assert first.mapping is not None
+    assert first.evaluation is not None
+    known = Priced(first.mapping, first.evaluation)
+    with SharedSearch(mapspace) as search:
+        found, again = (search.minimise(("latency",), known=known) for _ in range(2))
+    assert found.perfect_factors == Narrower(Status.OPTIMAL, first.value, first.bound)
+    assert again.perfect_factors is None
+    assert found.value == again.value
 
 
 def test_the_default_limit_is_for_remainders_alone(monkeypatch: pytest.MonkeyPatch):

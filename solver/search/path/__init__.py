@@ -1,0 +1,1 @@
+"""A shortest path over numbers of tiles at the boundaries of memories."""

@@ -1,0 +1,163 @@
+"""Numbers of tiles along each dimension, and which of them loops and children lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from model.extents import ANY
+from solver.search.arrays import BoolArray, FloatArray, IntArray
+from solver.search.space.search_space import SearchSpace
+
+NOWHERE = -1
+"""Place of numbers of tiles that there are none of."""
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """The numbers of tiles along one dimension, in the order of the lattice's tables.
+
+    Parameters
+    ----------
+    bound
+        Iterations of the dimension.
+    numbers
+        Numbers of tiles, shape (places,); the first one is `bound`, tiles of one iteration each. With
+        remainders they fall, and tiles grow.
+    divides
+        Whether loops have divisors only.
+    """
+
+    bound: int
+    numbers: IntArray
+    divides: bool
+
+    @cached_property
+    def least(self) -> IntArray:
+        """The least extents of which there are so many tiles, by place."""
+        return -(-self.bound // self.numbers)
+
+    @cached_property
+    def longest(self) -> IntArray:
+        """The largest extents of which there are so many tiles, by place."""
+        if self.divides:
+            return self.least
+        fewer = np.maximum(self.numbers - 1, 1)
+        return np.where(self.numbers == 1, self.bound, -(-self.bound // fewer) - 1)
+
+    @cached_property
+    def _places(self) -> IntArray:
+        """The place of each number up to the bound."""
+        places = np.full(self.bound + 1, NOWHERE, dtype=np.int64)
+        places[self.numbers] = np.arange(len(self.numbers))
+        return places
+
+    def place(self, numbers: IntArray) -> IntArray:
+        """Places of numbers of tiles, `NOWHERE` for what is none."""
+        return self._places[numbers]
+
+    def at_least(self, numbers: IntArray) -> IntArray:
+        """The least numbers of tiles that are no less than these, which are within the bound."""
+        return self.numbers[self._next[numbers]]
+
+    @cached_property
+    def _next(self) -> IntArray:
+        ascending = np.argsort(self.numbers)
+        return ascending[np.searchsorted(self.numbers[ascending], np.arange(self.bound + 1))]
+
+    def rounds_of(self, children: IntArray, numbers: IntArray) -> IntArray:
+        """Places of the rounds that so many children take for these numbers of tiles."""
+        several = np.maximum(children, 1)
+        possible = (children >= 1) & (children <= numbers)
+        if self.divides:
+            possible &= numbers % several == 0
+        return np.where(possible, self.place(-(-numbers // several)), NOWHERE)
+
+    def reach(self, allowed: frozenset[int]) -> BoolArray:
+        """Which numbers outside (rows) one loop with an allowed factor leaves of which inside (columns)."""
+        inner, outer = self.numbers[None, :], self.numbers[:, None]
+        if self.divides:
+            exact = inner % outer == 0
+            listed = np.array(sorted(allowed), dtype=np.int64)
+            divides: BoolArray = exact & np.isin(inner // outer, listed)
+            return divides
+        least = -(-inner // outer)
+        most = np.where(outer == 1, inner, -(-inner // np.maximum(outer - 1, 1)) - 1)
+        counts = np.zeros(int(self.numbers.max()) + 2, dtype=np.int64)
+        listed = np.array([factor for factor in allowed if factor < len(counts) - 1], dtype=np.int64)
+        counts[listed + 1] = 1
+        upto = np.cumsum(counts)
+        some: BoolArray = (outer <= inner) & (upto[np.maximum(most, least - 1) + 1] > upto[least])
+        return some
+
+
+class Loops:
+    """What the loops of one slot can make of numbers of tiles, dimension by dimension."""
+
+    def __init__(self, axes: Sequence[Axis], allowed: Sequence[frozenset[int]]) -> None:
+        self.axes = tuple(axes)
+        self.allowed = tuple(allowed)
+
+    @cached_property
+    def live(self) -> frozenset[int]:
+        """Dimensions over which the slot may have a loop."""
+        return frozenset(d for d, own in enumerate(self.allowed) if own != {1})
+
+    @cached_property
+    def may_be_empty(self) -> bool:
+        """Whether it may have none at all."""
+        return all(1 in own for own in self.allowed)
+
+    @cached_property
+    def reach(self) -> tuple[BoolArray, ...]:
+        """As of `Axis.reach`, by dimension."""
+        return tuple(axis.reach(own) for axis, own in zip(self.axes, self.allowed, strict=True))
+
+    @cached_property
+    def _runs(self) -> tuple[bool, ...]:
+        """Along which dimensions a running minimum is as good: any factors, and tiles in order."""
+        return tuple(
+            not axis.divides and len(own) == axis.bound
+            for axis, own in zip(self.axes, self.allowed, strict=True)
+        )
+
+    def least(self, table: FloatArray, dims: Sequence[int] | None = None) -> FloatArray:
+        """Per vector of numbers inside, the minimum over what loops leave outside of it.
+
+        Along other dimensions than `dims` (None: all) there are no loops.
+        """
+        moving = range(len(self.axes)) if dims is None else dims
+        still = (d for d in range(len(self.axes)) if d not in moving)
+        if any(1 not in self.allowed[d] for d in still):
+            return np.full_like(table, np.inf)
+        for d in (d for d in moving if self.allowed[d] != {1}):
+            table = self._along(table, d)
+        return table
+
+    def _along(self, table: FloatArray, dim: int) -> FloatArray:
+        """The same along one dimension."""
+        if self._runs[dim]:
+            flipped = np.flip(table, axis=dim)
+            running = np.flip(np.minimum.accumulate(flipped, axis=dim), axis=dim)
+            halves = self.axes[dim].place(-(-self.axes[dim].numbers // 2))
+            least: FloatArray = np.minimum(table, np.take(running, halves, axis=dim))
+            return least
+        moved = np.moveaxis(table, dim, 0)
+        result = np.full_like(moved, np.inf)
+        for inner, column in enumerate(self.reach[dim].T):
+            outer = np.flatnonzero(column)
+            if len(outer):
+                result[inner] = moved[outer].min(axis=0)
+        return np.moveaxis(result, 0, dim)
+
+
+def axes_of(space: SearchSpace) -> tuple[Axis, ...]:
+    """The axes of a search space, in the order of its lattice."""
+    lattice, divides = space.lattice, space.mapspace.factors != ANY
+    return tuple(
+        Axis(bound, lattice.tiles_along(d).reshape(-1).astype(np.int64), divides)
+        for d, bound in enumerate(lattice.bounds)
+    )

@@ -1,0 +1,185 @@
+"""What words cost at each boundary under one keep mask: prices, and what is free of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from solver.search.arrays import FloatArray
+from solver.search.space.keep_masks import KeepMask
+from solver.search.space.prices import Action, cycles_per_word
+from solver.search.space.search_space import SearchSpace
+
+CLOSE = 1 - 1e-13
+"""Sums of some dozen products of doubles, none below 0, err by a smaller share."""
+
+MOST_GRAINS = 1e12
+"""Grains of energy up to which doubles that err so little tell them apart."""
+
+
+class Charge(NamedTuple):
+    """An access whose words follow from the deliveries of a dataspace to one boundary.
+
+    Parameters
+    ----------
+    place
+        Of the dataspace.
+    boundary
+        The level that the words are delivered to; the number of levels stands for the arithmetic.
+    level
+        The level that is accessed.
+    shared
+        Whether children that need the same word share the access; else each instance of the boundary pays.
+    price, exact
+        Energy units per word, at least; and the same as a fraction.
+    loads
+        Pairs of a resource and cycles per word, of all instances of the level together.
+    free
+        Share of the first touches that costs nothing.
+    """
+
+    place: int
+    boundary: int
+    level: int
+    shared: bool
+    price: float
+    exact: Fraction
+    loads: tuple[tuple[int, float], ...]
+    free: float
+
+
+class Price(NamedTuple):
+    """What words are paid in: a sum of energy and of loads, with weights.
+
+    Parameters
+    ----------
+    energy
+        Weight of energy units.
+    loads
+        Pairs of a resource and the weight of its cycles, of the busiest instance.
+    """
+
+    energy: float = 0.0
+    loads: tuple[tuple[int, float], ...] = ()
+
+    def of(self, charge: Charge) -> tuple[float, float]:
+        """What a word of an access costs, and what it costs divided by the instances of its level."""
+        cycles = dict(charge.loads)
+        return self.energy * charge.price, sum(weight * cycles.get(r, 0.0) for r, weight in self.loads)
+
+
+ENERGY = Price(1.0)
+
+
+@dataclass(frozen=True)
+class Charges:
+    """All accesses under one keep mask, and what energy and cycles have besides.
+
+    Parameters
+    ----------
+    space, mask
+        The search space, and which level keeps what.
+    """
+
+    space: SearchSpace
+    mask: KeepMask
+
+    @cached_property
+    def every(self) -> tuple[Charge, ...]:
+        """All accesses that cost energy or take up a bandwidth."""
+        found = (charge for view in self.space.views for charge in self._of(view.place))
+        return tuple(charge for charge in found if charge.price or charge.loads)
+
+    def at(self, boundary: int) -> tuple[Charge, ...]:
+        """Those of one boundary."""
+        return tuple(charge for charge in self.every if charge.boundary == boundary)
+
+    def _of(self, place: int) -> list[Charge]:
+        space, name = self.space, self.space.views[place].name
+        found = []
+        for access in space.accesses(place, space.chain(self.mask, place)):
+            level = space.levels[access.level]
+            packing = level.packing_of(name)
+            total = space.instances[access.level]
+            # Of clusters the busiest instances pay, at least as many words each as the others do.
+            paying = Fraction(max(1, total // level.cluster_size), total)
+            price = getattr(level.energy, access.name) * packing.accesses_per_block * paying
+            action = Action(access.level, access.name, access.boundary, 1, 0)
+            loads = (
+                (number, float(cycles_per_word(space.levels, resource, action, name)))
+                for number, resource in enumerate(space.resources)
+            )
+            found.append(
+                Charge(
+                    place,
+                    access.boundary,
+                    access.level,
+                    access.per_child,
+                    float(price / packing.block_size),
+                    Fraction(price) / packing.block_size,
+                    tuple((number, cycles) for number, cycles in loads if cycles),
+                    float(access.free_share) if access.first_touch_free else 0.0,
+                )
+            )
+        return found
+
+    @cached_property
+    def kept_at(self) -> tuple[frozenset[int], ...]:
+        """Per level, the dataspaces that are delivered to it; none to the outermost one that keeps each."""
+        chains = [self.space.chain(self.mask, view.place) for view in self.space.views]
+        return tuple(
+            frozenset(place for place, chain in enumerate(chains) if level in chain[1:])
+            for level in range(len(self.space.levels))
+        )
+
+    @cached_property
+    def compute_energy(self) -> int:
+        """Energy units of the arithmetic."""
+        return self.space.problem.computes * self.space.architecture.compute.energy
+
+    @cached_property
+    def grain(self) -> int:
+        """Energy units that divide the energy of every mapping."""
+        levels = self.space.levels
+        prices = [level.energy.leak_per_cycle for level in levels]
+        for level in levels:
+            rows = [level.packing_of(view.name).accesses_per_block for view in self.space.views]
+            each = (level.energy.read, level.energy.fill, level.energy.update)
+            prices += [price * own for price in each for own in rows]
+        return math.gcd(self.compute_energy, *prices) or 1
+
+    def whole(self, energies: FloatArray) -> FloatArray:
+        """Bounds on energies, rounded down, but to a multiple of the grain where doubles tell these apart."""
+        grains = energies / self.grain
+        found: FloatArray = np.where(
+            grains < MOST_GRAINS, np.ceil(grains * CLOSE) * self.grain, energies * CLOSE
+        )
+        return found
+
+    def first_words(self, place: int) -> float:
+        """Distinct words of a dataspace, at most."""
+        return float(self.space.tables[place].whole_words)
+
+
+def gates(space: SearchSpace) -> tuple[tuple[int, int], ...]:
+    """Per level, the stage from which a gate powers all instances inside, and how many those are each.
+
+    A level without a gate farther out is its own.
+    """
+    return tuple(_gate(space, place) for place in range(len(space.levels)))
+
+
+def _gate(space: SearchSpace, place: int) -> tuple[int, int]:
+    """The same of one level."""
+    gate, below = space.levels[place].gating_fanouts, space.fanouts_below[:place]
+    if gate is None:
+        return place, 1
+    counts = [sum(map(len, below[: number + 1])) for number in range(place)]
+    stage = sum(count <= gate for count in counts)
+    behind = space.architecture.fanouts[gate : sum(map(len, below))]
+    return stage, math.prod(fanout.size for fanout in behind)

@@ -1,0 +1,213 @@
+"""What words cost: energy, and the load of every bandwidth, both at least."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import NamedTuple
+
+from model.architecture import StorageLevel
+from model.cost.prices import access_energy, paying_instances
+from model.cost.traffic import accesses, in_passing
+from model.problem import Dataspace
+from solver.search.path.orders import Dims, Orders, Slot
+from solver.search.path.words import Line, Words
+from solver.search.space.keep_masks import Chain
+from solver.search.space.search_space import SearchSpace
+
+Loads = tuple[float, ...]
+"""Cycles by resource."""
+
+
+class Cost(NamedTuple):
+    """Energy units, and cycles by resource."""
+
+    energy: int
+    loads: Loads
+
+    def plus(self, other: Cost) -> Cost:
+        """Both together."""
+        return Cost(
+            self.energy + other.energy, tuple(a + b for a, b in zip(self.loads, other.loads, strict=True))
+        )
+
+
+class Part(NamedTuple):
+    """Accesses of a level whose words follow from those of one boundary.
+
+    Parameters
+    ----------
+    place
+        Of the dataspace.
+    level
+        That is accessed.
+    boundary
+        The level that gets the words, or the compute: the same one for what fills it.
+    by_order
+        Whether the words depend on the order of loops.
+    """
+
+    place: int
+    level: int
+    boundary: int
+    by_order: bool
+
+
+Above = tuple[int, ...]
+"""What lies outside of a boundary: `Line.above` of each dimension."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """What words of one part cost.
+
+    Energies and cycles are exact where all instances of a level pay for what they do, and do the same;
+    elsewhere words of all of them together are priced as if they were.
+
+    Parameters
+    ----------
+    space, level
+        The dataspace, and the level that is accessed.
+    fills
+        Whether the words fill the level.
+    firsts
+        Words that are touched for the first time: by what asks, and by the level.
+    used, paying
+        Instances of the level.
+    rates
+        Per resource, cycles of one instance per word that is read, or written.
+    """
+
+    space: Dataspace
+    level: StorageLevel
+    fills: bool
+    firsts: tuple[int, int]
+    used: int
+    paying: int
+    rates: tuple[tuple[float, float], ...]
+
+    def of(self, words: int) -> Cost:
+        """Cost of so many words, at least."""
+        reads, fills, updates = self._counts(words)
+        energy = access_energy(self.level, self.level.packing_of(self.space.name), reads, fills, updates)
+        written, used = fills + updates, self.used
+        loads = tuple((reads * read + written * write) / used for read, write in self.rates)
+        return Cost(energy * self.paying // used, loads)
+
+    def _counts(self, words: int) -> tuple[int, int, int]:
+        if self.level.tolls:
+            traffic = in_passing(0, self.level, self.space, words, self.firsts[0])
+            counts = traffic.reads, 0, traffic.updates
+        elif self.fills:
+            counts = accesses(self.level, self.space, 0, (words, 0), self.firsts)
+        else:
+            counts = accesses(self.level, self.space, words, (0, 0), self.firsts)
+        if self.level.free_share(self.space.name) in (0, 1):
+            return counts
+        # Each instance rounds.
+        reads, fills, updates = counts
+        return max(0, reads - self.used), max(0, fills - self.used), max(0, updates - self.used)
+
+
+class Costs:
+    """Words and prices, remembered by all that they depend on.
+
+    Parameters
+    ----------
+    space
+        Its problem and its architecture.
+    """
+
+    def __init__(self, space: SearchSpace) -> None:
+        self._space = space
+        self._words = Words(space)
+        self._orders = Orders(space)
+        self._parts: dict[tuple[int, Chain], tuple[Part, ...]] = {}
+        self._prices: dict[object, tuple[Price, int]] = {}
+        self._slots: dict[object, tuple[int, ...]] = {}
+
+    def parts(self, place: int, chain: Chain) -> tuple[Part, ...]:
+        """All accesses to a dataspace that some levels keep."""
+        if (place, chain) not in self._parts:
+            self._parts[place, chain] = tuple(self._listed(place, chain))
+        return self._parts[place, chain]
+
+    def _listed(self, place: int, chain: Chain) -> Iterator[Part]:
+        levels, name = self._space.levels, self._space.views[place].name
+        asking = len(levels)
+        for level in reversed(chain):
+            yield Part(place, level, asking, self._words.reuses(place, asking))
+            if level != chain[0] and not levels[level].tolls:
+                yield Part(place, level, level, self._words.reuses(place, level))
+            if name not in levels[level].passing:
+                asking = level
+
+    def price(self, part: Part, lines: Sequence[Line], above: Above) -> tuple[Price, int]:
+        """Return what words of a part cost, and how many come whatever loops bring.
+
+        Parameters
+        ----------
+        part
+            The accesses.
+        lines
+            Of all dimensions.
+        above
+            What lies outside of the part's boundary.
+        """
+        key = part, above
+        if key not in self._prices:
+            words = self._words.start(part.place, part.level, part.boundary, lines)
+            self._prices[key] = self._price(part, lines), words
+        return self._prices[key]
+
+    def _price(self, part: Part, lines: Sequence[Line]) -> Price:
+        level, space = self._space.levels[part.level], self._space.problem.dataspaces[part.place]
+        position = self._space.architecture.storage_indices[part.level]
+        used = prod(line.instances[position] for line in lines)
+        return Price(
+            space,
+            level,
+            part.level == part.boundary,
+            self._firsts(part, lines),
+            used,
+            paying_instances(level, self._space.instances[part.level], used),
+            self._rates[part.place][part.level],
+        )
+
+    def _firsts(self, part: Part, lines: Sequence[Line]) -> tuple[int, int]:
+        if not self._space.views[part.place].read_write:
+            return 0, 0
+        asked, held = (
+            self._words.touched(part.place, part.level, own, lines) for own in (part.boundary, part.level)
+        )
+        return asked, held
+
+    @cached_property
+    def _rates(self) -> list[list[tuple[tuple[float, float], ...]]]:
+        """Per dataspace and level, those of a `Price`."""
+        levels = range(len(self._space.levels))
+        return [[tuple(self._rates_of(view.name, n)) for n in levels] for view in self._space.views]
+
+    def _rates_of(self, name: str, number: int) -> Iterator[tuple[float, float]]:
+        scale = self._space.levels[number].scale(name)
+        for own in self._space.resources:
+            here = number in own.levels
+            yield (float(own.read_cycles * scale), float(own.write_cycles * scale)) if here else (0.0, 0.0)
+
+    def of_slot(self, part: Part, lines: Sequence[Line], above: Above, slot: Slot) -> tuple[int, ...]:
+        """Words that loops of a slot bring in each of its orders."""
+        key = part, above, slot
+        if key not in self._slots:
+            ends = part.place, part.level, part.boundary
+            self._slots[key] = self._words.of_slot(ends, lines, slot.level, self.orders(slot))
+        return self._slots[key]
+
+    def orders(self, slot: Slot) -> tuple[Dims, ...]:
+        """Orders of a slot, those that no other one is as good as."""
+        return self._orders.options(slot)
+
+    def any_order(self, level: int, live: Sequence[int]) -> Dims:
+        """An order of some loops of a level that the rules allow."""
+        return self._orders.any(level, live)

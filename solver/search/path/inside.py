@@ -1,0 +1,609 @@
+"""Costs of what lies inside of the fanouts, for lists of tiles and spatial choices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from solver.search.arrays import BoolArray, FloatArray, IntArray
+from solver.search.path.axes import Axis
+from solver.search.path.charges import ENERGY, Charge, Charges, Price, gates
+from solver.search.path.deliveries import Delivered
+from solver.search.path.tables import Frame, Lead
+from solver.search.space.dataspaces import DataspaceView
+from solver.search.space.spatial import StageChoice
+from solver.search.space.windows import Unrolling
+
+Tiles = Mapping[int, IntArray]
+"""Numbers of tiles by boundary, each of shape (rows, dimensions)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Unrolled:
+    """Spatial choices of all stages, one a row, or one for all rows.
+
+    Parameters
+    ----------
+    frame
+        Of the search space.
+    members
+        By stage, places of the choices, shape (rows,), or (1,) where all rows have the same.
+    rows
+        How many there are.
+    """
+
+    frame: Frame
+    members: tuple[IntArray, ...]
+    rows: int
+
+    def __len__(self) -> int:
+        """Rows."""
+        return self.rows
+
+    @property
+    def uniform(self) -> bool:
+        """Whether all rows have the same choice."""
+        return len(self.members[0]) == 1
+
+    def __getitem__(self, rows: IntArray) -> Unrolled:
+        """Some of the rows."""
+        members = self.members if self.uniform else tuple(own[rows] for own in self.members)
+        return Unrolled(self.frame, members, len(rows))
+
+    @cached_property
+    def factors(self) -> tuple[IntArray, ...]:
+        """By stage, shape (rows, dimensions), or (1, dimensions)."""
+        return tuple(
+            stage.factors[own] for stage, own in zip(self.frame.space.stages, self.members, strict=True)
+        )
+
+    @cached_property
+    def needed(self) -> tuple[IntArray, ...]:
+        """By stage, tiles without which a child would have nothing to do."""
+        return tuple(
+            stage.least_used[own] for stage, own in zip(self.frame.space.stages, self.members, strict=True)
+        )
+
+    @property
+    def _ones(self) -> IntArray:
+        return np.ones((1, len(self.frame.axes)), dtype=np.int64)
+
+    @cached_property
+    def kinds(self) -> tuple[IntArray, IntArray]:
+        """First rows of those that unroll windows alike, and the kind of each row."""
+        if self.uniform:
+            return np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        codes = np.zeros(self.rows, dtype=np.int64)
+        for stage, own in zip(self.frame.space.stages, self.members, strict=True):
+            codes = codes * len(stage.places) + own
+        _, firsts, places = np.unique(codes, return_index=True, return_inverse=True)
+        windows = sorted(self.frame.space.window_dims)
+        columns = [own[firsts][:, windows] for own in (*self.factors, *self.needed)]
+        _, own_firsts, inverse = np.unique(
+            np.concatenate(columns, axis=1), axis=0, return_index=True, return_inverse=True
+        )
+        return firsts[own_firsts], inverse.reshape(-1)[places]
+
+    def choice(self, row: int) -> tuple[StageChoice, ...]:
+        """The choices of one row."""
+        pairs = zip(self.frame.space.stages, self.members, strict=True)
+        return tuple(stage.member(int(own[row])) for stage, own in pairs)
+
+    def product(self, first: int, last: int) -> IntArray:
+        """Factors of the stages from one up to before another, at most, shape (rows, dimensions)."""
+        return math.prod(self.factors[first:last], start=self._ones)
+
+    def copies(self, first: int, last: int) -> IntArray:
+        """Likewise, at least."""
+        return self.product(first, last)
+
+    def alone(self, view: DataspaceView, first: int, last: int) -> IntArray:
+        """Factors of the fanouts among these whose children do not share a dataspace."""
+        parts = (self.frame.alone(view.place, stage)[self.members[stage]] for stage in range(first, last))
+        return math.prod(parts, start=self._ones)
+
+    def share(self, view: DataspaceView, first: int, last: int) -> FloatArray:
+        """Words asked for, at least, per word that children get, where neighbours want equal windows."""
+        share = np.ones(1)
+        for stage in range(first, last) if view.window_dims else ():
+            share = share * self.frame.shares(view.place, stage)[self.members[stage]]
+        return share
+
+
+class Loosest(Unrolled):
+    """What costs no more than any of several choices: all factors at their most, copies at their least."""
+
+    def __init__(self, every: Unrolled, rows: int) -> None:
+        super().__init__(every.frame, tuple(own[:1] for own in every.members), rows)
+        self.__dict__["every"] = every
+
+    def __getitem__(self, rows: IntArray) -> Loosest:
+        """Some of the rows."""
+        some = Loosest(self.__dict__["every"], len(rows))
+        for name in ("factors", "needed", "least"):
+            some.__dict__[name] = getattr(self, name)
+        return some
+
+    @cached_property
+    def factors(self) -> tuple[IntArray, ...]:
+        """By stage, the most of every dimension, shape (1, dimensions)."""
+        every: Unrolled = self.__dict__["every"]
+        return tuple(own.max(axis=0, keepdims=True) for own in every.factors)
+
+    @cached_property
+    def least(self) -> tuple[IntArray, ...]:
+        """By stage, the least of every dimension, likewise."""
+        every: Unrolled = self.__dict__["every"]
+        return tuple(own.min(axis=0, keepdims=True) for own in every.factors)
+
+    @cached_property
+    def needed(self) -> tuple[IntArray, ...]:
+        """By stage, the fewest tiles that any of them needs."""
+        every: Unrolled = self.__dict__["every"]
+        return tuple(own.min(axis=0, keepdims=True) for own in every.needed)
+
+    def copies(self, first: int, last: int) -> IntArray:
+        """The least of any."""
+        return math.prod(self.least[first:last], start=self._ones)
+
+    def alone(self, view: DataspaceView, first: int, last: int) -> IntArray:
+        """None."""
+        return self._ones
+
+    def share(self, view: DataspaceView, first: int, last: int) -> FloatArray:
+        """The least of any."""
+        every: Unrolled = self.__dict__["every"]
+        return np.array([every.share(view, first, last).min()])
+
+
+class Pending(NamedTuple):
+    """A dataspace that is in place where a slot begins: what it costs depends on tiles outside.
+
+    Parameters
+    ----------
+    charge
+        An access that its words pay for.
+    price
+        Of a word, shape (rows,).
+    words
+        Of all its tiles, shape (rows,) each.
+    copies
+        Instances that each round of what lies outside serves, per dimension; shape (rows, dimensions).
+    alike
+        Instances at first, shape (rows,).
+    free
+        Words that cost nothing, shape (rows,).
+    share
+        Words asked for per word that children get, shape (rows,).
+    """
+
+    charge: Charge
+    price: FloatArray
+    words: Delivered
+    copies: FloatArray
+    alike: FloatArray
+    free: FloatArray
+    share: FloatArray
+
+    def cost(self, irrelevant: Sequence[int], rounds: FloatArray) -> FloatArray:
+        """What it costs with so many rounds outside, shape (..., dimensions)."""
+        number = np.ones(rounds.shape[:-1])
+        for d in irrelevant:
+            number = number * ((rounds[..., d] - 1) * self.copies[..., d] + 1)
+        return self.of_times(number)
+
+    def of_times(self, number: FloatArray) -> FloatArray:
+        """What it costs if all tiles are delivered so many times."""
+        return self.price * self.words_of(number)
+
+    def words_of(self, number: FloatArray) -> FloatArray:
+        """Words that are paid for if all tiles are delivered so many times, once at least each."""
+        more = np.maximum(number - self.alike, 0)
+        total = (self.words.begun * self.alike + self.words.again * more) * self.share
+        paid: FloatArray = np.maximum(total - self.free, 0)
+        return paid
+
+    def scaled(self, rows: BoolArray) -> Pending:
+        """The same where other rows than these cost nothing."""
+        if rows.all():
+            return self
+        words = Delivered(self.words.begun * rows, self.words.again * rows)
+        return self._replace(words=words, free=self.free * rows)
+
+    def at(self, rows: IntArray | BoolArray) -> Pending:
+        """Some of the rows."""
+        words = Delivered(self.words.begun[rows], self.words.again[rows])
+        return Pending(
+            self.charge,
+            self.price[rows],
+            words,
+            self.copies[rows],
+            self.alike[rows],
+            self.free[rows],
+            self.share[rows],
+        )
+
+
+class Node(NamedTuple):
+    """What rows cost so far.
+
+    Parameters
+    ----------
+    spent
+        Of what is known, shape (rows,).
+    moved
+        For each of `pending`, its cost if the innermost loop of the slot outside moves it, by that lead.
+    pending
+        What stays in place up to the slot outside.
+    """
+
+    spent: FloatArray
+    moved: list[dict[Lead, FloatArray]]
+    pending: list[Pending]
+
+
+@dataclass(frozen=True)
+class Inside:
+    """What lies inside of the meeting boundary, under one keep mask."""
+
+    frame: Frame
+    charges: Charges
+
+    @cached_property
+    def first(self) -> int:
+        """The boundary right inside of the fanouts of the meeting stage."""
+        return self.frame.meeting + 1
+
+    @property
+    def edge(self) -> int:
+        """The slot up to which deliveries are followed outwards."""
+        return self.frame.meeting
+
+    @cached_property
+    def depth(self) -> int:
+        """The boundary of the arithmetic."""
+        return len(self.frame.space.levels)
+
+    def relation(self, boundary: int, dim: int) -> str:
+        """How tiles at a boundary inside relate to those at the first one: "same", "single" or "any"."""
+        inner = range(boundary, self.depth)
+        between = range(self.first, boundary)
+        loops, stages = self.frame.loops, self.frame.space.stages
+        if not any(dim in loops[k].live or max(stages[k].unrolled[dim]) > 1 for k in between):
+            return "same"
+        if not any(dim in loops[k].live or max(stages[k].unrolled[dim]) > 1 for k in inner):
+            return "single"
+        return "any"
+
+    def fewest(self, tiles: IntArray, unrolled: Unrolled, boundary: int, start: int) -> IntArray:
+        """The fewest tiles that there may be at a boundary farther in than those at `start`."""
+        result = tiles.copy()
+        between = unrolled.copies(start, boundary)
+        for d, axis in enumerate(self.frame.axes):
+            relation = self.relation(boundary, d)
+            if relation == "single":
+                result[:, d] = axis.bound
+            elif relation == "any":
+                # A perfect factor leaves as many again.
+                least = tiles[:, d] * between[:, d] if axis.divides else (tiles[:, d] - 1) * between[:, d] + 1
+                result[:, d] = axis.at_least(np.minimum(least, axis.bound))
+        return result
+
+    def steps(self, tiles: IntArray, unrolled: Unrolled) -> FloatArray:
+        """Cycles of the arithmetic, at least."""
+        outside, inside = unrolled.factors[self.frame.meeting], unrolled.product(self.first, self.depth)
+        steps = np.ones(len(tiles))
+        for d in range(len(self.frame.axes)):
+            steps = steps * self.rounds(d, tiles[:, d], outside[:, d], inside[:, d])
+        return steps
+
+    def rounds(self, dim: int, tiles: IntArray, outside: IntArray, inside: IntArray) -> FloatArray:
+        """Iterations that no two children have at the same time, at least."""
+        axis = self.frame.axes[dim]
+        if axis.divides:
+            fewest: FloatArray = (-(-axis.bound // (outside * inside))).astype(np.float64)
+            return fewest
+        if len(outside) == len(inside) == 1 < len(tiles):
+            # One entry for each number of tiles.
+            return _rounds(axis, axis.numbers, outside, inside)[axis.place(tiles)]
+        return _rounds(axis, tiles, outside, inside)
+
+    def leaking(self, unrolled: Unrolled) -> FloatArray:
+        """Energy units that leak per cycle, at least."""
+        total: FloatArray = np.zeros(1)
+        pairs = zip(self.frame.space.levels, gates(self.frame.space), strict=True)
+        for level, (stage, behind) in (own for own in pairs if own[0].energy.leak_per_cycle):
+            used = math.prod((own.prod(axis=1) for own in unrolled.needed[:stage]), start=np.ones(1))
+            total = total + level.energy.leak_per_cycle * used * behind
+        return total
+
+    def cost(
+        self, tiles: Tiles, unrolled: Unrolled, leads: Mapping[int, Lead], price: Price = ENERGY
+    ) -> Node:
+        """What everything inside costs, at least.
+
+        Parameters
+        ----------
+        tiles
+            At the boundaries inside; those that are missing are as few as there may be.
+        unrolled
+            The spatial choices.
+        leads
+            Of the slots inside but the innermost one.
+        """
+        first = tiles[self.first] if self.first < self.depth else None
+        every: dict[int, IntArray] = {}
+        loose = {b: self._free_dims(b) for b in range(self.first, self.depth) if b not in tiles}
+        start = self.first
+        for b in range(self.first, self.depth):
+            assert first is not None
+            start = b if b in tiles else start
+            every[b] = tiles[b] if b in tiles else self.fewest(tiles[start], unrolled, b, start)
+        bounds = np.array([axis.bound for axis in self.frame.axes], dtype=np.int64)
+        every[self.depth] = np.broadcast_to(bounds, (len(unrolled), len(bounds)))
+        spent = np.where(self._joined(every, unrolled, leads), 0.0, np.inf)
+        moved: list[dict[Lead, FloatArray]] = []
+        pending: list[Pending] = []
+        paid = (own for own in self.charges.every if own.boundary > self.frame.meeting and any(price.of(own)))
+        for charge in paid:
+            if charge.boundary == self.depth:
+                spent += price_of(charge, price, unrolled) * self._operands(charge, every, unrolled)
+            else:
+                self._charge(
+                    charge,
+                    every,
+                    unrolled,
+                    leads,
+                    price,
+                    (moved, pending, spent),
+                    loose.get(charge.boundary, frozenset()),
+                )
+        return Node(spent, moved, pending)
+
+    def _free_dims(self, boundary: int) -> frozenset[int]:
+        """Dimensions along which tiles at a boundary may be smaller than those at the first one."""
+        dims = range(len(self.frame.axes))
+        return frozenset(d for d in dims if self.relation(boundary, d) == "any")
+
+    def _joined(self, tiles: Tiles, unrolled: Unrolled, leads: Mapping[int, Lead]) -> BoolArray:
+        """Where loops of the slots inside may lead from tiles to tiles."""
+        joined = np.ones(len(unrolled), dtype=np.bool_)
+        for slot in range(self.first, self.depth):
+            most = -(-tiles[slot + 1] // unrolled.copies(slot, slot + 1))
+            able = tiles[slot] <= most
+            if slot in leads and leads[slot] is None:
+                able &= tiles[slot] >= -(-tiles[slot + 1] // unrolled.factors[slot])
+            joined &= able.all(axis=1)
+        return joined
+
+    def _operands(self, charge: Charge, tiles: Tiles, unrolled: Unrolled) -> FloatArray:
+        """Words of an access that serves the arithmetic, at least, given the tiles that it works on."""
+        frame, view, meeting = self.frame, self.frame.space.views[charge.place], self.frame.meeting
+        fewest = self.fewest_operands(charge, unrolled)
+        alone = unrolled.alone(view, charge.level, self.depth)
+        if charge.level > meeting or self.first == self.depth or (alone > 1).any():
+            return np.broadcast_to(fewest, len(unrolled))
+        words = np.full(len(unrolled), float(math.prod(frame.axes[d].bound for d in view.relevant)))
+        outside, inside = unrolled.factors[meeting], unrolled.product(self.first, self.depth)
+        for d in sorted(view.irrelevant):
+            words = words * self.rounds(d, tiles[self.first][:, d], outside[:, d], inside[:, d])
+        words = words * unrolled.share(view, charge.level, self.depth) - self.free(charge, unrolled)
+        paid: FloatArray = np.maximum(words, fewest)
+        return paid
+
+    def fewest_operands(self, charge: Charge, unrolled: Unrolled) -> FloatArray:
+        """The same for any tiles: children share all they may."""
+        frame, view = self.frame, self.frame.space.views[charge.place]
+        children = unrolled.product(charge.level, self.depth)
+        together = children // unrolled.alone(view, charge.level, self.depth)
+        words: FloatArray = np.full(1, float(math.prod(frame.axes[d].bound for d in view.relevant)))
+        for d in sorted(view.irrelevant):
+            words = words * -(-frame.axes[d].bound // together[:, d])
+        words = words * unrolled.share(view, charge.level, self.depth) - self.free(charge, unrolled)
+        return np.maximum(words, 0.0)
+
+    def free(self, charge: Charge, unrolled: Unrolled) -> FloatArray:
+        """Words of first touches that cost nothing, at most."""
+        if not charge.free:
+            return np.zeros(1)
+        view, above = self.frame.space.views[charge.place], unrolled.product(0, charge.level)
+        dims = sorted(view.irrelevant) if view.simple else list(range(len(self.frame.axes)))
+        words = charge.free * self.charges.first_words(charge.place)
+        free: FloatArray = words * above[:, dims].prod(axis=1)
+        return free
+
+    def _charge(
+        self,
+        charge: Charge,
+        tiles: Tiles,
+        unrolled: Unrolled,
+        leads: Mapping[int, Lead],
+        price: Price,
+        into: tuple[list[dict[Lead, FloatArray]], list[Pending], FloatArray],
+        loose: frozenset[int],
+    ) -> None:
+        """Add what the deliveries to one boundary cost: at once, or pending."""
+        moved, pending, spent = into
+        frame, view, own = self.frame, self.frame.space.views[charge.place], tiles[charge.boundary]
+        boundary, rows = charge.boundary, np.arange(len(unrolled))
+        reuses = frame.space.reuses(charge.place, boundary)
+        open_rows = np.ones(len(rows), dtype=np.bool_)
+        direct = True
+        irrelevant = sorted(view.irrelevant)
+        for slot in range(boundary - 1, frame.meeting, -1):
+            rounds = -(-tiles[slot + 1] // unrolled.factors[slot])
+            lead = leads[slot]
+            if reuses and lead is None:
+                continue
+            if not reuses or charge.place not in (lead or ()):
+                part = self._pending(charge, price, own, unrolled, slot, lead if reuses else None, loose)
+                number = self._times(charge, own, rounds, unrolled, slot, direct, irrelevant)
+                cost = part.of_times(number)
+                spent[open_rows] += cost[open_rows]
+                return
+            direct = False
+            if isinstance(unrolled, Loosest):
+                continue
+            closes = open_rows & (
+                tiles[slot][:, sorted(view.relevant)] != rounds[:, sorted(view.relevant)]
+            ).any(axis=1)
+            if closes.any():
+                part = self._pending(charge, price, own, unrolled, slot, lead, loose)
+                number = self._times(charge, own, tiles[slot], unrolled, slot, False, irrelevant)
+                spent[closes] += part.of_times(number)[closes]
+                open_rows &= ~closes
+        slot = frame.meeting
+        rounds = -(-tiles[slot + 1] // unrolled.factors[slot])
+        number = self._times(charge, own, rounds, unrolled, slot, direct, irrelevant)
+        part = self._pending(charge, price, own, unrolled, slot, None, loose).scaled(open_rows)
+        if not reuses:
+            spent += part.of_times(number)
+            return
+        by_lead = {}
+        for lead in frame.leads(slot) + frame.leads(slot - 1 if slot else 0):
+            if lead not in by_lead and (lead is None or charge.place not in lead):
+                words = self._words(charge, own, unrolled, lead, loose) if view.window_dims else part.words
+                by_lead[lead] = part._replace(words=words).scaled(open_rows).of_times(number)
+        moved.append(by_lead)
+        pending.append(part)
+
+    def _times(
+        self,
+        charge: Charge,
+        own: IntArray,
+        site: IntArray,
+        unrolled: Unrolled,
+        slot: int,
+        direct: bool,
+        irrelevant: Sequence[int],
+    ) -> FloatArray:
+        """How often all tiles are delivered or asked for, with so many rounds where something moves them."""
+        view, boundary, level = self.frame.space.views[charge.place], charge.boundary, charge.level
+        number = np.ones(len(own))
+        if not charge.shared:
+            copies = unrolled.copies(slot, boundary)
+            for d in irrelevant:
+                each = own[:, d] if direct else (site[:, d] - 1) * copies[:, d] + 1
+                number = number * each
+            return number
+        alone = unrolled.alone(view, max(level, slot), boundary)
+        if level > slot:
+            copies = unrolled.copies(slot, level) * alone
+            merged = unrolled.product(level, boundary)
+            for d in irrelevant:
+                each = (
+                    -(-own[:, d] // (merged[:, d] // alone[:, d]))
+                    if direct
+                    else (site[:, d] - 1) * copies[:, d] + 1
+                )
+                number = number * each
+            return number
+        between = unrolled.product(level, slot) // unrolled.alone(view, level, slot)
+        for d in irrelevant:
+            number = number * ((-(-site[:, d] // between[:, d]) - 1) * alone[:, d] + 1)
+        return number
+
+    def _pending(
+        self,
+        charge: Charge,
+        price: Price,
+        own: IntArray,
+        unrolled: Unrolled,
+        slot: int,
+        lead: Lead,
+        loose: frozenset[int],
+    ) -> Pending:
+        """An access with what is known of it where the loops of a slot begin."""
+        view, level = self.frame.space.views[charge.place], charge.level
+        words = self._words(charge, own, unrolled, lead, loose)
+        if charge.shared:
+            alone = unrolled.alone(view, max(level, slot), charge.boundary)
+            copies = (unrolled.copies(slot, level) if level > slot else 1) * alone
+            alike = unrolled.copies(0, level)
+            share = unrolled.share(view, level, charge.boundary)
+        else:
+            copies, alike = unrolled.copies(slot, charge.boundary), unrolled.copies(0, charge.boundary)
+            share = np.ones(1)
+        irrelevant = sorted(view.irrelevant)
+        used = np.minimum(alike, own)[:, irrelevant].prod(axis=1).astype(np.float64)
+        rows = len(unrolled)
+        return Pending(
+            charge,
+            np.broadcast_to(price_of(charge, price, unrolled), len(unrolled)),
+            words,
+            np.broadcast_to(copies, own.shape).astype(np.float64),
+            used,
+            np.broadcast_to(self.free(charge, unrolled), rows),
+            np.broadcast_to(share, rows),
+        )
+
+    def _words(
+        self, charge: Charge, own: IntArray, unrolled: Unrolled, lead: Lead, loose: frozenset[int]
+    ) -> Delivered:
+        """Words of all tiles of these numbers, by row."""
+        frame, view = self.frame, self.frame.space.views[charge.place]
+        dims = sorted(view.relevant)
+        places = [frame.axes[d].place(own[:, d]) for d in dims]
+        leading = frame.leading(lead) if lead is not None else view.relevant
+        if lead is not None and charge.place in lead:
+            leading = view.relevant
+        if not view.window_dims:
+            words = frame.words.of(charge.place, frame.space.no_unrolling, leading)
+            words = frame.words.at_most(words, loose)
+            begun, again = (_gathered(own_table, dims, places) for own_table in words)
+            return Delivered(begun, again)
+        begun, again = np.zeros(len(own)), np.zeros(len(own))
+        firsts, kinds = unrolled.kinds
+        for kind, first in enumerate(firsts.tolist()):
+            rows = slice(None) if len(firsts) == 1 else np.flatnonzero(kinds == kind)
+            unrolling = self._unrolling(unrolled, first, charge.boundary)
+            words = frame.words.of(charge.place, unrolling, leading)
+            words = frame.words.at_most(words, loose)
+            some = [p[rows] for p in places]
+            begun[rows], again[rows] = (_gathered(table, dims, some) for table in words)
+        return Delivered(begun, again)
+
+    def _unrolling(self, unrolled: Unrolled, row: int, boundary: int) -> Unrolling:
+        """What one row unrolls above a boundary; of several choices it is not known."""
+        if isinstance(unrolled, Loosest):
+            return self.frame.space.no_unrolling
+        factors = [tuple(unrolled.factors[k][row].tolist()) for k in range(boundary)]
+        needed = [tuple(unrolled.needed[k][row].tolist()) for k in range(boundary)]
+        every = [tuple((factor,) for factor in vector) for vector in factors]
+        return self.frame.space.unrolling(factors, every, needed)
+
+
+def _rounds(axis: Axis, tiles: IntArray, outside: IntArray, inside: IntArray) -> FloatArray:
+    """Iterations of a dimension that no two children have at the same time, at least, with remainders."""
+    place, rounds = axis.place(tiles), -(-tiles // outside)
+    fewest = -(-axis.bound // (outside * inside))
+    # All rounds but that of the last tile have a full one.
+    fewest = np.maximum(fewest, -(-(axis.bound - (tiles - rounds) * axis.longest[place]) // inside))
+    single = np.where(outside > 1, tiles % outside == 1, True) & (tiles > 1)
+    whole = np.maximum(fewest, rounds * -(-axis.least[place] // inside))
+    found: FloatArray = np.where(single, fewest, whole).astype(np.float64)
+    return found
+
+
+def price_of(charge: Charge, price: Price, unrolled: Unrolled) -> FloatArray:
+    """What a word of an access costs, by row: instances of a level share its load at best."""
+    whole, divided = price.of(charge)
+    if not divided:
+        return np.array([whole])
+    each: FloatArray = whole + divided / unrolled.product(0, charge.level).prod(axis=1)
+    return each
+
+
+def _gathered(table: FloatArray, dims: Sequence[int], places: Sequence[IntArray]) -> FloatArray:
+    """Entries of a table at places along some of its axes, by row; the other axes have one entry."""
+    if not places:
+        return table.reshape(-1)[:1]
+    picked = [np.zeros(1, dtype=np.int64)] * table.ndim
+    for d, own in zip(dims, places, strict=True):
+        picked[d] = own if table.shape[d] > 1 else picked[d]
+    return np.broadcast_to(table[tuple(picked)], (len(places[0]),))

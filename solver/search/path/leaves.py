@@ -1,0 +1,401 @@
+"""From complete paths to mappings with exact prices."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from itertools import count
+
+from model.cost import Evaluation, evaluate_in
+from model.cost.counting import tile_words
+from model.cost.limits import capacity_violations
+from model.cost.prices import leaking_instances
+from model.mapspace import EXACT
+from solver.search.branching.completion import Completion, Ordered, Priced, Skeleton
+from solver.search.goal import SLACK, Goal
+from solver.search.path.costs import Cost, Costs, Part, Price
+from solver.search.path.factors import Chosen, Factors
+from solver.search.path.orders import Dims, Slot
+from solver.search.path.words import Line, Lines
+from solver.search.space.keep_masks import KeepMask
+from solver.search.space.search_space import SearchSpace
+from solver.search.space.spatial import StageChoice
+from solver.search.stopping import Stop
+
+Leads = tuple[frozenset[int] | None, ...]
+"""Per slot but the innermost, the dimensions of which one is innermost; None for any."""
+
+DECIDED_BY_ORDER = frozenset(("energy", "cycles"))
+"""Quantities of rules that depend on the order of loops."""
+
+
+@dataclass(frozen=True)
+class Path:
+    """Numbers of tiles at every level, spatial factors of every stage, what is kept, and which loops lead.
+
+    Parameters
+    ----------
+    mask
+        What each level keeps.
+    tiles
+        Numbers of tiles per level, outermost first, along the active dimensions; level 0 has one of each.
+    spatial
+        Per stage, outermost first.
+    leads
+        Per slot but the innermost: dimensions one of which the innermost loop must run over, if there is
+        any loop. None for all.
+    """
+
+    mask: KeepMask
+    tiles: tuple[tuple[int, ...], ...]
+    spatial: tuple[StageChoice, ...]
+    leads: Leads
+
+
+@dataclass(frozen=True)
+class _LedCompletion(Completion):
+    """The best orders of a skeleton in which certain loops lead."""
+
+    leads: Leads = ()
+
+    @cached_property
+    def _distinct_orders(self) -> tuple[tuple[Ordered, ...], ...]:
+        every = super()._distinct_orders
+        return tuple(
+            own if leads is None else tuple(option for option in own if self._leads(option, leads))
+            for own, leads in zip(every, self.leads, strict=True)
+        )
+
+    def _leads(self, option: Ordered, leads: frozenset[int]) -> bool:
+        return not option.order or self.space.active.index(option.order[0]) in leads
+
+
+def _fans_out(stage: StageChoice, tiles: Sequence[int]) -> bool:
+    """Whether there are so many tiles for the loops of all fanouts."""
+    for choice in reversed(stage.choices):
+        if any(map(operator.gt, choice.factors, tiles)):
+            return False
+        tiles = [-(-own // factor) for own, factor in zip(tiles, choice.factors, strict=True)]
+    return True
+
+
+class Leaves:
+    """Prices complete paths.
+
+    Parameters
+    ----------
+    space
+        What the paths are of.
+    goal
+        Its incumbent is read anew for each call, and not changed.
+    stop
+        Asked often; once it answers True, what was found so far is returned.
+
+    Attributes
+    ----------
+    priced
+        Number of mappings that the cost model judged.
+    """
+
+    def __init__(self, space: SearchSpace, goal: Goal, stop: Stop) -> None:
+        self._space = space
+        self._goal = goal
+        self._stop = stop
+        self._factors = Factors(space, goal.counts_cycles)
+        self._lines = Lines(space)
+        self._costs = Costs(space)
+        self._tile_words: dict[tuple[int, tuple[int, ...]], int] = {}
+        self.priced = 0
+
+    def improve(self, paths: Sequence[Path]) -> Priced | None:
+        """Return the best mapping of all these paths that improves on the incumbent, None if none does."""
+        goal, best = replace(self._goal), None
+        for path in paths:
+            if self._stop():
+                break
+            for priced in self._of_path(path, goal):
+                best = priced
+                goal.incumbent = goal.value(priced.evaluation.energy, priced.evaluation.cycles)
+        return best
+
+    def _of_path(self, path: Path, goal: Goal) -> Iterator[Priced]:
+        """Mappings of a path, each better than the one before."""
+        space = self._space
+        if space.excluded or not self._covers(path):
+            return
+        latency = space.latency
+        compute = space.problem.computes * space.architecture.compute.energy
+
+        def hopeful(steps: int) -> bool:
+            return goal.improves(compute, steps + latency)
+
+        spatial = [stage.factors for stage in path.spatial]
+        for chosen, steps in self._factors.chosen(path.tiles, spatial, hopeful):
+            if self._stop():
+                return
+            bones = self._bones(path, chosen, steps)
+            if self._allowed(bones):
+                yield from self._improving(bones, goal)
+
+    def _covers(self, path: Path) -> bool:
+        """Whether no spatial loop has more iterations than there are tiles inside."""
+        whole = tuple(self._space.problem.bound[dim] for dim in self._space.active)
+        return all(map(_fans_out, path.spatial, (*path.tiles[1:], whole)))
+
+    def _bones(self, path: Path, chosen: Chosen, steps: int) -> _Bones:
+        fanouts = [choice.factors for stage in path.spatial for choice in stage.choices]
+        lines = tuple(
+            self._lines.line(d, own.factors, tuple(factors[d] for factors in fanouts))
+            for d, own in enumerate(chosen)
+        )
+        return _Bones(self._space, self._costs, path, lines, steps)
+
+    def _allowed(self, bones: _Bones) -> bool:
+        """Whether limits and rules that no order changes allow these factors."""
+        space = self._space
+        units = math.prod(line.instances[-1] for line in bones.lines)
+        return (
+            units >= space.mapspace.min_parallelism
+            and all(self._fits(bones, places) for places in space.architecture.memories)
+            and all(self._joined(bones, rules.levels) for rules in space.mapspace.joint)
+            and all(
+                rules.allow([bones.live(level) for level in rules.levels]) for rules in space.mapspace.joint
+            )
+        )
+
+    def _fits(self, bones: _Bones, places: Sequence[int]) -> bool:
+        space = self._space
+        level = space.levels[places[0]]
+        if level.usable_words is None:
+            return True
+        words = sum(
+            self._words(view.place, [line.extents[place] for line in bones.lines])
+            * space.levels[place].packing_of(view.name).size_per_value
+            for view in space.views
+            for place in places
+            if place in bones.chains[view.place] and not space.levels[place].tolls
+        )
+        return not any(capacity_violations(level, words))
+
+    def _words(self, place: int, extents: Sequence[int]) -> int:
+        view = self._space.views[place]
+        key = place, tuple(extent for d, extent in enumerate(extents) if d in view.relevant)
+        if key not in self._tile_words:
+            whole = {**dict.fromkeys(self._space.problem.dims, 1)}
+            whole.update(zip(self._space.active, extents, strict=True))
+            self._tile_words[key] = tile_words(self._space.problem.dataspaces[place], whole)
+        return self._tile_words[key]
+
+    @staticmethod
+    def _joined(bones: _Bones, places: Sequence[int]) -> bool:
+        """Whether no place of a memory but the first has loops and keeps nothing."""
+        return not any(bones.live(place) and not bones.path.mask[place] for place in places[1:])
+
+    def _improving(self, bones: _Bones, goal: Goal) -> Iterator[Priced]:
+        if self._space.mapspace.counting != EXACT:
+            found = _LedCompletion(bones.skeleton, leads=bones.path.leads).best(goal, self._stop)
+        else:
+            found = map(bones.priced, bones.best_first(goal, self._stop))
+        for priced in found:
+            self.priced += 1
+            if not self._may_be_valid(priced.evaluation):
+                return
+            evaluation = priced.evaluation
+            if evaluation.valid and goal.improves(evaluation.energy, evaluation.cycles):
+                yield priced
+
+    @staticmethod
+    def _may_be_valid(evaluation: Evaluation) -> bool:
+        """Whether other orders of the same loops may be valid."""
+        broken = (own.rule for own in evaluation.broken_rules)
+        fixed = (DECIDED_BY_ORDER.isdisjoint(asked.kind for asked in rule.quantities) for rule in broken)
+        return not evaluation.violations and not any(fixed)
+
+
+@dataclass(frozen=True, eq=False)
+class _Bones:
+    """All factors of a mapping, and bounds on what its orders of loops cost.
+
+    Parameters
+    ----------
+    path
+        It is of.
+    lines
+        The loops of each dimension.
+    steps
+        Cycles of the arithmetic.
+    """
+
+    space: SearchSpace
+    costs: Costs
+    path: Path
+    lines: tuple[Line, ...]
+    steps: int
+
+    @cached_property
+    def chains(self) -> tuple[tuple[int, ...], ...]:
+        """Levels that keep each dataspace."""
+        return self.space.chains(self.path.mask)
+
+    @cached_property
+    def skeleton(self) -> Skeleton:
+        """The factors alone."""
+        temporal = tuple(zip(*(line.temporal for line in self.lines), strict=True))
+        depth = len(self.space.levels)
+        return Skeleton(self.space, self.path.mask, temporal or ((),) * depth, self.path.spatial)
+
+    def live(self, level: int) -> dict[str, int]:
+        """Loops of a level, by dimension."""
+        pairs = zip(self.space.active, self.lines, strict=True)
+        return {dim: line.temporal[level] for dim, line in pairs if line.temporal[level] > 1}
+
+    @cached_property
+    def slots(self) -> tuple[Slot, ...]:
+        """The slots outside of boundaries."""
+        return tuple(
+            Slot(
+                level,
+                tuple(d for d, line in enumerate(self.lines) if line.temporal[level] > 1),
+                frozenset(d for d, line in enumerate(self.lines) if line.moves[level]),
+                leads,
+                frozenset(own.place for own in self._ordered if own.boundary > level),
+            )
+            for level, leads in enumerate(self.path.leads)
+        )
+
+    def priced(self, orders: Sequence[Dims]) -> Priced:
+        """The mapping with these orders, and what the cost model says of it."""
+        names, inner = self.space.active, len(self.slots)
+        live = [d for d, line in enumerate(self.lines) if line.temporal[inner] > 1]
+        every = (*orders, self.costs.any_order(inner, live))
+        mapping = self.skeleton.mapping(tuple(tuple(names[d] for d in order) for order in every))
+        return Priced(mapping, evaluate_in(self.space.mapspace, mapping))
+
+    def best_first(self, goal: Goal, stop: Stop) -> Iterator[tuple[Dims, ...]]:
+        """Yield orders of all slots by rising bounds, as long as they may improve."""
+        if not all(map(self.costs.orders, self.slots)) or not self._may_improve(goal):
+            return
+        ticket = count()
+        heap: list[tuple[int, int, int, tuple[Dims, ...], tuple[int, ...]]] = []
+
+        def push(above: tuple[Dims, ...], words: tuple[int, ...]) -> None:
+            energy, cycles = self._least(self._cost(words))
+            if goal.improves(energy, cycles):
+                heapq.heappush(heap, (goal.value(energy, cycles), -len(above), next(ticket), above, words))
+
+        push((), self._fewest)
+        while heap:
+            value, _, _, above, words = heapq.heappop(heap)
+            if stop() or (goal.incumbent is not None and value >= goal.incumbent):
+                return
+            if len(above) == len(self.slots):
+                yield above
+                continue
+            for order, more in self._beyond[len(above)]:
+                push((*above, order), tuple(map(operator.add, words, more)))
+
+    def _may_improve(self, goal: Goal) -> bool:
+        """Whether the best orders for each part alone may improve: some parts may be too dear alone."""
+        total = self._fixed
+        for part, (price, words) in zip(self._ordered, self._prices, strict=True):
+            if not goal.improves(*self._least(total)):
+                return False
+            total = total.plus(price.of(words + sum(map(min, self._brought(part)))))
+        return goal.improves(*self._least(total))
+
+    def _least(self, cost: Cost) -> tuple[int, int]:
+        """Energy and cycles of mappings with such a cost."""
+        busy = max(self.steps, math.ceil(max(cost.loads, default=0.0) * SLACK))
+        return cost.energy + self._leak * busy, busy + self.space.latency
+
+    @cached_property
+    def _leak(self) -> int:
+        """What all instances leak per cycle."""
+        total, architecture = 0, self.space.architecture
+        for place, level in enumerate(self.space.levels):
+            if level.energy.leak_per_cycle:
+                leaking = leaking_instances(architecture, level, self._children(place))
+                total += level.energy.leak_per_cycle * leaking
+        return total
+
+    def _children(self, place: int) -> list[Fraction]:
+        """Average number of children in use of each fanout above a level."""
+        position, instances = self.space.architecture.storage_indices[place], self._instances
+        above = (own for own in self.space.architecture.fanout_indices if own < position)
+        return [Fraction(instances[own + 1], instances[own]) for own in above]
+
+    @cached_property
+    def _instances(self) -> list[int]:
+        """Instances in use of each node, and of the compute."""
+        if not self.lines:
+            return [1] * (len(self.space.architecture.nodes) + 1)
+        return [math.prod(own) for own in zip(*(line.instances for line in self.lines), strict=True)]
+
+    @cached_property
+    def _parts(self) -> list[Part]:
+        """All accesses."""
+        return [part for place, chain in enumerate(self.chains) for part in self.costs.parts(place, chain)]
+
+    @cached_property
+    def _ordered(self) -> list[Part]:
+        """Those that the order of loops changes."""
+        return [part for part in self._parts if part.by_order]
+
+    @cached_property
+    def _prices(self) -> list[tuple[Price, int]]:
+        """What their words cost, and how many come at the start."""
+        return [self.costs.price(part, self.lines, self._above[part.boundary]) for part in self._ordered]
+
+    @cached_property
+    def _above(self) -> tuple[tuple[int, ...], ...]:
+        """Per level, and for the compute, what lies outside of it, by dimension."""
+        return tuple(zip(*(line.above for line in self.lines), strict=True)) or ((),) * (len(self.slots) + 2)
+
+    @cached_property
+    def _fixed(self) -> Cost:
+        """What no order changes."""
+        space = self.space
+        besides = tuple(float(own.besides(space.levels)) for own in space.resources)
+        total = Cost(space.problem.computes * space.architecture.compute.energy, besides)
+        for part in (own for own in self._parts if not own.by_order):
+            price, words = self.costs.price(part, self.lines, self._above[part.boundary])
+            total = total.plus(price.of(words))
+        return total
+
+    def _cost(self, words: Sequence[int]) -> Cost:
+        """What all words come to."""
+        total = self._fixed
+        for (price, _), own in zip(self._prices, words, strict=True):
+            total = total.plus(price.of(own))
+        return total
+
+    def _brought(self, part: Part) -> Iterator[tuple[int, ...]]:
+        """Words that each slot outside of a part's boundary brings in each of its orders."""
+        above = self._above[part.boundary]
+        return (self.costs.of_slot(part, self.lines, above, slot) for slot in self.slots[: part.boundary])
+
+    @cached_property
+    def _fewest(self) -> tuple[int, ...]:
+        """Words of each part in the orders that are best for it alone."""
+        pairs = zip(self._ordered, self._prices, strict=True)
+        return tuple(words + sum(map(min, self._brought(part))) for part, (_, words) in pairs)
+
+    @cached_property
+    def _beyond(self) -> list[list[tuple[Dims, tuple[int, ...]]]]:
+        """Per slot, its orders, and how many words of each part they bring beyond the fewest."""
+        by_part = [list(self._brought(part)) for part in self._ordered]
+        found = []
+        for level, slot in enumerate(self.slots):
+            orders = self.costs.orders(slot)
+            rows = [own[level] if level < len(own) else (0,) * len(orders) for own in by_part]
+            least = [min(row) for row in rows]
+            more = (
+                tuple(row[n] - few for row, few in zip(rows, least, strict=True)) for n in range(len(orders))
+            )
+            found.append(list(zip(orders, more, strict=True)))
+        return found

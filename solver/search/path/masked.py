@@ -1,0 +1,357 @@
+"""Bounds on lists of tiles and spatial choices: lists inside, tables outside, and a join by lookup."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+
+from solver.search.arrays import BoolArray, FloatArray, IntArray
+from solver.search.path.axes import NOWHERE
+from solver.search.path.charges import Charge, Charges, Price
+from solver.search.path.inside import Inside, Loosest, Node, Pending, Unrolled, price_of
+from solver.search.path.tables import Frame, Lead, Outside
+
+Leads = Mapping[int, Lead]
+
+
+@dataclass
+class Masked:
+    """All mappings with one keep mask.
+
+    Parameters
+    ----------
+    frame, charges
+        Of the search space, and of the mask.
+    known
+        Tables outside by price, which masks share that keep the same there.
+    """
+
+    frame: Frame
+    charges: Charges
+    known: dict[Price, Outside]
+
+    def outside(self, price: Price) -> Outside:
+        """Tables of what lies outside of the fanouts."""
+        if price not in self.known:
+            self.known[price] = Outside(self.frame, self.charges, price)
+        return self.known[price]
+
+    @cached_property
+    def inside(self) -> Inside:
+        """What lies inside of them."""
+        return Inside(self.frame, self.charges)
+
+    def floors(self, every: Unrolled, price: Price) -> FloatArray:
+        """What words cost at least, by spatial choice: each moves once, but for operands."""
+        frame, depth = self.frame, self.inside.depth
+        total = np.zeros(len(every))
+        for charge in self.charges.every:
+            if any(price.of(charge)) and (charge.boundary > frame.meeting or not price.energy):
+                asked = charge.boundary == depth
+                words = self.inside.fewest_operands(charge, every) if asked else self._once(charge, every)
+                total = total + price_of(charge, price, every) * words
+        if price.energy and frame.meeting:
+            total = total + float(self.outside(price).least(frame.meeting).min())
+        return total
+
+    def _once(self, charge: Charge, every: Unrolled) -> FloatArray:
+        """Words of a delivery of all tiles, once."""
+        view = self.frame.space.views[charge.place]
+        words = self.frame.words.of(charge.place, self.frame.space.no_unrolling, view.relevant)
+        once: FloatArray = np.maximum(float(words.begun.min()) - self.inside.free(charge, every), 0.0)
+        return once
+
+    @cached_property
+    def tiles(self) -> IntArray:
+        """Numbers of tiles at the first boundary inside, shape (rows, dimensions)."""
+        frame, first = self.frame, self.inside.first
+        axes = frame.axes
+        if first == self.inside.depth:
+            return np.array([[axis.bound for axis in axes]], dtype=np.int64)
+        allowed = []
+        for d, axis in enumerate(axes):
+            places = np.arange(len(axis.numbers))
+            stages, loops = frame.space.stages, frame.loops
+            if not any(
+                d in loops[k].live or max(stages[k].unrolled[d]) > 1 for k in range(first, self.inside.depth)
+            ):
+                places = places[axis.numbers == axis.bound]
+            elif not any(d in loops[k].live or max(stages[k].unrolled[d]) > 1 for k in range(first)):
+                places = places[axis.numbers == 1]
+            allowed.append(places)
+        fits: BoolArray = np.ones(tuple(map(len, allowed)), dtype=np.bool_)
+        for boundary in range(first, self.inside.depth):
+            fits = fits & self._room(boundary, allowed)
+        rows = np.argwhere(fits)
+        return np.stack(
+            [axis.numbers[own[rows[:, d]]] for d, (axis, own) in enumerate(zip(axes, allowed, strict=True))],
+            axis=1,
+        )
+
+    def _room(self, boundary: int, allowed: Sequence[IntArray]) -> BoolArray:
+        """Whether a level inside may have room if tiles at the first boundary are these; as a table."""
+        frame = self.frame
+        fits = frame.fits(boundary, frame.space.tenants(self.charges.mask, boundary))
+        for d, own in enumerate(allowed):
+            places = own
+            if self.inside.relation(boundary, d) != "same":
+                # The smallest tiles: larger ones take more room.
+                fits = np.asarray(fits.any(axis=d, keepdims=True))
+                places = np.zeros(len(own), dtype=np.int64)
+            fits = np.take(fits, places, axis=d)
+        return fits
+
+    def labels(self) -> Iterator[dict[int, Lead]]:
+        """Leads of the slots inside but the innermost one."""
+        slots = range(self.inside.first, self.inside.depth - 1)
+        for chosen in product(*(self.frame.leads(slot) for slot in slots)):
+            yield dict(zip(slots, chosen, strict=True))
+
+    def rounds(self, tiles: IntArray, unrolled: Unrolled) -> tuple[IntArray, BoolArray]:
+        """Places of the rounds outside of the meeting fanouts, and where there are any.
+
+        For the loosest choice those of the most rounds that there may be.
+        """
+        stage = self.frame.meeting
+        factors = unrolled.factors[stage]
+        if isinstance(unrolled, Loosest):
+            most = -(-tiles // unrolled.least[stage])
+            places = np.stack(
+                [axis.place(axis.at_least(most[:, d])) for d, axis in enumerate(self.frame.axes)], axis=1
+            )
+            busy: BoolArray = np.asarray((unrolled.needed[stage] <= tiles).all(axis=1))
+            return places, busy
+        places = np.stack(
+            [axis.rounds_of(factors[:, d], tiles[:, d]) for d, axis in enumerate(self.frame.axes)], axis=1
+        )
+        valid = np.asarray(((places != NOWHERE) & (unrolled.needed[stage] <= tiles)).all(axis=1))
+        return places, valid
+
+    def steps(self, tiles: IntArray, unrolled: Unrolled) -> FloatArray:
+        """Cycles of the arithmetic, at least; infinite where children would have nothing to do."""
+        _, valid = self.rounds(tiles, unrolled)
+        return np.where(valid, self.inside.steps(tiles, unrolled), np.inf)
+
+    def fixed(self, unrolled: Unrolled, cycles: FloatArray) -> FloatArray:
+        """Energy units besides those of words: arithmetic, and leakage in so many cycles."""
+        finite = np.where(np.isfinite(cycles), cycles, 0.0)
+        return float(self.charges.compute_energy) + self.inside.leaking(unrolled) * finite
+
+    def cost(
+        self,
+        known: Mapping[int, IntArray],
+        unrolled: Unrolled,
+        leads: Leads,
+        price: Price,
+        limits: FloatArray | None = None,
+    ) -> FloatArray:
+        """What words cost in each row, at least.
+
+        Parameters
+        ----------
+        known
+            Numbers of tiles at boundaries inside.
+        unrolled, leads
+            Spatial choices, and leads of the slots inside.
+        price
+            Of words.
+        limits
+            What reaches these is not bounded any closer, nothing is without them.
+        """
+        tiles = self.tiles_of(known, len(unrolled))
+        places, valid = self.rounds(tiles, unrolled)
+        cost = np.full(len(tiles), np.inf)
+        rows = np.flatnonzero(valid)
+        if not len(rows):
+            return cost
+        unrolled, places = unrolled[rows], places[rows]
+        node = self.inside.cost({b: own[rows] for b, own in known.items()}, unrolled, leads, price)
+        fewest = self._fewest_rounds(tiles[rows], unrolled) if isinstance(unrolled, Loosest) else None
+        best = np.full(len(rows), np.inf)
+        finite = np.isfinite(node.spent)
+        spent = np.where(finite, node.spent, 0.0)
+        for lead in self.frame.leads(self.frame.meeting):
+            within = None if limits is None else np.minimum(limits[rows], best) - spent
+            best = np.minimum(best, spent + self.outside_cost(node, places, lead, price, within, fewest))
+        cost[rows] = np.where(finite, best, np.inf)
+        return cost
+
+    def tiles_of(self, known: Mapping[int, IntArray], rows: int) -> IntArray:
+        """Numbers of tiles at the first boundary inside: single iterations where that is the arithmetic."""
+        if self.inside.first < self.inside.depth:
+            return known[self.inside.first]
+        return np.repeat(self.tiles, rows, axis=0)
+
+    def outside_cost(
+        self,
+        node: Node,
+        places: IntArray,
+        lead: Lead,
+        price: Price,
+        limits: FloatArray | None,
+        fewest: IntArray | None = None,
+    ) -> FloatArray:
+        """Least cost of what is pending and of all boundaries outside, given the lead of the meeting slot."""
+        frame, outside, m = self.frame, self.outside(price), self.frame.meeting
+        index, loosely = np.ravel_multi_index(tuple(places.T), frame.shape), fewest is not None
+        if m == 0:
+            return self._outermost(node, places, lead, loosely)
+        if lead is None:
+            tables = [
+                (o, outside.beyond(m, o) if loosely else outside.exact(m, o)) for o in frame.leads(m - 1)
+            ]
+            at = index if fewest is None else fewest
+            passed = [self._passed(node, outer) + own.reshape(-1)[at] for outer, own in tables]
+            none: FloatArray = np.minimum.reduce(passed)
+            return none
+        pairs = list(zip(node.moved, node.pending, strict=True))
+        still = [part for _, part in pairs if part.charge.place in lead]
+        spent: FloatArray = np.zeros(len(places))
+        for by_lead in (own for own, part in pairs if part.charge.place not in lead):
+            spent = spent + by_lead[lead]
+        table = (outside.loosest_least if loosely else outside.joined_least)(m, None)
+        least: FloatArray = spent + table.reshape(-1)[index]
+        for part in still:
+            least = least + self.once(part)
+        rows = np.flatnonzero(least < limits) if limits is not None and still else np.empty(0, dtype=np.int64)
+        if len(rows) and limits is not None:
+            parts = [part.at(rows) for part in still]
+            close = self._closed(parts, places[rows], outside, limits[rows] - spent[rows], loosely)
+            once: FloatArray = sum(map(self.once, parts), np.zeros(len(rows)))
+            through = (self._through(still, outer, outside, loosely) for outer in frame.leads(m - 1))
+            for own in (table for table in through if table is not None):
+                close = np.minimum(close, once + own[index[rows]])
+            least[rows] = np.maximum(least[rows], close + spent[rows])
+        return least
+
+    def _passed(self, node: Node, outer: Lead) -> FloatArray:
+        """What is pending costs where the meeting slot has no loops, by the lead of the slot outside."""
+        total: FloatArray = np.zeros(1)
+        for by_lead, part in zip(node.moved, node.pending, strict=True):
+            goes_on = outer is None or part.charge.place in outer
+            total = total + (self.once(part) if goes_on else by_lead[outer])
+        return total
+
+    def _through(
+        self, still: Sequence[Pending], outer: Lead, outside: Outside, loosely: bool
+    ) -> FloatArray | None:
+        """The table outside where some of what is in place stays so through the slot outside, too."""
+        places = {part.charge.place for part in still if outer is None or part.charge.place in outer}
+        if not places:
+            return None
+        views = self.frame.space.views
+        dims = sorted(frozenset.intersection(*(views[place].irrelevant for place in places)))
+        table = outside.loosest if loosely else outside.joined
+        return table(self.frame.meeting, outer, dims).reshape(-1)
+
+    def _fewest_rounds(self, tiles: IntArray, unrolled: Loosest) -> IntArray:
+        """Places in the tables of the fewest rounds that any of several spatial choices takes."""
+        rounds = -(-tiles // unrolled.factors[self.frame.meeting])
+        columns = [axis.place(axis.at_least(rounds[:, d])) for d, axis in enumerate(self.frame.axes)]
+        return np.ravel_multi_index(tuple(columns), self.frame.shape)
+
+    def _outermost(self, node: Node, places: IntArray, lead: Lead, loosely: bool) -> FloatArray:
+        """The same where the meeting slot is the outermost one."""
+        total = np.zeros(len(places))
+        for by_lead, part in zip(node.moved, node.pending, strict=True):
+            goes_on = lead is None or part.charge.place in lead
+            total = total + (self.once(part) if goes_on else by_lead[lead])
+        if loosely:
+            return total
+        whole = [int(np.flatnonzero(axis.numbers == 1)[0]) for axis in self.frame.axes]
+        loops = self.frame.loops[0]
+        for d, place in enumerate(whole):
+            reached = loops.reach[d][place][places[:, d]] if lead is not None else places[:, d] == place
+            total = np.where(reached, total, np.inf)
+        return total
+
+    def once(self, part: Pending) -> FloatArray:
+        """What a pending access costs with one round outside."""
+        irrelevant = sorted(self.frame.space.views[part.charge.place].irrelevant)
+        return part.cost(irrelevant, np.ones(part.copies.shape))
+
+    def _closed(
+        self, still: Sequence[Pending], places: IntArray, outside: Outside, limits: FloatArray, loosely: bool
+    ) -> FloatArray:
+        """Least cost where what is in place is moved by loops of the meeting slot, over all tiles outside."""
+        frame, m = self.frame, self.frame.meeting
+        dims = sorted(frozenset().union(*(frame.space.views[p.charge.place].irrelevant for p in still)))
+        others = [d for d in range(len(frame.axes)) if d not in dims]
+        table = (outside.loosest_least if loosely else outside.joined_least)(m, others)
+        counts = [frame.shape[d] for d in dims]
+        grids = np.meshgrid(*map(np.arange, counts), indexing="ij")
+        listed = (
+            np.stack([own.ravel() for own in grids], axis=1) if dims else np.zeros((1, 0), dtype=np.int64)
+        )
+        table = np.moveaxis(table, dims, range(len(dims))).reshape(len(listed), -1)
+        inner = np.zeros(len(places), dtype=np.int64)
+        if others:
+            inner = np.ravel_multi_index(
+                tuple(places[:, d] for d in others), [frame.shape[d] for d in others]
+            )
+        best = np.full(len(places), np.inf)
+        reach = (frame.anything if loosely else frame.loops[m]).reach
+        parts = [_Closing.of(part, sorted(frame.space.views[part.charge.place].irrelevant)) for part in still]
+        for row in np.argsort(table.min(axis=1), kind="stable"):
+            if table[row].min() >= limits.max(initial=-np.inf):
+                break
+            able = np.ones(len(places), dtype=np.bool_)
+            rounds = {}
+            for d, place in zip(dims, listed[row].tolist(), strict=True):
+                able &= reach[d][place][places[:, d]]
+                rounds[d] = float(frame.axes[d].numbers[place])
+            if able.any():
+                cost = sum((part.cost(rounds) for part in parts), table[row][inner])
+                np.minimum(best, cost, out=best, where=able)
+        return best
+
+
+class _Closing(NamedTuple):
+    """A pending access, prepared to be priced for many numbers of rounds outside."""
+
+    dims: tuple[int, ...]
+    copies: tuple[FloatArray, ...]
+    begun: FloatArray
+    again: FloatArray
+    alike: FloatArray
+    free: FloatArray
+
+    @classmethod
+    def of(cls, part: Pending, irrelevant: Sequence[int]) -> _Closing:
+        each = part.price * part.share
+        copies = tuple(_single(part.copies[:, d]) for d in irrelevant)
+        return cls(
+            tuple(irrelevant),
+            copies,
+            _single(each * part.words.begun),
+            _single(each * part.words.again),
+            _single(part.alike),
+            _single(part.price * part.free),
+        )
+
+    def cost(self, rounds: Mapping[int, float]) -> FloatArray:
+        """What it costs with so many rounds along each dimension."""
+        number = np.ones(1)
+        for d, copies in zip(self.dims, self.copies, strict=True):
+            number = number * ((rounds[d] - 1) * copies + 1)
+        more = np.maximum(number - self.alike, 0)
+        cost: FloatArray = np.maximum(self.begun * self.alike + self.again * more - self.free, 0)
+        return cost
+
+
+def _single(column: FloatArray) -> FloatArray:
+    """One entry for all where all are the same."""
+    return column[:1] if len(column) and (column == column[0]).all() else column
+
+
+def spatial_choices(frame: Frame) -> Unrolled:
+    """All combinations of choices of the stages."""
+    sizes = [len(stage.places) for stage in frame.space.stages]
+    grid = np.meshgrid(*map(np.arange, sizes), indexing="ij")
+    return Unrolled(frame, tuple(own.ravel() for own in grid), math.prod(sizes))

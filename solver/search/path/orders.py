@@ -1,0 +1,142 @@
+"""Orders of one slot's loops: those that no other one is as good as."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from solver.search.space.dataspaces import DataspaceView
+from solver.search.space.orders import allowed_orders
+from solver.search.space.search_space import SearchSpace
+
+Dims = tuple[int, ...]
+"""Places of dimensions; of an order, innermost first."""
+
+
+class Slot(NamedTuple):
+    """The loops of one slot.
+
+    Parameters
+    ----------
+    level
+        It is inside of.
+    live
+        Dimensions with a loop, ascending.
+    moving
+        Those whose loops have several iterations in every pass.
+    leads
+        Those that may be innermost, None for all.
+    views
+        Dataspaces with boundaries inside that depend on the order.
+    """
+
+    level: int
+    live: Dims
+    moving: frozenset[int]
+    leads: frozenset[int] | None
+    views: frozenset[int]
+
+
+class Orders:
+    """The orders of all slots of a search space, remembered by their loops.
+
+    Parameters
+    ----------
+    space
+        Its rules decide which orders there are.
+    """
+
+    def __init__(self, space: SearchSpace) -> None:
+        self._space = space
+        self._number = {dim: d for d, dim in enumerate(space.active)}
+        self._options: dict[Slot, tuple[Dims, ...]] = {}
+
+    def options(self, slot: Slot) -> tuple[Dims, ...]:
+        """Orders that the rules and leads allow, those that no other one is as good as for all dataspaces."""
+        if slot not in self._options:
+            self._options[slot] = tuple(self._best(slot))
+        return self._options[slot]
+
+    def _best(self, slot: Slot) -> list[Dims]:
+        best: list[tuple[Dims, tuple[_Run, ...]]] = []
+        for order, runs in self._told_apart(slot).items():
+            if not any(_no_worse(other, runs) for _, other in best):
+                best = [*((own, other) for own, other in best if not _no_worse(runs, other)), (order, runs)]
+        return [order for order, _ in best]
+
+    def any(self, level: int, live: Sequence[int]) -> Dims:
+        """One order that the rules allow."""
+        names = [self._space.active[d] for d in live]
+        return tuple(
+            self._number[dim] for dim in next(allowed_orders(self._space.mapspace.temporal[level], names))
+        )
+
+    def _told_apart(self, slot: Slot) -> dict[Dims, tuple[_Run, ...]]:
+        """Orders that the rules and leads allow, one of each kind, and what dataspaces see of them."""
+        views, live = [self._space.views[place] for place in sorted(slot.views)], frozenset(slot.live)
+
+        def settled(first: Sequence[str]) -> bool:
+            inside = frozenset(map(self._number.__getitem__, first))
+            return bool(first) and all(
+                view.relevant.isdisjoint(live - inside) or not inside.isdisjoint(_ending(view, slot))
+                for view in views
+            )
+
+        kinds: dict[tuple[_Run, ...], Dims] = {}
+        names = [self._space.active[d] for d in slot.live]
+        for named in self._allowed(slot, names, settled):
+            order = tuple(map(self._number.__getitem__, named))
+            kinds.setdefault(tuple(_run(view, slot, order) for view in views), order)
+        return {order: runs for runs, order in kinds.items()}
+
+    def _allowed(
+        self, slot: Slot, names: Sequence[str], settled: Callable[[Sequence[str]], bool]
+    ) -> Iterator[tuple[str, ...]]:
+        """Orders that rules and leads allow; of those that begin alike only one, once that is settled."""
+        for named in allowed_orders(self._space.mapspace.temporal[slot.level], names, settled):
+            if slot.leads is None or not named or self._number[named[0]] in slot.leads:
+                yield named
+
+
+def _ending(view: DataspaceView, slot: Slot) -> frozenset[int]:
+    """Loops that move the tile of a dataspace in every pass to where nothing overlaps."""
+    return slot.moving & (view.relevant - view.window_dims)
+
+
+class _Run(NamedTuple):
+    """Loops that move a tile, up to one that ends all reuse, and per such loop those inside that do not.
+
+    Parameters
+    ----------
+    moving
+        Innermost first, without the one that ends it.
+    inside
+        One more set if there is one that ends it.
+    """
+
+    moving: Dims
+    inside: tuple[frozenset[int], ...]
+
+
+def _run(view: DataspaceView, slot: Slot, order: Dims) -> _Run:
+    ending = _ending(view, slot)
+    moving: list[int] = []
+    inside: list[frozenset[int]] = []
+    still: frozenset[int] = frozenset()
+    for d in order:
+        if d in view.irrelevant:
+            still |= {d}
+            continue
+        inside.append(still)
+        if d in ending:
+            break
+        moving.append(d)
+    return _Run(tuple(moving), tuple(inside))
+
+
+def _no_worse(one: Sequence[_Run], other: Sequence[_Run]) -> bool:
+    """Whether no dataspace gets more words: loops that leave tiles in place lie as far inside, or farther."""
+    return all(
+        a.moving == b.moving and all(map(frozenset.issuperset, a.inside, b.inside))
+        for a, b in zip(one, other, strict=True)
+    )

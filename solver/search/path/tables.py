@@ -1,0 +1,314 @@
+"""Least costs of what lies outside of a boundary, by numbers of tiles there, whatever is unrolled inside."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from solver.search.arrays import BoolArray, FloatArray, IntArray
+from solver.search.path.axes import Axis, Loops, axes_of
+from solver.search.path.charges import ENERGY, Charge, Charges, Price
+from solver.search.path.deliveries import Delivered, WordTables
+from solver.search.space.search_space import SearchSpace
+
+Lead = frozenset[int] | None
+"""What the innermost loop of a slot leaves in place; None where the slot has no loops."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What all tables of a search space share: axes, the loops of each slot, words, and tiles that fit."""
+
+    space: SearchSpace
+
+    @cached_property
+    def axes(self) -> tuple[Axis, ...]:
+        """One per active dimension."""
+        return axes_of(self.space)
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Places along each axis."""
+        return tuple(len(axis.numbers) for axis in self.axes)
+
+    @cached_property
+    def words(self) -> WordTables:
+        """Words of deliveries."""
+        return WordTables(self.space)
+
+    @cached_property
+    def loops(self) -> tuple[Loops, ...]:
+        """By slot."""
+        return tuple(Loops(self.axes, slot.allowed) for slot in self.space.slots)
+
+    @cached_property
+    def anything(self) -> Loops:
+        """Loops over all dimensions with any factors."""
+        return Loops(
+            self.axes, [frozenset(self.space.lattice.loop_factors(d)) for d in range(len(self.axes))]
+        )
+
+    @cached_property
+    def meeting(self) -> int:
+        """The innermost level outside of all fanouts: the tables end at its boundary."""
+        used = (level for level, below in enumerate(self.space.fanouts_below) if below)
+        return min(used, default=len(self.space.levels) - 1)
+
+    def numbers(self, dim: int) -> FloatArray:
+        """Numbers of tiles along a dimension, as a table with an axis per dimension."""
+        return self.axes[dim].numbers.astype(np.float64).reshape(self._column(dim))
+
+    def _column(self, dim: int) -> list[int]:
+        return [-1 if d == dim else 1 for d in range(len(self.axes))]
+
+    def times(self, place: int) -> FloatArray:
+        """How often all tiles of a dataspace are delivered if nothing stays in place."""
+        one: FloatArray = np.ones((1,) * len(self.axes))
+        return math.prod((self.numbers(d) for d in sorted(self.space.views[place].irrelevant)), start=one)
+
+    def leads(self, slot: int) -> tuple[Lead, ...]:
+        """What the innermost loop of a slot may leave in place."""
+        return self._leads[slot]
+
+    @cached_property
+    def _leads(self) -> tuple[tuple[Lead, ...], ...]:
+        return tuple(map(self._leads_of, range(len(self.space.levels))))
+
+    def _leads_of(self, slot: int) -> tuple[Lead, ...]:
+        loops, space = self.loops[slot], self.space
+        found: list[Lead] = [None] if loops.may_be_empty else []
+        # Rules on orders do not matter here: loops that they put innermost may have one iteration.
+        for members in space.reuse_classes:
+            if loops.live & frozenset(space.leading(members)):
+                found.append(members)
+        return tuple(found)
+
+    def leading(self, lead: Lead) -> frozenset[int]:
+        """Dimensions of the innermost loops that leave this in place."""
+        return self._leading[lead]
+
+    @cached_property
+    def _leading(self) -> dict[Lead, frozenset[int]]:
+        every: dict[Lead, frozenset[int]] = {None: frozenset(range(len(self.axes)))}
+        return every | {
+            own: frozenset(self.space.leading(own)) for own in (*self.space.reuse_classes, frozenset())
+        }
+
+    def shares(self, place: int, stage: int) -> FloatArray:
+        """Distinct tiles of a dataspace per tile among children that may share them, at least, by choice."""
+        return self._shares[place][stage]
+
+    @cached_property
+    def _shares(self) -> tuple[tuple[FloatArray, ...], ...]:
+        stages = range(len(self.space.stages))
+        return tuple(tuple(self._shares_of(place, stage) for stage in stages) for place in self._places)
+
+    @property
+    def _places(self) -> range:
+        return range(len(self.space.views))
+
+    def _shares_of(self, place: int, stage: int) -> FloatArray:
+        view, share = self.space.views[place], np.ones(len(self.space.stages[stage].places))
+        dims = sorted(view.window_dims)
+        for factors in self._fanouts(place, stage, shared=True) if dims else ():
+            rows, inverse = np.unique(factors[:, dims], axis=0, return_inverse=True)
+            vectors = np.ones((len(rows), factors.shape[1]), dtype=np.int64)
+            vectors[:, dims] = rows
+            bounds, kind = self.space.lattice.bounds, self.space.mapspace.factors
+            distinct = [view.distinct_tiles(vector, bounds, kind) for vector in vectors.tolist()]
+            share = share * (np.array(distinct) / rows.prod(axis=1))[inverse.reshape(-1)]
+        return share
+
+    def alone(self, place: int, stage: int) -> IntArray:
+        """Factors of the fanouts whose children do not share a dataspace, by choice and dimension."""
+        return self._alone[place][stage]
+
+    @cached_property
+    def _alone(self) -> tuple[tuple[IntArray, ...], ...]:
+        stages = range(len(self.space.stages))
+        return tuple(
+            tuple(
+                math.prod(self._fanouts(place, stage, shared=False), start=self._no_factors(stage))
+                for stage in stages
+            )
+            for place in self._places
+        )
+
+    def _no_factors(self, stage: int) -> IntArray:
+        return np.ones_like(self.space.stages[stage].factors)
+
+    def _fanouts(self, place: int, stage: int, shared: bool) -> Iterator[IntArray]:
+        """Factors of the fanouts of a stage whose children share a dataspace, or of those whose do not."""
+        own, name = self.space.stages[stage], self.space.views[place].name
+        for column, number in enumerate(self.space.fanouts_below[stage]):
+            if (name not in self.space.architecture.fanouts[number].no_multicast) == shared:
+                yield own.fanouts[column].factors[own.places[:, column]]
+
+    def fits(self, level: int, kept: frozenset[int]) -> BoolArray:
+        """Which numbers of tiles `level` has room for, shape `shape`; rules of the user's own hold."""
+        if (level, kept) not in self._fits:
+            fits = np.zeros(self.space.lattice.size, dtype=np.bool_)
+            fits[self.space.feasible(level, kept)] = True
+            self._fits[level, kept] = fits.reshape(self.shape)
+        return self._fits[level, kept]
+
+    @cached_property
+    def _fits(self) -> dict[tuple[int, frozenset[int]], BoolArray]:
+        return {}
+
+
+@dataclass
+class Outside:
+    """Least costs outside of boundaries 1 to the meeting one, under one keep mask and by one price.
+
+    Parameters
+    ----------
+    frame, charges
+        What the tables are about.
+    price
+        Of a word.
+    """
+
+    frame: Frame
+    charges: Charges
+    price: Price = ENERGY
+    _known: dict[object, FloatArray] = field(default_factory=dict)
+
+    def _once(self, key: object, make: Callable[[], FloatArray]) -> FloatArray:
+        if key not in self._known:
+            self._known[key] = make()
+        return self._known[key]
+
+    def exact(self, boundary: int, lead: Lead) -> FloatArray:
+        """Least cost with these numbers of tiles at a boundary, and this lead of the slot outside."""
+        return self._once((boundary, lead), lambda: self._exact(boundary, lead))
+
+    def least(self, boundary: int) -> FloatArray:
+        """The same with any lead."""
+        return self._once(boundary, lambda: self._least(boundary))
+
+    def _least(self, boundary: int) -> FloatArray:
+        tables = [self.exact(boundary, lead) for lead in self.frame.leads(boundary - 1)]
+        none = np.full(self.frame.shape, np.inf)
+        least: FloatArray = np.minimum.reduce([none, *tables])
+        return least
+
+    def words_cost(self, place: int, boundary: int, lead: Lead, times: FloatArray) -> FloatArray:
+        """Cost of delivering a dataspace to a boundary so many times; nothing is unrolled outside."""
+        own = [c for c in self.charges.at(boundary) if c.place == place]
+        leading = self.frame.leading(lead)
+        if lead is not None and place in lead:
+            leading = frozenset(self.frame.space.views[place].relevant)
+        words = self.frame.words.of(place, self.frame.space.no_unrolling, leading)
+        return sum((self._charge(c, words, times) for c in own), np.zeros((1,) * len(self.frame.axes)))
+
+    def _charge(self, charge: Charge, words: Delivered, times: FloatArray) -> FloatArray:
+        total = words.begun + words.again * (times - 1)
+        free = charge.free * self.charges.first_words(charge.place)
+        return sum(self.price.of(charge)) * np.maximum(total - free, 0)
+
+    def _exact(self, boundary: int, lead: Lead) -> FloatArray:
+        frame, kept = self.frame, self.charges.kept_at[boundary]
+        fits = frame.fits(boundary, self.frame.space.tenants(self.charges.mask, boundary))
+        still = kept if lead is None else kept & lead
+        still = frozenset(p for p in still if frame.space.reuses(p, boundary))
+        one = np.ones((1,) * len(frame.axes))
+        cost = sum(
+            (self.words_cost(p, boundary, lead, frame.times(p)) for p in sorted(kept - still)), one * 0
+        )
+        cost = cost + self._farther(boundary, lead, still)
+        return np.where(fits, cost, np.inf)
+
+    def _farther(self, boundary: int, lead: Lead, still: frozenset[int]) -> FloatArray:
+        """Least cost of what stays in place through the slot outside, and of all boundaries outside of it."""
+        frame = self.frame
+        one = np.ones((1,) * len(frame.axes))
+        if boundary == 1:
+            once = sum((self.words_cost(p, 1, lead, one) for p in sorted(still)), one * 0)
+            allowed = frame.loops[0]
+            reached = allowed.least(self._whole) if lead is not None else self._whole
+            return np.where(np.isfinite(reached), np.broadcast_to(once, frame.shape), np.inf)
+        loops = frame.loops[boundary - 1]
+        if lead is None:
+            options = [
+                self.exact(boundary - 1, outer) + self._closed(boundary, outer, still)
+                for outer in frame.leads(boundary - 2)
+            ]
+            passed: FloatArray = np.minimum.reduce(options)
+            return passed
+        options = [loops.least(self.least(boundary - 1) + self._closed(boundary, frozenset(), still))]
+        for outer in frame.leads(boundary - 2):
+            through = still if outer is None else still & outer
+            if through:
+                dims = frozenset.intersection(*(frame.space.views[p].irrelevant for p in through))
+                table = self.exact(boundary - 1, outer) + self._closed(boundary, outer, still)
+                options.append(loops.least(table, sorted(dims)))
+        least: FloatArray = np.minimum.reduce(options)
+        return least
+
+    def _closed(self, boundary: int, outer: Lead, still: frozenset[int]) -> FloatArray:
+        """Cost of what stayed in place so far where the lead outside moves it, and the least of the rest."""
+        one = np.ones((1,) * len(self.frame.axes))
+        total = one * 0
+        for place in sorted(still):
+            goes_on = outer is None or place in outer
+            times = one if goes_on else self.frame.times(place)
+            words = self._fewest(place) if self.frame.space.views[place].window_dims else None
+            if words is None:
+                total = total + self.words_cost(place, boundary, outer, times)
+            else:
+                own = [c for c in self.charges.at(boundary) if c.place == place]
+                total = sum((self._charge(c, words, times) for c in own), total)
+        return total
+
+    def _fewest(self, place: int) -> Delivered:
+        """Words of a dataspace with windows for any tiles."""
+        view = self.frame.space.views[place]
+        words = self.frame.words.of(place, self.frame.space.no_unrolling, view.relevant)
+        one = np.ones((1,) * len(self.frame.axes))
+        return Delivered(one * words.begun.min(), one * words.again.min())
+
+    @cached_property
+    def _whole(self) -> FloatArray:
+        """Zero where there is one tile of everything, else infinite."""
+        table = np.full(self.frame.shape, np.inf)
+        table[tuple(int(np.flatnonzero(axis.numbers == 1)[0]) for axis in self.frame.axes)] = 0.0
+        return table
+
+    def joined(self, boundary: int, lead: Lead, dims: Sequence[int] | None) -> FloatArray:
+        """Per numbers of rounds outside of the fanouts, the least over tiles that loops over `dims` lead to.
+
+        With `lead` of the slot outside of the boundary, or any (an empty set stands for what leaves nothing).
+        """
+        key = "joined", boundary, lead, None if dims is None else tuple(dims)
+        return self._once(key, lambda: self.frame.loops[boundary].least(self.exact(boundary, lead), dims))
+
+    def joined_least(self, boundary: int, dims: Sequence[int] | None) -> FloatArray:
+        """The same with any lead."""
+        key = "least", boundary, None if dims is None else tuple(dims)
+        return self._once(key, lambda: self.frame.loops[boundary].least(self.least(boundary), dims))
+
+    def beyond(self, boundary: int, lead: Lead) -> FloatArray:
+        """Least cost with tiles at a boundary that are no larger than those at hand along any dimension."""
+        return self._once(("beyond", boundary, lead), lambda: self._beyond(self.exact(boundary, lead)))
+
+    def _beyond(self, table: FloatArray) -> FloatArray:
+        for d, axis in enumerate(self.frame.axes):
+            order = np.argsort(-axis.numbers, kind="stable")
+            running = np.minimum.accumulate(np.take(table, order, axis=d), axis=d)
+            table = np.take(running, np.argsort(order), axis=d)
+        return table
+
+    def loosest(self, boundary: int, lead: Lead, dims: Sequence[int] | None) -> FloatArray:
+        """As `joined`, per numbers of tiles inside of the fanouts: whatever these unroll and loops do."""
+        key = "loosest", boundary, lead, None if dims is None else tuple(dims)
+        return self._once(key, lambda: self.frame.anything.least(self.exact(boundary, lead), dims))
+
+    def loosest_least(self, boundary: int, dims: Sequence[int] | None) -> FloatArray:
+        """The same with any lead."""
+        key = "loosest", boundary, None if dims is None else tuple(dims)
+        return self._once(key, lambda: self.frame.anything.least(self.least(boundary), dims))

@@ -1,0 +1,153 @@
+"""The search along paths against the enumeration of all mappings."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from model.mapspace import ACCELFORGE, TIMELOOP, Mapspace
+from solver.result import Options, Statistics
+from solver.search.goal import Caps, Goal
+from solver.search.path.search import PathSearch, searches_paths
+from solver.search.shared import ALONE, Shared
+from solver.search.space.search_space import SearchSpace
+from solver.search.stopping import Stop, never
+from tests import strategies
+from tests.bruteforce import optima, optimum
+from tests.random_rules import with_binding_rules
+from tests.strategies import (
+    CONVOLUTIONS,
+    random_mapspaces,
+    random_mapspaces_with_places,
+    random_mapspaces_with_remainders,
+    with_tolls,
+)
+
+OBJECTIVES = ("energy", "edp")
+MEMORY = 1 << 30
+
+
+def searched(mapspace: Mapspace, objective: str, stop: Stop = never) -> tuple[int | None, int | None]:
+    """The bound and the value of the best mapping, without a mapping to begin with."""
+    goal = Goal(objective)
+    shared = Shared(Options(), stop, lambda *_: None, Statistics(), None, ALONE)
+    search = PathSearch(SearchSpace(mapspace), goal, shared, None)
+    bound = search.run()
+    if search.best is not None:
+        evaluation = search.best.evaluation
+        assert evaluation.valid
+        assert goal.value(evaluation.energy, evaluation.cycles) == goal.incumbent
+    return bound, goal.incumbent
+
+
+def check(mapspace: Mapspace) -> None:
+    """Bound and value are the optimum of the enumeration, or there is none."""
+    for objective, best in zip(OBJECTIVES, optima(mapspace, OBJECTIVES), strict=True):
+        value = None if best is None else best[0]
+        assert searched(mapspace, objective) == (value, value)
+
+
+def stops_after(calls: int) -> Stop:
+    """Say no so many times, then yes."""
+    left = iter(range(calls))
+    return lambda: next(left, None) is None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_optimum_with_perfect_factors(seed: int):
+    for mapspace in random_mapspaces(900 + seed, 5, 200):
+        check(mapspace)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_optimum_with_remainders(seed: int):
+    for mapspace in random_mapspaces_with_remainders(914 + seed, 4, 250):
+        check(mapspace)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_optimum_with_windows(seed: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(strategies, "EINSUMS", CONVOLUTIONS)
+    for mapspace in random_mapspaces(920 + seed, 3, 200):
+        check(mapspace)
+    for mapspace in random_mapspaces_with_remainders(930 + seed, 2, 250):
+        check(mapspace)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("draw", [random_mapspaces, random_mapspaces_with_remainders])
+def test_a_stopped_search_has_a_bound(draw, objective: str):
+    for mapspace in draw(940, 3, 200):
+        best = optimum(mapspace, objective)
+        if best is None:
+            continue
+        for calls in (0, 1, 2, 4, 8, 16, 32, 64):
+            bound, value = searched(mapspace, objective, stops_after(calls))
+            assert bound is not None
+            assert bound <= best[0]
+            assert value is None or value >= best[0]
+
+
+def is_searched(mapspace: Mapspace, goal: Goal, memory: int = MEMORY) -> bool:
+    return searches_paths(SearchSpace(mapspace), goal, memory)
+
+
+def remainders() -> Mapspace:
+    return random_mapspaces_with_remainders(950, 1, 300)[0]
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_remainders_are_searched_along_paths(objective: str):
+    assert is_searched(remainders(), Goal(objective))
+
+
+@pytest.mark.parametrize("counting", [TIMELOOP, ACCELFORGE])
+def test_other_counting_rules_are_not(counting: str):
+    assert not is_searched(replace(remainders(), counting=counting), Goal("edp"))
+
+
+def test_latency_and_limits_are_not():
+    assert not is_searched(remainders(), Goal("latency"))
+    assert not is_searched(remainders(), Goal("energy", Caps(cycles=100).limits))
+
+
+def test_perfect_factors_are_not():
+    assert not is_searched(random_mapspaces(950, 1, 300)[0], Goal("edp"))
+
+
+def test_several_places_of_a_memory_are_not():
+    mapspace = random_mapspaces_with_places(5, 1, 300, remainders().factors)[0]
+    assert mapspace.joint
+    assert not is_searched(mapspace, Goal("edp"))
+
+
+def test_rules_of_the_users_own_are_not():
+    mapspace = remainders()
+    best = optimum(mapspace, "energy")
+    ruled = with_binding_rules(Random(1), mapspace, best and best[1])
+    assert ruled.rules
+    assert not is_searched(ruled, Goal("edp"))
+
+
+def test_tolls_are_not():
+    tolled = with_tolls(Random(1), remainders())
+    assert any(level.tolls for level in tolled.architecture.levels)
+    assert not is_searched(tolled, Goal("edp"))
+
+
+def test_tables_that_do_not_fit_are_not():
+    assert not is_searched(remainders(), Goal("edp"), memory=64)
+
+
+def test_several_memories_inside_of_the_fanouts():
+    # Tiles of the outer one are known first; what lies farther in follows from those of the memory around it.
+    mapspace = random_mapspaces_with_remainders(5030, 1, 150)[0]
+    assert len(mapspace.architecture.levels) == 4
+    check(mapspace)
+
+
+def test_dataspaces_that_no_loop_indexes():
+    mapspace = random_mapspaces(5071, 1, 150)[0]
+    active = {dim for dim, bound in mapspace.problem.bound.items() if bound > 1}
+    assert any(active.isdisjoint(space.dims) for space in mapspace.problem.dataspaces)
+    check(mapspace)

@@ -1,0 +1,69 @@
+"""Tables of what lies outside of a boundary against mappings that the cost model prices."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+
+from model.architecture import AccessEnergy, StorageLevel
+from model.cost import evaluate_in
+from model.extents import ANY, PERFECT
+from model.mapping import Loop, Mapping, StorageMapping
+from model.mapspace import Mapspace
+from solver.search.path.charges import Charges
+from solver.search.path.tables import Frame, Outside
+from solver.search.space.search_space import SearchSpace
+from tests.bruteforce import optimum
+from tests.mapspaces import free_mapspace, matmul
+
+DRAM = StorageLevel("DRAM", energy=AccessEnergy(read=200, fill=170, update=190))
+BUFFER = StorageLevel("buffer", size_words=30, energy=AccessEnergy(fill=3))
+"""Only words that are delivered to the buffer cost something: it is read for nothing."""
+
+CASES = [((4, 6, 2), PERFECT), ((3, 4, 9), PERFECT), ((5, 3, 4), ANY), ((7, 2, 5), ANY)]
+
+
+def mapped(mapspace: Mapspace, outer: tuple[str, ...], tiles: dict[str, int]) -> Mapping:
+    """Loops over tiles in this order, innermost first, around loops over the iterations of a tile."""
+    problem = mapspace.problem
+    every = frozenset(space.name for space in problem.dataspaces)
+    inner = tuple(Loop(dim, -(-bound // tiles[dim])) for dim, bound in problem.bound.items())
+    loops = tuple(Loop(dim, tiles[dim]) for dim in outer)
+    return Mapping((StorageMapping(loops, every), StorageMapping(inner, every)))
+
+
+def orders(tiles: dict[str, int]) -> Iterator[tuple[str, ...]]:
+    yield from permutations(dim for dim, number in tiles.items() if number > 1)
+
+
+@pytest.mark.parametrize(("bounds", "factors"), CASES)
+def test_two_levels_are_exact(bounds: tuple[int, int, int], factors):
+    mapspace = replace(free_mapspace(matmul(*bounds), DRAM, BUFFER), factors=factors)
+    space = SearchSpace(mapspace)
+    frame = Frame(space)
+    outside = Outside(frame, Charges(space, space.keep_masks[0]))
+    assert frame.meeting == 1
+    for at in product(*map(range, frame.shape)):
+        numbers = (int(axis.numbers[place]) for axis, place in zip(frame.axes, at, strict=True))
+        tiles = dict(zip(space.active, numbers, strict=True))
+        priced = {order: evaluate_in(mapspace, mapped(mapspace, order, tiles)) for order in orders(tiles)}
+        fitting = {order: own.energy for order, own in priced.items() if own.valid}
+        assert outside.least(1)[at] == min(fitting.values(), default=np.inf)
+        for lead in frame.leads(0):
+            leading = {space.active[d] for d in frame.leading(lead)}
+            led = [energy for order, energy in fitting.items() if order and order[0] in leading]
+            if lead is not None and led:
+                assert outside.exact(1, lead)[at] == min(led)
+
+
+@pytest.mark.parametrize(("bounds", "factors"), [((4, 3, 2), PERFECT), ((3, 2, 3), ANY)])
+def test_tables_of_three_levels_are_never_above_the_optimum(bounds: tuple[int, int, int], factors):
+    middle = StorageLevel("middle", size_words=14, energy=AccessEnergy(read=20, fill=21, update=25))
+    mapspace = free_mapspace(matmul(*bounds), DRAM, middle, replace(BUFFER, size_words=6))
+    space = SearchSpace(replace(mapspace, factors=factors))
+    outside = Outside(Frame(space), Charges(space, space.keep_masks[0]))
+    best = optimum(space.mapspace, "energy")
+    assert best is not None
+    assert 0.9 * best[0] < outside.least(2).min() <= best[0]
