@@ -16,6 +16,7 @@ from solver.search.path.axes import NOWHERE
 from solver.search.path.charges import Charge, Charges, Price
 from solver.search.path.inside import Inside, Loosest, Node, Pending, Unrolled, price_of
 from solver.search.path.tables import Frame, Lead, Outside
+from solver.search.stopping import Stopped
 
 Leads = Mapping[int, Lead]
 
@@ -163,7 +164,14 @@ class Masked:
             Of words.
         limits
             What reaches these is not bounded any closer, nothing is without them.
+
+        Raises
+        ------
+        Stopped
+            When the search must end.
         """
+        if self.frame.space.stop():
+            raise Stopped
         tiles = self.tiles_of(known, len(unrolled))
         places, valid = self.rounds(tiles, unrolled)
         cost = np.full(len(tiles), np.inf)
