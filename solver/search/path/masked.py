@@ -16,7 +16,6 @@ from solver.search.path.axes import NOWHERE
 from solver.search.path.charges import Charge, Charges, Price
 from solver.search.path.inside import Inside, Loosest, Node, Pending, Unrolled, price_of
 from solver.search.path.tables import Frame, Lead, Outside
-from solver.search.stopping import Stopped
 
 Leads = Mapping[int, Lead]
 
@@ -170,8 +169,6 @@ class Masked:
         Stopped
             When the search must end.
         """
-        if self.frame.space.stop():
-            raise Stopped
         tiles = self.tiles_of(known, len(unrolled))
         places, valid = self.rounds(tiles, unrolled)
         cost = np.full(len(tiles), np.inf)
@@ -185,6 +182,7 @@ class Masked:
         finite = np.isfinite(node.spent)
         spent = np.where(finite, node.spent, 0.0)
         for lead in self.frame.leads(self.frame.meeting):
+            self.frame.heed()
             within = None if limits is None else np.minimum(limits[rows], best) - spent
             best = np.minimum(best, spent + self.outside_cost(node, places, lead, price, within, fewest))
         cost[rows] = np.where(finite, best, np.inf)
@@ -309,6 +307,7 @@ class Masked:
         for row in np.argsort(table.min(axis=1), kind="stable"):
             if table[row].min() >= limits.max(initial=-np.inf):
                 break
+            self.frame.heed()
             able = np.ones(len(places), dtype=np.bool_)
             rounds = {}
             for d, place in zip(dims, listed[row].tolist(), strict=True):
