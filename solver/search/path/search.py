@@ -323,7 +323,14 @@ class PathSearch:
 def searches_paths(space: SearchSpace, goal: Goal, memory_bytes: int) -> bool:
     """Whether a goal is minimised along paths: remainders, exact counts, one place for each memory."""
     mapspace = space.mapspace
-    if not space.uneven or mapspace.counting != EXACT or mapspace.joint or mapspace.rules or goal.limits:
+    if (
+        not space.active
+        or not space.uneven
+        or mapspace.counting != EXACT
+        or mapspace.joint
+        or mapspace.rules
+        or goal.limits
+    ):
         return False
     if goal.objective not in ("energy", "edp") or any(level.ports or level.tolls for level in space.levels):
         return False
