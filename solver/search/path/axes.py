@@ -69,12 +69,13 @@ class Axis:
         return ascending[np.searchsorted(self.numbers[ascending], np.arange(self.bound + 1))]
 
     def rounds_of(self, children: IntArray, numbers: IntArray) -> IntArray:
-        """Places of the rounds that so many children take for these numbers of tiles."""
-        several = np.maximum(children, 1)
-        possible = (children >= 1) & (children <= numbers)
-        if self.divides:
-            possible &= numbers % several == 0
-        return np.where(possible, self.place(-(-numbers // several)), NOWHERE)
+        """Places of the rounds that so many children take for these numbers of tiles.
+
+        With remainders there may be more children than tiles: under an outer fanout the last one of an inner
+        fanout may have nothing to do.
+        """
+        rounds = self.place(-(-numbers // children))
+        return np.where(numbers % children == 0, rounds, NOWHERE) if self.divides else rounds
 
     def reach(self, allowed: frozenset[int]) -> BoolArray:
         """Which numbers outside (rows) one loop with an allowed factor leaves of which inside (columns)."""

@@ -16,7 +16,7 @@ from solver.search.path.inside import Pending, Unrolled
 from solver.search.path.leaves import Path
 from solver.search.path.masked import Masked
 from solver.search.path.tables import Lead, Outside
-from solver.search.stopping import Stop
+from solver.search.stopping import Stop, Stopped
 
 Leads = Mapping[int, Lead]
 
@@ -52,7 +52,7 @@ class Branch:
     price, limit
         Of words, and what those of a path have to stay below.
     stop
-        Asked now and then; once it answers True the rest is left out.
+        Asked now and then; once it answers True, `Stopped` is raised.
     """
 
     masked: Masked
@@ -242,7 +242,7 @@ class Branch:
             cost = cost + np.where(moves, closed, masked.once(part)[0])
         for chosen in np.argwhere(cost < self.limit):
             if self.stop():
-                return
+                raise Stopped
             at = tuple(chosen.tolist())
             places = np.array([options[d][at[d]] for d in dims], dtype=np.int64)
             vector = np.array([[axes[d].numbers[places[d]] for d in dims]], dtype=np.int64)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from solver.search.arrays import FloatArray, IntArray
-from solver.search.space.counts import Alone, CountLattice
+from solver.search.space.counts import CountLattice
 from solver.search.space.dataspaces import covered
 from solver.search.space.search_space import SearchSpace
 from solver.search.space.uneven import union_along, words_along
@@ -33,22 +33,14 @@ class WordTables:
     space: SearchSpace
     _known: dict[object, Delivered] = field(default_factory=dict)
 
-    def of(
-        self, place: int, unrolling: Unrolling, leading: Collection[int], alone: bool = False
-    ) -> Delivered:
-        """Words of a dataspace where one of `leading` is the innermost loop that moves its tiles.
-
-        Parameters
-        ----------
-        alone
-            Whether loops along windows may have passes of a single iteration, which leave tiles in place.
-        """
+    def of(self, place: int, unrolling: Unrolling, leading: Collection[int]) -> Delivered:
+        """Words of a dataspace where one of `leading` is the innermost loop that moves its tiles."""
         view = self.space.views[place]
         if not view.window_dims:
             return self._plain(place)
-        key = place, unrolling, frozenset(leading).intersection(view.relevant), alone
+        key = place, unrolling, frozenset(leading).intersection(view.relevant)
         if key not in self._known:
-            self._known[key] = self._windows(place, unrolling, key[2], alone)
+            self._known[key] = self._windows(place, unrolling, key[2])
         return self._known[key]
 
     def at_most(self, words: Delivered, dims: Collection[int]) -> Delivered:
@@ -74,13 +66,10 @@ class WordTables:
             self._known[place] = Delivered(words.astype(np.float64), words.astype(np.float64))
         return self._known[place]
 
-    def _windows(self, place: int, unrolling: Unrolling, leading: Collection[int], alone: bool) -> Delivered:
+    def _windows(self, place: int, unrolling: Unrolling, leading: Collection[int]) -> Delivered:
         lattice, view, tables = self.space.lattice, self.space.views[place], self.space.tables[place]
         if isinstance(lattice, CountLattice):
-            loops = [
-                Alone(d, left) for d in sorted(view.window_dims.intersection(leading)) for left in (1, 2)
-            ]
-            words = words_along(view, tables, lattice, unrolling, leading, loops if alone else (), ())
+            words = words_along(view, lattice, unrolling, leading, (), ())
             begun = np.maximum(words.begun, union_along(view, lattice, unrolling))
             return Delivered(begun.astype(np.float64), words.repeated.astype(np.float64))
         counting = self.space.mapspace.counting

@@ -351,6 +351,7 @@ class Inside:
         pending: list[Pending] = []
         paid = (own for own in self.charges.every if own.boundary > self.frame.meeting and any(price.of(own)))
         for charge in paid:
+            self.frame.heed()
             if charge.boundary == self.depth:
                 spent += price_of(charge, price, unrolled) * self._operands(charge, every, unrolled)
             else:

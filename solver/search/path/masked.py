@@ -163,6 +163,11 @@ class Masked:
             Of words.
         limits
             What reaches these is not bounded any closer, nothing is without them.
+
+        Raises
+        ------
+        Stopped
+            When the search must end.
         """
         tiles = self.tiles_of(known, len(unrolled))
         places, valid = self.rounds(tiles, unrolled)
@@ -177,6 +182,7 @@ class Masked:
         finite = np.isfinite(node.spent)
         spent = np.where(finite, node.spent, 0.0)
         for lead in self.frame.leads(self.frame.meeting):
+            self.frame.heed()
             within = None if limits is None else np.minimum(limits[rows], best) - spent
             best = np.minimum(best, spent + self.outside_cost(node, places, lead, price, within, fewest))
         cost[rows] = np.where(finite, best, np.inf)
@@ -301,6 +307,7 @@ class Masked:
         for row in np.argsort(table.min(axis=1), kind="stable"):
             if table[row].min() >= limits.max(initial=-np.inf):
                 break
+            self.frame.heed()
             able = np.ones(len(places), dtype=np.bool_)
             rounds = {}
             for d, place in zip(dims, listed[row].tolist(), strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple
@@ -25,6 +26,8 @@ from solver.search.path.tables import Frame, Outside
 from solver.search.shared import Shared
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
+from solver.search.stopping import Stopped, heeding
+from solver.search.trivial import trivial_bound
 
 FEW_PAIRS = 8_000
 """Pairs of tiles and spatial choices up to which each is bounded; else choices are parted."""
@@ -111,27 +114,40 @@ class PathSearch:
         """Search until the incumbent is proven, or stopped: the bound, None if there is no mapping."""
         if self.space.excluded or not all(len(stage.places) for stage in self.space.stages):
             return None
+        self._least = trivial_bound(self.space.mapspace, self.goal.objective)
+        with suppress(Stopped):
+            self._begin()
+            if self._settled():
+                return self.goal.incumbent
+        return self._at_most(self._least)
+
+    def _settled(self) -> bool:
+        """Open regions by rising bounds; whether that ends with a proof, not at the gap that is asked for."""
+        while self._queue:
+            value, _, item = heapq.heappop(self._queue)
+            if self._settles(value):
+                return True
+            self._least = max(self._least, self._bound(value))
+            self.shared.report(Phase.LATTICE, self.goal, self._least)
+            if is_within(self.shared.options.gap, self.goal.incumbent, self._least):
+                return False
+            self._open(item, value)
+        return True
+
+    def _at_most(self, bound: int) -> int:
+        """A bound, but no more than the incumbent."""
+        return bound if self.goal.incumbent is None else min(bound, self.goal.incumbent)
+
+    def _begin(self) -> None:
+        """Queue all keep masks."""
         self._every = spatial_choices(self._frame)
         bounds = np.array([axis.bound for axis in self._frame.axes], dtype=np.int64)
         rounds = -(-bounds // self._every.product(0, len(self.space.levels)))
         self._steps: FloatArray = rounds.astype(np.float64).prod(axis=1)
         least = float(self._steps.min(initial=np.inf))
-        for mask in self.space.keep_masks:
+        for mask in heeding(self.shared.stop, self.space.keep_masks):
             own = Bounds(self._masked(Charges(self.space, mask)), self.goal, self._every, least)
             self._push(float(own.by_choice(self._steps).min()), _Mask(own))
-        while self._queue:
-            value, _, item = heapq.heappop(self._queue)
-            if self._settles(value):
-                break
-            bound = self._bound(value)
-            self.shared.report(Phase.LATTICE, self.goal, bound)
-            if self.shared.stop() or is_within(self.shared.options.gap, self.goal.incumbent, bound):
-                return bound
-            self._open(item, value)
-            if self.shared.stop():
-                # What was opened may be left half done.
-                return min(bound, self._bound(value))
-        return self.goal.incumbent
 
     def evidence(self) -> Evidence:
         """What the bound rests on: for how many spatial choices of each keep mask paths had to be listed."""
@@ -154,8 +170,7 @@ class PathSearch:
 
     def _bound(self, value: float) -> int:
         """A float bound as an integer that no mapping is below."""
-        bound = int(min(value, 1e300))
-        return bound if self.goal.incumbent is None else min(bound, self.goal.incumbent)
+        return self._at_most(int(min(value, 1e300)))
 
     def _settles(self, value: float) -> bool:
         incumbent = self.goal.incumbent
@@ -166,6 +181,7 @@ class PathSearch:
             heapq.heappush(self._queue, (value, next(self._ticket), item))
 
     def _open(self, item: object, value: float) -> None:
+        """Part a region, or bound it closer."""
         match item:
             case _Mask():
                 self._open_mask(item.bounds, value)
@@ -291,18 +307,30 @@ class PathSearch:
 
     def _improve(self, paths: list[Path]) -> None:
         """Price mappings, and keep a better one."""
+        if self.shared.stop():
+            raise Stopped
         better = self._leaves.improve(paths)
         self.shared.statistics.mappings_priced = self._leaves.priced
         if better is not None:
             self.best = better
             evaluation = better.evaluation
             self.goal.incumbent = self.goal.value(evaluation.energy, evaluation.cycles)
+        if self.shared.stop():
+            # Some of the mappings may not have been looked at.
+            raise Stopped
 
 
 def searches_paths(space: SearchSpace, goal: Goal, memory_bytes: int) -> bool:
     """Whether a goal is minimised along paths: remainders, exact counts, one place for each memory."""
     mapspace = space.mapspace
-    if not space.uneven or mapspace.counting != EXACT or mapspace.joint or mapspace.rules or goal.limits:
+    if (
+        not space.active
+        or not space.uneven
+        or mapspace.counting != EXACT
+        or mapspace.joint
+        or mapspace.rules
+        or goal.limits
+    ):
         return False
     if goal.objective not in ("energy", "edp") or any(level.ports or level.tolls for level in space.levels):
         return False

@@ -14,6 +14,7 @@ from solver.search.path.axes import Axis, Loops, axes_of
 from solver.search.path.charges import ENERGY, Charge, Charges, Price
 from solver.search.path.deliveries import Delivered, WordTables
 from solver.search.space.search_space import SearchSpace
+from solver.search.stopping import Stopped
 
 Lead = frozenset[int] | None
 """What the innermost loop of a slot leaves in place; None where the slot has no loops."""
@@ -24,6 +25,11 @@ class Frame:
     """What all tables of a search space share: axes, the loops of each slot, words, and tiles that fit."""
 
     space: SearchSpace
+
+    def heed(self) -> None:
+        """Raise `Stopped` if the search must end."""
+        if self.space.stop():
+            raise Stopped
 
     @cached_property
     def axes(self) -> tuple[Axis, ...]:
@@ -180,6 +186,7 @@ class Outside:
 
     def _once(self, key: object, make: Callable[[], FloatArray]) -> FloatArray:
         if key not in self._known:
+            self.frame.heed()
             self._known[key] = make()
         return self._known[key]
 

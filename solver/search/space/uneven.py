@@ -18,7 +18,6 @@ from solver.search.space.windows import Unrolling, Words
 
 def words_along(
     view: DataspaceView,
-    tables: Tables,
     lattice: CountLattice,
     unrolling: Unrolling,
     leading: Collection[int],
@@ -44,7 +43,6 @@ def words_along(
     ----------
     docs/search.md, "Remainders".
     """
-    del tables
     unit: IntArray = np.ones((1,) * len(lattice.bounds), dtype=np.int64)
     plain = math.prod((covered(component, lattice) for component in view.components), start=unit)
     repeated = begun = plain
@@ -76,7 +74,8 @@ def uneven_words(
     moving: Collection[int],
 ) -> Words:
     """As `words_along`, each of shape (lattice size,)."""
-    words = words_along(view, tables, lattice, unrolling, leading, alone, moving)
+    del tables
+    words = words_along(view, lattice, unrolling, leading, alone, moving)
     return Words(*(np.broadcast_to(own, lattice.counts).reshape(lattice.size) for own in words))
 
 

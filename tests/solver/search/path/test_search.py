@@ -5,6 +5,8 @@ from random import Random
 
 import pytest
 
+from model.architecture import AccessEnergy, Fanout, StorageLevel
+from model.extents import ANY
 from model.mapspace import ACCELFORGE, TIMELOOP, Mapspace
 from solver.result import Options, Statistics
 from solver.search.goal import Caps, Goal
@@ -14,6 +16,7 @@ from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stop, never
 from tests import strategies
 from tests.bruteforce import optima, optimum
+from tests.mapspaces import free_mapspace, matmul
 from tests.random_rules import with_binding_rules
 from tests.strategies import (
     CONVOLUTIONS,
@@ -151,3 +154,14 @@ def test_dataspaces_that_no_loop_indexes():
     active = {dim for dim, bound in mapspace.problem.bound.items() if bound > 1}
     assert any(active.isdisjoint(space.dims) for space in mapspace.problem.dataspaces)
     check(mapspace)
+
+
+@pytest.mark.parametrize("bounds", [(5, 1, 3), (3, 3, 1), (7, 1, 2)])
+def test_fanouts_that_unroll_one_dimension_together(bounds: tuple[int, int, int]):
+    """An outer fanout's last child may have fewer tiles than inner children: 3 tiles on 2 times 2."""
+    prices = [AccessEnergy(read, read, read) for read in (100, 5, 1)]
+    dram, buffer = StorageLevel("dram", energy=prices[0]), StorageLevel("buffer", 12, energy=prices[1])
+    registers = StorageLevel("registers", 4, energy=prices[2])
+    nodes = (dram, buffer, Fanout("outer", 3, 2), Fanout("inner", 2, 1))
+    for inside in ((), (registers,)):
+        check(replace(free_mapspace(matmul(*bounds), *nodes, *inside), factors=ANY))
