@@ -190,8 +190,11 @@ def _led(
     only = others == 0
     start = np.where(only, np.minimum(step[dim], box), _least_start(component, dim, step, spans, box))
     led = _moved_along(component, lattice, unrolling, dim, own, most_alone, start, only)
+    steps = led
+    if len(component.dims) == 2:
+        steps = np.maximum(led, _steps_along(component, lattice, unrolling, dim, most_alone, start, only))
     back = np.clip(step[dim] - others * (2 if component.turns else 1), 0, box)
-    again = share * np.maximum(led + np.where(only, 0, np.maximum(back - start, 0)), 0)
+    again = share * np.maximum(steps + np.where(only, 0, np.maximum(back - start, 0)), 0)
     # When the tile moves along other components, a loop over `dim` goes back; at first the tile comes whole.
     first = _overlap(component, lattice, unrolling, dim, start, only)
     begun = led * share + first * _first_tiles(view, component, lattice, unrolling)
@@ -428,27 +431,48 @@ def _moved_along(
             d: lattice.longest(d) if end else lattice.side(d)
             for d, end in zip(component.dims, ends, strict=True)
         }
-        others = [d for d in component.dims if d != dim]
-        move = abs(component.coefficient(dim)) * side[dim]
-        # Tiles beside each other differ in their other extents: all but the last one are full.
-        beside = math.prod(lattice.tiles_along(d) for d in others)
-        shorts = {d: lattice.bounds[d] - (lattice.tiles_along(d) - 1) * side[d] for d in others}
-        parts = [(beside - 1, side), (1, {**side, **shorts})] if len(others) == 1 else [(beside, side)]
-        words = np.zeros_like(number)
-        for times, extents in parts:
-            box = 1 + sum(abs(c) * (extents[d] - 1) for d, c in rank)
-            step = np.minimum(move * unrolling.directly[dim], box)
-            began = np.where(only, step, np.minimum(start, step))
-            words = words + times * ((tiles - starts) * step + (starts - alone) * began)
-        if len(others) == 1:
-            # The last tile along the loop may be short: its step brings as much less.
-            lacking = np.minimum(move * tiles - abs(component.coefficient(dim)) * lattice.bounds[dim], step)
-            moved.append(words - beside * lacking)
-        else:
-            box = 1 + sum(abs(c) * (side[d] - 1) for d, c in rank)
-            moved.append(words - (number * box - own))
+        box = 1 + sum(abs(c) * (side[d] - 1) for d, c in rank)
+        step = np.minimum(abs(component.coefficient(dim)) * side[dim] * unrolling.directly[dim], box)
+        words = (tiles - starts) * step + (starts - alone) * np.where(only, step, np.minimum(start, step))
+        moved.append(words * (number // tiles) - (number * box - own))
     least: IntArray = reduce(np.minimum, moved)
     return least
+
+
+def _steps_along(
+    component: Component,
+    lattice: CountLattice,
+    unrolling: Unrolling,
+    dim: int,
+    most_alone: int,
+    start: IntArray,
+    only: BoolArray | bool,
+) -> IntArray:
+    """As `_moved_along`, of a window of two dimensions, for deliveries that begin with no whole tile.
+
+    A step along a row of tiles that are short along the other dimension brings no more than these hold, and
+    all other rows are full.
+    """
+    (other,) = (d for d in component.dims if d != dim)
+    tiles, beside = lattice.tiles_along(dim), lattice.tiles_along(other)
+    alone = np.minimum(most_alone, tiles)
+    starts = (tiles + alone) // 2
+    words_each, words_other = (abs(component.coefficient(d)) for d in (dim, other))
+    moved = []
+    for end, other_end in product((False, True), repeat=2):
+        side = lattice.longest(dim) if end else lattice.side(dim)
+        width = lattice.longest(other) if other_end else lattice.side(other)
+        short = lattice.bounds[other] - (beside - 1) * width
+        least = np.zeros_like(tiles * beside)
+        full = words_each * side * unrolling.directly[dim]
+        for rows, extent in ((beside - 1, width), (1, short)):
+            step = np.minimum(full, 1 + words_each * (side - 1) + words_other * (extent - 1))
+            began = np.where(only, step, np.minimum(start, step))
+            least = least + rows * ((tiles - starts) * step + (starts - alone) * began)
+        # The last tile along the loop may be short, too: its step brings as much less.
+        moved.append(least - beside * np.minimum(words_each * (side * tiles - lattice.bounds[dim]), full))
+    words: IntArray = reduce(np.minimum, moved)
+    return words
 
 
 def _together(part: Component, lattice: CountLattice, unrolling: Unrolling) -> int:
