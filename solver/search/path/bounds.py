@@ -14,6 +14,12 @@ from solver.search.path.charges import ENERGY, MOST_GRAINS, Price
 from solver.search.path.inside import Loosest, Unrolled
 from solver.search.path.masked import Leads, Masked
 
+TIED = 1 - 1e-9
+"""Share of the incumbent from which bounds are computed once more, as exactly as numbers can tell."""
+
+FAR = 1 << 62
+"""Grains of energy from which on limits are not looked at."""
+
 BUSY = 0.25
 """Resources are looked at which words load for this share of the least cycles of the arithmetic, or more."""
 
@@ -77,7 +83,40 @@ class Bounds:
         cycles = self.cycles(np.full(len(steps), self._loaded), steps)
         fixed = self.masked.fixed(self.every, cycles - self.masked.frame.space.latency)
         energy = self.masked.charges.whole(fixed + self.masked.floors(self.every, ENERGY))
-        return self.goal.values(energy, cycles)
+        values = self.goal.values(energy, cycles)
+        tied = self.tied(values)
+        if len(tied):
+            floors = self.masked.floors(self.every, self.masked.charges.fine)
+            values[tied[~self.improves(self.every[tied], floors[tied], cycles[tied])]] = np.inf
+        return values
+
+    def tied(self, values: FloatArray) -> IntArray:
+        """Which values doubles hardly tell from the incumbent."""
+        incumbent = self.goal.incumbent
+        if incumbent is None or self.goal.limits:
+            return np.empty(0, dtype=np.int64)
+        return np.flatnonzero((values >= float(incumbent) * TIED) & np.isfinite(values))
+
+    def improves(self, unrolled: Unrolled, words: FloatArray, cycles: FloatArray) -> BoolArray:
+        """Whether mappings may improve: as exactly as numbers can tell.
+
+        Parameters
+        ----------
+        unrolled
+            Spatial choices.
+        words
+            Grains of energy of all words, at least.
+        cycles
+            Of mappings, at least.
+        """
+        charges = self.masked.charges
+        fixed = self.masked.fixed(unrolled, cycles - self.masked.frame.space.latency, charges.fine)
+        grains = charges.grains(fixed + words)
+        every, inverse = np.unique(cycles, return_inverse=True)
+        limits = [-(-self.goal.energy_limit(int(own)) // charges.grain) for own in every]
+        most = np.array([np.longdouble(own) if own < FAR else np.longdouble(np.inf) for own in limits])
+        able: BoolArray = grains < most[inverse.reshape(-1)]
+        return able
 
     def values(self, limits: Limits, steps: FloatArray) -> FloatArray:
         """Bounds on the objective, given those on energy, loads and steps."""
@@ -141,6 +180,13 @@ class Bounds:
             rows = self._hopeful(rows, energy, loads, steps)
         cycles[rows] = self.cycles(loads[rows], steps[rows])
         values[rows] = self.goal.values(energy[rows], cycles[rows])
+        tied = self.tied(values)
+        if len(tied):
+            own, fine = unrolled[tied], self.masked.charges.fine
+            fixed = self.masked.fixed(own, cycles[tied] - self.masked.frame.space.latency)
+            limits = (self.goal.energy_limits(cycles[tied]) - fixed) / fine.unit
+            words = self.masked.cost({first: tiles[tied]}, own, leads, fine, limits)
+            values[tied[~self.improves(own, words, cycles[tied])]] = np.inf
         return values, cycles
 
     def _hopeful(self, rows: IntArray, energy: FloatArray, loads: FloatArray, steps: FloatArray) -> IntArray:

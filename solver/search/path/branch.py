@@ -82,11 +82,11 @@ class Branch:
             node = masked.inside.cost(own, self.unrolled, self.leads, self.price)
             places, _ = masked.rounds(self.tiles, self.unrolled)
             pending = [
-                _Open(part, {lead: float(cost[0]) for lead, cost in moved.items()})
+                _Open(part, {lead: cost[0] for lead, cost in moved.items()})
                 for part, moved in zip(node.pending, node.moved, strict=True)
             ]
             inner = {b: tuple(tiles[0].tolist()) for b, tiles in own.items()}
-            spent = float(node.spent[0])
+            spent = node.spent[0]
             left = np.array([self.limit - spent])
             leads = [
                 lead
@@ -189,7 +189,7 @@ class Branch:
             live or leads[0] is None
         ):
             return
-        energy = spent + float(sum(masked.once(part)[0] for part in still))
+        energy = spent + sum(masked.once(part)[0] for part in still)
         if energy < self.limit:
             ones = (1,) * len(frame.axes)
             depth = masked.inside.depth
@@ -247,7 +247,7 @@ class Branch:
             places = np.array([options[d][at[d]] for d in dims], dtype=np.int64)
             vector = np.array([[axes[d].numbers[places[d]] for d in dims]], dtype=np.int64)
             paid = spent + sum(
-                float(masked.once(part)[0] * 0 + _closed(masked, part, vector))
+                _closed(masked, part, vector)
                 for part, own in zip(still, closes, strict=True)
                 if own[at]
             )
@@ -311,7 +311,8 @@ class Branch:
 def _closed(masked: Masked, part: Pending, vector: IntArray) -> float:
     """What a pending access costs with these rounds outside, shape (1, dimensions)."""
     irrelevant = sorted(masked.frame.space.views[part.charge.place].irrelevant)
-    return float(part.cost(irrelevant, vector.astype(np.float64))[0])
+    cost: float = part.cost(irrelevant, vector.astype(np.float64))[0]
+    return cost
 
 
 def _of_times(part: Pending, number: FloatArray) -> FloatArray:
@@ -319,5 +320,5 @@ def _of_times(part: Pending, number: FloatArray) -> FloatArray:
     begun, again = float(part.words.begun[0]), float(part.words.again[0])
     more = np.maximum(number - float(part.alike[0]), 0)
     total = (begun * float(part.alike[0]) + again * more) * float(part.share[0])
-    cost: FloatArray = float(part.price[0]) * np.maximum(total - float(part.free[0]), 0)
+    cost: FloatArray = part.price[0] * np.maximum(total - float(part.free[0]), 0)
     return cost

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,9 @@ CLOSE = 1 - 1e-13
 
 MOST_GRAINS = 1e12
 """Grains of energy up to which doubles that err so little tell them apart."""
+
+FINELY_CLOSE = 1 - 200 * np.finfo(np.longdouble).eps
+"""The same for the widest floating-point numbers that there are."""
 
 
 class Charge(NamedTuple):
@@ -52,6 +55,11 @@ class Charge(NamedTuple):
     loads: tuple[tuple[int, float], ...]
     free: float
 
+    def fine(self, grain: int) -> np.longdouble:
+        """Grains of energy per word, as closely as numbers can tell."""
+        exact = self.exact / grain
+        return np.longdouble(exact.numerator) / np.longdouble(exact.denominator)
+
 
 class Price(NamedTuple):
     """What words are paid in: a sum of energy and of loads, with weights.
@@ -62,15 +70,30 @@ class Price(NamedTuple):
         Weight of energy units.
     loads
         Pairs of a resource and the weight of its cycles, of the busiest instance.
+    grain
+        Energy units of which energies are multiples that are counted in these, in wide numbers; 0 for
+        energies in units, in doubles.
     """
 
     energy: float = 0.0
     loads: tuple[tuple[int, float], ...] = ()
+    grain: int = 0
+
+    @property
+    def dtype(self) -> type[np.floating[Any]]:
+        """Of what is paid."""
+        return np.longdouble if self.grain else np.float64
+
+    @property
+    def unit(self) -> int:
+        """Energy units."""
+        return self.grain or 1
 
     def of(self, charge: Charge) -> tuple[float, float]:
         """What a word of an access costs, and what it costs divided by the instances of its level."""
         cycles = dict(charge.loads)
-        return self.energy * charge.price, sum(weight * cycles.get(r, 0.0) for r, weight in self.loads)
+        price: Any = charge.fine(self.grain) if self.grain else charge.price
+        return self.energy * price, sum(weight * cycles.get(r, 0.0) for r, weight in self.loads)
 
 
 ENERGY = Price(1.0)
@@ -160,6 +183,25 @@ class Charges:
             grains < MOST_GRAINS, np.ceil(grains * CLOSE) * self.grain, energies * CLOSE
         )
         return found
+
+    @property
+    def fine(self) -> Price:
+        """Energy in grains, as exactly as numbers can tell."""
+        return Price(1.0, grain=self.grain)
+
+    @cached_property
+    def _is_whole(self) -> bool:
+        """Whether all words are whole numbers that cost whole grains each."""
+        whole = all((own.exact / self.grain).denominator == 1 and own.free in (0, 1) for own in self.every)
+        return whole and not any(view.window_dims for view in self.space.views)
+
+    def grains(self, energies: FloatArray) -> FloatArray:
+        """Bounds on grains of energy that are as fine as numbers can tell, rounded up where these are exact."""
+        exact = 2.0 ** np.finfo(energies.dtype).nmant
+        if self._is_whole and float(energies.max(initial=0.0)) < exact:
+            return energies
+        close: FloatArray = np.ceil(energies * FINELY_CLOSE)
+        return close
 
     def first_words(self, place: int) -> float:
         """Distinct words of a dataspace, at most."""

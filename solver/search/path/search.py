@@ -60,7 +60,8 @@ class _Cell(NamedTuple):
 class _Rows(NamedTuple):
     """Tiles with a spatial choice each, by rising bounds from `next` on.
 
-    Of the paths of the first row those are known that cost less than `done`.
+    Of the paths of the first row those are known that cost less than `done`. Bounds that hardly differ from
+    the incumbent were compared with the one that is `compared`.
     """
 
     bounds: Bounds
@@ -72,6 +73,7 @@ class _Rows(NamedTuple):
     next: int = 0
     slack: int = 0
     done: float = 0.0
+    compared: int | None = None
 
 
 class _Paths(NamedTuple):
@@ -253,6 +255,10 @@ class PathSearch:
     def _open_row(self, item: _Rows, value: float) -> None:
         """List the complete paths of a row: all that may improve, or while nothing is known the best ones."""
         place, masked = item.next, item.bounds.masked
+        is_tied = len(item.bounds.tied(item.values[place : place + 1])) > 0
+        if is_tied and item.compared != self.goal.incumbent:
+            self._compare(item, value)
+            return
         if item.slack == 0 and place + 1 < len(item.values):
             self._push(max(value, float(item.values[place + 1])), item._replace(next=place + 1))
         tiles, unrolled = item.tiles[place : place + 1], self._every[item.choices[place : place + 1]]
@@ -271,15 +277,31 @@ class PathSearch:
                 rest = float(self.goal.values(fixed + limit, cycles)[0])
                 again = item._replace(slack=item.slack + 1, done=limit)
                 self._push(max(value, rest), again)
-        branch = Branch(masked, tiles, unrolled, item.leads, ENERGY, limit, self.shared.stop)
+        price = masked.charges.fine if is_tied else ENERGY
+        branch = Branch(masked, tiles, unrolled, item.leads, price, limit / price.unit, self.shared.stop)
         found = sorted((own for own in branch.paths() if own.cost >= item.done), key=lambda own: own.cost)
-        energies = masked.charges.whole(fixed + np.array([own.cost for own in found]))
         each = np.repeat(cycles, len(found))
+        costs = np.array([own.cost for own in found], price.dtype)
+        energies = masked.charges.whole(fixed + costs * price.unit)
         live = item.bounds.live(np.arange(len(found)), energies, each)
+        if is_tied:
+            live = np.flatnonzero(item.bounds.improves(unrolled, costs, each))
         if len(live):
             values = np.maximum(self.goal.values(energies[live], each[live]), float(item.values[place]))
             paths = tuple(found[number] for number in live.tolist())
             self._push(max(value, float(values[0])), _Paths(paths, values, 0))
+
+    def _compare(self, item: _Rows, value: float) -> None:
+        """Keep those of the rows that may improve on the incumbent though they hardly differ from it."""
+        rows = np.arange(item.next, len(item.values))
+        unrolled, masked = self._every[item.choices[rows]], item.bounds.masked
+        values, _ = item.bounds.closely(item.tiles[rows], unrolled, item.leads)
+        rows = rows[self._hopeful(values)]
+        if len(rows):
+            again = _Rows(
+                item.bounds, item.leads, item.tiles[rows], item.choices[rows], item.values[rows], item.cycles[rows]
+            )
+            self._push(max(value, float(again.values[0])), again._replace(compared=self.goal.incumbent))
 
     def _dive(self, item: _Rows) -> None:
         """Price the best path of the best rows so far at once: a good incumbent leaves little to do."""

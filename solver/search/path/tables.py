@@ -144,6 +144,23 @@ class Frame:
             for place in self._places
         )
 
+    def groups(self, place: int, stage: int) -> IntArray:
+        """Children of those fanouts that have something to do, at least, likewise."""
+        return self._groups[place][stage]
+
+    @cached_property
+    def _groups(self) -> tuple[tuple[IntArray, ...], ...]:
+        stages = range(len(self.space.stages))
+        return tuple(tuple(self._groups_of(place, stage) for stage in stages) for place in self._places)
+
+    def _groups_of(self, place: int, stage: int) -> IntArray:
+        """All but the last one of the children of a fanout have all that children inside can do."""
+        used = all_of_them = self._no_factors(stage)
+        for factors in reversed(list(self._fanouts(place, stage, shared=False))):
+            used = np.where(factors > 1, (factors - 1) * all_of_them + 1, used)
+            all_of_them = all_of_them * factors
+        return used
+
     def _no_factors(self, stage: int) -> IntArray:
         return np.ones_like(self.space.stages[stage].factors)
 
