@@ -64,7 +64,8 @@ class Bounds:
     @cached_property
     def _busy(self) -> tuple[int, ...]:
         """Resources whose loads may decide."""
-        if not self.goal.counts_cycles:
+        levels = self.masked.frame.space.levels
+        if not self.goal.counts_cycles and not any(level.energy.leak_per_cycle for level in levels):
             return ()
         loads = (self._least_load(r) for r in range(len(self.masked.frame.space.resources)))
         return tuple(r for r, load in enumerate(loads) if load >= BUSY * self.steps)
@@ -111,7 +112,7 @@ class Bounds:
         """
         charges = self.masked.charges
         fixed = self.masked.fixed(unrolled, cycles - self.masked.frame.space.latency, charges.fine)
-        grains = charges.grains(fixed + words)
+        grains = charges.grains(fixed + words, self.masked.inside.are_whole(unrolled))
         every, inverse = np.unique(cycles, return_inverse=True)
         limits = [-(-self.goal.energy_limit(int(own)) // charges.grain) for own in every]
         most = np.array([np.longdouble(own) if own < FAR else np.longdouble(np.inf) for own in limits])

@@ -292,6 +292,7 @@ class Branch:
             ones = np.ones((1, len(frame.axes)))
             return Pending(
                 charge,
+                self.price,
                 np.array([sum(self.price.of(charge))]),
                 picked,
                 ones,
@@ -320,5 +321,5 @@ def _of_times(part: Pending, number: FloatArray) -> FloatArray:
     begun, again = float(part.words.begun[0]), float(part.words.again[0])
     more = np.maximum(number - float(part.alike[0]), 0)
     total = (begun * float(part.alike[0]) + again * more) * float(part.share[0])
-    cost: FloatArray = part.price[0] * np.maximum(total - float(part.free[0]), 0)
+    cost: FloatArray = part.price[0] * part.currency.paid(part.charge, np.maximum(total - float(part.free[0]), 0))
     return cost

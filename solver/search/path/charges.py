@@ -10,13 +10,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from solver.search.arrays import FloatArray
+from solver.search.arrays import BoolArray, FloatArray
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.prices import Action, cycles_per_word
 from solver.search.space.search_space import SearchSpace
 
 CLOSE = 1 - 1e-13
 """Sums of some dozen products of doubles, none below 0, err by a smaller share."""
+
+BLOCKS_CLOSE = 1 - 1e-12
+"""Numbers of words err by a smaller share."""
 
 MOST_GRAINS = 1e12
 """Grains of energy up to which doubles that err so little tell them apart."""
@@ -44,6 +47,8 @@ class Charge(NamedTuple):
         Pairs of a resource and cycles per word, of all instances of the level together.
     free
         Share of the first touches that costs nothing.
+    block
+        Words that are paid for together.
     """
 
     place: int
@@ -54,6 +59,7 @@ class Charge(NamedTuple):
     exact: Fraction
     loads: tuple[tuple[int, float], ...]
     free: float
+    block: int
 
     def fine(self, grain: int) -> np.longdouble:
         """Grains of energy per word, as closely as numbers can tell."""
@@ -94,6 +100,14 @@ class Price(NamedTuple):
         cycles = dict(charge.loads)
         price: Any = charge.fine(self.grain) if self.grain else charge.price
         return self.energy * price, sum(weight * cycles.get(r, 0.0) for r, weight in self.loads)
+
+
+    def paid(self, charge: Charge, words: FloatArray) -> FloatArray:
+        """Words that are paid for, where these are needed: energy is paid for whole blocks."""
+        if charge.block == 1 or self.loads:
+            return words
+        blocks: FloatArray = np.ceil(words / charge.block * BLOCKS_CLOSE) * charge.block
+        return blocks
 
 
 ENERGY = Price(1.0)
@@ -147,6 +161,7 @@ class Charges:
                     Fraction(price) / packing.block_size,
                     tuple((number, cycles) for number, cycles in loads if cycles),
                     float(access.free_share) if access.first_touch_free else 0.0,
+                    packing.block_size if paying == 1 else 1,
                 )
             )
         return found
@@ -191,16 +206,21 @@ class Charges:
 
     @cached_property
     def _is_whole(self) -> bool:
-        """Whether all words are whole numbers that cost whole grains each."""
-        whole = all((own.exact / self.grain).denominator == 1 and own.free in (0, 1) for own in self.every)
-        return whole and not any(view.window_dims for view in self.space.views)
+        """Whether whole numbers of words cost whole grains each."""
+        return all((own.exact / self.grain).denominator == 1 and own.free in (0, 1) for own in self.every)
 
-    def grains(self, energies: FloatArray) -> FloatArray:
-        """Bounds on grains of energy that are as fine as numbers can tell, rounded up where these are exact."""
-        exact = 2.0 ** np.finfo(energies.dtype).nmant
-        if self._is_whole and float(energies.max(initial=0.0)) < exact:
-            return energies
-        close: FloatArray = np.ceil(energies * FINELY_CLOSE)
+    def grains(self, energies: FloatArray, whole: BoolArray) -> FloatArray:
+        """Bounds on grains of energy that are as fine as numbers can tell, rounded up to whole ones.
+
+        Parameters
+        ----------
+        energies
+            In grains.
+        whole
+            Where all words are whole numbers.
+        """
+        exact = whole & self._is_whole & (energies < 2.0 ** np.finfo(energies.dtype).nmant)
+        close: FloatArray = np.where(exact, energies, np.ceil(energies * FINELY_CLOSE))
         return close
 
     def first_words(self, place: int) -> float:

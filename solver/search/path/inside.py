@@ -201,8 +201,8 @@ class Pending(NamedTuple):
 
     Parameters
     ----------
-    charge
-        An access that its words pay for.
+    charge, currency
+        An access that its words pay for, and in what.
     price
         Of a word, shape (rows,).
     words
@@ -218,6 +218,7 @@ class Pending(NamedTuple):
     """
 
     charge: Charge
+    currency: Price
     price: FloatArray
     words: Delivered
     copies: FloatArray
@@ -240,8 +241,7 @@ class Pending(NamedTuple):
         """Words that are paid for if all tiles are delivered so many times, once at least each."""
         more = np.maximum(number - self.alike, 0)
         total = (self.words.begun * self.alike + self.words.again * more) * self.share
-        paid: FloatArray = np.maximum(total - self.free, 0)
-        return paid
+        return self.currency.paid(self.charge, np.maximum(total - self.free, 0))
 
     def scaled(self, rows: BoolArray) -> Pending:
         """The same where other rows than these cost nothing."""
@@ -255,6 +255,7 @@ class Pending(NamedTuple):
         words = Delivered(self.words.begun[rows], self.words.again[rows])
         return Pending(
             self.charge,
+            self.currency,
             self.price[rows],
             words,
             self.copies[rows],
@@ -357,6 +358,13 @@ class Inside:
             total = total + price.dtype(level.energy.leak_per_cycle // price.unit) * used * behind
         return total
 
+    def are_whole(self, unrolled: Unrolled) -> BoolArray:
+        """Whether words are whole numbers: no neighbours share a part of them on the average."""
+        views, whole = self.frame.space.views, np.ones(len(unrolled), dtype=np.bool_)
+        for view in views:
+            whole = whole & (unrolled.share(view, 0, self.depth) == 1)
+        return whole
+
     def cost(
         self, tiles: Tiles, unrolled: Unrolled, leads: Mapping[int, Lead], price: Price = ENERGY
     ) -> Node:
@@ -388,7 +396,8 @@ class Inside:
         for charge in paid:
             self.frame.heed()
             if charge.boundary == self.depth:
-                spent += price_of(charge, price, unrolled) * self._operands(charge, every, unrolled)
+                words = price.paid(charge, self._operands(charge, every, unrolled))
+                spent += price_of(charge, price, unrolled) * words
             else:
                 self._charge(
                     charge,
@@ -570,6 +579,7 @@ class Inside:
         rows = len(unrolled)
         return Pending(
             charge,
+            price,
             np.broadcast_to(price_of(charge, price, unrolled), len(unrolled)),
             words,
             np.broadcast_to(copies, own.shape).astype(np.float64),

@@ -55,7 +55,7 @@ class Masked:
             if any(price.of(charge)) and (charge.boundary > frame.meeting or not price.energy):
                 asked = charge.boundary == depth
                 words = self.inside.fewest_operands(charge, every) if asked else self._once(charge, every)
-                total = total + price_of(charge, price, every) * words
+                total = total + price_of(charge, price, every) * price.paid(charge, words)
         if price.energy and frame.meeting:
             total = total + self.outside(price).least(frame.meeting).min()
         return total

@@ -233,7 +233,7 @@ class Outside:
     def _charge(self, charge: Charge, words: Delivered, times: FloatArray) -> FloatArray:
         total = words.begun + words.again * (times - 1)
         free = charge.free * self.charges.first_words(charge.place)
-        return sum(self.price.of(charge)) * np.maximum(total - free, 0)
+        return sum(self.price.of(charge)) * self.price.paid(charge, np.maximum(total - free, 0))
 
     def _exact(self, boundary: int, lead: Lead) -> FloatArray:
         frame, kept = self.frame, self.charges.kept_at[boundary]
