@@ -17,7 +17,7 @@ from solver.search.path.masked import Leads, Masked
 TIED = 1 - 1e-9
 """Share of the incumbent from which bounds are computed once more, as exactly as numbers can tell."""
 
-FAR = 1 << 62
+FAR = 1 << 64
 """Grains of energy from which on limits are not looked at."""
 
 BUSY = 0.25

@@ -219,7 +219,7 @@ class Charges:
         whole
             Where all words are whole numbers.
         """
-        exact = whole & self._is_whole & (energies < 2.0 ** np.finfo(energies.dtype).nmant)
+        exact = whole & self._is_whole & (energies < 2.0 ** (np.finfo(energies.dtype).nmant + 1))
         close: FloatArray = np.where(exact, energies, np.ceil(energies * FINELY_CLOSE))
         return close
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -16,7 +17,7 @@ from solver.result import Evidence, MaskEvidence, Phase, is_within
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.branching.completion import Priced
 from solver.search.goal import Goal
-from solver.search.path.bounds import Bounds
+from solver.search.path.bounds import TIED, Bounds
 from solver.search.path.branch import Branch, Found
 from solver.search.path.charges import ENERGY, Charges, Price
 from solver.search.path.inside import Unrolled
@@ -41,9 +42,6 @@ TABLES = 40
 PATHS = 4
 """Paths that are priced together."""
 
-SLACKS = (1.0, 1.005, 1.02, 1.1, 1.5, 3.0, 10.0, 1e3, np.inf)
-"""By how much the paths of a row may exceed its bound, time after time, while there is no incumbent."""
-
 
 class _Mask(NamedTuple):
     bounds: Bounds
@@ -60,8 +58,7 @@ class _Cell(NamedTuple):
 class _Rows(NamedTuple):
     """Tiles with a spatial choice each, by rising bounds from `next` on.
 
-    Of the paths of the first row those are known that cost less than `done`. Bounds that hardly differ from
-    the incumbent were compared with the one that is `compared`.
+    Bounds that hardly differ from the incumbent were compared with the one that is `compared`.
     """
 
     bounds: Bounds
@@ -71,17 +68,21 @@ class _Rows(NamedTuple):
     values: FloatArray
     cycles: FloatArray
     next: int = 0
-    slack: int = 0
-    done: float = 0.0
     compared: int | None = None
+
+    def only(self, place: int) -> _Rows:
+        """One of them."""
+        rows = (own[place : place + 1] for own in (self.tiles, self.choices, self.values, self.cycles))
+        return _Rows(self.bounds, self.leads, *rows, compared=self.compared)
 
 
 class _Paths(NamedTuple):
-    """Complete paths of one row, by rising bounds from `next` on."""
+    """Complete paths of a row of its own, by rising bounds; those that cost less than `done` were priced."""
 
-    found: tuple[Found, ...]
-    values: FloatArray
-    next: int
+    row: _Rows
+    price: Price
+    found: Iterator[Found]
+    done: float = -math.inf
 
 
 @dataclass
@@ -192,7 +193,7 @@ class PathSearch:
             case _Rows():
                 self._open_row(item, value)
             case _Paths():
-                self._price(item)
+                self._price(item, value)
 
     def _open_mask(self, bounds: Bounds, value: float) -> None:
         """Begin with all tiles at the first boundary inside, and the spatial choices that may improve."""
@@ -253,43 +254,30 @@ class PathSearch:
                 self._dive(own)
 
     def _open_row(self, item: _Rows, value: float) -> None:
-        """List the complete paths of a row: all that may improve, or while nothing is known the best ones."""
-        place, masked = item.next, item.bounds.masked
-        is_tied = len(item.bounds.tied(item.values[place : place + 1])) > 0
-        if is_tied and item.compared != self.goal.incumbent:
+        """Look for the complete paths of the first row, the best ones first."""
+        place = item.next
+        if self._is_tied(item.bounds, item.values[place]) and item.compared != self.goal.incumbent:
             self._compare(item, value)
             return
-        if item.slack == 0 and place + 1 < len(item.values):
+        if place + 1 < len(item.values):
             self._push(max(value, float(item.values[place + 1])), item._replace(next=place + 1))
-        tiles, unrolled = item.tiles[place : place + 1], self._every[item.choices[place : place + 1]]
-        cycles = np.array([float(item.cycles[place])])
-        fixed = masked.fixed(unrolled, cycles - self.space.latency)
-        limit = float((self.goal.energy_limits(cycles) - fixed)[0])
         self.shared.statistics.subproblems += 1
-        self._branched.setdefault(masked.charges.mask, set()).add(int(item.choices[place]))
-        if not np.isfinite(limit):
-            known, none = {masked.inside.first: tiles}, np.array([np.inf])
-            least = float(masked.cost(known, unrolled, item.leads, ENERGY, none)[0])
-            if not np.isfinite(least):
-                return
-            limit = (least + 1) * SLACKS[item.slack]
-            if np.isfinite(limit):
-                rest = float(self.goal.values(fixed + limit, cycles)[0])
-                again = item._replace(slack=item.slack + 1, done=limit)
-                self._push(max(value, rest), again)
-        price = masked.charges.fine if is_tied else ENERGY
-        branch = Branch(masked, tiles, unrolled, item.leads, price, limit / price.unit, self.shared.stop)
-        found = sorted((own for own in branch.paths() if own.cost >= item.done), key=lambda own: own.cost)
-        each = np.repeat(cycles, len(found))
-        costs = np.array([own.cost for own in found], price.dtype)
-        energies = masked.charges.whole(fixed + costs * price.unit)
-        live = item.bounds.live(np.arange(len(found)), energies, each)
-        if is_tied:
-            live = np.flatnonzero(item.bounds.improves(unrolled, costs, each))
-        if len(live):
-            values = np.maximum(self.goal.values(energies[live], each[live]), float(item.values[place]))
-            paths = tuple(found[number] for number in live.tolist())
-            self._push(max(value, float(values[0])), _Paths(paths, values, 0))
+        self._branched.setdefault(item.bounds.masked.charges.mask, set()).add(int(item.choices[place]))
+        self._push(max(value, float(item.values[place])), self._paths(item.only(place), value))
+
+    def _is_tied(self, bounds: Bounds, value: float) -> bool:
+        """Whether doubles hardly tell a bound from the incumbent."""
+        return len(bounds.tied(np.array([value]))) > 0
+
+    def _paths(self, row: _Rows, value: float, done: float = -math.inf) -> _Paths:
+        """The complete paths of a row."""
+        masked = row.bounds.masked
+        price = masked.charges.fine if self._is_tied(row.bounds, value) else ENERGY
+        unrolled = self._every[row.choices]
+        fixed = masked.fixed(unrolled, row.cycles - self.space.latency)
+        limit = float((self.goal.energy_limits(row.cycles) - fixed)[0]) / price.unit
+        branch = Branch(masked, row.tiles, unrolled, row.leads, price, limit, self.shared.stop)
+        return _Paths(row, price, branch.paths(), done)
 
     def _compare(self, item: _Rows, value: float) -> None:
         """Keep those of the rows that may improve on the incumbent though they hardly differ from it."""
@@ -308,24 +296,42 @@ class PathSearch:
         if float(item.values[0]) >= self._lowest:
             return
         self._lowest = float(item.values[0])
-        tiles, unrolled = item.tiles[:1], self._every[item.choices[:1]]
-        masked, known = item.bounds.masked, {item.bounds.masked.inside.first: item.tiles[:1]}
-        least = float(masked.cost(known, unrolled, item.leads, ENERGY, np.array([np.inf]))[0])
-        for slack in SLACKS[:4] if np.isfinite(least) else ():
-            branch = Branch(
-                masked, tiles, unrolled, item.leads, ENERGY, (least + 1) * slack, self.shared.stop
-            )
-            found = sorted(branch.paths(), key=lambda own: own.cost)
-            if found:
-                self._improve([found[0].path])
-                return
+        best = next(self._paths(item.only(0), self._lowest).found, None)
+        if best is not None:
+            self._improve([best.path])
 
-    def _price(self, item: _Paths) -> None:
+    def _price(self, item: _Paths, value: float) -> None:
         """Price the mappings of the next paths."""
-        end = item.next + PATHS
-        self._improve([own.path for own in item.found[item.next : end]])
-        if end < len(item.found):
-            self._push(float(item.values[end]), item._replace(next=end))
+        row, masked = item.row, item.row.bounds.masked
+        if item.price == ENERGY and self._is_tied(row.bounds, value):
+            # What was priced may seem to cost a little more or less now.
+            again = self._paths(row, value, item.done * TIED / masked.charges.fine.unit)
+            self._push(value, again)
+            return
+        unrolled = self._every[row.choices]
+        fixed = masked.fixed(unrolled, row.cycles - self.space.latency)
+        paths = []
+        for own in item.found:
+            energy = masked.charges.whole(fixed + own.cost * item.price.unit)
+            value = max(value, float(self.goal.values(energy, row.cycles)[0]))
+            if self._settles(value) or not self._may_improve(item, own.cost, energy):
+                # Paths that follow cost no less.
+                break
+            if own.cost < item.done:
+                continue
+            paths.append(own.path)
+            if len(paths) == PATHS:
+                self._push(value, item._replace(done=own.cost))
+                break
+        self._improve(paths)
+
+    def _may_improve(self, item: _Paths, cost: float, energy: FloatArray) -> bool:
+        """Whether a path may improve on the incumbent, as exactly as its price tells."""
+        row = item.row
+        if item.price == ENERGY:
+            return len(row.bounds.live(np.zeros(1, dtype=np.int64), energy, row.cycles)) > 0
+        words = np.array([cost], item.price.dtype)
+        return bool(row.bounds.improves(self._every[row.choices], words, row.cycles)[0])
 
     def _improve(self, paths: list[Path]) -> None:
         """Price mappings, and keep a better one."""
