@@ -142,8 +142,11 @@ class PathSearch:
         """Queue all keep masks."""
         self._every = spatial_choices(self._frame)
         bounds = np.array([axis.bound for axis in self._frame.axes], dtype=np.int64)
-        rounds = -(-bounds // self._every.product(0, len(self.space.levels)))
-        self._steps: FloatArray = rounds.astype(np.float64).prod(axis=1)
+        unrolled = self._every.product(0, len(self.space.levels))
+        rounds = (-(-bounds // unrolled)).astype(np.float64).prod(axis=1)
+        units = unrolled.astype(np.float64).prod(axis=1)
+        enough = units >= float(self.space.mapspace.min_parallelism)
+        self._steps: FloatArray = np.where(enough, rounds, np.inf)
         least = float(self._steps.min(initial=np.inf))
         for mask in heeding(self.shared.stop, self.space.keep_masks):
             own = Bounds(self._masked(Charges(self.space, mask)), self.goal, self._every, least)
@@ -261,13 +264,14 @@ class PathSearch:
         limit = float((self.goal.energy_limits(cycles) - fixed)[0])
         self.shared.statistics.subproblems += 1
         self._branched.setdefault(masked.charges.mask, set()).add(int(item.choices[place]))
-        if not np.isfinite(limit):
+        if self.goal.incumbent is None:
             known, none = {masked.inside.first: tiles}, np.array([np.inf])
             least = float(masked.cost(known, unrolled, item.leads, ENERGY, none)[0])
-            if not np.isfinite(least):
+            if not least < limit:
                 return
-            limit = (least + 1) * SLACKS[item.slack]
-            if np.isfinite(limit):
+            so_far = (least + 1) * SLACKS[item.slack]
+            if so_far < limit:
+                limit = so_far
                 rest = float(self.goal.values(fixed + limit, cycles)[0])
                 again = item._replace(slack=item.slack + 1, done=limit)
                 self._push(max(value, rest), again)
@@ -323,14 +327,7 @@ class PathSearch:
 def searches_paths(space: SearchSpace, goal: Goal, memory_bytes: int) -> bool:
     """Whether a goal is minimised along paths: remainders, exact counts, one place for each memory."""
     mapspace = space.mapspace
-    if (
-        not space.active
-        or not space.uneven
-        or mapspace.counting != EXACT
-        or mapspace.joint
-        or mapspace.rules
-        or goal.limits
-    ):
+    if not space.active or not space.uneven or mapspace.counting != EXACT or mapspace.joint or mapspace.rules:
         return False
     if goal.objective not in ("energy", "edp") or any(level.ports or level.tolls for level in space.levels):
         return False
