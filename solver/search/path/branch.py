@@ -240,7 +240,8 @@ class Branch:
             closes.append(np.broadcast_to(moves, shape))
             closed = _of_times(part, number)
             cost = cost + np.where(moves, closed, masked.once(part)[0])
-        for chosen in np.argwhere(cost < self.limit):
+        below = np.argwhere(cost < self.limit)
+        for chosen in below[np.argsort(cost[tuple(below.T)], kind="stable")]:
             if self.stop():
                 raise Stopped
             at = tuple(chosen.tolist())

@@ -73,7 +73,7 @@ class Price(NamedTuple):
         return self.energy * charge.price, sum(weight * cycles.get(r, 0.0) for r, weight in self.loads)
 
 
-ENERGY = Price(1.0)
+ENERGY, NOTHING = Price(1.0), Price()
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
-from itertools import count
+from dataclasses import dataclass, field, replace
+from itertools import count, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +41,9 @@ TABLES = 40
 
 PATHS = 4
 """Paths that are priced together."""
+
+NEAR, MOST_NEAR = 1.02, 256
+"""By how much paths may exceed the least of one price, and how many are looked at, to find a good one."""
 
 SLACKS = (1.0, 1.005, 1.02, 1.1, 1.5, 3.0, 10.0, 1e3, np.inf)
 """By how much the paths of a row may exceed its bound, time after time, while there is no incumbent."""
@@ -82,6 +86,13 @@ class _Paths(NamedTuple):
     next: int
 
 
+class _Stream(NamedTuple):
+    """Complete paths of one row, listed when they are priced, and how many times some were."""
+
+    found: Iterator[Found]
+    times: int
+
+
 @dataclass
 class PathSearch:
     """The search for one objective of a search space.
@@ -100,7 +111,7 @@ class PathSearch:
     goal: Goal
     shared: Shared
     best: Priced | None = None
-    _queue: list[tuple[float, int, object]] = field(default_factory=list)
+    _queue: list[tuple[float, int, int, object]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._frame = Frame(self.space)
@@ -124,7 +135,7 @@ class PathSearch:
     def _settled(self) -> bool:
         """Open regions by rising bounds; whether that ends with a proof, not at the gap that is asked for."""
         while self._queue:
-            value, _, item = heapq.heappop(self._queue)
+            value, _, _, item = heapq.heappop(self._queue)
             if self._settles(value):
                 return True
             self._least = max(self._least, self._bound(value))
@@ -181,7 +192,7 @@ class PathSearch:
 
     def _push(self, value: float, item: object) -> None:
         if not self._settles(value):
-            heapq.heappush(self._queue, (value, next(self._ticket), item))
+            heapq.heappush(self._queue, (value, _rank(item), next(self._ticket), item))
 
     def _open(self, item: object, value: float) -> None:
         """Part a region, or bound it closer."""
@@ -194,6 +205,8 @@ class PathSearch:
                 self._open_row(item, value)
             case _Paths():
                 self._price(item)
+            case _Stream():
+                self._price_some(item, value)
 
     def _open_mask(self, bounds: Bounds, value: float) -> None:
         """Begin with all tiles at the first boundary inside, and the spatial choices that may improve."""
@@ -263,6 +276,9 @@ class PathSearch:
         fixed = masked.fixed(unrolled, cycles - self.space.latency)
         limit = float((self.goal.energy_limits(cycles) - fixed)[0])
         self.shared.statistics.subproblems += 1
+        if self.goal.objective == "latency":
+            self._push(value, self._stream(item))
+            return
         self._branched.setdefault(masked.charges.mask, set()).add(int(item.choices[place]))
         if self.goal.incumbent is None:
             known, none = {masked.inside.first: tiles}, np.array([np.inf])
@@ -285,11 +301,47 @@ class PathSearch:
             paths = tuple(found[number] for number in live.tolist())
             self._push(max(value, float(values[0])), _Paths(paths, values, 0))
 
+    def _stream(self, item: _Rows) -> _Stream:
+        """The paths of the next row that may improve: good ones first, and then all of them.
+
+        Most of those that improve are as good as the row's bound, so that one of them is enough.
+        """
+        return _Stream(self._by_loads(item), 0)
+
+    def _by_loads(self, item: _Rows) -> Iterator[Found]:
+        """The same: the best by each price, and those by the price that takes the most of its limit."""
+        place, bounds = item.next, item.bounds
+        masked, tiles = bounds.masked, item.tiles[place : place + 1]
+        unrolled, cycles = self._every[item.choices[place : place + 1]], float(item.cycles[place])
+        fixed = masked.fixed(unrolled, np.array([cycles - self.space.latency]))
+        known, none = {masked.inside.first: tiles}, np.array([np.inf])
+        branches = []
+        for price, limit in bounds.prices(float(fixed[0]), cycles):
+            least = float(masked.cost(known, unrolled, item.leads, price, none)[0])
+            if least >= limit:
+                return
+            branch = Branch(masked, tiles, unrolled, item.leads, price, limit, self.shared.stop)
+            branches.append((least / limit, least, branch))
+        _, least, last = branches[-1]
+        near = replace(last, limit=min(last.limit, least * NEAR + 1))
+        yield from sorted(islice(near.paths(), MOST_NEAR), key=lambda own: own.cost)[:PATHS]
+        yield from max(branches, key=lambda own: own[0])[2].paths()
+
+    def _price_some(self, item: _Stream, value: float) -> None:
+        """Price the next paths of a row, each time twice as many."""
+        some = [own.path for own in islice(item.found, PATHS << item.times)]
+        if some:
+            self._improve(some)
+            self._push(value, item._replace(times=item.times + 1))
+
     def _dive(self, item: _Rows) -> None:
         """Price the best path of the best rows so far at once: a good incumbent leaves little to do."""
         if float(item.values[0]) >= self._lowest:
             return
         self._lowest = float(item.values[0])
+        if self.goal.objective == "latency":
+            self._improve([own.path for own in islice(self._stream(item).found, 1)])
+            return
         tiles, unrolled = item.tiles[:1], self._every[item.choices[:1]]
         masked, known = item.bounds.masked, {item.bounds.masked.inside.first: item.tiles[:1]}
         least = float(masked.cost(known, unrolled, item.leads, ENERGY, np.array([np.inf]))[0])
@@ -324,12 +376,24 @@ class PathSearch:
             raise Stopped
 
 
+def _rank(item: object) -> int:
+    """Which of several regions with the same bound comes first: what is known closer."""
+    match item:
+        case _Stream():
+            return item.times
+        case _Paths():
+            return 0
+        case _Rows():
+            return 1
+    return 2
+
+
 def searches_paths(space: SearchSpace, goal: Goal, memory_bytes: int) -> bool:
     """Whether a goal is minimised along paths: remainders, exact counts, one place for each memory."""
     mapspace = space.mapspace
     if not space.active or not space.uneven or mapspace.counting != EXACT or mapspace.joint or mapspace.rules:
         return False
-    if goal.objective not in ("energy", "edp") or any(level.ports or level.tolls for level in space.levels):
+    if any(level.ports or level.tolls for level in space.levels):
         return False
     choices = math.prod(len(stage.places) for stage in space.stages)
     tables = TABLES * 8 * space.lattice.size

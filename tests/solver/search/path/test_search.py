@@ -25,7 +25,7 @@ from tests.strategies import (
     with_tolls,
 )
 
-OBJECTIVES = ("energy", "edp")
+OBJECTIVES = ("energy", "latency", "edp")
 MEMORY = 1 << 30
 
 
@@ -93,10 +93,6 @@ def test_remainders_are_searched_along_paths(objective: str):
 @pytest.mark.parametrize("counting", [TIMELOOP, ACCELFORGE])
 def test_other_counting_rules_are_not(counting: str):
     assert not is_searched(replace(remainders(), counting=counting), Goal("edp"))
-
-
-def test_latency_is_not():
-    assert not is_searched(remainders(), Goal("latency"))
 
 
 def test_perfect_factors_are_not():
