@@ -123,7 +123,8 @@ class Branch:
                 heapq.heappush(heap, (ranked.cost, next(ticket), ranked.item))
 
         inside = self.masked.inside
-        begun = self._outwards({}) if inside.first == inside.depth else self._inwards({inside.first: self.tiles})
+        known = {} if inside.first == inside.depth else {inside.first: self.tiles}
+        begun = self._inwards(known) if known else self._outwards(known)
         for ranked in begun:
             push(ranked)
         while heap:
@@ -322,6 +323,7 @@ class Branch:
         cost = _closed(self.masked, part, vector)
         leads: tuple[Lead, ...] = self.masked.frame.leads(slot)
         return dict.fromkeys(leads, cost)
+
     def _new(self, charge: Charge, places: IntArray, vector: IntArray, boundary: int) -> _Open:
         """The deliveries to a boundary outside of all fanouts."""
         masked, frame = self.masked, self.masked.frame
@@ -370,5 +372,6 @@ def _of_times(part: Pending, number: FloatArray) -> FloatArray:
     begun, again = float(part.words.begun[0]), float(part.words.again[0])
     more = np.maximum(number - float(part.alike[0]), 0)
     total = (begun * float(part.alike[0]) + again * more) * float(part.share[0])
-    cost: FloatArray = part.price[0] * part.currency.paid(part.charge, np.maximum(total - float(part.free[0]), 0))
+    words = part.currency.paid(part.charge, np.maximum(total - float(part.free[0]), 0))
+    cost: FloatArray = part.price[0] * words
     return cost

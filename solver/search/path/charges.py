@@ -101,7 +101,6 @@ class Price(NamedTuple):
         price: Any = charge.fine(self.grain) if self.grain else charge.price
         return self.energy * price, sum(weight * cycles.get(r, 0.0) for r, weight in self.loads)
 
-
     def paid(self, charge: Charge, words: FloatArray) -> FloatArray:
         """Words that are paid for, where these are needed: energy is paid for whole blocks."""
         if charge.block == 1 or self.loads:
@@ -110,7 +109,7 @@ class Price(NamedTuple):
         return blocks
 
 
-ENERGY = Price(1.0)
+ENERGY, NOTHING = Price(1.0), Price()
 
 
 @dataclass(frozen=True)

@@ -581,7 +581,7 @@ class Inside:
             charge,
             price,
             np.broadcast_to(price_of(charge, price, unrolled), len(unrolled)),
-            words,
+            Delivered(*(np.broadcast_to(own, rows) for own in words)),
             np.broadcast_to(copies, own.shape).astype(np.float64),
             used,
             np.broadcast_to(self.free(charge, unrolled), rows),

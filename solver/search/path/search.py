@@ -6,8 +6,8 @@ import heapq
 import math
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
-from itertools import count
+from dataclasses import dataclass, field, replace
+from itertools import count, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +42,9 @@ TABLES = 40
 PATHS = 4
 """Paths that are priced together."""
 
+NEAR, MOST_NEAR = 1.02, 256
+"""By how much paths may exceed the least of one price, and how many are looked at, to find a good one."""
+
 
 class _Mask(NamedTuple):
     bounds: Bounds
@@ -70,10 +73,10 @@ class _Rows(NamedTuple):
     next: int = 0
     compared: int | None = None
 
-    def only(self, place: int) -> _Rows:
-        """One of them."""
-        rows = (own[place : place + 1] for own in (self.tiles, self.choices, self.values, self.cycles))
-        return _Rows(self.bounds, self.leads, *rows, compared=self.compared)
+    def only(self, rows: IntArray) -> _Rows:
+        """Some of them."""
+        parts = (own[rows] for own in (self.tiles, self.choices, self.values, self.cycles))
+        return _Rows(self.bounds, self.leads, *parts, compared=self.compared)
 
 
 class _Paths(NamedTuple):
@@ -83,6 +86,13 @@ class _Paths(NamedTuple):
     price: Price
     found: Iterator[Found]
     done: float = -math.inf
+
+
+class _Stream(NamedTuple):
+    """Complete paths of one row, listed when they are priced, and how many times some were."""
+
+    found: Iterator[Found]
+    times: int
 
 
 @dataclass
@@ -103,7 +113,7 @@ class PathSearch:
     goal: Goal
     shared: Shared
     best: Priced | None = None
-    _queue: list[tuple[float, int, object]] = field(default_factory=list)
+    _queue: list[tuple[float, int, int, object]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._frame = Frame(self.space)
@@ -127,7 +137,7 @@ class PathSearch:
     def _settled(self) -> bool:
         """Open regions by rising bounds; whether that ends with a proof, not at the gap that is asked for."""
         while self._queue:
-            value, _, item = heapq.heappop(self._queue)
+            value, _, _, item = heapq.heappop(self._queue)
             if self._settles(value):
                 return True
             self._least = max(self._least, self._bound(value))
@@ -145,8 +155,11 @@ class PathSearch:
         """Queue all keep masks."""
         self._every = spatial_choices(self._frame)
         bounds = np.array([axis.bound for axis in self._frame.axes], dtype=np.int64)
-        rounds = -(-bounds // self._every.product(0, len(self.space.levels)))
-        self._steps: FloatArray = rounds.astype(np.float64).prod(axis=1)
+        unrolled = self._every.product(0, len(self.space.levels))
+        rounds = (-(-bounds // unrolled)).astype(np.float64).prod(axis=1)
+        units = unrolled.astype(np.float64).prod(axis=1)
+        enough = units >= float(self.space.mapspace.min_parallelism)
+        self._steps: FloatArray = np.where(enough, rounds, np.inf)
         least = float(self._steps.min(initial=np.inf))
         for mask in heeding(self.shared.stop, self.space.keep_masks):
             own = Bounds(self._masked(Charges(self.space, mask)), self.goal, self._every, least)
@@ -181,7 +194,7 @@ class PathSearch:
 
     def _push(self, value: float, item: object) -> None:
         if not self._settles(value):
-            heapq.heappush(self._queue, (value, next(self._ticket), item))
+            heapq.heappush(self._queue, (value, _rank(item), next(self._ticket), item))
 
     def _open(self, item: object, value: float) -> None:
         """Part a region, or bound it closer."""
@@ -194,6 +207,8 @@ class PathSearch:
                 self._open_row(item, value)
             case _Paths():
                 self._price(item, value)
+            case _Stream():
+                self._price_some(item, value)
 
     def _open_mask(self, bounds: Bounds, value: float) -> None:
         """Begin with all tiles at the first boundary inside, and the spatial choices that may improve."""
@@ -262,8 +277,11 @@ class PathSearch:
         if place + 1 < len(item.values):
             self._push(max(value, float(item.values[place + 1])), item._replace(next=place + 1))
         self.shared.statistics.subproblems += 1
+        if self.goal.objective == "latency":
+            self._push(value, self._stream(item))
+            return
         self._branched.setdefault(item.bounds.masked.charges.mask, set()).add(int(item.choices[place]))
-        self._push(max(value, float(item.values[place])), self._paths(item.only(place), value))
+        self._push(max(value, float(item.values[place])), self._paths(item.only(np.array([place])), value))
 
     def _is_tied(self, bounds: Bounds, value: float) -> bool:
         """Whether doubles hardly tell a bound from the incumbent."""
@@ -282,21 +300,55 @@ class PathSearch:
     def _compare(self, item: _Rows, value: float) -> None:
         """Keep those of the rows that may improve on the incumbent though they hardly differ from it."""
         rows = np.arange(item.next, len(item.values))
-        unrolled, masked = self._every[item.choices[rows]], item.bounds.masked
+        unrolled = self._every[item.choices[rows]]
         values, _ = item.bounds.closely(item.tiles[rows], unrolled, item.leads)
         rows = rows[self._hopeful(values)]
         if len(rows):
-            again = _Rows(
-                item.bounds, item.leads, item.tiles[rows], item.choices[rows], item.values[rows], item.cycles[rows]
-            )
-            self._push(max(value, float(again.values[0])), again._replace(compared=self.goal.incumbent))
+            again = item.only(rows)._replace(compared=self.goal.incumbent)
+            self._push(max(value, float(again.values[0])), again)
+
+    def _stream(self, item: _Rows) -> _Stream:
+        """The paths of the next row that may improve: good ones first, and then all of them.
+
+        Most of those that improve are as good as the row's bound, so that one of them is enough.
+        """
+        return _Stream(self._by_loads(item), 0)
+
+    def _by_loads(self, item: _Rows) -> Iterator[Found]:
+        """The same: the best by each price, and those by the price that takes the most of its limit."""
+        place, bounds = item.next, item.bounds
+        masked, tiles = bounds.masked, item.tiles[place : place + 1]
+        unrolled, cycles = self._every[item.choices[place : place + 1]], float(item.cycles[place])
+        fixed = masked.fixed(unrolled, np.array([cycles - self.space.latency]))
+        known, none = {masked.inside.first: tiles}, np.array([np.inf])
+        branches = []
+        for price, limit in bounds.prices(float(fixed[0]), cycles):
+            least = float(masked.cost(known, unrolled, item.leads, price, none)[0])
+            if least >= limit:
+                return
+            branch = Branch(masked, tiles, unrolled, item.leads, price, limit, self.shared.stop)
+            branches.append((least / limit, least, branch))
+        _, least, last = branches[-1]
+        near = replace(last, limit=min(last.limit, least * NEAR + 1))
+        yield from sorted(islice(near.paths(), MOST_NEAR), key=lambda own: own.cost)[:PATHS]
+        yield from max(branches, key=lambda own: own[0])[2].paths()
+
+    def _price_some(self, item: _Stream, value: float) -> None:
+        """Price the next paths of a row, each time twice as many."""
+        some = [own.path for own in islice(item.found, PATHS << item.times)]
+        if some:
+            self._improve(some)
+            self._push(value, item._replace(times=item.times + 1))
 
     def _dive(self, item: _Rows) -> None:
         """Price the best path of the best rows so far at once: a good incumbent leaves little to do."""
         if float(item.values[0]) >= self._lowest:
             return
         self._lowest = float(item.values[0])
-        best = next(self._paths(item.only(0), self._lowest).found, None)
+        if self.goal.objective == "latency":
+            self._improve([own.path for own in islice(self._stream(item).found, 1)])
+            return
+        best = next(self._paths(item.only(np.zeros(1, dtype=np.int64)), self._lowest).found, None)
         if best is not None:
             self._improve([best.path])
 
@@ -348,19 +400,24 @@ class PathSearch:
             raise Stopped
 
 
+def _rank(item: object) -> int:
+    """Which of several regions with the same bound comes first: what is known closer."""
+    match item:
+        case _Stream():
+            return item.times
+        case _Paths():
+            return 0
+        case _Rows():
+            return 1
+    return 2
+
+
 def searches_paths(space: SearchSpace, goal: Goal, memory_bytes: int) -> bool:
     """Whether a goal is minimised along paths: remainders, exact counts, one place for each memory."""
     mapspace = space.mapspace
-    if (
-        not space.active
-        or not space.uneven
-        or mapspace.counting != EXACT
-        or mapspace.joint
-        or mapspace.rules
-        or goal.limits
-    ):
+    if not space.active or not space.uneven or mapspace.counting != EXACT or mapspace.joint or mapspace.rules:
         return False
-    if goal.objective not in ("energy", "edp") or any(level.ports or level.tolls for level in space.levels):
+    if any(level.ports or level.tolls for level in space.levels):
         return False
     choices = math.prod(len(stage.places) for stage in space.stages)
     tables = TABLES * 8 * space.lattice.size
