@@ -78,7 +78,7 @@ class Bounds:
         return tuple(r for r, load in enumerate(loads) if load >= share * self.steps)
 
     def _least_load(self, resource: int) -> float:
-        floors = self.masked.floors(self.every, Price(0.0, ((resource, 1.0),)))
+        floors = self.masked.floors(self.every, Price(0.0, ((resource, 1.0),)), with_tables=False)
         return self._besides[resource] + float(floors.min())
 
     @property
@@ -127,20 +127,31 @@ class Bounds:
         """Bounds by spatial choice, given the least steps of each; shape (choices,)."""
         cycles = self.cycles(np.full(len(steps), self._loaded), steps)
         fixed = self.masked.fixed(self.every, cycles - self.masked.frame.space.latency)
-        energy = self.masked.charges.whole(fixed + self.masked.floors(self.every, self._words))
-        values = self.goal.values(energy, cycles)
+        for with_tables in (False, True):
+            floors = self.masked.floors(self.every, self._words, with_tables)
+            values = self.goal.values(self.masked.charges.whole(fixed + floors), cycles)
+            if not len(self._below(values)):
+                return np.full_like(values, np.inf)
         tied = self.tied(values)
         if len(tied):
-            floors = self.masked.floors(self.every, self.masked.charges.fine)
+            floors = self.masked.floors(self.every, self.masked.charges.fine, with_tables=True)
             values[tied[~self.improves(self.every[tied], floors[tied], cycles[tied])]] = np.inf
         return values
+
+    def _below(self, values: FloatArray) -> IntArray:
+        """Which values are below the incumbent."""
+        able = np.isfinite(values)
+        if self.goal.incumbent is not None:
+            able &= values < float(self.goal.incumbent)
+        return np.flatnonzero(able)
 
     def tied(self, values: FloatArray) -> IntArray:
         """Which values doubles hardly tell from the incumbent."""
         incumbent = self.goal.incumbent
         if incumbent is None or self.goal.limits or self.goal.objective == "latency":
             return np.empty(0, dtype=np.int64)
-        return np.flatnonzero((values >= float(incumbent) * TIED) & np.isfinite(values))
+        below = self._below(values)
+        return below[values[below] >= float(incumbent) * TIED]
 
     def improves(self, unrolled: Unrolled, words: FloatArray, cycles: FloatArray) -> BoolArray:
         """Whether mappings may improve: as exactly as numbers can tell.

@@ -47,16 +47,19 @@ class Masked:
         """What lies inside of them."""
         return Inside(self.frame, self.charges)
 
-    def floors(self, every: Unrolled, price: Price) -> FloatArray:
-        """What words cost at least, by spatial choice: each moves once, but for operands."""
+    def floors(self, every: Unrolled, price: Price, with_tables: bool) -> FloatArray:
+        """What words cost at least, by spatial choice: each moves once, but for operands.
+
+        With tables, what lies outside of the fanouts costs what it takes with the best tiles there.
+        """
         frame, depth = self.frame, self.inside.depth
         total = np.zeros(len(every))
         for charge in self.charges.every:
-            if any(price.of(charge)) and (charge.boundary > frame.meeting or not price.energy):
+            if any(price.of(charge)) and (charge.boundary > frame.meeting or not with_tables):
                 asked = charge.boundary == depth
                 words = self.inside.fewest_operands(charge, every) if asked else self._once(charge, every)
                 total = total + price_of(charge, price, every) * price.paid(charge, words)
-        if price.energy and frame.meeting:
+        if with_tables and frame.meeting:
             total = total + self.outside(price).least(frame.meeting).min()
         return total
 

@@ -75,8 +75,13 @@ class _Rows(NamedTuple):
 
     def only(self, rows: IntArray) -> _Rows:
         """Some of them."""
-        parts = (own[rows] for own in (self.tiles, self.choices, self.values, self.cycles))
-        return _Rows(self.bounds, self.leads, *parts, compared=self.compared)
+        return self._replace(
+            tiles=self.tiles[rows],
+            choices=self.choices[rows],
+            values=self.values[rows],
+            cycles=self.cycles[rows],
+            next=0,
+        )
 
 
 class _Paths(NamedTuple):
