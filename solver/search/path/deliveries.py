@@ -33,14 +33,17 @@ class WordTables:
     space: SearchSpace
     _known: dict[object, Delivered] = field(default_factory=dict)
 
-    def of(self, place: int, unrolling: Unrolling, leading: Collection[int]) -> Delivered:
-        """Words of a dataspace where one of `leading` is the innermost loop that moves its tiles."""
+    def of(self, place: int, unrolling: Unrolling, leading: Collection[int], anew: bool = False) -> Delivered:
+        """Words of a dataspace where one of `leading` is the innermost loop that moves its tiles.
+
+        With `anew` the innermost of the loops along no window moves them, too.
+        """
         view = self.space.views[place]
         if not view.window_dims:
             return self._plain(place)
-        key = place, unrolling, frozenset(leading).intersection(view.relevant)
+        key = place, unrolling, frozenset(leading).intersection(view.relevant), anew
         if key not in self._known:
-            self._known[key] = self._windows(place, unrolling, key[2])
+            self._known[key] = self._windows(place, unrolling, key[2], anew)
         return self._known[key]
 
     def at_most(self, words: Delivered, dims: Collection[int]) -> Delivered:
@@ -66,10 +69,10 @@ class WordTables:
             self._known[place] = Delivered(words.astype(np.float64), words.astype(np.float64))
         return self._known[place]
 
-    def _windows(self, place: int, unrolling: Unrolling, leading: Collection[int]) -> Delivered:
+    def _windows(self, place: int, unrolling: Unrolling, leading: Collection[int], anew: bool) -> Delivered:
         lattice, view, tables = self.space.lattice, self.space.views[place], self.space.tables[place]
         if isinstance(lattice, CountLattice):
-            words = words_along(view, lattice, unrolling, leading, (), ())
+            words = words_along(view, lattice, unrolling, leading, (), (), anew)
             begun = np.maximum(words.begun, union_along(view, lattice, unrolling))
             return Delivered(begun.astype(np.float64), words.repeated.astype(np.float64))
         counting = self.space.mapspace.counting

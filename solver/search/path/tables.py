@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -73,8 +73,12 @@ class Frame:
 
     def times(self, place: int) -> FloatArray:
         """How often all tiles of a dataspace are delivered if nothing stays in place."""
+        return self.product(self.space.views[place].irrelevant)
+
+    def product(self, dims: Collection[int]) -> FloatArray:
+        """Numbers of tiles along some dimensions together."""
         one: FloatArray = np.ones((1,) * len(self.axes))
-        return math.prod((self.numbers(d) for d in sorted(self.space.views[place].irrelevant)), start=one)
+        return math.prod((self.numbers(d) for d in sorted(dims)), start=one)
 
     def leads(self, slot: int) -> tuple[Lead, ...]:
         """What the innermost loop of a slot may leave in place."""
@@ -221,13 +225,18 @@ class Outside:
         least: FloatArray = np.minimum.reduce([none, *tables])
         return least
 
-    def words_cost(self, place: int, boundary: int, lead: Lead, times: FloatArray) -> FloatArray:
-        """Cost of delivering a dataspace to a boundary so many times; nothing is unrolled outside."""
+    def words_cost(
+        self, place: int, boundary: int, lead: Lead, times: FloatArray, anew: bool = False
+    ) -> FloatArray:
+        """Cost of delivering a dataspace to a boundary so many times; nothing is unrolled outside.
+
+        With `anew` the innermost of the loops along no window moves it, too.
+        """
         own = [c for c in self.charges.at(boundary) if c.place == place]
         leading = self.frame.leading(lead)
         if lead is not None and place in lead:
             leading = frozenset(self.frame.space.views[place].relevant)
-        words = self.frame.words.of(place, self.frame.space.no_unrolling, leading)
+        words = self.frame.words.of(place, self.frame.space.no_unrolling, leading, anew)
         return sum((self._charge(c, words, times) for c in own), np.zeros((1,) * len(self.frame.axes)))
 
     def _charge(self, charge: Charge, words: Delivered, times: FloatArray) -> FloatArray:
@@ -240,12 +249,56 @@ class Outside:
         fits = frame.fits(boundary, self.frame.space.tenants(self.charges.mask, boundary))
         still = kept if lead is None else kept & lead
         still = frozenset(p for p in still if frame.space.reuses(p, boundary))
-        one = np.ones((1,) * len(frame.axes))
-        cost = sum(
-            (self.words_cost(p, boundary, lead, frame.times(p)) for p in sorted(kept - still)), one * 0
-        )
-        cost = cost + self._farther(boundary, lead, still)
+        moved, farther = kept - still, self._farther(boundary, lead, still)
+        place, moves_too = self._slides(lead, moved, still)
+        cost = self._repeated(boundary, lead, moved, anew=place) + farther
+        if place is not None:
+            cost = np.minimum(cost, self._to_and_fro(boundary, lead, (moved, still), place, moves_too))
         return np.where(fits, cost, np.inf)
+
+    def _repeated(self, boundary: int, lead: Lead, moved: Collection[int], anew: int | None) -> FloatArray:
+        """Cost of what the innermost loop outside of a boundary moves."""
+        none: FloatArray = np.zeros((1,) * len(self.frame.axes))
+        costs = (self.words_cost(p, boundary, lead, self.frame.times(p), p == anew) for p in sorted(moved))
+        return sum(costs, none)
+
+    def _slides(
+        self, lead: Lead, moved: Collection[int], still: Collection[int]
+    ) -> tuple[int | None, frozenset[int]]:
+        """A dataspace whose window the innermost loop moves, and others, of what is in place.
+
+        Any loop moves the one or the others.
+        """
+        views = self.frame.space.views
+        sliding = [p for p in moved if lead is not None and views[p].window_dims & self.frame.leading(lead)]
+        if len(sliding) != 1:
+            return None, frozenset()
+        irrelevant = views[sliding[0]].irrelevant
+        others = frozenset(q for q in still if not irrelevant & views[q].irrelevant)
+        return (sliding[0], others) if others else (None, others)
+
+    def _to_and_fro(
+        self,
+        boundary: int,
+        lead: Lead,
+        kept: tuple[frozenset[int], frozenset[int]],
+        place: int,
+        others: frozenset[int],
+    ) -> FloatArray:
+        """Least cost where a window goes back along the same tiles after it has passed them.
+
+        Then the innermost of the loops along no window leaves its dataspace in place and moves the others, so
+        that all further loops repeat these.
+        """
+        moved, still = kept
+        cost = self._repeated(boundary, lead, moved, anew=None) + self._farther(
+            boundary, lead, still - others
+        )
+        windows, views = self.frame.space.views[place].window_dims, self.frame.space.views
+        for q in sorted(others):
+            times = self.frame.product(views[q].irrelevant - windows)
+            cost = cost + self.words_cost(q, boundary, lead, times)
+        return cost
 
     def _farther(self, boundary: int, lead: Lead, still: frozenset[int]) -> FloatArray:
         """Least cost of what stays in place through the slot outside, and of all boundaries outside of it."""
