@@ -100,7 +100,7 @@ def test_under_rules_the_best_mapping_without_remainders_comes_first(row, monkey
     """Bounds know one part of the rule only, and CP-SAT decides."""
     rule = "tile(buffer, C) == 1 and (temporal(buffer, M) >= 1 or tile(buffer, M) > 0)"
     Path("rule.yaml").write_text(f"mapspace: {{rules: ['{rule}']}}\n", encoding="utf-8")
-    spec = row((BOUNDS, "R: 1, P: 1, C: 2, M: 3"))
+    spec = row((BOUNDS, "R: 1, P: 1, C: 2, M: 2"))
     words = ["map", spec, "rule.yaml", "--objective", "energy", "--json", "out.json"]
     assert main([*words, *PROVEN]) == EXIT_OPTIMAL
     best = document()
