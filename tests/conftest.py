@@ -1,6 +1,8 @@
 """What all test modules share."""
 
 import gc
+import importlib
+import math
 import os
 import signal
 from collections.abc import Iterator
@@ -38,6 +40,14 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.T
     """Results are kept in a directory of this process; commands start no workers unless ``--jobs`` asks."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
+
+
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let searches take as long as they need where no limit is given: seconds depend on the machine."""
+    for module in ("solver.search.mapper", "solver.fallback", "solver.fusion.mapper"):
+        monkeypatch.setattr(importlib.import_module(module), "REMAINDERS_S", math.inf)
+    monkeypatch.setattr(importlib.import_module("solver.cli.running"), "EXPLAIN_TIME_LIMIT_S", math.inf)
 
 
 @pytest.fixture

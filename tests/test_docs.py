@@ -19,6 +19,7 @@ EXAMPLES = [
 LONGEST_ROW = 110
 
 
+@pytest.mark.usefixtures("patience")
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_an_example_runs(example, working_directory):
     (working_directory / "specs").symlink_to(REPOSITORY / "specs")

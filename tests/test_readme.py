@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from solver import exit_codes
 from solver.__main__ import TRACEBACK
 from solver.cli.arguments import build_parsers, parse_arguments
@@ -54,6 +56,7 @@ def rows(head):
     return [line.split(" | ")[0].removeprefix("| ") for line in table.splitlines()[2:]]
 
 
+@pytest.mark.usefixtures("patience")
 def test_the_example_runs(monkeypatch, tmp_path):
     monkeypatch.chdir(REPOSITORY)
     (example,) = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)

@@ -61,7 +61,7 @@ def assert_complete(mapspace: Mapspace, front: Front, expected: list[Costs]) -> 
         assert allows(mapspace, point.mapping)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_front_is_that_of_all_mappings(seed: int):
     sizes = []
     for mapspace in random_mapspaces(seed, 20, 400):

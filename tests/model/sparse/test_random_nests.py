@@ -29,7 +29,7 @@ from tests.model.sparse.nests import Nest, gemm, hardware, level, ranks, saves, 
 NESTS = int(os.environ.get("SPARSE_NESTS", "24"))
 TOGETHER = 4
 """Nests of one test."""
-DRAWS = 32
+DRAWS = 20
 ERRORS = 5
 ROUNDED = 2
 SHARES = ("1/4", "3/8", "1/2", "3/4")

@@ -1,6 +1,6 @@
 """The model's expectations against executions on real sparse tensors.
 
-Each case is executed on tensors of 40 seeds. The mean of a count lies within four standard errors of its
+Each case is executed on tensors of 24 seeds. The mean of a count lies within four standard errors of its
 expectation in all but one of 16,000 cases; the model also rounds each count of an instance at most twice, to
 whole words, which makes up to two words per instance in use and rounding.
 """
@@ -29,7 +29,7 @@ from tests.model.sparse.nests import (
     uniform,
 )
 
-SEEDS = 40
+SEEDS = 24
 ERRORS = 4
 ROUNDED = 2
 A_AND_B = {"A": uniform("0.25"), "B": uniform("0.5")}

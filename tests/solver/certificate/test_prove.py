@@ -208,8 +208,8 @@ def _of_a_kind(kind, monkeypatch):
     return usual if kind == "usual" else [with_signs(random, mapspace) for mapspace in usual]
 
 
-@settings(max_examples=12, derandomize=True, suppress_health_check=list(HealthCheck))
-@given(mapspaces(max_mappings=300))
+@settings(max_examples=8, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(mapspaces(max_mappings=200))
 def test_brute_force_solver_and_checker_agree(mapspace):
     best = optima(mapspace, list(OBJECTIVES))
     for objectives, optimum in zip(OBJECTIVES, best, strict=True):

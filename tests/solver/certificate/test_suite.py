@@ -31,7 +31,7 @@ problem:
     - {name: A, projection: [[[M]], [[K]]]}
     - {name: B, projection: [[[K]]]}
     - {name: Z, projection: [[[M]]], read-write: true}
-  instance: {M: 12, K: 8}
+  instance: {M: 6, K: 4}
 architecture:
   version: 0.4
   nodes:

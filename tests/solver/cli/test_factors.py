@@ -39,7 +39,9 @@ ENDS = (
     "stopped by the default limit of 10 s on each search for remainders; --time-limit none runs until proven"
 )
 MORE = {"sweep": ("--set-attribute", "PE.meshX=4"), "compare": ("--mappers", "random", "--evaluations", "20")}
-FEWER, FEWEST = (("P: 4, C: 4, M: 6", bounds) for bounds in ("P: 2, C: 2, M: 3", "P: 1, C: 2, M: 3"))
+BOUNDS = "R: 3, P: 4, C: 4, M: 6"
+FEWER, FEWEST = ((BOUNDS, bounds) for bounds in ("R: 3, P: 2, C: 2, M: 3", "R: 1, P: 2, C: 1, M: 3"))
+LONG = ("map --pareto", "explain")  # commands that search many times
 
 
 @pytest.mark.parametrize(
@@ -47,7 +49,7 @@ FEWER, FEWEST = (("P: 4, C: 4, M: 6", bounds) for bounds in ("P: 2, C: 2, M: 3",
     ["map", "map --pareto", "compare", "network", "explain", "sweep"],
 )
 def test_searches_take_remainders_by_default(command, row):
-    bounds = FEWEST if command == "explain" else FEWER
+    bounds = FEWEST if command in LONG else FEWER
     assert main([*command.split(), row(bounds), *MORE.get(command, ()), *PROVEN, "--json", "out.json"]) == 0
     assert command in ("sweep", "network") or document()["factors"] == "any"
 
@@ -58,7 +60,8 @@ def test_searches_take_remainders_by_default(command, row):
 def test_without_a_time_limit_searches_with_remainders_end(command, row, capsys, monkeypatch):
     for module in (mapper, fallback):
         monkeypatch.setattr(module, "REMAINDERS_S", 0.0)
-    words = [*command.split(), row(FEWER), *MORE.get(command, ()), "--jobs", "1"]
+    bounds = FEWEST if command in LONG else FEWER
+    words = [*command.split(), row(bounds), *MORE.get(command, ()), "--jobs", "1"]
     assert main([*words, "--json", "out.json"]) == EXIT_FEASIBLE
     assert ENDS in " ".join(capsys.readouterr().out.split())
     if command.startswith("map"):
@@ -97,7 +100,8 @@ def test_under_rules_the_best_mapping_without_remainders_comes_first(row, monkey
     """Bounds know one part of the rule only, and CP-SAT decides."""
     rule = "tile(buffer, C) == 1 and (temporal(buffer, M) >= 1 or tile(buffer, M) > 0)"
     Path("rule.yaml").write_text(f"mapspace: {{rules: ['{rule}']}}\n", encoding="utf-8")
-    words = ["map", row(FEWEST), "rule.yaml", "--objective", "energy", "--json", "out.json"]
+    spec = row((BOUNDS, "R: 1, P: 1, C: 2, M: 2"))
+    words = ["map", spec, "rule.yaml", "--objective", "energy", "--json", "out.json"]
     assert main([*words, *PROVEN]) == EXIT_OPTIMAL
     best = document()
     assert (best["factors"], best["perfect_factors"]["status"]) == ("any", "OPTIMAL")
@@ -108,7 +112,8 @@ def test_under_rules_the_best_mapping_without_remainders_comes_first(row, monkey
 
 
 def test_what_remainders_save_is_said(row, capsys):
-    assert main(["map", row(FEWER), *ANY, *PROVEN, "--objective", "energy", "--json", "out.json"]) == 0
+    bounds = (BOUNDS, "R: 1, P: 3, C: 1, M: 5")
+    assert main(["map", row(bounds), *ANY, *PROVEN, "--objective", "energy", "--json", "out.json"]) == 0
     perfect = document()["perfect_factors"]
     assert perfect["status"] == "OPTIMAL"
     assert perfect["value"] == perfect["bound"] >= document()["value"]

@@ -16,7 +16,8 @@ from solver.search import map_einsum
 from tests.solver.explain.row import edited, mapspace_of
 
 SPARSE = str(Path(__file__).parent / "data" / "sparse_gemm.yaml")
-FEWER = ("P: 4, C: 4, M: 6", "P: 2, C: 2, M: 3")
+BOUNDS = "R: 3, P: 4, C: 4, M: 6"
+FEWER, FEWEST = ((BOUNDS, bounds) for bounds in ("R: 3, P: 2, C: 2, M: 3", "R: 1, P: 3, C: 1, M: 5"))
 
 
 @pytest.fixture
@@ -29,8 +30,7 @@ def document():
     return json.loads(Path("out.json").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("engine", ["bounds", "auto", "cp-sat"])
-@pytest.mark.parametrize("gap", ["0.9", "90%"])
+@pytest.mark.parametrize(("engine", "gap"), [("bounds", "0.9"), ("auto", "90%"), ("cp-sat", "0.9")])
 def test_a_wide_gap_ends_a_search_with_success(engine, gap, row, capsys):
     words = ["map", row, "--engine", engine, "--jobs", "1", "--gap", gap, "--json", "out.json"]
     assert main(words) == EXIT_OPTIMAL
@@ -77,15 +77,18 @@ def test_gaps_that_are_none(text, row, capsys):
     assert "is not a share" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("gap", [0.6, 0.3, 0.1, 0.01])
 @pytest.mark.parametrize("objective", ["energy", "latency", "edp"])
-def test_what_is_found_is_within_the_gap_of_the_optimum(gap, objective):
-    mapspace = replace(mapspace_of(FEWER), factors=ANY)
+def test_what_is_found_is_within_the_gap_of_the_optimum(objective):
+    mapspace = replace(mapspace_of(FEWEST), factors=ANY)
     best = map_einsum(mapspace, Options((objective,), time_limit_s=math.inf))
-    found = map_einsum(mapspace, Options((objective,), time_limit_s=math.inf, gap=gap))
-    assert found.termination in (Termination.GAP, Termination.PROVEN)
-    assert found.gap <= gap
-    assert found.bound <= best.value <= found.value
+    ends = []
+    for gap in (0.6, 0.1, 0.01):
+        found = map_einsum(mapspace, Options((objective,), time_limit_s=math.inf, gap=gap))
+        ends.append(found.termination)
+        assert found.gap <= gap
+        assert found.bound <= best.value <= found.value
+    assert set(ends) <= {Termination.GAP, Termination.PROVEN}
+    assert ends[0] is Termination.GAP
 
 
 def test_a_front_knows_no_gap():

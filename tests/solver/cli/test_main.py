@@ -293,14 +293,16 @@ FULL, CLOSED = "No space left on device", "it is closed"
 
 # What is closed has no buffer.
 WAYS_TO_WRITE = (("> /dev/full", True, FULL), ("> /dev/full", False, FULL), (">&-", True, CLOSED))
+# Reports are written by one function, help and versions by another; those take every way.
+WAYS_OF_OUTPUT = (WAYS_TO_WRITE, WAYS_TO_WRITE[1:2], WAYS_TO_WRITE[:1], WAYS_TO_WRITE[2:], WAYS_TO_WRITE)
 
 
 @pytest.mark.parametrize(
     ("words", "redirection", "buffered", "reason"),
     [
         (words, *ways)
-        for words in EVERY_KIND_OF_OUTPUT
-        for ways in (WAYS_TO_WRITE[1:2] if "evaluate" in words else WAYS_TO_WRITE)
+        for words, several in zip(EVERY_KIND_OF_OUTPUT, WAYS_OF_OUTPUT, strict=True)
+        for ways in several
     ],
 )
 def test_a_full_or_closed_stdout_takes_one_message_and_exit_code_2(words, redirection, buffered, reason):

@@ -45,7 +45,7 @@ def enumerated(mapspace: Mapspace, objectives: tuple[str, ...]) -> object:
     return None if best is None else best[0]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_agrees_with_enumeration(seed: int):
     for number, mapspace in enumerate(random_mapspaces(700 + seed, 12, 200)):
         objectives = OBJECTIVES[number % len(OBJECTIVES)]

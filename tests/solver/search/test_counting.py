@@ -22,7 +22,7 @@ ONE_WORD_REGISTERS = REPOSITORY / "tests/solver/cli/data/one_word_registers.yaml
 def test_windows_by_enumeration(seed: int):
     """Strides, dilations, windows of several ranks and of outputs, registers of one word."""
     different = 0
-    for mapspace in windowed_mapspaces(seed, 24, 120):
+    for mapspace in windowed_mapspaces(seed, 14, 120):
         best = {}
         for counting in COUNTINGS:
             counted = replace(mapspace, counting=counting)

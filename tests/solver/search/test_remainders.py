@@ -52,7 +52,7 @@ def wider(mapspaces: Sequence[Mapspace], seed: int, most: int) -> list[Mapspace]
     return found
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_the_best_of_all_mappings(seed: int):
     results = compare(random_mapspaces_with_remainders(seed, 5, 300), OBJECTIVES)
     assert Status.OPTIMAL in {result.status for result in results}
@@ -62,7 +62,7 @@ def test_the_best_of_all_mappings(seed: int):
 def test_nothing_that_improves_is_ruled_out(seed: int, monkeypatch: pytest.MonkeyPatch):
     """Also without a good mapping to begin with, and where branching decides all."""
     monkeypatch.setattr(engine, "FIRST_NODES", 0 if seed % 2 else 200)
-    for mapspace in random_mapspaces_with_remainders(seed, 4, 300):
+    for mapspace in random_mapspaces_with_remainders(seed, 3, 300):
         for objective, best in zip(OBJECTIVES, optima(mapspace, OBJECTIVES), strict=True):
             with monkeypatch.context() as patch:
                 start_below(patch, 1 << 200 if best is None else best[0] + 1)
@@ -329,8 +329,10 @@ def test_remainders_save_nothing_where_every_extent_divides():
             assert (wide.status, wide.value) == (perfect.status, perfect.value)
 
 
-@pytest.mark.parametrize("layer", ["resnet18/21_fc", "mobilenet_v2/42_block14_project"])
-@pytest.mark.parametrize("architecture", ["simba_like", "output_stationary"])
+@pytest.mark.parametrize(
+    ("architecture", "layer"),
+    [("simba_like", "resnet18/21_fc"), ("output_stationary", "mobilenet_v2/42_block14_project")],
+)
 def test_shipped_layers_get_no_worse(architecture: str, layer: str):
     """Whether or not it ends in a proof, and the proof without remainders stays what it is."""
     files = [

@@ -41,7 +41,7 @@ def test_the_best_order_is_not_ruled_out(
     sharp_bounds(monkeypatch, first_nodes)
     for module in (lattice_bounds, steps):
         monkeypatch.setattr(module, "MOST_PAIRS", most_pairs)
-    for mapspace in under_both_rules(fixed_mapspaces(seed, 16, 2000)):
+    for mapspace in under_both_rules(fixed_mapspaces(seed, 8, 2000)):
         hold_search(mapspace, monkeypatch)
 
 
@@ -64,7 +64,7 @@ def test_the_best_order_is_not_ruled_out_where_fanouts_unroll_windows(
 ):
     monkeypatch.setattr(strategies, "EINSUMS", einsums)
     sharp_bounds(monkeypatch)
-    for mapspace in under_both_rules(unrolled_mapspaces(seed, 15, 500)):
+    for mapspace in under_both_rules(unrolled_mapspaces(seed, 8, 500)):
         hold_search(mapspace, monkeypatch)
 
 
@@ -73,5 +73,5 @@ def test_the_best_order_is_not_ruled_out_where_the_lead_is_far_inside(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ):
     sharp_bounds(monkeypatch)
-    for mapspace in under_both_rules(sliding_register_mapspaces(seed, 8, 5000)):
+    for mapspace in under_both_rules(sliding_register_mapspaces(seed, 5, 5000)):
         hold_search(mapspace, monkeypatch)

@@ -74,7 +74,7 @@ def test_groups_with_windows_anywhere(seed: int, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(strategies, "EINSUMS", (windows_anywhere,))
     random = Random(seed)
     assert (
-        sum(hold_groups(own, random) for own in with_several_choices(random_mapspaces(930 + seed, 30, 1000)))
+        sum(hold_groups(own, random) for own in with_several_choices(random_mapspaces(930 + seed, 15, 1000)))
         > 5
     )
 
@@ -148,7 +148,7 @@ def test_groups_that_settle_nothing_are_given_up(layer: Mapspace, monkeypatch: p
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_the_answer_does_not_depend_on_groups(objective: str, monkeypatch: pytest.MonkeyPatch):
-    mapspaces = random_mapspaces(960, 15, 1500)
+    mapspaces = random_mapspaces(960, 8, 1500)
     found = [map_einsum(own, Options(objectives=(objective,))) for own in mapspaces]
     group_all(monkeypatch)
     monkeypatch.setattr(agenda, "FIRST_ALONE", 1)

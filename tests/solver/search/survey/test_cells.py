@@ -99,7 +99,7 @@ def hold_cells(mapspace: Mapspace, monkeypatch: pytest.MonkeyPatch) -> int:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_no_combination_is_below_the_bound_of_its_cell(seed: int, monkeypatch: pytest.MonkeyPatch):
-    assert sum(hold_cells(own, monkeypatch) for own in random_mapspaces(1010 + seed, 30, 1500)) > 10
+    assert sum(hold_cells(own, monkeypatch) for own in random_mapspaces(1010 + seed, 20, 1500)) > 5
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -112,8 +112,7 @@ def test_cells_of_a_deep_hierarchy(monkeypatch: pytest.MonkeyPatch):
     assert hold_cells(deep_mapspace(24, 36, 20), monkeypatch) == 3
 
 
-@pytest.mark.parametrize("first_alone", [0, 2])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("seed", "first_alone"), [(0, 0), (1, 2)])
 def test_no_cell_rules_out_the_best_mapping(seed: int, first_alone: int, monkeypatch: pytest.MonkeyPatch):
     few_cells(monkeypatch)
     monkeypatch.setattr(agenda, "FIRST_ALONE", first_alone)
