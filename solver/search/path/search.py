@@ -166,7 +166,8 @@ class PathSearch:
         enough = units >= float(self.space.mapspace.min_parallelism)
         self._steps: FloatArray = np.where(enough, rounds, np.inf)
         least = float(self._steps.min(initial=np.inf))
-        for mask in heeding(self.shared.stop, self.space.keep_masks):
+        masks = (m for m in self.space.keep_masks if self._frame.has_room(self.space.tenants(m, 0)))
+        for mask in heeding(self.shared.stop, masks):
             own = Bounds(self._masked(Charges(self.space, mask)), self.goal, self._every, least)
             self._push(float(own.by_choice(self._steps).min()), _Mask(own))
 
@@ -420,7 +421,7 @@ def _rank(item: object) -> int:
 def searches_paths(space: SearchSpace, goal: Goal, memory_bytes: int) -> bool:
     """Whether a goal is minimised along paths: remainders, exact counts, one place for each memory."""
     mapspace = space.mapspace
-    if not space.active or not space.uneven or mapspace.counting != EXACT or mapspace.joint or mapspace.rules:
+    if not space.active or not space.uneven or mapspace.counting != EXACT or mapspace.joint:
         return False
     if any(level.ports or level.tolls for level in space.levels):
         return False

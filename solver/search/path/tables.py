@@ -183,6 +183,11 @@ class Frame:
             self._fits[level, kept] = fits.reshape(self.shape)
         return self._fits[level, kept]
 
+    def has_room(self, kept: frozenset[int]) -> bool:
+        """Whether the outermost level has room for all of some dataspaces; rules of the user's own hold."""
+        whole = tuple(int(axis.place(np.ones(1, dtype=np.int64))[0]) for axis in self.axes)
+        return bool(self.fits(0, kept)[whole])
+
     @cached_property
     def _fits(self) -> dict[tuple[int, frozenset[int]], BoolArray]:
         return {}

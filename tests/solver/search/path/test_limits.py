@@ -6,6 +6,8 @@ from random import Random
 
 import pytest
 
+from model.architecture import StorageLevel
+from model.extents import ANY
 from model.mapspace import Mapspace
 from model.objective import OBJECTIVES, objective_value
 from solver.result import Options, Status
@@ -14,6 +16,7 @@ from solver.search.goal import Goal
 from solver.search.path.search import PathSearch, searches_paths
 from solver.search.space.search_space import SearchSpace
 from tests.bruteforce import optima, valid_mappings
+from tests.mapspaces import free_mapspace, matmul
 from tests.solver.search.path.alone import Limits, searched
 from tests.strategies import random_mapspaces, random_mapspaces_with_remainders
 
@@ -88,3 +91,20 @@ def test_too_few_units_are_noticed_before_paths_are_listed(monkeypatch: pytest.M
     mapspace = next(own for own in mapspaces if not own.architecture.fanouts)
     narrowed = replace(mapspace, min_parallelism=Fraction(2))
     assert searched(narrowed, "energy") == (None, None)
+
+
+def test_an_outermost_memory_without_room_is_noticed_before_paths_are_listed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delattr(PathSearch, "_open_row")
+    levels = StorageLevel("dram", size_words=16), StorageLevel("buffer", size_words=9)
+    mapspace = replace(free_mapspace(matmul(3, 2, 2), *levels), factors=ANY)  # 6 + 4 + 6 words
+    assert searched(mapspace.where("tile(dram, M) < 3"), "energy") == (None, None)
+    assert searched(shrunk(mapspace, 15), "energy") == (None, None)
+    assert searched(shrunk(mapspace, 16), "energy") != (None, None)
+
+
+def shrunk(mapspace: Mapspace, words: int) -> Mapspace:
+    """The same with so much room in the outermost memory."""
+    outermost, *inner = mapspace.architecture.nodes
+    assert isinstance(outermost, StorageLevel)
+    nodes = (replace(outermost, size_words=words), *inner)
+    return replace(mapspace, architecture=replace(mapspace.architecture, nodes=nodes))

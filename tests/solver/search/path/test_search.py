@@ -105,12 +105,29 @@ def test_several_places_of_a_memory_are_not():
     assert not is_searched(mapspace, Goal("edp"))
 
 
-def test_rules_of_the_users_own_are_not():
-    mapspace = remainders()
-    best = optimum(mapspace, "energy")
-    ruled = with_binding_rules(Random(1), mapspace, best and best[1])
-    assert ruled.rules
-    assert not is_searched(ruled, Goal("edp"))
+def ruled(mapspace: Mapspace, seed: int) -> Mapspace:
+    """The same with rules, one of which the best mapping for some objective breaks as a rule."""
+    random = Random(seed)
+    best = random.choice(optima(mapspace, OBJECTIVES))
+    return with_binding_rules(random, mapspace, best and best[1])
+
+
+@pytest.mark.parametrize("draw", [random_mapspaces, random_mapspaces_with_remainders])
+@pytest.mark.parametrize("seed", range(3))
+def test_optimum_with_rules(draw, seed: int):
+    every = [ruled(mapspace, 10 * seed + n) for n, mapspace in enumerate(draw(990 + seed, 5, 200))]
+    assert all(mapspace.rules for mapspace in every)
+    for mapspace in every:
+        check(mapspace)
+
+
+def test_extents_that_a_rule_demands():
+    """Seven iterations in two tiles may be 4, 5 or 6 and the rest; a rule allows one of these."""
+    levels = StorageLevel("DRAM"), StorageLevel("buffer", size_words=60)
+    mapspace = replace(free_mapspace(matmul(7, 2, 6), *levels), factors=ANY)
+    ruled = mapspace.where("tile(buffer, M) == tile(buffer, K) + 1 and tile(buffer, N) > 1")
+    assert is_searched(ruled, Goal("energy"))
+    check(ruled)
 
 
 def test_tolls_are_not():
