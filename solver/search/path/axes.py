@@ -144,11 +144,11 @@ class Loops:
             # Slices at a time: several times as fast as NumPy's own accumulation.
             running = np.moveaxis(table.copy(), dim, 0)
             for place in range(len(running) - 2, -1, -1):
-                np.minimum(running[place], running[place + 1], out=running[place])
+                np.minimum(running[place], running[place + 1], out=running[place, ...])
             least = np.moveaxis(table.copy(), dim, 0)
             halves = self.axes[dim].place(-(-self.axes[dim].numbers // 2))
             for place, half in enumerate(halves.tolist()):
-                np.minimum(least[place], running[half], out=least[place])
+                np.minimum(least[place], running[half], out=least[place, ...])
             return np.moveaxis(least, 0, dim)
         moved = np.moveaxis(table, dim, 0)
         result = np.full_like(moved, np.inf)

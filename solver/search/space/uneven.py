@@ -213,7 +213,7 @@ def _led(
 def _with_first_tiles(
     view: DataspaceView, component: Component, lattice: CountLattice, unrolling: Unrolling
 ) -> IntArray:
-    """Words along the other components that come with the first tile of a pass; of windows those of a tile."""
+    """Words along the other components that come with the first tile of a pass: of windows, of one tile."""
     words: IntArray = np.ones((1,) * len(lattice.bounds), dtype=np.int64)
     for other in (own for own in view.components if own is not component):
         own = covered(other, lattice)
