@@ -112,10 +112,14 @@ class _Run(NamedTuple):
         Innermost first, without the one that ends it.
     inside
         One more set if there is one that ends it.
+    entangled
+        Whether two of `moving` move the same window: where one goes on as the other goes back, the tile may
+        be the same again.
     """
 
     moving: Dims
     inside: tuple[frozenset[int], ...]
+    entangled: bool
 
 
 def _run(view: DataspaceView, slot: Slot, order: Dims) -> _Run:
@@ -131,12 +135,18 @@ def _run(view: DataspaceView, slot: Slot, order: Dims) -> _Run:
         if d in ending:
             break
         moving.append(d)
-    return _Run(tuple(moving), tuple(inside))
+    together = (frozenset(moving).intersection(component.dims) for component in view.components)
+    return _Run(tuple(moving), tuple(inside), any(len(own) > 1 for own in together))
 
 
 def _no_worse(one: Sequence[_Run], other: Sequence[_Run]) -> bool:
-    """Whether no dataspace gets more words: loops that leave tiles in place lie as far inside, or farther."""
+    """Whether no dataspace gets more words: loops that leave tiles in place lie as far inside, or farther.
+
+    Where two loops move the same window, those farther inside may keep tiles from being the same again.
+    """
     return all(
-        a.moving == b.moving and all(map(frozenset.issuperset, a.inside, b.inside))
+        a.moving == b.moving
+        and all(map(frozenset.issuperset, a.inside, b.inside))
+        and (not a.entangled or a.inside == b.inside)
         for a, b in zip(one, other, strict=True)
     )
