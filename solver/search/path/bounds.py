@@ -75,7 +75,7 @@ class Bounds:
     def by_choice(self, steps: FloatArray) -> FloatArray:
         """Bounds by spatial choice, given the least steps of each; shape (choices,)."""
         cycles = self.cycles(np.full(len(steps), self._loaded), steps)
-        fixed = self.masked.fixed(self.every, cycles - self.masked.frame.space.latency)
+        fixed = self.masked.fixed(self.every, self.waiting(cycles, steps))
         energy = self.masked.charges.whole(fixed + self.masked.floors(self.every, ENERGY))
         return self.goal.values(energy, cycles)
 
@@ -88,6 +88,11 @@ class Bounds:
         latency = float(self.masked.frame.space.latency)
         cycles: FloatArray = np.maximum(steps, np.ceil(loads * (1 - 1e-9))) + latency
         return cycles
+
+    def waiting(self, cycles: FloatArray, steps: FloatArray) -> FloatArray:
+        """Cycles in which instances leak, at least, where a mapping takes so many."""
+        frame = self.masked.frame
+        return np.maximum(steps, cycles - frame.space.latency - frame.counted.rounded_up)
 
     def floors(self, tiles: IntArray, choices: Unrolled, least_steps: float) -> FloatArray:
         """Bounds on tiles at the first boundary inside, whichever of some spatial choices there is."""
@@ -128,7 +133,7 @@ class Bounds:
         for close in (False, True) if self._known else (False,):
             known, own = {first: tiles[rows]}, unrolled[rows]
             least = self.cycles(loads[rows], steps[rows])
-            fixed = self.masked.fixed(own, least - self.masked.frame.space.latency)
+            fixed = self.masked.fixed(own, self.waiting(least, steps[rows]))
             limits = self.goal.energy_limits(least) - fixed if close else None
             least_energy = fixed + self.masked.cost(known, own, leads, ENERGY, limits)
             energy[rows] = self.masked.charges.whole(least_energy)

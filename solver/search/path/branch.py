@@ -11,11 +11,12 @@ import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.charges import Charge, Price
+from solver.search.path.counting import Lead
 from solver.search.path.deliveries import Delivered
 from solver.search.path.inside import Pending, Unrolled
 from solver.search.path.leaves import Path
 from solver.search.path.masked import Masked
-from solver.search.path.tables import Lead, Outside
+from solver.search.path.tables import Outside
 from solver.search.stopping import Stop, Stopped
 
 Leads = Mapping[int, Lead]
@@ -185,9 +186,8 @@ class Branch:
             if not loops.reach[d][whole, rounds[d]]:
                 return
             live |= rounds[d] != whole and d in frame.leading(leads[0])
-        if (leads[0] is None) != all(frame.axes[d].numbers[p] == 1 for d, p in enumerate(rounds)) or not (
-            live or leads[0] is None
-        ):
+        single = all(frame.axes[d].numbers[p] == 1 for d, p in enumerate(rounds))
+        if frame.counted.leads_are_loops and not (single if leads[0] is None else live):
             return
         energy = spent + float(sum(masked.once(part)[0] for part in still))
         if energy < self.limit:
@@ -222,7 +222,7 @@ class Branch:
         loops = [(options[d] != rounds[d]).reshape(columns[d]) for d in dims]
         shape = tuple(map(len, options))
         able = np.ones(shape, dtype=np.bool_)
-        if lead is not None:
+        if lead is not None and frame.counted.leads_are_loops:
             able = np.broadcast_to(reduce(np.logical_or, (loops[d] for d in frame.leading(lead))), shape)
         outside = self._outside.least(slot)[np.ix_(*options)]
         cost = np.where(able, outside + spent, np.inf)

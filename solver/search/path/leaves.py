@@ -15,9 +15,9 @@ from model.cost import Evaluation, evaluate_in
 from model.cost.counting import tile_words
 from model.cost.limits import capacity_violations
 from model.cost.prices import leaking_instances
-from model.mapspace import EXACT
 from solver.search.branching.completion import Completion, Ordered, Priced, Skeleton
 from solver.search.goal import SLACK, Goal
+from solver.search.path.counting import counted_by
 from solver.search.path.costs import Cost, Costs, Part, Price
 from solver.search.path.factors import Chosen, Factors
 from solver.search.path.orders import Dims, Slot
@@ -62,6 +62,10 @@ class _LedCompletion(Completion):
     """The best orders of a skeleton in which certain loops lead."""
 
     leads: Leads = ()
+
+    def ordered(self, goal: Goal, stop: Stop) -> Iterator[Priced]:
+        """As `best`; nothing where rules on orders let none of the loops lead."""
+        return self.best(goal, stop) if all(self._distinct_orders) else iter(())
 
     @cached_property
     def _distinct_orders(self) -> tuple[tuple[Ordered, ...], ...]:
@@ -109,6 +113,7 @@ class Leaves:
         self._factors = Factors(space, goal.counts_cycles)
         self._lines = Lines(space)
         self._costs = Costs(space)
+        self._counted = counted_by(space)
         self._tile_words: dict[tuple[int, tuple[int, ...]], int] = {}
         self.priced = 0
 
@@ -197,10 +202,10 @@ class Leaves:
         return not any(bones.live(place) and not bones.path.mask[place] for place in places[1:])
 
     def _improving(self, bones: _Bones, goal: Goal) -> Iterator[Priced]:
-        if self._space.mapspace.counting != EXACT:
-            found = _LedCompletion(bones.skeleton, leads=bones.path.leads).best(goal, self._stop)
-        else:
+        if self._counted.executed:
             found = map(bones.priced, bones.best_first(goal, self._stop))
+        else:
+            found = _LedCompletion(bones.skeleton, leads=bones.path.leads).ordered(goal, self._stop)
         for priced in found:
             self.priced += 1
             if not self._may_be_valid(priced.evaluation):

@@ -14,8 +14,9 @@ import numpy as np
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.axes import NOWHERE
 from solver.search.path.charges import Charge, Charges, Price
+from solver.search.path.counting import Lead
 from solver.search.path.inside import Inside, Loosest, Node, Pending, Unrolled, price_of
-from solver.search.path.tables import Frame, Lead, Outside
+from solver.search.path.tables import Frame, Outside
 
 Leads = Mapping[int, Lead]
 

@@ -257,7 +257,8 @@ class PathSearch:
             self._push(max(value, float(item.values[place + 1])), item._replace(next=place + 1))
         tiles, unrolled = item.tiles[place : place + 1], self._every[item.choices[place : place + 1]]
         cycles = np.array([float(item.cycles[place])])
-        fixed = masked.fixed(unrolled, cycles - self.space.latency)
+        waiting = item.bounds.waiting(cycles, masked.steps(tiles, unrolled))
+        fixed = masked.fixed(unrolled, waiting)
         limit = float((self.goal.energy_limits(cycles) - fixed)[0])
         self.shared.statistics.subproblems += 1
         self._branched.setdefault(masked.charges.mask, set()).add(int(item.choices[place]))

@@ -12,12 +12,10 @@ import numpy as np
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.axes import Axis, Loops, axes_of
 from solver.search.path.charges import ENERGY, Charge, Charges, Price
+from solver.search.path.counting import ByOrder, Lead, counted_by
 from solver.search.path.deliveries import Delivered, WordTables
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stopped
-
-Lead = frozenset[int] | None
-"""What the innermost loop of a slot leaves in place; None where the slot has no loops."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +38,11 @@ class Frame:
     def shape(self) -> tuple[int, ...]:
         """Places along each axis."""
         return tuple(len(axis.numbers) for axis in self.axes)
+
+    @cached_property
+    def counted(self) -> ByOrder:
+        """The rule by which words are counted."""
+        return counted_by(self.space)
 
     @cached_property
     def words(self) -> WordTables:
@@ -82,16 +85,7 @@ class Frame:
 
     @cached_property
     def _leads(self) -> tuple[tuple[Lead, ...], ...]:
-        return tuple(map(self._leads_of, range(len(self.space.levels))))
-
-    def _leads_of(self, slot: int) -> tuple[Lead, ...]:
-        loops, space = self.loops[slot], self.space
-        found: list[Lead] = [None] if loops.may_be_empty else []
-        # Rules on orders do not matter here: loops that they put innermost may have one iteration.
-        for members in space.reuse_classes:
-            if loops.live & frozenset(space.leading(members)):
-                found.append(members)
-        return tuple(found)
+        return tuple(map(self.counted.leads, self.loops))
 
     def leading(self, lead: Lead) -> frozenset[int]:
         """Dimensions of the innermost loops that leave this in place."""
@@ -99,10 +93,8 @@ class Frame:
 
     @cached_property
     def _leading(self) -> dict[Lead, frozenset[int]]:
-        every: dict[Lead, frozenset[int]] = {None: frozenset(range(len(self.axes)))}
-        return every | {
-            own: frozenset(self.space.leading(own)) for own in (*self.space.reuse_classes, frozenset())
-        }
+        every: list[Lead] = [None, frozenset(), *self.space.reuse_classes]
+        return {own: self.counted.leading(own) for own in every}
 
     def shares(self, place: int, stage: int) -> FloatArray:
         """Distinct tiles of a dataspace per tile among children that may share them, at least, by choice."""
@@ -119,14 +111,8 @@ class Frame:
 
     def _shares_of(self, place: int, stage: int) -> FloatArray:
         view, share = self.space.views[place], np.ones(len(self.space.stages[stage].places))
-        dims = sorted(view.window_dims)
-        for factors in self._fanouts(place, stage, shared=True) if dims else ():
-            rows, inverse = np.unique(factors[:, dims], axis=0, return_inverse=True)
-            vectors = np.ones((len(rows), factors.shape[1]), dtype=np.int64)
-            vectors[:, dims] = rows
-            bounds, kind = self.space.lattice.bounds, self.space.mapspace.factors
-            distinct = [view.distinct_tiles(vector, bounds, kind) for vector in vectors.tolist()]
-            share = share * (np.array(distinct) / rows.prod(axis=1))[inverse.reshape(-1)]
+        for factors in self._fanouts(place, stage, shared=True) if view.window_dims else ():
+            share = share * self.counted.shares(view, factors)
         return share
 
     def alone(self, place: int, stage: int) -> IntArray:
