@@ -6,7 +6,7 @@ import heapq
 import math
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +40,9 @@ TABLES = 40
 
 PATHS = 4
 """Paths that are priced together."""
+
+FIRST_PATHS = 32
+"""Paths of a row of which the best one is priced as soon as the row is bounded."""
 
 SLACKS = (1.0, 1.005, 1.02, 1.1, 1.5, 3.0, 10.0, 1e3, np.inf)
 """By how much the paths of a row may exceed its bound, time after time, while there is no incumbent."""
@@ -294,9 +297,9 @@ class PathSearch:
             branch = Branch(
                 masked, tiles, unrolled, item.leads, ENERGY, (least + 1) * slack, self.shared.stop
             )
-            found = sorted(branch.paths(), key=lambda own: own.cost)
-            if found:
-                self._improve([found[0].path])
+            found = min(islice(branch.paths(), FIRST_PATHS), key=lambda own: own.cost, default=None)
+            if found is not None:
+                self._improve([found.path])
                 return
 
     def _price(self, item: _Paths) -> None:
