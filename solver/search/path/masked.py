@@ -20,6 +20,9 @@ from solver.search.path.tables import Frame, Outside
 
 Leads = Mapping[int, Lead]
 
+SMALL = 1 << 14
+"""Numbers of tiles up to which tables cost next to nothing."""
+
 
 @dataclass
 class Masked:
@@ -49,15 +52,18 @@ class Masked:
         return Inside(self.frame, self.charges)
 
     def floors(self, every: Unrolled, price: Price) -> FloatArray:
-        """What words cost at least, by spatial choice: each moves once, but for operands."""
+        """What words cost at least, by spatial choice: each moves once, but for operands.
+
+        Outside, tables tell more, if they are for energy, or small.
+        """
         frame, depth = self.frame, self.inside.depth
-        total = np.zeros(len(every))
+        total, tabled = np.zeros(len(every)), price.energy or frame.space.lattice.size <= SMALL
         for charge in self.charges.every:
-            if any(price.of(charge)) and (charge.boundary > frame.meeting or not price.energy):
+            if any(price.of(charge)) and (charge.boundary > frame.meeting or not tabled):
                 asked = charge.boundary == depth
                 words = self.inside.fewest_operands(charge, every) if asked else self._once(charge, every)
                 total = total + price_of(charge, price, every) * words
-        if price.energy and frame.meeting:
+        if tabled and frame.meeting:
             total = total + float(self.outside(price).least(frame.meeting).min())
         return total
 

@@ -14,6 +14,7 @@ from solver.search.path.axes import Axis, Loops, axes_of
 from solver.search.path.charges import ENERGY, Charge, Charges, Price
 from solver.search.path.counting import ByOrder, Lead, counted_by
 from solver.search.path.deliveries import Delivered, WordTables
+from solver.search.path.rooms import Rooms
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stopped
 
@@ -178,17 +179,29 @@ class Outside:
 
     def exact(self, boundary: int, lead: Lead) -> FloatArray:
         """Least cost with these numbers of tiles at a boundary, and this lead of the slot outside."""
+        return self._by_room(boundary, lead)[..., -1]
+
+    def _by_room(self, boundary: int, lead: Lead) -> FloatArray:
+        """The same by the room that is left to the level and to places of its memory outside."""
         return self._once((boundary, lead), lambda: self._exact(boundary, lead))
 
-    def least(self, boundary: int) -> FloatArray:
-        """The same with any lead."""
+    def least(self, boundary: int, step: int = -1) -> FloatArray:
+        """The same with any lead, in one step of room."""
+        return self._least_by_room(boundary)[..., step]
+
+    def _least_by_room(self, boundary: int) -> FloatArray:
         return self._once(boundary, lambda: self._least(boundary))
 
     def _least(self, boundary: int) -> FloatArray:
-        tables = [self.exact(boundary, lead) for lead in self.frame.leads(boundary - 1)]
-        none = np.full(self.frame.shape, np.inf)
-        least: FloatArray = np.minimum.reduce([none, *tables])
+        tables = [self._by_room(boundary, lead) for lead in self.frame.leads(boundary - 1)]
+        none = np.full((*self.frame.shape, 1), np.inf)
+        least: FloatArray = np.minimum.reduce([none, *tables]) if len(tables) != 1 else tables[0]
         return least
+
+    @cached_property
+    def rooms(self) -> Rooms:
+        """Room that places of memories share."""
+        return Rooms(self.frame.space, self.charges.mask, self.frame.shape)
 
     def words_cost(self, place: int, boundary: int, lead: Lead, times: FloatArray) -> FloatArray:
         """Cost of delivering a dataspace to a boundary so many times; nothing is unrolled outside."""
@@ -213,32 +226,37 @@ class Outside:
         cost = sum(
             (self.words_cost(p, boundary, lead, frame.times(p)) for p in sorted(kept - still)), one * 0
         )
-        cost = cost + self._farther(boundary, lead, still)
-        return np.where(fits, cost, np.inf)
+        cost = cost[..., None] + self.rooms.within(boundary, self._farther(boundary, lead, still))
+        return np.where(fits[..., None], cost, np.inf)
 
     def _farther(self, boundary: int, lead: Lead, still: frozenset[int]) -> FloatArray:
-        """Least cost of what stays in place through the slot outside, and of all boundaries outside of it."""
+        """Least cost of what stays in place through the slot outside, and of all boundaries outside of it.
+
+        The last axis is the room that is left outside.
+        """
         frame = self.frame
         one = np.ones((1,) * len(frame.axes))
         if boundary == 1:
             once = sum((self.words_cost(p, 1, lead, one) for p in sorted(still)), one * 0)
             allowed = frame.loops[0]
             reached = allowed.least(self._whole) if lead is not None else self._whole
-            return np.where(np.isfinite(reached), np.broadcast_to(once, frame.shape), np.inf)
+            return np.where(np.isfinite(reached), np.broadcast_to(once, frame.shape), np.inf)[..., None]
         loops = frame.loops[boundary - 1]
         if lead is None:
             options = [
-                self.exact(boundary - 1, outer) + self._closed(boundary, outer, still)
+                self._by_room(boundary - 1, outer) + self._closed(boundary, outer, still)[..., None]
                 for outer in frame.leads(boundary - 2)
             ]
             passed: FloatArray = np.minimum.reduce(options)
             return passed
-        options = [loops.least(self.least(boundary - 1) + self._closed(boundary, frozenset(), still))]
+        closed = self._closed(boundary, frozenset(), still)[..., None]
+        options = [loops.least(self._least_by_room(boundary - 1) + closed)]
         for outer in frame.leads(boundary - 2):
             through = still if outer is None else still & outer
             if through:
                 dims = frozenset.intersection(*(frame.space.views[p].irrelevant for p in through))
-                table = self.exact(boundary - 1, outer) + self._closed(boundary, outer, still)
+                closed = self._closed(boundary, outer, still)[..., None]
+                table = self._by_room(boundary - 1, outer) + closed
                 options.append(loops.least(table, sorted(dims)))
         least: FloatArray = np.minimum.reduce(options)
         return least
