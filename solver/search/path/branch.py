@@ -133,6 +133,10 @@ class Branch:
             able &= axis.numbers >= self.unrolled.needed[slot][0, d]
             options.append(np.flatnonzero(able))
         fits = frame.fits(boundary, frame.space.tenants(masked.charges.mask, boundary))[np.ix_(*options)]
+        rooms = self._outside.rooms
+        if rooms.is_shared(boundary):
+            known = {b: self._places(tiles.tolist()) for b, tiles in own.items()}
+            fits = fits & (rooms.words(boundary)[np.ix_(*options)] <= rooms.left(boundary, known))
         chosen = np.argwhere(fits)
         found = np.stack(
             [axis.numbers[options[d][chosen[:, d]]] for d, axis in enumerate(frame.axes)], axis=1
@@ -224,7 +228,11 @@ class Branch:
         able = np.ones(shape, dtype=np.bool_)
         if lead is not None and frame.counted.leads_are_loops:
             able = np.broadcast_to(reduce(np.logical_or, (loops[d] for d in frame.leading(lead))), shape)
-        outside = self._outside.least(slot)[np.ix_(*options)]
+        rooms, known = self._outside.rooms, {b: self._places(own) for b, own in tiles.items()}
+        left = rooms.left(slot, known)
+        outside = self._outside.least(slot, int(rooms.step(slot, np.array(left))))[np.ix_(*options)]
+        if rooms.is_shared(slot):
+            able = able & (rooms.words(slot)[np.ix_(*options)] <= left)
         cost = np.where(able, outside + spent, np.inf)
         closes: list[BoolArray] = []
         for part in still:
@@ -267,6 +275,11 @@ class Branch:
                 leads,
                 {**tiles, slot: tuple(vector[0].tolist())},
             )
+
+    def _places(self, tiles: Sequence[int]) -> tuple[int, ...]:
+        """Where numbers of tiles are in the tables."""
+        axes = self.masked.frame.axes
+        return tuple(int(axis.place(np.array(own))) for axis, own in zip(axes, tiles, strict=True))
 
     def _moved(self, part: Pending, vector: IntArray, slot: int) -> dict[Lead, float]:
         cost = _closed(self.masked, part, vector)

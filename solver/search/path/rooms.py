@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +13,9 @@ from solver.search.space.search_space import SearchSpace
 
 MOST_STEPS = 16
 """Steps of room that tables tell apart at one place, at most."""
+
+LARGEST = 1 << 62
+"""Words that are left where there is no limit."""
 
 MOST_ENTRIES = 1 << 21
 """Entries of a table that tells steps of room apart, at most."""
@@ -82,9 +86,26 @@ class Rooms:
     def _ends(self, level: int) -> IntArray:
         return self.steps(level)[:-1] + 1
 
+    def left(self, level: int, known: Mapping[int, Sequence[int]]) -> int:
+        """Words that other places of a level's memory leave to it, at most.
+
+        Parameters
+        ----------
+        known
+            Places in the tables, along all dimensions, of the tiles that are known, by level.
+        """
+        usable = self.space.levels[level].usable_words
+        if not self.is_shared(level) or usable is None:
+            return LARGEST
+        memory = self.space.levels[level].memory
+        others = (own for own in known if own != level and own < len(self.space.levels))
+        taken = (own for own in others if self.space.levels[own].memory == memory)
+        return usable - sum(int(self.words(own)[tuple(known[own])]) for own in taken)
+
     def step(self, level: int, words: IntArray) -> IntArray:
-        """The step in which so many words may be left, up to all of the memory."""
-        return np.searchsorted(self.steps(level), words)
+        """The step in which so many words may be left."""
+        steps = self.steps(level)
+        return np.minimum(np.searchsorted(steps, words), len(steps) - 1)
 
     def within(self, level: int, table: FloatArray) -> FloatArray:
         """Costs of what lies outside of a level, where its own tiles and those outside have room together.

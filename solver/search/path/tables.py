@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 
@@ -194,9 +194,8 @@ class Outside:
 
     def _least(self, boundary: int) -> FloatArray:
         tables = [self._by_room(boundary, lead) for lead in self.frame.leads(boundary - 1)]
-        none = np.full((*self.frame.shape, 1), np.inf)
-        least: FloatArray = np.minimum.reduce([none, *tables]) if len(tables) != 1 else tables[0]
-        return least
+        none: FloatArray = np.full((*self.frame.shape, 1), np.inf)
+        return reduce(np.minimum, tables, none)
 
     @cached_property
     def rooms(self) -> Rooms:
