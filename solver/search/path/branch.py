@@ -133,7 +133,7 @@ class Branch:
             able &= axis.numbers >= self.unrolled.needed[slot][0, d]
             options.append(np.flatnonzero(able))
         fits = frame.fits(boundary, frame.space.tenants(masked.charges.mask, boundary))[np.ix_(*options)]
-        rooms = self._outside.rooms
+        rooms = self.masked.rooms
         if rooms.is_shared(boundary):
             known = {b: self._places(tiles.tolist()) for b, tiles in own.items()}
             fits = fits & (rooms.words(boundary)[np.ix_(*options)] <= rooms.left(boundary, known))
@@ -228,7 +228,7 @@ class Branch:
         able = np.ones(shape, dtype=np.bool_)
         if lead is not None and frame.counted.leads_are_loops:
             able = np.broadcast_to(reduce(np.logical_or, (loops[d] for d in frame.leading(lead))), shape)
-        rooms, known = self._outside.rooms, {b: self._places(own) for b, own in tiles.items()}
+        rooms, known = self.masked.rooms, {b: self._places(own) for b, own in tiles.items()}
         left = rooms.left(slot, known)
         outside = self._outside.least(slot, int(rooms.step(slot, np.array(left))))[np.ix_(*options)]
         if rooms.is_shared(slot):

@@ -16,6 +16,7 @@ from solver.search.path.axes import NOWHERE
 from solver.search.path.charges import Charge, Charges, Price
 from solver.search.path.counting import Lead
 from solver.search.path.inside import Inside, Loosest, Node, Pending, Unrolled, price_of
+from solver.search.path.rooms import Rooms
 from solver.search.path.tables import Frame, Outside
 
 Leads = Mapping[int, Lead]
@@ -50,6 +51,11 @@ class Masked:
     def inside(self) -> Inside:
         """What lies inside of them."""
         return Inside(self.frame, self.charges)
+
+    @cached_property
+    def rooms(self) -> Rooms:
+        """Room that places of memories share."""
+        return Rooms(self.frame.space, self.charges.mask, self.frame.shape)
 
     def floors(self, every: Unrolled, price: Price) -> FloatArray:
         """What words cost at least, by spatial choice: each moves once, but for operands.
