@@ -97,7 +97,7 @@ class Masked:
                 places = places[axis.numbers == axis.bound]
             elif not any(d in loops[k].live or max(stages[k].unrolled[d]) > 1 for k in range(first)):
                 places = places[axis.numbers == 1]
-            allowed.append(places)
+            allowed.append(places[frame.possible[first][d][places]])
         fits: BoolArray = np.ones(tuple(map(len, allowed)), dtype=np.bool_)
         for boundary in range(first, self.inside.depth):
             fits = fits & self._room(boundary, allowed)

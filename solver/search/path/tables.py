@@ -56,6 +56,28 @@ class Frame:
         return tuple(Loops(self.axes, slot.allowed) for slot in self.space.slots)
 
     @cached_property
+    def possible(self) -> tuple[tuple[BoolArray, ...], ...]:
+        """By boundary and dimension, which numbers of tiles any loops of its own lead to, and go on from."""
+        dims, last = range(len(self.axes)), len(self.loops)
+        outside = [[axis.numbers == 1 for axis in self.axes]]
+        for slot in range(last):
+            outside.append([self._steps(slot, d)[outside[slot][d]].any(axis=0) for d in dims])
+        inside = [[axis.numbers == axis.bound for axis in self.axes]]
+        for slot in reversed(range(last)):
+            inside.append([self._steps(slot, d)[:, inside[-1][d]].any(axis=1) for d in dims])
+        pairs = zip(outside, reversed(inside), strict=True)
+        return tuple(tuple(a & b for a, b in zip(*own, strict=True)) for own in pairs)
+
+    def _steps(self, slot: int, dim: int) -> BoolArray:
+        """Which numbers at a boundary (rows) the slot inside and fanouts lead to which at the next (columns)."""
+        axis, reach = self.axes[dim], self.loops[slot].reach[dim]
+        found = np.zeros_like(reach)
+        for factor in {1, *self.space.stages[slot].unrolled[dim]}:
+            rounds = axis.rounds_of(np.full(len(axis.numbers), factor), axis.numbers)
+            found |= reach[:, np.maximum(rounds, 0)] & (rounds >= 0)
+        return found
+
+    @cached_property
     def anything(self) -> Loops:
         """Loops over all dimensions with any factors."""
         return Loops(
