@@ -13,8 +13,8 @@ import numpy as np
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.axes import Axis
 from solver.search.path.charges import ENERGY, Charge, Charges, Price, gates
-from solver.search.path.deliveries import Delivered
 from solver.search.path.counting import Lead
+from solver.search.path.deliveries import Delivered
 from solver.search.path.tables import Frame
 from solver.search.space.dataspaces import DataspaceView
 from solver.search.space.spatial import StageChoice
@@ -163,7 +163,8 @@ class Loosest(Unrolled):
     def apart(self, view: DataspaceView, first: int, last: int) -> IntArray:
         """The most of any."""
         every: Unrolled = self.__dict__["every"]
-        return every.alone(view, first, last).max(axis=0, keepdims=True)
+        most: IntArray = every.alone(view, first, last).max(axis=0, keepdims=True)
+        return most
 
     def share(self, view: DataspaceView, first: int, last: int) -> FloatArray:
         """The least of any."""

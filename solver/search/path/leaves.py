@@ -17,8 +17,8 @@ from model.cost.limits import capacity_violations
 from model.cost.prices import leaking_instances
 from solver.search.branching.completion import Completion, Ordered, Priced, Skeleton
 from solver.search.goal import SLACK, Goal
-from solver.search.path.counting import counted_by
 from solver.search.path.costs import Cost, Costs, Part, Price
+from solver.search.path.counting import counted_by
 from solver.search.path.factors import Chosen, Factors
 from solver.search.path.orders import Dims, Slot
 from solver.search.path.words import Line, Lines
@@ -202,6 +202,7 @@ class Leaves:
         return not any(bones.live(place) and not bones.path.mask[place] for place in places[1:])
 
     def _improving(self, bones: _Bones, goal: Goal) -> Iterator[Priced]:
+        found: Iterator[Priced]
         if self._counted.executed:
             found = map(bones.priced, bones.best_first(goal, self._stop))
         else:

@@ -44,7 +44,9 @@ class Rooms:
 
     def is_shared(self, level: int) -> bool:
         """Whether a level is one of several places of a memory whose room is limited."""
-        return self.space.levels[level].memory is not None and self.space.levels[level].usable_words is not None
+        return (
+            self.space.levels[level].memory is not None and self.space.levels[level].usable_words is not None
+        )
 
     def words(self, level: int) -> IntArray:
         """What the tiles of all numbers take that a place keeps, at least, shape `shape`."""
@@ -75,7 +77,9 @@ class Rooms:
             return whole
         # Below the words of some tiles there is no room for these.
         own = np.unique(self.words(level))
-        outside = np.unique(np.concatenate([np.zeros(1, dtype=np.int64), *map(self._ends, self.outer(level))]))
+        outside = np.unique(
+            np.concatenate([np.zeros(1, dtype=np.int64), *map(self._ends, self.outer(level))])
+        )
         ends = np.unique(own[own <= usable][:, None] + outside[None, :])
         ends = ends[(ends > 0) & (ends <= usable)]
         if len(ends) >= most:
@@ -125,6 +129,8 @@ class Rooms:
         left = self.steps(level) - self.words(level)[..., None]
         if self.outer(level):
             places = self.step(level - 1, np.maximum(left, 0))
-            table = np.take_along_axis(np.broadcast_to(table, (*self.shape, table.shape[-1])), places, axis=-1)
+            table = np.take_along_axis(
+                np.broadcast_to(table, (*self.shape, table.shape[-1])), places, axis=-1
+            )
         fitting: FloatArray = np.where(left >= 0, table, np.inf)
         return fitting

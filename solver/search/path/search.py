@@ -336,7 +336,7 @@ def searches_paths(space: SearchSpace, goal: Goal, memory_bytes: int) -> bool:
         or goal.limits
     ):
         return False
-    if goal.objective not in ("energy", "edp") or any(level.ports or level.tolls for level in space.levels):
+    if goal.objective not in ("energy", "edp"):
         return False
     choices = math.prod(len(stage.places) for stage in space.stages)
     tables = TABLES * 8 * space.lattice.size

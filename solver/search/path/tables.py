@@ -69,7 +69,7 @@ class Frame:
         return tuple(tuple(a & b for a, b in zip(*own, strict=True)) for own in pairs)
 
     def _steps(self, slot: int, dim: int) -> BoolArray:
-        """Which numbers at a boundary (rows) the slot inside and fanouts lead to which at the next (columns)."""
+        """Which numbers at a boundary (rows) a slot and fanouts lead to which at the next one (columns)."""
         axis, reach = self.axes[dim], self.loops[slot].reach[dim]
         found = np.zeros_like(reach)
         for factor in {1, *self.space.stages[slot].unrolled[dim]}:

@@ -1,0 +1,29 @@
+"""The search along paths alone, without a mapping to begin with."""
+
+from model.mapspace import Mapspace
+from model.objective import objective_value
+from solver.result import Options, Statistics
+from solver.search.goal import Goal
+from solver.search.path.search import PathSearch
+from solver.search.shared import ALONE, Shared
+from solver.search.space.search_space import SearchSpace
+from solver.search.stopping import Stop, never
+
+Limits = tuple[tuple[str, int], ...]
+
+
+def searched(
+    mapspace: Mapspace, objective: str, stop: Stop = never, limits: Limits = ()
+) -> tuple[int | None, int | None]:
+    """The bound and the value of the best mapping within limits."""
+    goal = Goal(objective, limits)
+    shared = Shared(Options(), stop, lambda *_: None, Statistics(), None, ALONE)
+    search = PathSearch(SearchSpace(mapspace), goal, shared, None)
+    bound = search.run()
+    if search.best is not None:
+        evaluation = search.best.evaluation
+        assert evaluation.valid
+        assert goal.value(evaluation.energy, evaluation.cycles) == goal.incumbent
+        for name, most in limits:
+            assert objective_value(name, evaluation.energy, evaluation.cycles) <= most
+    return bound, goal.incumbent
