@@ -90,7 +90,7 @@ def test_optimum_with_remainders(change: Change):
 
 @pytest.mark.parametrize("change", [counted_as_accelforge, by_timeloop, ported])
 def test_optimum_with_places(change: Change):
-    for number, mapspace in enumerate(random_mapspaces_with_places(1020, 8, 150)):
+    for number, mapspace in enumerate(random_mapspaces_with_places(1020, 4, 150)):
         changed = change(mapspace, Random(number))
         assert changed.joint
         if is_searchable(changed):
@@ -117,8 +117,8 @@ def test_rules_on_orders_may_leave_no_loop_that_leads():
 def test_steps_of_room(factors: Factors):
     """The cheapest tile outside of all that have room, or where there are few steps, of some more."""
     told_apart = 0
-    for mapspace in random_mapspaces_with_places(1040, 12, 200, factors):
-        space = SearchSpace(mapspace)
+    for mapspace in random_mapspaces_with_places(1040, 12, 200):
+        space = SearchSpace(replace(mapspace, factors=factors))
         for mask in space.keep_masks:
             rooms = Rooms(space, mask, tuple(space.lattice.counts))
             inner = (own for own in range(2, len(space.levels)) if rooms.outer(own) == {own - 1})
