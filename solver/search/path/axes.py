@@ -141,11 +141,15 @@ class Loops:
     def _along(self, table: FloatArray, dim: int) -> FloatArray:
         """The same along one dimension."""
         if self._runs[dim]:
-            flipped = np.flip(table, axis=dim)
-            running = np.flip(np.minimum.accumulate(flipped, axis=dim), axis=dim)
+            # Slices at a time: several times as fast as NumPy's own accumulation.
+            running = np.moveaxis(table.copy(), dim, 0)
+            for place in range(len(running) - 2, -1, -1):
+                np.minimum(running[place], running[place + 1], out=running[place])
+            least = np.moveaxis(table.copy(), dim, 0)
             halves = self.axes[dim].place(-(-self.axes[dim].numbers // 2))
-            least: FloatArray = np.minimum(table, np.take(running, halves, axis=dim))
-            return least
+            for place, half in enumerate(halves.tolist()):
+                np.minimum(least[place], running[half], out=least[place])
+            return np.moveaxis(least, 0, dim)
         moved = np.moveaxis(table, dim, 0)
         result = np.full_like(moved, np.inf)
         for inner, column in enumerate(self.reach[dim].T):

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.goal import Goal
-from solver.search.path.charges import ENERGY, MOST_GRAINS, Price
+from solver.search.path.charges import ENERGY, MOST_GRAINS, NOTHING, Price
 from solver.search.path.inside import Loosest, Unrolled
-from solver.search.path.masked import Leads, Masked
+from solver.search.path.masked import SMALL, Leads, Masked
+
+TIED = 1 - 1e-9
+"""Share of the incumbent from which bounds are computed once more, as exactly as numbers can tell."""
+
+FAR = 1 << 64
+"""Grains of energy from which on limits are not looked at."""
 
 BUSY = 0.25
 """Resources are looked at which words load for this share of the least cycles of the arithmetic, or more."""
+
+
+UP = 1 + 2e-9
+"""Loads are divided by less before they are rounded up to cycles."""
 
 
 class Limits(NamedTuple):
@@ -58,14 +69,55 @@ class Bounds:
     @cached_property
     def _busy(self) -> tuple[int, ...]:
         """Resources whose loads may decide."""
-        if not self.goal.counts_cycles:
+        levels = self.masked.frame.space.levels
+        if not self.goal.counts_cycles and not any(level.energy.leak_per_cycle for level in levels):
             return ()
         loads = (self._least_load(r) for r in range(len(self.masked.frame.space.resources)))
-        return tuple(r for r, load in enumerate(loads) if load >= BUSY * self.steps)
+        # Nothing but loads tells apart the many mappings whose arithmetic takes as long.
+        share = 0.0 if self.goal.objective == "latency" else BUSY
+        return tuple(r for r, load in enumerate(loads) if load >= share * self.steps)
 
     def _least_load(self, resource: int) -> float:
-        floors = self.masked.floors(self.every, Price(0.0, ((resource, 1.0),)))
+        small = self.masked.frame.space.lattice.size <= SMALL
+        floors = self.masked.floors(self.every, Price(0.0, ((resource, 1.0),)), with_tables=small)
         return self._besides[resource] + float(floors.min())
+
+    @property
+    def _words(self) -> Price:
+        """What words are bounded by first: where energy does not matter, tables say which tiles there are."""
+        return ENERGY if self.goal.counts_energy else NOTHING
+
+    def _load_limit(self, resource: int, most_cycles: int) -> float:
+        """What the load of words on a resource stays below, for so many cycles at most."""
+        return (most_cycles - self.masked.frame.space.latency) * UP + 1e-6 - self._besides[resource]
+
+    @cached_property
+    def _together(self) -> tuple[tuple[int, ...], ...]:
+        """Resources outside of the fanouts, in pairs and all: some tiles load one, others the other."""
+        frame = self.masked.frame
+        outer = [r for r in self._busy if min(frame.space.resources[r].levels) <= frame.meeting]
+        pairs = tuple(combinations(outer, 2))
+        return (*pairs, tuple(outer)) if len(pairs) > 1 else pairs
+
+    def prices(self, energy: float, cycles: float) -> list[tuple[Price, float]]:
+        """Prices of words, and what those of a mapping that improves stay below.
+
+        Parameters
+        ----------
+        energy
+            Least energy besides that of words.
+        cycles
+            Least cycles.
+        """
+        most = self.goal.cycles_limit(int(energy)) - 1
+        found = []
+        for own in (*((r,) for r in self._busy), *self._together):
+            # The mean of several loads is no more than the largest one.
+            limit = sum(self._load_limit(r, most) for r in own) / len(own)
+            found.append((Price(0.0, tuple((r, 1 / len(own)) for r in own)), limit))
+        if self.goal.counts_energy:
+            found.append((ENERGY, float(self.goal.energy_limits(np.array([cycles]))[0]) - energy))
+        return found or [(NOTHING, 1.0)]
 
     @cached_property
     def _loaded(self) -> float:
@@ -76,8 +128,52 @@ class Bounds:
         """Bounds by spatial choice, given the least steps of each; shape (choices,)."""
         cycles = self.cycles(np.full(len(steps), self._loaded), steps)
         fixed = self.masked.fixed(self.every, self.waiting(cycles, steps))
-        energy = self.masked.charges.whole(fixed + self.masked.floors(self.every, ENERGY))
-        return self.goal.values(energy, cycles)
+        for with_tables in (False, True):
+            floors = self.masked.floors(self.every, self._words, with_tables)
+            values = self.goal.values(self.masked.charges.whole(fixed + floors), cycles)
+            if not len(self._below(values)):
+                return np.full_like(values, np.inf)
+        tied = self.tied(values)
+        if len(tied):
+            floors = self.masked.floors(self.every, self.masked.charges.fine, with_tables=True)
+            values[tied[~self.improves(self.every[tied], floors[tied], cycles[tied])]] = np.inf
+        return values
+
+    def _below(self, values: FloatArray) -> IntArray:
+        """Which values are below the incumbent."""
+        able = np.isfinite(values)
+        if self.goal.incumbent is not None:
+            able &= values < float(self.goal.incumbent)
+        return np.flatnonzero(able)
+
+    def tied(self, values: FloatArray) -> IntArray:
+        """Which values doubles hardly tell from the incumbent."""
+        incumbent = self.goal.incumbent
+        if incumbent is None or self.goal.limits or self.goal.objective == "latency":
+            return np.empty(0, dtype=np.int64)
+        below = self._below(values)
+        return below[values[below] >= float(incumbent) * TIED]
+
+    def improves(self, unrolled: Unrolled, words: FloatArray, cycles: FloatArray) -> BoolArray:
+        """Whether mappings may improve: as exactly as numbers can tell.
+
+        Parameters
+        ----------
+        unrolled
+            Spatial choices.
+        words
+            Grains of energy of all words, at least.
+        cycles
+            Of mappings, at least.
+        """
+        charges = self.masked.charges
+        fixed = self.masked.fixed(unrolled, self.waiting(cycles), charges.fine)
+        grains = charges.grains(fixed + words, self.masked.inside.are_whole(unrolled))
+        every, inverse = np.unique(cycles, return_inverse=True)
+        limits = [-(-self.goal.energy_limit(int(own)) // charges.grain) for own in every]
+        most = np.array([np.longdouble(own) if own < FAR else np.longdouble(np.inf) for own in limits])
+        able: BoolArray = grains < most[inverse.reshape(-1)]
+        return able
 
     def values(self, limits: Limits, steps: FloatArray) -> FloatArray:
         """Bounds on the objective, given those on energy, loads and steps."""
@@ -89,7 +185,7 @@ class Bounds:
         cycles: FloatArray = np.maximum(steps, np.ceil(loads * (1 - 1e-9))) + latency
         return cycles
 
-    def waiting(self, cycles: FloatArray, steps: FloatArray) -> FloatArray:
+    def waiting(self, cycles: FloatArray, steps: FloatArray | float = 0.0) -> FloatArray:
         """Cycles in which instances leak, at least, where a mapping takes so many."""
         frame = self.masked.frame
         return np.maximum(steps, cycles - frame.space.latency - frame.counted.rounded_up)
@@ -112,8 +208,9 @@ class Bounds:
     def _loads(self, known: dict[int, IntArray], unrolled: Unrolled, leads: Leads, close: bool) -> FloatArray:
         """Cycles of the busiest resource, at least."""
         loads: FloatArray = np.zeros(len(unrolled))
-        limits = np.full(len(unrolled), np.inf) if close else None
+        most_cycles = self.goal.cycles_limit(0) - 1
         for r in self._busy:
+            limits = np.full(len(unrolled), self._load_limit(r, most_cycles)) if close else None
             own = self.masked.cost(known, unrolled, leads, Price(0.0, ((r, 1.0),)), limits)
             loads = np.maximum(loads, self._besides[r] + own)
         return loads
@@ -135,7 +232,7 @@ class Bounds:
             least = self.cycles(loads[rows], steps[rows])
             fixed = self.masked.fixed(own, self.waiting(least, steps[rows]))
             limits = self.goal.energy_limits(least) - fixed if close else None
-            least_energy = fixed + self.masked.cost(known, own, leads, ENERGY, limits)
+            least_energy = fixed + self.masked.cost(known, own, leads, self._words, limits)
             energy[rows] = self.masked.charges.whole(least_energy)
             rows = self._hopeful(rows, energy, loads, steps)
             if not len(rows):
@@ -146,6 +243,13 @@ class Bounds:
             rows = self._hopeful(rows, energy, loads, steps)
         cycles[rows] = self.cycles(loads[rows], steps[rows])
         values[rows] = self.goal.values(energy[rows], cycles[rows])
+        tied = self.tied(values)
+        if len(tied):
+            own, fine = unrolled[tied], self.masked.charges.fine
+            fixed = self.masked.fixed(own, self.waiting(cycles[tied]))
+            limits = (self.goal.energy_limits(cycles[tied]) - fixed) / fine.unit
+            words = self.masked.cost({first: tiles[tied]}, own, leads, fine, limits)
+            values[tied[~self.improves(own, words, cycles[tied])]] = np.inf
         return values, cycles
 
     def _hopeful(self, rows: IntArray, energy: FloatArray, loads: FloatArray, steps: FloatArray) -> IntArray:

@@ -1,10 +1,12 @@
-"""All complete paths through one row of the lists whose bounds are below a limit."""
+"""The complete paths through one row of the lists, by rising costs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import heapq
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +23,9 @@ from solver.search.stopping import Stop, Stopped
 
 Leads = Mapping[int, Lead]
 
+MOST_LISTED = 4_096
+"""Steps of a path that are sorted at a time."""
+
 
 class Found(NamedTuple):
     """A complete path, and what the words of its mappings cost, at least."""
@@ -34,6 +39,47 @@ class _Open(NamedTuple):
 
     part: Pending
     moved: Mapping[Lead, float]
+
+
+class _Steps(NamedTuple):
+    """Steps that a path may take next, by rising costs; `follow` says what comes after the one at a place."""
+
+    costs: FloatArray
+    follow: Callable[[int], Iterator[_Ranked]]
+    place: int = 0
+
+
+class _Ranked(NamedTuple):
+    """What is known to cost at least so much."""
+
+    cost: float
+    item: Found | _Steps
+
+
+class _Site(NamedTuple):
+    """Where loops of a slot begin: all that lies inside is known.
+
+    Parameters
+    ----------
+    slot, lead
+        The slot, and what its innermost loop leaves in place.
+    rounds
+        Places of the numbers of tiles inside of the slot.
+    still
+        What stays in place there.
+    spent
+        Cost of what does not.
+    leads, tiles
+        Of the slots from this one inwards, and at the boundaries inside of it.
+    """
+
+    slot: int
+    lead: Lead
+    rounds: IntArray
+    still: tuple[Pending, ...]
+    spent: float
+    leads: Leads
+    tiles: Mapping[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -69,55 +115,67 @@ class Branch:
         return self.masked.outside(self.price)
 
     def paths(self) -> Iterator[Found]:
-        """All of them, in no order."""
-        masked, frame = self.masked, self.masked.frame
-        first = masked.inside.first
-        if first == masked.inside.depth:
-            rows: dict[int, IntArray] = {}
-            number = 1
-        else:
-            rows = self._inner({first: self.tiles})
-            number = len(rows[first])
-        for row in range(number):
-            own = {b: tiles[row : row + 1] for b, tiles in rows.items()}
-            node = masked.inside.cost(own, self.unrolled, self.leads, self.price)
-            places, _ = masked.rounds(self.tiles, self.unrolled)
-            pending = [
-                _Open(part, {lead: float(cost[0]) for lead, cost in moved.items()})
-                for part, moved in zip(node.pending, node.moved, strict=True)
-            ]
-            inner = {b: tuple(tiles[0].tolist()) for b, tiles in own.items()}
-            spent = float(node.spent[0])
-            left = np.array([self.limit - spent])
-            leads = [
-                lead
-                for lead in frame.leads(frame.meeting)
-                if masked.outside_cost(node, places, lead, self.price, left)[0] < left[0]
-            ]
-            yield from self._expand(leads, frame.meeting, places[0], pending, spent, self.leads, inner)
+        """Yield them by rising costs; each is looked for when it is asked for."""
+        ticket = count()
+        heap: list[tuple[float, int, Found | _Steps]] = []
 
-    def _inner(self, known: dict[int, IntArray]) -> dict[int, IntArray]:
-        """Tiles at all boundaries inside, by boundary: rows of those that are below the limit."""
-        masked = self.masked
-        frame, inside = masked.frame, masked.inside
-        for boundary in range(inside.first + 1, inside.depth):
-            none = {b: tiles[:0] for b, tiles in (*known.items(), (boundary, known[inside.first]))}
-            parts: list[dict[int, IntArray]] = [none]
-            for row in range(len(known[inside.first])):
-                own = {b: tiles[row] for b, tiles in known.items()}
-                parts.append(self._farther_in(own, boundary))
-            keys = [*known, boundary]
-            known = {b: np.concatenate([part[b] for part in parts]) for b in keys}
-            known = self._below(known)
-        last = inside.depth - 1
-        bounds = np.array([axis.bound for axis in frame.axes], dtype=np.int64)
-        ends = np.ones(len(known[last]), dtype=np.bool_)
+        def push(ranked: _Ranked) -> None:
+            if ranked.cost < self.limit:
+                heapq.heappush(heap, (ranked.cost, next(ticket), ranked.item))
+
+        inside = self.masked.inside
+        known = {} if inside.first == inside.depth else {inside.first: self.tiles}
+        begun = self._inwards(known) if known else self._outwards(known)
+        for ranked in begun:
+            push(ranked)
+        while heap:
+            if self.stop():
+                raise Stopped
+            cost, _, item = heapq.heappop(heap)
+            if isinstance(item, Found):
+                yield item._replace(cost=cost)
+                continue
+            if item.place + 1 < len(item.costs):
+                push(_Ranked(item.costs[item.place + 1], item._replace(place=item.place + 1)))
+            for ranked in item.follow(item.place):
+                push(_Ranked(max(cost, ranked.cost), ranked.item))
+
+    def _inwards(self, known: Mapping[int, IntArray]) -> Iterator[_Ranked]:
+        """Go on with the tiles at the next boundary inside; shape (1, dimensions) each."""
+        boundary = max(known) + 1
+        if boundary == self.masked.inside.depth:
+            if self._ends(known[boundary - 1][0]):
+                yield from self._outwards(known)
+            return
+        rows = self._farther_in(known, boundary)
+        number = len(rows[boundary])
+        limits = np.full(number, self.limit)
+        unrolled = self.unrolled[np.arange(number)]
+        costs = self.masked.cost(rows, unrolled, self.leads, self.price, limits)
+        live = np.flatnonzero(costs < self.limit)
+        live = live[np.argsort(costs[live], kind="stable")]
+        if len(live):
+            yield _Ranked(
+                costs[live[0]],
+                _Steps(
+                    costs[live],
+                    lambda place: self._inwards(
+                        {b: tiles[live[place] : live[place] + 1] for b, tiles in rows.items()}
+                    ),
+                ),
+            )
+
+    def _ends(self, tiles: IntArray) -> bool:
+        """Whether loops of the innermost slot lead from single iterations to these tiles."""
+        frame, last = self.masked.frame, self.masked.inside.depth - 1
         for d, axis in enumerate(frame.axes):
-            rounds = axis.rounds_of(self.unrolled.factors[last][:, d], bounds[d : d + 1])
-            ends &= frame.loops[last].reach[d][axis.place(known[last][:, d]), rounds[0]] & (rounds[0] >= 0)
-        return {b: tiles[ends] for b, tiles in known.items()}
+            bound = np.array([axis.bound], dtype=np.int64)
+            rounds = int(axis.rounds_of(self.unrolled.factors[last][:, d], bound)[0])
+            if rounds < 0 or not frame.loops[last].reach[d][axis.place(tiles[d : d + 1])[0], rounds]:
+                return False
+        return True
 
-    def _farther_in(self, own: Mapping[int, IntArray], boundary: int) -> dict[int, IntArray]:
+    def _farther_in(self, known: Mapping[int, IntArray], boundary: int) -> dict[int, IntArray]:
         """The same with the tiles that there may be at the next boundary inside."""
         masked, slot = self.masked, boundary - 1
         frame = masked.frame
@@ -126,7 +184,7 @@ class Branch:
             rounds = axis.rounds_of(
                 np.full(len(axis.numbers), self.unrolled.factors[slot][0, d]), axis.numbers
             )
-            place = int(axis.place(own[slot][d : d + 1])[0])
+            place = int(axis.place(known[slot][0, d : d + 1])[0])
             able = (rounds >= 0) & frame.loops[slot].reach[d][place][np.maximum(rounds, 0)]
             if self.leads[slot] is None:
                 able = rounds == place
@@ -135,89 +193,75 @@ class Branch:
         fits = frame.fits(boundary, frame.space.tenants(masked.charges.mask, boundary))[np.ix_(*options)]
         rooms = self.masked.rooms
         if rooms.is_shared(boundary):
-            known = {b: self._places(tiles.tolist()) for b, tiles in own.items()}
-            fits = fits & (rooms.words(boundary)[np.ix_(*options)] <= rooms.left(boundary, known))
+            others = {b: self._places(tiles[0].tolist()) for b, tiles in known.items()}
+            fits = fits & (rooms.words(boundary)[np.ix_(*options)] <= rooms.left(boundary, others))
         chosen = np.argwhere(fits)
         found = np.stack(
             [axis.numbers[options[d][chosen[:, d]]] for d, axis in enumerate(frame.axes)], axis=1
         ).reshape(len(chosen), len(frame.axes))
-        return {
-            **{b: np.repeat(tiles[None], len(chosen), axis=0) for b, tiles in own.items()},
-            boundary: found,
-        }
+        return {**{b: np.repeat(tiles, len(chosen), axis=0) for b, tiles in known.items()}, boundary: found}
 
-    def _below(self, known: dict[int, IntArray]) -> dict[int, IntArray]:
-        """Those rows that may be below the limit."""
-        rows = len(known[self.masked.inside.first])
-        unrolled = self.unrolled[np.arange(rows)]
-        cost = self.masked.cost(known, unrolled, self.leads, self.price, np.full(rows, self.limit))
-        return {b: tiles[cost < self.limit] for b, tiles in known.items()}
+    def _outwards(self, known: Mapping[int, IntArray]) -> Iterator[_Ranked]:
+        """Go on with the meeting slot: all tiles inside are known."""
+        masked, m = self.masked, self.masked.frame.meeting
+        node = masked.inside.cost(known, self.unrolled, self.leads, self.price)
+        places, _ = masked.rounds(self.tiles, self.unrolled)
+        pending = [
+            _Open(part, {lead: cost[0] for lead, cost in moved.items()})
+            for part, moved in zip(node.pending, node.moved, strict=True)
+        ]
+        spent, tiles = node.spent[0], {b: tuple(own[0].tolist()) for b, own in known.items()}
+        left = np.array([self.limit - spent])
+        for lead in masked.frame.leads(m):
+            if masked.outside_cost(node, places, lead, self.price, left)[0] < left[0]:
+                yield from self._led(lead, m, places[0], pending, spent, self.leads, tiles)
 
-    def _expand(
+    def _led(
         self,
-        able: Sequence[Lead],
+        lead: Lead,
         slot: int,
         rounds: IntArray,
         pending: Sequence[_Open],
         spent: float,
         leads: Leads,
         tiles: Mapping[int, tuple[int, ...]],
-    ) -> Iterator[Found]:
-        """Paths whose tiles at the boundaries inside of a slot are known, by each lead that it may have."""
-        for lead in able:
-            moved = [own for own in pending if lead is not None and own.part.charge.place not in lead]
-            still = [own.part for own in pending if lead is None or own.part.charge.place in lead]
-            cost = spent + sum(own.moved[lead] for own in moved)
-            if cost >= self.limit:
-                continue
-            if slot == 0:
-                yield from self._complete(rounds, still, cost, {**leads, 0: lead}, tiles)
-            else:
-                yield from self._through(slot, rounds, still, cost, {**leads, slot: lead}, tiles)
+    ) -> Iterator[_Ranked]:
+        """Go on with one lead of a slot."""
+        moved = [own for own in pending if lead is not None and own.part.charge.place not in lead]
+        still = tuple(own.part for own in pending if lead is None or own.part.charge.place in lead)
+        cost = spent + sum(own.moved[lead] for own in moved)
+        if cost >= self.limit:
+            return
+        site = _Site(slot, lead, rounds, still, cost, {**leads, slot: lead}, tiles)
+        yield from self._complete(site) if slot == 0 else self._through(site)
 
-    def _complete(
-        self,
-        rounds: IntArray,
-        still: Sequence[Pending],
-        spent: float,
-        leads: Leads,
-        tiles: Mapping[int, tuple[int, ...]],
-    ) -> Iterator[Found]:
+    def _complete(self, site: _Site) -> Iterator[_Ranked]:
+        """A path, if loops of the outermost slot lead to single tiles."""
         masked, frame = self.masked, self.masked.frame
         loops, live = frame.loops[0], False
         for d, axis in enumerate(frame.axes):
             whole = int(np.flatnonzero(axis.numbers == 1)[0])
-            if not loops.reach[d][whole, rounds[d]]:
+            if not loops.reach[d][whole, site.rounds[d]]:
                 return
-            live |= rounds[d] != whole and d in frame.leading(leads[0])
-        single = all(frame.axes[d].numbers[p] == 1 for d, p in enumerate(rounds))
-        if frame.counted.leads_are_loops and not (single if leads[0] is None else live):
+            live |= bool(site.rounds[d] != whole) and d in frame.leading(site.lead)
+        single = all(frame.axes[d].numbers[p] == 1 for d, p in enumerate(site.rounds))
+        if frame.counted.leads_are_loops and not (single if site.lead is None else live):
             return
-        energy = spent + float(sum(masked.once(part)[0] for part in still))
-        if energy < self.limit:
-            ones = (1,) * len(frame.axes)
-            depth = masked.inside.depth
-            path = Path(
-                masked.charges.mask,
-                (ones, *(tiles[b] for b in range(1, depth))),
-                self.unrolled.choice(0),
-                tuple(None if leads[k] is None else frame.leading(leads[k]) for k in range(depth - 1)),
-            )
-            yield Found(energy, path)
+        cost = site.spent + sum(masked.once(part)[0] for part in site.still)
+        ones, depth = (1,) * len(frame.axes), masked.inside.depth
+        path = Path(
+            masked.charges.mask,
+            (ones, *(site.tiles[b] for b in range(1, depth))),
+            self.unrolled.choice(0),
+            tuple(None if site.leads[k] is None else frame.leading(site.leads[k]) for k in range(depth - 1)),
+        )
+        yield _Ranked(cost, Found(cost, path))
 
-    def _through(
-        self,
-        slot: int,
-        rounds: IntArray,
-        still: Sequence[Pending],
-        spent: float,
-        leads: Leads,
-        tiles: Mapping[int, tuple[int, ...]],
-    ) -> Iterator[Found]:
-        """Paths through the tiles that loops of a slot lead to."""
-        masked, frame, lead = self.masked, self.masked.frame, leads[slot]
-        axes, dims = frame.axes, range(len(frame.axes))
-        if lead is None:
+    def _through(self, site: _Site, least: float = -np.inf) -> Iterator[_Ranked]:
+        """Go on with the tiles that loops of a slot lead to, those that cost no less than `least`."""
+        masked, frame, slot = self.masked, self.masked.frame, site.slot
+        axes, dims, rounds = frame.axes, range(len(frame.axes)), site.rounds
+        if site.lead is None:
             options = [rounds[d : d + 1] for d in dims]
         else:
             options = [np.flatnonzero(frame.loops[slot].reach[d][:, rounds[d]]) for d in dims]
@@ -226,16 +270,16 @@ class Branch:
         loops = [(options[d] != rounds[d]).reshape(columns[d]) for d in dims]
         shape = tuple(map(len, options))
         able = np.ones(shape, dtype=np.bool_)
-        if lead is not None and frame.counted.leads_are_loops:
-            able = np.broadcast_to(reduce(np.logical_or, (loops[d] for d in frame.leading(lead))), shape)
-        rooms, known = self.masked.rooms, {b: self._places(own) for b, own in tiles.items()}
+        if site.lead is not None and frame.counted.leads_are_loops:
+            able = np.broadcast_to(reduce(np.logical_or, (loops[d] for d in frame.leading(site.lead))), shape)
+        rooms, known = self.masked.rooms, {b: self._places(own) for b, own in site.tiles.items()}
         left = rooms.left(slot, known)
         outside = self._outside.least(slot, int(rooms.step(slot, np.array(left))))[np.ix_(*options)]
         if rooms.is_shared(slot):
             able = able & (rooms.words(slot)[np.ix_(*options)] <= left)
-        cost = np.where(able, outside + spent, np.inf)
+        cost = np.where(able, outside + site.spent, np.inf)
         closes: list[BoolArray] = []
-        for part in still:
+        for part in site.still:
             view = frame.space.views[part.charge.place]
             number: FloatArray = np.ones([1] * len(axes))
             for d in sorted(view.irrelevant):
@@ -246,35 +290,43 @@ class Branch:
                 np.zeros([1] * len(axes), dtype=np.bool_),
             )
             closes.append(np.broadcast_to(moves, shape))
-            closed = _of_times(part, number)
-            cost = cost + np.where(moves, closed, masked.once(part)[0])
-        for chosen in np.argwhere(cost < self.limit):
-            if self.stop():
-                raise Stopped
-            at = tuple(chosen.tolist())
+            cost = cost + np.where(moves, _of_times(part, number), masked.once(part)[0])
+        flat = cost.reshape(-1)
+        live = np.flatnonzero((flat < self.limit) & (flat >= least))
+        if len(live) > MOST_LISTED:
+            dear = np.partition(flat[live], MOST_LISTED)[MOST_LISTED]
+            some = live[flat[live] < dear]
+            if len(some):
+                live = some
+                rest = _Steps(np.array([dear]), lambda _: self._through(site, dear))
+                yield _Ranked(dear, rest)
+        live = live[np.argsort(flat[live], kind="stable")]
+        if not len(live):
+            return
+
+        def follow(place: int) -> Iterator[_Ranked]:
+            at = np.unravel_index(live[place], shape)
             places = np.array([options[d][at[d]] for d in dims], dtype=np.int64)
-            vector = np.array([[axes[d].numbers[places[d]] for d in dims]], dtype=np.int64)
-            paid = spent + sum(
-                float(masked.once(part)[0] * 0 + _closed(masked, part, vector))
-                for part, own in zip(still, closes, strict=True)
-                if own[at]
-            )
-            going = [part for part, own in zip(still, closes, strict=True) if not own[at]]
-            pending = [_Open(part, self._moved(part, vector, slot - 1)) for part in going]
-            paid_at = [own for own in masked.charges.at(slot) if any(self.price.of(own))]
-            new = [self._new(charge, places, vector, slot) for charge in paid_at]
-            pending += [own for own in new if frame.space.reuses(own.part.charge.place, slot)]
-            gone = (own for own in new if not frame.space.reuses(own.part.charge.place, slot))
-            paid += sum(_closed(masked, own.part, vector) for own in gone)
-            yield from self._expand(
-                frame.leads(slot - 1),
-                slot - 1,
-                places,
-                pending,
-                paid,
-                leads,
-                {**tiles, slot: tuple(vector[0].tolist())},
-            )
+            return self._at(site, places, [bool(own[at]) for own in closes])
+
+        yield _Ranked(flat[live[0]], _Steps(flat[live], follow))
+
+    def _at(self, site: _Site, places: IntArray, closes: Sequence[bool]) -> Iterator[_Ranked]:
+        """Go on outside of a boundary, given its tiles, and which of what is in place their loops move."""
+        frame, slot = self.masked.frame, site.slot
+        vector = np.array([[axis.numbers[p] for axis, p in zip(frame.axes, places, strict=True)]])
+        pairs = list(zip(site.still, closes, strict=True))
+        spent = site.spent + sum(_closed(self.masked, part, vector) for part, own in pairs if own)
+        pending = [_Open(part, self._moved(part, vector, slot - 1)) for part, own in pairs if not own]
+        for charge in (own for own in self.masked.charges.at(slot) if any(self.price.of(own))):
+            new = self._new(charge, places, vector, slot)
+            if frame.space.reuses(charge.place, slot):
+                pending.append(new)
+            else:
+                spent += _closed(self.masked, new.part, vector)
+        tiles = {**site.tiles, slot: tuple(vector[0].tolist())}
+        for lead in frame.leads(slot - 1):
+            yield from self._led(lead, slot - 1, places, pending, spent, site.leads, tiles)
 
     def _places(self, tiles: Sequence[int]) -> tuple[int, ...]:
         """Where numbers of tiles are in the tables."""
@@ -305,6 +357,7 @@ class Branch:
             ones = np.ones((1, len(frame.axes)))
             return Pending(
                 charge,
+                self.price,
                 np.array([sum(self.price.of(charge))]),
                 picked,
                 ones,
@@ -324,7 +377,8 @@ class Branch:
 def _closed(masked: Masked, part: Pending, vector: IntArray) -> float:
     """What a pending access costs with these rounds outside, shape (1, dimensions)."""
     irrelevant = sorted(masked.frame.space.views[part.charge.place].irrelevant)
-    return float(part.cost(irrelevant, vector.astype(np.float64))[0])
+    cost: float = part.cost(irrelevant, vector.astype(np.float64))[0]
+    return cost
 
 
 def _of_times(part: Pending, number: FloatArray) -> FloatArray:
@@ -332,5 +386,6 @@ def _of_times(part: Pending, number: FloatArray) -> FloatArray:
     begun, again = float(part.words.begun[0]), float(part.words.again[0])
     more = np.maximum(number - float(part.alike[0]), 0)
     total = (begun * float(part.alike[0]) + again * more) * float(part.share[0])
-    cost: FloatArray = float(part.price[0]) * np.maximum(total - float(part.free[0]), 0)
+    words = part.currency.paid(part.charge, np.maximum(total - float(part.free[0]), 0))
+    cost: FloatArray = part.price[0] * words
     return cost

@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from solver.search.arrays import FloatArray
+from solver.search.arrays import BoolArray, FloatArray
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.prices import Action, cycles_per_word
 from solver.search.space.search_space import SearchSpace
@@ -18,8 +18,14 @@ from solver.search.space.search_space import SearchSpace
 CLOSE = 1 - 1e-13
 """Sums of some dozen products of doubles, none below 0, err by a smaller share."""
 
+BLOCKS_CLOSE = 1 - 1e-12
+"""Numbers of words err by a smaller share."""
+
 MOST_GRAINS = 1e12
 """Grains of energy up to which doubles that err so little tell them apart."""
+
+FINELY_CLOSE = 1 - 200 * np.finfo(np.longdouble).eps
+"""The same for the widest floating-point numbers that there are."""
 
 
 class Charge(NamedTuple):
@@ -41,6 +47,8 @@ class Charge(NamedTuple):
         Pairs of a resource and cycles per word, of all instances of the level together.
     free
         Share of the first touches that costs nothing.
+    block
+        Words that are paid for together.
     """
 
     place: int
@@ -51,6 +59,12 @@ class Charge(NamedTuple):
     exact: Fraction
     loads: tuple[tuple[int, float], ...]
     free: float
+    block: int
+
+    def fine(self, grain: int) -> np.longdouble:
+        """Grains of energy per word, as closely as numbers can tell."""
+        exact = self.exact / grain
+        return np.longdouble(exact.numerator) / np.longdouble(exact.denominator)
 
 
 class Price(NamedTuple):
@@ -62,18 +76,40 @@ class Price(NamedTuple):
         Weight of energy units.
     loads
         Pairs of a resource and the weight of its cycles, of the busiest instance.
+    grain
+        Energy units of which energies are multiples that are counted in these, in wide numbers; 0 for
+        energies in units, in doubles.
     """
 
     energy: float = 0.0
     loads: tuple[tuple[int, float], ...] = ()
+    grain: int = 0
+
+    @property
+    def dtype(self) -> type[np.floating[Any]]:
+        """Of what is paid."""
+        return np.longdouble if self.grain else np.float64
+
+    @property
+    def unit(self) -> int:
+        """Energy units."""
+        return self.grain or 1
 
     def of(self, charge: Charge) -> tuple[float, float]:
         """What a word of an access costs, and what it costs divided by the instances of its level."""
         cycles = dict(charge.loads)
-        return self.energy * charge.price, sum(weight * cycles.get(r, 0.0) for r, weight in self.loads)
+        price: Any = charge.fine(self.grain) if self.grain else charge.price
+        return self.energy * price, sum(weight * cycles.get(r, 0.0) for r, weight in self.loads)
+
+    def paid(self, charge: Charge, words: FloatArray) -> FloatArray:
+        """Words that are paid for, where these are needed: energy is paid for whole blocks."""
+        if charge.block == 1 or self.loads:
+            return words
+        blocks: FloatArray = np.ceil(words / charge.block * BLOCKS_CLOSE) * charge.block
+        return blocks
 
 
-ENERGY = Price(1.0)
+ENERGY, NOTHING = Price(1.0), Price()
 
 
 @dataclass(frozen=True)
@@ -124,6 +160,7 @@ class Charges:
                     Fraction(price) / packing.block_size,
                     tuple((number, cycles) for number, cycles in loads if cycles),
                     float(access.free_share) if access.first_touch_free else 0.0,
+                    packing.block_size if paying == 1 else 1,
                 )
             )
         return found
@@ -160,6 +197,30 @@ class Charges:
             grains < MOST_GRAINS, np.ceil(grains * CLOSE) * self.grain, energies * CLOSE
         )
         return found
+
+    @property
+    def fine(self) -> Price:
+        """Energy in grains, as exactly as numbers can tell."""
+        return Price(1.0, grain=self.grain)
+
+    @cached_property
+    def _is_whole(self) -> bool:
+        """Whether whole numbers of words cost whole grains each."""
+        return all((own.exact / self.grain).denominator == 1 and own.free in (0, 1) for own in self.every)
+
+    def grains(self, energies: FloatArray, whole: BoolArray) -> FloatArray:
+        """Bounds on grains of energy that are as fine as numbers can tell, rounded up to whole ones.
+
+        Parameters
+        ----------
+        energies
+            In grains.
+        whole
+            Where all words are whole numbers.
+        """
+        exact = whole & self._is_whole & (energies < 2.0 ** (np.finfo(energies.dtype).nmant + 1))
+        close: FloatArray = np.where(exact, energies, np.ceil(energies * FINELY_CLOSE))
+        return close
 
     def first_words(self, place: int) -> float:
         """Distinct words of a dataspace, at most."""

@@ -112,6 +112,32 @@ class Unrolled:
         """The same, at most."""
         return self.alone(view, first, last)
 
+    def at_once(self, last: int) -> IntArray:
+        """Children of the stages up to before one that have something to do at some time, at least.
+
+        All children of a fanout but the last one have as much to do as there can be.
+        """
+        used, all_of_them = self._ones, self._ones
+        for stage in reversed(range(last)):
+            used = _with_full_ones(self.needed[stage], used, all_of_them)
+            all_of_them = all_of_them * self.copies(stage, stage + 1)
+        return used
+
+    def askers(self, view: DataspaceView, level: int, boundary: int) -> IntArray:
+        """Of those of a level, groups of children at a boundary that share a dataspace, likewise."""
+        used, all_of_them = self._ones, self._ones
+        for stage in reversed(range(level, boundary)):
+            used = _with_full_ones(self._groups(view, stage), used, all_of_them)
+            all_of_them = all_of_them * self.alone(view, stage, stage + 1)
+        for stage in reversed(range(level)):
+            used = _with_full_ones(self.needed[stage], used, all_of_them)
+            all_of_them = all_of_them * self.copies(stage, stage + 1)
+        return used
+
+    def _groups(self, view: DataspaceView, stage: int) -> IntArray:
+        """Children of one stage that share nothing and have something to do, at least."""
+        return self.frame.groups(view.place, stage)[self.members[stage]]
+
     def share(self, view: DataspaceView, first: int, last: int) -> FloatArray:
         """Words asked for, at least, per word that children get, where neighbours want equal windows."""
         share = np.ones(1)
@@ -166,10 +192,19 @@ class Loosest(Unrolled):
         most: IntArray = every.alone(view, first, last).max(axis=0, keepdims=True)
         return most
 
+    def _groups(self, view: DataspaceView, stage: int) -> IntArray:
+        """One."""
+        return self._ones
+
     def share(self, view: DataspaceView, first: int, last: int) -> FloatArray:
         """The least of any."""
         every: Unrolled = self.__dict__["every"]
         return np.array([every.share(view, first, last).min()])
+
+
+def _with_full_ones(children: IntArray, used: IntArray, all_of_them: IntArray) -> IntArray:
+    """What is in use inside of some children, of which one may have less to do than the others."""
+    return np.where(children > 1, (children - 1) * all_of_them + 1, used)
 
 
 class Pending(NamedTuple):
@@ -177,8 +212,8 @@ class Pending(NamedTuple):
 
     Parameters
     ----------
-    charge
-        An access that its words pay for.
+    charge, currency
+        An access that its words pay for, and in what.
     price
         Of a word, shape (rows,).
     words
@@ -194,6 +229,7 @@ class Pending(NamedTuple):
     """
 
     charge: Charge
+    currency: Price
     price: FloatArray
     words: Delivered
     copies: FloatArray
@@ -216,8 +252,7 @@ class Pending(NamedTuple):
         """Words that are paid for if all tiles are delivered so many times, once at least each."""
         more = np.maximum(number - self.alike, 0)
         total = (self.words.begun * self.alike + self.words.again * more) * self.share
-        paid: FloatArray = np.maximum(total - self.free, 0)
-        return paid
+        return self.currency.paid(self.charge, np.maximum(total - self.free, 0))
 
     def scaled(self, rows: BoolArray) -> Pending:
         """The same where other rows than these cost nothing."""
@@ -231,6 +266,7 @@ class Pending(NamedTuple):
         words = Delivered(self.words.begun[rows], self.words.again[rows])
         return Pending(
             self.charge,
+            self.currency,
             self.price[rows],
             words,
             self.copies[rows],
@@ -324,14 +360,21 @@ class Inside:
             return _rounds(axis, axis.numbers, outside, inside)[axis.place(tiles)]
         return _rounds(axis, tiles, outside, inside)
 
-    def leaking(self, unrolled: Unrolled) -> FloatArray:
-        """Energy units that leak per cycle, at least."""
-        total: FloatArray = np.zeros(1)
+    def leaking(self, unrolled: Unrolled, price: Price = ENERGY) -> FloatArray:
+        """Energy that leaks per cycle, at least."""
+        total: FloatArray = np.zeros(1, price.dtype)
         pairs = zip(self.frame.space.levels, gates(self.frame.space), strict=True)
         for level, (stage, behind) in (own for own in pairs if own[0].energy.leak_per_cycle):
-            used = math.prod((own.prod(axis=1) for own in unrolled.needed[:stage]), start=np.ones(1))
-            total = total + level.energy.leak_per_cycle * used * behind
+            used = unrolled.at_once(stage).prod(axis=1)
+            total = total + price.dtype(level.energy.leak_per_cycle // price.unit) * used * behind
         return total
+
+    def are_whole(self, unrolled: Unrolled) -> BoolArray:
+        """Whether words are whole numbers: no neighbours share a part of them on the average."""
+        views, whole = self.frame.space.views, np.ones(len(unrolled), dtype=np.bool_)
+        for view in views:
+            whole = whole & (unrolled.share(view, 0, self.depth) == 1)
+        return whole
 
     def cost(
         self, tiles: Tiles, unrolled: Unrolled, leads: Mapping[int, Lead], price: Price = ENERGY
@@ -357,14 +400,15 @@ class Inside:
             every[b] = tiles[b] if b in tiles else self.fewest(tiles[start], unrolled, b, start)
         bounds = np.array([axis.bound for axis in self.frame.axes], dtype=np.int64)
         every[self.depth] = np.broadcast_to(bounds, (len(unrolled), len(bounds)))
-        spent = np.where(self._joined(every, unrolled, leads), 0.0, np.inf)
+        spent = np.where(self._joined(every, unrolled, leads), 0.0, np.inf).astype(price.dtype)
         moved: list[dict[Lead, FloatArray]] = []
         pending: list[Pending] = []
         paid = (own for own in self.charges.every if own.boundary > self.frame.meeting and any(price.of(own)))
         for charge in paid:
             self.frame.heed()
             if charge.boundary == self.depth:
-                spent += price_of(charge, price, unrolled) * self._operands(charge, every, unrolled)
+                words = price.paid(charge, self._operands(charge, every, unrolled))
+                spent += price_of(charge, price, unrolled) * words
             else:
                 self._charge(
                     charge,
@@ -539,18 +583,19 @@ class Inside:
         if charge.shared:
             alone = unrolled.alone(view, max(level, slot), charge.boundary)
             copies = (unrolled.copies(slot, level) if level > slot else 1) * alone
-            alike = unrolled.copies(0, level)
+            alike = unrolled.askers(view, level, charge.boundary)
             share = unrolled.share(view, level, charge.boundary)
         else:
-            copies, alike = unrolled.copies(slot, charge.boundary), unrolled.copies(0, charge.boundary)
+            copies, alike = unrolled.copies(slot, charge.boundary), unrolled.at_once(charge.boundary)
             share = np.ones(1)
         irrelevant = sorted(view.irrelevant)
         used = np.minimum(alike, own)[:, irrelevant].prod(axis=1).astype(np.float64)
         rows = len(unrolled)
         return Pending(
             charge,
+            price,
             np.broadcast_to(price_of(charge, price, unrolled), len(unrolled)),
-            words,
+            Delivered(*(np.broadcast_to(own, rows) for own in words)),
             np.broadcast_to(copies, own.shape).astype(np.float64),
             used,
             np.broadcast_to(self.free(charge, unrolled), rows),

@@ -13,7 +13,7 @@ import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.axes import NOWHERE
-from solver.search.path.charges import Charge, Charges, Price
+from solver.search.path.charges import ENERGY, Charge, Charges, Price
 from solver.search.path.counting import Lead
 from solver.search.path.inside import Inside, Loosest, Node, Pending, Unrolled, price_of
 from solver.search.path.rooms import Rooms
@@ -57,20 +57,20 @@ class Masked:
         """Room that places of memories share."""
         return Rooms(self.frame.space, self.charges.mask, self.frame.shape)
 
-    def floors(self, every: Unrolled, price: Price) -> FloatArray:
+    def floors(self, every: Unrolled, price: Price, with_tables: bool) -> FloatArray:
         """What words cost at least, by spatial choice: each moves once, but for operands.
 
-        Outside, tables tell more, if they are for energy, or small.
+        With tables, what lies outside of the fanouts costs what it takes with the best tiles there.
         """
         frame, depth = self.frame, self.inside.depth
-        total, tabled = np.zeros(len(every)), price.energy or frame.space.lattice.size <= SMALL
+        total = np.zeros(len(every))
         for charge in self.charges.every:
-            if any(price.of(charge)) and (charge.boundary > frame.meeting or not tabled):
+            if any(price.of(charge)) and (charge.boundary > frame.meeting or not with_tables):
                 asked = charge.boundary == depth
                 words = self.inside.fewest_operands(charge, every) if asked else self._once(charge, every)
-                total = total + price_of(charge, price, every) * words
-        if tabled and frame.meeting:
-            total = total + float(self.outside(price).least(frame.meeting).min())
+                total = total + price_of(charge, price, every) * price.paid(charge, words)
+        if with_tables and frame.meeting:
+            total = total + self.outside(price).least(frame.meeting).min()
         return total
 
     def _once(self, charge: Charge, every: Unrolled) -> FloatArray:
@@ -151,10 +151,12 @@ class Masked:
         _, valid = self.rounds(tiles, unrolled)
         return np.where(valid, self.inside.steps(tiles, unrolled), np.inf)
 
-    def fixed(self, unrolled: Unrolled, cycles: FloatArray) -> FloatArray:
-        """Energy units besides those of words: arithmetic, and leakage in so many cycles."""
-        finite = np.where(np.isfinite(cycles), cycles, 0.0)
-        return float(self.charges.compute_energy) + self.inside.leaking(unrolled) * finite
+    def fixed(self, unrolled: Unrolled, cycles: FloatArray, price: Price = ENERGY) -> FloatArray:
+        """Energy besides that of words: arithmetic, and leakage in so many cycles."""
+        finite = np.where(np.isfinite(cycles), cycles, 0.0).astype(price.dtype)
+        computes = price.dtype(self.charges.compute_energy // price.unit)
+        fixed: FloatArray = computes + self.inside.leaking(unrolled, price) * finite
+        return fixed
 
     def cost(
         self,
@@ -184,14 +186,14 @@ class Masked:
         """
         tiles = self.tiles_of(known, len(unrolled))
         places, valid = self.rounds(tiles, unrolled)
-        cost = np.full(len(tiles), np.inf)
+        cost = np.full(len(tiles), np.inf, price.dtype)
         rows = np.flatnonzero(valid)
         if not len(rows):
             return cost
         unrolled, places = unrolled[rows], places[rows]
         node = self.inside.cost({b: own[rows] for b, own in known.items()}, unrolled, leads, price)
         fewest = self._fewest_rounds(tiles[rows], unrolled) if isinstance(unrolled, Loosest) else None
-        best = np.full(len(rows), np.inf)
+        best = np.full(len(rows), np.inf, price.dtype)
         finite = np.isfinite(node.spent)
         spent = np.where(finite, node.spent, 0.0)
         for lead in self.frame.leads(self.frame.meeting):
@@ -314,7 +316,7 @@ class Masked:
             inner = np.ravel_multi_index(
                 tuple(places[:, d] for d in others), [frame.shape[d] for d in others]
             )
-        best = np.full(len(places), np.inf)
+        best = np.full(len(places), np.inf, table.dtype)
         reach = (frame.anything if loosely else frame.loops[m]).reach
         parts = [_Closing.of(part, sorted(frame.space.views[part.charge.place].irrelevant)) for part in still]
         for row in np.argsort(table.min(axis=1), kind="stable"):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count, islice
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from solver.result import Evidence, MaskEvidence, Phase, is_within
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.branching.completion import Priced
 from solver.search.goal import Goal
-from solver.search.path.bounds import Bounds
+from solver.search.path.bounds import TIED, Bounds
 from solver.search.path.branch import Branch, Found
 from solver.search.path.charges import ENERGY, Charges, Price
 from solver.search.path.inside import Unrolled
@@ -41,11 +42,8 @@ TABLES = 40
 PATHS = 4
 """Paths that are priced together."""
 
-FIRST_PATHS = 32
-"""Paths of a row of which the best one is priced as soon as the row is bounded."""
-
-SLACKS = (1.0, 1.005, 1.02, 1.1, 1.5, 3.0, 10.0, 1e3, np.inf)
-"""By how much the paths of a row may exceed its bound, time after time, while there is no incumbent."""
+NEAR, MOST_NEAR = 1.02, 256
+"""By how much paths may exceed the least of one price, and how many are looked at, to find a good one."""
 
 
 class _Mask(NamedTuple):
@@ -63,7 +61,7 @@ class _Cell(NamedTuple):
 class _Rows(NamedTuple):
     """Tiles with a spatial choice each, by rising bounds from `next` on.
 
-    Of the paths of the first row those are known that cost less than `done`.
+    Bounds that hardly differ from the incumbent were compared with the one that is `compared`.
     """
 
     bounds: Bounds
@@ -73,16 +71,33 @@ class _Rows(NamedTuple):
     values: FloatArray
     cycles: FloatArray
     next: int = 0
-    slack: int = 0
-    done: float = 0.0
+    compared: int | None = None
+
+    def only(self, rows: IntArray) -> _Rows:
+        """Some of them."""
+        return self._replace(
+            tiles=self.tiles[rows],
+            choices=self.choices[rows],
+            values=self.values[rows],
+            cycles=self.cycles[rows],
+            next=0,
+        )
 
 
 class _Paths(NamedTuple):
-    """Complete paths of one row, by rising bounds from `next` on."""
+    """Complete paths of a row of its own, by rising bounds; those that cost less than `done` were priced."""
 
-    found: tuple[Found, ...]
-    values: FloatArray
-    next: int
+    row: _Rows
+    price: Price
+    found: Iterator[Found]
+    done: float = -math.inf
+
+
+class _Stream(NamedTuple):
+    """Complete paths of one row, listed when they are priced, and how many times some were."""
+
+    found: Iterator[Found]
+    times: int
 
 
 @dataclass
@@ -103,7 +118,7 @@ class PathSearch:
     goal: Goal
     shared: Shared
     best: Priced | None = None
-    _queue: list[tuple[float, int, object]] = field(default_factory=list)
+    _queue: list[tuple[float, int, int, object]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._frame = Frame(self.space)
@@ -127,7 +142,7 @@ class PathSearch:
     def _settled(self) -> bool:
         """Open regions by rising bounds; whether that ends with a proof, not at the gap that is asked for."""
         while self._queue:
-            value, _, item = heapq.heappop(self._queue)
+            value, _, _, item = heapq.heappop(self._queue)
             if self._settles(value):
                 return True
             self._least = max(self._least, self._bound(value))
@@ -145,8 +160,11 @@ class PathSearch:
         """Queue all keep masks."""
         self._every = spatial_choices(self._frame)
         bounds = np.array([axis.bound for axis in self._frame.axes], dtype=np.int64)
-        rounds = -(-bounds // self._every.product(0, len(self.space.levels)))
-        self._steps: FloatArray = rounds.astype(np.float64).prod(axis=1)
+        unrolled = self._every.product(0, len(self.space.levels))
+        rounds = (-(-bounds // unrolled)).astype(np.float64).prod(axis=1)
+        units = unrolled.astype(np.float64).prod(axis=1)
+        enough = units >= float(self.space.mapspace.min_parallelism)
+        self._steps: FloatArray = np.where(enough, rounds, np.inf)
         least = float(self._steps.min(initial=np.inf))
         for mask in heeding(self.shared.stop, self.space.keep_masks):
             own = Bounds(self._masked(Charges(self.space, mask)), self.goal, self._every, least)
@@ -181,7 +199,7 @@ class PathSearch:
 
     def _push(self, value: float, item: object) -> None:
         if not self._settles(value):
-            heapq.heappush(self._queue, (value, next(self._ticket), item))
+            heapq.heappush(self._queue, (value, _rank(item), next(self._ticket), item))
 
     def _open(self, item: object, value: float) -> None:
         """Part a region, or bound it closer."""
@@ -193,7 +211,9 @@ class PathSearch:
             case _Rows():
                 self._open_row(item, value)
             case _Paths():
-                self._price(item)
+                self._price(item, value)
+            case _Stream():
+                self._price_some(item, value)
 
     def _open_mask(self, bounds: Bounds, value: float) -> None:
         """Begin with all tiles at the first boundary inside, and the spatial choices that may improve."""
@@ -254,60 +274,121 @@ class PathSearch:
                 self._dive(own)
 
     def _open_row(self, item: _Rows, value: float) -> None:
-        """List the complete paths of a row: all that may improve, or while nothing is known the best ones."""
-        place, masked = item.next, item.bounds.masked
-        if item.slack == 0 and place + 1 < len(item.values):
+        """Look for the complete paths of the first row, the best ones first."""
+        place = item.next
+        if self._is_tied(item.bounds, item.values[place]) and item.compared != self.goal.incumbent:
+            self._compare(item, value)
+            return
+        if place + 1 < len(item.values):
             self._push(max(value, float(item.values[place + 1])), item._replace(next=place + 1))
-        tiles, unrolled = item.tiles[place : place + 1], self._every[item.choices[place : place + 1]]
-        cycles = np.array([float(item.cycles[place])])
-        waiting = item.bounds.waiting(cycles, masked.steps(tiles, unrolled))
-        fixed = masked.fixed(unrolled, waiting)
-        limit = float((self.goal.energy_limits(cycles) - fixed)[0])
         self.shared.statistics.subproblems += 1
-        self._branched.setdefault(masked.charges.mask, set()).add(int(item.choices[place]))
-        if not np.isfinite(limit):
-            known, none = {masked.inside.first: tiles}, np.array([np.inf])
-            least = float(masked.cost(known, unrolled, item.leads, ENERGY, none)[0])
-            if not np.isfinite(least):
+        if self.goal.objective == "latency":
+            self._push(value, self._stream(item))
+            return
+        self._branched.setdefault(item.bounds.masked.charges.mask, set()).add(int(item.choices[place]))
+        self._push(max(value, float(item.values[place])), self._paths(item.only(np.array([place])), value))
+
+    def _is_tied(self, bounds: Bounds, value: float) -> bool:
+        """Whether doubles hardly tell a bound from the incumbent."""
+        return len(bounds.tied(np.array([value]))) > 0
+
+    def _paths(self, row: _Rows, value: float, done: float = -math.inf) -> _Paths:
+        """The complete paths of a row."""
+        masked = row.bounds.masked
+        price = masked.charges.fine if self._is_tied(row.bounds, value) else ENERGY
+        unrolled = self._every[row.choices]
+        fixed = masked.fixed(unrolled, row.bounds.waiting(row.cycles))
+        limit = float((self.goal.energy_limits(row.cycles) - fixed)[0]) / price.unit
+        branch = Branch(masked, row.tiles, unrolled, row.leads, price, limit, self.shared.stop)
+        return _Paths(row, price, branch.paths(), done)
+
+    def _compare(self, item: _Rows, value: float) -> None:
+        """Keep those of the rows that may improve on the incumbent though they hardly differ from it."""
+        rows = np.arange(item.next, len(item.values))
+        unrolled = self._every[item.choices[rows]]
+        values, _ = item.bounds.closely(item.tiles[rows], unrolled, item.leads)
+        rows = rows[self._hopeful(values)]
+        if len(rows):
+            again = item.only(rows)._replace(compared=self.goal.incumbent)
+            self._push(max(value, float(again.values[0])), again)
+
+    def _stream(self, item: _Rows) -> _Stream:
+        """The paths of the next row that may improve: good ones first, and then all of them.
+
+        Most of those that improve are as good as the row's bound, so that one of them is enough.
+        """
+        return _Stream(self._by_loads(item), 0)
+
+    def _by_loads(self, item: _Rows) -> Iterator[Found]:
+        """The same: the best by each price, and those by the price that takes the most of its limit."""
+        place, bounds = item.next, item.bounds
+        masked, tiles = bounds.masked, item.tiles[place : place + 1]
+        unrolled, cycles = self._every[item.choices[place : place + 1]], float(item.cycles[place])
+        fixed = masked.fixed(unrolled, bounds.waiting(np.array([cycles])))
+        known, none = {masked.inside.first: tiles}, np.array([np.inf])
+        branches = []
+        for price, limit in bounds.prices(float(fixed[0]), cycles):
+            least = float(masked.cost(known, unrolled, item.leads, price, none)[0])
+            if least >= limit:
                 return
-            limit = (least + 1) * SLACKS[item.slack]
-            if np.isfinite(limit):
-                rest = float(self.goal.values(fixed + limit, cycles)[0])
-                again = item._replace(slack=item.slack + 1, done=limit)
-                self._push(max(value, rest), again)
-        branch = Branch(masked, tiles, unrolled, item.leads, ENERGY, limit, self.shared.stop)
-        found = sorted((own for own in branch.paths() if own.cost >= item.done), key=lambda own: own.cost)
-        energies = masked.charges.whole(fixed + np.array([own.cost for own in found]))
-        each = np.repeat(cycles, len(found))
-        live = item.bounds.live(np.arange(len(found)), energies, each)
-        if len(live):
-            values = np.maximum(self.goal.values(energies[live], each[live]), float(item.values[place]))
-            paths = tuple(found[number] for number in live.tolist())
-            self._push(max(value, float(values[0])), _Paths(paths, values, 0))
+            branch = Branch(masked, tiles, unrolled, item.leads, price, limit, self.shared.stop)
+            branches.append((least / limit, least, branch))
+        _, least, last = branches[-1]
+        near = replace(last, limit=min(last.limit, least * NEAR + 1))
+        yield from sorted(islice(near.paths(), MOST_NEAR), key=lambda own: own.cost)[:PATHS]
+        yield from max(branches, key=lambda own: own[0])[2].paths()
+
+    def _price_some(self, item: _Stream, value: float) -> None:
+        """Price the next paths of a row, each time twice as many."""
+        some = [own.path for own in islice(item.found, PATHS << item.times)]
+        if some:
+            self._improve(some)
+            self._push(value, item._replace(times=item.times + 1))
 
     def _dive(self, item: _Rows) -> None:
         """Price the best path of the best rows so far at once: a good incumbent leaves little to do."""
         if float(item.values[0]) >= self._lowest:
             return
         self._lowest = float(item.values[0])
-        tiles, unrolled = item.tiles[:1], self._every[item.choices[:1]]
-        masked, known = item.bounds.masked, {item.bounds.masked.inside.first: item.tiles[:1]}
-        least = float(masked.cost(known, unrolled, item.leads, ENERGY, np.array([np.inf]))[0])
-        for slack in SLACKS[:4] if np.isfinite(least) else ():
-            branch = Branch(
-                masked, tiles, unrolled, item.leads, ENERGY, (least + 1) * slack, self.shared.stop
-            )
-            found = min(islice(branch.paths(), FIRST_PATHS), key=lambda own: own.cost, default=None)
-            if found is not None:
-                self._improve([found.path])
-                return
+        if self.goal.objective == "latency":
+            self._improve([own.path for own in islice(self._stream(item).found, 1)])
+            return
+        best = next(self._paths(item.only(np.zeros(1, dtype=np.int64)), self._lowest).found, None)
+        if best is not None:
+            self._improve([best.path])
 
-    def _price(self, item: _Paths) -> None:
+    def _price(self, item: _Paths, value: float) -> None:
         """Price the mappings of the next paths."""
-        end = item.next + PATHS
-        self._improve([own.path for own in item.found[item.next : end]])
-        if end < len(item.found):
-            self._push(float(item.values[end]), item._replace(next=end))
+        row, masked = item.row, item.row.bounds.masked
+        if item.price == ENERGY and self._is_tied(row.bounds, value):
+            # What was priced may seem to cost a little more or less now.
+            again = self._paths(row, value, item.done * TIED / masked.charges.fine.unit)
+            self._push(value, again)
+            return
+        unrolled = self._every[row.choices]
+        fixed = masked.fixed(unrolled, row.bounds.waiting(row.cycles))
+        paths = []
+        for own in item.found:
+            energy = masked.charges.whole(fixed + own.cost * item.price.unit)
+            value = max(value, float(self.goal.values(energy, row.cycles)[0]))
+            if self._settles(value) or not self._may_improve(item, own.cost, energy):
+                # Paths that follow cost no less.
+                break
+            if own.cost < item.done:
+                continue
+            paths.append(own.path)
+            if len(paths) == PATHS:
+                self._push(value, item._replace(done=own.cost))
+                break
+        self._improve(paths)
+
+    def _may_improve(self, item: _Paths, cost: float, energy: FloatArray) -> bool:
+        """Whether a path may improve on the incumbent, as exactly as its price tells."""
+        row = item.row
+        if item.price == ENERGY:
+            return len(row.bounds.live(np.zeros(1, dtype=np.int64), energy, row.cycles)) > 0
+        words = np.array([cost], item.price.dtype)
+        return bool(row.bounds.improves(self._every[row.choices], words, row.cycles)[0])
 
     def _improve(self, paths: list[Path]) -> None:
         """Price mappings, and keep a better one."""
@@ -324,19 +405,22 @@ class PathSearch:
             raise Stopped
 
 
+def _rank(item: object) -> int:
+    """Which of several regions with the same bound comes first: what is known closer."""
+    match item:
+        case _Stream():
+            return item.times
+        case _Paths():
+            return 0
+        case _Rows():
+            return 1
+    return 2
+
+
 def searches_paths(space: SearchSpace, goal: Goal, memory_bytes: int) -> bool:
     """Whether a goal is minimised along paths: remainders, exact counts, one place for each memory."""
     mapspace = space.mapspace
-    if (
-        not space.active
-        or not space.uneven
-        or mapspace.counting != EXACT
-        or mapspace.joint
-        or mapspace.rules
-        or goal.limits
-    ):
-        return False
-    if goal.objective not in ("energy", "edp"):
+    if not space.active or not space.uneven or mapspace.counting != EXACT or mapspace.joint or mapspace.rules:
         return False
     choices = math.prod(len(stage.places) for stage in space.stages)
     tables = TABLES * 8 * space.lattice.size

@@ -153,6 +153,23 @@ class Frame:
             for place in self._places
         )
 
+    def groups(self, place: int, stage: int) -> IntArray:
+        """Children of those fanouts that have something to do, at least, likewise."""
+        return self._groups[place][stage]
+
+    @cached_property
+    def _groups(self) -> tuple[tuple[IntArray, ...], ...]:
+        stages = range(len(self.space.stages))
+        return tuple(tuple(self._groups_of(place, stage) for stage in stages) for place in self._places)
+
+    def _groups_of(self, place: int, stage: int) -> IntArray:
+        """All but the last one of the children of a fanout have all that children inside can do."""
+        used = all_of_them = self._no_factors(stage)
+        for factors in reversed(list(self._fanouts(place, stage, shared=False))):
+            used = np.where(factors > 1, (factors - 1) * all_of_them + 1, used)
+            all_of_them = all_of_them * factors
+        return used
+
     def _no_factors(self, stage: int) -> IntArray:
         return np.ones_like(self.space.stages[stage].factors)
 
@@ -236,7 +253,7 @@ class Outside:
     def _charge(self, charge: Charge, words: Delivered, times: FloatArray) -> FloatArray:
         total = words.begun + words.again * (times - 1)
         free = charge.free * self.charges.first_words(charge.place)
-        return sum(self.price.of(charge)) * np.maximum(total - free, 0)
+        return sum(self.price.of(charge)) * self.price.paid(charge, np.maximum(total - free, 0))
 
     def _exact(self, boundary: int, lead: Lead) -> FloatArray:
         frame, kept = self.frame, self.charges.kept_at[boundary]

@@ -48,7 +48,7 @@ def words_along(
     repeated = begun = plain
     for component, dim in ((own, d) for own in view.components for d in own.dims if d in leading):
         own, split = covered(component, lattice), [one for one in alone if one.dim == dim]
-        live = lattice.most_along(dim) > 1
+        live = lattice.most_along(dim) > unrolling.above[dim]
         if component.sliding:
             most = max(unrolling.inside[dim]) if split else 0
             again, first = _led(view, component, lattice, unrolling, dim, plain // own, own, most)

@@ -8,16 +8,15 @@ import pytest
 from model.architecture import AccessEnergy, Fanout, StorageLevel
 from model.extents import ANY
 from model.mapspace import ACCELFORGE, TIMELOOP, Mapspace
-from solver.result import Options, Statistics
-from solver.search.goal import Caps, Goal
-from solver.search.path.search import PathSearch, searches_paths
-from solver.search.shared import ALONE, Shared
+from solver.search.goal import Goal
+from solver.search.path.search import searches_paths
 from solver.search.space.search_space import SearchSpace
-from solver.search.stopping import Stop, never
+from solver.search.stopping import Stop
 from tests import strategies
 from tests.bruteforce import optima, optimum
 from tests.mapspaces import free_mapspace, matmul
 from tests.random_rules import with_binding_rules
+from tests.solver.search.path.alone import searched
 from tests.strategies import (
     CONVOLUTIONS,
     random_mapspaces,
@@ -26,21 +25,8 @@ from tests.strategies import (
     with_tolls,
 )
 
-OBJECTIVES = ("energy", "edp")
+OBJECTIVES = ("energy", "latency", "edp")
 MEMORY = 1 << 30
-
-
-def searched(mapspace: Mapspace, objective: str, stop: Stop = never) -> tuple[int | None, int | None]:
-    """The bound and the value of the best mapping, without a mapping to begin with."""
-    goal = Goal(objective)
-    shared = Shared(Options(), stop, lambda *_: None, Statistics(), None, ALONE)
-    search = PathSearch(SearchSpace(mapspace), goal, shared, None)
-    bound = search.run()
-    if search.best is not None:
-        evaluation = search.best.evaluation
-        assert evaluation.valid
-        assert goal.value(evaluation.energy, evaluation.cycles) == goal.incumbent
-    return bound, goal.incumbent
 
 
 def check(mapspace: Mapspace) -> None:
@@ -107,11 +93,6 @@ def test_remainders_are_searched_along_paths(objective: str):
 @pytest.mark.parametrize("counting", [TIMELOOP, ACCELFORGE])
 def test_other_counting_rules_are_not(counting: str):
     assert not is_searched(replace(remainders(), counting=counting), Goal("edp"))
-
-
-def test_latency_and_limits_are_not():
-    assert not is_searched(remainders(), Goal("latency"))
-    assert not is_searched(remainders(), Goal("energy", Caps(cycles=100).limits))
 
 
 def test_perfect_factors_are_not():

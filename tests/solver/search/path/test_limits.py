@@ -1,0 +1,90 @@
+"""The search along paths within limits on energy, cycles and EDP, against the enumeration of all mappings."""
+
+from dataclasses import replace
+from fractions import Fraction
+from random import Random
+
+import pytest
+
+from model.mapspace import Mapspace
+from model.objective import OBJECTIVES, objective_value
+from solver.result import Options, Status
+from solver.search import map_einsum
+from solver.search.goal import Goal
+from solver.search.path.search import PathSearch, searches_paths
+from solver.search.space.search_space import SearchSpace
+from tests.bruteforce import optima, valid_mappings
+from tests.solver.search.path.alone import Limits, searched
+from tests.strategies import random_mapspaces, random_mapspaces_with_remainders
+
+DRAWS = [random_mapspaces, random_mapspaces_with_remainders]
+Costs = set[tuple[int, int]]
+
+
+def costs_of(mapspace: Mapspace) -> Costs:
+    """Energy and cycles of all mappings."""
+    return {(own.energy, own.cycles) for own in valid_mappings(mapspace, innermost_orders=False)}
+
+
+def random_limits(random: Random, costs: Costs) -> Limits:
+    """Limits that some mappings keep, or none does."""
+    found = []
+    for name in random.sample(list(OBJECTIVES), random.randint(1, 2)):
+        values = sorted({objective_value(name, *own) for own in costs})
+        least = values[0]
+        some = least, least - 1, values[len(values) // 10], random.choice(values)
+        found.append((name, random.choice(some)))
+    return tuple(found)
+
+
+def least_within(costs: Costs, objective: str, limits: Limits) -> int | None:
+    """The optimum within limits."""
+    within = (own for own in costs if all(objective_value(name, *own) <= most for name, most in limits))
+    return min((objective_value(objective, *own) for own in within), default=None)
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+@pytest.mark.parametrize("seed", range(3))
+def test_optimum_within_limits(draw, seed: int):
+    for number, mapspace in enumerate(draw(960 + seed, 4, 200)):
+        costs, random = costs_of(mapspace), Random(10 * seed + number)
+        for objective in OBJECTIVES if costs else ():
+            limits = random_limits(random, costs)
+            value = least_within(costs, objective, limits)
+            assert searched(mapspace, objective, limits=limits) == (value, value)
+
+
+def test_a_limit_is_inclusive():
+    mapspace = random_mapspaces_with_remainders(964, 1, 250)[0]
+    costs = costs_of(mapspace)
+    for objective in OBJECTIVES:
+        least = least_within(costs, objective, ())
+        assert least is not None
+        assert searched(mapspace, objective, limits=((objective, least),)) == (least, least)
+        assert searched(mapspace, objective, limits=((objective, least - 1),)) == (None, None)
+
+
+@pytest.mark.parametrize("order", [("edp", "energy"), ("latency", "energy"), ("energy", "latency", "edp")])
+def test_later_objectives(order: tuple[str, ...]):
+    for mapspace in random_mapspaces_with_remainders(970, 5, 200):
+        best = optima(mapspace, [order])[0]
+        result = map_einsum(mapspace, Options(order))
+        assert (result.status is Status.INFEASIBLE) == (best is None)
+        if best is not None:
+            assert result.evaluation is not None
+            assert tuple(map(result.evaluation.value, order)) == best[0]
+            assert result.status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_limits_are_searched_along_paths(objective: str):
+    space = SearchSpace(random_mapspaces_with_remainders(950, 1, 300)[0])
+    assert searches_paths(space, Goal(objective, (("latency", 100), ("edp", 10**6))), 1 << 30)
+
+
+def test_too_few_units_are_noticed_before_paths_are_listed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delattr(PathSearch, "_open_row")
+    mapspaces = random_mapspaces_with_remainders(980, 12, 200)
+    mapspace = next(own for own in mapspaces if not own.architecture.fanouts)
+    narrowed = replace(mapspace, min_parallelism=Fraction(2))
+    assert searched(narrowed, "energy") == (None, None)
