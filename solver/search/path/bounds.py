@@ -136,7 +136,7 @@ class Bounds:
         tied = self.tied(values)
         if len(tied):
             floors = self.masked.floors(self.every, self.masked.charges.fine, with_tables=True)
-            values[tied[~self.improves(self.every[tied], floors[tied], cycles[tied])]] = np.inf
+            values[tied[~self.improves(self.every[tied], floors[tied], cycles[tied], steps[tied])]] = np.inf
         return values
 
     def _below(self, values: FloatArray) -> IntArray:
@@ -154,7 +154,9 @@ class Bounds:
         below = self._below(values)
         return below[values[below] >= float(incumbent) * TIED]
 
-    def improves(self, unrolled: Unrolled, words: FloatArray, cycles: FloatArray) -> BoolArray:
+    def improves(
+        self, unrolled: Unrolled, words: FloatArray, cycles: FloatArray, steps: FloatArray
+    ) -> BoolArray:
         """Whether mappings may improve: as exactly as numbers can tell.
 
         Parameters
@@ -163,11 +165,11 @@ class Bounds:
             Spatial choices.
         words
             Grains of energy of all words, at least.
-        cycles
-            Of mappings, at least.
+        cycles, steps
+            Of mappings, and of their arithmetic, at least.
         """
         charges = self.masked.charges
-        fixed = self.masked.fixed(unrolled, self.waiting(cycles), charges.fine)
+        fixed = self.masked.fixed(unrolled, self.waiting(cycles, steps), charges.fine)
         grains = charges.grains(fixed + words, self.masked.inside.are_whole(unrolled))
         every, inverse = np.unique(cycles, return_inverse=True)
         limits = [-(-self.goal.energy_limit(int(own)) // charges.grain) for own in every]
@@ -185,7 +187,7 @@ class Bounds:
         cycles: FloatArray = np.maximum(steps, np.ceil(loads * (1 - 1e-9))) + latency
         return cycles
 
-    def waiting(self, cycles: FloatArray, steps: FloatArray | float = 0.0) -> FloatArray:
+    def waiting(self, cycles: FloatArray, steps: FloatArray) -> FloatArray:
         """Cycles in which instances leak, at least, where a mapping takes so many."""
         frame = self.masked.frame
         return np.maximum(steps, cycles - frame.space.latency - frame.counted.rounded_up)
@@ -246,10 +248,10 @@ class Bounds:
         tied = self.tied(values)
         if len(tied):
             own, fine = unrolled[tied], self.masked.charges.fine
-            fixed = self.masked.fixed(own, self.waiting(cycles[tied]))
+            fixed = self.masked.fixed(own, self.waiting(cycles[tied], steps[tied]))
             limits = (self.goal.energy_limits(cycles[tied]) - fixed) / fine.unit
             words = self.masked.cost({first: tiles[tied]}, own, leads, fine, limits)
-            values[tied[~self.improves(own, words, cycles[tied])]] = np.inf
+            values[tied[~self.improves(own, words, cycles[tied], steps[tied])]] = np.inf
         return values, cycles
 
     def _hopeful(self, rows: IntArray, energy: FloatArray, loads: FloatArray, steps: FloatArray) -> IntArray:
