@@ -114,6 +114,7 @@ class Leaves:
         self._lines = Lines(space)
         self._costs = Costs(space)
         self._counted = counted_by(space)
+        self._priced_alike: set[object] = set()
         self._tile_words: dict[tuple[int, tuple[int, ...]], int] = {}
         self.priced = 0
 
@@ -130,8 +131,8 @@ class Leaves:
 
     def _of_path(self, path: Path, goal: Goal) -> Iterator[Priced]:
         """Mappings of a path, each better than the one before."""
-        space = self._space
-        if space.excluded or not self._covers(path):
+        space, alike = self._space, self._alike(path)
+        if space.excluded or alike in self._priced_alike or not self._covers(path):
             return
         latency = space.latency
         compute = space.problem.computes * space.architecture.compute.energy
@@ -145,7 +146,21 @@ class Leaves:
                 return
             bones = self._bones(path, chosen, steps)
             if self._allowed(bones):
+                if alike is not None:
+                    self._priced_alike.add(alike)
                 yield from self._improving(bones, goal)
+
+    def _alike(self, path: Path) -> object:
+        """What mappings have in common that cost the same, whatever their orders: None if these matter."""
+        space = self._space
+        if space.by_order or space.window_dims or space.mapspace.rules:
+            return None
+        times = tuple(
+            math.prod(path.tiles[level][d] for d in view.irrelevant)
+            for view in space.views
+            for level in space.chain(path.mask, view.place)
+        )
+        return path.mask, path.spatial, times
 
     def _covers(self, path: Path) -> bool:
         """Whether no spatial loop has more iterations than there are tiles inside."""
