@@ -132,7 +132,9 @@ class Leaves:
     def _of_path(self, path: Path, goal: Goal) -> Iterator[Priced]:
         """Mappings of a path, each better than the one before."""
         space, alike = self._space, self._alike(path)
-        if space.excluded or alike in self._priced_alike or not self._covers(path):
+        if space.excluded or not self._covers(path):
+            return
+        if alike is not None and alike in self._priced_alike:
             return
         latency = space.latency
         compute = space.problem.computes * space.architecture.compute.energy
@@ -145,10 +147,10 @@ class Leaves:
             if self._stop():
                 return
             bones = self._bones(path, chosen, steps)
-            if self._allowed(bones):
-                if alike is not None:
-                    self._priced_alike.add(alike)
-                yield from self._improving(bones, goal)
+            if not self._allowed(bones):
+                continue
+            self._priced_alike.add(alike)
+            yield from self._improving(bones, goal)
 
     def _alike(self, path: Path) -> object:
         """What mappings have in common that cost the same, whatever their orders: None if these matter."""
