@@ -94,7 +94,8 @@ def valid_mappings(mapspace: Mapspace, *, innermost_orders: bool = True) -> Iter
 
     Where batches can tell, mappings are priced in batches, and each 17th by the plain cost model as well.
     """
-    unusual = mapspace.rules or mapspace.joint or mapspace.counting == ACCELFORGE
+    ported = any(level.ports for level in mapspace.architecture.levels)
+    unusual = mapspace.rules or mapspace.joint or mapspace.counting == ACCELFORGE or ported
     if unusual or mapspace.factors != PERFECT or _too_many_words(mapspace.problem):
         yield from _priced_one_by_one(mapspace, innermost_orders)
         return

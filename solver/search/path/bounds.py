@@ -13,7 +13,7 @@ from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.goal import Goal
 from solver.search.path.charges import ENERGY, MOST_GRAINS, NOTHING, Price
 from solver.search.path.inside import Loosest, Unrolled
-from solver.search.path.masked import Leads, Masked
+from solver.search.path.masked import SMALL, Leads, Masked
 
 TIED = 1 - 1e-9
 """Share of the incumbent from which bounds are computed once more, as exactly as numbers can tell."""
@@ -78,7 +78,8 @@ class Bounds:
         return tuple(r for r, load in enumerate(loads) if load >= share * self.steps)
 
     def _least_load(self, resource: int) -> float:
-        floors = self.masked.floors(self.every, Price(0.0, ((resource, 1.0),)), with_tables=False)
+        small = self.masked.frame.space.lattice.size <= SMALL
+        floors = self.masked.floors(self.every, Price(0.0, ((resource, 1.0),)), with_tables=small)
         return self._besides[resource] + float(floors.min())
 
     @property
@@ -126,7 +127,7 @@ class Bounds:
     def by_choice(self, steps: FloatArray) -> FloatArray:
         """Bounds by spatial choice, given the least steps of each; shape (choices,)."""
         cycles = self.cycles(np.full(len(steps), self._loaded), steps)
-        fixed = self.masked.fixed(self.every, cycles - self.masked.frame.space.latency)
+        fixed = self.masked.fixed(self.every, self.waiting(cycles, steps))
         for with_tables in (False, True):
             floors = self.masked.floors(self.every, self._words, with_tables)
             values = self.goal.values(self.masked.charges.whole(fixed + floors), cycles)
@@ -135,7 +136,7 @@ class Bounds:
         tied = self.tied(values)
         if len(tied):
             floors = self.masked.floors(self.every, self.masked.charges.fine, with_tables=True)
-            values[tied[~self.improves(self.every[tied], floors[tied], cycles[tied])]] = np.inf
+            values[tied[~self.improves(self.every[tied], floors[tied], cycles[tied], steps[tied])]] = np.inf
         return values
 
     def _below(self, values: FloatArray) -> IntArray:
@@ -153,7 +154,9 @@ class Bounds:
         below = self._below(values)
         return below[values[below] >= float(incumbent) * TIED]
 
-    def improves(self, unrolled: Unrolled, words: FloatArray, cycles: FloatArray) -> BoolArray:
+    def improves(
+        self, unrolled: Unrolled, words: FloatArray, cycles: FloatArray, steps: FloatArray
+    ) -> BoolArray:
         """Whether mappings may improve: as exactly as numbers can tell.
 
         Parameters
@@ -162,11 +165,11 @@ class Bounds:
             Spatial choices.
         words
             Grains of energy of all words, at least.
-        cycles
-            Of mappings, at least.
+        cycles, steps
+            Of mappings, and of their arithmetic, at least.
         """
         charges = self.masked.charges
-        fixed = self.masked.fixed(unrolled, cycles - self.masked.frame.space.latency, charges.fine)
+        fixed = self.masked.fixed(unrolled, self.waiting(cycles, steps), charges.fine)
         grains = charges.grains(fixed + words, self.masked.inside.are_whole(unrolled))
         every, inverse = np.unique(cycles, return_inverse=True)
         limits = [-(-self.goal.energy_limit(int(own)) // charges.grain) for own in every]
@@ -183,6 +186,11 @@ class Bounds:
         latency = float(self.masked.frame.space.latency)
         cycles: FloatArray = np.maximum(steps, np.ceil(loads * (1 - 1e-9))) + latency
         return cycles
+
+    def waiting(self, cycles: FloatArray, steps: FloatArray) -> FloatArray:
+        """Cycles in which instances leak, at least, where a mapping takes so many."""
+        frame = self.masked.frame
+        return np.maximum(steps, cycles - frame.space.latency - frame.counted.rounded_up)
 
     def floors(self, tiles: IntArray, choices: Unrolled, least_steps: float) -> FloatArray:
         """Bounds on tiles at the first boundary inside, whichever of some spatial choices there is."""
@@ -224,7 +232,7 @@ class Bounds:
         for close in (False, True) if self._known else (False,):
             known, own = {first: tiles[rows]}, unrolled[rows]
             least = self.cycles(loads[rows], steps[rows])
-            fixed = self.masked.fixed(own, least - self.masked.frame.space.latency)
+            fixed = self.masked.fixed(own, self.waiting(least, steps[rows]))
             limits = self.goal.energy_limits(least) - fixed if close else None
             least_energy = fixed + self.masked.cost(known, own, leads, self._words, limits)
             energy[rows] = self.masked.charges.whole(least_energy)
@@ -240,10 +248,10 @@ class Bounds:
         tied = self.tied(values)
         if len(tied):
             own, fine = unrolled[tied], self.masked.charges.fine
-            fixed = self.masked.fixed(own, cycles[tied] - self.masked.frame.space.latency)
+            fixed = self.masked.fixed(own, self.waiting(cycles[tied], steps[tied]))
             limits = (self.goal.energy_limits(cycles[tied]) - fixed) / fine.unit
             words = self.masked.cost({first: tiles[tied]}, own, leads, fine, limits)
-            values[tied[~self.improves(own, words, cycles[tied])]] = np.inf
+            values[tied[~self.improves(own, words, cycles[tied], steps[tied])]] = np.inf
         return values, cycles
 
     def _hopeful(self, rows: IntArray, energy: FloatArray, loads: FloatArray, steps: FloatArray) -> IntArray:

@@ -13,11 +13,12 @@ import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.charges import Charge, Price
+from solver.search.path.counting import Lead
 from solver.search.path.deliveries import Delivered
 from solver.search.path.inside import Pending, Unrolled
 from solver.search.path.leaves import Path
 from solver.search.path.masked import Masked
-from solver.search.path.tables import Lead, Outside
+from solver.search.path.tables import Outside
 from solver.search.stopping import Stop, Stopped
 
 Leads = Mapping[int, Lead]
@@ -190,6 +191,10 @@ class Branch:
             able &= axis.numbers >= self.unrolled.needed[slot][0, d]
             options.append(np.flatnonzero(able))
         fits = frame.fits(boundary, frame.space.tenants(masked.charges.mask, boundary))[np.ix_(*options)]
+        rooms = self.masked.rooms
+        if rooms.is_shared(boundary):
+            others = {b: self._places(tiles[0].tolist()) for b, tiles in known.items()}
+            fits = fits & (rooms.words(boundary)[np.ix_(*options)] <= rooms.left(boundary, others))
         chosen = np.argwhere(fits)
         found = np.stack(
             [axis.numbers[options[d][chosen[:, d]]] for d, axis in enumerate(frame.axes)], axis=1
@@ -239,9 +244,8 @@ class Branch:
             if not loops.reach[d][whole, site.rounds[d]]:
                 return
             live |= bool(site.rounds[d] != whole) and d in frame.leading(site.lead)
-        if (site.lead is None) != all(
-            frame.axes[d].numbers[p] == 1 for d, p in enumerate(site.rounds)
-        ) or not (live or site.lead is None):
+        single = all(frame.axes[d].numbers[p] == 1 for d, p in enumerate(site.rounds))
+        if frame.counted.leads_are_loops and not (single if site.lead is None else live):
             return
         cost = site.spent + sum(masked.once(part)[0] for part in site.still)
         ones, depth = (1,) * len(frame.axes), masked.inside.depth
@@ -266,9 +270,14 @@ class Branch:
         loops = [(options[d] != rounds[d]).reshape(columns[d]) for d in dims]
         shape = tuple(map(len, options))
         able = np.ones(shape, dtype=np.bool_)
-        if site.lead is not None:
+        if site.lead is not None and frame.counted.leads_are_loops:
             able = np.broadcast_to(reduce(np.logical_or, (loops[d] for d in frame.leading(site.lead))), shape)
-        cost = np.where(able, self._outside.least(slot)[np.ix_(*options)] + site.spent, np.inf)
+        rooms, known = self.masked.rooms, {b: self._places(own) for b, own in site.tiles.items()}
+        left = rooms.left(slot, known)
+        outside = self._outside.least(slot, int(rooms.step(slot, np.array(left))))[np.ix_(*options)]
+        if rooms.is_shared(slot):
+            able = able & (rooms.words(slot)[np.ix_(*options)] <= left)
+        cost = np.where(able, outside + site.spent, np.inf)
         closes: list[BoolArray] = []
         for part in site.still:
             view = frame.space.views[part.charge.place]
@@ -318,6 +327,11 @@ class Branch:
         tiles = {**site.tiles, slot: tuple(vector[0].tolist())}
         for lead in frame.leads(slot - 1):
             yield from self._led(lead, slot - 1, places, pending, spent, site.leads, tiles)
+
+    def _places(self, tiles: Sequence[int]) -> tuple[int, ...]:
+        """Where numbers of tiles are in the tables."""
+        axes = self.masked.frame.axes
+        return tuple(int(axis.place(np.array(own))) for axis, own in zip(axes, tiles, strict=True))
 
     def _moved(self, part: Pending, vector: IntArray, slot: int) -> dict[Lead, float]:
         cost = _closed(self.masked, part, vector)

@@ -13,8 +13,9 @@ import numpy as np
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.axes import Axis
 from solver.search.path.charges import ENERGY, Charge, Charges, Price, gates
+from solver.search.path.counting import Lead
 from solver.search.path.deliveries import Delivered
-from solver.search.path.tables import Frame, Lead
+from solver.search.path.tables import Frame
 from solver.search.space.dataspaces import DataspaceView
 from solver.search.space.spatial import StageChoice
 from solver.search.space.windows import Unrolling
@@ -107,6 +108,10 @@ class Unrolled:
         parts = (self.frame.alone(view.place, stage)[self.members[stage]] for stage in range(first, last))
         return math.prod(parts, start=self._ones)
 
+    def apart(self, view: DataspaceView, first: int, last: int) -> IntArray:
+        """The same, at most."""
+        return self.alone(view, first, last)
+
     def at_once(self, last: int) -> IntArray:
         """Children of the stages up to before one that have something to do at some time, at least.
 
@@ -180,6 +185,12 @@ class Loosest(Unrolled):
     def alone(self, view: DataspaceView, first: int, last: int) -> IntArray:
         """None."""
         return self._ones
+
+    def apart(self, view: DataspaceView, first: int, last: int) -> IntArray:
+        """The most of any."""
+        every: Unrolled = self.__dict__["every"]
+        most: IntArray = every.alone(view, first, last).max(axis=0, keepdims=True)
+        return most
 
     def _groups(self, view: DataspaceView, stage: int) -> IntArray:
         """One."""
@@ -456,10 +467,13 @@ class Inside:
         """Words of first touches that cost nothing, at most."""
         if not charge.free:
             return np.zeros(1)
-        view, above = self.frame.space.views[charge.place], unrolled.product(0, charge.level)
+        frame, view = self.frame, self.frame.space.views[charge.place]
+        above = unrolled.product(0, charge.level)
         dims = sorted(view.irrelevant) if view.simple else list(range(len(self.frame.axes)))
         words = charge.free * self.charges.first_words(charge.place)
-        free: FloatArray = words * above[:, dims].prod(axis=1)
+        alone = unrolled.apart(view, charge.level, charge.boundary)
+        apart = frame.counted.touched_apart(alone, sorted(view.irrelevant))
+        free: FloatArray = words * above[:, dims].prod(axis=1) * apart
         return free
 
     def _charge(
@@ -601,7 +615,8 @@ class Inside:
         if not view.window_dims:
             words = frame.words.of(charge.place, frame.space.no_unrolling, leading)
             words = frame.words.at_most(words, loose)
-            begun, again = (_gathered(own_table, dims, places) for own_table in words)
+            found = (_gathered(own_table, dims, places) for own_table in words)
+            begun, again = (np.broadcast_to(table, len(own)) for table in found)
             return Delivered(begun, again)
         begun, again = np.zeros(len(own)), np.zeros(len(own))
         firsts, kinds = unrolled.kinds

@@ -15,10 +15,10 @@ from model.cost import Evaluation, evaluate_in
 from model.cost.counting import tile_words
 from model.cost.limits import capacity_violations
 from model.cost.prices import leaking_instances
-from model.mapspace import EXACT
 from solver.search.branching.completion import Completion, Ordered, Priced, Skeleton
 from solver.search.goal import SLACK, Goal
 from solver.search.path.costs import Cost, Costs, Part, Price
+from solver.search.path.counting import counted_by
 from solver.search.path.factors import Chosen, Factors
 from solver.search.path.orders import Dims, Slot
 from solver.search.path.words import Line, Lines
@@ -62,6 +62,10 @@ class _LedCompletion(Completion):
     """The best orders of a skeleton in which certain loops lead."""
 
     leads: Leads = ()
+
+    def ordered(self, goal: Goal, stop: Stop) -> Iterator[Priced]:
+        """As `best`; nothing where rules on orders let none of the loops lead."""
+        return self.best(goal, stop) if all(self._distinct_orders) else iter(())
 
     @cached_property
     def _distinct_orders(self) -> tuple[tuple[Ordered, ...], ...]:
@@ -109,6 +113,8 @@ class Leaves:
         self._factors = Factors(space, goal.counts_cycles)
         self._lines = Lines(space)
         self._costs = Costs(space)
+        self._counted = counted_by(space)
+        self._priced_alike: set[object] = set()
         self._tile_words: dict[tuple[int, tuple[int, ...]], int] = {}
         self.priced = 0
 
@@ -125,8 +131,10 @@ class Leaves:
 
     def _of_path(self, path: Path, goal: Goal) -> Iterator[Priced]:
         """Mappings of a path, each better than the one before."""
-        space = self._space
+        space, alike = self._space, self._alike(path)
         if space.excluded or not self._covers(path):
+            return
+        if alike is not None and alike in self._priced_alike:
             return
         latency = space.latency
         compute = space.problem.computes * space.architecture.compute.energy
@@ -139,8 +147,22 @@ class Leaves:
             if self._stop():
                 return
             bones = self._bones(path, chosen, steps)
-            if self._allowed(bones):
-                yield from self._improving(bones, goal)
+            if not self._allowed(bones):
+                continue
+            self._priced_alike.add(alike)
+            yield from self._improving(bones, goal)
+
+    def _alike(self, path: Path) -> object:
+        """What mappings have in common that cost the same, whatever their orders: None if these matter."""
+        space = self._space
+        if space.by_order or space.window_dims or space.mapspace.rules:
+            return None
+        times = tuple(
+            math.prod(path.tiles[level][d] for d in view.irrelevant)
+            for view in space.views
+            for level in space.chain(path.mask, view.place)
+        )
+        return path.mask, path.spatial, times
 
     def _covers(self, path: Path) -> bool:
         """Whether no spatial loop has more iterations than there are tiles inside."""
@@ -197,10 +219,11 @@ class Leaves:
         return not any(bones.live(place) and not bones.path.mask[place] for place in places[1:])
 
     def _improving(self, bones: _Bones, goal: Goal) -> Iterator[Priced]:
-        if self._space.mapspace.counting != EXACT:
-            found = _LedCompletion(bones.skeleton, leads=bones.path.leads).best(goal, self._stop)
-        else:
+        found: Iterator[Priced]
+        if self._counted.executed:
             found = map(bones.priced, bones.best_first(goal, self._stop))
+        else:
+            found = _LedCompletion(bones.skeleton, leads=bones.path.leads).ordered(goal, self._stop)
         for priced in found:
             self.priced += 1
             if not self._may_be_valid(priced.evaluation):

@@ -14,10 +14,15 @@ import numpy as np
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.axes import NOWHERE
 from solver.search.path.charges import ENERGY, Charge, Charges, Price
+from solver.search.path.counting import Lead
 from solver.search.path.inside import Inside, Loosest, Node, Pending, Unrolled, price_of
-from solver.search.path.tables import Frame, Lead, Outside
+from solver.search.path.rooms import Rooms
+from solver.search.path.tables import Frame, Outside
 
 Leads = Mapping[int, Lead]
+
+SMALL = 1 << 14
+"""Numbers of tiles up to which tables cost next to nothing."""
 
 
 @dataclass
@@ -46,6 +51,11 @@ class Masked:
     def inside(self) -> Inside:
         """What lies inside of them."""
         return Inside(self.frame, self.charges)
+
+    @cached_property
+    def rooms(self) -> Rooms:
+        """Room that places of memories share."""
+        return Rooms(self.frame.space, self.charges.mask, self.frame.shape)
 
     def floors(self, every: Unrolled, price: Price, with_tables: bool) -> FloatArray:
         """What words cost at least, by spatial choice: each moves once, but for operands.
@@ -87,7 +97,7 @@ class Masked:
                 places = places[axis.numbers == axis.bound]
             elif not any(d in loops[k].live or max(stages[k].unrolled[d]) > 1 for k in range(first)):
                 places = places[axis.numbers == 1]
-            allowed.append(places)
+            allowed.append(places[frame.possible[first][d][places]])
         fits: BoolArray = np.ones(tuple(map(len, allowed)), dtype=np.bool_)
         for boundary in range(first, self.inside.depth):
             fits = fits & self._room(boundary, allowed)

@@ -298,7 +298,7 @@ class PathSearch:
         masked = row.bounds.masked
         price = masked.charges.fine if self._is_tied(row.bounds, value) else ENERGY
         unrolled = self._every[row.choices]
-        fixed = masked.fixed(unrolled, row.cycles - self.space.latency)
+        fixed = masked.fixed(unrolled, row.bounds.waiting(row.cycles, masked.steps(row.tiles, unrolled)))
         limit = float((self.goal.energy_limits(row.cycles) - fixed)[0]) / price.unit
         branch = Branch(masked, row.tiles, unrolled, row.leads, price, limit, self.shared.stop)
         return _Paths(row, price, branch.paths(), done)
@@ -325,7 +325,7 @@ class PathSearch:
         place, bounds = item.next, item.bounds
         masked, tiles = bounds.masked, item.tiles[place : place + 1]
         unrolled, cycles = self._every[item.choices[place : place + 1]], float(item.cycles[place])
-        fixed = masked.fixed(unrolled, np.array([cycles - self.space.latency]))
+        fixed = masked.fixed(unrolled, bounds.waiting(np.array([cycles]), masked.steps(tiles, unrolled)))
         known, none = {masked.inside.first: tiles}, np.array([np.inf])
         branches = []
         for price, limit in bounds.prices(float(fixed[0]), cycles):
@@ -367,7 +367,7 @@ class PathSearch:
             self._push(value, again)
             return
         unrolled = self._every[row.choices]
-        fixed = masked.fixed(unrolled, row.cycles - self.space.latency)
+        fixed = masked.fixed(unrolled, row.bounds.waiting(row.cycles, masked.steps(row.tiles, unrolled)))
         paths = []
         for own in item.found:
             energy = masked.charges.whole(fixed + own.cost * item.price.unit)
@@ -389,7 +389,9 @@ class PathSearch:
         if item.price == ENERGY:
             return len(row.bounds.live(np.zeros(1, dtype=np.int64), energy, row.cycles)) > 0
         words = np.array([cost], item.price.dtype)
-        return bool(row.bounds.improves(self._every[row.choices], words, row.cycles)[0])
+        unrolled = self._every[row.choices]
+        steps = row.bounds.masked.steps(row.tiles, unrolled)
+        return bool(row.bounds.improves(unrolled, words, row.cycles, steps)[0])
 
     def _improve(self, paths: list[Path]) -> None:
         """Price mappings, and keep a better one."""
@@ -422,8 +424,6 @@ def searches_paths(space: SearchSpace, goal: Goal, memory_bytes: int) -> bool:
     """Whether a goal is minimised along paths: remainders, exact counts, one place for each memory."""
     mapspace = space.mapspace
     if not space.active or not space.uneven or mapspace.counting != EXACT or mapspace.joint:
-        return False
-    if any(level.ports or level.tolls for level in space.levels):
         return False
     choices = math.prod(len(stage.places) for stage in space.stages)
     tables = TABLES * 8 * space.lattice.size

@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.axes import Axis, Loops, axes_of
 from solver.search.path.charges import ENERGY, Charge, Charges, Price
+from solver.search.path.counting import ByOrder, Lead, counted_by
 from solver.search.path.deliveries import Delivered, WordTables
+from solver.search.path.rooms import Rooms
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stopped
-
-Lead = frozenset[int] | None
-"""What the innermost loop of a slot leaves in place; None where the slot has no loops."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,11 @@ class Frame:
         return tuple(len(axis.numbers) for axis in self.axes)
 
     @cached_property
+    def counted(self) -> ByOrder:
+        """The rule by which words are counted."""
+        return counted_by(self.space)
+
+    @cached_property
     def words(self) -> WordTables:
         """Words of deliveries."""
         return WordTables(self.space)
@@ -50,6 +54,28 @@ class Frame:
     def loops(self) -> tuple[Loops, ...]:
         """By slot."""
         return tuple(Loops(self.axes, slot.allowed) for slot in self.space.slots)
+
+    @cached_property
+    def possible(self) -> tuple[tuple[BoolArray, ...], ...]:
+        """By boundary and dimension, which numbers of tiles any loops of its own lead to, and go on from."""
+        dims, last = range(len(self.axes)), len(self.loops)
+        outside = [[axis.numbers == 1 for axis in self.axes]]
+        for slot in range(last):
+            outside.append([self._steps(slot, d)[outside[slot][d]].any(axis=0) for d in dims])
+        inside = [[axis.numbers == axis.bound for axis in self.axes]]
+        for slot in reversed(range(last)):
+            inside.append([self._steps(slot, d)[:, inside[-1][d]].any(axis=1) for d in dims])
+        pairs = zip(outside, reversed(inside), strict=True)
+        return tuple(tuple(a & b for a, b in zip(*own, strict=True)) for own in pairs)
+
+    def _steps(self, slot: int, dim: int) -> BoolArray:
+        """Which numbers at a boundary (rows) a slot and fanouts lead to which at the next one (columns)."""
+        axis, reach = self.axes[dim], self.loops[slot].reach[dim]
+        found = np.zeros_like(reach)
+        for factor in {1, *self.space.stages[slot].unrolled[dim]}:
+            rounds = axis.rounds_of(np.full(len(axis.numbers), factor), axis.numbers)
+            found |= reach[:, np.maximum(rounds, 0)] & (rounds >= 0)
+        return found
 
     @cached_property
     def anything(self) -> Loops:
@@ -86,16 +112,7 @@ class Frame:
 
     @cached_property
     def _leads(self) -> tuple[tuple[Lead, ...], ...]:
-        return tuple(map(self._leads_of, range(len(self.space.levels))))
-
-    def _leads_of(self, slot: int) -> tuple[Lead, ...]:
-        loops, space = self.loops[slot], self.space
-        found: list[Lead] = [None] if loops.may_be_empty else []
-        # Rules on orders do not matter here: loops that they put innermost may have one iteration.
-        for members in space.reuse_classes:
-            if loops.live & frozenset(space.leading(members)):
-                found.append(members)
-        return tuple(found)
+        return tuple(map(self.counted.leads, self.loops))
 
     def leading(self, lead: Lead) -> frozenset[int]:
         """Dimensions of the innermost loops that leave this in place."""
@@ -103,10 +120,8 @@ class Frame:
 
     @cached_property
     def _leading(self) -> dict[Lead, frozenset[int]]:
-        every: dict[Lead, frozenset[int]] = {None: frozenset(range(len(self.axes)))}
-        return every | {
-            own: frozenset(self.space.leading(own)) for own in (*self.space.reuse_classes, frozenset())
-        }
+        every: list[Lead] = [None, frozenset(), *self.space.reuse_classes]
+        return {own: self.counted.leading(own) for own in every}
 
     def shares(self, place: int, stage: int) -> FloatArray:
         """Distinct tiles of a dataspace per tile among children that may share them, at least, by choice."""
@@ -123,14 +138,8 @@ class Frame:
 
     def _shares_of(self, place: int, stage: int) -> FloatArray:
         view, share = self.space.views[place], np.ones(len(self.space.stages[stage].places))
-        dims = sorted(view.window_dims)
-        for factors in self._fanouts(place, stage, shared=True) if dims else ():
-            rows, inverse = np.unique(factors[:, dims], axis=0, return_inverse=True)
-            vectors = np.ones((len(rows), factors.shape[1]), dtype=np.int64)
-            vectors[:, dims] = rows
-            bounds, kind = self.space.lattice.bounds, self.space.mapspace.factors
-            distinct = [view.distinct_tiles(vector, bounds, kind) for vector in vectors.tolist()]
-            share = share * (np.array(distinct) / rows.prod(axis=1))[inverse.reshape(-1)]
+        for factors in self._fanouts(place, stage, shared=True) if view.window_dims else ():
+            share = share * self.counted.shares(view, factors)
         return share
 
     def alone(self, place: int, stage: int) -> IntArray:
@@ -218,17 +227,28 @@ class Outside:
 
     def exact(self, boundary: int, lead: Lead) -> FloatArray:
         """Least cost with these numbers of tiles at a boundary, and this lead of the slot outside."""
+        return self._by_room(boundary, lead)[..., -1]
+
+    def _by_room(self, boundary: int, lead: Lead) -> FloatArray:
+        """The same by the room that is left to the level and to places of its memory outside."""
         return self._once((boundary, lead), lambda: self._exact(boundary, lead))
 
-    def least(self, boundary: int) -> FloatArray:
-        """The same with any lead."""
+    def least(self, boundary: int, step: int = -1) -> FloatArray:
+        """The same with any lead, in one step of room."""
+        return self._least_by_room(boundary)[..., step]
+
+    def _least_by_room(self, boundary: int) -> FloatArray:
         return self._once(boundary, lambda: self._least(boundary))
 
     def _least(self, boundary: int) -> FloatArray:
-        tables = [self.exact(boundary, lead) for lead in self.frame.leads(boundary - 1)]
-        none = np.full(self.frame.shape, np.inf)
-        least: FloatArray = np.minimum.reduce([none, *tables])
-        return least
+        tables = [self._by_room(boundary, lead) for lead in self.frame.leads(boundary - 1)]
+        none: FloatArray = np.full((*self.frame.shape, 1), np.inf)
+        return reduce(np.minimum, tables, none)
+
+    @cached_property
+    def rooms(self) -> Rooms:
+        """Room that places of memories share."""
+        return Rooms(self.frame.space, self.charges.mask, self.frame.shape)
 
     def words_cost(
         self, place: int, boundary: int, lead: Lead, times: FloatArray, anew: bool = False
@@ -254,12 +274,13 @@ class Outside:
         fits = frame.fits(boundary, self.frame.space.tenants(self.charges.mask, boundary))
         still = kept if lead is None else kept & lead
         still = frozenset(p for p in still if frame.space.reuses(p, boundary))
-        moved, farther = kept - still, self._farther(boundary, lead, still)
-        place, moves_too = self._slides(lead, moved, still)
-        cost = self._repeated(boundary, lead, moved, anew=place) + farther
+        moved = kept - still
+        place, others = self._slides(lead, moved, still)
+        farther = self.rooms.within(boundary, self._farther(boundary, lead, still))
+        cost = self._repeated(boundary, lead, moved, anew=place)[..., None] + farther
         if place is not None:
-            cost = np.minimum(cost, self._to_and_fro(boundary, lead, (moved, still), place, moves_too))
-        return np.where(fits, cost, np.inf)
+            cost = np.minimum(cost, self._to_and_fro(boundary, lead, (moved, still), place, others))
+        return np.where(fits[..., None], cost, np.inf)
 
     def _repeated(self, boundary: int, lead: Lead, moved: Collection[int], anew: int | None) -> FloatArray:
         """Cost of what the innermost loop outside of a boundary moves."""
@@ -274,9 +295,9 @@ class Outside:
 
         Any loop moves the one or the others.
         """
-        views = self.frame.space.views
-        sliding = [p for p in moved if lead is not None and views[p].window_dims & self.frame.leading(lead)]
-        if len(sliding) != 1:
+        views, frame = self.frame.space.views, self.frame
+        sliding = [p for p in moved if lead is not None and views[p].window_dims & frame.leading(lead)]
+        if len(sliding) != 1 or not frame.space.uneven or not frame.counted.leads_are_loops:
             return None, frozenset()
         irrelevant = views[sliding[0]].irrelevant
         others = frozenset(q for q in still if not irrelevant & views[q].irrelevant)
@@ -296,38 +317,43 @@ class Outside:
         that all further loops repeat these.
         """
         moved, still = kept
-        cost = self._repeated(boundary, lead, moved, anew=None) + self._farther(
-            boundary, lead, still - others
-        )
+        cost = self._repeated(boundary, lead, moved, anew=None)
         windows, views = self.frame.space.views[place].window_dims, self.frame.space.views
         for q in sorted(others):
             times = self.frame.product(views[q].irrelevant - windows)
             cost = cost + self.words_cost(q, boundary, lead, times)
-        return cost
+        farther = self.rooms.within(boundary, self._farther(boundary, lead, still - others))
+        least: FloatArray = cost[..., None] + farther
+        return least
 
     def _farther(self, boundary: int, lead: Lead, still: frozenset[int]) -> FloatArray:
-        """Least cost of what stays in place through the slot outside, and of all boundaries outside of it."""
+        """Least cost of what stays in place through the slot outside, and of all boundaries outside of it.
+
+        The last axis is the room that is left outside.
+        """
         frame = self.frame
         one = np.ones((1,) * len(frame.axes))
         if boundary == 1:
             once = sum((self.words_cost(p, 1, lead, one) for p in sorted(still)), one * 0)
             allowed = frame.loops[0]
             reached = allowed.least(self._whole) if lead is not None else self._whole
-            return np.where(np.isfinite(reached), np.broadcast_to(once, frame.shape), np.inf)
+            return np.where(np.isfinite(reached), np.broadcast_to(once, frame.shape), np.inf)[..., None]
         loops = frame.loops[boundary - 1]
         if lead is None:
             options = [
-                self.exact(boundary - 1, outer) + self._closed(boundary, outer, still)
+                self._by_room(boundary - 1, outer) + self._closed(boundary, outer, still)[..., None]
                 for outer in frame.leads(boundary - 2)
             ]
             passed: FloatArray = np.minimum.reduce(options)
             return passed
-        options = [loops.least(self.least(boundary - 1) + self._closed(boundary, frozenset(), still))]
+        closed = self._closed(boundary, frozenset(), still)[..., None]
+        options = [loops.least(self._least_by_room(boundary - 1) + closed)]
         for outer in frame.leads(boundary - 2):
             through = still if outer is None else still & outer
             if through:
                 dims = frozenset.intersection(*(frame.space.views[p].irrelevant for p in through))
-                table = self.exact(boundary - 1, outer) + self._closed(boundary, outer, still)
+                closed = self._closed(boundary, outer, still)[..., None]
+                table = self._by_room(boundary - 1, outer) + closed
                 options.append(loops.least(table, sorted(dims)))
         least: FloatArray = np.minimum.reduce(options)
         return least

@@ -368,10 +368,10 @@ class SearchSpace:
         usable = self.levels[level].usable_words
         if usable is None:
             return np.ones(self.lattice.size, dtype=np.bool_)[tiles]
-        within: BoolArray = self._words(level, kept, tiles) <= usable
+        within: BoolArray = self.words_at(level, kept, tiles) <= usable
         return within
 
-    def _words(self, level: int, kept: frozenset[int], tiles: slice | IntArray = EVERY_TILE) -> IntArray:
+    def words_at(self, level: int, kept: frozenset[int], tiles: slice | IntArray = EVERY_TILE) -> IntArray:
         """What each tile takes of a limited `level`."""
         usable = self.levels[level].usable_words or 0
         none = np.zeros(self.lattice.size, dtype=np.int64)[tiles]

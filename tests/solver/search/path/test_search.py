@@ -130,10 +130,10 @@ def test_extents_that_a_rule_demands():
     check(ruled)
 
 
-def test_tolls_are_not():
+def test_tolls_are():
     tolled = with_tolls(Random(1), remainders())
     assert any(level.tolls for level in tolled.architecture.levels)
-    assert not is_searched(tolled, Goal("edp"))
+    assert is_searched(tolled, Goal("edp"))
 
 
 def test_tables_that_do_not_fit_are_not():
