@@ -164,17 +164,17 @@ class Bounds:
         unrolled
             Spatial choices.
         words
-            Grains of energy of all words, at least.
+            What all words cost, by the fine price.
         cycles, steps
             Of mappings, and of their arithmetic, at least.
         """
         charges = self.masked.charges
-        fixed = self.masked.fixed(unrolled, self.waiting(cycles, steps), charges.fine)
-        grains = charges.grains(fixed + words, self.masked.inside.are_whole(unrolled))
-        every, inverse = np.unique(cycles, return_inverse=True)
-        limits = [-(-self.goal.energy_limit(int(own)) // charges.grain) for own in every]
+        grains = charges.grains(words, self.masked.inside.are_whole(unrolled))
+        fixed = self.masked.exactly_fixed(unrolled, self.waiting(cycles, steps))
+        left = (self.goal.energy_limit(int(own)) - spent for own, spent in zip(cycles, fixed, strict=True))
+        limits = (-(-own // charges.fine.unit) for own in left)
         most = np.array([np.longdouble(own) if own < FAR else np.longdouble(np.inf) for own in limits])
-        able: BoolArray = grains < most[inverse.reshape(-1)]
+        able: BoolArray = grains < most
         return able
 
     def values(self, limits: Limits, steps: FloatArray) -> FloatArray:

@@ -24,6 +24,9 @@ BLOCKS_CLOSE = 1 - 1e-12
 MOST_GRAINS = 1e12
 """Grains of energy up to which doubles that err so little tell them apart."""
 
+EXACT = 2.0 ** (np.finfo(np.longdouble).nmant + 1)
+"""Whole numbers up to which the widest floating-point numbers are exact."""
+
 FINELY_CLOSE = 1 - 200 * np.finfo(np.longdouble).eps
 """The same for the widest floating-point numbers that there are."""
 
@@ -182,13 +185,18 @@ class Charges:
     @cached_property
     def grain(self) -> int:
         """Energy units that divide the energy of every mapping."""
-        levels = self.space.levels
-        prices = [level.energy.leak_per_cycle for level in levels]
-        for level in levels:
+        leaks = (level.energy.leak_per_cycle for level in self.space.levels)
+        return math.gcd(self.compute_energy, self._word_grain, *leaks) or 1
+
+    @cached_property
+    def _word_grain(self) -> int:
+        """Energy units that divide those of all accesses."""
+        prices = []
+        for level in self.space.levels:
             rows = [level.packing_of(view.name).accesses_per_block for view in self.space.views]
             each = (level.energy.read, level.energy.fill, level.energy.update)
             prices += [price * own for price in each for own in rows]
-        return math.gcd(self.compute_energy, *prices) or 1
+        return math.gcd(*prices) or 1
 
     def whole(self, energies: FloatArray) -> FloatArray:
         """Bounds on energies, rounded down, but to a multiple of the grain where doubles tell these apart."""
@@ -200,13 +208,18 @@ class Charges:
 
     @property
     def fine(self) -> Price:
-        """Energy in grains, as exactly as numbers can tell."""
-        return Price(1.0, grain=self.grain)
+        """Energy of words in grains of their own, as exactly as numbers can tell."""
+        return Price(1.0, grain=self._word_grain)
 
     @cached_property
     def _is_whole(self) -> bool:
-        """Whether whole numbers of words cost whole grains each."""
-        return all((own.exact / self.grain).denominator == 1 and own.free in (0, 1) for own in self.every)
+        """Whether whole numbers of words, or of their blocks, cost whole grains, without rounding."""
+        for charge in self.every:
+            grains = charge.exact / self._word_grain
+            binary = grains.denominator & (grains.denominator - 1) == 0
+            if not binary or charge.block % grains.denominator or charge.free not in (0, 1):
+                return False
+        return True
 
     def grains(self, energies: FloatArray, whole: BoolArray) -> FloatArray:
         """Bounds on grains of energy that are as fine as numbers can tell, rounded up to whole ones.
@@ -214,13 +227,18 @@ class Charges:
         Parameters
         ----------
         energies
-            In grains.
+            Of words, in grains of their own.
         whole
             Where all words are whole numbers.
         """
-        exact = whole & self._is_whole & (energies < 2.0 ** (np.finfo(energies.dtype).nmant + 1))
+        exact = whole & self._is_whole & (energies < EXACT)
         close: FloatArray = np.where(exact, energies, np.ceil(energies * FINELY_CLOSE))
         return close
+
+    @staticmethod
+    def rounded_down(numbers: FloatArray) -> FloatArray:
+        """Wide numbers that are whole, or a little less where they are too large to be exact."""
+        return np.where(numbers < EXACT, numbers, numbers * FINELY_CLOSE)
 
     def first_words(self, place: int) -> float:
         """Distinct words of a dataspace, at most."""

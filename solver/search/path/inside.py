@@ -360,13 +360,13 @@ class Inside:
             return _rounds(axis, axis.numbers, outside, inside)[axis.place(tiles)]
         return _rounds(axis, tiles, outside, inside)
 
-    def leaking(self, unrolled: Unrolled, price: Price = ENERGY) -> FloatArray:
-        """Energy that leaks per cycle, at least."""
-        total: FloatArray = np.zeros(1, price.dtype)
+    def leaking(self, unrolled: Unrolled) -> FloatArray:
+        """Energy units that leak per cycle, at least, in wide numbers."""
+        total: FloatArray = np.zeros(1, np.longdouble)
         pairs = zip(self.frame.space.levels, gates(self.frame.space), strict=True)
         for level, (stage, behind) in (own for own in pairs if own[0].energy.leak_per_cycle):
             used = unrolled.at_once(stage).prod(axis=1)
-            total = total + price.dtype(level.energy.leak_per_cycle // price.unit) * used * behind
+            total = total + np.longdouble(level.energy.leak_per_cycle) * used * behind
         return total
 
     def are_whole(self, unrolled: Unrolled) -> BoolArray:

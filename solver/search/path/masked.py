@@ -13,7 +13,7 @@ import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.axes import NOWHERE
-from solver.search.path.charges import ENERGY, Charge, Charges, Price
+from solver.search.path.charges import Charge, Charges, Price
 from solver.search.path.counting import Lead
 from solver.search.path.inside import Inside, Loosest, Node, Pending, Unrolled, price_of
 from solver.search.path.rooms import Rooms
@@ -151,12 +151,16 @@ class Masked:
         _, valid = self.rounds(tiles, unrolled)
         return np.where(valid, self.inside.steps(tiles, unrolled), np.inf)
 
-    def fixed(self, unrolled: Unrolled, cycles: FloatArray, price: Price = ENERGY) -> FloatArray:
-        """Energy besides that of words: arithmetic, and leakage in so many cycles."""
-        finite = np.where(np.isfinite(cycles), cycles, 0.0).astype(price.dtype)
-        computes = price.dtype(self.charges.compute_energy // price.unit)
-        fixed: FloatArray = computes + self.inside.leaking(unrolled, price) * finite
-        return fixed
+    def fixed(self, unrolled: Unrolled, cycles: FloatArray) -> FloatArray:
+        """Energy units besides those of words: arithmetic, and leakage in so many cycles."""
+        finite = np.where(np.isfinite(cycles), cycles, 0.0)
+        return float(self.charges.compute_energy) + self.inside.leaking(unrolled).astype(np.float64) * finite
+
+    def exactly_fixed(self, unrolled: Unrolled, cycles: FloatArray) -> list[int]:
+        """The same, by row, as whole numbers."""
+        leaking = np.broadcast_to(self.charges.rounded_down(self.inside.leaking(unrolled)), cycles.shape)
+        computes = self.charges.compute_energy
+        return [computes + int(leaks) * int(own) for leaks, own in zip(leaking, cycles, strict=True)]
 
     def cost(
         self,
