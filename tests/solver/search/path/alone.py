@@ -17,8 +17,7 @@ def searched(
 ) -> tuple[int | None, int | None]:
     """The bound and the value of the best mapping within limits."""
     goal = Goal(objective, limits)
-    shared = Shared(Options(), stop, lambda *_: None, Statistics(), None, ALONE)
-    search = PathSearch(SearchSpace(mapspace), goal, shared, None)
+    search = PathSearch(SearchSpace(mapspace), goal, quiet(stop), None)
     bound = search.run()
     if search.best is not None:
         evaluation = search.best.evaluation
@@ -27,3 +26,8 @@ def searched(
         for name, most in limits:
             assert objective_value(name, evaluation.energy, evaluation.cycles) <= most
     return bound, goal.incumbent
+
+
+def quiet(stop: Stop = never) -> Shared:
+    """What a search shares with nobody."""
+    return Shared(Options(), stop, lambda *_: None, Statistics(), None, ALONE)

@@ -1,0 +1,97 @@
+"""Mapspaces on which searches along paths once had a wrong optimum, or listed mappings of equal cost."""
+
+from dataclasses import replace
+
+import pytest
+
+from model.architecture import AccessEnergy, Fanout, StorageLevel
+from model.extents import ANY
+from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.problem import Dataspace, Problem, Term
+from solver.search.goal import Goal
+from solver.search.path.search import PathSearch
+from solver.search.space.search_space import SearchSpace
+from tests.bruteforce import optimum
+from tests.mapspaces import free_mapspace, matmul
+from tests.solver.search.path.alone import quiet, searched
+
+OBJECTIVES = ("energy", "edp")
+
+
+def check(mapspace: Mapspace) -> None:
+    """Bound and value are the optimum of the enumeration."""
+    for objective in OBJECTIVES:
+        best = optimum(mapspace, objective)
+        assert best is not None
+        assert searched(mapspace, objective) == (best[0], best[0])
+
+
+def fixed(*factors: tuple[str, int]) -> tuple[FactorRule, ...]:
+    """Factors that are prescribed."""
+    return tuple(FactorRule(dim, "=", factor) for dim, factor in factors)
+
+
+def test_a_memory_between_fanouts_of_one_dimension():
+    """Of 13 tiles on 3 times 2 children the last outer child has one: 5 instances are in use, not 6."""
+    dram = StorageLevel("dram", energy=AccessEnergy(5, 1, 5))
+    buffer = StorageLevel("buffer", 40, energy=AccessEnergy(100, 5, 20, 50))
+    registers = StorageLevel("registers", 20, energy=AccessEnergy(1, 1, 1, 50))
+    nodes = dram, Fanout("outer", 3, 1), buffer, Fanout("inner", 2, 1), registers
+    mapspace = replace(
+        free_mapspace(matmul(1, 13, 1), *nodes),
+        factors=ANY,
+        spatial=(SpatialRules(fixed(("N", 3))), SpatialRules(fixed(("N", 2)))),
+        temporal=(TemporalRules(), TemporalRules(), TemporalRules(fixed(("N", 1)))),
+    )
+    check(mapspace)
+
+
+def test_loops_that_bring_a_window_back_to_where_it_was():
+    """The last position of P is the next one of R: a loop over K between them would fetch its words again."""
+    spaces = (
+        Dataspace("W", ((Term("K"),), (Term("R"),))),
+        Dataspace("I", ((Term("P"), Term("R", 2)),)),
+        Dataspace("O", ((Term("K"),), (Term("P"),)), read_write=True),
+    )
+    dram = StorageLevel("dram", energy=AccessEnergy(65_361, 65_361, 65_361))
+    buffer = StorageLevel("buffer", 4, energy=AccessEnergy(12_143, 6_847, 1_526))
+    problem = Problem("dilated", ("K", "P", "R"), (4, 4, 2), spaces)
+    mapspace = replace(
+        free_mapspace(problem, dram, buffer, Fanout("row", 2, 1)),
+        factors=ANY,
+        keep=(KeepRules(frozenset("WIO")), KeepRules(frozenset("WI"), frozenset("O"))),
+    )
+    check(mapspace)
+
+
+def test_children_that_share_nothing_are_counted_in_one_round():
+    """All sums that six columns make alone come at once; that is known before paths are listed."""
+    dram = StorageLevel("dram", energy=AccessEnergy(3, 3, 3))
+    registers = StorageLevel("registers", 6, energy=AccessEnergy(1, 1, 1))
+    nodes = dram, Fanout("columns", 6, 1, no_multicast=frozenset("Z")), registers
+    mapspace = replace(
+        free_mapspace(matmul(2, 2, 6), *nodes), factors=ANY, spatial=(SpatialRules(fixed(("K", 6))),)
+    )
+    check(mapspace)
+    assert rows(mapspace, "energy") == 0
+
+
+def rows(mapspace: Mapspace, objective: str) -> int:
+    """How many rows of tiles are looked into though a best mapping is known."""
+    best = optimum(mapspace, objective)
+    assert best is not None
+    shared = quiet()
+    search = PathSearch(SearchSpace(mapspace), Goal(objective, incumbent=best[0]), shared)
+    assert search.run() == best[0]
+    return shared.statistics.subproblems
+
+
+@pytest.mark.parametrize("unit", [1, 10**9 + 7, 10**15 + 37])
+@pytest.mark.parametrize("leak", [0, 1])
+def test_mappings_of_equal_cost_end_a_search(unit: int, leak: int):
+    """Whatever the unit of energy is: doubles do not tell all sums apart."""
+    prices = [AccessEnergy(own * unit, own * unit, own * unit, leak * own) for own in (200, 6)]
+    nodes = StorageLevel("dram", energy=prices[0]), StorageLevel("buffer", 24, energy=prices[1])
+    mapspace = replace(free_mapspace(matmul(6, 6, 6), *nodes), factors=ANY)
+    check(mapspace)
+    assert rows(mapspace, "edp") == 0
