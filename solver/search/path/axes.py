@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -67,6 +67,27 @@ class Axis:
     def _next(self) -> IntArray:
         ascending = np.argsort(self.numbers)
         return ascending[np.searchsorted(self.numbers[ascending], np.arange(self.bound + 1))]
+
+    @cache  # noqa: B019 (axes live as long as their search)
+    def in_use(self, stages: tuple[int, ...]) -> int:
+        """Children of stages that have something to do at some time, at least.
+
+        Parameters
+        ----------
+        stages
+            Of each, outermost first: children that have something to do, at least, and all of them.
+        """
+        pairs = [own for own in zip(stages[::2], stages[1::2], strict=True) if own[1] > 1]
+        if len(pairs) != 2 or stages[-1] == 1 or any(needed != every for needed, every in pairs):
+            return 1
+        (outer, _), (inner, _) = pairs
+        least = [
+            (outer - 1) * inner + min(inner, tiles - (outer - 1) * each)
+            for tiles in self.numbers.tolist()
+            for each in [(tiles - 1) // (outer - 1) // inner * inner]
+            if 0 < tiles <= outer * each
+        ]
+        return min(least, default=1)
 
     def rounds_of(self, children: IntArray, numbers: IntArray) -> IntArray:
         """Places of the rounds that so many children take for these numbers of tiles.

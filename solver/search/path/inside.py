@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -115,8 +115,24 @@ class Unrolled:
     def at_once(self, last: int) -> IntArray:
         """Children of the stages up to before one that have something to do at some time, at least.
 
-        All children of a fanout but the last one have as much to do as there can be.
+        All children of a fanout but the last one have as much to do as there can be. What the last one has
+        follows from how many tiles there may be.
         """
+        used = self._at_once(last)
+        for d, axis in enumerate(self.frame.axes if last > 1 else ()):
+            own = np.stack(
+                [column[:, d] for k in range(last) for column in (self.needed[k], self.factors[k])]
+            )
+            if (own[1::2] > 1).sum(axis=0).max(initial=0) < 2:
+                continue
+            kinds, inverse = np.unique(own, axis=1, return_inverse=True)
+            least = [axis.in_use(tuple(kind)) for kind in kinds.T.tolist()]
+            used = np.array(used)
+            used[:, d] = np.maximum(used[:, d], np.array(least)[inverse.reshape(-1)])
+        return used
+
+    def _at_once(self, last: int) -> IntArray:
+        """The same, whatever the last one has."""
         used, all_of_them = self._ones, self._ones
         for stage in reversed(range(last)):
             used = _with_full_ones(self.needed[stage], used, all_of_them)
@@ -191,6 +207,10 @@ class Loosest(Unrolled):
         every: Unrolled = self.__dict__["every"]
         most: IntArray = every.alone(view, first, last).max(axis=0, keepdims=True)
         return most
+
+    def at_once(self, last: int) -> IntArray:
+        """Whatever the last one has."""
+        return self._at_once(last)
 
     def _groups(self, view: DataspaceView, stage: int) -> IntArray:
         """One."""
@@ -360,14 +380,18 @@ class Inside:
             return _rounds(axis, axis.numbers, outside, inside)[axis.place(tiles)]
         return _rounds(axis, tiles, outside, inside)
 
-    def leaking(self, unrolled: Unrolled) -> FloatArray:
-        """Energy units that leak per cycle, at least, in wide numbers."""
-        total: FloatArray = np.zeros(1, np.longdouble)
+    def leaking(self, unrolled: Unrolled, cycles: FloatArray) -> Iterator[tuple[int, FloatArray]]:
+        """Yield what levels leak per cycle of an instance, and in how many cycles of instances, at least.
+
+        In each cycle the instances in use have work for the arithmetic inside of them; so where few are, they
+        take longer.
+        """
+        computes = self.frame.space.problem.computes
         pairs = zip(self.frame.space.levels, gates(self.frame.space), strict=True)
         for level, (stage, behind) in (own for own in pairs if own[0].energy.leak_per_cycle):
             used = unrolled.at_once(stage).prod(axis=1)
-            total = total + np.longdouble(level.energy.leak_per_cycle) * used * behind
-        return total
+            busy = computes // unrolled.product(stage, self.depth).prod(axis=1)
+            yield level.energy.leak_per_cycle * behind, np.maximum(used * cycles, busy)
 
     def are_whole(self, unrolled: Unrolled) -> BoolArray:
         """Whether words are whole numbers: no neighbours share a part of them on the average."""

@@ -154,13 +154,16 @@ class Masked:
     def fixed(self, unrolled: Unrolled, cycles: FloatArray) -> FloatArray:
         """Energy units besides those of words: arithmetic, and leakage in so many cycles."""
         finite = np.where(np.isfinite(cycles), cycles, 0.0)
-        return float(self.charges.compute_energy) + self.inside.leaking(unrolled).astype(np.float64) * finite
+        leaked = (float(leak) * own for leak, own in self.inside.leaking(unrolled, finite))
+        return sum(leaked, np.full(len(cycles), float(self.charges.compute_energy)))
 
     def exactly_fixed(self, unrolled: Unrolled, cycles: FloatArray) -> list[int]:
         """The same, by row, as whole numbers."""
-        leaking = np.broadcast_to(self.charges.rounded_down(self.inside.leaking(unrolled)), cycles.shape)
-        computes = self.charges.compute_energy
-        return [computes + int(leaks) * int(own) for leaks, own in zip(leaking, cycles, strict=True)]
+        fixed = [self.charges.compute_energy] * len(cycles)
+        for leak, counts in self.inside.leaking(unrolled, cycles.astype(np.longdouble)):
+            pairs = zip(fixed, self.charges.rounded_down(counts), strict=True)
+            fixed = [own + leak * int(number) for own, number in pairs]
+        return fixed
 
     def cost(
         self,
