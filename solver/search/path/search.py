@@ -36,8 +36,8 @@ FEW_PAIRS = 8_000
 MOST_CHOICES, MOST_MASKS = 1 << 20, 1 << 12
 """Combinations of spatial choices, and keep masks, up to which each is looked at."""
 
-TABLES = 40
-"""Tables over all numbers of tiles that are held at a time, about."""
+TABLES = 60
+"""Tables over all numbers of tiles that are held at a time, about, as many doubles each."""
 
 PATHS = 4
 """Paths that are priced together."""
