@@ -85,6 +85,13 @@ class Goal:
             within &= _rounded_down(name, energies, cycles) <= float(most)
         return np.where(within, _rounded_down(self.objective, energies, cycles), np.inf)
 
+    def below(self, values: FloatArray) -> BoolArray:
+        """Which lower bounds on the objective leave room for a better mapping."""
+        able: BoolArray = np.isfinite(values)
+        if self.incumbent is not None:
+            able &= values < float(self.incumbent)
+        return able
+
     def improves(self, energy: int, cycles: int) -> bool:
         """Whether a mapping with these costs is allowed and better than the incumbent."""
         return all(objective_value(name, energy, cycles) <= most for name, most in self._ceilings)

@@ -26,7 +26,7 @@ BUSY = 0.25
 
 
 UP = 1 + 2e-9
-"""Loads are divided by less before they are rounded up to cycles."""
+"""A load may exceed the cycles that it is counted as, but by less than this factor."""
 
 
 class Limits(NamedTuple):
@@ -131,7 +131,7 @@ class Bounds:
         for with_tables in (False, True):
             floors = self.masked.floors(self.every, self._words, with_tables)
             values = self.goal.values(self.masked.charges.whole(fixed + floors), cycles)
-            if not len(self._below(values)):
+            if not self.goal.below(values).any():
                 return np.full_like(values, np.inf)
         tied = self.tied(values)
         if len(tied):
@@ -139,20 +139,12 @@ class Bounds:
             values[tied[~self.improves(self.every[tied], floors[tied], cycles[tied], steps[tied])]] = np.inf
         return values
 
-    def _below(self, values: FloatArray) -> IntArray:
-        """Which values are below the incumbent."""
-        able = np.isfinite(values)
-        if self.goal.incumbent is not None:
-            able &= values < float(self.goal.incumbent)
-        return np.flatnonzero(able)
-
     def tied(self, values: FloatArray) -> IntArray:
         """Which values doubles hardly tell from the incumbent."""
         incumbent = self.goal.incumbent
         if incumbent is None or self.goal.limits or self.goal.objective == "latency":
             return np.empty(0, dtype=np.int64)
-        below = self._below(values)
-        return below[values[below] >= float(incumbent) * TIED]
+        return np.flatnonzero(self.goal.below(values) & (values >= float(incumbent) * TIED))
 
     def improves(
         self, unrolled: Unrolled, words: FloatArray, cycles: FloatArray, steps: FloatArray
@@ -257,10 +249,7 @@ class Bounds:
     def _hopeful(self, rows: IntArray, energy: FloatArray, loads: FloatArray, steps: FloatArray) -> IntArray:
         """Those of some rows whose bounds leave room for a better mapping."""
         values = self.values(Limits(energy[rows], loads[rows]), steps[rows])
-        able: BoolArray = np.isfinite(values)
-        if self.goal.incumbent is not None:
-            able &= values < float(self.goal.incumbent)
-        return self.live(rows[able], energy, self.cycles(loads, steps))
+        return self.live(rows[self.goal.below(values)], energy, self.cycles(loads, steps))
 
     def live(self, rows: IntArray, energy: FloatArray, cycles: FloatArray) -> IntArray:
         """Those of some rows that may improve where energies are few grains, so that doubles are exact."""

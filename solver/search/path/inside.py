@@ -15,7 +15,7 @@ from solver.search.path.axes import Axis
 from solver.search.path.charges import ENERGY, Charge, Charges, Price, gates
 from solver.search.path.counting import Lead
 from solver.search.path.deliveries import Delivered
-from solver.search.path.tables import Frame
+from solver.search.path.tables import Frame, with_full_ones
 from solver.search.space.dataspaces import DataspaceView
 from solver.search.space.spatial import StageChoice
 from solver.search.space.windows import Unrolling
@@ -135,7 +135,7 @@ class Unrolled:
         """The same, whatever the last one has."""
         used, all_of_them = self._ones, self._ones
         for stage in reversed(range(last)):
-            used = _with_full_ones(self.needed[stage], used, all_of_them)
+            used = with_full_ones(self.needed[stage], used, all_of_them)
             all_of_them = all_of_them * self.copies(stage, stage + 1)
         return used
 
@@ -143,10 +143,10 @@ class Unrolled:
         """Of those of a level, groups of children at a boundary that share a dataspace, likewise."""
         used, all_of_them = self._ones, self._ones
         for stage in reversed(range(level, boundary)):
-            used = _with_full_ones(self._groups(view, stage), used, all_of_them)
+            used = with_full_ones(self._groups(view, stage), used, all_of_them)
             all_of_them = all_of_them * self.alone(view, stage, stage + 1)
         for stage in reversed(range(level)):
-            used = _with_full_ones(self.needed[stage], used, all_of_them)
+            used = with_full_ones(self.needed[stage], used, all_of_them)
             all_of_them = all_of_them * self.copies(stage, stage + 1)
         return used
 
@@ -220,11 +220,6 @@ class Loosest(Unrolled):
         """The least of any."""
         every: Unrolled = self.__dict__["every"]
         return np.array([every.share(view, first, last).min()])
-
-
-def _with_full_ones(children: IntArray, used: IntArray, all_of_them: IntArray) -> IntArray:
-    """What is in use inside of some children, of which one may have less to do than the others."""
-    return np.where(children > 1, (children - 1) * all_of_them + 1, used)
 
 
 class Pending(NamedTuple):

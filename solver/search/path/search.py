@@ -14,7 +14,7 @@ import numpy as np
 
 from model.mapspace import EXACT
 from solver.result import Evidence, MaskEvidence, Phase, is_within
-from solver.search.arrays import BoolArray, FloatArray, IntArray
+from solver.search.arrays import FloatArray, IntArray
 from solver.search.branching.completion import Priced
 from solver.search.goal import Goal
 from solver.search.path.bounds import TIED, Bounds
@@ -192,7 +192,8 @@ class PathSearch:
 
     def _bound(self, value: float) -> int:
         """A float bound as an integer that no mapping is below."""
-        return self._at_most(int(min(value, 1e300)))
+        # Large doubles may have been rounded up.
+        return self._at_most(int(min(value if value < 2.0**53 else math.nextafter(value, 0.0), 1e300)))
 
     def _settles(self, value: float) -> bool:
         incumbent = self.goal.incumbent
@@ -252,10 +253,7 @@ class PathSearch:
 
     def _hopeful(self, values: FloatArray) -> IntArray:
         """Which bounds leave room for a better mapping."""
-        able: BoolArray = np.isfinite(values)
-        if self.goal.incumbent is not None:
-            able &= values < float(self.goal.incumbent)
-        return np.flatnonzero(able)
+        return np.flatnonzero(self.goal.below(values))
 
     def _open_pairs(self, item: _Cell, value: float) -> None:
         """Bound pairs of tiles and spatial choices."""

@@ -170,7 +170,7 @@ class Frame:
         """All but the last one of the children of a fanout have all that children inside can do."""
         used = all_of_them = self._no_factors(stage)
         for factors in reversed(list(self._fanouts(place, stage, shared=False))):
-            used = np.where(factors > 1, (factors - 1) * all_of_them + 1, used)
+            used = with_full_ones(factors, used, all_of_them)
             all_of_them = all_of_them * factors
         return used
 
@@ -200,6 +200,11 @@ class Frame:
     @cached_property
     def _fits(self) -> dict[tuple[int, frozenset[int]], BoolArray]:
         return {}
+
+
+def with_full_ones(children: IntArray, used: IntArray, all_of_them: IntArray) -> IntArray:
+    """What is in use inside of some children, of which one may have less to do than the others."""
+    return np.where(children > 1, (children - 1) * all_of_them + 1, used)
 
 
 @dataclass
