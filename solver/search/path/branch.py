@@ -15,13 +15,11 @@ from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.charges import Charge, Price
 from solver.search.path.counting import Lead
 from solver.search.path.deliveries import Delivered
-from solver.search.path.inside import Pending, Unrolled
+from solver.search.path.inside import Leads, Listed, Pending, Unrolled
 from solver.search.path.leaves import Path
 from solver.search.path.masked import Masked
 from solver.search.path.tables import Outside
 from solver.search.stopping import Stop, Stopped
-
-Leads = Mapping[int, Lead]
 
 MOST_LISTED = 4_096
 """Steps of a path that are sorted at a time."""
@@ -149,9 +147,8 @@ class Branch:
             return
         rows = self._farther_in(known, boundary)
         number = len(rows[boundary])
-        limits = np.full(number, self.limit)
-        unrolled = self.unrolled[np.arange(number)]
-        costs = self.masked.cost(rows, unrolled, self.leads, self.price, limits)
+        listed = Listed(rows, self.unrolled[np.arange(number)], self.leads)
+        costs = self.masked.cost(listed, self.price, np.full(number, self.limit))
         live = np.flatnonzero(costs < self.limit)
         live = live[np.argsort(costs[live], kind="stable")]
         if len(live):
@@ -204,7 +201,7 @@ class Branch:
     def _outwards(self, known: Mapping[int, IntArray]) -> Iterator[_Ranked]:
         """Go on with the meeting slot: all tiles inside are known."""
         masked, m = self.masked, self.masked.frame.meeting
-        node = masked.inside.cost(known, self.unrolled, self.leads, self.price)
+        node = masked.inside.cost(Listed(known, self.unrolled, self.leads), self.price)
         places, _ = masked.rounds(self.tiles, self.unrolled)
         pending = [
             _Open(part, {lead: cost[0] for lead, cost in moved.items()})

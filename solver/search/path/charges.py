@@ -64,6 +64,11 @@ class Charge(NamedTuple):
     free: float
     block: int
 
+    @property
+    def ends(self) -> tuple[int, int, int, bool]:
+        """What its words depend on."""
+        return self[:4]
+
     def fine(self, grain: int) -> np.longdouble:
         """Grains of energy per word, as closely as numbers can tell."""
         exact = self.exact / grain

@@ -15,11 +15,9 @@ from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.axes import NOWHERE
 from solver.search.path.charges import Charge, Charges, Price
 from solver.search.path.counting import Lead
-from solver.search.path.inside import Inside, Loosest, Node, Pending, Unrolled, price_of
+from solver.search.path.inside import Inside, Listed, Loosest, Node, Pending, Unrolled, price_of
 from solver.search.path.rooms import Rooms
 from solver.search.path.tables import Frame, Outside
-
-Leads = Mapping[int, Lead]
 
 SMALL = 1 << 14
 """Numbers of tiles up to which tables cost next to nothing."""
@@ -165,22 +163,13 @@ class Masked:
             fixed = [own + leak * int(number) for own, number in pairs]
         return fixed
 
-    def cost(
-        self,
-        known: Mapping[int, IntArray],
-        unrolled: Unrolled,
-        leads: Leads,
-        price: Price,
-        limits: FloatArray | None = None,
-    ) -> FloatArray:
+    def cost(self, listed: Listed, price: Price, limits: FloatArray | None = None) -> FloatArray:
         """What words cost in each row, at least.
 
         Parameters
         ----------
-        known
-            Numbers of tiles at boundaries inside.
-        unrolled, leads
-            Spatial choices, and leads of the slots inside.
+        listed
+            The rows.
         price
             Of words.
         limits
@@ -191,15 +180,13 @@ class Masked:
         Stopped
             When the search must end.
         """
-        tiles = self.tiles_of(known, len(unrolled))
-        places, valid = self.rounds(tiles, unrolled)
-        cost = np.full(len(tiles), np.inf, price.dtype)
-        rows = np.flatnonzero(valid)
+        cost = np.full(len(listed), np.inf, price.dtype)
+        rows, places, some = listed.once("joined outside", lambda: self._joined(listed))
         if not len(rows):
             return cost
-        unrolled, places = unrolled[rows], places[rows]
-        node = self.inside.cost({b: own[rows] for b, own in known.items()}, unrolled, leads, price)
-        fewest = self._fewest_rounds(tiles[rows], unrolled) if isinstance(unrolled, Loosest) else None
+        node, fewest = self.inside.cost(some, price), None
+        if isinstance(some.unrolled, Loosest):
+            fewest = self._fewest_rounds(self._first_tiles(some), some.unrolled)
         best = np.full(len(rows), np.inf, price.dtype)
         finite = np.isfinite(node.spent)
         spent = np.where(finite, node.spent, 0.0)
@@ -210,11 +197,17 @@ class Masked:
         cost[rows] = np.where(finite, best, np.inf)
         return cost
 
-    def tiles_of(self, known: Mapping[int, IntArray], rows: int) -> IntArray:
+    def _joined(self, listed: Listed) -> tuple[IntArray, IntArray, Listed]:
+        """The rows with any rounds outside of the meeting fanouts, and places of these."""
+        places, valid = self.rounds(self._first_tiles(listed), listed.unrolled)
+        rows = np.flatnonzero(valid)
+        return rows, places[rows], listed[rows]
+
+    def _first_tiles(self, listed: Listed) -> IntArray:
         """Numbers of tiles at the first boundary inside: single iterations where that is the arithmetic."""
         if self.inside.first < self.inside.depth:
-            return known[self.inside.first]
-        return np.repeat(self.tiles, rows, axis=0)
+            return listed.tiles[self.inside.first]
+        return np.repeat(self.tiles, len(listed), axis=0)
 
     def outside_cost(
         self,

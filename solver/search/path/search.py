@@ -20,9 +20,9 @@ from solver.search.goal import Goal
 from solver.search.path.bounds import TIED, Bounds
 from solver.search.path.branch import Branch, Found
 from solver.search.path.charges import ENERGY, Charges, Price
-from solver.search.path.inside import Unrolled
+from solver.search.path.inside import Leads, Listed
 from solver.search.path.leaves import Leaves, Path
-from solver.search.path.masked import Leads, Masked, spatial_choices
+from solver.search.path.masked import Masked, spatial_choices
 from solver.search.path.tables import Frame, Outside
 from solver.search.shared import Shared
 from solver.search.space.keep_masks import KeepMask
@@ -220,9 +220,30 @@ class PathSearch:
     def _open_mask(self, bounds: Bounds, value: float) -> None:
         """Begin with all tiles at the first boundary inside, and the spatial choices that may improve."""
         tiles = bounds.masked.tiles
-        choices = self._hopeful(bounds.by_choice(self._steps))
+        values = bounds.by_choice(self._steps)
+        choices = self._hopeful(values)
+        if self.goal.incumbent is None and len(tiles) and len(choices):
+            first = int(values.argmin())
+            self._dive_from(bounds, first, value)
+            choices = self._hopeful(bounds.by_choice(self._steps))
+            choices = choices[choices != first]
         if len(tiles) and len(choices):
             self._push_cell(bounds, choices, tiles, value)
+
+    def _dive_from(self, bounds: Bounds, choice: int, value: float) -> None:
+        """Price the best paths with one spatial choice: a good incumbent leaves little of all others."""
+        own, tiles = np.array([choice]), bounds.masked.tiles
+        unrolled = self._every.repeated(choice, len(tiles))
+        least: FloatArray = np.full(len(tiles), np.inf)
+        for leads in bounds.masked.labels():
+            values, cycles = bounds.closely(tiles, unrolled, leads)
+            least = np.minimum(least, values)
+            rows = np.argsort(values, kind="stable")[:1]
+            if len(self._hopeful(values[rows])):
+                self._dive(_Rows(bounds, leads, tiles[rows], own, values[rows], cycles[rows]))
+        live = self._hopeful(least)
+        if len(live):
+            self._push(max(value, float(least[live].min())), _Cell(bounds, own, tiles[live]))
 
     def _push_cell(self, bounds: Bounds, choices: IntArray, tiles: IntArray, value: float) -> None:
         """Queue the tiles that may improve with some of the spatial choices."""
@@ -261,8 +282,8 @@ class PathSearch:
         choices = np.repeat(item.choices, len(item.tiles))
         tiles = np.tile(item.tiles, (len(item.choices), 1))
         self.shared.statistics.states += len(tiles)
-        single = choices[:1] if (choices == choices[0]).all() else choices
-        unrolled = Unrolled(self._frame, tuple(own[single] for own in self._every.members), len(choices))
+        is_one = len(item.choices) == 1
+        unrolled = self._every.repeated(int(choices[0]), len(choices)) if is_one else self._every[choices]
         for leads in masked.labels():
             values, cycles = bounds.closely(tiles, unrolled, leads)
             rows = self._hopeful(values)
@@ -324,10 +345,10 @@ class PathSearch:
         masked, tiles = bounds.masked, item.tiles[place : place + 1]
         unrolled, cycles = self._every[item.choices[place : place + 1]], float(item.cycles[place])
         fixed = masked.fixed(unrolled, bounds.waiting(np.array([cycles]), masked.steps(tiles, unrolled)))
-        known, none = {masked.inside.first: tiles}, np.array([np.inf])
+        listed, none = Listed({masked.inside.first: tiles}, unrolled, item.leads), np.array([np.inf])
         branches = []
         for price, limit in bounds.prices(float(fixed[0]), cycles):
-            least = float(masked.cost(known, unrolled, item.leads, price, none)[0])
+            least = float(masked.cost(listed, price, none)[0])
             if least >= limit:
                 return
             branch = Branch(masked, tiles, unrolled, item.leads, price, limit, self.shared.stop)

@@ -174,6 +174,17 @@ class Frame:
             all_of_them = all_of_them * factors
         return used
 
+    def kinds(self, dim: int) -> tuple[tuple[int, IntArray], ...]:
+        """By stage, how many pairs of factors and of used children there are, and which one a choice has."""
+        return self._kinds[dim]
+
+    @cached_property
+    def _kinds(self) -> tuple[tuple[tuple[int, IntArray], ...], ...]:
+        return tuple(
+            tuple(_kinds(own.factors[:, d], own.least_used[:, d]) for own in self.space.stages)
+            for d in range(len(self.axes))
+        )
+
     def _no_factors(self, stage: int) -> IntArray:
         return np.ones_like(self.space.stages[stage].factors)
 
@@ -200,6 +211,13 @@ class Frame:
     @cached_property
     def _fits(self) -> dict[tuple[int, frozenset[int]], BoolArray]:
         return {}
+
+
+def _kinds(factors: IntArray, needed: IntArray) -> tuple[int, IntArray]:
+    """How many different pairs there are, and which one each is."""
+    pairs = factors * (int(needed.max(initial=0)) + 1) + needed
+    every, places = np.unique(pairs, return_inverse=True)
+    return len(every), places
 
 
 def with_full_ones(children: IntArray, used: IntArray, all_of_them: IntArray) -> IntArray:
