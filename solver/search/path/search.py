@@ -185,10 +185,10 @@ class PathSearch:
 
     def _masked(self, charges: Charges) -> Masked:
         """The mappings with a mask; tables outside are shared by all masks that keep the same there."""
-        m = self._frame.meeting
+        frame, m = self._frame.under(charges.mask), self._frame.meeting
         tenants = tuple(self.space.tenants(charges.mask, level) for level in range(m + 1))
-        key = tenants, tuple(charges.at(boundary) for boundary in range(1, m + 1))
-        return Masked(self._frame, charges, self._outsides.setdefault(key, {}))
+        key = frame.idle, tenants, tuple(charges.at(boundary) for boundary in range(1, m + 1))
+        return Masked(frame, charges, self._outsides.setdefault(key, {}))
 
     def _bound(self, value: float) -> int:
         """A float bound as an integer that no mapping is below."""

@@ -15,15 +15,42 @@ from solver.search.path.charges import ENERGY, Charge, Charges, Price
 from solver.search.path.counting import ByOrder, Lead, counted_by
 from solver.search.path.deliveries import Delivered, WordTables
 from solver.search.path.rooms import Rooms
+from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stopped
+
+ALIKE = "axes", "counted", "words", "anything", "_leading", "_shares", "_alone", "_groups", "_fits", "_frames"
+"""What frames of a search space have in common."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """What all tables of a search space share: axes, the loops of each slot, words, and tiles that fit."""
+    """What all tables of a search space share: axes, the loops of each slot, words, and tiles that fit.
+
+    Parameters
+    ----------
+    space
+        What they are about.
+    idle
+        Slots without loops, besides those that may have none.
+    """
 
     space: SearchSpace
+    idle: frozenset[int] = frozenset()
+
+    def under(self, mask: KeepMask) -> Frame:
+        """The same for one keep mask: places of a memory that keep nothing have no loops, but the first."""
+        inner = (level for rules in self.space.mapspace.joint for level in rules.levels[1:])
+        idle = frozenset(level for level in inner if not mask[level])
+        if idle not in self._frames:
+            self._frames[idle] = other = Frame(self.space, idle)
+            for name in ALIKE:
+                other.__dict__[name] = getattr(self, name)
+        return self._frames[idle]
+
+    @cached_property
+    def _frames(self) -> dict[frozenset[int], Frame]:
+        return {self.idle: self}
 
     def heed(self) -> None:
         """Raise `Stopped` if the search must end."""
@@ -53,7 +80,11 @@ class Frame:
     @cached_property
     def loops(self) -> tuple[Loops, ...]:
         """By slot."""
-        return tuple(Loops(self.axes, slot.allowed) for slot in self.space.slots)
+        none = (frozenset((1,)),) * len(self.axes)
+        return tuple(
+            Loops(self.axes, none if level in self.idle else slot.allowed)
+            for level, slot in enumerate(self.space.slots)
+        )
 
     @cached_property
     def possible(self) -> tuple[tuple[BoolArray, ...], ...]:
