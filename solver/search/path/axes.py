@@ -9,6 +9,7 @@ from functools import cache, cached_property
 import numpy as np
 
 from model.extents import ANY
+from model.numbers import divisors, prime_factors
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.space.search_space import SearchSpace
 
@@ -89,6 +90,21 @@ class Axis:
         ]
         return min(least, default=1)
 
+    def prime_steps(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of places of which the first one has a prime factor more tiles; prime by prime, tiles rising.
+
+        Where all divisors of the bound are numbers of tiles; else none.
+        """
+        rising = sorted(self.numbers.tolist())
+        if rising != list(divisors(self.bound)):
+            return ()
+        return tuple(
+            (int(self._places[number]), int(self._places[number // prime]))
+            for prime, _ in prime_factors(self.bound)
+            for number in rising
+            if number % prime == 0
+        )
+
     def rounds_of(self, children: IntArray, numbers: IntArray) -> IntArray:
         """Places of the rounds that so many children take for these numbers of tiles.
 
@@ -146,6 +162,17 @@ class Loops:
             for axis, own in zip(self.axes, self.allowed, strict=True)
         )
 
+    @cached_property
+    def _steps(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """By dimension, steps that lead, one after the other, from numbers of tiles to all that loops leave.
+
+        Where a loop may have any divisor those by one prime factor, else none.
+        """
+        return tuple(
+            axis.prime_steps() if axis.divides and own.issuperset(divisors(axis.bound)) else ()
+            for axis, own in zip(self.axes, self.allowed, strict=True)
+        )
+
     def least(self, table: FloatArray, dims: Sequence[int] | None = None) -> FloatArray:
         """Per vector of numbers inside, the minimum over what loops leave outside of it.
 
@@ -171,6 +198,11 @@ class Loops:
             for place, half in enumerate(halves.tolist()):
                 np.minimum(least[place], running[half], out=least[place, ...])
             return np.moveaxis(least, 0, dim)
+        if self._steps[dim]:
+            running = np.moveaxis(table.copy(), dim, 0)
+            for place, fewer in self._steps[dim]:
+                np.minimum(running[place], running[fewer], out=running[place, ...])
+            return np.moveaxis(running, 0, dim)
         moved = np.moveaxis(table, dim, 0)
         result = np.full_like(moved, np.inf)
         for inner, column in enumerate(self.reach[dim].T):

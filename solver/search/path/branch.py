@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from itertools import count
 from typing import NamedTuple
@@ -107,6 +108,7 @@ class Branch:
     price: Price
     limit: float
     stop: Stop
+    _passed: set[tuple[object, ...]] = field(default_factory=set, init=False)
 
     @property
     def _outside(self) -> Outside:
@@ -145,6 +147,8 @@ class Branch:
             if self._ends(known[boundary - 1][0]):
                 yield from self._outwards(known)
             return
+        if self._passes_again(boundary, boundary - 1, _single(known)):
+            return
         rows = self._farther_in(known, boundary)
         number = len(rows[boundary])
         listed = Listed(rows, self.unrolled[np.arange(number)], self.leads)
@@ -161,6 +165,34 @@ class Branch:
                     ),
                 ),
             )
+
+    def _passes_again(self, to: int, at: int, tiles: Mapping[int, tuple[int, ...]]) -> bool:
+        """Whether a path was here before that goes on as this one does, and costs exactly as much so far.
+
+        Parameters
+        ----------
+        to, at
+            The boundary whose tiles are next, and the one that the path is at.
+        tiles
+            By boundary, as far as they are known.
+        """
+        masked = self.masked
+        if not masked.frame.counted.merges:
+            return False
+        rooms, left = masked.rooms, 0
+        if rooms.is_shared(to):
+            left = rooms.left(to, {b: self._places(own) for b, own in tiles.items()})
+        views, kept_at = masked.frame.space.views, masked.charges.kept_at
+        times = (
+            (b, place, math.prod(own[d] for d in views[place].irrelevant))
+            for b, own in sorted(tiles.items())
+            for place in sorted(kept_at[b])
+        )
+        key = to, left, tiles.get(at), *times
+        if key in self._passed:
+            return True
+        self._passed.add(key)
+        return False
 
     def _ends(self, tiles: IntArray) -> bool:
         """Whether loops of the innermost slot lead from single iterations to these tiles."""
@@ -200,14 +232,16 @@ class Branch:
 
     def _outwards(self, known: Mapping[int, IntArray]) -> Iterator[_Ranked]:
         """Go on with the meeting slot: all tiles inside are known."""
-        masked, m = self.masked, self.masked.frame.meeting
+        masked, m, tiles = self.masked, self.masked.frame.meeting, _single(known)
+        if self._passes_again(m, m + 1, tiles):
+            return
         node = masked.inside.cost(Listed(known, self.unrolled, self.leads), self.price)
         places, _ = masked.rounds(self.tiles, self.unrolled)
         pending = [
             _Open(part, {lead: cost[0] for lead, cost in moved.items()})
             for part, moved in zip(node.pending, node.moved, strict=True)
         ]
-        spent, tiles = node.spent[0], {b: tuple(own[0].tolist()) for b, own in known.items()}
+        spent = node.spent[0]
         left = np.array([self.limit - spent])
         for lead in masked.frame.leads(m):
             if masked.outside_cost(node, places, lead, self.price, left)[0] < left[0]:
@@ -311,7 +345,11 @@ class Branch:
     def _at(self, site: _Site, places: IntArray, closes: Sequence[bool]) -> Iterator[_Ranked]:
         """Go on outside of a boundary, given its tiles, and which of what is in place their loops move."""
         frame, slot = self.masked.frame, site.slot
-        vector = np.array([[axis.numbers[p] for axis, p in zip(frame.axes, places, strict=True)]])
+        numbers = tuple(int(axis.numbers[p]) for axis, p in zip(frame.axes, places, strict=True))
+        tiles = {**site.tiles, slot: numbers}
+        if self._passes_again(slot - 1, slot, tiles):
+            return
+        vector = np.array([numbers])
         pairs = list(zip(site.still, closes, strict=True))
         spent = site.spent + sum(_closed(self.masked, part, vector) for part, own in pairs if own)
         pending = [_Open(part, self._moved(part, vector, slot - 1)) for part, own in pairs if not own]
@@ -321,7 +359,6 @@ class Branch:
                 pending.append(new)
             else:
                 spent += _closed(self.masked, new.part, vector)
-        tiles = {**site.tiles, slot: tuple(vector[0].tolist())}
         for lead in frame.leads(slot - 1):
             yield from self._led(lead, slot - 1, places, pending, spent, site.leads, tiles)
 
@@ -369,6 +406,11 @@ class Branch:
             if lead is not None and charge.place not in lead
         }
         return _Open(of(frozenset(view.relevant)), moved)
+
+
+def _single(known: Mapping[int, IntArray]) -> dict[int, tuple[int, ...]]:
+    """Numbers of tiles of one row, by boundary."""
+    return {boundary: tuple(tiles[0].tolist()) for boundary, tiles in known.items()}
 
 
 def _closed(masked: Masked, part: Pending, vector: IntArray) -> float:

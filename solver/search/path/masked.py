@@ -13,7 +13,7 @@ import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.axes import NOWHERE
-from solver.search.path.charges import Charge, Charges, Price
+from solver.search.path.charges import NOTHING, Charge, Charges, Price
 from solver.search.path.counting import Lead
 from solver.search.path.inside import Inside, Listed, Loosest, Node, Pending, Unrolled, price_of
 from solver.search.path.rooms import Rooms
@@ -41,6 +41,9 @@ class Masked:
 
     def outside(self, price: Price) -> Outside:
         """Tables of what lies outside of the fanouts."""
+        m = self.frame.meeting
+        if not any(any(price.of(charge)) for charge in self.charges.every if charge.boundary <= m):
+            price = NOTHING
         if price not in self.known:
             self.known[price] = Outside(self.frame, self.charges, price)
         return self.known[price]

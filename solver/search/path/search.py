@@ -47,7 +47,10 @@ NEAR, MOST_NEAR = 1.02, 256
 
 
 class _Mask(NamedTuple):
+    """A keep mask, which was bounded with tables or without."""
+
     bounds: Bounds
+    is_close: bool = False
 
 
 class _Cell(NamedTuple):
@@ -169,7 +172,7 @@ class PathSearch:
         masks = (m for m in self.space.keep_masks if self._frame.has_room(self.space.tenants(m, 0)))
         for mask in heeding(self.shared.stop, masks):
             own = Bounds(self._masked(Charges(self.space, mask)), self.goal, self._every, least)
-            self._push(float(own.by_choice(self._steps).min()), _Mask(own))
+            self._push(float(own.by_choice(self._steps, with_tables=False).min()), _Mask(own))
 
     def evidence(self) -> Evidence:
         """What the bound rests on: for how many spatial choices of each keep mask paths had to be listed."""
@@ -207,7 +210,7 @@ class PathSearch:
         """Part a region, or bound it closer."""
         match item:
             case _Mask():
-                self._open_mask(item.bounds, value)
+                self._open_mask(item, value)
             case _Cell():
                 self._open_cell(item, value)
             case _Rows():
@@ -217,15 +220,18 @@ class PathSearch:
             case _Stream():
                 self._price_some(item, value)
 
-    def _open_mask(self, bounds: Bounds, value: float) -> None:
+    def _open_mask(self, item: _Mask, value: float) -> None:
         """Begin with all tiles at the first boundary inside, and the spatial choices that may improve."""
-        tiles = bounds.masked.tiles
-        values = bounds.by_choice(self._steps)
+        bounds, tiles = item.bounds, item.bounds.masked.tiles
+        values = bounds.by_choice(self._steps, with_tables=True)
+        if not item.is_close:
+            self._push(float(values.min()), _Mask(bounds, is_close=True))
+            return
         choices = self._hopeful(values)
         if self.goal.incumbent is None and len(tiles) and len(choices):
             first = int(values.argmin())
             self._dive_from(bounds, first, value)
-            choices = self._hopeful(bounds.by_choice(self._steps))
+            choices = self._hopeful(bounds.by_choice(self._steps, with_tables=True))
             choices = choices[choices != first]
         if len(tiles) and len(choices):
             self._push_cell(bounds, choices, tiles, value)
