@@ -182,8 +182,17 @@ class Loops:
         still = (d for d in range(len(self.axes)) if d not in moving)
         if any(1 not in self.allowed[d] for d in still):
             return np.full_like(table, np.inf)
+        result = table
         for d in (d for d in moving if self.allowed[d] != {1}):
-            table = self._along(table, d)
+            result = table.copy() if result is table else result
+            result = self._stepped(result, d) if self._steps[d] else self._along(result, d)
+        return result
+
+    def _stepped(self, table: FloatArray, dim: int) -> FloatArray:
+        """The same along one dimension, in place, by steps of prime factors."""
+        running = np.moveaxis(table, dim, 0)
+        for place, fewer in self._steps[dim]:
+            np.minimum(running[place], running[fewer], out=running[place, ...])
         return table
 
     def _along(self, table: FloatArray, dim: int) -> FloatArray:
@@ -198,11 +207,6 @@ class Loops:
             for place, half in enumerate(halves.tolist()):
                 np.minimum(least[place], running[half], out=least[place, ...])
             return np.moveaxis(least, 0, dim)
-        if self._steps[dim]:
-            running = np.moveaxis(table.copy(), dim, 0)
-            for place, fewer in self._steps[dim]:
-                np.minimum(running[place], running[fewer], out=running[place, ...])
-            return np.moveaxis(running, 0, dim)
         moved = np.moveaxis(table, dim, 0)
         result = np.full_like(moved, np.inf)
         for inner, column in enumerate(self.reach[dim].T):

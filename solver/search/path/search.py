@@ -17,7 +17,7 @@ from solver.result import Evidence, MaskEvidence, Phase, is_within
 from solver.search.arrays import FloatArray, IntArray
 from solver.search.branching.completion import Priced
 from solver.search.goal import Goal
-from solver.search.path.bounds import TIED, Bounds
+from solver.search.path.bounds import CLOSEST, TIED, Bounds
 from solver.search.path.branch import Branch, Found
 from solver.search.path.charges import ENERGY, Charges, Price
 from solver.search.path.inside import Leads, Listed
@@ -42,15 +42,15 @@ TABLES = 60
 PATHS = 4
 """Paths that are priced together."""
 
-NEAR, MOST_NEAR = 1.02, 256
-"""By how much paths may exceed the least of one price, and how many are looked at, to find a good one."""
+NEAR = 1.02
+"""By how much paths may exceed the least of one price that are priced first."""
 
 
 class _Mask(NamedTuple):
-    """A keep mask, which was bounded with tables or without."""
+    """A keep mask, and the stage in which it was bounded."""
 
     bounds: Bounds
-    is_close: bool = False
+    stage: int = 0
 
 
 class _Cell(NamedTuple):
@@ -172,7 +172,7 @@ class PathSearch:
         masks = (m for m in self.space.keep_masks if self._frame.has_room(self.space.tenants(m, 0)))
         for mask in heeding(self.shared.stop, masks):
             own = Bounds(self._masked(Charges(self.space, mask)), self.goal, self._every, least)
-            self._push(float(own.by_choice(self._steps, with_tables=False).min()), _Mask(own))
+            self._push(float(own.by_choice(self._steps, 0).min()), _Mask(own))
 
     def evidence(self) -> Evidence:
         """What the bound rests on: for how many spatial choices of each keep mask paths had to be listed."""
@@ -223,15 +223,15 @@ class PathSearch:
     def _open_mask(self, item: _Mask, value: float) -> None:
         """Begin with all tiles at the first boundary inside, and the spatial choices that may improve."""
         bounds, tiles = item.bounds, item.bounds.masked.tiles
-        values = bounds.by_choice(self._steps, with_tables=True)
-        if not item.is_close:
-            self._push(float(values.min()), _Mask(bounds, is_close=True))
+        values = bounds.by_choice(self._steps, min(item.stage + 1, CLOSEST))
+        if item.stage < CLOSEST:
+            self._push(max(value, float(values.min())), _Mask(bounds, item.stage + 1))
             return
         choices = self._hopeful(values)
         if self.goal.incumbent is None and len(tiles) and len(choices):
             first = int(values.argmin())
             self._dive_from(bounds, first, value)
-            choices = self._hopeful(bounds.by_choice(self._steps, with_tables=True))
+            choices = self._hopeful(bounds.by_choice(self._steps, CLOSEST))
             choices = choices[choices != first]
         if len(tiles) and len(choices):
             self._push_cell(bounds, choices, tiles, value)
@@ -361,7 +361,7 @@ class PathSearch:
             branches.append((least / limit, least, branch))
         _, least, last = branches[-1]
         near = replace(last, limit=min(last.limit, least * NEAR + 1))
-        yield from sorted(islice(near.paths(), MOST_NEAR), key=lambda own: own.cost)[:PATHS]
+        yield from islice(near.paths(), PATHS)
         yield from max(branches, key=lambda own: own[0])[2].paths()
 
     def _price_some(self, item: _Stream, value: float) -> None:

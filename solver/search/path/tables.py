@@ -226,6 +226,16 @@ class Frame:
             if (name not in self.space.architecture.fanouts[number].no_multicast) == shared:
                 yield own.fanouts[column].factors[own.places[:, column]]
 
+    def rooms(self, mask: KeepMask) -> Rooms:
+        """Room that places of memories share under a keep mask."""
+        if mask not in self._rooms:
+            self._rooms[mask] = Rooms(self.space, mask, self.shape)
+        return self._rooms[mask]
+
+    @cached_property
+    def _rooms(self) -> dict[KeepMask, Rooms]:
+        return {}
+
     def fits(self, level: int, kept: frozenset[int]) -> BoolArray:
         """Which numbers of tiles `level` has room for, shape `shape`; rules of the user's own hold."""
         if (level, kept) not in self._fits:
@@ -296,13 +306,12 @@ class Outside:
 
     def _least(self, boundary: int) -> FloatArray:
         tables = [self._by_room(boundary, lead) for lead in self.frame.leads(boundary - 1)]
-        none: FloatArray = np.full((*self.frame.shape, 1), np.inf)
-        return reduce(np.minimum, tables, none)
+        return reduce(np.minimum, tables) if tables else np.full((*self.frame.shape, 1), np.inf)
 
-    @cached_property
+    @property
     def rooms(self) -> Rooms:
         """Room that places of memories share."""
-        return Rooms(self.frame.space, self.charges.mask, self.frame.shape)
+        return self.frame.rooms(self.charges.mask)
 
     def words_cost(
         self, place: int, boundary: int, lead: Lead, times: FloatArray, anew: bool = False
@@ -398,10 +407,8 @@ class Outside:
                 self._by_room(boundary - 1, outer) + self._closed(boundary, outer, still)[..., None]
                 for outer in frame.leads(boundary - 2)
             ]
-            passed: FloatArray = np.minimum.reduce(options)
-            return passed
-        closed = self._closed(boundary, frozenset(), still)[..., None]
-        options = [loops.least(self._least_by_room(boundary - 1) + closed)]
+            return reduce(np.minimum, options)
+        options = [loops.least(self._by_any(boundary, still))]
         for outer in frame.leads(boundary - 2):
             through = still if outer is None else still & outer
             if through:
@@ -409,8 +416,12 @@ class Outside:
                 closed = self._closed(boundary, outer, still)[..., None]
                 table = self._by_room(boundary - 1, outer) + closed
                 options.append(loops.least(table, sorted(dims)))
-        least: FloatArray = np.minimum.reduce(options)
-        return least
+        return reduce(np.minimum, options)
+
+    def _by_any(self, boundary: int, still: frozenset[int]) -> FloatArray:
+        """Least cost of all boundaries outside, and of what stays in place up to the slot outside."""
+        least = self._least_by_room(boundary - 1)
+        return least + self._closed(boundary, frozenset(), still)[..., None] if still else least
 
     def _closed(self, boundary: int, outer: Lead, still: frozenset[int]) -> FloatArray:
         """Cost of what stayed in place so far where the lead outside moves it, and the least of the rest."""
