@@ -442,6 +442,8 @@ def _rank(item: object) -> int:
             return 0
         case _Rows():
             return 1
+        case _Mask():
+            return 2 + CLOSEST - item.stage
     return 2
 
 
