@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from model.mapspace import EXACT
+from model.mapspace import ACCELFORGE, EXACT
 from solver.result import Evidence, MaskEvidence, Phase, is_within
 from solver.search.arrays import FloatArray, IntArray
 from solver.search.branching.completion import Priced
@@ -448,9 +448,13 @@ def _rank(item: object) -> int:
 
 
 def searches_paths(space: SearchSpace, goal: Goal, memory_bytes: int) -> bool:
-    """Whether a goal is minimised along paths: remainders, exact counts, one place for each memory."""
+    """Whether a goal is minimised along paths.
+
+    With remainders, exact counts and one place for each memory; and always by AccelForge's rule.
+    """
     mapspace = space.mapspace
-    if not space.active or not space.uneven or mapspace.counting != EXACT or mapspace.joint:
+    exactly = space.uneven and mapspace.counting == EXACT and not mapspace.joint
+    if not space.active or not (exactly or mapspace.counting == ACCELFORGE):
         return False
     choices = math.prod(len(stage.places) for stage in space.stages)
     tables = TABLES * 8 * space.lattice.size
