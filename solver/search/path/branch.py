@@ -245,6 +245,8 @@ class Branch:
         if frame.counted.leads_are_loops and not (single if site.lead is None else live):
             return
         cost = site.spent + sum(masked.once(part)[0] for part in site.still)
+        if masked.frame.meeting and cost < self.limit:
+            cost += self._outside.more(site.lead, tuple(site.rounds.tolist()))
         ones, depth = (1,) * len(frame.axes), masked.inside.depth
         path = Path(
             masked.charges.mask,

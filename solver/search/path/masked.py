@@ -45,6 +45,11 @@ class Masked:
             self.known[price] = Outside(self.frame, self.charges, price)
         return self.known[price]
 
+    @property
+    def learned(self) -> int:
+        """What tables outside know now and did not at first, as a number that rises."""
+        return sum(outside.learned for outside in self.known.values())
+
     @cached_property
     def inside(self) -> Inside:
         """What lies inside of them."""

@@ -61,7 +61,8 @@ class _Cell(NamedTuple):
 class _Rows(NamedTuple):
     """Tiles with a spatial choice each, by rising bounds from `next` on.
 
-    Bounds that hardly differ from the incumbent were compared with the one that is `compared`.
+    Bounds that hardly differ from the incumbent were compared with the one that is `compared`. They rest on
+    tables that had `learned` so much.
     """
 
     bounds: Bounds
@@ -70,6 +71,7 @@ class _Rows(NamedTuple):
     choices: IntArray
     values: FloatArray
     cycles: FloatArray
+    learned: int
     next: int = 0
     compared: int | None = None
 
@@ -240,7 +242,9 @@ class PathSearch:
             least = np.minimum(least, values)
             rows = np.argsort(values, kind="stable")[:1]
             if len(self._hopeful(values[rows])):
-                self._dive(_Rows(bounds, leads, tiles[rows], own, values[rows], cycles[rows]))
+                self._dive(
+                    _Rows(bounds, leads, tiles[rows], own, values[rows], cycles[rows], bounds.masked.learned)
+                )
         live = self._hopeful(least)
         if len(live):
             self._push(max(value, float(least[live].min())), _Cell(bounds, own, tiles[live]))
@@ -278,7 +282,7 @@ class PathSearch:
 
     def _open_pairs(self, item: _Cell, value: float) -> None:
         """Bound pairs of tiles and spatial choices."""
-        bounds, masked = item.bounds, item.bounds.masked
+        bounds, masked, learned = item.bounds, item.bounds.masked, item.bounds.masked.learned
         choices = np.repeat(item.choices, len(item.tiles))
         tiles = np.tile(item.tiles, (len(item.choices), 1))
         self.shared.statistics.states += len(tiles)
@@ -289,15 +293,16 @@ class PathSearch:
             rows = self._hopeful(values)
             rows = rows[np.argsort(values[rows], kind="stable")]
             if len(rows):
-                own = _Rows(bounds, leads, tiles[rows], choices[rows], values[rows], cycles[rows])
+                own = _Rows(bounds, leads, tiles[rows], choices[rows], values[rows], cycles[rows], learned)
                 self._push(max(value, float(own.values[0])), own)
                 self._dive(own)
 
     def _open_row(self, item: _Rows, value: float) -> None:
         """Look for the complete paths of the first row, the best ones first."""
-        place = item.next
-        if self._is_tied(item.bounds, item.values[place]) and item.compared != self.goal.incumbent:
-            self._compare(item, value)
+        place, learned = item.next, item.bounds.masked.learned
+        is_tied = self._is_tied(item.bounds, item.values[place]) and item.compared != self.goal.incumbent
+        if is_tied or item.learned != learned:
+            self._bound_again(item, value)
             return
         if place + 1 < len(item.values):
             self._push(max(value, float(item.values[place + 1])), item._replace(next=place + 1))
@@ -322,14 +327,15 @@ class PathSearch:
         branch = Branch(masked, row.tiles, unrolled, row.leads, price, limit, self.shared.stop)
         return _Paths(row, price, branch.paths(), done)
 
-    def _compare(self, item: _Rows, value: float) -> None:
-        """Keep those of the rows that may improve on the incumbent though they hardly differ from it."""
-        rows = np.arange(item.next, len(item.values))
-        unrolled = self._every[item.choices[rows]]
-        values, _ = item.bounds.closely(item.tiles[rows], unrolled, item.leads)
-        rows = rows[self._hopeful(values)]
-        if len(rows):
-            again = item.only(rows)._replace(compared=self.goal.incumbent)
+    def _bound_again(self, item: _Rows, value: float) -> None:
+        """Keep those of the rows that may improve on the incumbent, by all that is known now."""
+        rows, learned = np.arange(item.next, len(item.values)), item.bounds.masked.learned
+        values, cycles = item.bounds.closely(item.tiles[rows], self._every[item.choices[rows]], item.leads)
+        live = self._hopeful(values)
+        live = live[np.argsort(values[live], kind="stable")]
+        if len(live):
+            again = item.only(rows[live])._replace(values=values[live], cycles=cycles[live], learned=learned)
+            again = again._replace(compared=self.goal.incumbent)
             self._push(max(value, float(again.values[0])), again)
 
     def _stream(self, item: _Rows) -> _Stream:
@@ -387,7 +393,7 @@ class PathSearch:
             return
         unrolled = self._every[row.choices]
         fixed = masked.fixed(unrolled, row.bounds.waiting(row.cycles, masked.steps(row.tiles, unrolled)))
-        paths = []
+        paths, goes_on = [], False
         for own in item.found:
             energy = masked.charges.whole(fixed + own.cost * item.price.unit)
             value = max(value, float(self.goal.values(energy, row.cycles)[0]))
@@ -399,7 +405,10 @@ class PathSearch:
             paths.append(own.path)
             if len(paths) == PATHS:
                 self._push(value, item._replace(done=own.cost))
+                goes_on = True
                 break
+        if not goes_on:
+            masked.outside(item.price).learn()
         self._improve(paths)
 
     def _may_improve(self, item: _Paths, cost: float, energy: FloatArray) -> bool:
