@@ -112,15 +112,17 @@ class Bounds:
         """Cycles of the busiest resource, at least."""
         return max((self._least_load(r) for r in self._busy), default=0.0)
 
-    def by_choice(self, steps: FloatArray) -> FloatArray:
-        """Bounds by spatial choice, given the least steps of each; shape (choices,)."""
-        cycles = self.cycles(np.full(len(steps), self._loaded), steps)
+    def by_choice(self, steps: FloatArray, with_tables: bool) -> FloatArray:
+        """Bounds by spatial choice, given the least steps of each; shape (choices,).
+
+        Without tables what lies outside of the fanouts moves once.
+        """
+        cycles = self.cycles(np.full(len(steps), self._loaded if with_tables else 0.0), steps)
         fixed = self.masked.fixed(self.every, self.waiting(cycles, steps))
-        for with_tables in (False, True):
-            floors = self.masked.floors(self.every, self._words, with_tables)
-            values = self.goal.values(self.masked.charges.whole(fixed + floors), cycles)
-            if not self.goal.below(values).any():
-                return np.full_like(values, np.inf)
+        floors = self.masked.floors(self.every, self._words, with_tables)
+        values = self.goal.values(self.masked.charges.whole(fixed + floors), cycles)
+        if not with_tables:
+            return values
         tied = self.tied(values)
         if len(tied):
             floors = self.masked.floors(self.every, self.masked.charges.fine, with_tables=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, partial, reduce
 from itertools import count
 from typing import NamedTuple
 
@@ -33,10 +33,30 @@ class Found(NamedTuple):
 
 
 class _Open(NamedTuple):
-    """A dataspace that is in place where a slot begins, and its cost if a lead of the slot moves it first."""
+    """A dataspace that is in place where a slot begins.
+
+    Parameters
+    ----------
+    part
+        What is known of it.
+    words
+        Those of all its tiles, by the dimensions one of which the innermost loop that moves them runs over.
+    times
+        How often all tiles are delivered if the slot's innermost loop moves them.
+    """
 
     part: Pending
-    moved: Mapping[Lead, float]
+    words: Callable[[frozenset[int]], Delivered]
+    times: float
+
+    def by(self, leading: frozenset[int]) -> Pending:
+        """The same, given these dimensions."""
+        return self.part._replace(words=self.words(leading))
+
+    def moved(self, leading: frozenset[int]) -> float:
+        """Its cost if such a loop is the slot's innermost one."""
+        cost: float = self.by(leading).of_times(np.array([self.times]))[0]
+        return cost
 
 
 class _Steps(NamedTuple):
@@ -63,8 +83,8 @@ class _Site(NamedTuple):
         The slot, and what its innermost loop leaves in place.
     rounds
         Places of the numbers of tiles inside of the slot.
-    still
-        What stays in place there.
+    still, moved
+        What stays in place there, and what does not.
     spent
         Cost of what does not.
     leads, tiles
@@ -74,7 +94,8 @@ class _Site(NamedTuple):
     slot: int
     lead: Lead
     rounds: IntArray
-    still: tuple[Pending, ...]
+    still: tuple[_Open, ...]
+    moved: tuple[_Open, ...]
     spent: float
     leads: Leads
     tiles: Mapping[int, tuple[int, ...]]
@@ -201,11 +222,17 @@ class Branch:
     def _outwards(self, known: Mapping[int, IntArray]) -> Iterator[_Ranked]:
         """Go on with the meeting slot: all tiles inside are known."""
         masked, m = self.masked, self.masked.frame.meeting
-        node = masked.inside.cost(Listed(known, self.unrolled, self.leads), self.price)
+        listed = Listed(known, self.unrolled, self.leads)
+        node = masked.inside.cost(listed, self.price)
         places, _ = masked.rounds(self.tiles, self.unrolled)
         pending = [
-            _Open(part, {lead: cost[0] for lead, cost in moved.items()})
-            for part, moved in zip(node.pending, node.moved, strict=True)
+            _Open(
+                own.part,
+                partial(masked.inside.words, own.part.charge, listed, known),
+                float(own.times[0]),
+            )
+            for own in node.waiting
+            if own.open[0]
         ]
         spent, tiles = node.spent[0], {b: tuple(own[0].tolist()) for b, own in known.items()}
         left = np.array([self.limit - spent])
@@ -224,13 +251,22 @@ class Branch:
         tiles: Mapping[int, tuple[int, ...]],
     ) -> Iterator[_Ranked]:
         """Go on with one lead of a slot."""
-        moved = [own for own in pending if lead is not None and own.part.charge.place not in lead]
-        still = tuple(own.part for own in pending if lead is None or own.part.charge.place in lead)
-        cost = spent + sum(own.moved[lead] for own in moved)
+        moved = tuple(own for own in pending if lead is not None and own.part.charge.place not in lead)
+        still = tuple(own for own in pending if lead is None or own.part.charge.place in lead)
+        leading = self.masked.frame.leading(lead)
+        cost = spent + sum(own.moved(leading) for own in moved)
         if cost >= self.limit:
             return
-        site = _Site(slot, lead, rounds, still, cost, {**leads, slot: lead}, tiles)
+        site = _Site(slot, lead, rounds, still, moved, cost, {**leads, slot: lead}, tiles)
         yield from self._complete(site) if slot == 0 else self._through(site)
+
+    def _known_better(self, site: _Site, loops: frozenset[int]) -> float:
+        """What the moved accesses of a slot cost more than it seemed, now that all its loops are known."""
+        frame = self.masked.frame
+        leading = frame.leading(site.lead)
+        able = leading & loops if frame.counted.leads_are_loops else leading
+        sliding = (own for own in site.moved if frame.space.views[own.part.charge.place].window_dims)
+        return 0.0 if able == leading else sum(own.moved(able) - own.moved(leading) for own in sliding)
 
     def _complete(self, site: _Site) -> Iterator[_Ranked]:
         """A path, if loops of the outermost slot lead to single tiles."""
@@ -244,7 +280,9 @@ class Branch:
         single = all(frame.axes[d].numbers[p] == 1 for d, p in enumerate(site.rounds))
         if frame.counted.leads_are_loops and not (single if site.lead is None else live):
             return
-        cost = site.spent + sum(masked.once(part)[0] for part in site.still)
+        moving = frozenset(d for d, p in enumerate(site.rounds) if frame.axes[d].numbers[p] > 1)
+        cost = site.spent + self._known_better(site, moving)
+        cost += sum(masked.once(own.part)[0] for own in site.still)
         if masked.frame.meeting and cost < self.limit:
             cost += self._outside.more(site.lead, tuple(site.rounds.tolist()))
         ones, depth = (1,) * len(frame.axes), masked.inside.depth
@@ -278,7 +316,7 @@ class Branch:
             able = able & (rooms.words(slot)[np.ix_(*options)] <= left)
         cost = np.where(able, outside + site.spent, np.inf)
         closes: list[BoolArray] = []
-        for part in site.still:
+        for part in (own.part for own in site.still):
             view = frame.space.views[part.charge.place]
             number: FloatArray = np.ones([1] * len(axes))
             for d in sorted(view.irrelevant):
@@ -314,9 +352,11 @@ class Branch:
         """Go on outside of a boundary, given its tiles, and which of what is in place their loops move."""
         frame, slot = self.masked.frame, site.slot
         vector = np.array([[axis.numbers[p] for axis, p in zip(frame.axes, places, strict=True)]])
+        loops = frozenset(d for d, (a, b) in enumerate(zip(site.rounds, places, strict=True)) if a != b)
         pairs = list(zip(site.still, closes, strict=True))
-        spent = site.spent + sum(_closed(self.masked, part, vector) for part, own in pairs if own)
-        pending = [_Open(part, self._moved(part, vector, slot - 1)) for part, own in pairs if not own]
+        spent = site.spent + self._known_better(site, loops)
+        spent += sum(_closed(self.masked, own.by(loops), vector) for own, here in pairs if here)
+        pending = [own._replace(times=self._times(own.part, vector)) for own, here in pairs if not here]
         for charge in (own for own in self.masked.charges.at(slot) if any(self.price.of(own))):
             new = self._new(charge, places, vector, slot)
             if frame.space.reuses(charge.place, slot):
@@ -332,10 +372,10 @@ class Branch:
         axes = self.masked.frame.axes
         return tuple(int(axis.place(np.array(own))) for axis, own in zip(axes, tiles, strict=True))
 
-    def _moved(self, part: Pending, vector: IntArray, slot: int) -> dict[Lead, float]:
-        cost = _closed(self.masked, part, vector)
-        leads: tuple[Lead, ...] = self.masked.frame.leads(slot)
-        return dict.fromkeys(leads, cost)
+    def _times(self, part: Pending, vector: IntArray) -> float:
+        """How often all tiles are delivered with these rounds outside, shape (1, dimensions)."""
+        irrelevant = sorted(self.masked.frame.space.views[part.charge.place].irrelevant)
+        return float(part.times(irrelevant, vector.astype(np.float64))[0])
 
     def _new(self, charge: Charge, places: IntArray, vector: IntArray, boundary: int) -> _Open:
         """The deliveries to a boundary outside of all fanouts."""
@@ -343,6 +383,7 @@ class Branch:
         view = frame.space.views[charge.place]
         free = charge.free * masked.charges.first_words(charge.place)
 
+        @cache
         def of(leading: frozenset[int]) -> Pending:
             words = frame.words.of(charge.place, frame.space.no_unrolling, leading)
             picked = Delivered(
@@ -365,12 +406,8 @@ class Branch:
                 np.ones(1),
             )
 
-        moved: dict[Lead, float] = {
-            lead: _closed(masked, of(frame.leading(lead)), vector)
-            for lead in frame.leads(boundary - 1)
-            if lead is not None and charge.place not in lead
-        }
-        return _Open(of(frozenset(view.relevant)), moved)
+        part = of(frozenset(view.relevant))
+        return _Open(part, lambda leading: of(leading).words, self._times(part, vector))
 
 
 def _closed(masked: Masked, part: Pending, vector: IntArray) -> float:

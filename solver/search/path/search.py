@@ -19,13 +19,13 @@ from solver.search.branching.completion import Priced
 from solver.search.goal import Goal
 from solver.search.path.bounds import TIED, Bounds
 from solver.search.path.branch import Branch, Found
-from solver.search.path.charges import ENERGY, Charges, Price
+from solver.search.path.charges import ENERGY, Charge, Charges, Price
 from solver.search.path.inside import Leads, Listed
 from solver.search.path.leaves import Leaves, Path
 from solver.search.path.masked import Masked, spatial_choices
 from solver.search.path.tables import Frame, Outside
 from solver.search.shared import Shared
-from solver.search.space.keep_masks import KeepMask
+from solver.search.space.keep_masks import Chain, KeepMask
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stopped, heeding
 from solver.search.trivial import trivial_bound
@@ -47,7 +47,10 @@ NEAR, MOST_NEAR = 1.02, 256
 
 
 class _Mask(NamedTuple):
+    """All mappings with a mask, by a bound with tables or without."""
+
     bounds: Bounds
+    with_tables: bool
 
 
 class _Cell(NamedTuple):
@@ -128,6 +131,7 @@ class PathSearch:
         self._lowest = np.inf
         self._branched: dict[KeepMask, set[int]] = {}
         self._outsides: dict[object, dict[Price, Outside]] = {}
+        self._charges: dict[tuple[int, Chain], tuple[Charge, ...]] = {}
         self._leaves = Leaves(self.space, self.goal, self.shared.stop)
 
     def run(self) -> int | None:
@@ -170,8 +174,9 @@ class PathSearch:
         least = float(self._steps.min(initial=np.inf))
         masks = (m for m in self.space.keep_masks if self._frame.has_room(self.space.tenants(m, 0)))
         for mask in heeding(self.shared.stop, masks):
-            own = Bounds(self._masked(Charges(self.space, mask)), self.goal, self._every, least)
-            self._push(float(own.by_choice(self._steps).min()), _Mask(own))
+            charges = Charges(self.space, mask, self._charges)
+            own = Bounds(self._masked(charges), self.goal, self._every, least)
+            self._push(float(own.by_choice(self._steps, with_tables=False).min()), _Mask(own, False))
 
     def evidence(self) -> Evidence:
         """What the bound rests on: for how many spatial choices of each keep mask paths had to be listed."""
@@ -209,7 +214,7 @@ class PathSearch:
         """Part a region, or bound it closer."""
         match item:
             case _Mask():
-                self._open_mask(item.bounds, value)
+                self._open_mask(item, value)
             case _Cell():
                 self._open_cell(item, value)
             case _Rows():
@@ -219,15 +224,19 @@ class PathSearch:
             case _Stream():
                 self._price_some(item, value)
 
-    def _open_mask(self, bounds: Bounds, value: float) -> None:
+    def _open_mask(self, item: _Mask, value: float) -> None:
         """Begin with all tiles at the first boundary inside, and the spatial choices that may improve."""
+        bounds = item.bounds
+        values = bounds.by_choice(self._steps, with_tables=True)
+        if not item.with_tables:
+            self._push(max(value, float(values.min())), item._replace(with_tables=True))
+            return
         tiles = bounds.masked.tiles
-        values = bounds.by_choice(self._steps)
         choices = self._hopeful(values)
         if self.goal.incumbent is None and len(tiles) and len(choices):
             first = int(values.argmin())
             self._dive_from(bounds, first, value)
-            choices = self._hopeful(bounds.by_choice(self._steps))
+            choices = self._hopeful(bounds.by_choice(self._steps, with_tables=True))
             choices = choices[choices != first]
         if len(tiles) and len(choices):
             self._push_cell(bounds, choices, tiles, value)
