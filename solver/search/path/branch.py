@@ -144,7 +144,8 @@ class Branch:
 
         inside = self.masked.inside
         known = {} if inside.first == inside.depth else {inside.first: self.tiles}
-        begun = self._inwards(known) if known else self._outwards(known)
+        listed = Listed(known, self.unrolled, self.leads)
+        begun = self._inwards(listed) if known else self._outwards(listed)
         for ranked in begun:
             push(ranked)
         while heap:
@@ -159,29 +160,24 @@ class Branch:
             for ranked in item.follow(item.place):
                 push(_Ranked(max(cost, ranked.cost), ranked.item))
 
-    def _inwards(self, known: Mapping[int, IntArray]) -> Iterator[_Ranked]:
-        """Go on with the tiles at the next boundary inside; shape (1, dimensions) each."""
-        boundary = max(known) + 1
+    def _inwards(self, known: Listed) -> Iterator[_Ranked]:
+        """Go on with the tiles at the next boundary inside of one row."""
+        boundary = max(known.tiles) + 1
         if boundary == self.masked.inside.depth:
-            if self._ends(known[boundary - 1][0]):
+            if self._ends(known.tiles[boundary - 1][0]):
                 yield from self._outwards(known)
             return
-        rows = self._farther_in(known, boundary)
-        number = len(rows[boundary])
-        listed = Listed(rows, self.unrolled[np.arange(number)], self.leads)
-        costs = self.masked.cost(listed, self.price, np.full(number, self.limit))
+        listed = self._farther_in(known, boundary)
+        if len(listed) < 2:
+            # Nothing to choose from.
+            yield from self._inwards(listed) if len(listed) else ()
+            return
+        costs = self.masked.cost(listed, self.price, np.full(len(listed), self.limit))
         live = np.flatnonzero(costs < self.limit)
         live = live[np.argsort(costs[live], kind="stable")]
         if len(live):
-            yield _Ranked(
-                costs[live[0]],
-                _Steps(
-                    costs[live],
-                    lambda place: self._inwards(
-                        {b: tiles[live[place] : live[place] + 1] for b, tiles in rows.items()}
-                    ),
-                ),
-            )
+            steps = _Steps(costs[live], lambda place: self._inwards(listed[live[place : place + 1]]))
+            yield _Ranked(costs[live[0]], steps)
 
     def _ends(self, tiles: IntArray) -> bool:
         """Whether loops of the innermost slot lead from single iterations to these tiles."""
@@ -193,9 +189,9 @@ class Branch:
                 return False
         return True
 
-    def _farther_in(self, known: Mapping[int, IntArray], boundary: int) -> dict[int, IntArray]:
+    def _farther_in(self, row: Listed, boundary: int) -> Listed:
         """The same with the tiles that there may be at the next boundary inside."""
-        masked, slot = self.masked, boundary - 1
+        masked, slot, known = self.masked, boundary - 1, row.tiles
         frame = masked.frame
         options = []
         for d, axis in enumerate(frame.axes):
@@ -217,12 +213,12 @@ class Branch:
         found = np.stack(
             [axis.numbers[options[d][chosen[:, d]]] for d, axis in enumerate(frame.axes)], axis=1
         ).reshape(len(chosen), len(frame.axes))
-        return {**{b: np.repeat(tiles, len(chosen), axis=0) for b, tiles in known.items()}, boundary: found}
+        tiles = {b: np.repeat(own, len(chosen), axis=0) for b, own in known.items()}
+        return Listed({**tiles, boundary: found}, self.unrolled[np.arange(len(found))], self.leads)
 
-    def _outwards(self, known: Mapping[int, IntArray]) -> Iterator[_Ranked]:
+    def _outwards(self, listed: Listed) -> Iterator[_Ranked]:
         """Go on with the meeting slot: all tiles inside are known."""
-        masked, m = self.masked, self.masked.frame.meeting
-        listed = Listed(known, self.unrolled, self.leads)
+        masked, m, known = self.masked, self.masked.frame.meeting, listed.tiles
         node = masked.inside.cost(listed, self.price)
         places, _ = masked.rounds(self.tiles, self.unrolled)
         pending = [

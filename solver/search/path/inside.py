@@ -261,11 +261,14 @@ class Listed:
         The spatial choices.
     leads
         Of the slots inside but the innermost one.
+    source
+        Rows that these are some of, and which.
     """
 
     tiles: Tiles
     unrolled: Unrolled
     leads: Leads
+    source: tuple[Listed, IntArray] | None = None
     _known: dict[object, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -276,7 +279,17 @@ class Listed:
         """Some of the rows."""
         if len(rows) == len(self):
             return self
-        return Listed({b: own[rows] for b, own in self.tiles.items()}, self.unrolled[rows], self.leads)
+        tiles = {b: own[rows] for b, own in self.tiles.items()}
+        return Listed(tiles, self.unrolled[rows], self.leads, (self, rows))
+
+    def node(self, price: Price, make: Callable[[], Node]) -> Node:
+        """What the rows cost so far, remembered by the price; rows that these are some of may know it."""
+        if ("node", price) not in self._known and self.source is not None:
+            source, rows = self.source
+            known: Node | None = source._known.get(("node", price))
+            if known is not None:
+                self._known["node", price] = known.at(rows)
+        return self.once(("node", price), make)
 
     def once(self, key: object, make: Callable[[], Known]) -> Known:
         """What `make` returns, remembered by a key."""
@@ -377,12 +390,21 @@ class Waiting(NamedTuple):
     times: FloatArray
     open: BoolArray
 
+    def at(self, rows: IntArray) -> Waiting:
+        """Some of the rows."""
+        moved = {lead: cost[rows] for lead, cost in self.moved.items()}
+        return Waiting(self.part.at(rows), moved, self.times[rows], self.open[rows])
+
 
 class Node(NamedTuple):
     """What rows cost so far: what is known, shape (rows,), and accesses that are not."""
 
     spent: FloatArray
     waiting: list[Waiting]
+
+    def at(self, rows: IntArray) -> Node:
+        """Some of the rows."""
+        return Node(self.spent[rows], [own.at(rows) for own in self.waiting])
 
 
 class _Bill(NamedTuple):
@@ -492,6 +514,9 @@ class Inside:
 
     def cost(self, listed: Listed, price: Price = ENERGY) -> Node:
         """What everything inside costs, at least."""
+        return listed.node(price, lambda: self._cost(listed, price))
+
+    def _cost(self, listed: Listed, price: Price) -> Node:
         unrolled = listed.unrolled
         every = listed.once("tiles", lambda: self._every(listed))
         joined = listed.once("joined", lambda: self._joined(every, unrolled, listed.leads))

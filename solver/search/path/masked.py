@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import product
 from typing import NamedTuple
@@ -13,7 +13,7 @@ import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.axes import NOWHERE
-from solver.search.path.charges import Charge, Charges, Price
+from solver.search.path.charges import NOTHING, Charge, Charges, Price
 from solver.search.path.counting import Lead
 from solver.search.path.inside import Inside, Listed, Loosest, Node, Pending, Unrolled, price_of
 from solver.search.path.rooms import Rooms
@@ -38,12 +38,17 @@ class Masked:
     frame: Frame
     charges: Charges
     known: dict[Price, Outside]
+    _own: dict[Price, Outside] = field(default_factory=dict)
 
     def outside(self, price: Price) -> Outside:
-        """Tables of what lies outside of the fanouts."""
-        if price not in self.known:
-            self.known[price] = Outside(self.frame, self.charges, price)
-        return self.known[price]
+        """Tables of what lies outside of the fanouts; prices share them by which nothing is paid there."""
+        if price not in self._own:
+            paid = (own for own in self.charges.every if own.boundary <= self.frame.meeting)
+            own = price if any(any(price.of(charge)) for charge in paid) else NOTHING
+            if own not in self.known:
+                self.known[own] = Outside(self.frame, self.charges, own)
+            self._own[price] = self.known[own]
+        return self._own[price]
 
     @property
     def learned(self) -> int:

@@ -42,6 +42,9 @@ TABLES = 60
 PATHS = 4
 """Paths that are priced together."""
 
+TRIES = 32
+"""Rows in which a first path is looked for."""
+
 NEAR, MOST_NEAR = 1.02, 256
 """By how much paths may exceed the least of one price, and how many are looked at, to find a good one."""
 
@@ -243,17 +246,19 @@ class PathSearch:
 
     def _dive_from(self, bounds: Bounds, choice: int, value: float) -> None:
         """Price the best paths with one spatial choice: a good incumbent leaves little of all others."""
-        own, tiles = np.array([choice]), bounds.masked.tiles
-        unrolled = self._every.repeated(choice, len(tiles))
+        tiles, own = bounds.masked.tiles, np.array([choice])
+        unrolled, learned = self._every.repeated(choice, len(tiles)), bounds.masked.learned
         least: FloatArray = np.full(len(tiles), np.inf)
+        best: list[_Rows] = []
         for leads in bounds.masked.labels():
-            values, cycles = bounds.closely(tiles, unrolled, leads)
+            values, cycles = bounds.roughly(tiles, unrolled, leads)
             least = np.minimum(least, values)
-            rows = np.argsort(values, kind="stable")[:1]
-            if len(self._hopeful(values[rows])):
-                self._dive(
-                    _Rows(bounds, leads, tiles[rows], own, values[rows], cycles[rows], bounds.masked.learned)
-                )
+            for row in np.argsort(values, kind="stable")[:TRIES]:
+                rows = np.array([row])
+                best.append(_Rows(bounds, leads, tiles[rows], own, values[rows], cycles[rows], learned))
+        for row in sorted(best, key=lambda row: float(row.values[0]))[:TRIES]:
+            if self.goal.incumbent is None and len(self._hopeful(row.values)):
+                self._dive(row)
         live = self._hopeful(least)
         if len(live):
             self._push(max(value, float(least[live].min())), _Cell(bounds, own, tiles[live]))
@@ -338,13 +343,19 @@ class PathSearch:
 
     def _bound_again(self, item: _Rows, value: float) -> None:
         """Keep those of the rows that may improve on the incumbent, by all that is known now."""
-        rows, learned = np.arange(item.next, len(item.values)), item.bounds.masked.learned
-        values, cycles = item.bounds.closely(item.tiles[rows], self._every[item.choices[rows]], item.leads)
+        bounds, learned = item.bounds, item.bounds.masked.learned
+        rows = np.arange(item.next, len(item.values))
+        tiles, unrolled = item.tiles[rows], self._every[item.choices[rows]]
+        values, cycles = item.values[rows], item.cycles[rows]
+        if item.learned != learned:
+            values, cycles = bounds.closely(tiles, unrolled, item.leads)
+        else:
+            values = np.where(bounds.still(tiles, unrolled, item.leads, cycles), values, np.inf)
         live = self._hopeful(values)
         live = live[np.argsort(values[live], kind="stable")]
         if len(live):
-            again = item.only(rows[live])._replace(values=values[live], cycles=cycles[live], learned=learned)
-            again = again._replace(compared=self.goal.incumbent)
+            again = item.only(rows[live])._replace(values=values[live], cycles=cycles[live])
+            again = again._replace(learned=learned, compared=self.goal.incumbent)
             self._push(max(value, float(again.values[0])), again)
 
     def _stream(self, item: _Rows) -> _Stream:
@@ -381,16 +392,19 @@ class PathSearch:
             self._push(value, item._replace(times=item.times + 1))
 
     def _dive(self, item: _Rows) -> None:
-        """Price the best path of the best rows so far at once: a good incumbent leaves little to do."""
-        if float(item.values[0]) >= self._lowest:
+        """Price the best paths of the best rows so far at once: a good incumbent leaves little to do."""
+        lowest = float(item.values[0])
+        if lowest >= self._lowest:
             return
-        self._lowest = float(item.values[0])
         if self.goal.objective == "latency":
-            self._improve([own.path for own in islice(self._stream(item).found, 1)])
-            return
-        best = next(self._paths(item.only(np.zeros(1, dtype=np.int64)), self._lowest).found, None)
-        if best is not None:
-            self._improve([best.path])
+            found = self._stream(item).found
+        else:
+            found = self._paths(item.only(np.zeros(1, dtype=np.int64)), lowest).found
+        for own in islice(found, PATHS):
+            before, self._lowest = self.goal.incumbent, lowest
+            self._improve([own.path])
+            if self.goal.incumbent == before:
+                return
 
     def _price(self, item: _Paths, value: float) -> None:
         """Price the mappings of the next paths."""
