@@ -25,6 +25,10 @@ MOST_LISTED = 4_096
 """Steps of a path that are sorted at a time."""
 
 
+MOST_TURNS = 64
+"""Steps after which a first path is given up."""
+
+
 class Found(NamedTuple):
     """A complete path, and what the words of its mappings cost, at least."""
 
@@ -135,18 +139,15 @@ class Branch:
 
     def paths(self) -> Iterator[Found]:
         """Yield them by rising costs; each is looked for when it is asked for."""
-        ticket = count()
+        # Of what costs as much, the last one comes first: it is closest to a path.
+        ticket = count(0, -1)
         heap: list[tuple[float, int, Found | _Steps]] = []
 
         def push(ranked: _Ranked) -> None:
             if ranked.cost < self.limit:
                 heapq.heappush(heap, (ranked.cost, next(ticket), ranked.item))
 
-        inside = self.masked.inside
-        known = {} if inside.first == inside.depth else {inside.first: self.tiles}
-        listed = Listed(known, self.unrolled, self.leads)
-        begun = self._inwards(listed) if known else self._outwards(listed)
-        for ranked in begun:
+        for ranked in self._begun():
             push(ranked)
         while heap:
             if self.stop():
@@ -159,6 +160,30 @@ class Branch:
                 push(_Ranked(item.costs[item.place + 1], item._replace(place=item.place + 1)))
             for ranked in item.follow(item.place):
                 push(_Ranked(max(cost, ranked.cost), ranked.item))
+
+    def first(self) -> Found | None:
+        """A path that is found by always going on with what seems best; None if that leads nowhere."""
+        stack = sorted(self._begun(), key=lambda own: -own.cost)
+        for _ in range(MOST_TURNS):
+            if self.stop():
+                raise Stopped
+            if not stack:
+                return None
+            cost, item = stack.pop()
+            if isinstance(item, Found):
+                return item._replace(cost=cost)
+            if item.place + 1 < len(item.costs):
+                stack.append(_Ranked(item.costs[item.place + 1], item._replace(place=item.place + 1)))
+            able = (own for own in item.follow(item.place) if own.cost < self.limit)
+            stack += sorted(able, key=lambda own: -own.cost)
+        return None
+
+    def _begun(self) -> Iterator[_Ranked]:
+        """Begin with the tiles at the first boundary inside."""
+        inside = self.masked.inside
+        known = {} if inside.first == inside.depth else {inside.first: self.tiles}
+        listed = Listed(known, self.unrolled, self.leads)
+        return self._inwards(listed) if known else self._outwards(listed)
 
     def _inwards(self, known: Listed) -> Iterator[_Ranked]:
         """Go on with the tiles at the next boundary inside of one row."""

@@ -97,6 +97,7 @@ class _Paths(NamedTuple):
 
     row: _Rows
     price: Price
+    branch: Branch
     found: Iterator[Found]
     done: float = -math.inf
 
@@ -261,7 +262,7 @@ class PathSearch:
                 self._dive(row)
         live = self._hopeful(least)
         if len(live):
-            self._push(max(value, float(least[live].min())), _Cell(bounds, own, tiles[live]))
+            self._open_pairs(_Cell(bounds, own, tiles[live]), value)
 
     def _push_cell(self, bounds: Bounds, choices: IntArray, tiles: IntArray, value: float) -> None:
         """Queue the tiles that may improve with some of the spatial choices."""
@@ -306,9 +307,13 @@ class PathSearch:
             values, cycles = bounds.closely(tiles, unrolled, leads)
             rows = self._hopeful(values)
             rows = rows[np.argsort(values[rows], kind="stable")]
-            if len(rows):
-                own = _Rows(bounds, leads, tiles[rows], choices[rows], values[rows], cycles[rows], learned)
-                self._push(max(value, float(own.values[0])), own)
+            if not len(rows):
+                continue
+            own = _Rows(bounds, leads, tiles[rows], choices[rows], values[rows], cycles[rows], learned)
+            least = float(own.values[0])
+            self._push(max(value, least), own)
+            if least < self._lowest:
+                self._lowest = least
                 self._dive(own)
 
     def _open_row(self, item: _Rows, value: float) -> None:
@@ -339,7 +344,7 @@ class PathSearch:
         fixed = masked.fixed(unrolled, row.bounds.waiting(row.cycles, masked.steps(row.tiles, unrolled)))
         limit = float((self.goal.energy_limits(row.cycles) - fixed)[0]) / price.unit
         branch = Branch(masked, row.tiles, unrolled, row.leads, price, limit, self.shared.stop)
-        return _Paths(row, price, branch.paths(), done)
+        return _Paths(row, price, branch, branch.paths(), done)
 
     def _bound_again(self, item: _Rows, value: float) -> None:
         """Keep those of the rows that may improve on the incumbent, by all that is known now."""
@@ -392,19 +397,13 @@ class PathSearch:
             self._push(value, item._replace(times=item.times + 1))
 
     def _dive(self, item: _Rows) -> None:
-        """Price the best paths of the best rows so far at once: a good incumbent leaves little to do."""
-        lowest = float(item.values[0])
-        if lowest >= self._lowest:
-            return
+        """Price a path of the best row so far at once: a good incumbent leaves little to do."""
         if self.goal.objective == "latency":
-            found = self._stream(item).found
-        else:
-            found = self._paths(item.only(np.zeros(1, dtype=np.int64)), lowest).found
-        for own in islice(found, PATHS):
-            before, self._lowest = self.goal.incumbent, lowest
-            self._improve([own.path])
-            if self.goal.incumbent == before:
-                return
+            self._improve([own.path for own in islice(self._stream(item).found, 1)])
+            return
+        best = self._paths(item.only(np.zeros(1, dtype=np.int64)), float(item.values[0])).branch.first()
+        if best is not None:
+            self._improve([best.path])
 
     def _price(self, item: _Paths, value: float) -> None:
         """Price the mappings of the next paths."""
