@@ -39,8 +39,9 @@ from solver.result import (
 )
 from solver.search.bounds.boundary import LARGEST_COUNT
 from solver.search.branching.completion import Priced
-from solver.search.engine import FEW_HINTED, FIRST_HINTED, Search, hint
+from solver.search.engine import Search
 from solver.search.goal import NO_CAPS, UNLIMITED, Caps, Goal
+from solver.search.hint import FEW_HINTED, FIRST_HINTED, hint
 from solver.search.ledger import unsearched
 from solver.search.path.search import PathSearch, searches_paths
 from solver.search.shared import ALONE, Partner, Shared
@@ -404,7 +405,7 @@ class SharedSearch:
         """A heuristic's mapping, where it may take long until the search has one."""
         space = self._survey.space
         size = SLOWEST if space.coarse else space.most_keep_masks * space.lattice.size
-        if size < SLOW or space.uneven or goal.limits:
+        if size < SLOW or space.uneven or goal.limits or not space.by_order:
             return None
         more = () if size < SLOWEST else (4 * FIRST_HINTED,)
         best: Priced | None = None

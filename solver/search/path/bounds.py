@@ -196,6 +196,14 @@ class Bounds:
             loads = np.maximum(loads, self._besides[r] + own)
         return loads
 
+    def roughly(self, tiles: IntArray, unrolled: Unrolled, leads: Leads) -> tuple[FloatArray, FloatArray]:
+        """The same, but whatever bandwidths take."""
+        steps = self.masked.steps(tiles, unrolled)
+        cycles = self.cycles(np.full(len(tiles), self._loaded), steps)
+        fixed = self.masked.fixed(unrolled, self.waiting(cycles, steps))
+        words = self.masked.cost(Listed({self.masked.inside.first: tiles}, unrolled, leads), self._words)
+        return self.goal.values(self.masked.charges.whole(fixed + words), cycles), cycles
+
     def closely(self, tiles: IntArray, unrolled: Unrolled, leads: Leads) -> tuple[FloatArray, FloatArray]:
         """Bounds on the objective, and on cycles, of tiles with spatial choices."""
         return self._bounded(tiles, unrolled, leads, self.masked.steps(tiles, unrolled))
@@ -215,6 +223,9 @@ class Bounds:
             energy[rows] = self.masked.charges.whole(fixed + self.masked.cost(listed, self._words, limits))
             live = self._hopeful(rows, energy, loads, steps)
             rows, listed = rows[live], listed[live]
+            if len(rows) == len(self.tied(self.goal.values(energy[rows], least[live]))):
+                live = np.flatnonzero(self._improve(listed, least[live], steps[rows]))
+                rows, listed = rows[live], listed[live]
             if not len(rows):
                 break
             loads[rows] = np.maximum(loads[rows], self._loads(listed, close))
@@ -227,8 +238,13 @@ class Bounds:
             values[rows[tied[~self._improve(listed[tied], cycles[rows[tied]], steps[rows[tied]])]]] = np.inf
         return values, cycles
 
+    def still(self, tiles: IntArray, unrolled: Unrolled, leads: Leads, cycles: FloatArray) -> BoolArray:
+        """Whether rows that are tied with the incumbent may improve, given the least cycles of each."""
+        listed = Listed({self.masked.inside.first: tiles}, unrolled, leads)
+        return self._improve(listed, cycles, self.masked.steps(tiles, unrolled))
+
     def _improve(self, listed: Listed, cycles: FloatArray, steps: FloatArray) -> BoolArray:
-        """Whether rows that are tied may improve."""
+        """The same."""
         fine = self.masked.charges.fine
         fixed = self.masked.fixed(listed.unrolled, self.waiting(cycles, steps))
         limits = (self.goal.energy_limits(cycles) - fixed) / fine.unit

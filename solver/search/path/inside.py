@@ -46,7 +46,7 @@ class Unrolled:
     frame: Frame
     members: tuple[IntArray, ...]
     rows: int
-    _known: dict[object, IntArray] = field(default_factory=dict)
+    _known: dict[object, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """Rows."""
@@ -61,6 +61,13 @@ class Unrolled:
         """Some of the rows."""
         members = self.members if self.uniform else tuple(own[rows] for own in self.members)
         return Unrolled(self.frame, members, len(rows))
+
+    def once(self, key: object, make: Callable[[], Known]) -> Known:
+        """What `make` returns, remembered by a key."""
+        if key not in self._known:
+            self._known[key] = make()
+        found: Known = self._known[key]
+        return found
 
     def repeated(self, row: int, rows: int) -> Unrolled:
         """The choice of one row for so many."""
@@ -107,9 +114,8 @@ class Unrolled:
 
     def product(self, first: int, last: int) -> IntArray:
         """Factors of the stages from one up to before another, at most, shape (rows, dimensions)."""
-        if (first, last) not in self._known:
-            self._known[first, last] = math.prod(self.factors[first:last], start=self._ones)
-        return self._known[first, last]
+        key = "product", first, last
+        return self.once(key, lambda: math.prod(self.factors[first:last], start=self._ones))
 
     def copies(self, first: int, last: int) -> IntArray:
         """Likewise, at least."""
@@ -130,9 +136,7 @@ class Unrolled:
         All children of a fanout but the last one have as much to do as there can be. What the last one has
         follows from how many tiles there may be.
         """
-        if last not in self._known:
-            self._known[last] = self._in_use(last)
-        return self._known[last]
+        return self.once(("in use", last), lambda: self._in_use(last))
 
     def _in_use(self, last: int) -> IntArray:
         used = self._at_once(last)
@@ -257,11 +261,14 @@ class Listed:
         The spatial choices.
     leads
         Of the slots inside but the innermost one.
+    source
+        Rows that these are some of, and which.
     """
 
     tiles: Tiles
     unrolled: Unrolled
     leads: Leads
+    source: tuple[Listed, IntArray] | None = None
     _known: dict[object, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -272,7 +279,17 @@ class Listed:
         """Some of the rows."""
         if len(rows) == len(self):
             return self
-        return Listed({b: own[rows] for b, own in self.tiles.items()}, self.unrolled[rows], self.leads)
+        tiles = {b: own[rows] for b, own in self.tiles.items()}
+        return Listed(tiles, self.unrolled[rows], self.leads, (self, rows))
+
+    def node(self, price: Price, make: Callable[[], Node]) -> Node:
+        """What the rows cost so far, remembered by the price; rows that these are some of may know it."""
+        if ("node", price) not in self._known and self.source is not None:
+            source, rows = self.source
+            known: Node | None = source._known.get(("node", price))
+            if known is not None:
+                self._known["node", price] = known.at(rows)
+        return self.once(("node", price), make)
 
     def once(self, key: object, make: Callable[[], Known]) -> Known:
         """What `make` returns, remembered by a key."""
@@ -314,10 +331,14 @@ class Pending(NamedTuple):
 
     def cost(self, irrelevant: Sequence[int], rounds: FloatArray) -> FloatArray:
         """What it costs with so many rounds outside, shape (..., dimensions)."""
-        number = np.ones(rounds.shape[:-1])
+        return self.of_times(self.times(irrelevant, rounds))
+
+    def times(self, irrelevant: Sequence[int], rounds: FloatArray) -> FloatArray:
+        """How often all tiles are delivered with so many rounds outside."""
+        number: FloatArray = np.ones(rounds.shape[:-1])
         for d in irrelevant:
             number = number * ((rounds[..., d] - 1) * self.copies[..., d] + 1)
-        return self.of_times(number)
+        return number
 
     def of_times(self, number: FloatArray) -> FloatArray:
         """What it costs if all tiles are delivered so many times."""
@@ -351,22 +372,39 @@ class Pending(NamedTuple):
         )
 
 
-class Node(NamedTuple):
-    """What rows cost so far.
+class Waiting(NamedTuple):
+    """An access that may stay in place up to the slot outside.
 
     Parameters
     ----------
-    spent
-        Of what is known, shape (rows,).
+    part
+        What is known of it.
     moved
-        For each of `pending`, its cost if the innermost loop of the slot outside moves it, by that lead.
-    pending
-        What stays in place up to the slot outside.
+        Its cost if the innermost loop of the slot outside moves it, by that lead.
+    times, open
+        How often all its tiles are delivered then, and which rows it stays in; shape (rows,).
     """
 
+    part: Pending
+    moved: dict[Lead, FloatArray]
+    times: FloatArray
+    open: BoolArray
+
+    def at(self, rows: IntArray) -> Waiting:
+        """Some of the rows."""
+        moved = {lead: cost[rows] for lead, cost in self.moved.items()}
+        return Waiting(self.part.at(rows), moved, self.times[rows], self.open[rows])
+
+
+class Node(NamedTuple):
+    """What rows cost so far: what is known, shape (rows,), and accesses that are not."""
+
     spent: FloatArray
-    moved: list[dict[Lead, FloatArray]]
-    pending: list[Pending]
+    waiting: list[Waiting]
+
+    def at(self, rows: IntArray) -> Node:
+        """Some of the rows."""
+        return Node(self.spent[rows], [own.at(rows) for own in self.waiting])
 
 
 class _Bill(NamedTuple):
@@ -476,11 +514,14 @@ class Inside:
 
     def cost(self, listed: Listed, price: Price = ENERGY) -> Node:
         """What everything inside costs, at least."""
+        return listed.node(price, lambda: self._cost(listed, price))
+
+    def _cost(self, listed: Listed, price: Price) -> Node:
         unrolled = listed.unrolled
         every = listed.once("tiles", lambda: self._every(listed))
         joined = listed.once("joined", lambda: self._joined(every, unrolled, listed.leads))
         spent = np.where(joined, 0.0, np.inf).astype(price.dtype)
-        node = Node(spent, [], [])
+        node = Node(spent, [])
         paid = (own for own in self.charges.every if own.boundary > self.frame.meeting and any(price.of(own)))
         for charge in paid:
             self.frame.heed()
@@ -601,8 +642,7 @@ class Inside:
             if lead not in by_lead and (lead is None or charge.place not in lead):
                 words = self._words(charge, bill, lead) if view.window_dims else part.words
                 by_lead[lead] = part._replace(words=words).scaled(open_rows).of_times(number)
-        bill.node.moved.append(by_lead)
-        bill.node.pending.append(part)
+        bill.node.waiting.append(Waiting(part, by_lead, number, open_rows))
 
     def _times(
         self, charge: Charge, bill: _Bill, site: IntArray, slot: int, direct: bool, where: str = "outside"
@@ -686,23 +726,33 @@ class Inside:
         )
 
     def _words(self, charge: Charge, bill: _Bill, lead: Lead) -> Delivered:
-        """Words of all tiles, by row."""
-        key = "words", charge.place, charge.boundary, lead
-        own, unrolled = bill.tiles[charge.boundary], bill.listed.unrolled
-        is_loose = charge.boundary not in bill.listed.tiles
+        """Words of all tiles, by row, given the lead of the slot that moves them."""
+        leading = self.frame.space.views[charge.place].relevant
+        if lead is not None and charge.place not in lead:
+            leading = self.frame.leading(lead)
+        return self.words(charge, bill.listed, bill.tiles, leading)
+
+    def words(self, charge: Charge, listed: Listed, tiles: Tiles, leading: frozenset[int]) -> Delivered:
+        """Words of all tiles, by row, where one of `leading` is the innermost loop that moves them."""
+        view = self.frame.space.views[charge.place]
+        leading = leading.intersection(view.relevant) if view.window_dims else frozenset[int]()
+        key = "words", charge.place, charge.boundary, leading
+        own, is_loose = tiles[charge.boundary], charge.boundary not in listed.tiles
         loose = self._free_dims[charge.boundary] if is_loose else frozenset[int]()
-        return bill.listed.once(key, lambda: self._delivered(charge, own, unrolled, lead, loose))
+        return listed.once(key, lambda: self._delivered(charge, own, listed.unrolled, leading, loose))
 
     def _delivered(
-        self, charge: Charge, own: IntArray, unrolled: Unrolled, lead: Lead, loose: frozenset[int]
+        self,
+        charge: Charge,
+        own: IntArray,
+        unrolled: Unrolled,
+        leading: frozenset[int],
+        loose: frozenset[int],
     ) -> Delivered:
-        """Words of all tiles of these numbers, by row."""
+        """The same, of tiles of these numbers."""
         frame, view = self.frame, self.frame.space.views[charge.place]
         dims = sorted(view.relevant)
         places = [frame.axes[d].place(own[:, d]) for d in dims]
-        leading = frame.leading(lead) if lead is not None else view.relevant
-        if lead is not None and charge.place in lead:
-            leading = view.relevant
         if not view.window_dims:
             words = frame.words.of(charge.place, frame.space.no_unrolling, leading)
             words = frame.words.at_most(words, loose)
