@@ -90,12 +90,9 @@ class Masked:
         allowed = []
         for d, axis in enumerate(axes):
             places = np.arange(len(axis.numbers))
-            stages, loops = frame.space.stages, frame.loops
-            if not any(
-                d in loops[k].live or max(stages[k].unrolled[d]) > 1 for k in range(first, self.inside.depth)
-            ):
+            if frame.are_single(first, d):
                 places = places[axis.numbers == axis.bound]
-            elif not any(d in loops[k].live or max(stages[k].unrolled[d]) > 1 for k in range(first)):
+            elif not frame.parts(range(first), d):
                 places = places[axis.numbers == 1]
             allowed.append(places[frame.possible[first][d][places]])
         fits: BoolArray = np.ones(tuple(map(len, allowed)), dtype=np.bool_)
@@ -147,20 +144,43 @@ class Masked:
         return places, valid
 
     def steps(self, tiles: IntArray, unrolled: Unrolled) -> FloatArray:
-        """Cycles of the arithmetic, at least; infinite where children would have nothing to do."""
+        """Cycles of the arithmetic, at least; infinite where children have no work, or tiles no room."""
         _, valid = self.rounds(tiles, unrolled)
+        if not self.frame.axes[0].divides:
+            valid[valid] = self._have_room(tiles[valid], unrolled[np.flatnonzero(valid)])
         return np.where(valid, self.inside.steps(tiles, unrolled), np.inf)
 
-    def fixed(self, unrolled: Unrolled, cycles: FloatArray) -> FloatArray:
+    def _have_room(self, tiles: IntArray, unrolled: Unrolled) -> BoolArray:
+        """Whether levels inside have room for tiles in which all children inside have as much to do."""
+        space = self.frame.space
+        able = np.ones(len(tiles), dtype=np.bool_)
+        for boundary in range(self.inside.first, self.inside.depth):
+            extents = self._extents(tiles, unrolled, boundary)
+            able &= (extents > 0).all(axis=1)
+            able &= space.holds(boundary, space.tenants(self.charges.mask, boundary), extents)
+        return able
+
+    def _extents(self, tiles: IntArray, unrolled: Unrolled, boundary: int) -> IntArray:
+        """Of tiles at a boundary inside, at least; 0 where there are none."""
+        inside = np.broadcast_to(unrolled.copies(boundary, self.inside.depth), tiles.shape)
+        extents = np.minimum(inside, [axis.bound for axis in self.frame.axes])
+        for d, axis in enumerate(self.frame.axes):
+            if self.inside.relation(boundary, d) == "same":
+                extents[:, d] = axis.extents(tiles[:, d], inside[:, d])
+        return extents
+
+    def fixed(self, unrolled: Unrolled, cycles: FloatArray, tiles: IntArray | None = None) -> FloatArray:
         """Energy units besides those of words: arithmetic, and leakage in so many cycles."""
         finite = np.where(np.isfinite(cycles), cycles, 0.0)
-        leaked = (float(leak) * own for leak, own in self.inside.leaking(unrolled, finite))
+        leaked = (float(leak) * own for leak, own in self.inside.leaking(unrolled, finite, tiles))
         return sum(leaked, np.full(len(cycles), float(self.charges.compute_energy)))
 
-    def exactly_fixed(self, unrolled: Unrolled, cycles: FloatArray) -> list[int]:
+    def exactly_fixed(
+        self, unrolled: Unrolled, cycles: FloatArray, tiles: IntArray | None = None
+    ) -> list[int]:
         """The same, by row, as whole numbers."""
         fixed = [self.charges.compute_energy] * len(cycles)
-        for leak, counts in self.inside.leaking(unrolled, cycles.astype(np.longdouble)):
+        for leak, counts in self.inside.leaking(unrolled, cycles.astype(np.longdouble), tiles):
             pairs = zip(fixed, self.charges.rounded_down(counts), strict=True)
             fixed = [own + leak * int(number) for own, number in pairs]
         return fixed
