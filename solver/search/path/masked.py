@@ -24,6 +24,9 @@ Leads = Mapping[int, Lead]
 SMALL = 1 << 14
 """Numbers of tiles up to which tables cost next to nothing."""
 
+FEWER = 0.8
+"""Share of rows that may still improve below which the others are left out."""
+
 
 @dataclass
 class Masked:
@@ -343,22 +346,29 @@ class Masked:
             inner = np.ravel_multi_index(
                 tuple(places[:, d] for d in others), [frame.shape[d] for d in others]
             )
-        best = np.full(len(places), np.inf, table.dtype)
         reach = (frame.anything if loosely else frame.loops[m]).reach
         parts = [_Closing.of(part, sorted(frame.space.views[part.charge.place].irrelevant)) for part in still]
-        for row in np.argsort(table.min(axis=1), kind="stable"):
-            if table[row].min() >= limits.max(initial=-np.inf):
+        columns, own = places[:, dims].T.copy(), np.arange(len(places))
+        best = np.full(len(places), np.inf, table.dtype)
+        found, least = best.copy(), table.min(axis=1)
+        for row in np.argsort(least, kind="stable"):
+            live = least[row] < np.minimum(best, limits)
+            number = np.count_nonzero(live)
+            if not number:
                 break
+            if number < FEWER * len(own):
+                found[own] = best
+                own, inner, columns = own[live], inner[live], columns[:, live]
+                best, limits, parts = best[live], limits[live], [part.at(live) for part in parts]
             self.frame.heed()
-            able = np.ones(len(places), dtype=np.bool_)
-            rounds = {}
-            for d, place in zip(dims, listed[row].tolist(), strict=True):
-                able &= reach[d][place][places[:, d]]
-                rounds[d] = float(frame.axes[d].numbers[place])
-            if able.any():
-                cost = sum((part.cost(rounds) for part in parts), table[row][inner])
-                np.minimum(best, cost, out=best, where=able)
-        return best
+            pairs = list(zip(dims, listed[row].tolist(), strict=True))
+            rounds = {d: float(frame.axes[d].numbers[place]) for d, place in pairs}
+            cost = sum((part.cost(rounds) for part in parts), table[row][inner])
+            for (d, place), column in zip(pairs, columns, strict=True):
+                cost = np.where(reach[d][place][column], cost, np.inf)
+            np.minimum(best, cost, out=best)
+        found[own] = best
+        return found
 
 
 class _Closing(NamedTuple):
@@ -383,6 +393,14 @@ class _Closing(NamedTuple):
             _single(part.alike),
             _single(part.price * part.free),
         )
+
+    def at(self, rows: BoolArray) -> _Closing:
+        """Some of the rows."""
+        begun, again, alike, free = (
+            own if len(own) == 1 else own[rows] for own in (self.begun, self.again, self.alike, self.free)
+        )
+        copies = tuple(own if len(own) == 1 else own[rows] for own in self.copies)
+        return _Closing(self.dims, copies, begun, again, alike, free)
 
     def cost(self, rounds: Mapping[int, float]) -> FloatArray:
         """What it costs with so many rounds along each dimension."""
