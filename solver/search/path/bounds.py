@@ -147,7 +147,12 @@ class Bounds:
         return np.flatnonzero(self.goal.below(values) & (values >= float(incumbent) * TIED))
 
     def improves(
-        self, unrolled: Unrolled, words: FloatArray, cycles: FloatArray, steps: FloatArray
+        self,
+        unrolled: Unrolled,
+        words: FloatArray,
+        cycles: FloatArray,
+        steps: FloatArray,
+        tiles: IntArray | None = None,
     ) -> BoolArray:
         """Whether mappings may improve: as exactly as numbers can tell.
 
@@ -159,10 +164,12 @@ class Bounds:
             What all words cost, by the fine price.
         cycles, steps
             Of mappings, and of their arithmetic, at least.
+        tiles
+            At the first boundary inside, where these are known.
         """
         charges = self.masked.charges
         grains = charges.grains(words, self.masked.inside.are_whole(unrolled))
-        fixed = self.masked.exactly_fixed(unrolled, self.waiting(cycles, steps))
+        fixed = self.masked.exactly_fixed(unrolled, self.waiting(cycles, steps), tiles)
         left = (self.goal.energy_limit(int(own)) - spent for own, spent in zip(cycles, fixed, strict=True))
         limits = (-(-own // charges.fine.unit) for own in left)
         most = np.array([np.longdouble(own) if own < FAR else np.longdouble(np.inf) for own in limits])
@@ -224,7 +231,7 @@ class Bounds:
         for close in (False, True) if self._known else (False,):
             known, own = {first: tiles[rows]}, unrolled[rows]
             least = self.cycles(loads[rows], steps[rows])
-            fixed = self.masked.fixed(own, self.waiting(least, steps[rows]))
+            fixed = self.masked.fixed(own, self.waiting(least, steps[rows]), tiles[rows])
             limits = self.goal.energy_limits(least) - fixed if close else None
             least_energy = fixed + self.masked.cost(known, own, leads, self._words, limits)
             energy[rows] = self.masked.charges.whole(least_energy)
@@ -240,10 +247,11 @@ class Bounds:
         tied = self.tied(values)
         if len(tied):
             own, fine = unrolled[tied], self.masked.charges.fine
-            fixed = self.masked.fixed(own, self.waiting(cycles[tied], steps[tied]))
+            fixed = self.masked.fixed(own, self.waiting(cycles[tied], steps[tied]), tiles[tied])
             limits = (self.goal.energy_limits(cycles[tied]) - fixed) / fine.unit
             words = self.masked.cost({first: tiles[tied]}, own, leads, fine, limits)
-            values[tied[~self.improves(own, words, cycles[tied], steps[tied])]] = np.inf
+            able = self.improves(own, words, cycles[tied], steps[tied], tiles[tied])
+            values[tied[~able]] = np.inf
         return values, cycles
 
     def _hopeful(self, rows: IntArray, energy: FloatArray, loads: FloatArray, steps: FloatArray) -> IntArray:

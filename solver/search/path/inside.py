@@ -112,24 +112,47 @@ class Unrolled:
         """The same, at most."""
         return self.alone(view, first, last)
 
-    def at_once(self, last: int) -> IntArray:
+    def at_once(self, last: int, tiles: IntArray | None = None) -> IntArray:
         """Children of the stages up to before one that have something to do at some time, at least.
 
         All children of a fanout but the last one have as much to do as there can be. What the last one has
         follows from how many tiles there may be.
+
+        Parameters
+        ----------
+        last
+            The first stage that is not looked at.
+        tiles
+            Right inside of the meeting stage, shape (rows, dimensions), where these are known.
         """
         used = self._at_once(last)
-        for d, axis in enumerate(self.frame.axes if last > 1 else ()):
-            own = np.stack(
-                [column[:, d] for k in range(last) for column in (self.needed[k], self.factors[k])]
-            )
-            if (own[1::2] > 1).sum(axis=0).max(initial=0) < 2:
-                continue
-            kinds, inverse = np.unique(own, axis=1, return_inverse=True)
-            least = [axis.in_use(tuple(kind)) for kind in kinds.T.tolist()]
-            used = np.array(used)
-            used[:, d] = np.maximum(used[:, d], np.array(least)[inverse.reshape(-1)])
+        for d in range(len(self.frame.axes) if last > 1 else 0):
+            rows, nested = self._nested(d, last, tiles)
+            if len(rows):
+                used = np.array(np.broadcast_to(used, (self.rows, used.shape[1])))
+                used[rows, d] = np.maximum(used[rows, d], nested)
         return used
+
+    def _nested(self, dim: int, last: int, tiles: IntArray | None) -> tuple[IntArray, IntArray]:
+        """Rows in which two stages unroll a dimension, with something to do for all, and what they use."""
+        factors, needed = (
+            np.stack([np.broadcast_to(own[k][:, dim], self.rows) for k in range(last)])
+            for own in (self.factors, self.needed)
+        )
+        unrolling = factors > 1
+        rows = np.flatnonzero((unrolling.sum(axis=0) == 2) & ((needed == factors) | ~unrolling).all(axis=0))
+        if not len(rows):
+            return rows, rows
+        outside = unrolling[:, rows].argmax(axis=0)
+        inside = last - 1 - unrolling[::-1, rows].argmax(axis=0)
+        outer, inner = factors[outside, rows], factors[inside, rows]
+        single = np.array([self.frame.are_single(k + 1, dim) for k in range(last)])[inside]
+        used = self.frame.axes[dim].in_use(outer, inner, single)
+        if tiles is not None:
+            # More tiles than children: each of them gets a whole one.
+            many = (outside == self.frame.meeting) & (tiles[rows, dim] > outer)
+            used = np.where(many, outer * inner, used)
+        return rows, used
 
     def _at_once(self, last: int) -> IntArray:
         """The same, whatever the last one has."""
@@ -208,7 +231,7 @@ class Loosest(Unrolled):
         most: IntArray = every.alone(view, first, last).max(axis=0, keepdims=True)
         return most
 
-    def at_once(self, last: int) -> IntArray:
+    def at_once(self, last: int, tiles: IntArray | None = None) -> IntArray:
         """Whatever the last one has."""
         return self._at_once(last)
 
@@ -333,14 +356,9 @@ class Inside:
 
     def relation(self, boundary: int, dim: int) -> str:
         """How tiles at a boundary inside relate to those at the first one: "same", "single" or "any"."""
-        inner = range(boundary, self.depth)
-        between = range(self.first, boundary)
-        loops, stages = self.frame.loops, self.frame.space.stages
-        if not any(dim in loops[k].live or max(stages[k].unrolled[dim]) > 1 for k in between):
+        if not self.frame.parts(range(self.first, boundary), dim):
             return "same"
-        if not any(dim in loops[k].live or max(stages[k].unrolled[dim]) > 1 for k in inner):
-            return "single"
-        return "any"
+        return "single" if self.frame.are_single(boundary, dim) else "any"
 
     def fewest(self, tiles: IntArray, unrolled: Unrolled, boundary: int, start: int) -> IntArray:
         """The fewest tiles that there may be at a boundary farther in than those at `start`."""
@@ -375,7 +393,9 @@ class Inside:
             return _rounds(axis, axis.numbers, outside, inside)[axis.place(tiles)]
         return _rounds(axis, tiles, outside, inside)
 
-    def leaking(self, unrolled: Unrolled, cycles: FloatArray) -> Iterator[tuple[int, FloatArray]]:
+    def leaking(
+        self, unrolled: Unrolled, cycles: FloatArray, tiles: IntArray | None = None
+    ) -> Iterator[tuple[int, FloatArray]]:
         """Yield what levels leak per cycle of an instance, and in how many cycles of instances, at least.
 
         In each cycle the instances in use have work for the arithmetic inside of them; so where few are, they
@@ -384,7 +404,7 @@ class Inside:
         computes = self.frame.space.problem.computes
         pairs = zip(self.frame.space.levels, gates(self.frame.space), strict=True)
         for level, (stage, behind) in (own for own in pairs if own[0].energy.leak_per_cycle):
-            used = unrolled.at_once(stage).prod(axis=1)
+            used = unrolled.at_once(stage, tiles).prod(axis=1)
             busy = computes // unrolled.product(stage, self.depth).prod(axis=1)
             yield level.energy.leak_per_cycle * behind, np.maximum(used * cycles, busy)
 

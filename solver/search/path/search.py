@@ -296,10 +296,16 @@ class PathSearch:
         masked = row.bounds.masked
         price = masked.charges.fine if self._is_tied(row.bounds, value) else ENERGY
         unrolled = self._every[row.choices]
-        fixed = masked.fixed(unrolled, row.bounds.waiting(row.cycles, masked.steps(row.tiles, unrolled)))
+        fixed = self._fixed(row)
         limit = float((self.goal.energy_limits(row.cycles) - fixed)[0]) / price.unit
         branch = Branch(masked, row.tiles, unrolled, row.leads, price, limit, self.shared.stop)
         return _Paths(row, price, branch.paths(), done)
+
+    def _fixed(self, row: _Rows) -> FloatArray:
+        """Energy of a row besides that of words."""
+        masked, unrolled = row.bounds.masked, self._every[row.choices]
+        waiting = row.bounds.waiting(row.cycles, masked.steps(row.tiles, unrolled))
+        return masked.fixed(unrolled, waiting, row.tiles)
 
     def _compare(self, item: _Rows, value: float) -> None:
         """Keep those of the rows that may improve on the incumbent though they hardly differ from it."""
@@ -323,7 +329,7 @@ class PathSearch:
         place, bounds = item.next, item.bounds
         masked, tiles = bounds.masked, item.tiles[place : place + 1]
         unrolled, cycles = self._every[item.choices[place : place + 1]], float(item.cycles[place])
-        fixed = masked.fixed(unrolled, bounds.waiting(np.array([cycles]), masked.steps(tiles, unrolled)))
+        fixed = self._fixed(item.only(np.array([place])))
         known, none = {masked.inside.first: tiles}, np.array([np.inf])
         branches = []
         for price, limit in bounds.prices(float(fixed[0]), cycles):
@@ -364,9 +370,7 @@ class PathSearch:
             again = self._paths(row, value, item.done * TIED / masked.charges.fine.unit)
             self._push(value, again)
             return
-        unrolled = self._every[row.choices]
-        fixed = masked.fixed(unrolled, row.bounds.waiting(row.cycles, masked.steps(row.tiles, unrolled)))
-        paths = []
+        fixed, paths = self._fixed(row), []
         for own in item.found:
             energy = masked.charges.whole(fixed + own.cost * item.price.unit)
             value = max(value, float(self.goal.values(energy, row.cycles)[0]))
@@ -389,7 +393,7 @@ class PathSearch:
         words = np.array([cost], item.price.dtype)
         unrolled = self._every[row.choices]
         steps = row.bounds.masked.steps(row.tiles, unrolled)
-        return bool(row.bounds.improves(unrolled, words, row.cycles, steps)[0])
+        return bool(row.bounds.improves(unrolled, words, row.cycles, steps, row.tiles)[0])
 
     def _improve(self, paths: list[Path]) -> None:
         """Price mappings, and keep a better one."""

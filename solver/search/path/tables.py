@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 
@@ -76,6 +76,15 @@ class Frame:
             rounds = axis.rounds_of(np.full(len(axis.numbers), factor), axis.numbers)
             found |= reach[:, np.maximum(rounds, 0)] & (rounds >= 0)
         return found
+
+    def parts(self, slots: Iterable[int], dim: int) -> bool:
+        """Whether loops or children of some slots may part tiles along a dimension."""
+        stages = self.space.stages
+        return any(dim in self.loops[k].live or max(stages[k].unrolled[dim]) > 1 for k in slots)
+
+    def are_single(self, boundary: int, dim: int) -> bool:
+        """Whether tiles at a boundary are single iterations along a dimension."""
+        return not self.parts(range(boundary, len(self.space.levels)), dim)
 
     @cached_property
     def anything(self) -> Loops:
