@@ -19,13 +19,13 @@ from solver.search.branching.completion import Priced
 from solver.search.goal import Goal
 from solver.search.path.bounds import TIED, Bounds
 from solver.search.path.branch import Branch, Found
-from solver.search.path.charges import ENERGY, Charges, Price
-from solver.search.path.inside import Unrolled
+from solver.search.path.charges import ENERGY, Charge, Charges, Price
+from solver.search.path.inside import Leads, Listed
 from solver.search.path.leaves import Leaves, Path
-from solver.search.path.masked import Leads, Masked, spatial_choices
+from solver.search.path.masked import Masked, spatial_choices
 from solver.search.path.tables import Frame, Outside
 from solver.search.shared import Shared
-from solver.search.space.keep_masks import KeepMask
+from solver.search.space.keep_masks import Chain, KeepMask
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stopped, heeding
 from solver.search.trivial import trivial_bound
@@ -42,12 +42,18 @@ TABLES = 60
 PATHS = 4
 """Paths that are priced together."""
 
+TRIES = 32
+"""Rows in which a first path is looked for."""
+
 NEAR, MOST_NEAR = 1.02, 256
 """By how much paths may exceed the least of one price, and how many are looked at, to find a good one."""
 
 
 class _Mask(NamedTuple):
+    """All mappings with a mask, by a bound with tables or without."""
+
     bounds: Bounds
+    with_tables: bool
 
 
 class _Cell(NamedTuple):
@@ -61,7 +67,8 @@ class _Cell(NamedTuple):
 class _Rows(NamedTuple):
     """Tiles with a spatial choice each, by rising bounds from `next` on.
 
-    Bounds that hardly differ from the incumbent were compared with the one that is `compared`.
+    Bounds that hardly differ from the incumbent were compared with the one that is `compared`. They rest on
+    tables that had `learned` so much.
     """
 
     bounds: Bounds
@@ -70,6 +77,7 @@ class _Rows(NamedTuple):
     choices: IntArray
     values: FloatArray
     cycles: FloatArray
+    learned: int
     next: int = 0
     compared: int | None = None
 
@@ -89,6 +97,7 @@ class _Paths(NamedTuple):
 
     row: _Rows
     price: Price
+    branch: Branch
     found: Iterator[Found]
     done: float = -math.inf
 
@@ -126,6 +135,7 @@ class PathSearch:
         self._lowest = np.inf
         self._branched: dict[KeepMask, set[int]] = {}
         self._outsides: dict[object, dict[Price, Outside]] = {}
+        self._charges: dict[tuple[int, Chain], tuple[Charge, ...]] = {}
         self._leaves = Leaves(self.space, self.goal, self.shared.stop)
 
     def run(self) -> int | None:
@@ -168,8 +178,9 @@ class PathSearch:
         least = float(self._steps.min(initial=np.inf))
         masks = (m for m in self.space.keep_masks if self._frame.has_room(self.space.tenants(m, 0)))
         for mask in heeding(self.shared.stop, masks):
-            own = Bounds(self._masked(Charges(self.space, mask)), self.goal, self._every, least)
-            self._push(float(own.by_choice(self._steps).min()), _Mask(own))
+            charges = Charges(self.space, mask, self._charges)
+            own = Bounds(self._masked(charges), self.goal, self._every, least)
+            self._push(float(own.by_choice(self._steps, with_tables=False).min()), _Mask(own, False))
 
     def evidence(self) -> Evidence:
         """What the bound rests on: for how many spatial choices of each keep mask paths had to be listed."""
@@ -207,7 +218,7 @@ class PathSearch:
         """Part a region, or bound it closer."""
         match item:
             case _Mask():
-                self._open_mask(item.bounds, value)
+                self._open_mask(item, value)
             case _Cell():
                 self._open_cell(item, value)
             case _Rows():
@@ -217,12 +228,41 @@ class PathSearch:
             case _Stream():
                 self._price_some(item, value)
 
-    def _open_mask(self, bounds: Bounds, value: float) -> None:
+    def _open_mask(self, item: _Mask, value: float) -> None:
         """Begin with all tiles at the first boundary inside, and the spatial choices that may improve."""
+        bounds = item.bounds
+        values = bounds.by_choice(self._steps, with_tables=True)
+        if not item.with_tables:
+            self._push(max(value, float(values.min())), item._replace(with_tables=True))
+            return
         tiles = bounds.masked.tiles
-        choices = self._hopeful(bounds.by_choice(self._steps))
+        choices = self._hopeful(values)
+        if self.goal.incumbent is None and len(tiles) and len(choices):
+            first = int(values.argmin())
+            self._dive_from(bounds, first, value)
+            choices = self._hopeful(bounds.by_choice(self._steps, with_tables=True))
+            choices = choices[choices != first]
         if len(tiles) and len(choices):
             self._push_cell(bounds, choices, tiles, value)
+
+    def _dive_from(self, bounds: Bounds, choice: int, value: float) -> None:
+        """Price the best paths with one spatial choice: a good incumbent leaves little of all others."""
+        tiles, own = bounds.masked.tiles, np.array([choice])
+        unrolled, learned = self._every.repeated(choice, len(tiles)), bounds.masked.learned
+        least: FloatArray = np.full(len(tiles), np.inf)
+        best: list[_Rows] = []
+        for leads in bounds.masked.labels():
+            values, cycles = bounds.roughly(tiles, unrolled, leads)
+            least = np.minimum(least, values)
+            for row in np.argsort(values, kind="stable")[:TRIES]:
+                rows = np.array([row])
+                best.append(_Rows(bounds, leads, tiles[rows], own, values[rows], cycles[rows], learned))
+        for row in sorted(best, key=lambda row: float(row.values[0]))[:TRIES]:
+            if self.goal.incumbent is None and len(self._hopeful(row.values)):
+                self._dive(row)
+        live = self._hopeful(least)
+        if len(live):
+            self._open_pairs(_Cell(bounds, own, tiles[live]), value)
 
     def _push_cell(self, bounds: Bounds, choices: IntArray, tiles: IntArray, value: float) -> None:
         """Queue the tiles that may improve with some of the spatial choices."""
@@ -257,26 +297,31 @@ class PathSearch:
 
     def _open_pairs(self, item: _Cell, value: float) -> None:
         """Bound pairs of tiles and spatial choices."""
-        bounds, masked = item.bounds, item.bounds.masked
+        bounds, masked, learned = item.bounds, item.bounds.masked, item.bounds.masked.learned
         choices = np.repeat(item.choices, len(item.tiles))
         tiles = np.tile(item.tiles, (len(item.choices), 1))
         self.shared.statistics.states += len(tiles)
-        single = choices[:1] if (choices == choices[0]).all() else choices
-        unrolled = Unrolled(self._frame, tuple(own[single] for own in self._every.members), len(choices))
+        is_one = len(item.choices) == 1
+        unrolled = self._every.repeated(int(choices[0]), len(choices)) if is_one else self._every[choices]
         for leads in masked.labels():
             values, cycles = bounds.closely(tiles, unrolled, leads)
             rows = self._hopeful(values)
             rows = rows[np.argsort(values[rows], kind="stable")]
-            if len(rows):
-                own = _Rows(bounds, leads, tiles[rows], choices[rows], values[rows], cycles[rows])
-                self._push(max(value, float(own.values[0])), own)
+            if not len(rows):
+                continue
+            own = _Rows(bounds, leads, tiles[rows], choices[rows], values[rows], cycles[rows], learned)
+            least = float(own.values[0])
+            self._push(max(value, least), own)
+            if least < self._lowest:
+                self._lowest = least
                 self._dive(own)
 
     def _open_row(self, item: _Rows, value: float) -> None:
         """Look for the complete paths of the first row, the best ones first."""
-        place = item.next
-        if self._is_tied(item.bounds, item.values[place]) and item.compared != self.goal.incumbent:
-            self._compare(item, value)
+        place, learned = item.next, item.bounds.masked.learned
+        is_tied = self._is_tied(item.bounds, item.values[place]) and item.compared != self.goal.incumbent
+        if is_tied or item.learned != learned:
+            self._bound_again(item, value)
             return
         if place + 1 < len(item.values):
             self._push(max(value, float(item.values[place + 1])), item._replace(next=place + 1))
@@ -299,7 +344,7 @@ class PathSearch:
         fixed = self._fixed(row)
         limit = float((self.goal.energy_limits(row.cycles) - fixed)[0]) / price.unit
         branch = Branch(masked, row.tiles, unrolled, row.leads, price, limit, self.shared.stop)
-        return _Paths(row, price, branch.paths(), done)
+        return _Paths(row, price, branch, branch.paths(), done)
 
     def _fixed(self, row: _Rows) -> FloatArray:
         """Energy of a row besides that of words."""
@@ -307,14 +352,21 @@ class PathSearch:
         waiting = row.bounds.waiting(row.cycles, masked.steps(row.tiles, unrolled))
         return masked.fixed(unrolled, waiting, row.tiles)
 
-    def _compare(self, item: _Rows, value: float) -> None:
-        """Keep those of the rows that may improve on the incumbent though they hardly differ from it."""
+    def _bound_again(self, item: _Rows, value: float) -> None:
+        """Keep those of the rows that may improve on the incumbent, by all that is known now."""
+        bounds, learned = item.bounds, item.bounds.masked.learned
         rows = np.arange(item.next, len(item.values))
-        unrolled = self._every[item.choices[rows]]
-        values, _ = item.bounds.closely(item.tiles[rows], unrolled, item.leads)
-        rows = rows[self._hopeful(values)]
-        if len(rows):
-            again = item.only(rows)._replace(compared=self.goal.incumbent)
+        tiles, unrolled = item.tiles[rows], self._every[item.choices[rows]]
+        values, cycles = item.values[rows], item.cycles[rows]
+        if item.learned != learned:
+            values, cycles = bounds.closely(tiles, unrolled, item.leads)
+        else:
+            values = np.where(bounds.still(tiles, unrolled, item.leads, cycles), values, np.inf)
+        live = self._hopeful(values)
+        live = live[np.argsort(values[live], kind="stable")]
+        if len(live):
+            again = item.only(rows[live])._replace(values=values[live], cycles=cycles[live])
+            again = again._replace(learned=learned, compared=self.goal.incumbent)
             self._push(max(value, float(again.values[0])), again)
 
     def _stream(self, item: _Rows) -> _Stream:
@@ -330,10 +382,10 @@ class PathSearch:
         masked, tiles = bounds.masked, item.tiles[place : place + 1]
         unrolled, cycles = self._every[item.choices[place : place + 1]], float(item.cycles[place])
         fixed = self._fixed(item.only(np.array([place])))
-        known, none = {masked.inside.first: tiles}, np.array([np.inf])
+        listed, none = Listed({masked.inside.first: tiles}, unrolled, item.leads), np.array([np.inf])
         branches = []
         for price, limit in bounds.prices(float(fixed[0]), cycles):
-            least = float(masked.cost(known, unrolled, item.leads, price, none)[0])
+            least = float(masked.cost(listed, price, none)[0])
             if least >= limit:
                 return
             branch = Branch(masked, tiles, unrolled, item.leads, price, limit, self.shared.stop)
@@ -351,14 +403,11 @@ class PathSearch:
             self._push(value, item._replace(times=item.times + 1))
 
     def _dive(self, item: _Rows) -> None:
-        """Price the best path of the best rows so far at once: a good incumbent leaves little to do."""
-        if float(item.values[0]) >= self._lowest:
-            return
-        self._lowest = float(item.values[0])
+        """Price a path of the best row so far at once: a good incumbent leaves little to do."""
         if self.goal.objective == "latency":
             self._improve([own.path for own in islice(self._stream(item).found, 1)])
             return
-        best = next(self._paths(item.only(np.zeros(1, dtype=np.int64)), self._lowest).found, None)
+        best = self._paths(item.only(np.zeros(1, dtype=np.int64)), float(item.values[0])).branch.first()
         if best is not None:
             self._improve([best.path])
 
@@ -370,7 +419,7 @@ class PathSearch:
             again = self._paths(row, value, item.done * TIED / masked.charges.fine.unit)
             self._push(value, again)
             return
-        fixed, paths = self._fixed(row), []
+        fixed, paths, goes_on = self._fixed(row), [], False
         for own in item.found:
             energy = masked.charges.whole(fixed + own.cost * item.price.unit)
             value = max(value, float(self.goal.values(energy, row.cycles)[0]))
@@ -382,7 +431,10 @@ class PathSearch:
             paths.append(own.path)
             if len(paths) == PATHS:
                 self._push(value, item._replace(done=own.cost))
+                goes_on = True
                 break
+        if not goes_on:
+            masked.outside(item.price).learn()
         self._improve(paths)
 
     def _may_improve(self, item: _Paths, cost: float, energy: FloatArray) -> bool:
