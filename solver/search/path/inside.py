@@ -143,7 +143,10 @@ class Unrolled:
         tiles
             Right inside of the meeting stage, shape (rows, dimensions), where these are known.
         """
-        used = self.once(("in use", last), lambda: self._at_once(last))
+        if tiles is None or last <= self.frame.meeting:
+            used = self.once(("in use", last), lambda: self._at_once(last, None))
+        else:
+            used = self._at_once(last, tiles)
         for d in self._nesting(last):
             rows, nested = self._nested(d, last, tiles)
             if len(rows):
@@ -161,8 +164,8 @@ class Unrolled:
     def _nested(self, dim: int, last: int, tiles: IntArray | None) -> tuple[IntArray, IntArray]:
         """Rows in which two stages unroll a dimension, with something to do for all, and what they use."""
         factors, needed = (
-            np.stack([np.broadcast_to(own[k][:, dim], self.rows) for k in range(last)])
-            for own in (self.factors, self.needed)
+            np.stack([np.broadcast_to(of_stage(k)[:, dim], self.rows) for k in range(last)])
+            for of_stage in (self.factors.__getitem__, partial(self._busy, tiles))
         )
         unrolling = factors > 1
         rows = np.flatnonzero((unrolling.sum(axis=0) == 2) & ((needed == factors) | ~unrolling).all(axis=0))
@@ -179,22 +182,32 @@ class Unrolled:
             used = np.where(many, outer * inner, used)
         return rows, used
 
-    def _at_once(self, last: int) -> IntArray:
-        """The same, whatever the last one has."""
+    def _busy(self, tiles: IntArray | None, stage: int) -> IntArray:
+        """Children of one stage that have something to do, at least."""
+        if tiles is None or stage != self.frame.meeting:
+            return self.needed[stage]
+        return np.minimum(tiles, self.factors[stage])
+
+    def _at_once(self, last: int, tiles: IntArray | None) -> IntArray:
+        """The same, whatever the last one has, unless all have as much to do."""
+        if any(axis.divides for axis in self.frame.axes):
+            return self.copies(0, last)
         used, all_of_them = self._ones, self._ones
         for stage in reversed(range(last)):
-            used = with_full_ones(self.needed[stage], used, all_of_them)
+            used = with_full_ones(self._busy(tiles, stage), used, all_of_them)
             all_of_them = all_of_them * self.copies(stage, stage + 1)
         return used
 
-    def askers(self, view: DataspaceView, level: int, boundary: int) -> IntArray:
+    def askers(
+        self, view: DataspaceView, level: int, boundary: int, tiles: IntArray | None = None
+    ) -> IntArray:
         """Of those of a level, groups of children at a boundary that share a dataspace, likewise."""
         used, all_of_them = self._ones, self._ones
         for stage in reversed(range(level, boundary)):
             used = with_full_ones(self._groups(view, stage), used, all_of_them)
             all_of_them = all_of_them * self.alone(view, stage, stage + 1)
         for stage in reversed(range(level)):
-            used = with_full_ones(self.needed[stage], used, all_of_them)
+            used = with_full_ones(self._busy(tiles, stage), used, all_of_them)
             all_of_them = all_of_them * self.copies(stage, stage + 1)
         return used
 
@@ -258,7 +271,11 @@ class Loosest(Unrolled):
 
     def at_once(self, last: int, tiles: IntArray | None = None) -> IntArray:
         """Whatever the last one has."""
-        return self._at_once(last)
+        return self._at_once(last, None)
+
+    def _busy(self, tiles: IntArray | None, stage: int) -> IntArray:
+        """Of any choice."""
+        return self.needed[stage]
 
     def _groups(self, view: DataspaceView, stage: int) -> IntArray:
         """One."""
@@ -710,7 +727,7 @@ class Inside:
         unrolled, rows = bill.listed.unrolled, len(bill.listed)
         copies, used, share = bill.listed.once(
             ("shared", charge.ends, slot),
-            lambda: self._shared(charge, bill.tiles[charge.boundary], unrolled, slot),
+            lambda: self._shared(charge, bill.tiles, unrolled, slot),
         )
         return Pending(
             charge,
@@ -724,17 +741,18 @@ class Inside:
         )
 
     def _shared(
-        self, charge: Charge, own: IntArray, unrolled: Unrolled, slot: int
+        self, charge: Charge, tiles: Tiles, unrolled: Unrolled, slot: int
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Copies of an access that pends, instances that are alike, and what they share."""
         view, level = self.frame.space.views[charge.place], charge.level
+        own, outer = tiles[charge.boundary], tiles.get(self.first)
         if charge.shared:
             alone = unrolled.alone(view, max(level, slot), charge.boundary)
             copies = (unrolled.copies(slot, level) if level > slot else 1) * alone
-            alike = unrolled.askers(view, level, charge.boundary)
+            alike = unrolled.askers(view, level, charge.boundary, outer)
             share = unrolled.share(view, level, charge.boundary)
         else:
-            copies, alike = unrolled.copies(slot, charge.boundary), unrolled.at_once(charge.boundary)
+            copies, alike = unrolled.copies(slot, charge.boundary), unrolled.at_once(charge.boundary, outer)
             share = np.ones(1)
         used = np.minimum(alike, own)[:, sorted(view.irrelevant)].prod(axis=1).astype(np.float64)
         return (
