@@ -17,10 +17,11 @@ from solver.result import Evidence, MaskEvidence, Phase, is_within
 from solver.search.arrays import FloatArray, IntArray
 from solver.search.branching.completion import Priced
 from solver.search.goal import Goal
+from solver.search.hint import FEW_HINTED, FIRST_HINTED, helps, hint
 from solver.search.path.bounds import TIED, Bounds
 from solver.search.path.branch import Branch, Found
 from solver.search.path.charges import ENERGY, Charge, Charges, Price
-from solver.search.path.inside import Leads, Listed
+from solver.search.path.inside import Leads, Listed, Unrolled
 from solver.search.path.leaves import Leaves, Path
 from solver.search.path.masked import Masked, spatial_choices
 from solver.search.path.tables import Frame, Outside
@@ -30,8 +31,8 @@ from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stopped, heeding
 from solver.search.trivial import trivial_bound
 
-FEW_PAIRS = 8_000
-"""Pairs of tiles and spatial choices up to which each is bounded; else choices are parted."""
+FEW_PAIRS, MOST_PAIRS = 8_000, 32_000
+"""Pairs of tiles and spatial choices that are bounded at first; and those up to which all of a cell are."""
 
 MOST_CHOICES, MOST_MASKS = 1 << 20, 1 << 12
 """Combinations of spatial choices, and keep masks, up to which each is looked at."""
@@ -41,6 +42,12 @@ TABLES = 60
 
 PATHS = 4
 """Paths that are priced together."""
+
+FIRST_MASKS = 16
+"""Keep masks that are opened at once, whatever else is open."""
+
+HINT_AFTER = 8_000
+"""Rows that are bounded before a heuristic looks for a better mapping; 16 times as many each time."""
 
 TRIES = 32
 """Rows in which a first path is looked for."""
@@ -57,11 +64,13 @@ class _Mask(NamedTuple):
 
 
 class _Cell(NamedTuple):
-    """Some spatial choices under a mask, and the tiles inside that may go with any of them."""
+    """Some spatial choices under a mask, and the tiles inside that may go with any of them; with bounds."""
 
     bounds: Bounds
     choices: IntArray
+    by_choice: FloatArray
     tiles: IntArray
+    by_tile: FloatArray
 
 
 class _Rows(NamedTuple):
@@ -132,7 +141,7 @@ class PathSearch:
     def __post_init__(self) -> None:
         self._frame = Frame(self.space)
         self._ticket = count()
-        self._lowest = np.inf
+        self._lowest, self._hints = np.inf, 0
         self._branched: dict[KeepMask, set[int]] = {}
         self._outsides: dict[object, dict[Price, Outside]] = {}
         self._charges: dict[tuple[int, Chain], tuple[Charge, ...]] = {}
@@ -145,6 +154,7 @@ class PathSearch:
         self._least = trivial_bound(self.space.mapspace, self.goal.objective)
         with suppress(Stopped):
             self._begin()
+            self._open_first()
             if self._settled():
                 return self.goal.incumbent
         return self._at_most(self._least)
@@ -160,7 +170,26 @@ class PathSearch:
             if is_within(self.shared.options.gap, self.goal.incumbent, self._least):
                 return False
             self._open(item, value)
+            self._take_hint()
         return True
+
+    def _take_hint(self) -> None:
+        """Let a heuristic look for a better incumbent now and then; it knows no limits nor remainders."""
+        known, number = self.goal.incumbent, self._hints
+        if known is None or self.goal.limits or self.space.uneven or not helps(self.space):
+            return
+        if self.shared.statistics.states < HINT_AFTER << 4 * number or self._least * NEAR > known:
+            return
+        self._hints += 1
+        tried = FIRST_HINTED << number - 1 if number else FEW_HINTED
+        for priced in hint(self.space.mapspace, self.goal.objective, tried, number, self.shared.stop):
+            if self.goal.improves(priced.evaluation.energy, priced.evaluation.cycles):
+                self._keep(priced)
+
+    def _keep(self, better: Priced) -> None:
+        """Take a better mapping for the incumbent."""
+        self.best = better
+        self.goal.incumbent = self.goal.value(better.evaluation.energy, better.evaluation.cycles)
 
     def _at_most(self, bound: int) -> int:
         """A bound, but no more than the incumbent."""
@@ -181,6 +210,15 @@ class PathSearch:
             charges = Charges(self.space, mask, self._charges)
             own = Bounds(self._masked(charges), self.goal, self._every, least)
             self._push(float(own.by_choice(self._steps, with_tables=False).min()), _Mask(own, False))
+
+    def _open_first(self) -> None:
+        """Open some masks at once: where bounds are loose, good mappings may be in later ones."""
+        queue, self._queue = sorted(self._queue), []
+        for number, (value, _, _, item) in enumerate(queue):
+            if number < FIRST_MASKS and isinstance(item, _Mask) and not self._settles(value):
+                self._open_mask(item._replace(with_tables=True), value)
+            else:
+                self._push(value, item)
 
     def evidence(self) -> Evidence:
         """What the bound rests on: for how many spatial choices of each keep mask paths had to be listed."""
@@ -237,73 +275,100 @@ class PathSearch:
             return
         tiles = bounds.masked.tiles
         choices = self._hopeful(values)
-        if self.goal.incumbent is None and len(tiles) and len(choices):
-            first = int(values.argmin())
-            self._dive_from(bounds, first, value)
-            choices = self._hopeful(bounds.by_choice(self._steps, with_tables=True))
-            choices = choices[choices != first]
-        if len(tiles) and len(choices):
-            self._push_cell(bounds, choices, tiles, value)
+        choices = choices[np.argsort(values[choices], kind="stable")]
+        if not len(tiles) or not len(choices):
+            return
+        few = max(1, FEW_PAIRS // len(tiles))
+        self._dive_from(bounds, choices[:few], value)
+        choices = choices[few:]
+        if len(choices):
+            values = bounds.by_choice(self._steps, with_tables=True)
+            self._push_cell(_Cell(bounds, choices, values[choices], tiles, np.zeros(len(tiles))), value)
 
-    def _dive_from(self, bounds: Bounds, choice: int, value: float) -> None:
-        """Price the best paths with one spatial choice: a good incumbent leaves little of all others."""
-        tiles, own = bounds.masked.tiles, np.array([choice])
-        unrolled, learned = self._every.repeated(choice, len(tiles)), bounds.masked.learned
+    def _dive_from(self, bounds: Bounds, choices: IntArray, value: float) -> None:
+        """Price a path with some spatial choices: a good incumbent leaves little of all others."""
+        tiles, choices = self._paired(choices, bounds.masked.tiles)
+        unrolled, learned = self._unrolled(choices), bounds.masked.learned
         least: FloatArray = np.full(len(tiles), np.inf)
         best: list[_Rows] = []
         for leads in bounds.masked.labels():
             values, cycles = bounds.roughly(tiles, unrolled, leads)
             least = np.minimum(least, values)
-            for row in np.argsort(values, kind="stable")[:TRIES]:
-                rows = np.array([row])
-                best.append(_Rows(bounds, leads, tiles[rows], own, values[rows], cycles[rows], learned))
-        for row in sorted(best, key=lambda row: float(row.values[0]))[:TRIES]:
-            if self.goal.incumbent is None and len(self._hopeful(row.values)):
+            every = _Rows(bounds, leads, tiles, choices, values, cycles, learned)
+            best += [every.only(np.array([row])) for row in np.argsort(values, kind="stable")[:TRIES]]
+        best.sort(key=lambda row: float(row.values[0]))
+        for row in best[: TRIES if self.goal.incumbent is None else 1]:
+            if len(self._hopeful(row.values)):
                 self._dive(row)
+            if self.goal.incumbent is not None:
+                break
         live = self._hopeful(least)
         if len(live):
-            self._open_pairs(_Cell(bounds, own, tiles[live]), value)
+            self._open_pairs(bounds, tiles[live], choices[live], value)
 
-    def _push_cell(self, bounds: Bounds, choices: IntArray, tiles: IntArray, value: float) -> None:
+    def _paired(self, choices: IntArray, tiles: IntArray) -> tuple[IntArray, IntArray]:
+        """All pairs of tiles and spatial choices."""
+        return np.tile(tiles, (len(choices), 1)), np.repeat(choices, len(tiles))
+
+    def _unrolled(self, choices: IntArray) -> Unrolled:
+        """One spatial choice a row."""
+        first = int(choices[0])
+        return self._every.repeated(first, len(choices)) if (choices == first).all() else self._every[choices]
+
+    def _push_cell(self, cell: _Cell, value: float) -> None:
         """Queue the tiles that may improve with some of the spatial choices."""
-        values = bounds.floors(tiles, self._every[choices], float(self._steps[choices].min()))
-        self.shared.statistics.states += len(tiles)
-        live = self._hopeful(values)
-        if len(live):
-            self._push(max(value, float(values[live].min())), _Cell(bounds, choices, tiles[live]))
+        cell = self._still(cell)
+        if not len(cell.choices) or not len(cell.tiles):
+            return
+        least = float(self._steps[cell.choices].min())
+        values = cell.bounds.floors(cell.tiles, self._every[cell.choices], least)
+        self.shared.statistics.states += len(values)
+        cell = self._still(cell._replace(by_tile=np.maximum(values, cell.by_tile)))
+        if len(cell.tiles):
+            self._push(max(value, float(cell.by_tile.min())), cell)
+
+    def _still(self, cell: _Cell) -> _Cell:
+        """What of a cell may improve on the incumbent."""
+        choices, tiles = self._hopeful(cell.by_choice), self._hopeful(cell.by_tile)
+        return cell._replace(
+            choices=cell.choices[choices],
+            by_choice=cell.by_choice[choices],
+            tiles=cell.tiles[tiles],
+            by_tile=cell.by_tile[tiles],
+        )
 
     def _open_cell(self, item: _Cell, value: float) -> None:
         """Part the spatial choices in two, or bound all pairs once they are few."""
-        if len(item.choices) == 1 or len(item.choices) * len(item.tiles) <= FEW_PAIRS:
-            self._open_pairs(item, value)
-            return
-        for part in self._parted(item.choices):
-            self._push_cell(item.bounds, part, item.tiles, value)
+        cell = self._still(item)
+        pairs = len(cell.choices) * len(cell.tiles)
+        if len(cell.choices) > 1 and pairs > MOST_PAIRS:
+            for part in self._parted(cell.choices):
+                own = cell._replace(choices=cell.choices[part], by_choice=cell.by_choice[part])
+                self._push_cell(own, value)
+        elif pairs:
+            self._open_pairs(cell.bounds, *self._paired(cell.choices, cell.tiles), value)
 
     def _parted(self, choices: IntArray) -> tuple[IntArray, IntArray]:
-        """Two halves of some spatial choices, by the factor in which they differ most."""
+        """Places of two halves of some spatial choices, by the factor in which they differ most."""
         every = self._every[choices]
         factors = np.concatenate(every.factors, axis=1)
         spread = factors.max(axis=0) / factors.min(axis=0)
         column = factors[:, int(spread.argmax())]
         if spread.max() == 1:
-            return choices[: len(choices) // 2], choices[len(choices) // 2 :]
+            places = np.arange(len(choices))
+            return places[: len(choices) // 2], places[len(choices) // 2 :]
         middle = math.sqrt(float(column.max()) * float(column.min()))
-        return choices[column <= middle], choices[column > middle]
+        return np.flatnonzero(column <= middle), np.flatnonzero(column > middle)
 
     def _hopeful(self, values: FloatArray) -> IntArray:
         """Which bounds leave room for a better mapping."""
         return np.flatnonzero(self.goal.below(values))
 
-    def _open_pairs(self, item: _Cell, value: float) -> None:
+    def _open_pairs(self, bounds: Bounds, tiles: IntArray, choices: IntArray, value: float) -> None:
         """Bound pairs of tiles and spatial choices."""
-        bounds, masked, learned = item.bounds, item.bounds.masked, item.bounds.masked.learned
-        choices = np.repeat(item.choices, len(item.tiles))
-        tiles = np.tile(item.tiles, (len(item.choices), 1))
+        learned, unrolled = bounds.masked.learned, self._unrolled(choices)
         self.shared.statistics.states += len(tiles)
-        is_one = len(item.choices) == 1
-        unrolled = self._every.repeated(int(choices[0]), len(choices)) if is_one else self._every[choices]
-        for leads in masked.labels():
+        for leads in bounds.masked.labels():
             values, cycles = bounds.closely(tiles, unrolled, leads)
             rows = self._hopeful(values)
             rows = rows[np.argsort(values[rows], kind="stable")]
@@ -312,8 +377,7 @@ class PathSearch:
             own = _Rows(bounds, leads, tiles[rows], choices[rows], values[rows], cycles[rows], learned)
             least = float(own.values[0])
             self._push(max(value, least), own)
-            if least < self._lowest:
-                self._lowest = least
+            if self.goal.incumbent is None or least * NEAR < self.goal.incumbent:
                 self._dive(own)
 
     def _open_row(self, item: _Rows, value: float) -> None:
@@ -454,9 +518,7 @@ class PathSearch:
         better = self._leaves.improve(paths)
         self.shared.statistics.mappings_priced = self._leaves.priced
         if better is not None:
-            self.best = better
-            evaluation = better.evaluation
-            self.goal.incumbent = self.goal.value(evaluation.energy, evaluation.cycles)
+            self._keep(better)
         if self.shared.stop():
             # Some of the mappings may not have been looked at.
             raise Stopped
