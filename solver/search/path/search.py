@@ -31,7 +31,7 @@ from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stopped, heeding
 from solver.search.trivial import trivial_bound
 
-FEW_PAIRS, MOST_PAIRS = 8_000, 32_000
+FEW_PAIRS, MOST_PAIRS = 2_000, 32_000
 """Pairs of tiles and spatial choices that are bounded at first; and those up to which all of a cell are."""
 
 MOST_CHOICES, MOST_MASKS = 1 << 20, 1 << 12
@@ -533,9 +533,9 @@ def _rank(item: object) -> int:
 
 
 def searches_paths(space: SearchSpace, goal: Goal, memory_bytes: int) -> bool:
-    """Whether a goal is minimised along paths: remainders, exact counts, one place for each memory."""
+    """Whether a goal is minimised along paths: exact counts, one place for each memory, and tables that fit."""
     mapspace = space.mapspace
-    if not space.active or not space.uneven or mapspace.counting != EXACT or mapspace.joint:
+    if not space.active or mapspace.counting != EXACT or mapspace.joint:
         return False
     choices = math.prod(len(stage.places) for stage in space.stages)
     tables = TABLES * 8 * space.lattice.size
