@@ -114,6 +114,7 @@ class _Paths(NamedTuple):
 class _Stream(NamedTuple):
     """Complete paths of one row, listed when they are priced, and how many times some were."""
 
+    masked: Masked
     found: Iterator[Found]
     times: int
 
@@ -432,7 +433,7 @@ class PathSearch:
 
         Most of those that improve are as good as the row's bound, so that one of them is enough.
         """
-        return _Stream(self._by_loads(item), 0)
+        return _Stream(item.bounds.masked, self._by_loads(item), 0)
 
     def _by_loads(self, item: _Rows) -> Iterator[Found]:
         """The same: the best by each price, and those by the price that takes the most of its limit."""
@@ -456,6 +457,7 @@ class PathSearch:
     def _price_some(self, item: _Stream, value: float) -> None:
         """Price the next paths of a row, each time twice as many."""
         some = [own.path for own in islice(item.found, PATHS << item.times)]
+        item.masked.learn()
         if some:
             self._improve(some)
             self._push(value, item._replace(times=item.times + 1))
@@ -494,7 +496,7 @@ class PathSearch:
                 goes_on = True
                 break
         if not goes_on:
-            masked.outside(item.price).learn()
+            masked.learn()
         self._improve(paths)
 
     def _may_improve(self, item: _Paths, cost: float, energy: FloatArray) -> bool:
@@ -533,9 +535,14 @@ def _rank(item: object) -> int:
 
 
 def searches_paths(space: SearchSpace, goal: Goal, memory_bytes: int) -> bool:
-    """Whether a goal is minimised along paths: exact counts, one place for each memory, and tables that fit."""
+    """Whether a goal is minimised along paths: exact counts, one place for each memory, tables that fit.
+
+    With perfect factors the other engine is faster where cycles alone matter, or limits.
+    """
     mapspace = space.mapspace
     if not space.active or mapspace.counting != EXACT or mapspace.joint:
+        return False
+    if not space.uneven and (goal.objective == "latency" or goal.limits):
         return False
     choices = math.prod(len(stage.places) for stage in space.stages)
     tables = TABLES * 8 * space.lattice.size

@@ -81,7 +81,7 @@ def convolution() -> Problem:
 
 
 def test_orders_that_are_best_for_no_dataspace_alone():
-    """What the outermost slot delivers is exact; tables say no more, and as much once they have learned it."""
+    """What the outermost slot delivers is exact; tables say no more, and as much once they have learned."""
     mapspace = free_mapspace(convolution(), DRAM, replace(BUFFER, size_words=60))
     space = SearchSpace(mapspace)
     frame = Frame(space)
