@@ -31,7 +31,7 @@ from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stopped, heeding
 from solver.search.trivial import trivial_bound
 
-FEW_PAIRS, MOST_PAIRS = 8_000, 32_000
+FEW_PAIRS, MOST_PAIRS = 2_000, 32_000
 """Pairs of tiles and spatial choices that are bounded at first; and those up to which all of a cell are."""
 
 MOST_CHOICES, MOST_MASKS = 1 << 20, 1 << 12
@@ -114,6 +114,7 @@ class _Paths(NamedTuple):
 class _Stream(NamedTuple):
     """Complete paths of one row, listed when they are priced, and how many times some were."""
 
+    masked: Masked
     found: Iterator[Found]
     times: int
 
@@ -438,7 +439,7 @@ class PathSearch:
 
         Most of those that improve are as good as the row's bound, so that one of them is enough.
         """
-        return _Stream(self._by_loads(item), 0)
+        return _Stream(item.bounds.masked, self._by_loads(item), 0)
 
     def _by_loads(self, item: _Rows) -> Iterator[Found]:
         """The same: the best by each price, and those by the price that takes the most of its limit."""
@@ -462,6 +463,7 @@ class PathSearch:
     def _price_some(self, item: _Stream, value: float) -> None:
         """Price the next paths of a row, each time twice as many."""
         some = [own.path for own in islice(item.found, PATHS << item.times)]
+        item.masked.learn()
         if some:
             self._improve(some)
             self._push(value, item._replace(times=item.times + 1))
@@ -498,7 +500,7 @@ class PathSearch:
                 goes_on = True
                 break
         if not goes_on:
-            masked.outside(item.price).learn()
+            masked.learn()
         self._improve(paths)
 
     def _may_improve(self, item: _Paths, cost: float, energy: FloatArray) -> bool:
@@ -537,9 +539,14 @@ def _rank(item: object) -> int:
 
 
 def searches_paths(space: SearchSpace, goal: Goal, memory_bytes: int) -> bool:
-    """Whether a goal is minimised along paths: remainders, exact counts, one place for each memory."""
+    """Whether a goal is minimised along paths: exact counts, one place for each memory, tables that fit.
+
+    With perfect factors the other engine is faster where cycles alone matter, or limits.
+    """
     mapspace = space.mapspace
-    if not space.active or not space.uneven or mapspace.counting != EXACT or mapspace.joint:
+    if not space.active or mapspace.counting != EXACT or mapspace.joint:
+        return False
+    if not space.uneven and (goal.objective == "latency" or goal.limits):
         return False
     choices = math.prod(len(stage.places) for stage in space.stages)
     tables = TABLES * 8 * space.lattice.size
