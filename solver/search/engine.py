@@ -7,10 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import count, islice
 
-from model.mapspace import Mapspace
-from solver.heuristics.interface import Budget, BudgetSpent, MapperError
-from solver.heuristics.local_search import GreedyDescent
-from solver.heuristics.pricing import Pricing
 from solver.result import Phase, is_within
 from solver.search.agenda import Agenda
 from solver.search.bounds.lattice_bounds import AnyBounds, LatticeBounds
@@ -28,30 +24,14 @@ from solver.search.candidates import (
     tightened,
 )
 from solver.search.goal import Goal
+from solver.search.hint import FIRST_HINTED, helps, hint
 from solver.search.ledger import Ledger
 from solver.search.shared import Shared
 from solver.search.space.orders import slot_orders
-from solver.search.stopping import Stop, Stopped
+from solver.search.stopping import Stopped
 from solver.search.subproblems.loads import Searchable, loaded
 from solver.search.survey.survey import Survey
 from solver.search.vicinity import Place, Vicinity
-
-
-def hint(mapspace: Mapspace, objective: str, evaluations: int, seed: int, stop: Stop) -> list[Priced]:
-    """The best mapping that greedy descents from random ones find, or nothing."""
-    # Heuristics that cannot treat a mapspace are not needed for its optimum.
-    with suppress(BudgetSpent, MapperError):
-        pricing = Pricing(mapspace, (objective,), Budget(None, evaluations), seed, stop)
-        if not pricing.batched:
-            # One by one takes much longer: a first mapping, and a few more where there is time.
-            few = max(FEW_HINTED, evaluations // ONE_BY_ONE)
-            pricing = Pricing(mapspace, (objective,), Budget(None, few), seed, stop)
-        with suppress(BudgetSpent):
-            GreedyDescent().find_mapping(mapspace, pricing)
-        if pricing.best is not None:
-            return [Priced(pricing.best.mapping, pricing.best.evaluation)]
-    return []
-
 
 ROUND = 16
 """Subproblems that are bounded at a time, against the same incumbent, however many workers there are."""
@@ -94,15 +74,6 @@ CLOSER = 4
 
 MANY = 1 << 18
 """Subproblems from which on it is asked at once: a mapping spares more of the survey than that takes."""
-
-FIRST_HINTED = 1 << 13
-"""Mappings that the heuristic may try then, twice as many each time."""
-
-FEW_HINTED = 300
-"""Mappings that it may try before the survey, and at the least where they are priced one by one."""
-
-ONE_BY_ONE = 8
-"""By how many times it tries fewer where they are priced one by one."""
 
 
 class Search:
@@ -273,15 +244,9 @@ class Search:
         self._hints += 1
         if seed == 0 and self.partner.descends and self.goal.incumbent is not None and not self.space.uneven:
             return  # the partner begins with the same descents
-        if not self.goal.limits and self._hints_help:
+        if not self.goal.limits and helps(self.space):
             for priced in hint(self.space.mapspace, objective, FIRST_HINTED << seed, seed, self.stop):
                 self._consider(priced)
-
-    @property
-    def _hints_help(self) -> bool:
-        """Whether heuristics know the mapspace."""
-        ported = any(level.ports for level in self.space.levels)
-        return not self.space.mapspace.joint and self.space.by_order and not ported
 
     def _part(self, group: Surveyed, bounds: AnyBounds) -> None:
         for value, part in self.agenda.parts(group, bounds):

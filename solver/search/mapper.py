@@ -39,8 +39,9 @@ from solver.result import (
 )
 from solver.search.bounds.boundary import LARGEST_COUNT
 from solver.search.branching.completion import Priced
-from solver.search.engine import FEW_HINTED, FIRST_HINTED, Search, hint
+from solver.search.engine import Search
 from solver.search.goal import NO_CAPS, UNLIMITED, Caps, Goal
+from solver.search.hint import FEW_HINTED, FIRST_HINTED, hint
 from solver.search.ledger import unsearched
 from solver.search.path.search import PathSearch, searches_paths
 from solver.search.shared import ALONE, Partner, Shared

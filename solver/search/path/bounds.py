@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.goal import Goal
 from solver.search.path.charges import ENERGY, MOST_GRAINS, NOTHING, Price
-from solver.search.path.inside import Loosest, Unrolled
-from solver.search.path.masked import SMALL, Leads, Masked
+from solver.search.path.inside import Leads, Listed, Loosest, Unrolled
+from solver.search.path.masked import SMALL, Masked
 
 TIED = 1 - 1e-9
 """Share of the incumbent from which bounds are computed once more, as exactly as numbers can tell."""
@@ -27,17 +26,6 @@ BUSY = 0.25
 
 UP = 1 + 2e-9
 """A load may exceed the cycles that it is counted as, but by less than this factor."""
-
-
-class Limits(NamedTuple):
-    """Least energy units and least cycles of loads, shape (rows,) each."""
-
-    energy: FloatArray
-    loads: FloatArray
-
-    def at(self, rows: IntArray | BoolArray) -> Limits:
-        """Some of the rows."""
-        return Limits(self.energy[rows], self.loads[rows])
 
 
 @dataclass(frozen=True)
@@ -124,15 +112,17 @@ class Bounds:
         """Cycles of the busiest resource, at least."""
         return max((self._least_load(r) for r in self._busy), default=0.0)
 
-    def by_choice(self, steps: FloatArray) -> FloatArray:
-        """Bounds by spatial choice, given the least steps of each; shape (choices,)."""
-        cycles = self.cycles(np.full(len(steps), self._loaded), steps)
+    def by_choice(self, steps: FloatArray, with_tables: bool) -> FloatArray:
+        """Bounds by spatial choice, given the least steps of each; shape (choices,).
+
+        Without tables what lies outside of the fanouts moves once.
+        """
+        cycles = self.cycles(np.full(len(steps), self._loaded if with_tables else 0.0), steps)
         fixed = self.masked.fixed(self.every, self.waiting(cycles, steps))
-        for with_tables in (False, True):
-            floors = self.masked.floors(self.every, self._words, with_tables)
-            values = self.goal.values(self.masked.charges.whole(fixed + floors), cycles)
-            if not self.goal.below(values).any():
-                return np.full_like(values, np.inf)
+        floors = self.masked.floors(self.every, self._words, with_tables)
+        values = self.goal.values(self.masked.charges.whole(fixed + floors), cycles)
+        if not with_tables:
+            return values
         tied = self.tied(values)
         if len(tied):
             floors = self.masked.floors(self.every, self.masked.charges.fine, with_tables=True)
@@ -176,10 +166,6 @@ class Bounds:
         able: BoolArray = grains < most
         return able
 
-    def values(self, limits: Limits, steps: FloatArray) -> FloatArray:
-        """Bounds on the objective, given those on energy, loads and steps."""
-        return self.goal.values(limits.energy, self.cycles(limits.loads, steps))
-
     def cycles(self, loads: FloatArray, steps: FloatArray) -> FloatArray:
         """Cycles, at least, of the slowest."""
         latency = float(self.masked.frame.space.latency)
@@ -206,15 +192,23 @@ class Bounds:
         """Whether there is anything to compare with."""
         return self.goal.incumbent is not None or bool(self.goal.limits)
 
-    def _loads(self, known: dict[int, IntArray], unrolled: Unrolled, leads: Leads, close: bool) -> FloatArray:
+    def _loads(self, listed: Listed, close: bool) -> FloatArray:
         """Cycles of the busiest resource, at least."""
-        loads: FloatArray = np.zeros(len(unrolled))
+        loads: FloatArray = np.zeros(len(listed))
         most_cycles = self.goal.cycles_limit(0) - 1
         for r in self._busy:
-            limits = np.full(len(unrolled), self._load_limit(r, most_cycles)) if close else None
-            own = self.masked.cost(known, unrolled, leads, Price(0.0, ((r, 1.0),)), limits)
+            limits = np.full(len(listed), self._load_limit(r, most_cycles)) if close else None
+            own = self.masked.cost(listed, Price(0.0, ((r, 1.0),)), limits)
             loads = np.maximum(loads, self._besides[r] + own)
         return loads
+
+    def roughly(self, tiles: IntArray, unrolled: Unrolled, leads: Leads) -> tuple[FloatArray, FloatArray]:
+        """The same, but whatever bandwidths take."""
+        steps = self.masked.steps(tiles, unrolled)
+        cycles = self.cycles(np.full(len(tiles), self._loaded), steps)
+        fixed = self.masked.fixed(unrolled, self.waiting(cycles, steps))
+        words = self.masked.cost(Listed({self.masked.inside.first: tiles}, unrolled, leads), self._words)
+        return self.goal.values(self.masked.charges.whole(fixed + words), cycles), cycles
 
     def closely(self, tiles: IntArray, unrolled: Unrolled, leads: Leads) -> tuple[FloatArray, FloatArray]:
         """Bounds on the objective, and on cycles, of tiles with spatial choices."""
@@ -224,40 +218,50 @@ class Bounds:
         self, tiles: IntArray, unrolled: Unrolled, leads: Leads, steps: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """The same: ever closer, but only of rows that may improve."""
-        first = self.masked.inside.first
         values, cycles = np.full(len(tiles), np.inf), np.full(len(tiles), np.inf)
         rows = np.flatnonzero(np.isfinite(steps))
         energy, loads = np.zeros(len(tiles)), np.full(len(tiles), self._loaded)
+        listed = Listed({self.masked.inside.first: tiles}, unrolled, leads)[rows]
         for close in (False, True) if self._known else (False,):
-            known, own = {first: tiles[rows]}, unrolled[rows]
             least = self.cycles(loads[rows], steps[rows])
-            fixed = self.masked.fixed(own, self.waiting(least, steps[rows]), tiles[rows])
+            fixed = self.masked.fixed(listed.unrolled, self.waiting(least, steps[rows]), tiles[rows])
             limits = self.goal.energy_limits(least) - fixed if close else None
-            least_energy = fixed + self.masked.cost(known, own, leads, self._words, limits)
-            energy[rows] = self.masked.charges.whole(least_energy)
-            rows = self._hopeful(rows, energy, loads, steps)
+            energy[rows] = self.masked.charges.whole(fixed + self.masked.cost(listed, self._words, limits))
+            live = self._hopeful(rows, energy, loads, steps)
+            rows, listed = rows[live], listed[live]
+            if len(rows) == len(self.tied(self.goal.values(energy[rows], least[live]))):
+                live = np.flatnonzero(self._improve(listed, least[live], steps[rows]))
+                rows, listed = rows[live], listed[live]
             if not len(rows):
                 break
-            loads[rows] = np.maximum(
-                loads[rows], self._loads({first: tiles[rows]}, unrolled[rows], leads, close)
-            )
-            rows = self._hopeful(rows, energy, loads, steps)
+            loads[rows] = np.maximum(loads[rows], self._loads(listed, close))
+            live = self._hopeful(rows, energy, loads, steps)
+            rows, listed = rows[live], listed[live]
         cycles[rows] = self.cycles(loads[rows], steps[rows])
         values[rows] = self.goal.values(energy[rows], cycles[rows])
-        tied = self.tied(values)
+        tied = self.tied(values[rows])
         if len(tied):
-            own, fine = unrolled[tied], self.masked.charges.fine
-            fixed = self.masked.fixed(own, self.waiting(cycles[tied], steps[tied]), tiles[tied])
-            limits = (self.goal.energy_limits(cycles[tied]) - fixed) / fine.unit
-            words = self.masked.cost({first: tiles[tied]}, own, leads, fine, limits)
-            able = self.improves(own, words, cycles[tied], steps[tied], tiles[tied])
-            values[tied[~able]] = np.inf
+            values[rows[tied[~self._improve(listed[tied], cycles[rows[tied]], steps[rows[tied]])]]] = np.inf
         return values, cycles
 
+    def still(self, tiles: IntArray, unrolled: Unrolled, leads: Leads, cycles: FloatArray) -> BoolArray:
+        """Whether rows that are tied with the incumbent may improve, given the least cycles of each."""
+        listed = Listed({self.masked.inside.first: tiles}, unrolled, leads)
+        return self._improve(listed, cycles, self.masked.steps(tiles, unrolled))
+
+    def _improve(self, listed: Listed, cycles: FloatArray, steps: FloatArray) -> BoolArray:
+        """The same."""
+        fine, tiles = self.masked.charges.fine, listed.tiles[self.masked.inside.first]
+        fixed = self.masked.fixed(listed.unrolled, self.waiting(cycles, steps), tiles)
+        limits = (self.goal.energy_limits(cycles) - fixed) / fine.unit
+        words = self.masked.cost(listed, fine, limits)
+        return self.improves(listed.unrolled, words, cycles, steps, tiles)
+
     def _hopeful(self, rows: IntArray, energy: FloatArray, loads: FloatArray, steps: FloatArray) -> IntArray:
-        """Those of some rows whose bounds leave room for a better mapping."""
-        values = self.values(Limits(energy[rows], loads[rows]), steps[rows])
-        return self.live(rows[self.goal.below(values)], energy, self.cycles(loads, steps))
+        """Places of those of some rows whose bounds leave room for a better mapping."""
+        energy, cycles = energy[rows], self.cycles(loads[rows], steps[rows])
+        places = np.flatnonzero(self.goal.below(self.goal.values(energy, cycles)))
+        return self.live(places, energy, cycles)
 
     def live(self, rows: IntArray, energy: FloatArray, cycles: FloatArray) -> IntArray:
         """Those of some rows that may improve where energies are few grains, so that doubles are exact."""

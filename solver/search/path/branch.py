@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, partial, reduce
 from itertools import count
 from typing import NamedTuple
 
@@ -15,16 +15,18 @@ from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.charges import Charge, Price
 from solver.search.path.counting import Lead
 from solver.search.path.deliveries import Delivered
-from solver.search.path.inside import Pending, Unrolled
+from solver.search.path.inside import Leads, Listed, Pending, Unrolled
 from solver.search.path.leaves import Path
 from solver.search.path.masked import Masked
 from solver.search.path.tables import Outside
 from solver.search.stopping import Stop, Stopped
 
-Leads = Mapping[int, Lead]
-
 MOST_LISTED = 4_096
 """Steps of a path that are sorted at a time."""
+
+
+MOST_TURNS = 64
+"""Steps after which a first path is given up."""
 
 
 class Found(NamedTuple):
@@ -35,10 +37,30 @@ class Found(NamedTuple):
 
 
 class _Open(NamedTuple):
-    """A dataspace that is in place where a slot begins, and its cost if a lead of the slot moves it first."""
+    """A dataspace that is in place where a slot begins.
+
+    Parameters
+    ----------
+    part
+        What is known of it.
+    words
+        Those of all its tiles, by the dimensions one of which the innermost loop that moves them runs over.
+    times
+        How often all tiles are delivered if the slot's innermost loop moves them.
+    """
 
     part: Pending
-    moved: Mapping[Lead, float]
+    words: Callable[[frozenset[int]], Delivered]
+    times: float
+
+    def by(self, leading: frozenset[int]) -> Pending:
+        """The same, given these dimensions."""
+        return self.part._replace(words=self.words(leading))
+
+    def moved(self, leading: frozenset[int]) -> float:
+        """Its cost if such a loop is the slot's innermost one."""
+        cost: float = self.by(leading).of_times(np.array([self.times]))[0]
+        return cost
 
 
 class _Steps(NamedTuple):
@@ -65,8 +87,8 @@ class _Site(NamedTuple):
         The slot, and what its innermost loop leaves in place.
     rounds
         Places of the numbers of tiles inside of the slot.
-    still
-        What stays in place there.
+    still, moved
+        What stays in place there, and what does not.
     spent
         Cost of what does not.
     leads, tiles
@@ -76,7 +98,8 @@ class _Site(NamedTuple):
     slot: int
     lead: Lead
     rounds: IntArray
-    still: tuple[Pending, ...]
+    still: tuple[_Open, ...]
+    moved: tuple[_Open, ...]
     spent: float
     leads: Leads
     tiles: Mapping[int, tuple[int, ...]]
@@ -116,17 +139,15 @@ class Branch:
 
     def paths(self) -> Iterator[Found]:
         """Yield them by rising costs; each is looked for when it is asked for."""
-        ticket = count()
+        # Of what costs as much, the last one comes first: it is closest to a path.
+        ticket = count(0, -1)
         heap: list[tuple[float, int, Found | _Steps]] = []
 
         def push(ranked: _Ranked) -> None:
             if ranked.cost < self.limit:
                 heapq.heappush(heap, (ranked.cost, next(ticket), ranked.item))
 
-        inside = self.masked.inside
-        known = {} if inside.first == inside.depth else {inside.first: self.tiles}
-        begun = self._inwards(known) if known else self._outwards(known)
-        for ranked in begun:
+        for ranked in self._begun():
             push(ranked)
         while heap:
             if self.stop():
@@ -140,30 +161,48 @@ class Branch:
             for ranked in item.follow(item.place):
                 push(_Ranked(max(cost, ranked.cost), ranked.item))
 
-    def _inwards(self, known: Mapping[int, IntArray]) -> Iterator[_Ranked]:
-        """Go on with the tiles at the next boundary inside; shape (1, dimensions) each."""
-        boundary = max(known) + 1
+    def first(self) -> Found | None:
+        """A path that is found by always going on with what seems best; None if that leads nowhere."""
+        stack = sorted(self._begun(), key=lambda own: -own.cost)
+        for _ in range(MOST_TURNS):
+            if self.stop():
+                raise Stopped
+            if not stack:
+                return None
+            cost, item = stack.pop()
+            if isinstance(item, Found):
+                return item._replace(cost=cost)
+            if item.place + 1 < len(item.costs):
+                stack.append(_Ranked(item.costs[item.place + 1], item._replace(place=item.place + 1)))
+            able = (own for own in item.follow(item.place) if own.cost < self.limit)
+            stack += sorted(able, key=lambda own: -own.cost)
+        return None
+
+    def _begun(self) -> Iterator[_Ranked]:
+        """Begin with the tiles at the first boundary inside."""
+        inside = self.masked.inside
+        known = {} if inside.first == inside.depth else {inside.first: self.tiles}
+        listed = Listed(known, self.unrolled, self.leads)
+        return self._inwards(listed) if known else self._outwards(listed)
+
+    def _inwards(self, known: Listed) -> Iterator[_Ranked]:
+        """Go on with the tiles at the next boundary inside of one row."""
+        boundary = max(known.tiles) + 1
         if boundary == self.masked.inside.depth:
-            if self._ends(known[boundary - 1][0]):
+            if self._ends(known.tiles[boundary - 1][0]):
                 yield from self._outwards(known)
             return
-        rows = self._farther_in(known, boundary)
-        number = len(rows[boundary])
-        limits = np.full(number, self.limit)
-        unrolled = self.unrolled[np.arange(number)]
-        costs = self.masked.cost(rows, unrolled, self.leads, self.price, limits)
+        listed = self._farther_in(known, boundary)
+        if len(listed) < 2:
+            # Nothing to choose from.
+            yield from self._inwards(listed) if len(listed) else ()
+            return
+        costs = self.masked.cost(listed, self.price, np.full(len(listed), self.limit))
         live = np.flatnonzero(costs < self.limit)
         live = live[np.argsort(costs[live], kind="stable")]
         if len(live):
-            yield _Ranked(
-                costs[live[0]],
-                _Steps(
-                    costs[live],
-                    lambda place: self._inwards(
-                        {b: tiles[live[place] : live[place] + 1] for b, tiles in rows.items()}
-                    ),
-                ),
-            )
+            steps = _Steps(costs[live], lambda place: self._inwards(listed[live[place : place + 1]]))
+            yield _Ranked(costs[live[0]], steps)
 
     def _ends(self, tiles: IntArray) -> bool:
         """Whether loops of the innermost slot lead from single iterations to these tiles."""
@@ -175,9 +214,9 @@ class Branch:
                 return False
         return True
 
-    def _farther_in(self, known: Mapping[int, IntArray], boundary: int) -> dict[int, IntArray]:
+    def _farther_in(self, row: Listed, boundary: int) -> Listed:
         """The same with the tiles that there may be at the next boundary inside."""
-        masked, slot = self.masked, boundary - 1
+        masked, slot, known = self.masked, boundary - 1, row.tiles
         frame = masked.frame
         options = []
         for d, axis in enumerate(frame.axes):
@@ -199,16 +238,22 @@ class Branch:
         found = np.stack(
             [axis.numbers[options[d][chosen[:, d]]] for d, axis in enumerate(frame.axes)], axis=1
         ).reshape(len(chosen), len(frame.axes))
-        return {**{b: np.repeat(tiles, len(chosen), axis=0) for b, tiles in known.items()}, boundary: found}
+        tiles = {b: np.repeat(own, len(chosen), axis=0) for b, own in known.items()}
+        return Listed({**tiles, boundary: found}, self.unrolled[np.arange(len(found))], self.leads)
 
-    def _outwards(self, known: Mapping[int, IntArray]) -> Iterator[_Ranked]:
+    def _outwards(self, listed: Listed) -> Iterator[_Ranked]:
         """Go on with the meeting slot: all tiles inside are known."""
-        masked, m = self.masked, self.masked.frame.meeting
-        node = masked.inside.cost(known, self.unrolled, self.leads, self.price)
+        masked, m, known = self.masked, self.masked.frame.meeting, listed.tiles
+        node = masked.inside.cost(listed, self.price)
         places, _ = masked.rounds(self.tiles, self.unrolled)
         pending = [
-            _Open(part, {lead: cost[0] for lead, cost in moved.items()})
-            for part, moved in zip(node.pending, node.moved, strict=True)
+            _Open(
+                own.part,
+                partial(masked.inside.words, own.part.charge, listed, known),
+                float(own.times[0]),
+            )
+            for own in node.waiting
+            if own.open[0]
         ]
         spent, tiles = node.spent[0], {b: tuple(own[0].tolist()) for b, own in known.items()}
         left = np.array([self.limit - spent])
@@ -227,13 +272,22 @@ class Branch:
         tiles: Mapping[int, tuple[int, ...]],
     ) -> Iterator[_Ranked]:
         """Go on with one lead of a slot."""
-        moved = [own for own in pending if lead is not None and own.part.charge.place not in lead]
-        still = tuple(own.part for own in pending if lead is None or own.part.charge.place in lead)
-        cost = spent + sum(own.moved[lead] for own in moved)
+        moved = tuple(own for own in pending if lead is not None and own.part.charge.place not in lead)
+        still = tuple(own for own in pending if lead is None or own.part.charge.place in lead)
+        leading = self.masked.frame.leading(lead)
+        cost = spent + sum(own.moved(leading) for own in moved)
         if cost >= self.limit:
             return
-        site = _Site(slot, lead, rounds, still, cost, {**leads, slot: lead}, tiles)
+        site = _Site(slot, lead, rounds, still, moved, cost, {**leads, slot: lead}, tiles)
         yield from self._complete(site) if slot == 0 else self._through(site)
+
+    def _known_better(self, site: _Site, loops: frozenset[int]) -> float:
+        """What the moved accesses of a slot cost more than it seemed, now that all its loops are known."""
+        frame = self.masked.frame
+        leading = frame.leading(site.lead)
+        able = leading & loops if frame.counted.leads_are_loops else leading
+        sliding = (own for own in site.moved if frame.space.views[own.part.charge.place].window_dims)
+        return 0.0 if able == leading else sum(own.moved(able) - own.moved(leading) for own in sliding)
 
     def _complete(self, site: _Site) -> Iterator[_Ranked]:
         """A path, if loops of the outermost slot lead to single tiles."""
@@ -247,7 +301,11 @@ class Branch:
         single = all(frame.axes[d].numbers[p] == 1 for d, p in enumerate(site.rounds))
         if frame.counted.leads_are_loops and not (single if site.lead is None else live):
             return
-        cost = site.spent + sum(masked.once(part)[0] for part in site.still)
+        moving = frozenset(d for d, p in enumerate(site.rounds) if frame.axes[d].numbers[p] > 1)
+        cost = site.spent + self._known_better(site, moving)
+        cost += sum(masked.once(own.part)[0] for own in site.still)
+        if masked.frame.meeting and cost < self.limit:
+            cost += self._outside.more(site.lead, tuple(site.rounds.tolist()))
         ones, depth = (1,) * len(frame.axes), masked.inside.depth
         path = Path(
             masked.charges.mask,
@@ -279,7 +337,7 @@ class Branch:
             able = able & (rooms.words(slot)[np.ix_(*options)] <= left)
         cost = np.where(able, outside + site.spent, np.inf)
         closes: list[BoolArray] = []
-        for part in site.still:
+        for part in (own.part for own in site.still):
             view = frame.space.views[part.charge.place]
             number: FloatArray = np.ones([1] * len(axes))
             for d in sorted(view.irrelevant):
@@ -315,9 +373,11 @@ class Branch:
         """Go on outside of a boundary, given its tiles, and which of what is in place their loops move."""
         frame, slot = self.masked.frame, site.slot
         vector = np.array([[axis.numbers[p] for axis, p in zip(frame.axes, places, strict=True)]])
+        loops = frozenset(d for d, (a, b) in enumerate(zip(site.rounds, places, strict=True)) if a != b)
         pairs = list(zip(site.still, closes, strict=True))
-        spent = site.spent + sum(_closed(self.masked, part, vector) for part, own in pairs if own)
-        pending = [_Open(part, self._moved(part, vector, slot - 1)) for part, own in pairs if not own]
+        spent = site.spent + self._known_better(site, loops)
+        spent += sum(_closed(self.masked, own.by(loops), vector) for own, here in pairs if here)
+        pending = [own._replace(times=self._times(own.part, vector)) for own, here in pairs if not here]
         for charge in (own for own in self.masked.charges.at(slot) if any(self.price.of(own))):
             new = self._new(charge, places, vector, slot)
             if frame.space.reuses(charge.place, slot):
@@ -333,10 +393,10 @@ class Branch:
         axes = self.masked.frame.axes
         return tuple(int(axis.place(np.array(own))) for axis, own in zip(axes, tiles, strict=True))
 
-    def _moved(self, part: Pending, vector: IntArray, slot: int) -> dict[Lead, float]:
-        cost = _closed(self.masked, part, vector)
-        leads: tuple[Lead, ...] = self.masked.frame.leads(slot)
-        return dict.fromkeys(leads, cost)
+    def _times(self, part: Pending, vector: IntArray) -> float:
+        """How often all tiles are delivered with these rounds outside, shape (1, dimensions)."""
+        irrelevant = sorted(self.masked.frame.space.views[part.charge.place].irrelevant)
+        return float(part.times(irrelevant, vector.astype(np.float64))[0])
 
     def _new(self, charge: Charge, places: IntArray, vector: IntArray, boundary: int) -> _Open:
         """The deliveries to a boundary outside of all fanouts."""
@@ -344,6 +404,7 @@ class Branch:
         view = frame.space.views[charge.place]
         free = charge.free * masked.charges.first_words(charge.place)
 
+        @cache
         def of(leading: frozenset[int]) -> Pending:
             words = frame.words.of(charge.place, frame.space.no_unrolling, leading)
             picked = Delivered(
@@ -366,12 +427,8 @@ class Branch:
                 np.ones(1),
             )
 
-        moved: dict[Lead, float] = {
-            lead: _closed(masked, of(frame.leading(lead)), vector)
-            for lead in frame.leads(boundary - 1)
-            if lead is not None and charge.place not in lead
-        }
-        return _Open(of(frozenset(view.relevant)), moved)
+        part = of(frozenset(view.relevant))
+        return _Open(part, lambda leading: of(leading).words, self._times(part, vector))
 
 
 def _closed(masked: Masked, part: Pending, vector: IntArray) -> float:

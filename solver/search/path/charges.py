@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray
-from solver.search.space.keep_masks import KeepMask
+from solver.search.space.keep_masks import Chain, KeepMask
 from solver.search.space.prices import Action, cycles_per_word
 from solver.search.space.search_space import SearchSpace
 
@@ -63,6 +63,11 @@ class Charge(NamedTuple):
     loads: tuple[tuple[int, float], ...]
     free: float
     block: int
+
+    @property
+    def ends(self) -> tuple[int, int, int, bool]:
+        """What its words depend on."""
+        return self[:4]
 
     def fine(self, grain: int) -> np.longdouble:
         """Grains of energy per word, as closely as numbers can tell."""
@@ -123,16 +128,25 @@ class Charges:
     ----------
     space, mask
         The search space, and which level keeps what.
+    known
+        Accesses of a dataspace by the levels that keep it, which masks share.
     """
 
     space: SearchSpace
     mask: KeepMask
+    known: dict[tuple[int, Chain], tuple[Charge, ...]] = field(default_factory=dict)
 
     @cached_property
     def every(self) -> tuple[Charge, ...]:
         """All accesses that cost energy or take up a bandwidth."""
-        found = (charge for view in self.space.views for charge in self._of(view.place))
-        return tuple(charge for charge in found if charge.price or charge.loads)
+        return tuple(charge for view in self.space.views for charge in self.of(view.place))
+
+    def of(self, place: int) -> tuple[Charge, ...]:
+        """Those of a dataspace."""
+        key = place, self.space.chain(self.mask, place)
+        if key not in self.known:
+            self.known[key] = tuple(own for own in self._of(place) if own.price or own.loads)
+        return self.known[key]
 
     def at(self, boundary: int) -> tuple[Charge, ...]:
         """Those of one boundary."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -20,8 +20,13 @@ from solver.search.space.dataspaces import DataspaceView
 from solver.search.space.spatial import StageChoice
 from solver.search.space.windows import Unrolling
 
+Known = TypeVar("Known")
+
 Tiles = Mapping[int, IntArray]
 """Numbers of tiles by boundary, each of shape (rows, dimensions)."""
+
+Leads = Mapping[int, Lead]
+"""What the innermost loops of slots leave in place, by slot."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +46,7 @@ class Unrolled:
     frame: Frame
     members: tuple[IntArray, ...]
     rows: int
+    _known: dict[object, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """Rows."""
@@ -55,6 +61,17 @@ class Unrolled:
         """Some of the rows."""
         members = self.members if self.uniform else tuple(own[rows] for own in self.members)
         return Unrolled(self.frame, members, len(rows))
+
+    def once(self, key: object, make: Callable[[], Known]) -> Known:
+        """What `make` returns, remembered by a key."""
+        if key not in self._known:
+            self._known[key] = make()
+        found: Known = self._known[key]
+        return found
+
+    def repeated(self, row: int, rows: int) -> Unrolled:
+        """The choice of one row for so many."""
+        return Unrolled(self.frame, tuple(own[row : row + 1] for own in self.members), rows)
 
     @cached_property
     def factors(self) -> tuple[IntArray, ...]:
@@ -97,7 +114,8 @@ class Unrolled:
 
     def product(self, first: int, last: int) -> IntArray:
         """Factors of the stages from one up to before another, at most, shape (rows, dimensions)."""
-        return math.prod(self.factors[first:last], start=self._ones)
+        key = "product", first, last
+        return self.once(key, lambda: math.prod(self.factors[first:last], start=self._ones))
 
     def copies(self, first: int, last: int) -> IntArray:
         """Likewise, at least."""
@@ -125,19 +143,29 @@ class Unrolled:
         tiles
             Right inside of the meeting stage, shape (rows, dimensions), where these are known.
         """
-        used = self._at_once(last)
-        for d in range(len(self.frame.axes) if last > 1 else 0):
+        if tiles is None or last <= self.frame.meeting:
+            used = self.once(("in use", last), lambda: self._at_once(last, None))
+        else:
+            used = self._at_once(last, tiles)
+        for d in self._nesting(last):
             rows, nested = self._nested(d, last, tiles)
             if len(rows):
                 used = np.array(np.broadcast_to(used, (self.rows, used.shape[1])))
                 used[rows, d] = np.maximum(used[rows, d], nested)
         return used
 
+    def _nesting(self, last: int) -> Iterator[int]:
+        """Dimensions that two stages unroll in some choice, and not all children have as much to do."""
+        for d, axis in enumerate(self.frame.axes):
+            stages = sum(max(stage.unrolled[d]) > 1 for stage in self.frame.space.stages[:last])
+            if stages > 1 and not axis.divides:
+                yield d
+
     def _nested(self, dim: int, last: int, tiles: IntArray | None) -> tuple[IntArray, IntArray]:
         """Rows in which two stages unroll a dimension, with something to do for all, and what they use."""
         factors, needed = (
-            np.stack([np.broadcast_to(own[k][:, dim], self.rows) for k in range(last)])
-            for own in (self.factors, self.needed)
+            np.stack([np.broadcast_to(of_stage(k)[:, dim], self.rows) for k in range(last)])
+            for of_stage in (self.factors.__getitem__, partial(self._busy, tiles))
         )
         unrolling = factors > 1
         rows = np.flatnonzero((unrolling.sum(axis=0) == 2) & ((needed == factors) | ~unrolling).all(axis=0))
@@ -154,22 +182,32 @@ class Unrolled:
             used = np.where(many, outer * inner, used)
         return rows, used
 
-    def _at_once(self, last: int) -> IntArray:
-        """The same, whatever the last one has."""
+    def _busy(self, tiles: IntArray | None, stage: int) -> IntArray:
+        """Children of one stage that have something to do, at least."""
+        if tiles is None or stage != self.frame.meeting:
+            return self.needed[stage]
+        return np.minimum(tiles, self.factors[stage])
+
+    def _at_once(self, last: int, tiles: IntArray | None) -> IntArray:
+        """The same, whatever the last one has, unless all have as much to do."""
+        if any(axis.divides for axis in self.frame.axes):
+            return self.copies(0, last)
         used, all_of_them = self._ones, self._ones
         for stage in reversed(range(last)):
-            used = with_full_ones(self.needed[stage], used, all_of_them)
+            used = with_full_ones(self._busy(tiles, stage), used, all_of_them)
             all_of_them = all_of_them * self.copies(stage, stage + 1)
         return used
 
-    def askers(self, view: DataspaceView, level: int, boundary: int) -> IntArray:
+    def askers(
+        self, view: DataspaceView, level: int, boundary: int, tiles: IntArray | None = None
+    ) -> IntArray:
         """Of those of a level, groups of children at a boundary that share a dataspace, likewise."""
         used, all_of_them = self._ones, self._ones
         for stage in reversed(range(level, boundary)):
             used = with_full_ones(self._groups(view, stage), used, all_of_them)
             all_of_them = all_of_them * self.alone(view, stage, stage + 1)
         for stage in reversed(range(level)):
-            used = with_full_ones(self.needed[stage], used, all_of_them)
+            used = with_full_ones(self._busy(tiles, stage), used, all_of_them)
             all_of_them = all_of_them * self.copies(stage, stage + 1)
         return used
 
@@ -233,7 +271,11 @@ class Loosest(Unrolled):
 
     def at_once(self, last: int, tiles: IntArray | None = None) -> IntArray:
         """Whatever the last one has."""
-        return self._at_once(last)
+        return self._at_once(last, None)
+
+    def _busy(self, tiles: IntArray | None, stage: int) -> IntArray:
+        """Of any choice."""
+        return self.needed[stage]
 
     def _groups(self, view: DataspaceView, stage: int) -> IntArray:
         """One."""
@@ -243,6 +285,56 @@ class Loosest(Unrolled):
         """The least of any."""
         every: Unrolled = self.__dict__["every"]
         return np.array([every.share(view, first, last).min()])
+
+
+@dataclass(frozen=True, eq=False)
+class Listed:
+    """Rows of a list; what does not depend on prices is computed once.
+
+    Parameters
+    ----------
+    tiles
+        At the boundaries inside; those that are missing are as few as there may be.
+    unrolled
+        The spatial choices.
+    leads
+        Of the slots inside but the innermost one.
+    source
+        Rows that these are some of, and which.
+    """
+
+    tiles: Tiles
+    unrolled: Unrolled
+    leads: Leads
+    source: tuple[Listed, IntArray] | None = None
+    _known: dict[object, Any] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """Rows."""
+        return len(self.unrolled)
+
+    def __getitem__(self, rows: IntArray) -> Listed:
+        """Some of the rows."""
+        if len(rows) == len(self):
+            return self
+        tiles = {b: own[rows] for b, own in self.tiles.items()}
+        return Listed(tiles, self.unrolled[rows], self.leads, (self, rows))
+
+    def node(self, price: Price, make: Callable[[], Node]) -> Node:
+        """What the rows cost so far, remembered by the price; rows that these are some of may know it."""
+        if ("node", price) not in self._known and self.source is not None:
+            source, rows = self.source
+            known: Node | None = source._known.get(("node", price))
+            if known is not None:
+                self._known["node", price] = known.at(rows)
+        return self.once(("node", price), make)
+
+    def once(self, key: object, make: Callable[[], Known]) -> Known:
+        """What `make` returns, remembered by a key."""
+        if key not in self._known:
+            self._known[key] = make()
+        found: Known = self._known[key]
+        return found
 
 
 class Pending(NamedTuple):
@@ -277,10 +369,14 @@ class Pending(NamedTuple):
 
     def cost(self, irrelevant: Sequence[int], rounds: FloatArray) -> FloatArray:
         """What it costs with so many rounds outside, shape (..., dimensions)."""
-        number = np.ones(rounds.shape[:-1])
+        return self.of_times(self.times(irrelevant, rounds))
+
+    def times(self, irrelevant: Sequence[int], rounds: FloatArray) -> FloatArray:
+        """How often all tiles are delivered with so many rounds outside."""
+        number: FloatArray = np.ones(rounds.shape[:-1])
         for d in irrelevant:
             number = number * ((rounds[..., d] - 1) * self.copies[..., d] + 1)
-        return self.of_times(number)
+        return number
 
     def of_times(self, number: FloatArray) -> FloatArray:
         """What it costs if all tiles are delivered so many times."""
@@ -314,22 +410,58 @@ class Pending(NamedTuple):
         )
 
 
-class Node(NamedTuple):
-    """What rows cost so far.
+class Waiting(NamedTuple):
+    """An access that may stay in place up to the slot outside.
 
     Parameters
     ----------
-    spent
-        Of what is known, shape (rows,).
+    part
+        What is known of it.
     moved
-        For each of `pending`, its cost if the innermost loop of the slot outside moves it, by that lead.
-    pending
-        What stays in place up to the slot outside.
+        Its cost if the innermost loop of the slot outside moves it, by that lead.
+    times, open
+        How often all its tiles are delivered then, and which rows it stays in; shape (rows,).
     """
 
+    part: Pending
+    moved: dict[Lead, FloatArray]
+    times: FloatArray
+    open: BoolArray
+
+    def at(self, rows: IntArray) -> Waiting:
+        """Some of the rows."""
+        moved = {lead: cost[rows] for lead, cost in self.moved.items()}
+        return Waiting(self.part.at(rows), moved, self.times[rows], self.open[rows])
+
+
+class Node(NamedTuple):
+    """What rows cost so far: what is known, shape (rows,), and accesses that are not."""
+
     spent: FloatArray
-    moved: list[dict[Lead, FloatArray]]
-    pending: list[Pending]
+    waiting: list[Waiting]
+
+    def at(self, rows: IntArray) -> Node:
+        """Some of the rows."""
+        return Node(self.spent[rows], [own.at(rows) for own in self.waiting])
+
+
+class _Bill(NamedTuple):
+    """What rows are charged, and how much that is so far.
+
+    Parameters
+    ----------
+    listed, tiles
+        The rows, and their tiles at all boundaries inside.
+    price
+        Of words.
+    node
+        Costs are added to it.
+    """
+
+    listed: Listed
+    tiles: Tiles
+    price: Price
+    node: Node
 
 
 @dataclass(frozen=True)
@@ -415,57 +547,48 @@ class Inside:
             whole = whole & (unrolled.share(view, 0, self.depth) == 1)
         return whole
 
-    def cost(
-        self, tiles: Tiles, unrolled: Unrolled, leads: Mapping[int, Lead], price: Price = ENERGY
-    ) -> Node:
-        """What everything inside costs, at least.
+    def cost(self, listed: Listed, price: Price = ENERGY) -> Node:
+        """What everything inside costs, at least."""
+        return listed.node(price, lambda: self._cost(listed, price))
 
-        Parameters
-        ----------
-        tiles
-            At the boundaries inside; those that are missing are as few as there may be.
-        unrolled
-            The spatial choices.
-        leads
-            Of the slots inside but the innermost one.
-        """
-        first = tiles[self.first] if self.first < self.depth else None
-        every: dict[int, IntArray] = {}
-        loose = {b: self._free_dims(b) for b in range(self.first, self.depth) if b not in tiles}
-        start = self.first
-        for b in range(self.first, self.depth):
-            assert first is not None
-            start = b if b in tiles else start
-            every[b] = tiles[b] if b in tiles else self.fewest(tiles[start], unrolled, b, start)
-        bounds = np.array([axis.bound for axis in self.frame.axes], dtype=np.int64)
-        every[self.depth] = np.broadcast_to(bounds, (len(unrolled), len(bounds)))
-        spent = np.where(self._joined(every, unrolled, leads), 0.0, np.inf).astype(price.dtype)
-        moved: list[dict[Lead, FloatArray]] = []
-        pending: list[Pending] = []
+    def _cost(self, listed: Listed, price: Price) -> Node:
+        unrolled = listed.unrolled
+        every = listed.once("tiles", lambda: self._every(listed))
+        joined = listed.once("joined", lambda: self._joined(every, unrolled, listed.leads))
+        spent = np.where(joined, 0.0, np.inf).astype(price.dtype)
+        node = Node(spent, [])
         paid = (own for own in self.charges.every if own.boundary > self.frame.meeting and any(price.of(own)))
         for charge in paid:
             self.frame.heed()
             if charge.boundary == self.depth:
-                words = price.paid(charge, self._operands(charge, every, unrolled))
-                spent += price_of(charge, price, unrolled) * words
+                key = "operands", charge.place, charge.level, charge.free
+                asked = listed.once(key, partial(self._operands, charge, every, unrolled))
+                spent += price_of(charge, price, unrolled) * price.paid(charge, asked)
             else:
-                self._charge(
-                    charge,
-                    every,
-                    unrolled,
-                    leads,
-                    price,
-                    (moved, pending, spent),
-                    loose.get(charge.boundary, frozenset()),
-                )
-        return Node(spent, moved, pending)
+                self._charge(charge, _Bill(listed, every, price, node))
+        return node
 
-    def _free_dims(self, boundary: int) -> frozenset[int]:
-        """Dimensions along which tiles at a boundary may be smaller than those at the first one."""
+    def _every(self, listed: Listed) -> Tiles:
+        """Numbers of tiles at all boundaries inside."""
+        every, start = {}, self.first
+        for b in range(self.first, self.depth):
+            start = b if b in listed.tiles else start
+            known = listed.tiles[start]
+            every[b] = known if b == start else self.fewest(known, listed.unrolled, b, start)
+        bounds = np.array([axis.bound for axis in self.frame.axes], dtype=np.int64)
+        every[self.depth] = np.broadcast_to(bounds, (len(listed), len(bounds)))
+        return every
+
+    @cached_property
+    def _free_dims(self) -> dict[int, frozenset[int]]:
+        """By boundary, dimensions along which tiles may be smaller than those at the first one."""
         dims = range(len(self.frame.axes))
-        return frozenset(d for d in dims if self.relation(boundary, d) == "any")
+        return {
+            boundary: frozenset(d for d in dims if self.relation(boundary, d) == "any")
+            for boundary in range(self.first, self.depth)
+        }
 
-    def _joined(self, tiles: Tiles, unrolled: Unrolled, leads: Mapping[int, Lead]) -> BoolArray:
+    def _joined(self, tiles: Tiles, unrolled: Unrolled, leads: Leads) -> BoolArray:
         """Where loops of the slots inside may lead from tiles to tiles."""
         joined = np.ones(len(unrolled), dtype=np.bool_)
         for slot in range(self.first, self.depth):
@@ -515,33 +638,21 @@ class Inside:
         free: FloatArray = words * above[:, dims].prod(axis=1) * apart
         return free
 
-    def _charge(
-        self,
-        charge: Charge,
-        tiles: Tiles,
-        unrolled: Unrolled,
-        leads: Mapping[int, Lead],
-        price: Price,
-        into: tuple[list[dict[Lead, FloatArray]], list[Pending], FloatArray],
-        loose: frozenset[int],
-    ) -> None:
+    def _charge(self, charge: Charge, bill: _Bill) -> None:
         """Add what the deliveries to one boundary cost: at once, or pending."""
-        moved, pending, spent = into
-        frame, view, own = self.frame, self.frame.space.views[charge.place], tiles[charge.boundary]
-        boundary, rows = charge.boundary, np.arange(len(unrolled))
+        frame, view, tiles = self.frame, self.frame.space.views[charge.place], bill.tiles
+        unrolled, spent, boundary = bill.listed.unrolled, bill.node.spent, charge.boundary
         reuses = frame.space.reuses(charge.place, boundary)
-        open_rows = np.ones(len(rows), dtype=np.bool_)
+        open_rows = np.ones(len(unrolled), dtype=np.bool_)
         direct = True
-        irrelevant = sorted(view.irrelevant)
         for slot in range(boundary - 1, frame.meeting, -1):
             rounds = -(-tiles[slot + 1] // unrolled.factors[slot])
-            lead = leads[slot]
+            lead = bill.listed.leads[slot]
             if reuses and lead is None:
                 continue
             if not reuses or charge.place not in (lead or ()):
-                part = self._pending(charge, price, own, unrolled, slot, lead if reuses else None, loose)
-                number = self._times(charge, own, rounds, unrolled, slot, direct, irrelevant)
-                cost = part.of_times(number)
+                part = self._pending(charge, bill, slot, lead if reuses else None)
+                cost = part.of_times(self._times(charge, bill, rounds, slot, direct))
                 spent[open_rows] += cost[open_rows]
                 return
             direct = False
@@ -551,26 +662,32 @@ class Inside:
                 tiles[slot][:, sorted(view.relevant)] != rounds[:, sorted(view.relevant)]
             ).any(axis=1)
             if closes.any():
-                part = self._pending(charge, price, own, unrolled, slot, lead, loose)
-                number = self._times(charge, own, tiles[slot], unrolled, slot, False, irrelevant)
+                part = self._pending(charge, bill, slot, lead)
+                number = self._times(charge, bill, tiles[slot], slot, False, "inside")
                 spent[closes] += part.of_times(number)[closes]
                 open_rows &= ~closes
         slot = frame.meeting
-        rounds = -(-tiles[slot + 1] // unrolled.factors[slot])
-        number = self._times(charge, own, rounds, unrolled, slot, direct, irrelevant)
-        part = self._pending(charge, price, own, unrolled, slot, None, loose).scaled(open_rows)
+        number = self._times(charge, bill, -(-tiles[slot + 1] // unrolled.factors[slot]), slot, direct)
+        part = self._pending(charge, bill, slot, None).scaled(open_rows)
         if not reuses:
-            spent += part.of_times(number)
+            np.add(spent, part.of_times(number), out=spent)
             return
         by_lead = {}
         for lead in frame.leads(slot) + frame.leads(slot - 1 if slot else 0):
             if lead not in by_lead and (lead is None or charge.place not in lead):
-                words = self._words(charge, own, unrolled, lead, loose) if view.window_dims else part.words
+                words = self._words(charge, bill, lead) if view.window_dims else part.words
                 by_lead[lead] = part._replace(words=words).scaled(open_rows).of_times(number)
-        moved.append(by_lead)
-        pending.append(part)
+        bill.node.waiting.append(Waiting(part, by_lead, number, open_rows))
 
     def _times(
+        self, charge: Charge, bill: _Bill, site: IntArray, slot: int, direct: bool, where: str = "outside"
+    ) -> FloatArray:
+        """How often all tiles are delivered or asked for, with so many rounds where something moves them."""
+        key = "times", charge.ends, slot, direct, where
+        own, unrolled = bill.tiles[charge.boundary], bill.listed.unrolled
+        return bill.listed.once(key, lambda: self._counted(charge, own, site, unrolled, slot, direct))
+
+    def _counted(
         self,
         charge: Charge,
         own: IntArray,
@@ -578,11 +695,10 @@ class Inside:
         unrolled: Unrolled,
         slot: int,
         direct: bool,
-        irrelevant: Sequence[int],
     ) -> FloatArray:
-        """How often all tiles are delivered or asked for, with so many rounds where something moves them."""
+        """The same."""
         view, boundary, level = self.frame.space.views[charge.place], charge.boundary, charge.level
-        number = np.ones(len(own))
+        number, irrelevant = np.ones(len(own)), sorted(view.irrelevant)
         if not charge.shared:
             copies = unrolled.copies(slot, boundary)
             for d in irrelevant:
@@ -606,51 +722,73 @@ class Inside:
             number = number * ((-(-site[:, d] // between[:, d]) - 1) * alone[:, d] + 1)
         return number
 
-    def _pending(
-        self,
-        charge: Charge,
-        price: Price,
-        own: IntArray,
-        unrolled: Unrolled,
-        slot: int,
-        lead: Lead,
-        loose: frozenset[int],
-    ) -> Pending:
+    def _pending(self, charge: Charge, bill: _Bill, slot: int, lead: Lead) -> Pending:
         """An access with what is known of it where the loops of a slot begin."""
+        unrolled, rows = bill.listed.unrolled, len(bill.listed)
+        copies, used, share = bill.listed.once(
+            ("shared", charge.ends, slot),
+            lambda: self._shared(charge, bill.tiles, unrolled, slot),
+        )
+        return Pending(
+            charge,
+            bill.price,
+            np.broadcast_to(price_of(charge, bill.price, unrolled), rows),
+            self._words(charge, bill, lead),
+            copies,
+            used,
+            np.broadcast_to(self.free(charge, unrolled), rows),
+            share,
+        )
+
+    def _shared(
+        self, charge: Charge, tiles: Tiles, unrolled: Unrolled, slot: int
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Copies of an access that pends, instances that are alike, and what they share."""
         view, level = self.frame.space.views[charge.place], charge.level
-        words = self._words(charge, own, unrolled, lead, loose)
+        own, outer = tiles[charge.boundary], tiles.get(self.first)
         if charge.shared:
             alone = unrolled.alone(view, max(level, slot), charge.boundary)
             copies = (unrolled.copies(slot, level) if level > slot else 1) * alone
-            alike = unrolled.askers(view, level, charge.boundary)
+            alike = unrolled.askers(view, level, charge.boundary, outer)
             share = unrolled.share(view, level, charge.boundary)
         else:
-            copies, alike = unrolled.copies(slot, charge.boundary), unrolled.at_once(charge.boundary)
+            copies, alike = unrolled.copies(slot, charge.boundary), unrolled.at_once(charge.boundary, outer)
             share = np.ones(1)
-        irrelevant = sorted(view.irrelevant)
-        used = np.minimum(alike, own)[:, irrelevant].prod(axis=1).astype(np.float64)
-        rows = len(unrolled)
-        return Pending(
-            charge,
-            price,
-            np.broadcast_to(price_of(charge, price, unrolled), len(unrolled)),
-            Delivered(*(np.broadcast_to(own, rows) for own in words)),
+        used = np.minimum(alike, own)[:, sorted(view.irrelevant)].prod(axis=1).astype(np.float64)
+        return (
             np.broadcast_to(copies, own.shape).astype(np.float64),
             used,
-            np.broadcast_to(self.free(charge, unrolled), rows),
-            np.broadcast_to(share, rows),
+            np.broadcast_to(share, len(unrolled)),
         )
 
-    def _words(
-        self, charge: Charge, own: IntArray, unrolled: Unrolled, lead: Lead, loose: frozenset[int]
+    def _words(self, charge: Charge, bill: _Bill, lead: Lead) -> Delivered:
+        """Words of all tiles, by row, given the lead of the slot that moves them."""
+        leading = self.frame.space.views[charge.place].relevant
+        if lead is not None and charge.place not in lead:
+            leading = self.frame.leading(lead)
+        return self.words(charge, bill.listed, bill.tiles, leading)
+
+    def words(self, charge: Charge, listed: Listed, tiles: Tiles, leading: frozenset[int]) -> Delivered:
+        """Words of all tiles, by row, where one of `leading` is the innermost loop that moves them."""
+        view = self.frame.space.views[charge.place]
+        leading = leading.intersection(view.relevant) if view.window_dims else frozenset[int]()
+        key = "words", charge.place, charge.boundary, leading
+        own, is_loose = tiles[charge.boundary], charge.boundary not in listed.tiles
+        loose = self._free_dims[charge.boundary] if is_loose else frozenset[int]()
+        return listed.once(key, lambda: self._delivered(charge, own, listed.unrolled, leading, loose))
+
+    def _delivered(
+        self,
+        charge: Charge,
+        own: IntArray,
+        unrolled: Unrolled,
+        leading: frozenset[int],
+        loose: frozenset[int],
     ) -> Delivered:
-        """Words of all tiles of these numbers, by row."""
+        """The same, of tiles of these numbers."""
         frame, view = self.frame, self.frame.space.views[charge.place]
         dims = sorted(view.relevant)
         places = [frame.axes[d].place(own[:, d]) for d in dims]
-        leading = frame.leading(lead) if lead is not None else view.relevant
-        if lead is not None and charge.place in lead:
-            leading = view.relevant
         if not view.window_dims:
             words = frame.words.of(charge.place, frame.space.no_unrolling, leading)
             words = frame.words.at_most(words, loose)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from itertools import product
 from typing import NamedTuple
 
@@ -13,13 +13,11 @@ import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.axes import NOWHERE
-from solver.search.path.charges import Charge, Charges, Price
+from solver.search.path.charges import NOTHING, Charge, Charges, Price
 from solver.search.path.counting import Lead
-from solver.search.path.inside import Inside, Loosest, Node, Pending, Unrolled, price_of
+from solver.search.path.inside import Inside, Listed, Loosest, Node, Pending, Unrolled, price_of
 from solver.search.path.rooms import Rooms
 from solver.search.path.tables import Frame, Outside
-
-Leads = Mapping[int, Lead]
 
 SMALL = 1 << 14
 """Numbers of tiles up to which tables cost next to nothing."""
@@ -43,12 +41,27 @@ class Masked:
     frame: Frame
     charges: Charges
     known: dict[Price, Outside]
+    _own: dict[Price, Outside] = field(default_factory=dict)
 
     def outside(self, price: Price) -> Outside:
-        """Tables of what lies outside of the fanouts."""
-        if price not in self.known:
-            self.known[price] = Outside(self.frame, self.charges, price)
-        return self.known[price]
+        """Tables of what lies outside of the fanouts; prices share them by which nothing is paid there."""
+        if price not in self._own:
+            paid = (own for own in self.charges.every if own.boundary <= self.frame.meeting)
+            own = price if any(any(price.of(charge)) for charge in paid) else NOTHING
+            if own not in self.known:
+                self.known[own] = Outside(self.frame, self.charges, own)
+            self._own[price] = self.known[own]
+        return self._own[price]
+
+    @property
+    def learned(self) -> int:
+        """What tables outside know now and did not at first, as a number that rises."""
+        return sum(outside.learned for outside in self.known.values())
+
+    def learn(self) -> None:
+        """Let tables outside say what paths have shown."""
+        for outside in self.known.values():
+            outside.learn()
 
     @cached_property
     def inside(self) -> Inside:
@@ -65,15 +78,23 @@ class Masked:
 
         With tables, what lies outside of the fanouts costs what it takes with the best tiles there.
         """
-        frame, depth = self.frame, self.inside.depth
-        total = np.zeros(len(every))
-        for charge in self.charges.every:
-            if any(price.of(charge)) and (charge.boundary > frame.meeting or not with_tables):
-                asked = charge.boundary == depth
-                words = self.inside.fewest_operands(charge, every) if asked else self._once(charge, every)
-                total = total + price_of(charge, price, every) * price.paid(charge, words)
+        frame, space = self.frame, self.frame.space
+        total = np.zeros(len(every), price.dtype)
+        for view in space.views:
+            key = "floor", view.place, space.chain(self.charges.mask, view.place), price, with_tables
+            total += every.once(key, partial(self._floor, view.place, every, price, with_tables))
         if with_tables and frame.meeting:
-            total = total + self.outside(price).least(frame.meeting).min()
+            total += self.outside(price).least(frame.meeting).min()
+        return total
+
+    def _floor(self, place: int, every: Unrolled, price: Price, with_tables: bool) -> FloatArray:
+        """What words of one dataspace cost that no table knows."""
+        total = np.zeros(len(every), price.dtype)
+        for charge in self.charges.of(place):
+            if any(price.of(charge)) and (charge.boundary > self.frame.meeting or not with_tables):
+                asked = charge.boundary == self.inside.depth
+                words = self.inside.fewest_operands(charge, every) if asked else self._once(charge, every)
+                total += price_of(charge, price, every) * price.paid(charge, words)
         return total
 
     def _once(self, charge: Charge, every: Unrolled) -> FloatArray:
@@ -188,22 +209,13 @@ class Masked:
             fixed = [own + leak * int(number) for own, number in pairs]
         return fixed
 
-    def cost(
-        self,
-        known: Mapping[int, IntArray],
-        unrolled: Unrolled,
-        leads: Leads,
-        price: Price,
-        limits: FloatArray | None = None,
-    ) -> FloatArray:
+    def cost(self, listed: Listed, price: Price, limits: FloatArray | None = None) -> FloatArray:
         """What words cost in each row, at least.
 
         Parameters
         ----------
-        known
-            Numbers of tiles at boundaries inside.
-        unrolled, leads
-            Spatial choices, and leads of the slots inside.
+        listed
+            The rows.
         price
             Of words.
         limits
@@ -214,15 +226,13 @@ class Masked:
         Stopped
             When the search must end.
         """
-        tiles = self.tiles_of(known, len(unrolled))
-        places, valid = self.rounds(tiles, unrolled)
-        cost = np.full(len(tiles), np.inf, price.dtype)
-        rows = np.flatnonzero(valid)
+        cost = np.full(len(listed), np.inf, price.dtype)
+        rows, places, some = listed.once("joined outside", lambda: self._joined(listed))
         if not len(rows):
             return cost
-        unrolled, places = unrolled[rows], places[rows]
-        node = self.inside.cost({b: own[rows] for b, own in known.items()}, unrolled, leads, price)
-        fewest = self._fewest_rounds(tiles[rows], unrolled) if isinstance(unrolled, Loosest) else None
+        node, fewest = self.inside.cost(some, price), None
+        if isinstance(some.unrolled, Loosest):
+            fewest = self._fewest_rounds(self._first_tiles(some), some.unrolled)
         best = np.full(len(rows), np.inf, price.dtype)
         finite = np.isfinite(node.spent)
         spent = np.where(finite, node.spent, 0.0)
@@ -233,11 +243,17 @@ class Masked:
         cost[rows] = np.where(finite, best, np.inf)
         return cost
 
-    def tiles_of(self, known: Mapping[int, IntArray], rows: int) -> IntArray:
+    def _joined(self, listed: Listed) -> tuple[IntArray, IntArray, Listed]:
+        """The rows with any rounds outside of the meeting fanouts, and places of these."""
+        places, valid = self.rounds(self._first_tiles(listed), listed.unrolled)
+        rows = np.flatnonzero(valid)
+        return rows, places[rows], listed[rows]
+
+    def _first_tiles(self, listed: Listed) -> IntArray:
         """Numbers of tiles at the first boundary inside: single iterations where that is the arithmetic."""
         if self.inside.first < self.inside.depth:
-            return known[self.inside.first]
-        return np.repeat(self.tiles, rows, axis=0)
+            return listed.tiles[self.inside.first]
+        return np.repeat(self.tiles, len(listed), axis=0)
 
     def outside_cost(
         self,
@@ -261,11 +277,10 @@ class Masked:
             passed = [self._passed(node, outer) + own.reshape(-1)[at] for outer, own in tables]
             none: FloatArray = np.minimum.reduce(passed)
             return none
-        pairs = list(zip(node.moved, node.pending, strict=True))
-        still = [part for _, part in pairs if part.charge.place in lead]
+        still = [own.part for own in node.waiting if own.part.charge.place in lead]
         spent: FloatArray = np.zeros(len(places))
-        for by_lead in (own for own, part in pairs if part.charge.place not in lead):
-            spent = spent + by_lead[lead]
+        for own in (own for own in node.waiting if own.part.charge.place not in lead):
+            spent = spent + own.moved[lead]
         table = (outside.loosest_least if loosely else outside.joined_least)(m, None)
         least: FloatArray = spent + table.reshape(-1)[index]
         for part in still:
@@ -276,17 +291,17 @@ class Masked:
             close = self._closed(parts, places[rows], outside, limits[rows] - spent[rows], loosely)
             once: FloatArray = sum(map(self.once, parts), np.zeros(len(rows)))
             through = (self._through(still, outer, outside, loosely) for outer in frame.leads(m - 1))
-            for own in (table for table in through if table is not None):
-                close = np.minimum(close, once + own[index[rows]])
+            for table in (table for table in through if table is not None):
+                close = np.minimum(close, once + table[index[rows]])
             least[rows] = np.maximum(least[rows], close + spent[rows])
         return least
 
     def _passed(self, node: Node, outer: Lead) -> FloatArray:
         """What is pending costs where the meeting slot has no loops, by the lead of the slot outside."""
         total: FloatArray = np.zeros(1)
-        for by_lead, part in zip(node.moved, node.pending, strict=True):
-            goes_on = outer is None or part.charge.place in outer
-            total = total + (self.once(part) if goes_on else by_lead[outer])
+        for own in node.waiting:
+            goes_on = outer is None or own.part.charge.place in outer
+            total = total + (self.once(own.part) if goes_on else own.moved[outer])
         return total
 
     def _through(
@@ -310,9 +325,9 @@ class Masked:
     def _outermost(self, node: Node, places: IntArray, lead: Lead, loosely: bool) -> FloatArray:
         """The same where the meeting slot is the outermost one."""
         total = np.zeros(len(places))
-        for by_lead, part in zip(node.moved, node.pending, strict=True):
-            goes_on = lead is None or part.charge.place in lead
-            total = total + (self.once(part) if goes_on else by_lead[lead])
+        for own in node.waiting:
+            goes_on = lead is None or own.part.charge.place in lead
+            total = total + (self.once(own.part) if goes_on else own.moved[lead])
         if loosely:
             return total
         whole = [int(np.flatnonzero(axis.numbers == 1)[0]) for axis in self.frame.axes]

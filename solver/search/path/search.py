@@ -17,21 +17,22 @@ from solver.result import Evidence, MaskEvidence, Phase, is_within
 from solver.search.arrays import FloatArray, IntArray
 from solver.search.branching.completion import Priced
 from solver.search.goal import Goal
+from solver.search.hint import FEW_HINTED, FIRST_HINTED, helps, hint
 from solver.search.path.bounds import TIED, Bounds
 from solver.search.path.branch import Branch, Found
-from solver.search.path.charges import ENERGY, Charges, Price
-from solver.search.path.inside import Unrolled
+from solver.search.path.charges import ENERGY, Charge, Charges, Price
+from solver.search.path.inside import Leads, Listed, Unrolled
 from solver.search.path.leaves import Leaves, Path
-from solver.search.path.masked import Leads, Masked, spatial_choices
+from solver.search.path.masked import Masked, spatial_choices
 from solver.search.path.tables import Frame, Outside
 from solver.search.shared import Shared
-from solver.search.space.keep_masks import KeepMask
+from solver.search.space.keep_masks import Chain, KeepMask
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stopped, heeding
 from solver.search.trivial import trivial_bound
 
-FEW_PAIRS = 8_000
-"""Pairs of tiles and spatial choices up to which each is bounded; else choices are parted."""
+FEW_PAIRS, MOST_PAIRS = 2_000, 32_000
+"""Pairs of tiles and spatial choices that are bounded at first; and those up to which all of a cell are."""
 
 MOST_CHOICES, MOST_MASKS = 1 << 20, 1 << 12
 """Combinations of spatial choices, and keep masks, up to which each is looked at."""
@@ -42,26 +43,41 @@ TABLES = 60
 PATHS = 4
 """Paths that are priced together."""
 
+FIRST_MASKS = 16
+"""Keep masks that are opened at once, whatever else is open."""
+
+HINT_AFTER = 8_000
+"""Rows that are bounded before a heuristic looks for a better mapping; 16 times as many each time."""
+
+TRIES = 32
+"""Rows in which a first path is looked for."""
+
 NEAR, MOST_NEAR = 1.02, 256
 """By how much paths may exceed the least of one price, and how many are looked at, to find a good one."""
 
 
 class _Mask(NamedTuple):
+    """All mappings with a mask, by a bound with tables or without."""
+
     bounds: Bounds
+    with_tables: bool
 
 
 class _Cell(NamedTuple):
-    """Some spatial choices under a mask, and the tiles inside that may go with any of them."""
+    """Some spatial choices under a mask, and the tiles inside that may go with any of them; with bounds."""
 
     bounds: Bounds
     choices: IntArray
+    by_choice: FloatArray
     tiles: IntArray
+    by_tile: FloatArray
 
 
 class _Rows(NamedTuple):
     """Tiles with a spatial choice each, by rising bounds from `next` on.
 
-    Bounds that hardly differ from the incumbent were compared with the one that is `compared`.
+    Bounds that hardly differ from the incumbent were compared with the one that is `compared`. They rest on
+    tables that had `learned` so much.
     """
 
     bounds: Bounds
@@ -70,6 +86,7 @@ class _Rows(NamedTuple):
     choices: IntArray
     values: FloatArray
     cycles: FloatArray
+    learned: int
     next: int = 0
     compared: int | None = None
 
@@ -89,6 +106,7 @@ class _Paths(NamedTuple):
 
     row: _Rows
     price: Price
+    branch: Branch
     found: Iterator[Found]
     done: float = -math.inf
 
@@ -96,6 +114,7 @@ class _Paths(NamedTuple):
 class _Stream(NamedTuple):
     """Complete paths of one row, listed when they are priced, and how many times some were."""
 
+    masked: Masked
     found: Iterator[Found]
     times: int
 
@@ -123,9 +142,10 @@ class PathSearch:
     def __post_init__(self) -> None:
         self._frame = Frame(self.space)
         self._ticket = count()
-        self._lowest = np.inf
+        self._lowest, self._hints = np.inf, 0
         self._branched: dict[KeepMask, set[int]] = {}
         self._outsides: dict[object, dict[Price, Outside]] = {}
+        self._charges: dict[tuple[int, Chain], tuple[Charge, ...]] = {}
         self._leaves = Leaves(self.space, self.goal, self.shared.stop)
 
     def run(self) -> int | None:
@@ -135,6 +155,7 @@ class PathSearch:
         self._least = trivial_bound(self.space.mapspace, self.goal.objective)
         with suppress(Stopped):
             self._begin()
+            self._open_first()
             if self._settled():
                 return self.goal.incumbent
         return self._at_most(self._least)
@@ -150,7 +171,26 @@ class PathSearch:
             if is_within(self.shared.options.gap, self.goal.incumbent, self._least):
                 return False
             self._open(item, value)
+            self._take_hint()
         return True
+
+    def _take_hint(self) -> None:
+        """Let a heuristic look for a better incumbent now and then; it knows no limits nor remainders."""
+        known, number = self.goal.incumbent, self._hints
+        if known is None or self.goal.limits or self.space.uneven or not helps(self.space):
+            return
+        if self.shared.statistics.states < HINT_AFTER << 4 * number or self._least * NEAR > known:
+            return
+        self._hints += 1
+        tried = FIRST_HINTED << number - 1 if number else FEW_HINTED
+        for priced in hint(self.space.mapspace, self.goal.objective, tried, number, self.shared.stop):
+            if self.goal.improves(priced.evaluation.energy, priced.evaluation.cycles):
+                self._keep(priced)
+
+    def _keep(self, better: Priced) -> None:
+        """Take a better mapping for the incumbent."""
+        self.best = better
+        self.goal.incumbent = self.goal.value(better.evaluation.energy, better.evaluation.cycles)
 
     def _at_most(self, bound: int) -> int:
         """A bound, but no more than the incumbent."""
@@ -168,8 +208,18 @@ class PathSearch:
         least = float(self._steps.min(initial=np.inf))
         masks = (m for m in self.space.keep_masks if self._frame.has_room(self.space.tenants(m, 0)))
         for mask in heeding(self.shared.stop, masks):
-            own = Bounds(self._masked(Charges(self.space, mask)), self.goal, self._every, least)
-            self._push(float(own.by_choice(self._steps).min()), _Mask(own))
+            charges = Charges(self.space, mask, self._charges)
+            own = Bounds(self._masked(charges), self.goal, self._every, least)
+            self._push(float(own.by_choice(self._steps, with_tables=False).min()), _Mask(own, False))
+
+    def _open_first(self) -> None:
+        """Open some masks at once: where bounds are loose, good mappings may be in later ones."""
+        queue, self._queue = sorted(self._queue), []
+        for number, (value, _, _, item) in enumerate(queue):
+            if number < FIRST_MASKS and isinstance(item, _Mask) and not self._settles(value):
+                self._open_mask(item._replace(with_tables=True), value)
+            else:
+                self._push(value, item)
 
     def evidence(self) -> Evidence:
         """What the bound rests on: for how many spatial choices of each keep mask paths had to be listed."""
@@ -207,7 +257,7 @@ class PathSearch:
         """Part a region, or bound it closer."""
         match item:
             case _Mask():
-                self._open_mask(item.bounds, value)
+                self._open_mask(item, value)
             case _Cell():
                 self._open_cell(item, value)
             case _Rows():
@@ -217,66 +267,126 @@ class PathSearch:
             case _Stream():
                 self._price_some(item, value)
 
-    def _open_mask(self, bounds: Bounds, value: float) -> None:
+    def _open_mask(self, item: _Mask, value: float) -> None:
         """Begin with all tiles at the first boundary inside, and the spatial choices that may improve."""
+        bounds = item.bounds
+        values = bounds.by_choice(self._steps, with_tables=True)
+        if not item.with_tables:
+            self._push(max(value, float(values.min())), item._replace(with_tables=True))
+            return
         tiles = bounds.masked.tiles
-        choices = self._hopeful(bounds.by_choice(self._steps))
-        if len(tiles) and len(choices):
-            self._push_cell(bounds, choices, tiles, value)
+        choices = self._hopeful(values)
+        choices = choices[np.argsort(values[choices], kind="stable")]
+        if not len(tiles) or not len(choices):
+            return
+        few = max(1, FEW_PAIRS // len(tiles))
+        self._dive_from(bounds, choices[:few], value)
+        choices = choices[few:]
+        if len(choices):
+            values = bounds.by_choice(self._steps, with_tables=True)
+            self._push_cell(_Cell(bounds, choices, values[choices], tiles, np.zeros(len(tiles))), value)
 
-    def _push_cell(self, bounds: Bounds, choices: IntArray, tiles: IntArray, value: float) -> None:
-        """Queue the tiles that may improve with some of the spatial choices."""
-        values = bounds.floors(tiles, self._every[choices], float(self._steps[choices].min()))
-        self.shared.statistics.states += len(tiles)
-        live = self._hopeful(values)
+    def _dive_from(self, bounds: Bounds, choices: IntArray, value: float) -> None:
+        """Price a path with some spatial choices: a good incumbent leaves little of all others."""
+        tiles, choices = self._paired(choices, bounds.masked.tiles)
+        unrolled, learned = self._unrolled(choices), bounds.masked.learned
+        least: FloatArray = np.full(len(tiles), np.inf)
+        best: list[_Rows] = []
+        for leads in bounds.masked.labels():
+            values, cycles = bounds.roughly(tiles, unrolled, leads)
+            least = np.minimum(least, values)
+            every = _Rows(bounds, leads, tiles, choices, values, cycles, learned)
+            best += [every.only(np.array([row])) for row in np.argsort(values, kind="stable")[:TRIES]]
+        best.sort(key=lambda row: float(row.values[0]))
+        for row in best[: TRIES if self.goal.incumbent is None else 1]:
+            if len(self._hopeful(row.values)):
+                self._dive(row)
+            if self.goal.incumbent is not None:
+                break
+        live = self._hopeful(least)
         if len(live):
-            self._push(max(value, float(values[live].min())), _Cell(bounds, choices, tiles[live]))
+            self._open_pairs(bounds, tiles[live], choices[live], value)
+
+    def _paired(self, choices: IntArray, tiles: IntArray) -> tuple[IntArray, IntArray]:
+        """All pairs of tiles and spatial choices."""
+        return np.tile(tiles, (len(choices), 1)), np.repeat(choices, len(tiles))
+
+    def _unrolled(self, choices: IntArray) -> Unrolled:
+        """One spatial choice a row."""
+        first = int(choices[0])
+        return self._every.repeated(first, len(choices)) if (choices == first).all() else self._every[choices]
+
+    def _push_cell(self, cell: _Cell, value: float) -> None:
+        """Queue the tiles that may improve with some of the spatial choices."""
+        cell = self._still(cell)
+        if not len(cell.choices) or not len(cell.tiles):
+            return
+        least = float(self._steps[cell.choices].min())
+        values = cell.bounds.floors(cell.tiles, self._every[cell.choices], least)
+        self.shared.statistics.states += len(values)
+        cell = self._still(cell._replace(by_tile=np.maximum(values, cell.by_tile)))
+        if len(cell.tiles):
+            self._push(max(value, float(cell.by_tile.min())), cell)
+
+    def _still(self, cell: _Cell) -> _Cell:
+        """What of a cell may improve on the incumbent."""
+        choices, tiles = self._hopeful(cell.by_choice), self._hopeful(cell.by_tile)
+        return cell._replace(
+            choices=cell.choices[choices],
+            by_choice=cell.by_choice[choices],
+            tiles=cell.tiles[tiles],
+            by_tile=cell.by_tile[tiles],
+        )
 
     def _open_cell(self, item: _Cell, value: float) -> None:
         """Part the spatial choices in two, or bound all pairs once they are few."""
-        if len(item.choices) == 1 or len(item.choices) * len(item.tiles) <= FEW_PAIRS:
-            self._open_pairs(item, value)
-            return
-        for part in self._parted(item.choices):
-            self._push_cell(item.bounds, part, item.tiles, value)
+        cell = self._still(item)
+        pairs = len(cell.choices) * len(cell.tiles)
+        if len(cell.choices) > 1 and pairs > MOST_PAIRS:
+            for part in self._parted(cell.choices):
+                own = cell._replace(choices=cell.choices[part], by_choice=cell.by_choice[part])
+                self._push_cell(own, value)
+        elif pairs:
+            self._open_pairs(cell.bounds, *self._paired(cell.choices, cell.tiles), value)
 
     def _parted(self, choices: IntArray) -> tuple[IntArray, IntArray]:
-        """Two halves of some spatial choices, by the factor in which they differ most."""
+        """Places of two halves of some spatial choices, by the factor in which they differ most."""
         every = self._every[choices]
         factors = np.concatenate(every.factors, axis=1)
         spread = factors.max(axis=0) / factors.min(axis=0)
         column = factors[:, int(spread.argmax())]
         if spread.max() == 1:
-            return choices[: len(choices) // 2], choices[len(choices) // 2 :]
+            places = np.arange(len(choices))
+            return places[: len(choices) // 2], places[len(choices) // 2 :]
         middle = math.sqrt(float(column.max()) * float(column.min()))
-        return choices[column <= middle], choices[column > middle]
+        return np.flatnonzero(column <= middle), np.flatnonzero(column > middle)
 
     def _hopeful(self, values: FloatArray) -> IntArray:
         """Which bounds leave room for a better mapping."""
         return np.flatnonzero(self.goal.below(values))
 
-    def _open_pairs(self, item: _Cell, value: float) -> None:
+    def _open_pairs(self, bounds: Bounds, tiles: IntArray, choices: IntArray, value: float) -> None:
         """Bound pairs of tiles and spatial choices."""
-        bounds, masked = item.bounds, item.bounds.masked
-        choices = np.repeat(item.choices, len(item.tiles))
-        tiles = np.tile(item.tiles, (len(item.choices), 1))
+        learned, unrolled = bounds.masked.learned, self._unrolled(choices)
         self.shared.statistics.states += len(tiles)
-        single = choices[:1] if (choices == choices[0]).all() else choices
-        unrolled = Unrolled(self._frame, tuple(own[single] for own in self._every.members), len(choices))
-        for leads in masked.labels():
+        for leads in bounds.masked.labels():
             values, cycles = bounds.closely(tiles, unrolled, leads)
             rows = self._hopeful(values)
             rows = rows[np.argsort(values[rows], kind="stable")]
-            if len(rows):
-                own = _Rows(bounds, leads, tiles[rows], choices[rows], values[rows], cycles[rows])
-                self._push(max(value, float(own.values[0])), own)
+            if not len(rows):
+                continue
+            own = _Rows(bounds, leads, tiles[rows], choices[rows], values[rows], cycles[rows], learned)
+            least = float(own.values[0])
+            self._push(max(value, least), own)
+            if self.goal.incumbent is None or least * NEAR < self.goal.incumbent:
                 self._dive(own)
 
     def _open_row(self, item: _Rows, value: float) -> None:
         """Look for the complete paths of the first row, the best ones first."""
-        place = item.next
-        if self._is_tied(item.bounds, item.values[place]) and item.compared != self.goal.incumbent:
-            self._compare(item, value)
+        place, learned = item.next, item.bounds.masked.learned
+        is_tied = self._is_tied(item.bounds, item.values[place]) and item.compared != self.goal.incumbent
+        if is_tied or item.learned != learned:
+            self._bound_again(item, value)
             return
         if place + 1 < len(item.values):
             self._push(max(value, float(item.values[place + 1])), item._replace(next=place + 1))
@@ -299,7 +409,7 @@ class PathSearch:
         fixed = self._fixed(row)
         limit = float((self.goal.energy_limits(row.cycles) - fixed)[0]) / price.unit
         branch = Branch(masked, row.tiles, unrolled, row.leads, price, limit, self.shared.stop)
-        return _Paths(row, price, branch.paths(), done)
+        return _Paths(row, price, branch, branch.paths(), done)
 
     def _fixed(self, row: _Rows) -> FloatArray:
         """Energy of a row besides that of words."""
@@ -307,14 +417,21 @@ class PathSearch:
         waiting = row.bounds.waiting(row.cycles, masked.steps(row.tiles, unrolled))
         return masked.fixed(unrolled, waiting, row.tiles)
 
-    def _compare(self, item: _Rows, value: float) -> None:
-        """Keep those of the rows that may improve on the incumbent though they hardly differ from it."""
+    def _bound_again(self, item: _Rows, value: float) -> None:
+        """Keep those of the rows that may improve on the incumbent, by all that is known now."""
+        bounds, learned = item.bounds, item.bounds.masked.learned
         rows = np.arange(item.next, len(item.values))
-        unrolled = self._every[item.choices[rows]]
-        values, _ = item.bounds.closely(item.tiles[rows], unrolled, item.leads)
-        rows = rows[self._hopeful(values)]
-        if len(rows):
-            again = item.only(rows)._replace(compared=self.goal.incumbent)
+        tiles, unrolled = item.tiles[rows], self._every[item.choices[rows]]
+        values, cycles = item.values[rows], item.cycles[rows]
+        if item.learned != learned:
+            values, cycles = bounds.closely(tiles, unrolled, item.leads)
+        else:
+            values = np.where(bounds.still(tiles, unrolled, item.leads, cycles), values, np.inf)
+        live = self._hopeful(values)
+        live = live[np.argsort(values[live], kind="stable")]
+        if len(live):
+            again = item.only(rows[live])._replace(values=values[live], cycles=cycles[live])
+            again = again._replace(learned=learned, compared=self.goal.incumbent)
             self._push(max(value, float(again.values[0])), again)
 
     def _stream(self, item: _Rows) -> _Stream:
@@ -322,7 +439,7 @@ class PathSearch:
 
         Most of those that improve are as good as the row's bound, so that one of them is enough.
         """
-        return _Stream(self._by_loads(item), 0)
+        return _Stream(item.bounds.masked, self._by_loads(item), 0)
 
     def _by_loads(self, item: _Rows) -> Iterator[Found]:
         """The same: the best by each price, and those by the price that takes the most of its limit."""
@@ -330,10 +447,10 @@ class PathSearch:
         masked, tiles = bounds.masked, item.tiles[place : place + 1]
         unrolled, cycles = self._every[item.choices[place : place + 1]], float(item.cycles[place])
         fixed = self._fixed(item.only(np.array([place])))
-        known, none = {masked.inside.first: tiles}, np.array([np.inf])
+        listed, none = Listed({masked.inside.first: tiles}, unrolled, item.leads), np.array([np.inf])
         branches = []
         for price, limit in bounds.prices(float(fixed[0]), cycles):
-            least = float(masked.cost(known, unrolled, item.leads, price, none)[0])
+            least = float(masked.cost(listed, price, none)[0])
             if least >= limit:
                 return
             branch = Branch(masked, tiles, unrolled, item.leads, price, limit, self.shared.stop)
@@ -346,19 +463,17 @@ class PathSearch:
     def _price_some(self, item: _Stream, value: float) -> None:
         """Price the next paths of a row, each time twice as many."""
         some = [own.path for own in islice(item.found, PATHS << item.times)]
+        item.masked.learn()
         if some:
             self._improve(some)
             self._push(value, item._replace(times=item.times + 1))
 
     def _dive(self, item: _Rows) -> None:
-        """Price the best path of the best rows so far at once: a good incumbent leaves little to do."""
-        if float(item.values[0]) >= self._lowest:
-            return
-        self._lowest = float(item.values[0])
+        """Price a path of the best row so far at once: a good incumbent leaves little to do."""
         if self.goal.objective == "latency":
             self._improve([own.path for own in islice(self._stream(item).found, 1)])
             return
-        best = next(self._paths(item.only(np.zeros(1, dtype=np.int64)), self._lowest).found, None)
+        best = self._paths(item.only(np.zeros(1, dtype=np.int64)), float(item.values[0])).branch.first()
         if best is not None:
             self._improve([best.path])
 
@@ -370,7 +485,7 @@ class PathSearch:
             again = self._paths(row, value, item.done * TIED / masked.charges.fine.unit)
             self._push(value, again)
             return
-        fixed, paths = self._fixed(row), []
+        fixed, paths, goes_on = self._fixed(row), [], False
         for own in item.found:
             energy = masked.charges.whole(fixed + own.cost * item.price.unit)
             value = max(value, float(self.goal.values(energy, row.cycles)[0]))
@@ -382,7 +497,10 @@ class PathSearch:
             paths.append(own.path)
             if len(paths) == PATHS:
                 self._push(value, item._replace(done=own.cost))
+                goes_on = True
                 break
+        if not goes_on:
+            masked.learn()
         self._improve(paths)
 
     def _may_improve(self, item: _Paths, cost: float, energy: FloatArray) -> bool:
@@ -402,9 +520,7 @@ class PathSearch:
         better = self._leaves.improve(paths)
         self.shared.statistics.mappings_priced = self._leaves.priced
         if better is not None:
-            self.best = better
-            evaluation = better.evaluation
-            self.goal.incumbent = self.goal.value(evaluation.energy, evaluation.cycles)
+            self._keep(better)
         if self.shared.stop():
             # Some of the mappings may not have been looked at.
             raise Stopped
@@ -423,9 +539,14 @@ def _rank(item: object) -> int:
 
 
 def searches_paths(space: SearchSpace, goal: Goal, memory_bytes: int) -> bool:
-    """Whether a goal is minimised along paths: remainders, exact counts, one place for each memory."""
+    """Whether a goal is minimised along paths: exact counts, one place for each memory, tables that fit.
+
+    With perfect factors the other engine is faster where cycles alone matter, or limits.
+    """
     mapspace = space.mapspace
-    if not space.active or not space.uneven or mapspace.counting != EXACT or mapspace.joint:
+    if not space.active or mapspace.counting != EXACT or mapspace.joint:
+        return False
+    if not space.uneven and (goal.objective == "latency" or goal.limits):
         return False
     choices = math.prod(len(stage.places) for stage in space.stages)
     tables = TABLES * 8 * space.lattice.size

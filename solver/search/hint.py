@@ -1,0 +1,44 @@
+"""Mappings that a heuristic finds, to begin a search with."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from model.mapspace import Mapspace
+from solver.heuristics.interface import Budget, BudgetSpent, MapperError
+from solver.heuristics.local_search import GreedyDescent
+from solver.heuristics.pricing import Pricing
+from solver.search.branching.completion import Priced
+from solver.search.space.search_space import SearchSpace
+from solver.search.stopping import Stop
+
+FIRST_HINTED = 1 << 13
+"""Mappings that the heuristic may try, twice as many each time."""
+
+FEW_HINTED = 300
+"""Mappings that it may try at first, and at the least where they are priced one by one."""
+
+ONE_BY_ONE = 8
+"""By how many times it tries fewer where they are priced one by one."""
+
+
+def hint(mapspace: Mapspace, objective: str, evaluations: int, seed: int, stop: Stop) -> list[Priced]:
+    """The best mapping that greedy descents from random ones find, or nothing."""
+    # Heuristics that cannot treat a mapspace are not needed for its optimum.
+    with suppress(BudgetSpent, MapperError):
+        pricing = Pricing(mapspace, (objective,), Budget(None, evaluations), seed, stop)
+        if not pricing.batched:
+            # One by one takes much longer: a first mapping, and a few more where there is time.
+            few = max(FEW_HINTED, evaluations // ONE_BY_ONE)
+            pricing = Pricing(mapspace, (objective,), Budget(None, few), seed, stop)
+        with suppress(BudgetSpent):
+            GreedyDescent().find_mapping(mapspace, pricing)
+        if pricing.best is not None:
+            return [Priced(pricing.best.mapping, pricing.best.evaluation)]
+    return []
+
+
+def helps(space: SearchSpace) -> bool:
+    """Whether heuristics know the mapspace."""
+    ported = any(level.ports for level in space.levels)
+    return not space.mapspace.joint and space.by_order and not ported
