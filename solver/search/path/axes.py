@@ -9,6 +9,7 @@ from functools import cache, cached_property
 import numpy as np
 
 from model.extents import ANY
+from model.numbers import divisors, prime_factors
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.space.search_space import SearchSpace
 
@@ -109,6 +110,21 @@ class Axis:
         found = np.where(numbers == 1, self.bound, least)
         return np.where(found <= self.longest[places], found, 0)
 
+    def prime_steps(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of places of which the first one has a prime factor more tiles; prime by prime, tiles rising.
+
+        Where all divisors of the bound are numbers of tiles; else none.
+        """
+        rising = sorted(self.numbers.tolist())
+        if rising != list(divisors(self.bound)):
+            return ()
+        return tuple(
+            (int(self._places[number]), int(self._places[number // prime]))
+            for prime, _ in prime_factors(self.bound)
+            for number in rising
+            if number % prime == 0
+        )
+
     def rounds_of(self, children: IntArray, numbers: IntArray) -> IntArray:
         """Places of the rounds that so many children take for these numbers of tiles.
 
@@ -166,6 +182,17 @@ class Loops:
             for axis, own in zip(self.axes, self.allowed, strict=True)
         )
 
+    @cached_property
+    def _steps(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """By dimension, steps that lead, one after the other, from numbers of tiles to all that loops leave.
+
+        Where a loop may have any divisor those by one prime factor, else none.
+        """
+        return tuple(
+            axis.prime_steps() if axis.divides and own.issuperset(divisors(axis.bound)) else ()
+            for axis, own in zip(self.axes, self.allowed, strict=True)
+        )
+
     def least(self, table: FloatArray, dims: Sequence[int] | None = None) -> FloatArray:
         """Per vector of numbers inside, the minimum over what loops leave outside of it.
 
@@ -175,8 +202,17 @@ class Loops:
         still = (d for d in range(len(self.axes)) if d not in moving)
         if any(1 not in self.allowed[d] for d in still):
             return np.full_like(table, np.inf)
+        result = table
         for d in (d for d in moving if self.allowed[d] != {1}):
-            table = self._along(table, d)
+            result = table.copy() if result is table else result
+            result = self._stepped(result, d) if self._steps[d] else self._along(result, d)
+        return result
+
+    def _stepped(self, table: FloatArray, dim: int) -> FloatArray:
+        """The same along one dimension, in place, by steps of prime factors."""
+        running = np.moveaxis(table, dim, 0)
+        for place, fewer in self._steps[dim]:
+            np.minimum(running[place], running[fewer], out=running[place, ...])
         return table
 
     def _along(self, table: FloatArray, dim: int) -> FloatArray:

@@ -27,6 +27,9 @@ BUSY = 0.25
 UP = 1 + 2e-9
 """A load may exceed the cycles that it is counted as, but by less than this factor."""
 
+CLOSEST = 2
+"""The last of the stages in which all spatial choices are bounded together."""
+
 
 @dataclass(frozen=True)
 class Bounds:
@@ -112,19 +115,17 @@ class Bounds:
         """Cycles of the busiest resource, at least."""
         return max((self._least_load(r) for r in self._busy), default=0.0)
 
-    def by_choice(self, steps: FloatArray, with_tables: bool) -> FloatArray:
+    def by_choice(self, steps: FloatArray, stage: int) -> FloatArray:
         """Bounds by spatial choice, given the least steps of each; shape (choices,).
 
-        Without tables what lies outside of the fanouts moves once.
+        The first stage takes no tables, the next one those of energy, and `CLOSEST` those of loads, too.
         """
-        cycles = self.cycles(np.full(len(steps), self._loaded if with_tables else 0.0), steps)
+        cycles = self.cycles(np.full(len(steps), self._loaded if stage == CLOSEST else 0.0), steps)
         fixed = self.masked.fixed(self.every, self.waiting(cycles, steps))
-        floors = self.masked.floors(self.every, self._words, with_tables)
+        floors = self.masked.floors(self.every, self._words, with_tables=stage > 0)
         values = self.goal.values(self.masked.charges.whole(fixed + floors), cycles)
-        if not with_tables:
-            return values
         tied = self.tied(values)
-        if len(tied):
+        if stage == CLOSEST and len(tied):
             floors = self.masked.floors(self.every, self.masked.charges.fine, with_tables=True)
             values[tied[~self.improves(self.every[tied], floors[tied], cycles[tied], steps[tied])]] = np.inf
         return values

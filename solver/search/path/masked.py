@@ -68,10 +68,10 @@ class Masked:
         """What lies inside of them."""
         return Inside(self.frame, self.charges)
 
-    @cached_property
+    @property
     def rooms(self) -> Rooms:
         """Room that places of memories share."""
-        return Rooms(self.frame.space, self.charges.mask, self.frame.shape)
+        return self.frame.rooms(self.charges.mask)
 
     def floors(self, every: Unrolled, price: Price, with_tables: bool) -> FloatArray:
         """What words cost at least, by spatial choice: each moves once, but for operands.

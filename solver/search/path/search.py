@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from model.mapspace import EXACT
+from model.mapspace import ACCELFORGE, EXACT
 from solver.result import Evidence, MaskEvidence, Phase, is_within
 from solver.search.arrays import FloatArray, IntArray
 from solver.search.branching.completion import Priced
 from solver.search.goal import Goal
 from solver.search.hint import FEW_HINTED, FIRST_HINTED, helps, hint
-from solver.search.path.bounds import TIED, Bounds
+from solver.search.path.bounds import CLOSEST, TIED, Bounds
 from solver.search.path.branch import Branch, Found
 from solver.search.path.charges import ENERGY, Charge, Charges, Price
 from solver.search.path.inside import Leads, Listed, Unrolled
@@ -52,15 +52,15 @@ HINT_AFTER = 8_000
 TRIES = 32
 """Rows in which a first path is looked for."""
 
-NEAR, MOST_NEAR = 1.02, 256
-"""By how much paths may exceed the least of one price, and how many are looked at, to find a good one."""
+NEAR = 1.02
+"""By how much paths may exceed the least of one price that are priced first."""
 
 
 class _Mask(NamedTuple):
-    """All mappings with a mask, by a bound with tables or without."""
+    """All mappings with a mask, and the stage in which they were bounded."""
 
     bounds: Bounds
-    with_tables: bool
+    stage: int = 0
 
 
 class _Cell(NamedTuple):
@@ -210,14 +210,14 @@ class PathSearch:
         for mask in heeding(self.shared.stop, masks):
             charges = Charges(self.space, mask, self._charges)
             own = Bounds(self._masked(charges), self.goal, self._every, least)
-            self._push(float(own.by_choice(self._steps, with_tables=False).min()), _Mask(own, False))
+            self._push(float(own.by_choice(self._steps, 0).min()), _Mask(own))
 
     def _open_first(self) -> None:
         """Open some masks at once: where bounds are loose, good mappings may be in later ones."""
         queue, self._queue = sorted(self._queue), []
         for number, (value, _, _, item) in enumerate(queue):
             if number < FIRST_MASKS and isinstance(item, _Mask) and not self._settles(value):
-                self._open_mask(item._replace(with_tables=True), value)
+                self._open_mask(item._replace(stage=CLOSEST), value)
             else:
                 self._push(value, item)
 
@@ -235,10 +235,10 @@ class PathSearch:
 
     def _masked(self, charges: Charges) -> Masked:
         """The mappings with a mask; tables outside are shared by all masks that keep the same there."""
-        m = self._frame.meeting
+        frame, m = self._frame.under(charges.mask), self._frame.meeting
         tenants = tuple(self.space.tenants(charges.mask, level) for level in range(m + 1))
-        key = tenants, tuple(charges.at(boundary) for boundary in range(1, m + 1))
-        return Masked(self._frame, charges, self._outsides.setdefault(key, {}))
+        key = frame.idle, tenants, tuple(charges.at(boundary) for boundary in range(1, m + 1))
+        return Masked(frame, charges, self._outsides.setdefault(key, {}))
 
     def _bound(self, value: float) -> int:
         """A float bound as an integer that no mapping is below."""
@@ -270,9 +270,9 @@ class PathSearch:
     def _open_mask(self, item: _Mask, value: float) -> None:
         """Begin with all tiles at the first boundary inside, and the spatial choices that may improve."""
         bounds = item.bounds
-        values = bounds.by_choice(self._steps, with_tables=True)
-        if not item.with_tables:
-            self._push(max(value, float(values.min())), item._replace(with_tables=True))
+        values = bounds.by_choice(self._steps, min(item.stage + 1, CLOSEST))
+        if item.stage < CLOSEST:
+            self._push(max(value, float(values.min())), _Mask(bounds, item.stage + 1))
             return
         tiles = bounds.masked.tiles
         choices = self._hopeful(values)
@@ -283,7 +283,7 @@ class PathSearch:
         self._dive_from(bounds, choices[:few], value)
         choices = choices[few:]
         if len(choices):
-            values = bounds.by_choice(self._steps, with_tables=True)
+            values = bounds.by_choice(self._steps, CLOSEST)
             self._push_cell(_Cell(bounds, choices, values[choices], tiles, np.zeros(len(tiles))), value)
 
     def _dive_from(self, bounds: Bounds, choices: IntArray, value: float) -> None:
@@ -457,7 +457,7 @@ class PathSearch:
             branches.append((least / limit, least, branch))
         _, least, last = branches[-1]
         near = replace(last, limit=min(last.limit, least * NEAR + 1))
-        yield from sorted(islice(near.paths(), MOST_NEAR), key=lambda own: own.cost)[:PATHS]
+        yield from islice(near.paths(), PATHS)
         yield from max(branches, key=lambda own: own[0])[2].paths()
 
     def _price_some(self, item: _Stream, value: float) -> None:
@@ -535,18 +535,21 @@ def _rank(item: object) -> int:
             return 0
         case _Rows():
             return 1
+        case _Mask():
+            return 2 + CLOSEST - item.stage
     return 2
 
 
 def searches_paths(space: SearchSpace, goal: Goal, memory_bytes: int) -> bool:
-    """Whether a goal is minimised along paths: exact counts, one place for each memory, tables that fit.
+    """Whether a goal is minimised along paths: by AccelForge's rule, or with exact counts and single places.
 
-    With perfect factors the other engine is faster where cycles alone matter, or limits.
+    With perfect factors and exact counts the other engine is faster where cycles alone matter, or limits.
     """
     mapspace = space.mapspace
-    if not space.active or mapspace.counting != EXACT or mapspace.joint:
+    exactly = mapspace.counting == EXACT and not mapspace.joint
+    if not space.active or not (exactly or mapspace.counting == ACCELFORGE):
         return False
-    if not space.uneven and (goal.objective == "latency" or goal.limits):
+    if exactly and not space.uneven and (goal.objective == "latency" or goal.limits):
         return False
     choices = math.prod(len(stage.places) for stage in space.stages)
     tables = TABLES * 8 * space.lattice.size

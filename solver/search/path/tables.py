@@ -17,18 +17,45 @@ from solver.search.path.counting import ByOrder, Lead, counted_by
 from solver.search.path.deliveries import Delivered, WordTables
 from solver.search.path.outermost import BOUNDARY, Outermost
 from solver.search.path.rooms import Rooms
+from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stopped
 
 LEARNED = 1.25
 """Tables are made anew once so many times as many entries are known to cost more."""
 
+ALIKE = "axes", "counted", "words", "anything", "_leading", "_shares", "_alone", "_groups", "_fits", "_frames"
+"""What frames of a search space have in common."""
+
 
 @dataclass(frozen=True)
 class Frame:
-    """What all tables of a search space share: axes, the loops of each slot, words, and tiles that fit."""
+    """What all tables of a search space share: axes, the loops of each slot, words, and tiles that fit.
+
+    Parameters
+    ----------
+    space
+        What they are about.
+    idle
+        Slots without loops, besides those that may have none.
+    """
 
     space: SearchSpace
+    idle: frozenset[int] = frozenset()
+
+    def under(self, mask: KeepMask) -> Frame:
+        """The same for one keep mask: places of a memory that keep nothing have no loops, but the first."""
+        inner = (level for rules in self.space.mapspace.joint for level in rules.levels[1:])
+        idle = frozenset(level for level in inner if not mask[level])
+        if idle not in self._frames:
+            self._frames[idle] = other = Frame(self.space, idle)
+            for name in ALIKE:
+                other.__dict__[name] = getattr(self, name)
+        return self._frames[idle]
+
+    @cached_property
+    def _frames(self) -> dict[frozenset[int], Frame]:
+        return {self.idle: self}
 
     def heed(self) -> None:
         """Raise `Stopped` if the search must end."""
@@ -64,7 +91,11 @@ class Frame:
     @cached_property
     def loops(self) -> tuple[Loops, ...]:
         """By slot."""
-        return tuple(Loops(self.axes, slot.allowed) for slot in self.space.slots)
+        none = (frozenset((1,)),) * len(self.axes)
+        return tuple(
+            Loops(self.axes, none if level in self.idle else slot.allowed)
+            for level, slot in enumerate(self.space.slots)
+        )
 
     @cached_property
     def possible(self) -> tuple[tuple[BoolArray, ...], ...]:
@@ -204,6 +235,16 @@ class Frame:
             if (name not in self.space.architecture.fanouts[number].no_multicast) == shared:
                 yield own.fanouts[column].factors[own.places[:, column]]
 
+    def rooms(self, mask: KeepMask) -> Rooms:
+        """Room that places of memories share under a keep mask."""
+        if mask not in self._rooms:
+            self._rooms[mask] = Rooms(self.space, mask, self.shape)
+        return self._rooms[mask]
+
+    @cached_property
+    def _rooms(self) -> dict[KeepMask, Rooms]:
+        return {}
+
     def fits(self, level: int, kept: frozenset[int]) -> BoolArray:
         """Which numbers of tiles `level` has room for, shape `shape`; rules of the user's own hold."""
         if (level, kept) not in self._fits:
@@ -300,13 +341,12 @@ class Outside:
 
     def _least(self, boundary: int) -> FloatArray:
         tables = [self._by_room(boundary, lead) for lead in self.frame.leads(boundary - 1)]
-        none: FloatArray = np.full((*self.frame.shape, 1), np.inf)
-        return reduce(np.minimum, tables, none)
+        return reduce(np.minimum, tables) if tables else np.full((*self.frame.shape, 1), np.inf)
 
-    @cached_property
+    @property
     def rooms(self) -> Rooms:
         """Room that places of memories share."""
-        return Rooms(self.frame.space, self.charges.mask, self.frame.shape)
+        return self.frame.rooms(self.charges.mask)
 
     def words_cost(
         self, place: int, boundary: int, lead: Lead, times: FloatArray, anew: bool = False
@@ -415,10 +455,8 @@ class Outside:
                 self._by_room(boundary - 1, outer) + self._closed(boundary, outer, still)[..., None]
                 for outer in frame.leads(boundary - 2)
             ]
-            passed: FloatArray = np.minimum.reduce(options)
-            return passed
-        closed = self._closed(boundary, frozenset(), still)[..., None]
-        options = [loops.least(self._least_by_room(boundary - 1) + closed)]
+            return reduce(np.minimum, options)
+        options = [loops.least(self._by_any(boundary, still))]
         for outer in frame.leads(boundary - 2):
             through = still if outer is None else still & outer
             if through:
@@ -426,8 +464,12 @@ class Outside:
                 closed = self._closed(boundary, outer, still)[..., None]
                 table = self._by_room(boundary - 1, outer) + closed
                 options.append(loops.least(table, sorted(dims)))
-        least: FloatArray = np.minimum.reduce(options)
-        return least
+        return reduce(np.minimum, options)
+
+    def _by_any(self, boundary: int, still: frozenset[int]) -> FloatArray:
+        """Least cost of all boundaries outside, and of what stays in place up to the slot outside."""
+        least = self._least_by_room(boundary - 1)
+        return least + self._closed(boundary, frozenset(), still)[..., None] if still else least
 
     def _closed(self, boundary: int, outer: Lead, still: frozenset[int]) -> FloatArray:
         """Cost of what stayed in place so far where the lead outside moves it, and the least of the rest."""
