@@ -69,26 +69,46 @@ class Axis:
         ascending = np.argsort(self.numbers)
         return ascending[np.searchsorted(self.numbers[ascending], np.arange(self.bound + 1))]
 
-    @cache  # noqa: B019 (axes live as long as their search)
-    def in_use(self, stages: tuple[int, ...]) -> int:
-        """Children of stages that have something to do at some time, at least.
+    def in_use(self, outer: IntArray, inner: IntArray, single: BoolArray) -> IntArray:
+        """Children of two nested stages that have something to do at some time, at least, by row.
+
+        All of the outer stage have; and all of the inner one do inside of a whole tile.
 
         Parameters
         ----------
-        stages
-            Of each, outermost first: children that have something to do, at least, and all of them.
+        outer, inner
+            Children of both, more than 1 each.
+        single
+            Whether tiles inside of the inner one are single iterations.
         """
-        pairs = [own for own in zip(stages[::2], stages[1::2], strict=True) if own[1] > 1]
-        if len(pairs) != 2 or stages[-1] == 1 or any(needed != every for needed, every in pairs):
-            return 1
-        (outer, _), (inner, _) = pairs
+        base = int(inner.max()) + 1
+        codes = (outer * base + inner) * 2 + single
+        table = np.zeros(int(codes.max()) + 1, dtype=np.int64)
+        for code in np.flatnonzero(np.bincount(codes)).tolist():
+            table[code] = self._in_use(*divmod(code // 2, base), bool(code % 2))
+        used: IntArray = table[codes]
+        return used
+
+    @cache  # noqa: B019 (axes live as long as their search)
+    def _in_use(self, outer: int, inner: int, single: bool) -> int:
+        """The same of one pair: what the last child has follows from the numbers of tiles."""
         least = [
             (outer - 1) * inner + min(inner, tiles - (outer - 1) * each)
-            for tiles in self.numbers.tolist()
+            for tiles in ([self.bound] if single else self.numbers.tolist())
             for each in [(tiles - 1) // (outer - 1) // inner * inner]
             if 0 < tiles <= outer * each
         ]
-        return min(least, default=1)
+        return min(least, default=outer * inner)
+
+    def extents(self, numbers: IntArray, multiples: IntArray) -> IntArray:
+        """The least extents, of some multiples, of which there are so many tiles; 0 where there are none.
+
+        Loops and children inside of a tile make its extents a multiple of the children along a dimension.
+        """
+        places = self.place(numbers)
+        least = -(-self.least[places] // multiples) * multiples
+        found = np.where(numbers == 1, self.bound, least)
+        return np.where(found <= self.longest[places], found, 0)
 
     def prime_steps(self) -> tuple[tuple[int, int], ...]:
         """Pairs of places of which the first one has a prime factor more tiles; prime by prime, tiles rising.

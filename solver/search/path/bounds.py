@@ -138,7 +138,12 @@ class Bounds:
         return np.flatnonzero(self.goal.below(values) & (values >= float(incumbent) * TIED))
 
     def improves(
-        self, unrolled: Unrolled, words: FloatArray, cycles: FloatArray, steps: FloatArray
+        self,
+        unrolled: Unrolled,
+        words: FloatArray,
+        cycles: FloatArray,
+        steps: FloatArray,
+        tiles: IntArray | None = None,
     ) -> BoolArray:
         """Whether mappings may improve: as exactly as numbers can tell.
 
@@ -150,10 +155,12 @@ class Bounds:
             What all words cost, by the fine price.
         cycles, steps
             Of mappings, and of their arithmetic, at least.
+        tiles
+            At the first boundary inside, where these are known.
         """
         charges = self.masked.charges
         grains = charges.grains(words, self.masked.inside.are_whole(unrolled))
-        fixed = self.masked.exactly_fixed(unrolled, self.waiting(cycles, steps))
+        fixed = self.masked.exactly_fixed(unrolled, self.waiting(cycles, steps), tiles)
         left = (self.goal.energy_limit(int(own)) - spent for own, spent in zip(cycles, fixed, strict=True))
         limits = (-(-own // charges.fine.unit) for own in left)
         most = np.array([np.longdouble(own) if own < FAR else np.longdouble(np.inf) for own in limits])
@@ -218,7 +225,7 @@ class Bounds:
         listed = Listed({self.masked.inside.first: tiles}, unrolled, leads)[rows]
         for close in (False, True) if self._known else (False,):
             least = self.cycles(loads[rows], steps[rows])
-            fixed = self.masked.fixed(listed.unrolled, self.waiting(least, steps[rows]))
+            fixed = self.masked.fixed(listed.unrolled, self.waiting(least, steps[rows]), tiles[rows])
             limits = self.goal.energy_limits(least) - fixed if close else None
             energy[rows] = self.masked.charges.whole(fixed + self.masked.cost(listed, self._words, limits))
             live = self._hopeful(rows, energy, loads, steps)
@@ -245,11 +252,11 @@ class Bounds:
 
     def _improve(self, listed: Listed, cycles: FloatArray, steps: FloatArray) -> BoolArray:
         """The same."""
-        fine = self.masked.charges.fine
-        fixed = self.masked.fixed(listed.unrolled, self.waiting(cycles, steps))
+        fine, tiles = self.masked.charges.fine, listed.tiles[self.masked.inside.first]
+        fixed = self.masked.fixed(listed.unrolled, self.waiting(cycles, steps), tiles)
         limits = (self.goal.energy_limits(cycles) - fixed) / fine.unit
         words = self.masked.cost(listed, fine, limits)
-        return self.improves(listed.unrolled, words, cycles, steps)
+        return self.improves(listed.unrolled, words, cycles, steps, tiles)
 
     def _hopeful(self, rows: IntArray, energy: FloatArray, loads: FloatArray, steps: FloatArray) -> IntArray:
         """Places of those of some rows whose bounds leave room for a better mapping."""

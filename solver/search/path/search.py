@@ -31,7 +31,7 @@ from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stopped, heeding
 from solver.search.trivial import trivial_bound
 
-FEW_PAIRS, MOST_PAIRS = 8_000, 32_000
+FEW_PAIRS, MOST_PAIRS = 2_000, 32_000
 """Pairs of tiles and spatial choices that are bounded at first; and those up to which all of a cell are."""
 
 MOST_CHOICES, MOST_MASKS = 1 << 20, 1 << 12
@@ -114,6 +114,7 @@ class _Paths(NamedTuple):
 class _Stream(NamedTuple):
     """Complete paths of one row, listed when they are priced, and how many times some were."""
 
+    masked: Masked
     found: Iterator[Found]
     times: int
 
@@ -405,10 +406,16 @@ class PathSearch:
         masked = row.bounds.masked
         price = masked.charges.fine if self._is_tied(row.bounds, value) else ENERGY
         unrolled = self._every[row.choices]
-        fixed = masked.fixed(unrolled, row.bounds.waiting(row.cycles, masked.steps(row.tiles, unrolled)))
+        fixed = self._fixed(row)
         limit = float((self.goal.energy_limits(row.cycles) - fixed)[0]) / price.unit
         branch = Branch(masked, row.tiles, unrolled, row.leads, price, limit, self.shared.stop)
         return _Paths(row, price, branch, branch.paths(), done)
+
+    def _fixed(self, row: _Rows) -> FloatArray:
+        """Energy of a row besides that of words."""
+        masked, unrolled = row.bounds.masked, self._every[row.choices]
+        waiting = row.bounds.waiting(row.cycles, masked.steps(row.tiles, unrolled))
+        return masked.fixed(unrolled, waiting, row.tiles)
 
     def _bound_again(self, item: _Rows, value: float) -> None:
         """Keep those of the rows that may improve on the incumbent, by all that is known now."""
@@ -432,14 +439,14 @@ class PathSearch:
 
         Most of those that improve are as good as the row's bound, so that one of them is enough.
         """
-        return _Stream(self._by_loads(item), 0)
+        return _Stream(item.bounds.masked, self._by_loads(item), 0)
 
     def _by_loads(self, item: _Rows) -> Iterator[Found]:
         """The same: the best by each price, and those by the price that takes the most of its limit."""
         place, bounds = item.next, item.bounds
         masked, tiles = bounds.masked, item.tiles[place : place + 1]
         unrolled, cycles = self._every[item.choices[place : place + 1]], float(item.cycles[place])
-        fixed = masked.fixed(unrolled, bounds.waiting(np.array([cycles]), masked.steps(tiles, unrolled)))
+        fixed = self._fixed(item.only(np.array([place])))
         listed, none = Listed({masked.inside.first: tiles}, unrolled, item.leads), np.array([np.inf])
         branches = []
         for price, limit in bounds.prices(float(fixed[0]), cycles):
@@ -456,6 +463,7 @@ class PathSearch:
     def _price_some(self, item: _Stream, value: float) -> None:
         """Price the next paths of a row, each time twice as many."""
         some = [own.path for own in islice(item.found, PATHS << item.times)]
+        item.masked.learn()
         if some:
             self._improve(some)
             self._push(value, item._replace(times=item.times + 1))
@@ -477,9 +485,7 @@ class PathSearch:
             again = self._paths(row, value, item.done * TIED / masked.charges.fine.unit)
             self._push(value, again)
             return
-        unrolled = self._every[row.choices]
-        fixed = masked.fixed(unrolled, row.bounds.waiting(row.cycles, masked.steps(row.tiles, unrolled)))
-        paths, goes_on = [], False
+        fixed, paths, goes_on = self._fixed(row), [], False
         for own in item.found:
             energy = masked.charges.whole(fixed + own.cost * item.price.unit)
             value = max(value, float(self.goal.values(energy, row.cycles)[0]))
@@ -494,7 +500,7 @@ class PathSearch:
                 goes_on = True
                 break
         if not goes_on:
-            masked.outside(item.price).learn()
+            masked.learn()
         self._improve(paths)
 
     def _may_improve(self, item: _Paths, cost: float, energy: FloatArray) -> bool:
@@ -505,7 +511,7 @@ class PathSearch:
         words = np.array([cost], item.price.dtype)
         unrolled = self._every[row.choices]
         steps = row.bounds.masked.steps(row.tiles, unrolled)
-        return bool(row.bounds.improves(unrolled, words, row.cycles, steps)[0])
+        return bool(row.bounds.improves(unrolled, words, row.cycles, steps, row.tiles)[0])
 
     def _improve(self, paths: list[Path]) -> None:
         """Price mappings, and keep a better one."""
@@ -535,13 +541,15 @@ def _rank(item: object) -> int:
 
 
 def searches_paths(space: SearchSpace, goal: Goal, memory_bytes: int) -> bool:
-    """Whether a goal is minimised along paths.
+    """Whether a goal is minimised along paths: by AccelForge's rule, or with exact counts and single places.
 
-    With remainders, exact counts and one place for each memory; and always by AccelForge's rule.
+    With perfect factors and exact counts the other engine is faster where cycles alone matter, or limits.
     """
     mapspace = space.mapspace
-    exactly = space.uneven and mapspace.counting == EXACT and not mapspace.joint
+    exactly = mapspace.counting == EXACT and not mapspace.joint
     if not space.active or not (exactly or mapspace.counting == ACCELFORGE):
+        return False
+    if exactly and not space.uneven and (goal.objective == "latency" or goal.limits):
         return False
     choices = math.prod(len(stage.places) for stage in space.stages)
     tables = TABLES * 8 * space.lattice.size

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from typing import Any
@@ -119,6 +119,15 @@ class Frame:
             found |= reach[:, np.maximum(rounds, 0)] & (rounds >= 0)
         return found
 
+    def parts(self, slots: Iterable[int], dim: int) -> bool:
+        """Whether loops or children of some slots may part tiles along a dimension."""
+        stages = self.space.stages
+        return any(dim in self.loops[k].live or max(stages[k].unrolled[dim]) > 1 for k in slots)
+
+    def are_single(self, boundary: int, dim: int) -> bool:
+        """Whether tiles at a boundary are single iterations along a dimension."""
+        return not self.parts(range(boundary, len(self.space.levels)), dim)
+
     @cached_property
     def anything(self) -> Loops:
         """Loops over all dimensions with any factors."""
@@ -216,17 +225,6 @@ class Frame:
             all_of_them = all_of_them * factors
         return used
 
-    def kinds(self, dim: int) -> tuple[tuple[int, IntArray], ...]:
-        """By stage, how many pairs of factors and of used children there are, and which one a choice has."""
-        return self._kinds[dim]
-
-    @cached_property
-    def _kinds(self) -> tuple[tuple[tuple[int, IntArray], ...], ...]:
-        return tuple(
-            tuple(_kinds(own.factors[:, d], own.least_used[:, d]) for own in self.space.stages)
-            for d in range(len(self.axes))
-        )
-
     def _no_factors(self, stage: int) -> IntArray:
         return np.ones_like(self.space.stages[stage].factors)
 
@@ -263,13 +261,6 @@ class Frame:
     @cached_property
     def _fits(self) -> dict[tuple[int, frozenset[int]], BoolArray]:
         return {}
-
-
-def _kinds(factors: IntArray, needed: IntArray) -> tuple[int, IntArray]:
-    """How many different pairs there are, and which one each is."""
-    pairs = factors * (int(needed.max(initial=0)) + 1) + needed
-    every, places = np.unique(pairs, return_inverse=True)
-    return len(every), places
 
 
 def with_full_ones(children: IntArray, used: IntArray, all_of_them: IntArray) -> IntArray:

@@ -101,8 +101,11 @@ def test_accelforges_counting_rule_is(draw):
     assert is_searched(mapspace, Goal("edp"))
 
 
-def test_perfect_factors_are_not():
-    assert not is_searched(random_mapspaces(950, 1, 300)[0], Goal("edp"))
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_perfect_factors_are_where_energy_matters(objective: str):
+    mapspace = random_mapspaces(950, 1, 300)[0]
+    assert is_searched(mapspace, Goal(objective)) == (objective != "latency")
+    assert not is_searched(mapspace, Goal(objective, (("latency", 1 << 40),)))
 
 
 def test_several_places_of_a_memory_are_not():
