@@ -165,6 +165,10 @@ class Masked:
             [axis.rounds_of(factors[:, d], tiles[:, d]) for d, axis in enumerate(self.frame.axes)], axis=1
         )
         valid = np.asarray(((places != NOWHERE) & (unrolled.needed[stage] <= tiles)).all(axis=1))
+        smallest = tiles * unrolled.product(self.inside.first, self.inside.depth)
+        for d in (d for d, axis in enumerate(self.frame.axes) if axis.divides):
+            # Perfect factors of loops make up the rest.
+            valid &= self.frame.axes[d].bound % smallest[:, d] == 0
         return places, valid
 
     def steps(self, tiles: IntArray, unrolled: Unrolled) -> FloatArray:

@@ -49,7 +49,7 @@ FIRST_MASKS = 16
 HINT_AFTER = 8_000
 """Rows that are bounded before a heuristic looks for a better mapping; 16 times as many each time."""
 
-TRIES = 32
+TRIES = 8
 """Rows in which a first path is looked for."""
 
 NEAR = 1.02
@@ -175,12 +175,16 @@ class PathSearch:
         return True
 
     def _take_hint(self) -> None:
-        """Let a heuristic look for a better incumbent now and then; it knows no limits nor remainders."""
-        known, number = self.goal.incumbent, self._hints
-        if known is None or self.goal.limits or self.space.uneven or not helps(self.space):
+        """Let a heuristic look for a better incumbent now and then."""
+        known, rows = self.goal.incumbent, self.shared.statistics.states
+        if known is not None and self._least * NEAR < known and rows >= HINT_AFTER << 4 * self._hints:
+            self._hint()
+
+    def _hint(self) -> None:
+        """Let it do so now; it knows no limits nor remainders."""
+        if self.goal.limits or self.space.uneven or not helps(self.space):
             return
-        if self.shared.statistics.states < HINT_AFTER << 4 * number or self._least * NEAR > known:
-            return
+        number = self._hints
         self._hints += 1
         tried = FIRST_HINTED << number - 1 if number else FEW_HINTED
         for priced in hint(self.space.mapspace, self.goal.objective, tried, number, self.shared.stop):
@@ -204,6 +208,9 @@ class PathSearch:
         rounds = (-(-bounds // unrolled)).astype(np.float64).prod(axis=1)
         units = unrolled.astype(np.float64).prod(axis=1)
         enough = units >= float(self.space.mapspace.min_parallelism)
+        for d in (d for d, axis in enumerate(self._frame.axes) if axis.divides):
+            # Perfect factors of loops make up the rest.
+            enough &= bounds[d] % unrolled[:, d] == 0
         self._steps: FloatArray = np.where(enough, rounds, np.inf)
         least = float(self._steps.min(initial=np.inf))
         masks = (m for m in self.space.keep_masks if self._frame.has_room(self.space.tenants(m, 0)))
@@ -303,6 +310,8 @@ class PathSearch:
                 self._dive(row)
             if self.goal.incumbent is not None:
                 break
+        if self.goal.incumbent is None and not self._hints:
+            self._hint()
         live = self._hopeful(least)
         if len(live):
             self._open_pairs(bounds, tiles[live], choices[live], value)
