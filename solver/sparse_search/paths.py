@@ -63,7 +63,7 @@ class SparseFrame(Frame):
         With the capacities of its levels.
     """
 
-    mapspace: Mapspace
+    mapspace: Mapspace = field(kw_only=True)
 
     @cached_property
     def figures(self) -> Figures:
@@ -132,7 +132,7 @@ class SparseData:
     @cached_property
     def frame(self) -> SparseFrame:
         """Axes, and the tiles that fit."""
-        return SparseFrame(self.space, self.mapspace)
+        return SparseFrame(self.space, mapspace=self.mapspace)
 
     @cached_property
     def _shared(self) -> dict[tuple[int, Chain], tuple[Charge, ...]]:
