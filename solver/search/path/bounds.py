@@ -53,13 +53,14 @@ class Bounds:
     steps: float
 
     @cached_property
-    def _besides(self) -> tuple[float, ...]:
+    def besides(self) -> tuple[float, ...]:
+        """Cycles of each resource besides those of words."""
         space = self.masked.frame.space
         lost = self.masked.charges.lost
         return tuple(float(own.besides(space.levels)) - lost(r) for r, own in enumerate(space.resources))
 
     @cached_property
-    def _busy(self) -> tuple[int, ...]:
+    def busy(self) -> tuple[int, ...]:
         """Resources whose loads may decide."""
         levels = self.masked.frame.space.levels
         if not self.goal.counts_cycles and not any(level.energy.leak_per_cycle for level in levels):
@@ -72,7 +73,7 @@ class Bounds:
     def _least_load(self, resource: int) -> float:
         small = self.masked.frame.space.lattice.size <= SMALL
         floors = self.masked.floors(self.every, Price(0.0, ((resource, 1.0),)), with_tables=small)
-        return self._besides[resource] + float(floors.min())
+        return self.besides[resource] + float(floors.min())
 
     @property
     def _words(self) -> Price:
@@ -81,13 +82,13 @@ class Bounds:
 
     def _load_limit(self, resource: int, most_cycles: int) -> float:
         """What the load of words on a resource stays below, for so many cycles at most."""
-        return (most_cycles - self.masked.frame.space.latency) * UP + 1e-6 - self._besides[resource]
+        return (most_cycles - self.masked.frame.space.latency) * UP + 1e-6 - self.besides[resource]
 
     @cached_property
     def _together(self) -> tuple[tuple[int, ...], ...]:
         """Resources outside of the fanouts, in pairs and all: some tiles load one, others the other."""
         frame = self.masked.frame
-        outer = [r for r in self._busy if min(frame.space.resources[r].levels) <= frame.meeting]
+        outer = [r for r in self.busy if min(frame.space.resources[r].levels) <= frame.meeting]
         pairs = tuple(combinations(outer, 2))
         return (*pairs, tuple(outer)) if len(pairs) > 1 else pairs
 
@@ -103,7 +104,7 @@ class Bounds:
         """
         most = self.goal.cycles_limit(max(0, int(energy))) - 1
         found = []
-        for own in (*((r,) for r in self._busy), *self._together):
+        for own in (*((r,) for r in self.busy), *self._together):
             # The mean of several loads is no more than the largest one.
             limit = sum(self._load_limit(r, most) for r in own) / len(own)
             found.append((Price(0.0, tuple((r, 1 / len(own)) for r in own)), limit))
@@ -114,7 +115,7 @@ class Bounds:
     @cached_property
     def _loaded(self) -> float:
         """Cycles of the busiest resource, at least."""
-        return max((self._least_load(r) for r in self._busy), default=0.0)
+        return max((self._least_load(r) for r in self.busy), default=0.0)
 
     def by_choice(self, steps: FloatArray, stage: int) -> FloatArray:
         """Bounds by spatial choice, given the least steps of each; shape (choices,).
@@ -201,10 +202,10 @@ class Bounds:
         """Cycles of the busiest resource, at least."""
         loads: FloatArray = np.zeros(len(listed))
         most_cycles = self.goal.cycles_limit(0) - 1
-        for r in self._busy:
+        for r in self.busy:
             limits = np.full(len(listed), self._load_limit(r, most_cycles)) if close else None
             own = self.masked.cost(listed, Price(0.0, ((r, 1.0),)), limits)
-            loads = np.maximum(loads, self._besides[r] + own)
+            loads = np.maximum(loads, self.besides[r] + own)
         return loads
 
     def roughly(self, tiles: IntArray, unrolled: Unrolled, leads: Leads) -> tuple[FloatArray, FloatArray]:

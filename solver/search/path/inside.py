@@ -554,6 +554,14 @@ class Inside:
             leaking = self.charges.leaking(place, used * cycles, busy, cycles)
             yield level.energy.leak_per_cycle * behind, leaking
 
+    def leak(self, unrolled: Unrolled) -> FloatArray:
+        """What all levels leak per cycle, at least."""
+        total = np.zeros(1)
+        pairs = zip(self.frame.space.levels, gates(self.frame.space), strict=True)
+        for level, (stage, behind) in (own for own in pairs if own[0].energy.leak_per_cycle):
+            total = total + level.energy.leak_per_cycle * behind * unrolled.at_once(stage).prod(axis=1)
+        return total
+
     def are_whole(self, unrolled: Unrolled) -> BoolArray:
         """Whether words are whole numbers: no neighbours share a part of them on the average."""
         views, whole = self.frame.space.views, np.ones(len(unrolled), dtype=np.bool_)

@@ -24,6 +24,7 @@ from solver.search.path.charges import ENERGY, Charge, Charges, Price
 from solver.search.path.inside import Leads, Listed, Unrolled
 from solver.search.path.leaves import Leaves, Path
 from solver.search.path.masked import Masked, spatial_choices
+from solver.search.path.mixed import Mixed, mixes
 from solver.search.path.tables import Frame, Outside
 from solver.search.shared import Shared
 from solver.search.space.keep_masks import Chain, KeepMask
@@ -42,6 +43,9 @@ TABLES = 60
 
 PATHS = 4
 """Paths that are priced together."""
+
+FEW_ROWS = 4
+"""Rows that are branched before the next ones are bounded by energy and loads together."""
 
 FIRST_MASKS = 16
 """Keep masks that are opened at once, whatever else is open."""
@@ -109,6 +113,14 @@ class _Paths(NamedTuple):
     branch: Branch
     found: Iterator[Found]
     done: float = -math.inf
+
+
+class _Mixed(NamedTuple):
+    """Complete paths of a row of its own by rising bounds on a weighted sum of energy and cycles."""
+
+    masked: Masked
+    mixed: Mixed
+    found: Iterator[Found]
 
 
 class _Stream(NamedTuple):
@@ -298,6 +310,8 @@ class PathSearch:
                 self._open_row(item, value)
             case _Paths():
                 self._price(item, value)
+            case _Mixed():
+                self._price_mixed(item, value)
             case _Stream():
                 self._price_some(item, value)
 
@@ -432,7 +446,45 @@ class PathSearch:
             self._push(value, self._stream(item))
             return
         self._branched.setdefault(item.bounds.masked.charges.mask, set()).add(int(item.choices[place]))
-        self._push(max(value, float(item.values[place])), self._paths(item.only(np.array([place])), value))
+        value, row = max(value, float(item.values[place])), item.only(np.array([place]))
+        closer = self._closer(row) if self.shared.statistics.subproblems > FEW_ROWS else None
+        if closer is None:
+            self._push(value, self._paths(row, value))
+        else:
+            self._push(max(value, closer[0]), closer[1])
+
+    def _closer(self, row: _Rows) -> tuple[float, _Mixed] | None:
+        """A bound on a row by energy and a load together, where that is higher, and its paths."""
+        if self.goal.incumbent is None or self.goal.limits:
+            return None
+        bounds, unrolled, incumbent = row.bounds, self._every[row.choices], float(self.goal.incumbent)
+        listed = Listed({bounds.masked.inside.first: row.tiles}, unrolled, row.leads)
+        found = []
+        for mixed in mixes(bounds, listed, float(row.cycles[0])):
+            cost = bounds.masked.cost(listed, mixed.price, np.array([mixed.limit(incumbent)]))
+            found.append((mixed.value(float(cost[0])), mixed))
+        if not found:
+            return None
+        value, best = max(found, key=lambda own: own[0])
+        if value <= float(row.values[0]):
+            return None
+        limit, tiles = best.limit(incumbent), row.tiles
+        branch = Branch(bounds.masked, tiles, unrolled, row.leads, best.price, limit, self.shared.stop)
+        return value, _Mixed(bounds.masked, best, branch.paths())
+
+    def _price_mixed(self, item: _Mixed, value: float) -> None:
+        """Price the mappings of the next paths."""
+        paths: list[Path] = []
+        for own in item.found:
+            value = max(value, item.mixed.value(own.cost))
+            if self._settles(value):
+                break
+            paths.append(own.path)
+            if len(paths) == PATHS:
+                self._push(value, item)
+                break
+        item.masked.learn()
+        self._improve(paths)
 
     def _is_tied(self, bounds: Bounds, value: float) -> bool:
         """Whether doubles hardly tell a bound from the incumbent."""
@@ -568,7 +620,7 @@ def _rank(item: object) -> int:
     match item:
         case _Stream():
             return item.times
-        case _Paths():
+        case _Paths() | _Mixed():
             return 0
         case _Rows():
             return 1
@@ -580,13 +632,14 @@ def _rank(item: object) -> int:
 def searches_paths(space: SearchSpace, goal: Goal, memory_bytes: int) -> bool:
     """Whether a goal is minimised along paths: by AccelForge's rule, or with exact counts and single places.
 
-    With perfect factors and exact counts the other engine is faster where cycles alone matter, or limits.
+    With perfect factors and exact counts the other engine is faster where cycles alone matter, limits, or
+    bandwidths.
     """
     mapspace = space.mapspace
     exactly = mapspace.counting == EXACT and not mapspace.joint
     if not space.active or not (exactly or mapspace.counting == ACCELFORGE):
         return False
-    if exactly and not space.uneven and (goal.objective == "latency" or goal.limits):
+    if exactly and not space.uneven and (goal.objective == "latency" or goal.limits or space.resources):
         return False
     choices = math.prod(len(stage.places) for stage in space.stages)
     tables = TABLES * 8 * space.lattice.size
