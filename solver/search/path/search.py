@@ -596,14 +596,9 @@ def _rank(item: object) -> int:
 
 
 def searches_paths(space: SearchSpace, goal: Goal, memory_bytes: int) -> bool:
-    """Whether a goal is minimised along paths: exact counts, one place for each memory, tables that fit.
-
-    With perfect factors the other engine is faster where cycles alone matter, limits, or bandwidths.
-    """
+    """Whether a goal is minimised along paths: remainders, exact counts, one place for each memory."""
     mapspace = space.mapspace
-    if not space.active or mapspace.counting != EXACT or mapspace.joint:
-        return False
-    if not space.uneven and (goal.objective == "latency" or goal.limits or space.resources):
+    if not space.active or not space.uneven or mapspace.counting != EXACT or mapspace.joint:
         return False
     choices = math.prod(len(stage.places) for stage in space.stages)
     tables = TABLES * 8 * space.lattice.size
