@@ -630,16 +630,13 @@ def _rank(item: object) -> int:
 
 
 def searches_paths(space: SearchSpace, goal: Goal, memory_bytes: int) -> bool:
-    """Whether a goal is minimised along paths: by AccelForge's rule, or with exact counts and single places.
+    """Whether a goal is minimised along paths.
 
-    With perfect factors and exact counts the other engine is faster where cycles alone matter, limits, or
-    bandwidths.
+    With remainders, exact counts and one place for each memory; and always by AccelForge's rule.
     """
     mapspace = space.mapspace
-    exactly = mapspace.counting == EXACT and not mapspace.joint
+    exactly = space.uneven and mapspace.counting == EXACT and not mapspace.joint
     if not space.active or not (exactly or mapspace.counting == ACCELFORGE):
-        return False
-    if exactly and not space.uneven and (goal.objective == "latency" or goal.limits or space.resources):
         return False
     choices = math.prod(len(stage.places) for stage in space.stages)
     tables = TABLES * 8 * space.lattice.size
