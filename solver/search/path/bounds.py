@@ -55,7 +55,8 @@ class Bounds:
     @cached_property
     def _besides(self) -> tuple[float, ...]:
         space = self.masked.frame.space
-        return tuple(float(resource.besides(space.levels)) for resource in space.resources)
+        lost = self.masked.charges.lost
+        return tuple(float(own.besides(space.levels)) - lost(r) for r, own in enumerate(space.resources))
 
     @cached_property
     def _busy(self) -> tuple[int, ...]:
@@ -100,7 +101,7 @@ class Bounds:
         cycles
             Least cycles.
         """
-        most = self.goal.cycles_limit(int(energy)) - 1
+        most = self.goal.cycles_limit(max(0, int(energy))) - 1
         found = []
         for own in (*((r,) for r in self._busy), *self._together):
             # The mean of several loads is no more than the largest one.
@@ -120,6 +121,7 @@ class Bounds:
 
         The first stage takes no tables, the next one those of energy, and `CLOSEST` those of loads, too.
         """
+        steps = self.masked.charges.steps(steps, self.every)
         cycles = self.cycles(np.full(len(steps), self._loaded if stage == CLOSEST else 0.0), steps)
         fixed = self.masked.fixed(self.every, self.waiting(cycles, steps))
         floors = self.masked.floors(self.every, self._words, with_tables=stage > 0)
@@ -134,6 +136,8 @@ class Bounds:
         """Which values doubles hardly tell from the incumbent."""
         incumbent = self.goal.incumbent
         if incumbent is None or self.goal.limits or self.goal.objective == "latency":
+            return np.empty(0, dtype=np.int64)
+        if self.masked.charges.are_sparse:
             return np.empty(0, dtype=np.int64)
         return np.flatnonzero(self.goal.below(values) & (values >= float(incumbent) * TIED))
 

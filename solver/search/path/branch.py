@@ -441,6 +441,8 @@ class Branch:
         masked, frame = self.masked, self.masked.frame
         view = frame.space.views[charge.place]
         free = charge.free * masked.charges.first_words(charge.place)
+        share = masked.charges.share_outside(charge, self.price)
+        own_share = share if isinstance(share, float) else float(share[tuple(places)])
 
         @cache
         def of(leading: frozenset[int]) -> Pending:
@@ -457,7 +459,7 @@ class Branch:
             return Pending(
                 charge,
                 self.price,
-                np.array([sum(self.price.of(charge))]),
+                np.array([sum(self.price.of(charge)) * own_share]),
                 picked,
                 ones,
                 np.ones(1),

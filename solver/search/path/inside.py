@@ -53,6 +53,11 @@ class Unrolled:
         return self.rows
 
     @property
+    def listed(self) -> Unrolled:
+        """The choices that there are."""
+        return self
+
+    @property
     def uniform(self) -> bool:
         """Whether all rows have the same choice."""
         return len(self.members[0]) == 1
@@ -229,6 +234,12 @@ class Loosest(Unrolled):
     def __init__(self, every: Unrolled, rows: int) -> None:
         super().__init__(every.frame, tuple(own[:1] for own in every.members), rows)
         self.__dict__["every"] = every
+
+    @property
+    def listed(self) -> Unrolled:
+        """All of them."""
+        every: Unrolled = self.__dict__["every"]
+        return every
 
     def __getitem__(self, rows: IntArray) -> Loosest:
         """Some of the rows."""
@@ -512,7 +523,7 @@ class Inside:
         steps = np.ones(len(tiles))
         for d in range(len(self.frame.axes)):
             steps = steps * self.rounds(d, tiles[:, d], outside[:, d], inside[:, d])
-        return steps
+        return self.charges.steps(steps, unrolled, tiles)
 
     def rounds(self, dim: int, tiles: IntArray, outside: IntArray, inside: IntArray) -> FloatArray:
         """Iterations that no two children have at the same time, at least."""
@@ -535,10 +546,13 @@ class Inside:
         """
         computes = self.frame.space.problem.computes
         pairs = zip(self.frame.space.levels, gates(self.frame.space), strict=True)
-        for level, (stage, behind) in (own for own in pairs if own[0].energy.leak_per_cycle):
+        for place, (level, (stage, behind)) in enumerate(pairs):
+            if not level.energy.leak_per_cycle:
+                continue
             used = unrolled.at_once(stage, tiles).prod(axis=1)
             busy = computes // unrolled.product(stage, self.depth).prod(axis=1)
-            yield level.energy.leak_per_cycle * behind, np.maximum(used * cycles, busy)
+            leaking = self.charges.leaking(place, used * cycles, busy, cycles)
+            yield level.energy.leak_per_cycle * behind, leaking
 
     def are_whole(self, unrolled: Unrolled) -> BoolArray:
         """Whether words are whole numbers: no neighbours share a part of them on the average."""
@@ -563,7 +577,9 @@ class Inside:
             if charge.boundary == self.depth:
                 key = "operands", charge.place, charge.level, charge.free
                 asked = listed.once(key, partial(self._operands, charge, every, unrolled))
-                spent += price_of(charge, price, unrolled) * price.paid(charge, asked)
+                at = max(charge.level, self.first) if self.first < self.depth else self.depth
+                share = self._share(charge, price, listed, every, at)
+                spent += price_of(charge, price, unrolled) * share * price.paid(charge, asked)
             else:
                 self._charge(charge, _Bill(listed, every, price, node))
         return node
@@ -725,6 +741,7 @@ class Inside:
     def _pending(self, charge: Charge, bill: _Bill, slot: int, lead: Lead) -> Pending:
         """An access with what is known of it where the loops of a slot begin."""
         unrolled, rows = bill.listed.unrolled, len(bill.listed)
+        share_paid = self._share(charge, bill.price, bill.listed, bill.tiles, charge.boundary)
         copies, used, share = bill.listed.once(
             ("shared", charge.ends, slot),
             lambda: self._shared(charge, bill.tiles, unrolled, slot),
@@ -732,13 +749,23 @@ class Inside:
         return Pending(
             charge,
             bill.price,
-            np.broadcast_to(price_of(charge, bill.price, unrolled), rows),
+            np.broadcast_to(price_of(charge, bill.price, unrolled) * share_paid, rows),
             self._words(charge, bill, lead),
             copies,
             used,
             np.broadcast_to(self.free(charge, unrolled), rows),
             share,
         )
+
+    def _share(
+        self, charge: Charge, price: Price, listed: Listed, tiles: Tiles, boundary: int
+    ) -> float | FloatArray:
+        """Share of its price that a word of an access costs, given the tiles at a boundary."""
+        is_known = boundary in listed.tiles or boundary == self.depth
+        loose = frozenset[int]() if is_known else self._free_dims[boundary]
+        key = "share", charge.ends, charge.action, bool(price.loads)
+        unrolled = listed.unrolled
+        return listed.once(key, lambda: self.charges.share(charge, price, tiles[boundary], unrolled, loose))
 
     def _shared(
         self, charge: Charge, tiles: Tiles, unrolled: Unrolled, slot: int

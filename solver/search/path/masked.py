@@ -78,10 +78,10 @@ class Masked:
 
         With tables, what lies outside of the fanouts costs what it takes with the best tiles there.
         """
-        frame, space = self.frame, self.frame.space
+        frame = self.frame
         total = np.zeros(len(every), price.dtype)
-        for view in space.views:
-            key = "floor", view.place, space.chain(self.charges.mask, view.place), price, with_tables
+        for view in frame.space.views:
+            key = "floor", *self.charges.depend_on(view.place), price, with_tables
             total += every.once(key, partial(self._floor, view.place, every, price, with_tables))
         if with_tables and frame.meeting:
             total += self.outside(price).least(frame.meeting).min()
@@ -94,7 +94,8 @@ class Masked:
             if any(price.of(charge)) and (charge.boundary > self.frame.meeting or not with_tables):
                 asked = charge.boundary == self.inside.depth
                 words = self.inside.fewest_operands(charge, every) if asked else self._once(charge, every)
-                total += price_of(charge, price, every) * price.paid(charge, words)
+                each = price_of(charge, price, every) * self.charges.least_share(charge, price, every)
+                total += each * price.paid(charge, words)
         return total
 
     def _once(self, charge: Charge, every: Unrolled) -> FloatArray:
@@ -165,6 +166,10 @@ class Masked:
             [axis.rounds_of(factors[:, d], tiles[:, d]) for d, axis in enumerate(self.frame.axes)], axis=1
         )
         valid = np.asarray(((places != NOWHERE) & (unrolled.needed[stage] <= tiles)).all(axis=1))
+        smallest = tiles * unrolled.product(self.inside.first, self.inside.depth)
+        for d in (d for d, axis in enumerate(self.frame.axes) if axis.divides):
+            # Perfect factors of loops make up the rest.
+            valid &= self.frame.axes[d].bound % smallest[:, d] == 0
         return places, valid
 
     def steps(self, tiles: IntArray, unrolled: Unrolled) -> FloatArray:
@@ -197,7 +202,7 @@ class Masked:
         """Energy units besides those of words: arithmetic, and leakage in so many cycles."""
         finite = np.where(np.isfinite(cycles), cycles, 0.0)
         leaked = (float(leak) * own for leak, own in self.inside.leaking(unrolled, finite, tiles))
-        return sum(leaked, np.full(len(cycles), float(self.charges.compute_energy)))
+        return sum(leaked, np.zeros(len(cycles)) + self.charges.arithmetic(unrolled))
 
     def exactly_fixed(
         self, unrolled: Unrolled, cycles: FloatArray, tiles: IntArray | None = None

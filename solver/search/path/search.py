@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import count, islice
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -49,7 +49,7 @@ FIRST_MASKS = 16
 HINT_AFTER = 8_000
 """Rows that are bounded before a heuristic looks for a better mapping; 16 times as many each time."""
 
-TRIES = 32
+TRIES = 8
 """Rows in which a first path is looked for."""
 
 NEAR = 1.02
@@ -119,6 +119,15 @@ class _Stream(NamedTuple):
     times: int
 
 
+class Pricing(Protocol):
+    """Prices complete paths; `priced` mappings so far."""
+
+    priced: int
+
+    def improve(self, paths: Sequence[Path]) -> Priced | None:
+        """Return the best mapping of all these paths that improves on the incumbent, None if none does."""
+
+
 @dataclass
 class PathSearch:
     """The search for one objective of a search space.
@@ -140,19 +149,39 @@ class PathSearch:
     _queue: list[tuple[float, int, int, object]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._frame = Frame(self.space)
+        self._frame = self._framed()
         self._ticket = count()
         self._lowest, self._hints = np.inf, 0
         self._branched: dict[KeepMask, set[int]] = {}
         self._outsides: dict[object, dict[Price, Outside]] = {}
-        self._charges: dict[tuple[int, Chain], tuple[Charge, ...]] = {}
-        self._leaves = Leaves(self.space, self.goal, self.shared.stop)
+        self._known_charges: dict[tuple[int, Chain], tuple[Charge, ...]] = {}
+        self._leaves = self._pricing()
+
+    def _framed(self) -> Frame:
+        """Axes, and the tiles that fit."""
+        return Frame(self.space)
+
+    def _charges(self, mask: KeepMask) -> Charges:
+        """What words cost under a mask."""
+        return Charges(self.space, mask, self._known_charges)
+
+    def _pricing(self) -> Pricing:
+        """What prices complete paths."""
+        return Leaves(self.space, self.goal, self.shared.stop)
+
+    def _without_search(self) -> int:
+        """A bound that is known at once."""
+        return trivial_bound(self.space.mapspace, self.goal.objective)
+
+    def _masks(self) -> Iterator[KeepMask]:
+        """Keep masks that may have mappings."""
+        return (m for m in self.space.keep_masks if self._frame.has_room(self.space.tenants(m, 0)))
 
     def run(self) -> int | None:
         """Search until the incumbent is proven, or stopped: the bound, None if there is no mapping."""
         if self.space.excluded or not all(len(stage.places) for stage in self.space.stages):
             return None
-        self._least = trivial_bound(self.space.mapspace, self.goal.objective)
+        self._least = self._without_search()
         with suppress(Stopped):
             self._begin()
             self._open_first()
@@ -175,12 +204,16 @@ class PathSearch:
         return True
 
     def _take_hint(self) -> None:
-        """Let a heuristic look for a better incumbent now and then; it knows no limits nor remainders."""
-        known, number = self.goal.incumbent, self._hints
-        if known is None or self.goal.limits or self.space.uneven or not helps(self.space):
+        """Let a heuristic look for a better incumbent now and then."""
+        known, rows = self.goal.incumbent, self.shared.statistics.states
+        if known is not None and self._least * NEAR < known and rows >= HINT_AFTER << 4 * self._hints:
+            self._hint()
+
+    def _hint(self) -> None:
+        """Let it do so now; it knows no limits nor remainders."""
+        if self.goal.limits or self.space.uneven or not helps(self.space):
             return
-        if self.shared.statistics.states < HINT_AFTER << 4 * number or self._least * NEAR > known:
-            return
+        number = self._hints
         self._hints += 1
         tried = FIRST_HINTED << number - 1 if number else FEW_HINTED
         for priced in hint(self.space.mapspace, self.goal.objective, tried, number, self.shared.stop):
@@ -204,12 +237,13 @@ class PathSearch:
         rounds = (-(-bounds // unrolled)).astype(np.float64).prod(axis=1)
         units = unrolled.astype(np.float64).prod(axis=1)
         enough = units >= float(self.space.mapspace.min_parallelism)
+        for d in (d for d, axis in enumerate(self._frame.axes) if axis.divides):
+            # Perfect factors of loops make up the rest.
+            enough &= bounds[d] % unrolled[:, d] == 0
         self._steps: FloatArray = np.where(enough, rounds, np.inf)
         least = float(self._steps.min(initial=np.inf))
-        masks = (m for m in self.space.keep_masks if self._frame.has_room(self.space.tenants(m, 0)))
-        for mask in heeding(self.shared.stop, masks):
-            charges = Charges(self.space, mask, self._charges)
-            own = Bounds(self._masked(charges), self.goal, self._every, least)
+        for mask in heeding(self.shared.stop, self._masks()):
+            own = Bounds(self._masked(self._charges(mask)), self.goal, self._every, least)
             self._push(float(own.by_choice(self._steps, 0).min()), _Mask(own))
 
     def _open_first(self) -> None:
@@ -303,6 +337,8 @@ class PathSearch:
                 self._dive(row)
             if self.goal.incumbent is not None:
                 break
+        if self.goal.incumbent is None and not self._hints:
+            self._hint()
         live = self._hopeful(least)
         if len(live):
             self._open_pairs(bounds, tiles[live], choices[live], value)
@@ -321,8 +357,9 @@ class PathSearch:
         cell = self._still(cell)
         if not len(cell.choices) or not len(cell.tiles):
             return
-        least = float(self._steps[cell.choices].min())
-        values = cell.bounds.floors(cell.tiles, self._every[cell.choices], least)
+        every = self._every[cell.choices]
+        steps = cell.bounds.masked.charges.steps(self._steps[cell.choices], every)
+        values = cell.bounds.floors(cell.tiles, every, float(steps.min()))
         self.shared.statistics.states += len(values)
         cell = self._still(cell._replace(by_tile=np.maximum(values, cell.by_tile)))
         if len(cell.tiles):

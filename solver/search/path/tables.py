@@ -349,23 +349,40 @@ class Outside:
         return self.frame.rooms(self.charges.mask)
 
     def words_cost(
-        self, place: int, boundary: int, lead: Lead, times: FloatArray, anew: bool = False
+        self,
+        place: int,
+        boundary: int,
+        lead: Lead,
+        times: FloatArray,
+        anew: bool = False,
+        any_tile: bool = False,
     ) -> FloatArray:
         """Cost of delivering a dataspace to a boundary so many times; nothing is unrolled outside.
 
-        With `anew` the innermost of the loops along no window moves it, too.
+        With `anew` the innermost of the loops along no window moves it, too. With `any_tile` tiles at the
+        boundary are not those at hand.
         """
         own = [c for c in self.charges.at(boundary) if c.place == place]
         leading = self.frame.leading(lead)
         if lead is not None and place in lead:
             leading = frozenset(self.frame.space.views[place].relevant)
         words = self.frame.words.of(place, self.frame.space.no_unrolling, leading, anew)
-        return sum((self._charge(c, words, times) for c in own), np.zeros((1,) * len(self.frame.axes)))
+        none: FloatArray = np.zeros((1,) * len(self.frame.axes))
+        return sum((self._charge(c, words, times, any_tile) for c in own), none)
 
-    def _charge(self, charge: Charge, words: Delivered, times: FloatArray) -> FloatArray:
+    def _charge(
+        self, charge: Charge, words: Delivered, times: float | FloatArray, any_tile: bool = False
+    ) -> FloatArray:
+        charges, price = self.charges, self.price
+        share = (charges.least_share_outside if any_tile else charges.share_outside)(charge, price)
         total = words.begun + words.again * (times - 1)
-        free = charge.free * self.charges.first_words(charge.place)
-        return sum(self.price.of(charge)) * self.price.paid(charge, np.maximum(total - free, 0))
+        free = charge.free * charges.first_words(charge.place)
+        return sum(price.of(charge)) * share * price.paid(charge, np.maximum(total - free, 0))
+
+    def _more_than_least(self, place: int, boundary: int, lead: Lead) -> FloatArray:
+        """What a first delivery costs beyond that of the cheapest tiles."""
+        ends = place, boundary, lead, np.ones((1,) * len(self.frame.axes))
+        return self.words_cost(*ends) - self.words_cost(*ends, any_tile=True)
 
     def _exact(self, boundary: int, lead: Lead) -> FloatArray:
         if boundary > BOUNDARY:
@@ -389,6 +406,8 @@ class Outside:
         place, others = self._slides(lead, moved, still)
         farther = self.rooms.within(boundary, self._farther(boundary, lead, still))
         cost = self._repeated(boundary, lead, moved, anew=place)[..., None] + farther
+        if boundary > 1 and self.charges.are_sparse:
+            cost = sum((self._more_than_least(p, boundary, lead)[..., None] for p in sorted(still)), cost)
         if place is not None:
             cost = np.minimum(cost, self._to_and_fro(boundary, lead, (moved, still), place, others))
         return np.where(fits[..., None], cost, np.inf)
@@ -480,10 +499,10 @@ class Outside:
             times = one if goes_on else self.frame.times(place)
             words = self._fewest(place) if self.frame.space.views[place].window_dims else None
             if words is None:
-                total = total + self.words_cost(place, boundary, outer, times)
+                total = total + self.words_cost(place, boundary, outer, times, any_tile=True)
             else:
                 own = [c for c in self.charges.at(boundary) if c.place == place]
-                total = sum((self._charge(c, words, times) for c in own), total)
+                total = sum((self._charge(c, words, times, any_tile=True) for c in own), total)
         return total
 
     def _fewest(self, place: int) -> Delivered:
