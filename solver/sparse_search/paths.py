@@ -23,7 +23,7 @@ from solver.sparse_search.choices import always_kept, packs
 from solver.sparse_search.grid import ONE, TileGrid
 from solver.sparse_search.instances import Kinds
 from solver.sparse_search.leaves import Judge, SparseLeaves
-from solver.sparse_search.shares import LeastShares
+from solver.sparse_search.shares import LeastShares, skips_instances
 
 WIDEST = 1 << 31
 """Children along one side of a fanout, at most, where units skip some."""
@@ -42,8 +42,7 @@ def unlimited(mapspace: Mapspace, stop: Stop) -> SearchSpace:
         for node in architecture.nodes
     )
     space = SearchSpace(replace(mapspace, architecture=replace(architecture, nodes=nodes)), stop=stop)
-    assert mapspace.sparsity is not None
-    if mapspace.sparsity.skips_instances:
+    if skips_instances(mapspace):
         most = min(mapspace.problem.computes, WIDEST)
         wide = (
             replace(node, mesh_x=most, mesh_y=most) if isinstance(node, Fanout) else node for node in nodes

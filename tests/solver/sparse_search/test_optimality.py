@@ -55,6 +55,10 @@ def test_random_problems_that_skip_instances(seed):
     assert_optimal(random_sparse_mapspace(seed, 150, in_space=True))
 
 
+def test_units_that_would_skip_instances_where_no_fanout_is_below_them():
+    assert_optimal(random_sparse_mapspace(3113, 50, in_space=True))
+
+
 @pytest.mark.parametrize("seed", range(200, 200 + PROBLEMS // 2))
 def test_random_problems_counted_as_timeloop_does(seed):
     assert_optimal(replace(random_sparse_mapspace(seed, 120), counting=TIMELOOP))
