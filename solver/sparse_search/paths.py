@@ -10,7 +10,6 @@ from model.architecture import Fanout, StorageLevel
 from model.mapping import FanoutMapping, Mapping, StorageMapping
 from model.mapspace import Mapspace
 from solver.search.arrays import BoolArray
-from solver.search.branching.completion import Priced
 from solver.search.path.axes import Loops
 from solver.search.path.charges import Charge, Charges
 from solver.search.path.search import PathSearch, Pricing
@@ -173,13 +172,9 @@ class SparsePaths(PathSearch):
         masks = () if self.space.excluded else self._masks()
         priced = filter(None, (self.data.judge(self._only(mask)) for mask in masks))
         for own in priced:
-            self._improve_by(own)
+            if self.goal.improves(own.evaluation.energy, own.evaluation.cycles):
+                self._keep(own)
         return self.goal.incumbent
-
-    def _improve_by(self, priced: Priced) -> None:
-        energy, cycles = priced.evaluation.energy, priced.evaluation.cycles
-        if self.goal.improves(energy, cycles):
-            self.best, self.goal.incumbent = priced, self.goal.value(energy, cycles)
 
     def _only(self, mask: KeepMask) -> Mapping:
         """The mapping without loops."""
@@ -209,7 +204,7 @@ class SparsePaths(PathSearch):
         """Nothing is known at once."""
         return 0
 
-    def _take_hint(self) -> None:
+    def _hint(self) -> None:
         """Heuristics do not know sparse data."""
 
     def _masks(self) -> Iterator[KeepMask]:
