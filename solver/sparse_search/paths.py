@@ -10,7 +10,6 @@ from model.architecture import Fanout, StorageLevel
 from model.mapping import FanoutMapping, Mapping, StorageMapping
 from model.mapspace import Mapspace
 from solver.search.arrays import BoolArray
-from solver.search.branching.completion import Priced
 from solver.search.path.axes import Loops
 from solver.search.path.charges import Charge, Charges
 from solver.search.path.search import PathSearch, Pricing
@@ -23,7 +22,7 @@ from solver.sparse_search.choices import always_kept, packs
 from solver.sparse_search.grid import ONE, TileGrid
 from solver.sparse_search.instances import Kinds
 from solver.sparse_search.leaves import Judge, SparseLeaves
-from solver.sparse_search.shares import LeastShares
+from solver.sparse_search.shares import LeastShares, skips_instances
 
 WIDEST = 1 << 31
 """Children along one side of a fanout, at most, where units skip some."""
@@ -42,8 +41,7 @@ def unlimited(mapspace: Mapspace, stop: Stop) -> SearchSpace:
         for node in architecture.nodes
     )
     space = SearchSpace(replace(mapspace, architecture=replace(architecture, nodes=nodes)), stop=stop)
-    assert mapspace.sparsity is not None
-    if mapspace.sparsity.skips_instances:
+    if skips_instances(mapspace):
         most = min(mapspace.problem.computes, WIDEST)
         wide = (
             replace(node, mesh_x=most, mesh_y=most) if isinstance(node, Fanout) else node for node in nodes
@@ -174,13 +172,9 @@ class SparsePaths(PathSearch):
         masks = () if self.space.excluded else self._masks()
         priced = filter(None, (self.data.judge(self._only(mask)) for mask in masks))
         for own in priced:
-            self._improve_by(own)
+            if self.goal.improves(own.evaluation.energy, own.evaluation.cycles):
+                self._keep(own)
         return self.goal.incumbent
-
-    def _improve_by(self, priced: Priced) -> None:
-        energy, cycles = priced.evaluation.energy, priced.evaluation.cycles
-        if self.goal.improves(energy, cycles):
-            self.best, self.goal.incumbent = priced, self.goal.value(energy, cycles)
 
     def _only(self, mask: KeepMask) -> Mapping:
         """The mapping without loops."""
@@ -210,7 +204,7 @@ class SparsePaths(PathSearch):
         """Nothing is known at once."""
         return 0
 
-    def _take_hint(self) -> None:
+    def _hint(self) -> None:
         """Heuristics do not know sparse data."""
 
     def _masks(self) -> Iterator[KeepMask]:

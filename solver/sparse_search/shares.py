@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from model.architecture import Fanout
 from model.mapspace import Mapspace
 from model.sparse.arithmetic import Computes, Operand, computes
 from model.sparse.counting import Unit
@@ -99,6 +100,15 @@ class Parts:
         return float(self.load.max())
 
 
+def skips_instances(mapspace: Mapspace) -> bool:
+    """Whether any unit saves instances: the children of a fanout right below its level."""
+    assert mapspace.sparsity is not None
+    nodes, places = mapspace.architecture.nodes, mapspace.architecture.storage_indices
+    levels = zip(places, mapspace.sparsity.levels, strict=True)
+    above = (own for place, own in levels if isinstance(next(iter(nodes[place + 1 :]), None), Fanout))
+    return any(unit.kind == "skipping_spatial" for own in above for unit in own.optimizations)
+
+
 class LeastShares:
     """Figures of all tiles of a mapspace of sparse data.
 
@@ -136,8 +146,8 @@ class LeastShares:
 
     @cached_property
     def skips_instances(self) -> bool:
-        """Whether any unit saves instances."""
-        return self.sparsity.skips_instances
+        """Whether any unit saves instances: the children of a fanout right below it."""
+        return skips_instances(self.mapspace)
 
     def empty(self, name: str) -> FloatArray:
         """Chance of each tile of a dataspace to be empty, at most what that of any larger one is."""

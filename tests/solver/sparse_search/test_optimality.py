@@ -55,6 +55,16 @@ def test_random_problems_that_skip_instances(seed):
     assert_optimal(random_sparse_mapspace(seed, 150, in_space=True))
 
 
+def test_no_heuristic_of_dense_data_is_asked_where_nothing_fits():
+    mapspace = random_sparse_mapspace(4036, 50, in_space=True)
+    assert searched(mapspace, "energy") == (None, None)
+    assert sparse_optima(mapspace, ("energy",)) == [None]
+
+
+def test_units_that_would_skip_instances_where_no_fanout_is_below_them():
+    assert_optimal(random_sparse_mapspace(3113, 50, in_space=True))
+
+
 @pytest.mark.parametrize("seed", range(200, 200 + PROBLEMS // 2))
 def test_random_problems_counted_as_timeloop_does(seed):
     assert_optimal(replace(random_sparse_mapspace(seed, 120), counting=TIMELOOP))
