@@ -310,9 +310,10 @@ class SparseCharges(Charges):
         key = charge, tiles, spatial
         if key not in self._known_each:
             row = np.array([tiles], dtype=np.int64)
-            energy = charge.price * float(np.min(self.share(charge, ENERGY, row, unrolled, ())))
+            paid = float(np.min(self.share(charge, ENERGY, row, unrolled, ()))) if charge.price else 0.0
             share = float(np.min(self.share(charge, LOAD, row, unrolled, ()))) if charge.loads else 0.0
-            self._known_each[key] = energy, tuple((r, cycles * share) for r, cycles in charge.loads)
+            loads = tuple((r, cycles * share) for r, cycles in charge.loads)
+            self._known_each[key] = charge.price * paid, loads
         return self._known_each[key]
 
     @cached_property

@@ -61,6 +61,10 @@ def test_no_heuristic_of_dense_data_is_asked_where_nothing_fits():
     assert sparse_optima(mapspace, ("energy",)) == [None]
 
 
+def test_accesses_that_cost_no_energy_but_cycles():
+    assert_optimal(random_sparse_mapspace(6000, 40))
+
+
 def test_units_that_would_skip_instances_where_no_fanout_is_below_them():
     assert_optimal(random_sparse_mapspace(3113, 50, in_space=True))
 
