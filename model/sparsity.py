@@ -202,6 +202,12 @@ class Sparsity:
         return self.densities.get(dataspace, DENSE)
 
     @cached_property
+    def skips_instances(self) -> bool:
+        """Whether any unit saves instances."""
+        kinds = (unit.kind for level in self.levels for unit in level.optimizations)
+        return any(kind == "skipping_spatial" for kind in kinds)
+
+    @cached_property
     def optimized(self) -> bool:
         """Whether anything depends on the densities: otherwise all counts are those of dense data."""
         compute = self.compute.gates_zeros or self.compute.skips_unaligned

@@ -217,19 +217,14 @@ def count_spatial_choices(mapspace: Mapspace) -> int:
     # Choices that leave the same bounds to the fanouts outside of them, and use as many units, go on alike.
     count: Counter[tuple[Factors, int]] = Counter({(bounds, 1): 1})
     fanouts = mapspace.architecture.fanouts
-    if _skips_instances(mapspace):  # those that are skipped need no hardware
+    sparsity = mapspace.sparsity
+    if sparsity is not None and sparsity.skips_instances:  # those that are skipped need no hardware
         fanouts = tuple(replace(own, mesh_x=most, mesh_y=most) for own in fanouts)
     pairs = list(zip(fanouts, mapspace.spatial, strict=True))
     for fanout, rules in reversed(pairs):
         fitting = _fitting(mapspace, fanout, rules)
         count = _left(mapspace.factors, count, fitting)
     return sum(number for (_, units), number in count.items() if units >= mapspace.min_parallelism)
-
-
-def _skips_instances(mapspace: Mapspace) -> bool:
-    """Whether any unit saves instances."""
-    levels = () if mapspace.sparsity is None else mapspace.sparsity.levels
-    return any(unit.kind == "skipping_spatial" for level in levels for unit in level.optimizations)
 
 
 def _left(

@@ -405,7 +405,7 @@ class SharedSearch:
         """A heuristic's mapping, where it may take long until the search has one."""
         space = self._survey.space
         size = SLOWEST if space.coarse else space.most_keep_masks * space.lattice.size
-        if size < SLOW or space.uneven or goal.limits:
+        if size < SLOW or space.uneven or goal.limits or not space.by_order:
             return None
         more = () if size < SLOWEST else (4 * FIRST_HINTED,)
         best: Priced | None = None

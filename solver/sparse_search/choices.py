@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import permutations, product
 
 from model.architecture import Fanout
@@ -36,32 +35,10 @@ class Mask:
     chains: dict[str, Chain]
 
 
-def masks(mapspace: Mapspace, sparsity: Sparsity) -> Iterator[Mask]:
-    """Yield who may keep what, as far as formats can be packed and unpacked; equal chains once."""
-    names = [space.name for space in mapspace.problem.dataspaces]
-    options = [_keepers(mapspace, sparsity, name) for name in names]
-    for chosen in product(*options):
-        pairs = list(zip(names, chosen, strict=True))
-        kept = tuple(
-            frozenset(name for name, (levels, _) in pairs if level in levels)
-            for level in range(len(mapspace.keep))
-        )
-        yield Mask(kept, {name: chain for name, (_, chain) in pairs})
-
-
-def _keepers(mapspace: Mapspace, sparsity: Sparsity, name: str) -> list[tuple[frozenset[int], Chain]]:
-    """Levels that may keep a dataspace, with those that do in effect."""
-    found: dict[Chain, frozenset[int]] = {}
-    for levels in keep_sets(mapspace, name):
-        chain = _in_effect(mapspace, name, levels)
-        if chain and _packs(mapspace, sparsity, name, chain):
-            found.setdefault(chain, levels)
-    return [(levels, chain) for chain, levels in found.items()]
-
-
 def always_kept(mapspace: Mapspace, sparsity: Sparsity, name: str) -> frozenset[int]:
     """Levels that keep a dataspace whoever else does."""
-    chains = [frozenset(chain) for _, chain in _keepers(mapspace, sparsity, name)]
+    every = (_in_effect(mapspace, name, levels) for levels in keep_sets(mapspace, name))
+    chains = [frozenset(own) for own in every if own and packs(mapspace, sparsity, name, own)]
     return frozenset.intersection(*chains) if chains else frozenset()
 
 
@@ -74,7 +51,8 @@ def _in_effect(mapspace: Mapspace, name: str, levels: frozenset[int]) -> Chain:
     return tuple(chain)
 
 
-def _packs(mapspace: Mapspace, sparsity: Sparsity, name: str, chain: Chain) -> bool:
+def packs(mapspace: Mapspace, sparsity: Sparsity, name: str, chain: Chain) -> bool:
+    """Whether the levels that keep a dataspace can pack and unpack what they exchange."""
     compressed = frozenset(
         level
         for level in chain
@@ -83,58 +61,6 @@ def _packs(mapspace: Mapspace, sparsity: Sparsity, name: str, chain: Chain) -> b
     )
     read_write = mapspace.problem.dataspace(name).read_write
     return lack_of_packing(chain, compressed, dict(enumerate(sparsity.levels)), read_write) is None
-
-
-@dataclass(frozen=True)
-class Unrolled:
-    """Spatial factors.
-
-    Parameters
-    ----------
-    fanouts
-        Per fanout, a factor for each active dimension.
-    """
-
-    fanouts: tuple[Vector, ...]
-
-
-def unrollings(mapspace: Mapspace, grid: TileGrid, skips: bool) -> Iterator[Unrolled]:
-    """Yield the spatial factors that rules and meshes leave; where instances are skipped, beyond meshes."""
-    options = [
-        _of_fanout(fanout, rules, grid, skips)
-        for fanout, rules in zip(mapspace.architecture.fanouts, mapspace.spatial, strict=True)
-    ]
-    for fanouts in _dividing(options, grid.bounds):
-        if _enough(mapspace.min_parallelism, fanouts):
-            yield Unrolled(fanouts)
-
-
-def _enough(least: Fraction, fanouts: Sequence[Vector]) -> bool:
-    return math.prod(math.prod(own) for own in fanouts) >= least
-
-
-def _dividing(options: Sequence[Sequence[Vector]], left: Vector) -> Iterator[tuple[Vector, ...]]:
-    """Yield one vector per fanout, whose products divide what is left of the bounds."""
-    if not options:
-        yield ()
-        return
-    for vector in options[0]:
-        if any(bound % factor for bound, factor in zip(left, vector, strict=True)):
-            continue
-        rest = tuple(bound // factor for bound, factor in zip(left, vector, strict=True))
-        yield from ((vector, *others) for others in _dividing(options[1:], rest))
-
-
-def _of_fanout(fanout: Fanout, rules: SpatialRules, grid: TileGrid, skips: bool) -> list[Vector]:
-    unit = set(grid.problem.dims) - set(grid.dims)
-    if any(not rule.allows(1) for rule in rules.factors if rule.dim in unit):
-        return []
-    order = SideOrder.of(rules, grid.problem.dims)
-    return [
-        vector
-        for vector in product(*map(sorted, grid.allowed(rules.factors)))
-        if skips or (math.prod(vector) <= fanout.size and fits_mesh(fanout, order, grid, vector))
-    ]
 
 
 def fits_mesh(fanout: Fanout, order: SideOrder, grid: TileGrid, vector: Vector) -> bool:

@@ -1,17 +1,23 @@
-"""Skipping in space: the instances that sparse data need at least, and the children that meshes must have."""
+"""Skipping in space: the instances that sparse data need at least, and the children that meshes must have.
+
+Spatial choices of one kind need the same: those that unroll the same dimensions at each fanout, and of which
+the same parts may be more than there are nonzeros.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
 from model.choices import SideOrder
 from model.sparse.density import Banded
+from solver.search.space.spatial import Stage
 from solver.sparse_search.choices import Mask, fits_mesh
-from solver.sparse_search.grid import FloatArray, Vector
+from solver.sparse_search.grid import BoolArray, FloatArray, IntArray, Vector
 from solver.sparse_search.shares import LeastShares
 
 
@@ -45,6 +51,10 @@ class NeededInstances:
             if place < self._places[level] and self._conditions(name, fanout):
                 found = np.minimum(found, self._handed_on(name)[place + 1])
         return 1 - found
+
+    def kept(self, name: str, level: int) -> FloatArray:
+        """Share of the accesses at a level that units leave, at least."""
+        return 1 - self.cut(name, level)
 
     def needs_all(self, fanout: int) -> bool:
         """Whether some dataspace needs all children of a fanout, whatever is empty."""
@@ -144,10 +154,100 @@ class NeededInstances:
 
     def _leaves_out(self, name: str, axis: int, fanout: int) -> bool:
         """Whether so many parts of a dataspace may be too many for its nonzeros."""
-        tensor, distribution = self.shares.tensors[name], self.shares.distributions[name]
-        if isinstance(distribution, Banded) or not tensor.simple:
-            return True
-        factor = self.fanouts[fanout][axis]
-        least = np.ones((1, len(self.shares.grid.dims)), dtype=np.int64)
-        least[0, axis] = factor
-        return distribution.most(tuple(tensor.ranks_of(least)[0].tolist())) < factor
+        return leaves_out(self.shares, name, axis, self.fanouts[fanout][axis])
+
+
+def leaves_out(shares: LeastShares, name: str, axis: int, factor: int) -> bool:
+    """Whether so many parts of a dataspace may be too many for its nonzeros."""
+    tensor, distribution = shares.tensors[name], shares.distributions[name]
+    if isinstance(distribution, Banded) or not tensor.simple:
+        return True
+    least = np.ones((1, len(shares.grid.dims)), dtype=np.int64)
+    least[0, axis] = factor
+    return distribution.most(tuple(tensor.ranks_of(least)[0].tolist())) < factor
+
+
+Kind = tuple[tuple[tuple[int, frozenset[str]], ...], ...]
+"""Per fanout, the dimensions that it unrolls, each with the dataspaces that may leave out parts."""
+
+
+@dataclass
+class Kinds:
+    """The kinds of all spatial choices of a search space.
+
+    Parameters
+    ----------
+    shares
+        Figures of all tiles.
+    stages
+        What the fanouts between two levels may unroll.
+    """
+
+    shares: LeastShares
+    stages: tuple[Stage, ...]
+    vectors: list[tuple[Vector, ...]] = field(default_factory=list)
+    _numbers: dict[Kind, int] = field(default_factory=dict)
+    _known: dict[tuple[int, int], frozenset[str]] = field(default_factory=dict)
+
+    def number(self, fanouts: tuple[Vector, ...]) -> int:
+        """The number of a kind, by the factors of all fanouts; `vectors` has some of the same kind."""
+        kind = tuple(map(self._of_fanout, fanouts))
+        if kind not in self._numbers:
+            self._numbers[kind] = len(self.vectors)
+            self.vectors.append(fanouts)
+        return self._numbers[kind]
+
+    def _of_fanout(self, vector: Vector) -> tuple[tuple[int, frozenset[str]], ...]:
+        return tuple((axis, self._leaving(axis, factor)) for axis, factor in enumerate(vector) if factor > 1)
+
+    def _leaving(self, axis: int, factor: int) -> frozenset[str]:
+        key = axis, factor
+        if key not in self._known:
+            names = (name for name, own in self.shares.tensors.items() if axis in own.axes)
+            found = frozenset(name for name in names if leaves_out(self.shares, name, axis, factor))
+            self._known[key] = found
+        return self._known[key]
+
+    def numbers(self, members: Sequence[IntArray]) -> IntArray:
+        """The kinds of several spatial choices, by stage the places of their members, of shape (rows,)."""
+        own = [firsts[places] for (firsts, _), places in zip(self._by_stage, members, strict=True)]
+        rows, inverse = np.unique(np.stack(np.broadcast_arrays(*own), axis=1), axis=0, return_inverse=True)
+        numbers = [
+            self.number(tuple(chain.from_iterable(self._by_stage[k][1][n] for k, n in enumerate(row))))
+            for row in rows.tolist()
+        ]
+        return np.array(numbers, dtype=np.int64)[inverse.reshape(-1)]
+
+    @cached_property
+    def _by_stage(self) -> list[tuple[IntArray, list[tuple[Vector, ...]]]]:
+        """By stage, the kind of each member, and vectors of each kind."""
+        return [self._of_stage(stage) for stage in self.stages]
+
+    def _of_stage(self, stage: Stage) -> tuple[IntArray, list[tuple[Vector, ...]]]:
+        known: dict[Kind, int] = {}
+        vectors: list[tuple[Vector, ...]] = []
+        places = list[int]()
+        for number in range(len(stage.places)):
+            own = tuple(choice.factors for choice in stage.member(number).choices)
+            kind = tuple(map(self._of_fanout, own))
+            if kind not in known:
+                known[kind] = len(vectors)
+                vectors.append(own)
+            places.append(known[kind])
+        return np.array(places, dtype=np.int64), vectors
+
+    @cached_property
+    def fits(self) -> list[BoolArray]:
+        """Per fanout, whether the members of its stage fit its mesh if all children are needed."""
+        found: list[BoolArray] = []
+        columns = ((stage, column) for stage in self.stages for column in range(len(stage.fanouts)))
+        for number, (stage, column) in enumerate(columns):
+            choices, places = stage.fanouts[column], stage.places[:, column]
+            able = [self._fits_mesh(number, tuple(own)) for own in choices.factors.tolist()]
+            found.append(np.array(able, dtype=np.bool_)[places])
+        return found
+
+    def _fits_mesh(self, number: int, vector: Vector) -> bool:
+        mapspace = self.shares.mapspace
+        order = SideOrder.of(mapspace.spatial[number], mapspace.problem.dims)
+        return fits_mesh(mapspace.architecture.fanouts[number], order, self.shares.grid, vector)

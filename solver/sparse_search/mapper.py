@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import heapq
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count, islice
+from functools import cached_property
 
 from model.extents import PERFECT
 from model.mapping import Mapping
@@ -31,14 +29,12 @@ from solver.result import (
     relative_gap,
 )
 from solver.search.branching.completion import Priced as IncumbentMapping
-from solver.search.goal import NO_CAPS, Caps
+from solver.search.goal import NO_CAPS, Caps, Goal
 from solver.search.mapper import map_einsum
-from solver.sparse_search.bounds import Space, Subproblem
-from solver.sparse_search.branching import Branching
-from solver.sparse_search.choices import masks, unrollings
-from solver.sparse_search.goal import SparseGoal
-from solver.sparse_search.grid import TileGrid
-from solver.sparse_search.shares import LeastShares
+from solver.search.shared import Shared
+from solver.search.stopping import Stopped
+from solver.search.workers import Bounder
+from solver.sparse_search.paths import SparseData, SparsePaths, unlimited
 
 DENSE_SHARE = 0.25
 """Share of the time in which the best mapping of dense data is searched, at most."""
@@ -48,15 +44,6 @@ DENSE_S = 5.0
 
 FRUGAL_S = 10.0
 """Seconds in which a mapping of low energy and latency is searched before latency alone, at most."""
-
-DIVE_CHECKS = 8
-"""Looks at the clock until a search for any first mapping leaves its subproblem."""
-
-DIVES = 8
-"""Subproblems that are searched so once there is a mapping."""
-
-DIVE_MAPPINGS = 64
-"""Mappings that it prices at most."""
 
 PROGRESS_PERIOD_S = 0.1
 """Progress is reported no more often."""
@@ -263,23 +250,6 @@ class FrontSearch:
         return result.totals
 
 
-class _StoppedError(Exception):
-    """The search was stopped."""
-
-
-class _GivenUpError(Exception):
-    """A search for any first mapping has taken long enough."""
-
-
-@dataclass
-class _Open:
-    """A subproblem in the queue: its tiles below the outermost level that are left, best first."""
-
-    branching: Branching
-    places: Iterator[tuple[int, float]]
-    current: int
-
-
 class SparseSearch:
     """Searches of one mapspace, one objective after the other.
 
@@ -302,10 +272,6 @@ class SparseSearch:
         self.statistics = Statistics()
         self._on_progress = on_progress
         self._reported = -math.inf
-        assert mapspace.sparsity is not None
-        self.shares = LeastShares(mapspace, TileGrid(mapspace.problem))
-        self.space = Space(self.shares)
-        self._subproblems: list[Subproblem] | None = None
 
     def priced(self, mapping: Mapping) -> Priced | None:
         """A mapping with its costs; None if it is not allowed or formats cannot hold it."""
@@ -327,20 +293,54 @@ class SparseSearch:
         first_only: bool = False,
     ) -> SparseResult:
         """The lexicographically best mapping within some limits, from known ones on; or any first one."""
-        values = {id(own): [own.evaluation.value(name) for name in objectives] for own in known}
-        fitting = [own for own in known if SparseGoal(objectives[0], limits).allows(own.evaluation)]
-        best = min(fitting, key=lambda own: values[id(own)], default=None)
+        first = Goal(objectives[0], limits)
+        fitting = (own for own in known if first.improves(own.evaluation.fixed_energy, own.evaluation.cycles))
+        best = min(fitting, key=lambda own: [own.evaluation.value(name) for name in objectives], default=None)
         bounds: list[int | None] = []
         for objective in objectives:
-            goal = SparseGoal(objective, limits)
-            if best is not None:
-                goal.incumbent = best.evaluation.value(objective)
-            best, bound = _Run(self, goal, best, first_only).run()
+            goal = Goal(objective, limits, None if best is None else best.evaluation.value(objective))
+            best, bound = self._searched(goal, best, first_only)
             bounds.append(bound)
             if best is None or bound != goal.incumbent:
                 break
             limits = (*limits, (objective, best.evaluation.value(objective)))
         return self._result(tuple(objectives), best, bounds)
+
+    def _searched(
+        self, goal: Goal, best: Priced | None, first_only: bool
+    ) -> tuple[Priced | None, int | None]:
+        """The best mapping for one objective, and its bound."""
+        known = None if best is None else IncumbentMapping(best.mapping, best.evaluation.totals)
+
+        def stop() -> bool:
+            return self.clock.stop() or (first_only and search.best is not None)
+
+        try:
+            shared = Shared(
+                Options(gap=self._gap), stop, self._report, self.statistics, Bounder(self.data.space, 1)
+            )
+            search = SparsePaths(self.data.space, goal, shared, known, data=self.data)
+            bound = search.run()
+        except Stopped:
+            # The first reason is kept: without any there are too many spatial choices.
+            self.clock.end(Termination.CHOICES)
+            return best, 0
+        if is_within(self._gap, goal.incumbent, bound):
+            self.clock.end(Termination.GAP)
+        if search.best is None or search.best is known:
+            return best, bound
+        return self.priced(search.best.mapping), bound
+
+    @cached_property
+    def data(self) -> SparseData:
+        """What all searches share."""
+        space = unlimited(self.mapspace, self.clock.stop)
+        self.statistics.masks = len(space.keep_masks)
+        return SparseData(self.mapspace, self._judged, space)
+
+    def _judged(self, mapping: Mapping) -> IncumbentMapping | None:
+        priced = self.priced(mapping)
+        return None if priced is None else IncumbentMapping(mapping, priced.evaluation.totals)
 
     def _result(
         self, objectives: tuple[str, ...], best: Priced | None, bounds: list[int | None]
@@ -368,126 +368,14 @@ class SparseSearch:
             statistics=self.statistics,
         )
 
-    def subproblems(self) -> list[Subproblem]:
-        """All choices of who keeps what and of spatial factors."""
-        if self._subproblems is None:
-            self._subproblems = []
-            if self.space.possible:
-                self._subproblems += self._enumerated()
-        return self._subproblems
-
-    def _enumerated(self) -> Iterator[Subproblem]:
-        shares = self.shares
-        kept = list(masks(self.mapspace, shares.sparsity))
-        self.statistics.masks = len(kept)
-        choices = unrollings(self.mapspace, shares.grid, shares.skips_instances)
-        for unrolled, mask in ((unrolled, mask) for unrolled in choices for mask in kept):
-            if self.clock.stop():
-                raise _StoppedError
-            sub = Subproblem(self.space, mask, unrolled)
-            if sub.needed is None or sub.needed.fits:
-                yield sub
-
-    def end_within(self, goal: SparseGoal, bound: float) -> None:
-        """End the search if value and bound are as close as requested."""
-        if math.isfinite(bound) and is_within(self._gap, goal.incumbent, math.floor(bound)):
-            self.clock.end(Termination.GAP)
-
-    def report(self, goal: SparseGoal, bound: float | None) -> None:
+    def _report(self, phase: Phase, goal: Goal, bound: int | None) -> None:
         """Tell the caller how far the search is."""
         if self._on_progress is None or self.clock.seconds - self._reported < PROGRESS_PERIOD_S:
             return
         self._reported = self.clock.seconds
-        scale = 1 if goal.objective == "latency" else FIXED_POINT
+        scale = 1 if goal.objective == LATENCY else FIXED_POINT
         incumbent = None if goal.incumbent is None else goal.incumbent // scale
-        floor = None if bound is None or not math.isfinite(bound) else int(bound) // scale
+        floor = None if bound is None else bound // scale
         if floor is not None and incumbent is not None:
             floor = min(floor, incumbent)
-        self._on_progress(Progress(Phase.BRANCHING, self.clock.seconds, goal.objective, incumbent, floor))
-
-
-class _Run:
-    """The search for one objective."""
-
-    def __init__(
-        self, search: SparseSearch, goal: SparseGoal, best: Priced | None, first_only: bool = False
-    ) -> None:
-        self.search, self.goal, self.best, self._first_only = search, goal, best, first_only
-        self._queue: list[tuple[float, int, Subproblem | Branching | _Open]] = []
-        self._ticket = count()
-        self._dives_left = DIVES if best is None else 0
-
-    def run(self) -> tuple[Priced | None, int | None]:
-        """Search to the end; return the best mapping and the bound: None if there is no mapping."""
-        least = 0.0
-        try:
-            for sub in self.search.subproblems():
-                self._push(0.0, sub)
-            while self._queue and self.goal.improves(self._queue[0][0]):
-                least, _, item = heapq.heappop(self._queue)
-                self.search.end_within(self.goal, least)
-                self._check(least)
-                self._take(least, item)
-        except _StoppedError:
-            return self.best, self._bound(least)
-        return self.best, self.goal.incumbent
-
-    def _bound(self, least: float) -> int:
-        """What no mapping is below when the search is stopped."""
-        bound = math.floor(least)
-        return bound if self.goal.incumbent is None else min(bound, self.goal.incumbent)
-
-    def _push(self, value: float, item: Subproblem | Branching | _Open) -> None:
-        if self.goal.improves(value):
-            heapq.heappush(self._queue, (value, next(self._ticket), item))
-
-    def _check(self, least: float) -> None:
-        if self.search.clock.stop():
-            raise _StoppedError
-        self.search.report(self.goal, least)
-
-    def _take(self, value: float, item: Subproblem | Branching | _Open) -> None:
-        if isinstance(item, Subproblem):
-            branching = Branching(item, self.goal, lambda: self._check(value))
-            self._push(branching.rough, branching)
-        elif isinstance(item, Branching) and not item.is_bounded:
-            self.search.statistics.subproblems += 1
-            self._push(item.bound, item)
-            if self._dives_left and math.isfinite(item.bound):
-                self._dive(item.sub, item.bound)
-        elif isinstance(item, Branching):
-            places, values = item.candidates(item.root)
-            self._next(_Open(item, iter(zip(places.tolist(), values.tolist(), strict=True)), -1))
-        else:
-            for mapping in item.branching.through(item.branching.root, item.current):
-                self._consider(mapping)
-            self._next(item)
-
-    def _dive(self, sub: Subproblem, bound: float) -> None:
-        """Look for first mappings in a subproblem, depth first, for a while."""
-        left = iter(range(DIVE_CHECKS))
-
-        def check() -> None:
-            self._check(bound)
-            if next(left, None) is None:
-                raise _GivenUpError
-
-        branching = Branching(sub, self.goal, check)
-        with suppress(_GivenUpError):
-            for mapping in islice(branching.mappings(branching.root), DIVE_MAPPINGS):
-                self._consider(mapping)
-        self._dives_left -= self.best is not None
-
-    def _next(self, item: _Open) -> None:
-        following = next(item.places, None)
-        if following is not None:
-            item.current, value = following
-            self._push(value, item)
-
-    def _consider(self, mapping: Mapping) -> None:
-        priced = self.search.priced(mapping)
-        if priced is not None and self.goal.allows(priced.evaluation):
-            self.goal.incumbent = priced.evaluation.value(self.goal.objective)
-            self.best = priced
-            if self._first_only:
-                raise _StoppedError
+        self._on_progress(Progress(phase, self.clock.seconds, goal.objective, incumbent, floor))

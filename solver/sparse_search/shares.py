@@ -10,10 +10,10 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 
+from model.architecture import Fanout
 from model.mapspace import Mapspace
 from model.sparse.arithmetic import Computes, Operand, computes
 from model.sparse.counting import Unit
@@ -28,7 +28,7 @@ from model.sparsity import (
     Representation,
     Sparsity,
 )
-from solver.search.space.prices import Access, Resource, accesses, resources
+from solver.search.space.prices import Access, Resource, resources
 from solver.sparse_search.choices import Chain, Mask
 from solver.sparse_search.grid import BoolArray, FloatArray, TensorGrid, TileGrid, Vector
 
@@ -39,18 +39,6 @@ ROUNDING = 1e-6
 """Shares that the arithmetic sees are whole millionths."""
 
 METADATA = {"read": METADATA_READ, "fill": METADATA_FILL, "update": METADATA_UPDATE}
-
-
-class Needed(Protocol):
-    """The instances that are needed where units skip some, see `solver.sparse_search.instances`."""
-
-    def least(self, name: str, level: int) -> FloatArray:
-        """Share of the instances of a level that a dataspace needs, at least."""
-        ...
-
-    def cut(self, name: str, level: int) -> FloatArray:
-        """Share of the accesses at a level that are cut off with instances, at most."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -75,26 +63,50 @@ class Saver:
     certain: bool
 
 
-@dataclass(frozen=True)
-class Term:
-    """What the words that cross a boundary cost at one level, at least, by the tile inside the boundary.
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What a word of dense data costs at a level, at least, by the tile inside of a boundary.
 
     Parameters
     ----------
-    access
-        The action, and the boundary.
-    energy
-        Units per word of dense data of one instance, shape (size,).
-    slack
-        Units that rounding may leave out, at most.
-    loads
-        Per resource, cycles per word of dense data, shape (size,), and cycles that rounding may leave out.
+    whole, saved
+        Energy units where no access is saved, and where all are, shape (size,).
+    load
+        Words that a bandwidth carries where no access is skipped, metadata included, shape (size,).
+    outer, own
+        Units that may save accesses: those of levels farther out, and the level's own.
+    rounded
+        Energy units by which rounding may leave out more, in each instance.
+    lost
+        Words by which it may load a bandwidth less, in each instance.
     """
 
-    access: Access
-    energy: FloatArray
-    slack: float
-    loads: tuple[tuple[int, FloatArray, float], ...]
+    whole: FloatArray
+    saved: FloatArray
+    load: FloatArray
+    outer: tuple[Saver, ...]
+    own: tuple[Saver, ...]
+    rounded: float
+    lost: float
+
+    @cached_property
+    def most_whole(self) -> float:
+        """Energy units of the dearest tiles."""
+        return float(self.whole.max())
+
+    @cached_property
+    def most_load(self) -> float:
+        """Words of the tiles that take up most of a bandwidth."""
+        return float(self.load.max())
+
+
+def skips_instances(mapspace: Mapspace) -> bool:
+    """Whether any unit saves instances: the children of a fanout right below its level."""
+    assert mapspace.sparsity is not None
+    nodes, places = mapspace.architecture.nodes, mapspace.architecture.storage_indices
+    levels = zip(places, mapspace.sparsity.levels, strict=True)
+    above = (own for place, own in levels if isinstance(next(iter(nodes[place + 1 :]), None), Fanout))
+    return any(unit.kind == "skipping_spatial" for own in above for unit in own.optimizations)
 
 
 class LeastShares:
@@ -122,12 +134,10 @@ class LeastShares:
             for name, tensor in self.tensors.items()
         }
         self._empty: dict[str, FloatArray] = {}
-        self._empty_around: dict[tuple[str, Vector, Vector], FloatArray] = {}
         self._densities: dict[str, float] = {}
         self._sizes: dict[tuple[int, str], FloatArray] = {}
         self._savers: dict[tuple[str, Chain], tuple[Saver, ...]] = {}
         self._between: dict[tuple[int, int], list[int]] = {}
-        self._terms: dict[tuple[str, Chain, tuple[Vector, ...]], tuple[Term, ...]] = {}
 
     @cached_property
     def resources(self) -> tuple[Resource, ...]:
@@ -136,9 +146,8 @@ class LeastShares:
 
     @cached_property
     def skips_instances(self) -> bool:
-        """Whether any unit saves instances."""
-        kinds = (unit.kind for level in self.sparsity.levels for unit in level.optimizations)
-        return any(kind == "skipping_spatial" for kind in kinds)
+        """Whether any unit saves instances: the children of a fanout right below it."""
+        return skips_instances(self.mapspace)
 
     def empty(self, name: str) -> FloatArray:
         """Chance of each tile of a dataspace to be empty, at most what that of any larger one is."""
@@ -159,20 +168,6 @@ class LeastShares:
             lambda tile: float(chances[(shapes >= np.array(tile)).all(axis=1)].max(initial=0.0))
         )
 
-    def empty_around(self, name: str, factors: Vector, single: Vector) -> FloatArray:
-        """The same of what the iterations of a tile touch, times some factors.
-
-        Along the axes of `single` tiles count as one iteration.
-        """
-        if isinstance(self.distributions[name], Banded):
-            whole = np.full(self.grid.size, self.one_empty(name))
-            return whole if single else self.empty(name)
-        key = name, factors, single
-        if key not in self._empty_around:
-            figure = self.distributions[name].empty
-            self._empty_around[key] = self.tensors[name].table_around(figure, factors, single)
-        return self._empty_around[key]
-
     def one_empty(self, name: str) -> float:
         """Chance of a single word to be zero, at least what that of any tile is."""
         distribution = self.distributions[name]
@@ -183,6 +178,14 @@ class LeastShares:
     def representation(self, level: int, name: str) -> Representation | None:
         """How a level stores a dataspace, if it has metadata."""
         return self.sparsity.levels[level].representations.get(name)
+
+    def without_rank(self, name: str, level: int) -> set[int]:
+        """Dimensions of a dataspace whose loops find no rank in a level's format."""
+        representation = self.representation(level, name)
+        if representation is None or not all(rank.flattened for rank in representation.ranks):
+            return set()
+        taken = {dim for rank in representation.ranks for group in rank.flattened for dim in group}
+        return {axis for axis in self.tensors[name].axes if self.grid.dims[axis] not in taken}
 
     # ------------------------------------------------------------------------------------------ room
 
@@ -243,54 +246,24 @@ class LeastShares:
                 certain = all(other.target == name for other in unit.options)
                 yield Saver(places[-1], option, unit.kind == "skipping", certain)
 
-    def met(self, saver: Saver, chain: Chain, fanouts: Fanouts) -> Vector:
-        """Iterations in space that share an access of a unit's target, by active dimension.
-
-        They are those that leave the target in place, and that some condition has. Where an access serves
-        one iteration in time, all children have it at once.
-        """
+    def meeting(self, saver: Saver, chain: Chain) -> tuple[int, list[int]]:
+        """The next inner level, and the dimensions along which its instances share an access."""
         child = next((level for level in chain if level > saver.place), len(self.levels))
         shared = {axis for c in saver.option.conditions for axis in self.tensors[c].axes}
         if not self._is_scalar(child):
             shared -= set(self.tensors[saver.option.target].axes)
-        between = [fanouts[fanout] for fanout in self.fanouts_between(saver.place, child)]
-        return tuple(
-            math.prod(own[axis] for own in between) if axis in shared else 1
-            for axis in range(len(self.grid.dims))
-        )
+        return child, sorted(shared)
+
+    def splits(self, saver: Saver, chain: Chain) -> Vector:
+        """Dimensions along which an access may meet less than a tile."""
+        return self.tensors[saver.option.target].axes if self._may_split(saver, chain) else ()
 
     def _is_scalar(self, child: int) -> bool:
         """Whether a level that serves a child, or the arithmetic, does so in each iteration in time."""
         depth = len(self.levels)
         return child == depth and not self.fanouts_between(depth - 1, depth)
 
-    def useless(self, saver: Saver, chain: Chain, fanouts: Fanouts) -> FloatArray:
-        """Chance of an access to be useless, at most, by a tile of the next inner level or inside it."""
-        met = self.met(saver, chain, fanouts)
-        single = self.tensors[saver.option.target].axes if self._may_split(saver, chain) else ()
-        effectual = np.ones(self.grid.size)
-        for condition in saver.option.conditions:
-            if self._in_blocks(saver, condition):
-                return np.ones(self.grid.size)
-            effectual = effectual * (1 - self.empty_around(condition, met, single))
-        most: FloatArray = 1 - effectual
-        return most
-
-    def word_useless(self, saver: Saver, chain: Chain, fanouts: Fanouts) -> float:
-        """The same for an access that serves computations."""
-        if any(self._in_blocks(saver, condition) for condition in saver.option.conditions):
-            return 1.0
-        met = dict(zip(self.grid.dims, self.met(saver, chain, fanouts), strict=True))
-        return 1 - math.prod(1 - self._box_empty(condition, met) for condition in saver.option.conditions)
-
-    def _box_empty(self, name: str, box: dict[str, int]) -> float:
-        """Chance of what a box of iterations touches to be empty, at most."""
-        if isinstance(self.distributions[name], Banded):
-            return self.one_empty(name)
-        whole = {dim: box.get(dim, 1) for dim in self.mapspace.problem.dims}
-        return self.distributions[name].empty(_extents(self.tensors[name], whole))
-
-    def _in_blocks(self, saver: Saver, condition: str) -> bool:
+    def in_blocks(self, saver: Saver, condition: str) -> bool:
         """Whether blocks of words meet a band, which may be empty in any shape."""
         block_size = self.levels[saver.place].packing_of(saver.option.target).block_size
         return block_size > 1 and isinstance(self.distributions[condition], Banded)
@@ -335,7 +308,8 @@ class LeastShares:
             return distribution.mean
         shapes = np.unique(self.tensors[name].ranks, axis=0).tolist()
         nonzeros = (math.fsum(k * chance for k, chance in distribution.chances(tuple(own))) for own in shapes)
-        return float(min(own / math.prod(shape) for own, shape in zip(nonzeros, shapes, strict=True)))
+        # Wide bands count some tiles twice: docs/sparse.md.
+        return float(min(1.0, *(own / math.prod(shape) for own, shape in zip(nonzeros, shapes, strict=True))))
 
     def _metadata_bits(self, name: str, access: Access, chain: Chain) -> FloatArray:
         """Bits of metadata per word of a dense tile, at least, empty tiles included."""
@@ -383,52 +357,34 @@ class LeastShares:
 
     # ----------------------------------------------------------------------------------------- terms
 
-    def terms(self, name: str, chain: Chain, fanouts: Fanouts, needed: Needed | None) -> tuple[Term, ...]:
-        """What all accesses to a dataspace cost at least, by who keeps it and by spatial factors."""
-        if needed is not None:
-            return self._found_terms(name, chain, fanouts, needed)
-        key = name, chain, tuple(self.met(saver, chain, fanouts) for saver in self.savers(name, chain))
-        if key not in self._terms:
-            self._terms[key] = self._found_terms(name, chain, fanouts, None)
-        return self._terms[key]
-
-    def _found_terms(
-        self, name: str, chain: Chain, fanouts: Fanouts, needed: Needed | None
-    ) -> tuple[Term, ...]:
-        read_write = self.tensors[name].space.read_write
-        return tuple(
-            self._term(name, chain, access, fanouts, needed)
-            for access in accesses(self.levels, name, read_write, chain)
-        )
-
-    def _term(self, name: str, chain: Chain, access: Access, fanouts: Fanouts, needed: Needed | None) -> Term:
+    def parts(self, name: str, chain: Chain, access: Access) -> Parts:
+        """What a word of an access costs, by the levels that keep its dataspace."""
         level, sparse = self.levels[access.level], self.sparsity.levels[access.level]
         packing = level.packing_of(name)
-        outer, own = self._useless(name, chain, access, fanouts)
-        if needed is not None:
-            outer = np.maximum(outer, needed.cut(name, access.level))
+        savers = self.savers(name, chain)
+        outer = tuple(saver for saver in savers if saver.place < access.level)
+        here = (saver for saver in savers if saver.place == access.level)
+        own = () if access.name == "fill" else tuple(here)
         stored = self._stored(name, chain, access)
         spread = self.arriving(name, access.level, chain) if packing.block_size > 1 else 1.0
-        price = getattr(level.energy, access.name) * packing.accesses_per_block / packing.block_size
+        per_word = packing.accesses_per_block / packing.block_size
+        price = getattr(level.energy, access.name) * per_word
         idle = 0.0
-        if needed is None:
-            idle = self._idle_price(name, chain, access) * packing.accesses_per_block / packing.block_size
-        saved = np.maximum(outer, own)
-        per_word = stored * spread * np.minimum(price, (1 - saved) * price + saved * idle)
-        metadata_price = sparse.energy.get(METADATA[access.name], 0)
+        if not self.skips_instances:
+            idle = min(price, self._idle_price(name, chain, access) * per_word)
         bits = self._metadata_bits(name, access, chain)
-        if metadata_price and sparse.metadata_width_bits:
-            per_word = per_word + bits * (1 - saved) * metadata_price / sparse.metadata_width_bits
-        lasting = 1.0 if needed is None else needed.least(name, access.level)
-        rounds = access.name == "read" and bool(own.any())
-        read_write = self.tensors[name].space.read_write
-        return Term(
-            access=access,
-            energy=per_word * self._confidence(access.level, name) * lasting,
-            slack=float(price) if rounds and read_write else 0.0,
-            loads=tuple(
-                self._loads(name, access, stored * (1 - outer) * lasting, bits * (1 - outer) * lasting)
-            ),
+        metadata = sparse.energy.get(METADATA[access.name], 0) if sparse.metadata_width_bits else 0
+        of_bits = bits * metadata / max(1, sparse.metadata_width_bits)
+        fits = self._confidence(access.level, name)
+        is_rounded = access.name == "read" and self.tensors[name].space.read_write and bool(own)
+        return Parts(
+            whole=(stored * spread * price + of_bits) * fits,
+            saved=np.broadcast_to(stored * spread * idle * fits, (self.grid.size,)),
+            load=stored + bits / int(level.word_bits),
+            outer=outer,
+            own=own,
+            rounded=float(price) if is_rounded else 0.0,
+            lost=float(bool(bits.any())) + float(is_rounded),
         )
 
     def _stored(self, name: str, chain: Chain, access: Access) -> FloatArray:
@@ -439,22 +395,6 @@ class LeastShares:
             return np.ones(self.grid.size)
         return self.arriving(name, access.level, chain)
 
-    def _useless(
-        self, name: str, chain: Chain, access: Access, fanouts: Fanouts
-    ) -> tuple[FloatArray, FloatArray]:
-        """Shares that units farther out cut off, and that the level's own ones save, at most."""
-        outer, own = np.zeros(self.grid.size), np.zeros(self.grid.size)
-        serves_compute = access.boundary == len(self.levels)
-        for saver in self.savers(name, chain):
-            if saver.place < access.level:
-                outer = np.maximum(outer, self.useless(saver, chain, fanouts))
-            elif saver.place == access.level and access.name != "fill":
-                word = self.word_useless(saver, chain, fanouts) if serves_compute else None
-                chance = self.useless(saver, chain, fanouts) if word is None else word
-                own = np.maximum(own, chance)
-                outer = np.maximum(outer, chance) if saver.skips else outer
-        return outer, own
-
     def _idle_price(self, name: str, chain: Chain, access: Access) -> int:
         """Energy of an access that is saved, at least."""
         savers = [saver for saver in self.savers(name, chain) if saver.place <= access.level]
@@ -463,19 +403,6 @@ class LeastShares:
         further = self.sparsity.levels[access.level].energy
         kinds = {"skipped" if saver.skips else "gated" for saver in savers}
         return min((further.get(f"{kind}_{access.name}", 0) for kind in kinds), default=0)
-
-    def _loads(
-        self, name: str, access: Access, words: FloatArray, bits: FloatArray
-    ) -> Iterable[tuple[int, FloatArray, float]]:
-        """Cycles of every bandwidth of the level, per word of dense data that comes with words and bits."""
-        reads, level = access.name == "read", self.levels[access.level]
-        scale = float(level.scale(name))
-        whole = words + bits / int(level.word_bits)
-        for number, resource in enumerate(self.resources):
-            cycles = resource.read_cycles if reads else resource.write_cycles
-            if access.level in resource.levels and cycles and scale:
-                each = scale * float(cycles)
-                yield number, whole * each, each if bits.any() else 0.0
 
     # ----------------------------------------------------------------------------------- computations
 
@@ -491,22 +418,6 @@ class LeastShares:
         savers = self.savers(name, chain)
         surely = max((saver.place for saver in savers if saver.certain), default=0)
         return tuple(saver for saver in savers if saver.place >= surely)
-
-    def useless_at_first(self, mask: Mask, fanouts: Fanouts, needed: Needed | None) -> dict[str, float]:
-        """By operand that has units, the share of accesses that the innermost ones save, at most."""
-        found = {
-            name: max(self.word_useless(saver, mask.chains[name], fanouts) for saver in own)
-            for name, own in self.innermost(mask).items()
-            if own
-        }
-        if needed is None:
-            return found
-        word = self.grid.place((1,) * len(self.grid.dims))
-        for name in self.innermost(mask):
-            cut = float(needed.cut(name, len(self.levels))[word])
-            if cut:
-                found[name] = max(cut, found.get(name, 0.0))
-        return found
 
     def computes(self, mask: Mask, useless: dict[str, float]) -> Computes:
         """Computations, at least, if the innermost units save no more than some shares, by operand."""

@@ -9,6 +9,7 @@ from functools import cache, cached_property
 import numpy as np
 
 from model.extents import ANY
+from model.numbers import divisors, prime_factors
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.space.search_space import SearchSpace
 
@@ -68,26 +69,61 @@ class Axis:
         ascending = np.argsort(self.numbers)
         return ascending[np.searchsorted(self.numbers[ascending], np.arange(self.bound + 1))]
 
-    @cache  # noqa: B019 (axes live as long as their search)
-    def in_use(self, stages: tuple[int, ...]) -> int:
-        """Children of stages that have something to do at some time, at least.
+    def in_use(self, outer: IntArray, inner: IntArray, single: BoolArray) -> IntArray:
+        """Children of two nested stages that have something to do at some time, at least, by row.
+
+        All of the outer stage have; and all of the inner one do inside of a whole tile.
 
         Parameters
         ----------
-        stages
-            Of each, outermost first: children that have something to do, at least, and all of them.
+        outer, inner
+            Children of both, more than 1 each.
+        single
+            Whether tiles inside of the inner one are single iterations.
         """
-        pairs = [own for own in zip(stages[::2], stages[1::2], strict=True) if own[1] > 1]
-        if len(pairs) != 2 or stages[-1] == 1 or any(needed != every for needed, every in pairs):
-            return 1
-        (outer, _), (inner, _) = pairs
+        base = int(inner.max()) + 1
+        codes = (outer * base + inner) * 2 + single
+        table = np.zeros(int(codes.max()) + 1, dtype=np.int64)
+        for code in np.flatnonzero(np.bincount(codes)).tolist():
+            table[code] = self._in_use(*divmod(code // 2, base), bool(code % 2))
+        used: IntArray = table[codes]
+        return used
+
+    @cache  # noqa: B019 (axes live as long as their search)
+    def _in_use(self, outer: int, inner: int, single: bool) -> int:
+        """The same of one pair: what the last child has follows from the numbers of tiles."""
         least = [
             (outer - 1) * inner + min(inner, tiles - (outer - 1) * each)
-            for tiles in self.numbers.tolist()
+            for tiles in ([self.bound] if single else self.numbers.tolist())
             for each in [(tiles - 1) // (outer - 1) // inner * inner]
             if 0 < tiles <= outer * each
         ]
-        return min(least, default=1)
+        return min(least, default=outer * inner)
+
+    def extents(self, numbers: IntArray, multiples: IntArray) -> IntArray:
+        """The least extents, of some multiples, of which there are so many tiles; 0 where there are none.
+
+        Loops and children inside of a tile make its extents a multiple of the children along a dimension.
+        """
+        places = self.place(numbers)
+        least = -(-self.least[places] // multiples) * multiples
+        found = np.where(numbers == 1, self.bound, least)
+        return np.where(found <= self.longest[places], found, 0)
+
+    def prime_steps(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of places of which the first one has a prime factor more tiles; prime by prime, tiles rising.
+
+        Where all divisors of the bound are numbers of tiles; else none.
+        """
+        rising = sorted(self.numbers.tolist())
+        if rising != list(divisors(self.bound)):
+            return ()
+        return tuple(
+            (int(self._places[number]), int(self._places[number // prime]))
+            for prime, _ in prime_factors(self.bound)
+            for number in rising
+            if number % prime == 0
+        )
 
     def rounds_of(self, children: IntArray, numbers: IntArray) -> IntArray:
         """Places of the rounds that so many children take for these numbers of tiles.
@@ -146,6 +182,17 @@ class Loops:
             for axis, own in zip(self.axes, self.allowed, strict=True)
         )
 
+    @cached_property
+    def _steps(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """By dimension, steps that lead, one after the other, from numbers of tiles to all that loops leave.
+
+        Where a loop may have any divisor those by one prime factor, else none.
+        """
+        return tuple(
+            axis.prime_steps() if axis.divides and own.issuperset(divisors(axis.bound)) else ()
+            for axis, own in zip(self.axes, self.allowed, strict=True)
+        )
+
     def least(self, table: FloatArray, dims: Sequence[int] | None = None) -> FloatArray:
         """Per vector of numbers inside, the minimum over what loops leave outside of it.
 
@@ -155,8 +202,17 @@ class Loops:
         still = (d for d in range(len(self.axes)) if d not in moving)
         if any(1 not in self.allowed[d] for d in still):
             return np.full_like(table, np.inf)
+        result = table
         for d in (d for d in moving if self.allowed[d] != {1}):
-            table = self._along(table, d)
+            result = table.copy() if result is table else result
+            result = self._stepped(result, d) if self._steps[d] else self._along(result, d)
+        return result
+
+    def _stepped(self, table: FloatArray, dim: int) -> FloatArray:
+        """The same along one dimension, in place, by steps of prime factors."""
+        running = np.moveaxis(table, dim, 0)
+        for place, fewer in self._steps[dim]:
+            np.minimum(running[place], running[fewer], out=running[place, ...])
         return table
 
     def _along(self, table: FloatArray, dim: int) -> FloatArray:

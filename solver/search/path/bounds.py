@@ -27,6 +27,9 @@ BUSY = 0.25
 UP = 1 + 2e-9
 """A load may exceed the cycles that it is counted as, but by less than this factor."""
 
+CLOSEST = 2
+"""The last of the stages in which all spatial choices are bounded together."""
+
 
 @dataclass(frozen=True)
 class Bounds:
@@ -53,7 +56,8 @@ class Bounds:
     def besides(self) -> tuple[float, ...]:
         """Cycles of each resource besides those of words."""
         space = self.masked.frame.space
-        return tuple(float(resource.besides(space.levels)) for resource in space.resources)
+        lost = self.masked.charges.lost
+        return tuple(float(own.besides(space.levels)) - lost(r) for r, own in enumerate(space.resources))
 
     @cached_property
     def busy(self) -> tuple[int, ...]:
@@ -98,7 +102,7 @@ class Bounds:
         cycles
             Least cycles.
         """
-        most = self.goal.cycles_limit(int(energy)) - 1
+        most = self.goal.cycles_limit(max(0, int(energy))) - 1
         found = []
         for own in (*((r,) for r in self.busy), *self._together):
             # The mean of several loads is no more than the largest one.
@@ -113,19 +117,18 @@ class Bounds:
         """Cycles of the busiest resource, at least."""
         return max((self._least_load(r) for r in self.busy), default=0.0)
 
-    def by_choice(self, steps: FloatArray, with_tables: bool) -> FloatArray:
+    def by_choice(self, steps: FloatArray, stage: int) -> FloatArray:
         """Bounds by spatial choice, given the least steps of each; shape (choices,).
 
-        Without tables what lies outside of the fanouts moves once.
+        The first stage takes no tables, the next one those of energy, and `CLOSEST` those of loads, too.
         """
-        cycles = self.cycles(np.full(len(steps), self._loaded if with_tables else 0.0), steps)
+        steps = self.masked.charges.steps(steps, self.every)
+        cycles = self.cycles(np.full(len(steps), self._loaded if stage == CLOSEST else 0.0), steps)
         fixed = self.masked.fixed(self.every, self.waiting(cycles, steps))
-        floors = self.masked.floors(self.every, self._words, with_tables)
+        floors = self.masked.floors(self.every, self._words, with_tables=stage > 0)
         values = self.goal.values(self.masked.charges.whole(fixed + floors), cycles)
-        if not with_tables:
-            return values
         tied = self.tied(values)
-        if len(tied):
+        if stage == CLOSEST and len(tied):
             floors = self.masked.floors(self.every, self.masked.charges.fine, with_tables=True)
             values[tied[~self.improves(self.every[tied], floors[tied], cycles[tied], steps[tied])]] = np.inf
         return values
@@ -135,10 +138,17 @@ class Bounds:
         incumbent = self.goal.incumbent
         if incumbent is None or self.goal.limits or self.goal.objective == "latency":
             return np.empty(0, dtype=np.int64)
+        if self.masked.charges.are_sparse:
+            return np.empty(0, dtype=np.int64)
         return np.flatnonzero(self.goal.below(values) & (values >= float(incumbent) * TIED))
 
     def improves(
-        self, unrolled: Unrolled, words: FloatArray, cycles: FloatArray, steps: FloatArray
+        self,
+        unrolled: Unrolled,
+        words: FloatArray,
+        cycles: FloatArray,
+        steps: FloatArray,
+        tiles: IntArray | None = None,
     ) -> BoolArray:
         """Whether mappings may improve: as exactly as numbers can tell.
 
@@ -150,10 +160,12 @@ class Bounds:
             What all words cost, by the fine price.
         cycles, steps
             Of mappings, and of their arithmetic, at least.
+        tiles
+            At the first boundary inside, where these are known.
         """
         charges = self.masked.charges
         grains = charges.grains(words, self.masked.inside.are_whole(unrolled))
-        fixed = self.masked.exactly_fixed(unrolled, self.waiting(cycles, steps))
+        fixed = self.masked.exactly_fixed(unrolled, self.waiting(cycles, steps), tiles)
         left = (self.goal.energy_limit(int(own)) - spent for own, spent in zip(cycles, fixed, strict=True))
         limits = (-(-own // charges.fine.unit) for own in left)
         most = np.array([np.longdouble(own) if own < FAR else np.longdouble(np.inf) for own in limits])
@@ -218,7 +230,7 @@ class Bounds:
         listed = Listed({self.masked.inside.first: tiles}, unrolled, leads)[rows]
         for close in (False, True) if self._known else (False,):
             least = self.cycles(loads[rows], steps[rows])
-            fixed = self.masked.fixed(listed.unrolled, self.waiting(least, steps[rows]))
+            fixed = self.masked.fixed(listed.unrolled, self.waiting(least, steps[rows]), tiles[rows])
             limits = self.goal.energy_limits(least) - fixed if close else None
             energy[rows] = self.masked.charges.whole(fixed + self.masked.cost(listed, self._words, limits))
             live = self._hopeful(rows, energy, loads, steps)
@@ -245,11 +257,11 @@ class Bounds:
 
     def _improve(self, listed: Listed, cycles: FloatArray, steps: FloatArray) -> BoolArray:
         """The same."""
-        fine = self.masked.charges.fine
-        fixed = self.masked.fixed(listed.unrolled, self.waiting(cycles, steps))
+        fine, tiles = self.masked.charges.fine, listed.tiles[self.masked.inside.first]
+        fixed = self.masked.fixed(listed.unrolled, self.waiting(cycles, steps), tiles)
         limits = (self.goal.energy_limits(cycles) - fixed) / fine.unit
         words = self.masked.cost(listed, fine, limits)
-        return self.improves(listed.unrolled, words, cycles, steps)
+        return self.improves(listed.unrolled, words, cycles, steps, tiles)
 
     def _hopeful(self, rows: IntArray, energy: FloatArray, loads: FloatArray, steps: FloatArray) -> IntArray:
         """Places of those of some rows whose bounds leave room for a better mapping."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial, reduce
 from itertools import count
 from typing import NamedTuple
@@ -132,6 +133,7 @@ class Branch:
     price: Price
     limit: float
     stop: Stop
+    _passed: set[tuple[object, ...]] = field(default_factory=set, init=False)
 
     @property
     def _outside(self) -> Outside:
@@ -192,6 +194,8 @@ class Branch:
             if self._ends(known.tiles[boundary - 1][0]):
                 yield from self._outwards(known)
             return
+        if self._passes_again(boundary, boundary - 1, _single(known.tiles)):
+            return
         listed = self._farther_in(known, boundary)
         if len(listed) < 2:
             # Nothing to choose from.
@@ -203,6 +207,34 @@ class Branch:
         if len(live):
             steps = _Steps(costs[live], lambda place: self._inwards(listed[live[place : place + 1]]))
             yield _Ranked(costs[live[0]], steps)
+
+    def _passes_again(self, to: int, at: int, tiles: Mapping[int, tuple[int, ...]]) -> bool:
+        """Whether a path was here before that goes on as this one does, and costs exactly as much so far.
+
+        Parameters
+        ----------
+        to, at
+            The boundary whose tiles are next, and the one that the path is at.
+        tiles
+            By boundary, as far as they are known.
+        """
+        masked = self.masked
+        if not masked.frame.counted.merges:
+            return False
+        rooms, left = masked.rooms, 0
+        if rooms.is_shared(to):
+            left = rooms.left(to, {b: self._places(own) for b, own in tiles.items()})
+        views, kept_at = masked.frame.space.views, masked.charges.kept_at
+        times = (
+            (b, place, math.prod(own[d] for d in views[place].irrelevant))
+            for b, own in sorted(tiles.items())
+            for place in sorted(kept_at[b])
+        )
+        key = to, left, tiles.get(at), *times
+        if key in self._passed:
+            return True
+        self._passed.add(key)
+        return False
 
     def _ends(self, tiles: IntArray) -> bool:
         """Whether loops of the innermost slot lead from single iterations to these tiles."""
@@ -244,6 +276,9 @@ class Branch:
     def _outwards(self, listed: Listed) -> Iterator[_Ranked]:
         """Go on with the meeting slot: all tiles inside are known."""
         masked, m, known = self.masked, self.masked.frame.meeting, listed.tiles
+        tiles = _single(known)
+        if self._passes_again(m, m + 1, tiles):
+            return
         node = masked.inside.cost(listed, self.price)
         places, _ = masked.rounds(self.tiles, self.unrolled)
         pending = [
@@ -255,7 +290,7 @@ class Branch:
             for own in node.waiting
             if own.open[0]
         ]
-        spent, tiles = node.spent[0], {b: tuple(own[0].tolist()) for b, own in known.items()}
+        spent = node.spent[0]
         left = np.array([self.limit - spent])
         for lead in masked.frame.leads(m):
             if masked.outside_cost(node, places, lead, self.price, left)[0] < left[0]:
@@ -372,7 +407,11 @@ class Branch:
     def _at(self, site: _Site, places: IntArray, closes: Sequence[bool]) -> Iterator[_Ranked]:
         """Go on outside of a boundary, given its tiles, and which of what is in place their loops move."""
         frame, slot = self.masked.frame, site.slot
-        vector = np.array([[axis.numbers[p] for axis, p in zip(frame.axes, places, strict=True)]])
+        numbers = tuple(int(axis.numbers[p]) for axis, p in zip(frame.axes, places, strict=True))
+        tiles = {**site.tiles, slot: numbers}
+        if self._passes_again(slot - 1, slot, tiles):
+            return
+        vector = np.array([numbers])
         loops = frozenset(d for d, (a, b) in enumerate(zip(site.rounds, places, strict=True)) if a != b)
         pairs = list(zip(site.still, closes, strict=True))
         spent = site.spent + self._known_better(site, loops)
@@ -384,7 +423,6 @@ class Branch:
                 pending.append(new)
             else:
                 spent += _closed(self.masked, new.part, vector)
-        tiles = {**site.tiles, slot: tuple(vector[0].tolist())}
         for lead in frame.leads(slot - 1):
             yield from self._led(lead, slot - 1, places, pending, spent, site.leads, tiles)
 
@@ -403,6 +441,8 @@ class Branch:
         masked, frame = self.masked, self.masked.frame
         view = frame.space.views[charge.place]
         free = charge.free * masked.charges.first_words(charge.place)
+        share = masked.charges.share_outside(charge, self.price)
+        own_share = share if isinstance(share, float) else float(share[tuple(places)])
 
         @cache
         def of(leading: frozenset[int]) -> Pending:
@@ -419,7 +459,7 @@ class Branch:
             return Pending(
                 charge,
                 self.price,
-                np.array([sum(self.price.of(charge))]),
+                np.array([sum(self.price.of(charge)) * own_share]),
                 picked,
                 ones,
                 np.ones(1),
@@ -429,6 +469,11 @@ class Branch:
 
         part = of(frozenset(view.relevant))
         return _Open(part, lambda leading: of(leading).words, self._times(part, vector))
+
+
+def _single(known: Mapping[int, IntArray]) -> dict[int, tuple[int, ...]]:
+    """Numbers of tiles of one row, by boundary."""
+    return {boundary: tuple(tiles[0].tolist()) for boundary, tiles in known.items()}
 
 
 def _closed(masked: Masked, part: Pending, vector: IntArray) -> float:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from solver.search.arrays import BoolArray, FloatArray
+from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.space.keep_masks import Chain, KeepMask
 from solver.search.space.prices import Action, cycles_per_word
 from solver.search.space.search_space import SearchSpace
@@ -52,6 +53,8 @@ class Charge(NamedTuple):
         Share of the first touches that costs nothing.
     block
         Words that are paid for together.
+    action
+        Read, fill or update.
     """
 
     place: int
@@ -63,6 +66,7 @@ class Charge(NamedTuple):
     loads: tuple[tuple[int, float], ...]
     free: float
     block: int
+    action: str
 
     @property
     def ends(self) -> tuple[int, int, int, bool]:
@@ -120,6 +124,19 @@ class Price(NamedTuple):
 ENERGY, NOTHING = Price(1.0), Price()
 
 
+class Unrolling(Protocol):
+    """Spatial choices, one a row, see `solver.search.path.inside.Unrolled`."""
+
+    def __len__(self) -> int:
+        """Rows."""
+
+    def product(self, first: int, last: int) -> IntArray:
+        """Factors of the stages from one up to before another, at most, shape (rows, dimensions)."""
+
+    def copies(self, first: int, last: int) -> IntArray:
+        """Likewise, at least."""
+
+
 @dataclass(frozen=True)
 class Charges:
     """All accesses under one keep mask, and what energy and cycles have besides.
@@ -147,6 +164,10 @@ class Charges:
         if key not in self.known:
             self.known[key] = tuple(own for own in self._of(place) if own.price or own.loads)
         return self.known[key]
+
+    def depend_on(self, place: int) -> tuple[object, ...]:
+        """What accesses to a dataspace, and what they cost, depend on."""
+        return place, self.space.chain(self.mask, place)
 
     def at(self, boundary: int) -> tuple[Charge, ...]:
         """Those of one boundary."""
@@ -178,6 +199,7 @@ class Charges:
                     tuple((number, cycles) for number, cycles in loads if cycles),
                     float(access.free_share) if access.first_touch_free else 0.0,
                     packing.block_size if paying == 1 else 1,
+                    access.name,
                 )
             )
         return found
@@ -195,6 +217,81 @@ class Charges:
     def compute_energy(self) -> int:
         """Energy units of the arithmetic."""
         return self.space.problem.computes * self.space.architecture.compute.energy
+
+    # Of sparse data, all that follows is less.
+
+    def share(
+        self, charge: Charge, price: Price, tiles: IntArray, unrolled: Unrolling, loose: Collection[int]
+    ) -> float | FloatArray:
+        """Share of the price of an access that a word costs, at least, by row.
+
+        Parameters
+        ----------
+        tiles
+            Numbers of tiles at the access's boundary, or of such as are no larger, shape (rows, dimensions).
+        unrolled
+            Spatial choices.
+        loose
+            Dimensions along which tiles may be smaller than these.
+        """
+        del charge, price, tiles, unrolled, loose
+        return 1.0
+
+    def share_outside(self, charge: Charge, price: Price) -> float | FloatArray:
+        """The same where nothing is unrolled, by numbers of tiles, with an axis per dimension."""
+        del charge, price
+        return 1.0
+
+    def least_share_outside(self, charge: Charge, price: Price) -> float:
+        """The same for any tiles."""
+        del charge, price
+        return 1.0
+
+    def least_share(self, charge: Charge, price: Price, unrolled: Unrolling) -> float | FloatArray:
+        """The same for any tiles, by spatial choice."""
+        del charge, price, unrolled
+        return 1.0
+
+    def arithmetic(self, unrolled: Unrolling) -> float | FloatArray:
+        """Energy units of the arithmetic, at least, without what rounding may save; by spatial choice."""
+        del unrolled
+        return float(self.compute_energy)
+
+    def steps(self, steps: FloatArray, unrolled: Unrolling, tiles: IntArray | None = None) -> FloatArray:
+        """Cycles of the arithmetic, at least, given those of all computations, by row.
+
+        Parameters
+        ----------
+        tiles
+            Numbers of tiles at the first boundary inside, if these are known.
+        """
+        del unrolled, tiles
+        return steps
+
+    def leaking(self, level: int, used: FloatArray, busy: IntArray, cycles: FloatArray) -> FloatArray:
+        """Cycles in which instances of a level leak, at least.
+
+        Parameters
+        ----------
+        used
+            Cycles of the instances that ever have something to do.
+        busy
+            Cycles of the instances that have work for the arithmetic.
+        cycles
+            Cycles of one instance.
+        """
+        del level, cycles
+        return np.maximum(used, busy)
+
+    def lost(self, resource: int) -> float:
+        """Cycles of a bandwidth by which a mapping may take fewer than its words do."""
+        del resource
+        return 0.0
+
+    @property
+    def are_sparse(self) -> bool:
+        """Whether all this is less: energies then are no multiples of a grain, and do not tell ties."""
+        return False
 
     @cached_property
     def grain(self) -> int:

@@ -90,13 +90,14 @@ class Price:
 
     def of(self, words: int) -> Cost:
         """Cost of so many words, at least."""
-        reads, fills, updates = self._counts(words)
+        reads, fills, updates = self.counts(words)
         energy = access_energy(self.level, self.level.packing_of(self.space.name), reads, fills, updates)
         written, used = fills + updates, self.used
         loads = tuple((reads * read + written * write) / used for read, write in self.rates)
         return Cost(energy * self.paying // used, loads)
 
-    def _counts(self, words: int) -> tuple[int, int, int]:
+    def counts(self, words: int) -> tuple[int, int, int]:
+        """Reads, fills and updates of so many words, at least."""
         if self.level.tolls:
             traffic = in_passing(0, self.level, self.space, words, self.firsts[0])
             counts = traffic.reads, 0, traffic.updates
@@ -201,8 +202,14 @@ class Costs:
         key = part, above, slot
         if key not in self._slots:
             ends = part.place, part.level, part.boundary
-            self._slots[key] = self._words.of_slot(ends, lines, slot.level, self.orders(slot))
+            self._slots[key] = self.words_of(ends, lines, slot.level, self.orders(slot))
         return self._slots[key]
+
+    def words_of(
+        self, ends: tuple[int, int, int], lines: Sequence[Line], level: int, orders: Sequence[Dims]
+    ) -> tuple[int, ...]:
+        """As of `Words.of_slot`."""
+        return self._words.of_slot(ends, lines, level, orders)
 
     def orders(self, slot: Slot) -> tuple[Dims, ...]:
         """Orders of a slot, those that no other one is as good as."""

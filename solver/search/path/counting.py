@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -23,18 +24,23 @@ class ByOrder:
 
     Attributes
     ----------
+    executed
+        Whether words are those that an execution moves, which `words` counts.
     leads_are_loops
         Whether a lead that is not None says that there is such a loop.
     rounded_up
         Cycles by which those of a mapping may exceed the ones in which instances leak.
-    executed
-        Whether words are those that an execution moves, which `words` counts.
     """
 
     space: SearchSpace
     executed: bool = True
     leads_are_loops: bool = True
     rounded_up: int = 0
+
+    @property
+    def merges(self) -> bool:
+        """Whether paths cost the same, and are allowed alike, that deliver all dataspaces as often."""
+        return False
 
     def leads(self, loops: Loops) -> tuple[Lead, ...]:
         """What the innermost loop of a slot may leave in place, given the loops that it may have."""
@@ -73,6 +79,16 @@ class ByPlace(ByOrder):
     executed: bool = False
     leads_are_loops: bool = False
     rounded_up: int = 1
+
+    @cached_property
+    def merges(self) -> bool:
+        """Where no window keeps what overlaps, and no rule looks at tiles or loops of several levels."""
+        mapspace = self.space.mapspace
+        ruled = any(
+            own.temporal.factors or own.temporal.inner or own.temporal.outer for own in mapspace.joint
+        )
+        filled = any(level.min_utilization for level in self.space.levels)
+        return not (self.space.window_dims or mapspace.rules or ruled or filled)
 
     def leads(self, loops: Loops) -> tuple[Lead, ...]:
         """One for all: any loops or none, which leave nothing in place."""

@@ -53,6 +53,11 @@ class Unrolled:
         return self.rows
 
     @property
+    def listed(self) -> Unrolled:
+        """The choices that there are."""
+        return self
+
+    @property
     def uniform(self) -> bool:
         """Whether all rows have the same choice."""
         return len(self.members[0]) == 1
@@ -130,50 +135,84 @@ class Unrolled:
         """The same, at most."""
         return self.alone(view, first, last)
 
-    def at_once(self, last: int) -> IntArray:
+    def at_once(self, last: int, tiles: IntArray | None = None) -> IntArray:
         """Children of the stages up to before one that have something to do at some time, at least.
 
         All children of a fanout but the last one have as much to do as there can be. What the last one has
         follows from how many tiles there may be.
-        """
-        return self.once(("in use", last), lambda: self._in_use(last))
 
-    def _in_use(self, last: int) -> IntArray:
-        used = self._at_once(last)
-        for d, axis in enumerate(self.frame.axes if last > 1 else ()):
-            if axis.divides:
-                # All children have as much to do.
-                continue
-            own = np.stack(
-                [column[:, d] for k in range(last) for column in (self.needed[k], self.factors[k])]
-            )
-            if (own[1::2] > 1).sum(axis=0).max(initial=0) < 2:
-                continue
-            codes = np.zeros(len(self.members[0]), dtype=np.int64)
-            for members, (number, kinds) in zip(self.members, self.frame.kinds(d), strict=False):
-                codes = codes * number + kinds[members]
-            _, firsts, inverse = np.unique(codes, return_index=True, return_inverse=True)
-            least = [axis.in_use(tuple(kind)) for kind in own[:, firsts].T.tolist()]
-            used = np.array(used)
-            used[:, d] = np.maximum(used[:, d], np.array(least)[inverse])
+        Parameters
+        ----------
+        last
+            The first stage that is not looked at.
+        tiles
+            Right inside of the meeting stage, shape (rows, dimensions), where these are known.
+        """
+        if tiles is None or last <= self.frame.meeting:
+            used = self.once(("in use", last), lambda: self._at_once(last, None))
+        else:
+            used = self._at_once(last, tiles)
+        for d in self._nesting(last):
+            rows, nested = self._nested(d, last, tiles)
+            if len(rows):
+                used = np.array(np.broadcast_to(used, (self.rows, used.shape[1])))
+                used[rows, d] = np.maximum(used[rows, d], nested)
         return used
 
-    def _at_once(self, last: int) -> IntArray:
-        """The same, whatever the last one has."""
+    def _nesting(self, last: int) -> Iterator[int]:
+        """Dimensions that two stages unroll in some choice, and not all children have as much to do."""
+        for d, axis in enumerate(self.frame.axes):
+            stages = sum(max(stage.unrolled[d]) > 1 for stage in self.frame.space.stages[:last])
+            if stages > 1 and not axis.divides:
+                yield d
+
+    def _nested(self, dim: int, last: int, tiles: IntArray | None) -> tuple[IntArray, IntArray]:
+        """Rows in which two stages unroll a dimension, with something to do for all, and what they use."""
+        factors, needed = (
+            np.stack([np.broadcast_to(of_stage(k)[:, dim], self.rows) for k in range(last)])
+            for of_stage in (self.factors.__getitem__, partial(self._busy, tiles))
+        )
+        unrolling = factors > 1
+        rows = np.flatnonzero((unrolling.sum(axis=0) == 2) & ((needed == factors) | ~unrolling).all(axis=0))
+        if not len(rows):
+            return rows, rows
+        outside = unrolling[:, rows].argmax(axis=0)
+        inside = last - 1 - unrolling[::-1, rows].argmax(axis=0)
+        outer, inner = factors[outside, rows], factors[inside, rows]
+        single = np.array([self.frame.are_single(k + 1, dim) for k in range(last)])[inside]
+        used = self.frame.axes[dim].in_use(outer, inner, single)
+        if tiles is not None:
+            # More tiles than children: each of them gets a whole one.
+            many = (outside == self.frame.meeting) & (tiles[rows, dim] > outer)
+            used = np.where(many, outer * inner, used)
+        return rows, used
+
+    def _busy(self, tiles: IntArray | None, stage: int) -> IntArray:
+        """Children of one stage that have something to do, at least."""
+        if tiles is None or stage != self.frame.meeting:
+            return self.needed[stage]
+        return np.minimum(tiles, self.factors[stage])
+
+    def _at_once(self, last: int, tiles: IntArray | None) -> IntArray:
+        """The same, whatever the last one has, unless all have as much to do."""
+        if any(axis.divides for axis in self.frame.axes):
+            return self.copies(0, last)
         used, all_of_them = self._ones, self._ones
         for stage in reversed(range(last)):
-            used = with_full_ones(self.needed[stage], used, all_of_them)
+            used = with_full_ones(self._busy(tiles, stage), used, all_of_them)
             all_of_them = all_of_them * self.copies(stage, stage + 1)
         return used
 
-    def askers(self, view: DataspaceView, level: int, boundary: int) -> IntArray:
+    def askers(
+        self, view: DataspaceView, level: int, boundary: int, tiles: IntArray | None = None
+    ) -> IntArray:
         """Of those of a level, groups of children at a boundary that share a dataspace, likewise."""
         used, all_of_them = self._ones, self._ones
         for stage in reversed(range(level, boundary)):
             used = with_full_ones(self._groups(view, stage), used, all_of_them)
             all_of_them = all_of_them * self.alone(view, stage, stage + 1)
         for stage in reversed(range(level)):
-            used = with_full_ones(self.needed[stage], used, all_of_them)
+            used = with_full_ones(self._busy(tiles, stage), used, all_of_them)
             all_of_them = all_of_them * self.copies(stage, stage + 1)
         return used
 
@@ -195,6 +234,12 @@ class Loosest(Unrolled):
     def __init__(self, every: Unrolled, rows: int) -> None:
         super().__init__(every.frame, tuple(own[:1] for own in every.members), rows)
         self.__dict__["every"] = every
+
+    @property
+    def listed(self) -> Unrolled:
+        """All of them."""
+        every: Unrolled = self.__dict__["every"]
+        return every
 
     def __getitem__(self, rows: IntArray) -> Loosest:
         """Some of the rows."""
@@ -235,9 +280,13 @@ class Loosest(Unrolled):
         most: IntArray = every.alone(view, first, last).max(axis=0, keepdims=True)
         return most
 
-    def at_once(self, last: int) -> IntArray:
+    def at_once(self, last: int, tiles: IntArray | None = None) -> IntArray:
         """Whatever the last one has."""
-        return self._at_once(last)
+        return self._at_once(last, None)
+
+    def _busy(self, tiles: IntArray | None, stage: int) -> IntArray:
+        """Of any choice."""
+        return self.needed[stage]
 
     def _groups(self, view: DataspaceView, stage: int) -> IntArray:
         """One."""
@@ -450,14 +499,9 @@ class Inside:
 
     def relation(self, boundary: int, dim: int) -> str:
         """How tiles at a boundary inside relate to those at the first one: "same", "single" or "any"."""
-        inner = range(boundary, self.depth)
-        between = range(self.first, boundary)
-        loops, stages = self.frame.loops, self.frame.space.stages
-        if not any(dim in loops[k].live or max(stages[k].unrolled[dim]) > 1 for k in between):
+        if not self.frame.parts(range(self.first, boundary), dim):
             return "same"
-        if not any(dim in loops[k].live or max(stages[k].unrolled[dim]) > 1 for k in inner):
-            return "single"
-        return "any"
+        return "single" if self.frame.are_single(boundary, dim) else "any"
 
     def fewest(self, tiles: IntArray, unrolled: Unrolled, boundary: int, start: int) -> IntArray:
         """The fewest tiles that there may be at a boundary farther in than those at `start`."""
@@ -479,7 +523,7 @@ class Inside:
         steps = np.ones(len(tiles))
         for d in range(len(self.frame.axes)):
             steps = steps * self.rounds(d, tiles[:, d], outside[:, d], inside[:, d])
-        return steps
+        return self.charges.steps(steps, unrolled, tiles)
 
     def rounds(self, dim: int, tiles: IntArray, outside: IntArray, inside: IntArray) -> FloatArray:
         """Iterations that no two children have at the same time, at least."""
@@ -492,7 +536,9 @@ class Inside:
             return _rounds(axis, axis.numbers, outside, inside)[axis.place(tiles)]
         return _rounds(axis, tiles, outside, inside)
 
-    def leaking(self, unrolled: Unrolled, cycles: FloatArray) -> Iterator[tuple[int, FloatArray]]:
+    def leaking(
+        self, unrolled: Unrolled, cycles: FloatArray, tiles: IntArray | None = None
+    ) -> Iterator[tuple[int, FloatArray]]:
         """Yield what levels leak per cycle of an instance, and in how many cycles of instances, at least.
 
         In each cycle the instances in use have work for the arithmetic inside of them; so where few are, they
@@ -500,10 +546,13 @@ class Inside:
         """
         computes = self.frame.space.problem.computes
         pairs = zip(self.frame.space.levels, gates(self.frame.space), strict=True)
-        for level, (stage, behind) in (own for own in pairs if own[0].energy.leak_per_cycle):
-            used = unrolled.at_once(stage).prod(axis=1)
+        for place, (level, (stage, behind)) in enumerate(pairs):
+            if not level.energy.leak_per_cycle:
+                continue
+            used = unrolled.at_once(stage, tiles).prod(axis=1)
             busy = computes // unrolled.product(stage, self.depth).prod(axis=1)
-            yield level.energy.leak_per_cycle * behind, np.maximum(used * cycles, busy)
+            leaking = self.charges.leaking(place, used * cycles, busy, cycles)
+            yield level.energy.leak_per_cycle * behind, leaking
 
     def leak(self, unrolled: Unrolled) -> FloatArray:
         """What all levels leak per cycle, at least."""
@@ -536,7 +585,9 @@ class Inside:
             if charge.boundary == self.depth:
                 key = "operands", charge.place, charge.level, charge.free
                 asked = listed.once(key, partial(self._operands, charge, every, unrolled))
-                spent += price_of(charge, price, unrolled) * price.paid(charge, asked)
+                at = max(charge.level, self.first) if self.first < self.depth else self.depth
+                share = self._share(charge, price, listed, every, at)
+                spent += price_of(charge, price, unrolled) * share * price.paid(charge, asked)
             else:
                 self._charge(charge, _Bill(listed, every, price, node))
         return node
@@ -698,14 +749,15 @@ class Inside:
     def _pending(self, charge: Charge, bill: _Bill, slot: int, lead: Lead) -> Pending:
         """An access with what is known of it where the loops of a slot begin."""
         unrolled, rows = bill.listed.unrolled, len(bill.listed)
+        share_paid = self._share(charge, bill.price, bill.listed, bill.tiles, charge.boundary)
         copies, used, share = bill.listed.once(
             ("shared", charge.ends, slot),
-            lambda: self._shared(charge, bill.tiles[charge.boundary], unrolled, slot),
+            lambda: self._shared(charge, bill.tiles, unrolled, slot),
         )
         return Pending(
             charge,
             bill.price,
-            np.broadcast_to(price_of(charge, bill.price, unrolled), rows),
+            np.broadcast_to(price_of(charge, bill.price, unrolled) * share_paid, rows),
             self._words(charge, bill, lead),
             copies,
             used,
@@ -713,18 +765,29 @@ class Inside:
             share,
         )
 
+    def _share(
+        self, charge: Charge, price: Price, listed: Listed, tiles: Tiles, boundary: int
+    ) -> float | FloatArray:
+        """Share of its price that a word of an access costs, given the tiles at a boundary."""
+        is_known = boundary in listed.tiles or boundary == self.depth
+        loose = frozenset[int]() if is_known else self._free_dims[boundary]
+        key = "share", charge.ends, charge.action, bool(price.loads)
+        unrolled = listed.unrolled
+        return listed.once(key, lambda: self.charges.share(charge, price, tiles[boundary], unrolled, loose))
+
     def _shared(
-        self, charge: Charge, own: IntArray, unrolled: Unrolled, slot: int
+        self, charge: Charge, tiles: Tiles, unrolled: Unrolled, slot: int
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Copies of an access that pends, instances that are alike, and what they share."""
         view, level = self.frame.space.views[charge.place], charge.level
+        own, outer = tiles[charge.boundary], tiles.get(self.first)
         if charge.shared:
             alone = unrolled.alone(view, max(level, slot), charge.boundary)
             copies = (unrolled.copies(slot, level) if level > slot else 1) * alone
-            alike = unrolled.askers(view, level, charge.boundary)
+            alike = unrolled.askers(view, level, charge.boundary, outer)
             share = unrolled.share(view, level, charge.boundary)
         else:
-            copies, alike = unrolled.copies(slot, charge.boundary), unrolled.at_once(charge.boundary)
+            copies, alike = unrolled.copies(slot, charge.boundary), unrolled.at_once(charge.boundary, outer)
             share = np.ones(1)
         used = np.minimum(alike, own)[:, sorted(view.irrelevant)].prod(axis=1).astype(np.float64)
         return (

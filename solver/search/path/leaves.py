@@ -155,7 +155,7 @@ class Leaves:
     def _alike(self, path: Path) -> object:
         """What mappings have in common that cost the same, whatever their orders: None if these matter."""
         space = self._space
-        if space.by_order or space.window_dims or space.mapspace.rules:
+        if not self._counted.merges:
             return None
         times = tuple(
             math.prod(path.tiles[level][d] for d in view.irrelevant)

@@ -22,6 +22,9 @@ from solver.search.path.tables import Frame, Outside
 SMALL = 1 << 14
 """Numbers of tiles up to which tables cost next to nothing."""
 
+FEWER = 0.8
+"""Share of rows that may still improve below which the others are left out."""
+
 
 @dataclass
 class Masked:
@@ -65,20 +68,20 @@ class Masked:
         """What lies inside of them."""
         return Inside(self.frame, self.charges)
 
-    @cached_property
+    @property
     def rooms(self) -> Rooms:
         """Room that places of memories share."""
-        return Rooms(self.frame.space, self.charges.mask, self.frame.shape)
+        return self.frame.rooms(self.charges.mask)
 
     def floors(self, every: Unrolled, price: Price, with_tables: bool) -> FloatArray:
         """What words cost at least, by spatial choice: each moves once, but for operands.
 
         With tables, what lies outside of the fanouts costs what it takes with the best tiles there.
         """
-        frame, space = self.frame, self.frame.space
+        frame = self.frame
         total = np.zeros(len(every), price.dtype)
-        for view in space.views:
-            key = "floor", view.place, space.chain(self.charges.mask, view.place), price, with_tables
+        for view in frame.space.views:
+            key = "floor", *self.charges.depend_on(view.place), price, with_tables
             total += every.once(key, partial(self._floor, view.place, every, price, with_tables))
         if with_tables and frame.meeting:
             total += self.outside(price).least(frame.meeting).min()
@@ -91,7 +94,8 @@ class Masked:
             if any(price.of(charge)) and (charge.boundary > self.frame.meeting or not with_tables):
                 asked = charge.boundary == self.inside.depth
                 words = self.inside.fewest_operands(charge, every) if asked else self._once(charge, every)
-                total += price_of(charge, price, every) * price.paid(charge, words)
+                each = price_of(charge, price, every) * self.charges.least_share(charge, price, every)
+                total += each * price.paid(charge, words)
         return total
 
     def _once(self, charge: Charge, every: Unrolled) -> FloatArray:
@@ -111,12 +115,9 @@ class Masked:
         allowed = []
         for d, axis in enumerate(axes):
             places = np.arange(len(axis.numbers))
-            stages, loops = frame.space.stages, frame.loops
-            if not any(
-                d in loops[k].live or max(stages[k].unrolled[d]) > 1 for k in range(first, self.inside.depth)
-            ):
+            if frame.are_single(first, d):
                 places = places[axis.numbers == axis.bound]
-            elif not any(d in loops[k].live or max(stages[k].unrolled[d]) > 1 for k in range(first)):
+            elif not frame.parts(range(first), d):
                 places = places[axis.numbers == 1]
             allowed.append(places[frame.possible[first][d][places]])
         fits: BoolArray = np.ones(tuple(map(len, allowed)), dtype=np.bool_)
@@ -172,20 +173,43 @@ class Masked:
         return places, valid
 
     def steps(self, tiles: IntArray, unrolled: Unrolled) -> FloatArray:
-        """Cycles of the arithmetic, at least; infinite where children would have nothing to do."""
+        """Cycles of the arithmetic, at least; infinite where children have no work, or tiles no room."""
         _, valid = self.rounds(tiles, unrolled)
+        if not self.frame.axes[0].divides:
+            valid[valid] = self._have_room(tiles[valid], unrolled[np.flatnonzero(valid)])
         return np.where(valid, self.inside.steps(tiles, unrolled), np.inf)
 
-    def fixed(self, unrolled: Unrolled, cycles: FloatArray) -> FloatArray:
+    def _have_room(self, tiles: IntArray, unrolled: Unrolled) -> BoolArray:
+        """Whether levels inside have room for tiles in which all children inside have as much to do."""
+        space = self.frame.space
+        able = np.ones(len(tiles), dtype=np.bool_)
+        for boundary in range(self.inside.first, self.inside.depth):
+            extents = self._extents(tiles, unrolled, boundary)
+            able &= (extents > 0).all(axis=1)
+            able &= space.holds(boundary, space.tenants(self.charges.mask, boundary), extents)
+        return able
+
+    def _extents(self, tiles: IntArray, unrolled: Unrolled, boundary: int) -> IntArray:
+        """Of tiles at a boundary inside, at least; 0 where there are none."""
+        inside = np.broadcast_to(unrolled.copies(boundary, self.inside.depth), tiles.shape)
+        extents = np.minimum(inside, [axis.bound for axis in self.frame.axes])
+        for d, axis in enumerate(self.frame.axes):
+            if self.inside.relation(boundary, d) == "same":
+                extents[:, d] = axis.extents(tiles[:, d], inside[:, d])
+        return extents
+
+    def fixed(self, unrolled: Unrolled, cycles: FloatArray, tiles: IntArray | None = None) -> FloatArray:
         """Energy units besides those of words: arithmetic, and leakage in so many cycles."""
         finite = np.where(np.isfinite(cycles), cycles, 0.0)
-        leaked = (float(leak) * own for leak, own in self.inside.leaking(unrolled, finite))
-        return sum(leaked, np.full(len(cycles), float(self.charges.compute_energy)))
+        leaked = (float(leak) * own for leak, own in self.inside.leaking(unrolled, finite, tiles))
+        return sum(leaked, np.zeros(len(cycles)) + self.charges.arithmetic(unrolled))
 
-    def exactly_fixed(self, unrolled: Unrolled, cycles: FloatArray) -> list[int]:
+    def exactly_fixed(
+        self, unrolled: Unrolled, cycles: FloatArray, tiles: IntArray | None = None
+    ) -> list[int]:
         """The same, by row, as whole numbers."""
         fixed = [self.charges.compute_energy] * len(cycles)
-        for leak, counts in self.inside.leaking(unrolled, cycles.astype(np.longdouble)):
+        for leak, counts in self.inside.leaking(unrolled, cycles.astype(np.longdouble), tiles):
             pairs = zip(fixed, self.charges.rounded_down(counts), strict=True)
             fixed = [own + leak * int(number) for own, number in pairs]
         return fixed
@@ -342,22 +366,29 @@ class Masked:
             inner = np.ravel_multi_index(
                 tuple(places[:, d] for d in others), [frame.shape[d] for d in others]
             )
-        best = np.full(len(places), np.inf, table.dtype)
         reach = (frame.anything if loosely else frame.loops[m]).reach
         parts = [_Closing.of(part, sorted(frame.space.views[part.charge.place].irrelevant)) for part in still]
-        for row in np.argsort(table.min(axis=1), kind="stable"):
-            if table[row].min() >= limits.max(initial=-np.inf):
+        columns, own = places[:, dims].T.copy(), np.arange(len(places))
+        best = np.full(len(places), np.inf, table.dtype)
+        found, least = best.copy(), table.min(axis=1)
+        for row in np.argsort(least, kind="stable"):
+            live = least[row] < np.minimum(best, limits)
+            number = np.count_nonzero(live)
+            if not number:
                 break
+            if number < FEWER * len(own):
+                found[own] = best
+                own, inner, columns = own[live], inner[live], columns[:, live]
+                best, limits, parts = best[live], limits[live], [part.at(live) for part in parts]
             self.frame.heed()
-            able = np.ones(len(places), dtype=np.bool_)
-            rounds = {}
-            for d, place in zip(dims, listed[row].tolist(), strict=True):
-                able &= reach[d][place][places[:, d]]
-                rounds[d] = float(frame.axes[d].numbers[place])
-            if able.any():
-                cost = sum((part.cost(rounds) for part in parts), table[row][inner])
-                np.minimum(best, cost, out=best, where=able)
-        return best
+            pairs = list(zip(dims, listed[row].tolist(), strict=True))
+            rounds = {d: float(frame.axes[d].numbers[place]) for d, place in pairs}
+            cost = sum((part.cost(rounds) for part in parts), table[row][inner])
+            for (d, place), column in zip(pairs, columns, strict=True):
+                cost = np.where(reach[d][place][column], cost, np.inf)
+            np.minimum(best, cost, out=best)
+        found[own] = best
+        return found
 
 
 class _Closing(NamedTuple):
@@ -382,6 +413,14 @@ class _Closing(NamedTuple):
             _single(part.alike),
             _single(part.price * part.free),
         )
+
+    def at(self, rows: BoolArray) -> _Closing:
+        """Some of the rows."""
+        begun, again, alike, free = (
+            own if len(own) == 1 else own[rows] for own in (self.begun, self.again, self.alike, self.free)
+        )
+        copies = tuple(own if len(own) == 1 else own[rows] for own in self.copies)
+        return _Closing(self.dims, copies, begun, again, alike, free)
 
     def cost(self, rounds: Mapping[int, float]) -> FloatArray:
         """What it costs with so many rounds along each dimension."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from solver.search.arrays import FloatArray, IntArray
 from solver.search.space.keep_masks import KeepMask
@@ -37,6 +38,7 @@ class Rooms:
     mask: KeepMask
     shape: tuple[int, ...]
     _known: dict[tuple[str, int], IntArray] = field(default_factory=dict)
+    _left: dict[int, NDArray[np.uint8]] = field(default_factory=dict)
 
     def outer(self, level: int) -> frozenset[int]:
         """Places of the same memory outside of a level."""
@@ -126,11 +128,16 @@ class Rooms:
         """
         if not self.is_shared(level):
             return table
-        left = self.steps(level) - self.words(level)[..., None]
-        if self.outer(level):
-            places = self.step(level - 1, np.maximum(left, 0))
-            table = np.take_along_axis(
-                np.broadcast_to(table, (*self.shape, table.shape[-1])), places, axis=-1
-            )
-        fitting: FloatArray = np.where(left >= 0, table, np.inf)
-        return fitting
+        none = np.full((*self.shape, 1), np.inf, table.dtype)
+        outside = np.broadcast_to(table, (*self.shape, table.shape[-1]))
+        padded = np.concatenate([outside, none], axis=-1)
+        return np.take_along_axis(padded, self._places(level).astype(np.intp), axis=-1)
+
+    def _places(self, level: int) -> NDArray[np.uint8]:
+        """By numbers of tiles and step of room, the step that is left outside; one too many if none is."""
+        if level not in self._left:
+            left = self.steps(level) - self.words(level)[..., None]
+            own = self.step(level - 1, np.maximum(left, 0)) if self.outer(level) else np.zeros_like(left)
+            none = len(self.steps(level - 1)) if self.outer(level) else 1
+            self._left[level] = np.where(left >= 0, own, none).astype(np.uint8)
+        return self._left[level]

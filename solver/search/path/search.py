@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import count, islice
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from model.mapspace import EXACT
+from model.mapspace import ACCELFORGE, EXACT
 from solver.result import Evidence, MaskEvidence, Phase, is_within
 from solver.search.arrays import FloatArray, IntArray
 from solver.search.branching.completion import Priced
 from solver.search.goal import Goal
 from solver.search.hint import FEW_HINTED, FIRST_HINTED, helps, hint
-from solver.search.path.bounds import TIED, Bounds
+from solver.search.path.bounds import CLOSEST, TIED, Bounds
 from solver.search.path.branch import Branch, Found
 from solver.search.path.charges import ENERGY, Charge, Charges, Price
 from solver.search.path.inside import Leads, Listed, Unrolled
@@ -56,15 +56,15 @@ HINT_AFTER = 8_000
 TRIES = 8
 """Rows in which a first path is looked for."""
 
-NEAR, MOST_NEAR = 1.02, 256
-"""By how much paths may exceed the least of one price, and how many are looked at, to find a good one."""
+NEAR = 1.02
+"""By how much paths may exceed the least of one price that are priced first."""
 
 
 class _Mask(NamedTuple):
-    """All mappings with a mask, by a bound with tables or without."""
+    """All mappings with a mask, and the stage in which they were bounded."""
 
     bounds: Bounds
-    with_tables: bool
+    stage: int = 0
 
 
 class _Cell(NamedTuple):
@@ -131,6 +131,15 @@ class _Stream(NamedTuple):
     times: int
 
 
+class Pricing(Protocol):
+    """Prices complete paths; `priced` mappings so far."""
+
+    priced: int
+
+    def improve(self, paths: Sequence[Path]) -> Priced | None:
+        """Return the best mapping of all these paths that improves on the incumbent, None if none does."""
+
+
 @dataclass
 class PathSearch:
     """The search for one objective of a search space.
@@ -152,19 +161,39 @@ class PathSearch:
     _queue: list[tuple[float, int, int, object]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._frame = Frame(self.space)
+        self._frame = self._framed()
         self._ticket = count()
         self._lowest, self._hints = np.inf, 0
         self._branched: dict[KeepMask, set[int]] = {}
         self._outsides: dict[object, dict[Price, Outside]] = {}
-        self._charges: dict[tuple[int, Chain], tuple[Charge, ...]] = {}
-        self._leaves = Leaves(self.space, self.goal, self.shared.stop)
+        self._known_charges: dict[tuple[int, Chain], tuple[Charge, ...]] = {}
+        self._leaves = self._pricing()
+
+    def _framed(self) -> Frame:
+        """Axes, and the tiles that fit."""
+        return Frame(self.space)
+
+    def _charges(self, mask: KeepMask) -> Charges:
+        """What words cost under a mask."""
+        return Charges(self.space, mask, self._known_charges)
+
+    def _pricing(self) -> Pricing:
+        """What prices complete paths."""
+        return Leaves(self.space, self.goal, self.shared.stop)
+
+    def _without_search(self) -> int:
+        """A bound that is known at once."""
+        return trivial_bound(self.space.mapspace, self.goal.objective)
+
+    def _masks(self) -> Iterator[KeepMask]:
+        """Keep masks that may have mappings."""
+        return (m for m in self.space.keep_masks if self._frame.has_room(self.space.tenants(m, 0)))
 
     def run(self) -> int | None:
         """Search until the incumbent is proven, or stopped: the bound, None if there is no mapping."""
         if self.space.excluded or not all(len(stage.places) for stage in self.space.stages):
             return None
-        self._least = trivial_bound(self.space.mapspace, self.goal.objective)
+        self._least = self._without_search()
         with suppress(Stopped):
             self._begin()
             self._open_first()
@@ -225,18 +254,16 @@ class PathSearch:
             enough &= bounds[d] % unrolled[:, d] == 0
         self._steps: FloatArray = np.where(enough, rounds, np.inf)
         least = float(self._steps.min(initial=np.inf))
-        masks = (m for m in self.space.keep_masks if self._frame.has_room(self.space.tenants(m, 0)))
-        for mask in heeding(self.shared.stop, masks):
-            charges = Charges(self.space, mask, self._charges)
-            own = Bounds(self._masked(charges), self.goal, self._every, least)
-            self._push(float(own.by_choice(self._steps, with_tables=False).min()), _Mask(own, False))
+        for mask in heeding(self.shared.stop, self._masks()):
+            own = Bounds(self._masked(self._charges(mask)), self.goal, self._every, least)
+            self._push(float(own.by_choice(self._steps, 0).min()), _Mask(own))
 
     def _open_first(self) -> None:
         """Open some masks at once: where bounds are loose, good mappings may be in later ones."""
         queue, self._queue = sorted(self._queue), []
         for number, (value, _, _, item) in enumerate(queue):
             if number < FIRST_MASKS and isinstance(item, _Mask) and not self._settles(value):
-                self._open_mask(item._replace(with_tables=True), value)
+                self._open_mask(item._replace(stage=CLOSEST), value)
             else:
                 self._push(value, item)
 
@@ -254,10 +281,10 @@ class PathSearch:
 
     def _masked(self, charges: Charges) -> Masked:
         """The mappings with a mask; tables outside are shared by all masks that keep the same there."""
-        m = self._frame.meeting
+        frame, m = self._frame.under(charges.mask), self._frame.meeting
         tenants = tuple(self.space.tenants(charges.mask, level) for level in range(m + 1))
-        key = tenants, tuple(charges.at(boundary) for boundary in range(1, m + 1))
-        return Masked(self._frame, charges, self._outsides.setdefault(key, {}))
+        key = frame.idle, tenants, tuple(charges.at(boundary) for boundary in range(1, m + 1))
+        return Masked(frame, charges, self._outsides.setdefault(key, {}))
 
     def _bound(self, value: float) -> int:
         """A float bound as an integer that no mapping is below."""
@@ -291,9 +318,9 @@ class PathSearch:
     def _open_mask(self, item: _Mask, value: float) -> None:
         """Begin with all tiles at the first boundary inside, and the spatial choices that may improve."""
         bounds = item.bounds
-        values = bounds.by_choice(self._steps, with_tables=True)
-        if not item.with_tables:
-            self._push(max(value, float(values.min())), item._replace(with_tables=True))
+        values = bounds.by_choice(self._steps, min(item.stage + 1, CLOSEST))
+        if item.stage < CLOSEST:
+            self._push(max(value, float(values.min())), _Mask(bounds, item.stage + 1))
             return
         tiles = bounds.masked.tiles
         choices = self._hopeful(values)
@@ -304,7 +331,7 @@ class PathSearch:
         self._dive_from(bounds, choices[:few], value)
         choices = choices[few:]
         if len(choices):
-            values = bounds.by_choice(self._steps, with_tables=True)
+            values = bounds.by_choice(self._steps, CLOSEST)
             self._push_cell(_Cell(bounds, choices, values[choices], tiles, np.zeros(len(tiles))), value)
 
     def _dive_from(self, bounds: Bounds, choices: IntArray, value: float) -> None:
@@ -344,8 +371,9 @@ class PathSearch:
         cell = self._still(cell)
         if not len(cell.choices) or not len(cell.tiles):
             return
-        least = float(self._steps[cell.choices].min())
-        values = cell.bounds.floors(cell.tiles, self._every[cell.choices], least)
+        every = self._every[cell.choices]
+        steps = cell.bounds.masked.charges.steps(self._steps[cell.choices], every)
+        values = cell.bounds.floors(cell.tiles, every, float(steps.min()))
         self.shared.statistics.states += len(values)
         cell = self._still(cell._replace(by_tile=np.maximum(values, cell.by_tile)))
         if len(cell.tiles):
@@ -467,10 +495,16 @@ class PathSearch:
         masked = row.bounds.masked
         price = masked.charges.fine if self._is_tied(row.bounds, value) else ENERGY
         unrolled = self._every[row.choices]
-        fixed = masked.fixed(unrolled, row.bounds.waiting(row.cycles, masked.steps(row.tiles, unrolled)))
+        fixed = self._fixed(row)
         limit = float((self.goal.energy_limits(row.cycles) - fixed)[0]) / price.unit
         branch = Branch(masked, row.tiles, unrolled, row.leads, price, limit, self.shared.stop)
         return _Paths(row, price, branch, branch.paths(), done)
+
+    def _fixed(self, row: _Rows) -> FloatArray:
+        """Energy of a row besides that of words."""
+        masked, unrolled = row.bounds.masked, self._every[row.choices]
+        waiting = row.bounds.waiting(row.cycles, masked.steps(row.tiles, unrolled))
+        return masked.fixed(unrolled, waiting, row.tiles)
 
     def _bound_again(self, item: _Rows, value: float) -> None:
         """Keep those of the rows that may improve on the incumbent, by all that is known now."""
@@ -501,7 +535,7 @@ class PathSearch:
         place, bounds = item.next, item.bounds
         masked, tiles = bounds.masked, item.tiles[place : place + 1]
         unrolled, cycles = self._every[item.choices[place : place + 1]], float(item.cycles[place])
-        fixed = masked.fixed(unrolled, bounds.waiting(np.array([cycles]), masked.steps(tiles, unrolled)))
+        fixed = self._fixed(item.only(np.array([place])))
         listed, none = Listed({masked.inside.first: tiles}, unrolled, item.leads), np.array([np.inf])
         branches = []
         for price, limit in bounds.prices(float(fixed[0]), cycles):
@@ -512,7 +546,7 @@ class PathSearch:
             branches.append((least / limit, least, branch))
         _, least, last = branches[-1]
         near = replace(last, limit=min(last.limit, least * NEAR + 1))
-        yield from sorted(islice(near.paths(), MOST_NEAR), key=lambda own: own.cost)[:PATHS]
+        yield from islice(near.paths(), PATHS)
         yield from max(branches, key=lambda own: own[0])[2].paths()
 
     def _price_some(self, item: _Stream, value: float) -> None:
@@ -540,9 +574,7 @@ class PathSearch:
             again = self._paths(row, value, item.done * TIED / masked.charges.fine.unit)
             self._push(value, again)
             return
-        unrolled = self._every[row.choices]
-        fixed = masked.fixed(unrolled, row.bounds.waiting(row.cycles, masked.steps(row.tiles, unrolled)))
-        paths, goes_on = [], False
+        fixed, paths, goes_on = self._fixed(row), [], False
         for own in item.found:
             energy = masked.charges.whole(fixed + own.cost * item.price.unit)
             value = max(value, float(self.goal.values(energy, row.cycles)[0]))
@@ -568,7 +600,7 @@ class PathSearch:
         words = np.array([cost], item.price.dtype)
         unrolled = self._every[row.choices]
         steps = row.bounds.masked.steps(row.tiles, unrolled)
-        return bool(row.bounds.improves(unrolled, words, row.cycles, steps)[0])
+        return bool(row.bounds.improves(unrolled, words, row.cycles, steps, row.tiles)[0])
 
     def _improve(self, paths: list[Path]) -> None:
         """Price mappings, and keep a better one."""
@@ -592,13 +624,19 @@ def _rank(item: object) -> int:
             return 0
         case _Rows():
             return 1
+        case _Mask():
+            return 2 + CLOSEST - item.stage
     return 2
 
 
 def searches_paths(space: SearchSpace, goal: Goal, memory_bytes: int) -> bool:
-    """Whether a goal is minimised along paths: remainders, exact counts, one place for each memory."""
+    """Whether a goal is minimised along paths.
+
+    With remainders, exact counts and one place for each memory; and always by AccelForge's rule.
+    """
     mapspace = space.mapspace
-    if not space.active or not space.uneven or mapspace.counting != EXACT or mapspace.joint:
+    exactly = space.uneven and mapspace.counting == EXACT and not mapspace.joint
+    if not space.active or not (exactly or mapspace.counting == ACCELFORGE):
         return False
     choices = math.prod(len(stage.places) for stage in space.stages)
     tables = TABLES * 8 * space.lattice.size

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from typing import Any
@@ -17,18 +17,45 @@ from solver.search.path.counting import ByOrder, Lead, counted_by
 from solver.search.path.deliveries import Delivered, WordTables
 from solver.search.path.outermost import BOUNDARY, Outermost
 from solver.search.path.rooms import Rooms
+from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stopped
 
 LEARNED = 1.25
 """Tables are made anew once so many times as many entries are known to cost more."""
 
+ALIKE = "axes", "counted", "words", "anything", "_leading", "_shares", "_alone", "_groups", "_fits", "_frames"
+"""What frames of a search space have in common."""
+
 
 @dataclass(frozen=True)
 class Frame:
-    """What all tables of a search space share: axes, the loops of each slot, words, and tiles that fit."""
+    """What all tables of a search space share: axes, the loops of each slot, words, and tiles that fit.
+
+    Parameters
+    ----------
+    space
+        What they are about.
+    idle
+        Slots without loops, besides those that may have none.
+    """
 
     space: SearchSpace
+    idle: frozenset[int] = frozenset()
+
+    def under(self, mask: KeepMask) -> Frame:
+        """The same for one keep mask: places of a memory that keep nothing have no loops, but the first."""
+        inner = (level for rules in self.space.mapspace.joint for level in rules.levels[1:])
+        idle = frozenset(level for level in inner if not mask[level])
+        if idle not in self._frames:
+            self._frames[idle] = other = Frame(self.space, idle)
+            for name in ALIKE:
+                other.__dict__[name] = getattr(self, name)
+        return self._frames[idle]
+
+    @cached_property
+    def _frames(self) -> dict[frozenset[int], Frame]:
+        return {self.idle: self}
 
     def heed(self) -> None:
         """Raise `Stopped` if the search must end."""
@@ -64,7 +91,11 @@ class Frame:
     @cached_property
     def loops(self) -> tuple[Loops, ...]:
         """By slot."""
-        return tuple(Loops(self.axes, slot.allowed) for slot in self.space.slots)
+        none = (frozenset((1,)),) * len(self.axes)
+        return tuple(
+            Loops(self.axes, none if level in self.idle else slot.allowed)
+            for level, slot in enumerate(self.space.slots)
+        )
 
     @cached_property
     def possible(self) -> tuple[tuple[BoolArray, ...], ...]:
@@ -87,6 +118,15 @@ class Frame:
             rounds = axis.rounds_of(np.full(len(axis.numbers), factor), axis.numbers)
             found |= reach[:, np.maximum(rounds, 0)] & (rounds >= 0)
         return found
+
+    def parts(self, slots: Iterable[int], dim: int) -> bool:
+        """Whether loops or children of some slots may part tiles along a dimension."""
+        stages = self.space.stages
+        return any(dim in self.loops[k].live or max(stages[k].unrolled[dim]) > 1 for k in slots)
+
+    def are_single(self, boundary: int, dim: int) -> bool:
+        """Whether tiles at a boundary are single iterations along a dimension."""
+        return not self.parts(range(boundary, len(self.space.levels)), dim)
 
     @cached_property
     def anything(self) -> Loops:
@@ -185,17 +225,6 @@ class Frame:
             all_of_them = all_of_them * factors
         return used
 
-    def kinds(self, dim: int) -> tuple[tuple[int, IntArray], ...]:
-        """By stage, how many pairs of factors and of used children there are, and which one a choice has."""
-        return self._kinds[dim]
-
-    @cached_property
-    def _kinds(self) -> tuple[tuple[tuple[int, IntArray], ...], ...]:
-        return tuple(
-            tuple(_kinds(own.factors[:, d], own.least_used[:, d]) for own in self.space.stages)
-            for d in range(len(self.axes))
-        )
-
     def _no_factors(self, stage: int) -> IntArray:
         return np.ones_like(self.space.stages[stage].factors)
 
@@ -205,6 +234,16 @@ class Frame:
         for column, number in enumerate(self.space.fanouts_below[stage]):
             if (name not in self.space.architecture.fanouts[number].no_multicast) == shared:
                 yield own.fanouts[column].factors[own.places[:, column]]
+
+    def rooms(self, mask: KeepMask) -> Rooms:
+        """Room that places of memories share under a keep mask."""
+        if mask not in self._rooms:
+            self._rooms[mask] = Rooms(self.space, mask, self.shape)
+        return self._rooms[mask]
+
+    @cached_property
+    def _rooms(self) -> dict[KeepMask, Rooms]:
+        return {}
 
     def fits(self, level: int, kept: frozenset[int]) -> BoolArray:
         """Which numbers of tiles `level` has room for, shape `shape`; rules of the user's own hold."""
@@ -222,13 +261,6 @@ class Frame:
     @cached_property
     def _fits(self) -> dict[tuple[int, frozenset[int]], BoolArray]:
         return {}
-
-
-def _kinds(factors: IntArray, needed: IntArray) -> tuple[int, IntArray]:
-    """How many different pairs there are, and which one each is."""
-    pairs = factors * (int(needed.max(initial=0)) + 1) + needed
-    every, places = np.unique(pairs, return_inverse=True)
-    return len(every), places
 
 
 def with_full_ones(children: IntArray, used: IntArray, all_of_them: IntArray) -> IntArray:
@@ -309,32 +341,48 @@ class Outside:
 
     def _least(self, boundary: int) -> FloatArray:
         tables = [self._by_room(boundary, lead) for lead in self.frame.leads(boundary - 1)]
-        none: FloatArray = np.full((*self.frame.shape, 1), np.inf)
-        return reduce(np.minimum, tables, none)
+        return reduce(np.minimum, tables) if tables else np.full((*self.frame.shape, 1), np.inf)
 
-    @cached_property
+    @property
     def rooms(self) -> Rooms:
         """Room that places of memories share."""
-        return Rooms(self.frame.space, self.charges.mask, self.frame.shape)
+        return self.frame.rooms(self.charges.mask)
 
     def words_cost(
-        self, place: int, boundary: int, lead: Lead, times: FloatArray, anew: bool = False
+        self,
+        place: int,
+        boundary: int,
+        lead: Lead,
+        times: FloatArray,
+        anew: bool = False,
+        any_tile: bool = False,
     ) -> FloatArray:
         """Cost of delivering a dataspace to a boundary so many times; nothing is unrolled outside.
 
-        With `anew` the innermost of the loops along no window moves it, too.
+        With `anew` the innermost of the loops along no window moves it, too. With `any_tile` tiles at the
+        boundary are not those at hand.
         """
         own = [c for c in self.charges.at(boundary) if c.place == place]
         leading = self.frame.leading(lead)
         if lead is not None and place in lead:
             leading = frozenset(self.frame.space.views[place].relevant)
         words = self.frame.words.of(place, self.frame.space.no_unrolling, leading, anew)
-        return sum((self._charge(c, words, times) for c in own), np.zeros((1,) * len(self.frame.axes)))
+        none: FloatArray = np.zeros((1,) * len(self.frame.axes))
+        return sum((self._charge(c, words, times, any_tile) for c in own), none)
 
-    def _charge(self, charge: Charge, words: Delivered, times: FloatArray) -> FloatArray:
+    def _charge(
+        self, charge: Charge, words: Delivered, times: float | FloatArray, any_tile: bool = False
+    ) -> FloatArray:
+        charges, price = self.charges, self.price
+        share = (charges.least_share_outside if any_tile else charges.share_outside)(charge, price)
         total = words.begun + words.again * (times - 1)
-        free = charge.free * self.charges.first_words(charge.place)
-        return sum(self.price.of(charge)) * self.price.paid(charge, np.maximum(total - free, 0))
+        free = charge.free * charges.first_words(charge.place)
+        return sum(price.of(charge)) * share * price.paid(charge, np.maximum(total - free, 0))
+
+    def _more_than_least(self, place: int, boundary: int, lead: Lead) -> FloatArray:
+        """What a first delivery costs beyond that of the cheapest tiles."""
+        ends = place, boundary, lead, np.ones((1,) * len(self.frame.axes))
+        return self.words_cost(*ends) - self.words_cost(*ends, any_tile=True)
 
     def _exact(self, boundary: int, lead: Lead) -> FloatArray:
         if boundary > BOUNDARY:
@@ -358,6 +406,8 @@ class Outside:
         place, others = self._slides(lead, moved, still)
         farther = self.rooms.within(boundary, self._farther(boundary, lead, still))
         cost = self._repeated(boundary, lead, moved, anew=place)[..., None] + farther
+        if boundary > 1 and self.charges.are_sparse:
+            cost = sum((self._more_than_least(p, boundary, lead)[..., None] for p in sorted(still)), cost)
         if place is not None:
             cost = np.minimum(cost, self._to_and_fro(boundary, lead, (moved, still), place, others))
         return np.where(fits[..., None], cost, np.inf)
@@ -424,10 +474,8 @@ class Outside:
                 self._by_room(boundary - 1, outer) + self._closed(boundary, outer, still)[..., None]
                 for outer in frame.leads(boundary - 2)
             ]
-            passed: FloatArray = np.minimum.reduce(options)
-            return passed
-        closed = self._closed(boundary, frozenset(), still)[..., None]
-        options = [loops.least(self._least_by_room(boundary - 1) + closed)]
+            return reduce(np.minimum, options)
+        options = [loops.least(self._by_any(boundary, still))]
         for outer in frame.leads(boundary - 2):
             through = still if outer is None else still & outer
             if through:
@@ -435,8 +483,12 @@ class Outside:
                 closed = self._closed(boundary, outer, still)[..., None]
                 table = self._by_room(boundary - 1, outer) + closed
                 options.append(loops.least(table, sorted(dims)))
-        least: FloatArray = np.minimum.reduce(options)
-        return least
+        return reduce(np.minimum, options)
+
+    def _by_any(self, boundary: int, still: frozenset[int]) -> FloatArray:
+        """Least cost of all boundaries outside, and of what stays in place up to the slot outside."""
+        least = self._least_by_room(boundary - 1)
+        return least + self._closed(boundary, frozenset(), still)[..., None] if still else least
 
     def _closed(self, boundary: int, outer: Lead, still: frozenset[int]) -> FloatArray:
         """Cost of what stayed in place so far where the lead outside moves it, and the least of the rest."""
@@ -447,10 +499,10 @@ class Outside:
             times = one if goes_on else self.frame.times(place)
             words = self._fewest(place) if self.frame.space.views[place].window_dims else None
             if words is None:
-                total = total + self.words_cost(place, boundary, outer, times)
+                total = total + self.words_cost(place, boundary, outer, times, any_tile=True)
             else:
                 own = [c for c in self.charges.at(boundary) if c.place == place]
-                total = sum((self._charge(c, words, times) for c in own), total)
+                total = sum((self._charge(c, words, times, any_tile=True) for c in own), total)
         return total
 
     def _fewest(self, place: int) -> Delivered:

@@ -231,9 +231,9 @@ class SearchSpace:
             for fanout, own in zip(fanouts, rules, strict=True)
         ]
         gated = any(level.gating_fanouts in places[1:] for level in self.levels)
-        return StageRules(self.lattice, self.views, gated, self.mapspace.factors).classes(
-            fanouts, options, self.stop
-        )
+        sparse = self.mapspace.sparsity is not None
+        told = StageRules(self.lattice, self.views, gated, self.mapspace.factors, sparse)
+        return told.classes(fanouts, options, self.stop)
 
     @cached_property
     def reuse_classes(self) -> tuple[frozenset[int], ...]:

@@ -71,12 +71,15 @@ class StageRules:
         many children each of them uses.
     kind
         Of the factors.
+    apart
+        Whether it matters which of the fanouts unrolls a dimension, as it does where data are sparse.
     """
 
     lattice: Lattice
     views: tuple[DataspaceView, ...]
     gated: bool
     kind: Kind
+    apart: bool = False
 
     def classes(self, fanouts: Sequence[Fanout], options: Sequence[FanoutChoices], stop: Stop) -> Stage:
         """Group the combinations of the fanouts' choices that divide the bounds.
@@ -137,6 +140,8 @@ class StageRules:
         Distinct tiles of windows depend on the strides at each fanout, and so does how much of a produced
         dataspace an instance holds whose tiles are no plain partition.
         """
+        if self.apart:
+            return tuple(range(len(self.lattice.bounds)))
         telling = {d for view in self.views if view.read_write and not view.simple for d in view.relevant}
         for view in self.views:
             telling |= view.window_dims

@@ -10,15 +10,18 @@ from fractions import Fraction
 import pytest
 
 from model.architecture import Fanout, StorageLevel
-from model.mapspace import Mapspace
+from model.mapspace import TIMELOOP, Mapspace
 from model.sparse import FIXED_POINT, evaluate_sparse_in
 from model.sparsity import Density, Sparsity
 from solver.result import Options, Status, Termination
 from solver.sparse_search import map_sparse
+from tests import strategies
 from tests.bruteforce import sparse_optima
 from tests.mapspaces import free_mapspace
 from tests.model.sparse.nests import ENERGY, gemm, level, ranks, saves, uniform
 from tests.random_sparsity import random_sparse_mapspace
+from tests.solver.search.path.test_search import stops_after
+from tests.solver.sparse_search.alone import searched
 
 OBJECTIVES = ("energy", "latency", "edp", ("latency", "energy"))
 PROBLEMS = int(os.environ.get("SPARSE_PROBLEMS", "12"))
@@ -50,6 +53,57 @@ def test_random_problems(seed):
 @pytest.mark.parametrize("seed", range(100, 100 + PROBLEMS // 4))
 def test_random_problems_that_skip_instances(seed):
     assert_optimal(random_sparse_mapspace(seed, 150, in_space=True))
+
+
+def test_no_heuristic_of_dense_data_is_asked_where_nothing_fits():
+    mapspace = random_sparse_mapspace(4036, 50, in_space=True)
+    assert searched(mapspace, "energy") == (None, None)
+    assert sparse_optima(mapspace, ("energy",)) == [None]
+
+
+def test_units_that_would_skip_instances_where_no_fanout_is_below_them():
+    assert_optimal(random_sparse_mapspace(3113, 50, in_space=True))
+
+
+@pytest.mark.parametrize("seed", range(200, 200 + PROBLEMS // 2))
+def test_random_problems_counted_as_timeloop_does(seed):
+    assert_optimal(replace(random_sparse_mapspace(seed, 120), counting=TIMELOOP))
+
+
+@pytest.mark.parametrize("seed", range(300, 300 + PROBLEMS // 4))
+def test_random_windows(seed, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(strategies, "EINSUMS", strategies.CONVOLUTIONS)
+    mapspace = random_sparse_mapspace(seed, 120)
+    assert_optimal(mapspace)
+    assert_optimal(replace(mapspace, counting=TIMELOOP))
+
+
+@pytest.mark.parametrize("seed", [361, *range(400, 400 + PROBLEMS // 4)])
+def test_no_bound_hides_what_is_one_below_the_incumbent(seed):
+    mapspace = random_sparse_mapspace(seed, 80, in_space=seed % 2 == 0)
+    singles = OBJECTIVES[:3]
+    for objective, best in zip(singles, sparse_optima(mapspace, singles), strict=True):
+        if best is not None:
+            assert searched(mapspace, objective, incumbent=best[0] + 1) == (best[0], best[0])
+
+
+@pytest.mark.parametrize("seed", range(500, 500 + PROBLEMS // 4))
+def test_a_stopped_search_has_a_bound(seed):
+    mapspace = random_sparse_mapspace(seed, 80)
+    singles = OBJECTIVES[:3]
+    for objective, best in zip(singles, sparse_optima(mapspace, singles), strict=True):
+        for calls in (0, 1, 2, 4, 8, 16, 32) if best is not None else ():
+            bound, value = searched(mapspace, objective, stops_after(calls))
+            assert bound is not None
+            assert bound <= best[0]
+            assert value is None or value >= best[0]
+
+
+def test_a_single_iteration():
+    unit = saves("gating", "B", "A")
+    sparsity = Sparsity({"A": uniform("0.25")}, (level(unit), level()))
+    nodes = StorageLevel("outer", energy=ENERGY), StorageLevel("inner", size_words=12, energy=ENERGY)
+    assert assert_optimal(replace(free_mapspace(gemm(1, 1, 1), *nodes), sparsity=sparsity)) == len(OBJECTIVES)
 
 
 def sparse_gemm(sparsity: Sparsity, words: int | None = 12, children: int = 2) -> Mapspace:

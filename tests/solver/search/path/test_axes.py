@@ -53,6 +53,42 @@ def test_numbers_and_extents(bound: int, factors: str):
     assert axis.longest.tolist() == [max(found[number]) for number in axis.numbers.tolist()]
 
 
+@pytest.mark.parametrize("bound", BOUNDS)
+@pytest.mark.parametrize("multiple", [1, 2, 3, 5])
+def test_extents_that_are_multiples(bound: int, multiple: int):
+    """Tiles are whole numbers of what all children inside take, but for the one that is all there is."""
+    axis = axis_of(bound, ANY)
+    every = {min(own, bound) for own in range(multiple, bound + multiple, multiple)}
+    for number in axis.numbers.tolist():
+        fitting = [own for own in every if -(-bound // own) == number]
+        found = axis.extents(np.array([number]), np.array([multiple]))
+        assert found.tolist() == [min(fitting, default=0)]
+
+
+def used(bound: int, outer: int, inner: int, sub: int, each: int) -> tuple[int, int]:
+    """Tiles of an outer fanout, and children of both that ever work: `each` rounds inside of single tiles."""
+    working, tile = set(), sub * inner * each
+    for place in range(bound):
+        working.add((place // tile % outer, place % tile // sub % inner))
+    return -(-bound // tile), len(working)
+
+
+@pytest.mark.parametrize("bound", [7, 12, 13, 24])
+@pytest.mark.parametrize(("outer", "inner"), [(2, 2), (3, 2), (2, 3), (4, 3)])
+@pytest.mark.parametrize("single", [True, False])
+def test_children_of_nested_stages(bound: int, outer: int, inner: int, single: bool):
+    axis, least = axis_of(bound, ANY), outer * inner
+    for sub in (1,) if single else range(1, bound + 1):
+        for each in range(1, bound + 1):
+            tiles, working = used(bound, outer, inner, sub, each)
+            if tiles > outer:
+                assert working == outer * inner
+            if tiles >= outer and -(-bound // sub) >= inner:
+                least = min(least, working)
+    found = axis.in_use(np.array([outer]), np.array([inner]), np.array([single]))
+    assert found.tolist() == [least]
+
+
 @pytest.mark.parametrize(("bound", "factors"), CASES)
 def test_places(bound: int, factors: str):
     axis = axis_of(bound, factors)

@@ -95,3 +95,30 @@ def test_mappings_of_equal_cost_end_a_search(unit: int, leak: int):
     mapspace = replace(free_mapspace(matmul(6, 6, 6), *nodes), factors=ANY)
     check(mapspace)
     assert rows(mapspace, "edp") == 0
+
+
+@pytest.mark.parametrize(
+    ("bounds", "children", "words", "leaks"),
+    [
+        ((13, 1), (2, 3), 16, (20, 0)),
+        ((10, 3), (4, 2), 9, (0, 20)),
+        ((8, 1), (2, 3), 9, (20, 0)),
+        ((15, 2), (2, 3), 8, (20, 20)),
+    ],
+)
+def test_a_row_says_which_children_work_and_how_much_room_tiles_take(
+    bounds: tuple[int, int], children: tuple[int, int], words: int, leaks: tuple[int, int]
+):
+    """What all children inside take is a whole tile; where there are more tiles than children, all work."""
+    dram = StorageLevel("dram", energy=AccessEnergy(200, 200, 200))
+    buffer = StorageLevel("buffer", words, energy=AccessEnergy(6, 6, 6, leaks[0]))
+    registers = StorageLevel("registers", 3, energy=AccessEnergy(1, 1, 1, leaks[1]))
+    outer, inner = children
+    nodes = dram, Fanout("outer", outer, 1), buffer, Fanout("inner", inner, 1), registers
+    mapspace = replace(
+        free_mapspace(matmul(bounds[0], 1, bounds[1]), *nodes),
+        factors=ANY,
+        spatial=(SpatialRules(fixed(("M", outer))), SpatialRules(fixed(("M", inner)))),
+    )
+    check(mapspace)
+    assert rows(mapspace, "energy") == 0

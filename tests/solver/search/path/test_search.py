@@ -90,9 +90,15 @@ def test_remainders_are_searched_along_paths(objective: str):
     assert is_searched(remainders(), Goal(objective))
 
 
-@pytest.mark.parametrize("counting", [TIMELOOP, ACCELFORGE])
-def test_other_counting_rules_are_not(counting: str):
-    assert not is_searched(replace(remainders(), counting=counting), Goal("edp"))
+def test_timeloops_counting_rule_is_not():
+    assert not is_searched(replace(remainders(), counting=TIMELOOP), Goal("edp"))
+
+
+@pytest.mark.parametrize("draw", [random_mapspaces, random_mapspaces_with_places])
+def test_accelforges_counting_rule_is(draw):
+    mapspace = replace(draw(5, 1, 300)[0], counting=ACCELFORGE)
+    assert mapspace.joint or draw is random_mapspaces
+    assert is_searched(mapspace, Goal("edp"))
 
 
 def test_perfect_factors_are_not():

@@ -1,0 +1,563 @@
+"""What words cost along paths where data are sparse: the least shares of dense words, by tile and choice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property, reduce
+
+import numpy as np
+
+from model.sparse import FIXED_POINT
+from model.sparse.density import Banded
+from solver.search.arrays import BoolArray, FloatArray, IntArray
+from solver.search.path.charges import ENERGY, Charge, Charges, Price, Unrolling
+from solver.search.path.inside import Loosest, Unrolled
+from solver.search.space.prices import Access
+from solver.search.space.spatial import StageChoice
+from solver.sparse_search.choices import Mask
+from solver.sparse_search.grid import TileGrid, Vector
+from solver.sparse_search.instances import Kinds, NeededInstances
+from solver.sparse_search.shares import LeastShares, Parts, Saver
+
+LOAD = Price(0.0, ((0, 1.0),))
+"""Any bandwidth."""
+
+LEAST = 1 - 1e-9
+"""Sums of doubles err by far less than this share."""
+
+FINELY = 4096
+"""Parts of a whole that shares of saved accesses are rounded up to where many are looked at."""
+
+Each = tuple[float, tuple[tuple[int, float], ...]]
+"""Energy of a word, and its cycles by resource."""
+
+Rows = float | FloatArray
+"""A number for each row, or one for all."""
+
+
+@dataclass
+class Figures:
+    """Chances that tiles are empty, and what words cost, each computed once for all masks."""
+
+    shares: LeastShares
+    grid: TileGrid
+    kinds: Kinds
+    _empty: dict[str, dict[tuple[int, ...], float]] = field(default_factory=dict)
+    _parts: dict[object, Parts] = field(default_factory=dict)
+
+    def parts(self, name: str, chain: tuple[int, ...], access: Access) -> Parts:
+        """As of `LeastShares`."""
+        key = name, chain, access
+        if key not in self._parts:
+            self._parts[key] = self.shares.parts(name, chain, access)
+        return self._parts[key]
+
+    def useless(
+        self, saver: Saver, chain: tuple[int, ...], tiles: IntArray | None, unrolled: Unrolling
+    ) -> FloatArray:
+        """Chance of an access of a unit to be useless, at most, by row.
+
+        Parameters
+        ----------
+        tiles
+            Extents at the next inner level, or of such as are no larger; None where an access serves
+            single computations.
+        """
+        shares = self.shares
+        met = self._met(saver, chain, unrolled)
+        single = shares.splits(saver, chain) if tiles is not None else ()
+        effectual = np.ones(1)
+        for condition in saver.option.conditions:
+            if shares.in_blocks(saver, condition):
+                return np.ones(1)
+            effectual = effectual * (1 - self._empty_around(condition, tiles, met, single))
+        most: FloatArray = 1 - effectual
+        return most
+
+    def _met(self, saver: Saver, chain: tuple[int, ...], unrolled: Unrolling) -> IntArray:
+        """Iterations in space that share an access of a unit's target, shape (rows or 1, dimensions)."""
+        child, axes = self.shares.meeting(saver, chain)
+        met = np.ones((1, len(self.grid.dims)), dtype=np.int64)
+        if axes:
+            copies = unrolled.copies(saver.place, child)
+            met = np.repeat(met, len(copies), axis=0)
+            met[:, axes] = copies[:, axes]
+        return met
+
+    def _empty_around(
+        self, name: str, tiles: IntArray | None, met: IntArray, single: Sequence[int]
+    ) -> FloatArray:
+        """Chance of what the iterations of tiles touch, times some factors, to be empty, at most."""
+        shares = self.shares
+        if isinstance(shares.distributions[name], Banded):
+            if tiles is None or single:
+                return np.array([shares.one_empty(name)])
+            bounds = np.array(self.grid.bounds, dtype=np.int64)
+            return shares.empty(name)[self.grid.places(bounds // tiles)]
+        iterations = met
+        if tiles is not None:
+            own = tiles.copy()
+            own[:, list(single)] = 1
+            iterations = np.minimum(own * met, np.array(self.grid.bounds, dtype=np.int64))
+        return self._empty_boxes(name, iterations)
+
+    def _empty_boxes(self, name: str, iterations: IntArray) -> FloatArray:
+        """Chance of what some iterations touch to be empty, by row."""
+        tensor, figure = self.shares.tensors[name], self.shares.distributions[name].empty
+        codes = np.zeros(len(iterations), dtype=np.int64)
+        for axis in tensor.axes:
+            codes = codes * (self.grid.bounds[axis] + 1) + iterations[:, axis]
+        _, firsts, kinds = np.unique(codes, return_index=True, return_inverse=True)
+        known = self._empty.setdefault(name, {})
+        found = []
+        for shape in map(tuple, tensor.ranks_of(iterations[firsts]).tolist()):
+            if shape not in known:
+                known[shape] = figure(shape)
+            found.append(known[shape])
+        return np.array(found, dtype=np.float64)[kinds.reshape(-1)]
+
+
+@dataclass(frozen=True)
+class SparseCharges(Charges):
+    """All accesses to sparse data under one keep mask, in parts of an energy unit (`FIXED_POINT`).
+
+    Parameters
+    ----------
+    figures
+        What all masks share.
+    """
+
+    figures: Figures = field(kw_only=True)
+
+    @property
+    def are_sparse(self) -> bool:
+        """They are."""
+        return True
+
+    @cached_property
+    def chains(self) -> tuple[tuple[int, ...], ...]:
+        """Levels that keep each dataspace."""
+        return self.space.chains(self.mask)
+
+    @cached_property
+    def named(self) -> Mask:
+        """The keep mask by names."""
+        names = [view.name for view in self.space.views]
+        kept = tuple(frozenset(names[place] for place in own) for own in self.mask)
+        return Mask(kept, dict(zip(names, self.chains, strict=True)))
+
+    # ------------------------------------------------------------------------------------------ words
+
+    def _of(self, place: int) -> list[Charge]:
+        """The same with prices of words that cost most."""
+        return [self._dearest(charge) for charge in super()._of(place)]
+
+    def _dearest(self, charge: Charge) -> Charge:
+        parts = self.parts(charge)
+        price = parts.most_whole * FIXED_POINT * float(self._paying(charge))
+        loads = ((resource, cycles * parts.most_load) for resource, cycles in charge.loads)
+        busy = tuple(own for own in loads if own[1])
+        return charge._replace(price=price, exact=Fraction(price), loads=busy, block=1)
+
+    def _paying(self, charge: Charge) -> Fraction:
+        """Share of the instances of a level that pay."""
+        total = self.space.instances[charge.level]
+        return Fraction(max(1, total // self.space.levels[charge.level].cluster_size), total)
+
+    def parts(self, charge: Charge) -> Parts:
+        """What words of an access cost."""
+        key = charge.place, charge.level, charge.boundary, charge.action
+        if key not in self._known_parts:
+            name = self.space.views[charge.place].name
+            access = Access(charge.level, charge.action, charge.boundary, charge.shared, bool(charge.free))
+            self._known_parts[key] = self.figures.parts(name, self.chains[charge.place], access)
+        return self._known_parts[key]
+
+    @cached_property
+    def _known_parts(self) -> dict[tuple[int, int, int, str], Parts]:
+        return {}
+
+    def depend_on(self, place: int) -> tuple[object, ...]:
+        """The same; instances are skipped by what others announce."""
+        skips = self.figures.shares.skips_instances
+        return (place, self.mask) if skips else super().depend_on(place)
+
+    def of_part(self, place: int, level: int, boundary: int, action: str) -> Charge | None:
+        """An access, None if it costs nothing."""
+        return self._by_part.get((place, level, boundary, action))
+
+    @cached_property
+    def _by_part(self) -> dict[tuple[int, int, int, str], Charge]:
+        return {(own.place, own.level, own.boundary, own.action): own for own in self.every}
+
+    def share(
+        self, charge: Charge, price: Price, tiles: IntArray, unrolled: Unrolling, loose: Collection[int]
+    ) -> Rows:
+        """Share of the price of an access that a word costs, at least, by row."""
+        parts = self.parts(charge)
+        bounds = np.array(self.figures.grid.bounds, dtype=np.int64)
+        extents = bounds // tiles
+        extents[:, sorted(loose)] = 1
+        places = self.figures.grid.places(tiles)
+        left, lasting = self._instances(charge.place, charge.level, (places, frozenset(loose)), unrolled)
+
+        def at(table: FloatArray) -> FloatArray:
+            return self._any_smaller(table, frozenset(loose))[places]
+
+        if price.loads:
+            useless = np.maximum(1 - left, self._cut(charge, extents, unrolled))
+            load: FloatArray = at(parts.load) / parts.most_load * (1 - useless) * lasting
+            return load
+        savers = *parts.outer, *parts.own
+        useless = np.maximum(1 - left, self._useless(charge, savers, extents, unrolled))
+        cost = at(parts.whole) * (1 - useless) + at(parts.saved) * useless
+        share: FloatArray = cost / parts.most_whole * lasting
+        return share
+
+    # -------------------------------------------------------------------------------------- instances
+
+    def _instances(
+        self, place: int, level: int, tiles: tuple[IntArray, frozenset[int]], unrolled: Unrolling
+    ) -> tuple[Rows, Rows]:
+        """Shares of the accesses that units leave, and of the instances that are needed, at least; by row.
+
+        Parameters
+        ----------
+        tiles
+            Their places, and dimensions along which they may be smaller.
+        """
+        kinds = self._kinds(unrolled)
+        if kinds is None:
+            return 1.0, 1.0
+        name, (places, loose) = self.space.views[place].name, tiles
+        every, rows = np.unique(kinds, return_inverse=True)
+        several = isinstance(unrolled, Loosest)
+        shape = len(places) if several else max(len(places), len(kinds))
+        found = np.ones((2, shape))
+        for number, kind in enumerate(every.tolist()):
+            own = np.stack([self._any_smaller(t, loose)[places] for t in self._needed_at(name, level, kind)])
+            own = np.broadcast_to(own, (2, shape))
+            here = np.ones(shape, dtype=np.bool_) if several else np.broadcast_to(rows == number, (shape,))
+            found[:, here] = np.minimum(found[:, here], own[:, here])
+        return found[0], found[1]
+
+    def _kinds(self, unrolled: Unrolling) -> IntArray | None:
+        """Kinds of spatial choices, of several ones all of them; None if no instances are skipped."""
+        if not self.figures.shares.skips_instances or isinstance(unrolled, _Nothing):
+            return None
+        kinds = self.figures.kinds
+        if isinstance(unrolled, Unrolled):
+            return kinds.numbers(unrolled.listed.members)
+        assert isinstance(unrolled, Chosen)
+        return np.array([kinds.number(unrolled.fanouts)])
+
+    def needed(self, fanouts: tuple[Vector, ...]) -> NeededInstances | None:
+        """The instances that are needed with some spatial factors, where units skip some."""
+        if not self.figures.shares.skips_instances:
+            return None
+        return NeededInstances(self.figures.shares, self.named, fanouts)
+
+    def _needed_of(self, kind: int) -> NeededInstances:
+        if kind not in self._known_needed:
+            vectors = self.figures.kinds.vectors[kind]
+            self._known_needed[kind] = NeededInstances(self.figures.shares, self.named, vectors)
+        return self._known_needed[kind]
+
+    @cached_property
+    def _known_needed(self) -> dict[int, NeededInstances]:
+        return {}
+
+    def _needed_at(self, name: str, level: int, kind: int) -> tuple[FloatArray, FloatArray]:
+        key = name, level, kind
+        if key not in self._known_tables:
+            own = self._needed_of(kind)
+            self._known_tables[key] = own.kept(name, level), own.least(name, level)
+        return self._known_tables[key]
+
+    @cached_property
+    def _known_tables(self) -> dict[object, tuple[FloatArray, FloatArray]]:
+        return {}
+
+    def _fits(self, unrolled: Unrolling) -> BoolArray:
+        """Which spatial choices fit meshes as far as all children are needed."""
+        kinds = self._kinds(unrolled)
+        if kinds is None or not isinstance(unrolled, Unrolled) or isinstance(unrolled, Loosest):
+            return np.ones(1, dtype=np.bool_)
+        every, rows = np.unique(kinds, return_inverse=True)
+        fits, number = np.ones(len(kinds), dtype=np.bool_), 0
+        for members, stage in zip(unrolled.members, self.space.stages, strict=True):
+            for _ in stage.fanouts:
+                free = np.array([not self._needed_of(kind).needs_all(number) for kind in every.tolist()])
+                fits = fits & (free[rows.reshape(-1)] | self.figures.kinds.fits[number][members])
+                number += 1
+        return fits
+
+    # -------------------------------------------------------------------------------------- words
+
+    def each(
+        self, charge: Charge, tiles: tuple[int, ...], spatial: tuple[Vector, ...], unrolled: Unrolling
+    ) -> Each:
+        """What a word costs, at least, with one vector of numbers of tiles and one spatial choice.
+
+        Parameters
+        ----------
+        spatial
+            Factors of the spatial choice.
+        """
+        key = charge, tiles, spatial
+        if key not in self._known_each:
+            row = np.array([tiles], dtype=np.int64)
+            energy = charge.price * float(np.min(self.share(charge, ENERGY, row, unrolled, ())))
+            share = float(np.min(self.share(charge, LOAD, row, unrolled, ()))) if charge.loads else 0.0
+            self._known_each[key] = energy, tuple((r, cycles * share) for r, cycles in charge.loads)
+        return self._known_each[key]
+
+    @cached_property
+    def _known_each(self) -> dict[object, Each]:
+        return {}
+
+    def _any_smaller(self, table: FloatArray, loose: frozenset[int]) -> FloatArray:
+        """Entries of the cheapest tiles along some dimensions."""
+        if not loose:
+            return table
+        grid = self.figures.grid
+        least = table.reshape(grid.shape).min(axis=tuple(sorted(loose)), keepdims=True)
+        return np.broadcast_to(least, grid.shape).reshape(-1)
+
+    def _cut(self, charge: Charge, extents: IntArray, unrolled: Unrolling) -> Rows:
+        """Share of the accesses that take no time, at most, by row."""
+        parts = self.parts(charge)
+        skipping = [saver for saver in parts.own if saver.skips]
+        return self._useless(charge, (*parts.outer, *skipping), extents, unrolled)
+
+    def _useless(
+        self, charge: Charge, savers: Iterable[Saver], extents: IntArray, unrolled: Unrolling
+    ) -> Rows:
+        """Share of the accesses that units save, at most, by row."""
+        chain, most = self.chains[charge.place], np.zeros(1)
+        serves_arithmetic = charge.boundary == len(self.space.levels)
+        for saver in savers:
+            word = serves_arithmetic and saver.place == charge.level
+            own = self.figures.useless(saver, chain, None if word else extents, unrolled)
+            most = np.maximum(most, own)
+        return most
+
+    def share_outside(self, charge: Charge, price: Price) -> Rows:
+        """The same where nothing is unrolled, by numbers of tiles, with an axis per dimension."""
+        key = charge, bool(price.loads)
+        if key not in self._tables:
+            self._tables[key] = self._outside(charge, price)
+        return self._tables[key]
+
+    @cached_property
+    def _tables(self) -> dict[object, Rows]:
+        return {}
+
+    def _outside(self, charge: Charge, price: Price) -> Rows:
+        grid = self.figures.grid
+        bounds = np.array(grid.bounds, dtype=np.int64)
+        share = self.share(charge, price, bounds // grid.extents, _Nothing(len(bounds)), ())
+        table = np.asarray(share).reshape(grid.shape)
+        return float(table.max()) if table.min() == table.max() else table
+
+    def least_share_outside(self, charge: Charge, price: Price) -> float:
+        """The same for any tiles."""
+        return float(np.min(self.share_outside(charge, price)))
+
+    def least_share(self, charge: Charge, price: Price, unrolled: Unrolling) -> Rows:
+        """The same for any tiles, by spatial choice."""
+        bounds = np.array([self.figures.grid.bounds], dtype=np.int64)
+        return self.share(charge, price, bounds, unrolled, range(bounds.shape[1]))
+
+    def lost(self, resource: int) -> float:
+        """Cycles of a bandwidth by which a mapping may take fewer than its words do."""
+        return self._lost.get(resource, 0.0)
+
+    @cached_property
+    def _lost(self) -> dict[int, float]:
+        total: dict[int, float] = {}
+        for charge in self.every:
+            parts = self.parts(charge)
+            for resource, cycles in charge.loads:
+                total[resource] = total.get(resource, 0.0) + parts.lost * cycles / parts.most_load
+        return total
+
+    # ------------------------------------------------------------------------------------- arithmetic
+
+    def arithmetic(self, unrolled: Unrolling) -> Rows:
+        """Energy units of the arithmetic, at least, without what rounding may save; by spatial choice."""
+        energies, _ = self._computed(unrolled, None)
+        return energies * FIXED_POINT - self._rounded(unrolled)
+
+    def _rounded(self, unrolled: Unrolling) -> Rows:
+        """Energy that rounding may save: of words, and of the sum of all energies."""
+        total: Rows = 0.5
+        for charge in self.every:
+            rounded = self.parts(charge).rounded
+            if rounded:
+                instances = unrolled.product(0, charge.level).prod(axis=1)
+                total = total + rounded * FIXED_POINT * float(self._paying(charge)) * instances
+        return total
+
+    def steps(self, steps: FloatArray, unrolled: Unrolling, tiles: IntArray | None = None) -> FloatArray:
+        """Cycles of the arithmetic, at least, given those of all computations, by row."""
+        _, shares = self._computed(unrolled, tiles)
+        able = np.isfinite(steps) & self._fits(unrolled)
+        left = np.where(able, steps, 1.0) * shares * LEAST
+        return np.where(able, np.maximum(np.ceil(left), 1.0), np.inf)
+
+    def _computed(self, unrolled: Unrolling, tiles: IntArray | None) -> tuple[FloatArray, FloatArray]:
+        """Energy units of the arithmetic, and the share of computations that take time, by row."""
+        every = self._saved(unrolled, tiles)
+        if not every:
+            energy, share = self._made(())
+            return np.array([energy]), np.array([share])
+        columns = np.stack(np.broadcast_arrays(*every.values()), axis=1)
+        kinds, inverse = np.unique(columns, axis=0, return_inverse=True)
+        made = [self._made(tuple(zip(every, own, strict=True))) for own in kinds.tolist()]
+        energies, shares = np.array(made, dtype=np.float64).reshape(-1, 2).T
+        rows = inverse.reshape(-1)
+        return energies[rows], shares[rows]
+
+    def _made(self, useless: tuple[tuple[str, float], ...]) -> tuple[float, float]:
+        """The same if the innermost units save no more than some shares, by operand."""
+        if useless not in self._known_made:
+            shares, problem = self.figures.shares, self.space.problem
+            made = shares.computes(self.named, dict(useless))
+            compute, further = self.space.architecture.compute, shares.sparsity.compute.energy
+            gated = min(compute.energy, further.get("gated_compute", 0))
+            self._known_made[useless] = (
+                float(made.actual * compute.energy + made.gated * gated),
+                (made.actual + made.gated) / problem.computes,
+            )
+        return self._known_made[useless]
+
+    @cached_property
+    def _known_made(self) -> dict[tuple[tuple[str, float], ...], tuple[float, float]]:
+        return {}
+
+    def _saved(self, unrolled: Unrolling, tiles: IntArray | None) -> dict[str, FloatArray]:
+        """By operand that has units, the share of accesses that the innermost ones save, at most; by row."""
+        found = self._cut_off(unrolled)
+        for name, savers in self._innermost.items():
+            chain = self.named.chains[name]
+            most = np.maximum(self._worst(savers, chain, None, unrolled), found.get(name, 0.0))
+            if name in found:
+                found[name] = most
+                continue
+            first = self.first
+            children = {next((level for level in chain if level > own.place), first + 1) for own in savers}
+            if tiles is not None and len({own.place for own in savers}) == 1 and max(children) <= first:
+                extents = np.array(self.figures.grid.bounds, dtype=np.int64) // tiles
+                close = self._worst(savers, chain, extents, unrolled)
+                most = np.minimum(most, np.minimum(np.ceil(close * FINELY) / FINELY, 1.0))
+            found[name] = most
+        return found
+
+    def _cut_off(self, unrolled: Unrolling) -> dict[str, FloatArray]:
+        """By operand, the share of computations that are cut off with instances, at most, by row."""
+        if self._kinds(unrolled) is None:
+            return {}
+        word = np.zeros(1, dtype=np.int64), frozenset[int]()
+        pairs = ((v.place, v.name) for v in self.space.views if not v.read_write)
+        every = ((n, self._instances(p, len(self.space.levels), word, unrolled)[0]) for p, n in pairs)
+        return {name: 1 - np.asarray(left) for name, left in every}
+
+    def _worst(
+        self,
+        savers: Sequence[Saver],
+        chain: tuple[int, ...],
+        extents: IntArray | None,
+        unrolled: Unrolling,
+    ) -> FloatArray:
+        return reduce(np.maximum, (self.figures.useless(own, chain, extents, unrolled) for own in savers))
+
+    @cached_property
+    def _innermost(self) -> dict[str, tuple[Saver, ...]]:
+        every = self.figures.shares.innermost(self.named)
+        return {name: savers for name, savers in every.items() if savers}
+
+    @cached_property
+    def first(self) -> int:
+        """The boundary right inside of the fanouts."""
+        below = self.space.fanouts_below
+        meeting = min((level for level, own in enumerate(below) if own), default=len(below) - 1)
+        return meeting + 1
+
+    # ---------------------------------------------------------------------------------------- leakage
+
+    def leaking(self, level: int, used: FloatArray, busy: IntArray, cycles: FloatArray) -> FloatArray:
+        """Cycles in which instances of a level leak, at least; parts of energy units are in them."""
+        del busy
+        if self.space.levels[level].gating_fanouts is not None or not self.mask[level]:
+            return used * FIXED_POINT
+        return np.maximum(used * self._in_use(level), cycles) * FIXED_POINT
+
+    def _in_use(self, level: int) -> float:
+        """Share of a level's instances that are in use on average, at least."""
+        shares, names = self.figures.shares, self.named
+        if shares.skips_instances:
+            return 0.0
+        return max(float(shares.arriving(own, level, names.chains[own]).min()) for own in names.kept[level])
+
+    # ----------------------------------------------------------------------------------------- energy
+
+    @cached_property
+    def grain(self) -> int:
+        """One part of an energy unit: values are rounded to whole ones."""
+        return 1
+
+    def whole(self, energies: FloatArray) -> FloatArray:
+        """Bounds on energies, rounded down."""
+        return energies * LEAST
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """One spatial choice, as rows of spatial choices are.
+
+    Parameters
+    ----------
+    stages
+        One per stage, outermost first.
+    """
+
+    stages: tuple[StageChoice, ...]
+
+    def __len__(self) -> int:
+        """One row."""
+        return 1
+
+    @property
+    def fanouts(self) -> tuple[Vector, ...]:
+        """Factors of each fanout."""
+        return tuple(choice.factors for stage in self.stages for choice in stage.choices)
+
+    def product(self, first: int, last: int) -> IntArray:
+        """Factors of the stages from one up to before another, shape (1, dimensions)."""
+        columns = zip(*(stage.factors for stage in self.stages[first:last]), strict=True)
+        ones = (1,) * len(self.stages[0].factors)
+        return np.array([tuple(map(math.prod, columns)) or ones], dtype=np.int64)
+
+    copies = product
+
+
+@dataclass(frozen=True)
+class _Nothing:
+    """Spatial choices that unroll nothing."""
+
+    dims: int
+
+    def __len__(self) -> int:
+        """One for all rows."""
+        return 1
+
+    def product(self, first: int, last: int) -> IntArray:
+        """Ones."""
+        del first, last
+        return np.ones((1, self.dims), dtype=np.int64)
+
+    copies = product

@@ -1,0 +1,369 @@
+"""From complete paths to mappings of sparse data, judged by the model of expected costs."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import count, product
+
+import numpy as np
+
+from model.cost.prices import leaking_instances
+from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, StorageMapping
+from model.mapspace import EXACT, Mapspace
+from solver.search.branching.completion import Priced
+from solver.search.goal import Goal
+from solver.search.path.charges import Charge
+from solver.search.path.costs import Costs, Part, Price
+from solver.search.path.leaves import Path
+from solver.search.path.words import Line, Lines
+from solver.search.space.keep_masks import KeepMask
+from solver.search.space.search_space import SearchSpace
+from solver.search.stopping import Stop
+from solver.sparse_search.charges import LEAST, Chosen, Each, SparseCharges
+from solver.sparse_search.choices import arrangements
+from solver.sparse_search.orders import Order, SparseOrders
+from solver.sparse_search.words import PartitionedCosts
+
+Judge = Callable[[Mapping], Priced | None]
+"""Prices a mapping; None if it is not allowed, or formats cannot hold it."""
+
+Slots = tuple[Order, ...]
+"""Orders of the loops of all levels, outermost level first."""
+
+
+class SparseLeaves:
+    """Prices complete paths.
+
+    Parameters
+    ----------
+    space, mapspace
+        What the paths are of: the space knows no capacities.
+    charges
+        Of a keep mask.
+    judge
+        The cost model.
+    goal
+        Its incumbent is read anew for each call, and not changed.
+    stop
+        Asked often; once it answers True, what was found so far is returned.
+
+    Attributes
+    ----------
+    priced
+        Number of mappings that the cost model judged.
+    """
+
+    def __init__(
+        self,
+        space: SearchSpace,
+        mapspace: Mapspace,
+        charges: Callable[[KeepMask], SparseCharges],
+        judge: Judge,
+        goal: Goal,
+        stop: Stop,
+    ) -> None:
+        self._space, self._mapspace = space, mapspace
+        self._charges, self._judge = charges, judge
+        self._goal, self._stop = goal, stop
+        exact = mapspace.counting == EXACT
+        self._lines, self._costs = Lines(space), Costs(space) if exact else PartitionedCosts(space)
+        self._orders: dict[KeepMask, SparseOrders] = {}
+        self._words: dict[object, tuple[int, ...]] = {}
+        self.priced = 0
+
+    def improve(self, paths: Sequence[Path]) -> Priced | None:
+        """Return the best mapping of all these paths that improves on the incumbent, None if none does."""
+        goal, best = replace(self._goal), None
+        for path in paths:
+            if self._stop():
+                break
+            for priced in self._of_path(path, goal):
+                best = priced
+                goal.incumbent = goal.value(priced.evaluation.energy, priced.evaluation.cycles)
+        return best
+
+    def _of_path(self, path: Path, goal: Goal) -> Iterator[Priced]:
+        """Mappings of a path, each better than the one before."""
+        temporal = self._temporal(path)
+        if self._space.excluded or temporal is None:
+            return
+        fanouts = [choice.factors for stage in path.spatial for choice in stage.choices]
+        lines = tuple(
+            self._lines.line(d, tuple(own[d] for own in temporal), tuple(own[d] for own in fanouts))
+            for d in range(len(self._space.active))
+        )
+        charges = self._charges(path.mask)
+        if path.mask not in self._orders:
+            self._orders[path.mask] = SparseOrders(charges.figures.shares, charges.named)
+        own = self._orders[path.mask]
+        bones = _Bones(self._space, self._costs, charges, own, path, lines, self._words)
+        every = bones.best_first(goal, self._stop)
+        for mapping in (mapping for orders in every for mapping in bones.mappings(self._mapspace, orders)):
+            self.priced += 1
+            priced = self._judge(mapping)
+            if priced is not None and goal.improves(priced.evaluation.energy, priced.evaluation.cycles):
+                yield priced
+
+    def _temporal(self, path: Path) -> list[tuple[int, ...]] | None:
+        """Factors of the loops of all levels; None if loops do not lead to the path's tiles."""
+        whole = tuple(self._space.problem.bound[dim] for dim in self._space.active)
+        found = []
+        steps = zip(path.tiles, (*path.tiles[1:], whole), path.spatial, self._space.slots, strict=True)
+        for outer, inner, stage, slot in steps:
+            rows = zip(outer, inner, stage.factors, slot.allowed, strict=True)
+            factors = [(n // (o * s), n % (o * s), allowed) for o, n, s, allowed in rows]
+            if any(rest or factor not in allowed for factor, rest, allowed in factors):
+                return None
+            found.append(tuple(factor for factor, _, _ in factors))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Bones:
+    """All factors of a mapping, and bounds on what its orders of loops cost.
+
+    Parameters
+    ----------
+    charges, orders
+        Of the path's keep mask.
+    path
+        The mapping is of.
+    lines
+        The loops of each dimension.
+    known
+        Words that levels bring, of all mappings.
+    """
+
+    space: SearchSpace
+    costs: Costs
+    charges: SparseCharges
+    orders: SparseOrders
+    path: Path
+    lines: tuple[Line, ...]
+    known: dict[object, tuple[int, ...]]
+
+    @property
+    def depth(self) -> int:
+        """Number of levels."""
+        return len(self.space.levels)
+
+    @cached_property
+    def chosen(self) -> Chosen:
+        """The spatial choice."""
+        return Chosen(self.path.spatial)
+
+    @cached_property
+    def options(self) -> list[list[Order]]:
+        """Per level, the orders that may cost less than all others."""
+        found = []
+        for level in range(self.depth):
+            live = tuple(d for d, line in enumerate(self.lines) if line.temporal[level] > 1)
+            leads = self.path.leads[level] if level < len(self.path.leads) else None
+            every = self.orders.options(level, live)
+            found.append([own for own in every if leads is None or not own or own[0] in leads])
+        return found
+
+    # ------------------------------------------------------------------------------------------ bounds
+
+    def best_first(self, goal: Goal, stop: Stop) -> Iterator[Slots]:
+        """Yield orders of all levels by rising bounds, as long as they may improve."""
+        if not all(self.options):
+            return
+        ticket = count()
+        heap: list[tuple[float, int, int, Slots, tuple[int, ...]]] = []
+
+        def push(above: Slots, words: tuple[int, ...]) -> None:
+            energy, cycles = self._least(words)
+            if goal.improves(energy, cycles):
+                heapq.heappush(heap, (goal.value(energy, cycles), -len(above), next(ticket), above, words))
+
+        push((), self._fewest)
+        while heap:
+            value, _, _, above, words = heapq.heappop(heap)
+            if stop() or (goal.incumbent is not None and value >= goal.incumbent):
+                return
+            level = len(above)
+            if level == self.depth:
+                yield above
+                continue
+            held = (pair for pair in self._beyond[level] if self._is_held((*above, pair[0])))
+            for order, more in held:
+                push((*above, order), tuple(map(operator.add, words, more)))
+
+    def _is_held(self, above: Slots) -> bool:
+        """Whether formats have ranks for the loops of the outermost levels."""
+        level = len(above)
+        slots = [[(d, self.lines[d].temporal[n]) for d in order] for n, order in enumerate(above)]
+        tile = tuple(line.extents[level] for line in self.lines)
+        return self.orders.are_held(level, tile, slots, self.chosen.fanouts)
+
+    def _least(self, words: Sequence[int]) -> tuple[int, int]:
+        """Energy and cycles, at least, of mappings with so many words."""
+        energy, loads = self._besides
+        loads = [*loads]
+        for part, own in zip(self._parts, words, strict=True):
+            energy += self._prices[part].add(own, loads)
+        busy = max(self._steps, math.ceil(max(loads, default=0.0) * LEAST))
+        energy += self._leak * busy
+        return math.floor(max(energy, 0.0) * LEAST), busy + self.space.latency
+
+    @cached_property
+    def _besides(self) -> tuple[float, list[float]]:
+        space, charges = self.space, self.charges
+        loads = (float(own.besides(space.levels)) - charges.lost(r) for r, own in enumerate(space.resources))
+        return float(np.min(charges.arithmetic(self.chosen))), list(loads)
+
+    @cached_property
+    def _steps(self) -> int:
+        """Cycles of the arithmetic."""
+        units = int(self.chosen.product(0, self.depth).prod())
+        dense = np.array([self.space.problem.computes / units])
+        first = self.charges.first
+        tiles = np.array([self.path.tiles[first]]) if first < self.depth else None
+        return int(self.charges.steps(dense, self.chosen, tiles)[0])
+
+    @cached_property
+    def _leak(self) -> float:
+        """What all instances in use leak per cycle, at least."""
+        total, architecture, one = 0.0, self.space.architecture, np.ones(1)
+        used = [math.prod(own.factors) for stage in self.path.spatial for own in stage.choices]
+        places = zip(architecture.storage_indices, self.space.levels, strict=True)
+        for number, (position, level) in enumerate(places):
+            if not level.energy.leak_per_cycle:
+                continue
+            above = [c for f, c in zip(architecture.fanout_indices, used, strict=True) if f < position]
+            instances = one * float(leaking_instances(architecture, level, above))
+            leaking = self.charges.leaking(number, instances, np.ones(1, dtype=np.int64), one)
+            total += level.energy.leak_per_cycle * float(leaking[0])
+        return total
+
+    @cached_property
+    def _parts(self) -> list[Part]:
+        """All accesses."""
+        chains = enumerate(self.charges.chains)
+        return [part for place, chain in chains for part in self.costs.parts(place, chain)]
+
+    @cached_property
+    def _above(self) -> tuple[tuple[int, ...], ...]:
+        """Per level, and for the arithmetic, what lies outside of it, by dimension."""
+        return tuple(zip(*(line.above for line in self.lines), strict=True)) or ((),) * (self.depth + 1)
+
+    @cached_property
+    def _starts(self) -> list[tuple[Price, int]]:
+        """What the words of each part cost if data are dense, and how many come at the start."""
+        return [self.costs.price(part, self.lines, self._above[part.boundary]) for part in self._parts]
+
+    @cached_property
+    def _prices(self) -> dict[Part, _Sparse]:
+        """What dense words of each part cost, at least."""
+        prices = ((part, price) for part, (price, _) in zip(self._parts, self._starts, strict=True))
+        return {part: _Sparse(price, tuple(self._each(part))) for part, price in prices}
+
+    def _each(self, part: Part) -> Iterator[Each]:
+        """What a word costs that is read, filled or updated."""
+        for action in ("read", "fill", "update"):
+            charge = self.charges.of_part(part.place, part.level, part.boundary, action)
+            yield (0.0, ()) if charge is None else self._of_charge(charge)
+
+    def _of_charge(self, charge: Charge) -> Each:
+        at = charge.level if charge.boundary == self.depth else charge.boundary
+        tiles = self.path.tiles[at]
+        spatial = self.chosen.fanouts
+        return self.charges.each(charge, tiles, spatial, self.chosen)
+
+    def _brought(self, part: Part) -> Iterator[tuple[int, ...]]:
+        """Words that each level outside of a part's boundary brings in each of its orders."""
+        for level, orders in enumerate(self.options[: part.boundary]):
+            if part.by_order:
+                yield self._of_level(part, level, tuple(orders))
+            else:
+                yield (0,) * len(orders)
+
+    def _of_level(self, part: Part, level: int, orders: Slots) -> tuple[int, ...]:
+        key = part, self._above[part.boundary], level, orders
+        if key not in self.known:
+            ends = part.place, part.level, part.boundary
+            self.known[key] = self.costs.words_of(ends, self.lines, level, orders)
+        return self.known[key]
+
+    @cached_property
+    def _fewest(self) -> tuple[int, ...]:
+        """Words of each part in the orders that are best for it alone."""
+        pairs = zip(self._parts, self._starts, strict=True)
+        return tuple(words + sum(map(min, self._brought(part))) for part, (_, words) in pairs)
+
+    @cached_property
+    def _beyond(self) -> list[list[tuple[Order, tuple[int, ...]]]]:
+        """Per level, its orders, and how many words of each part they bring beyond the fewest."""
+        by_part = [list(self._brought(part)) for part in self._parts]
+        found = []
+        for level, orders in enumerate(self.options):
+            rows = [own[level] if level < len(own) else (0,) * len(orders) for own in by_part]
+            least = [min(row) for row in rows]
+            more = (
+                tuple(row[n] - few for row, few in zip(rows, least, strict=True)) for n in range(len(orders))
+            )
+            found.append(list(zip(orders, more, strict=True)))
+        return found
+
+    # ---------------------------------------------------------------------------------------- mappings
+
+    def mappings(self, mapspace: Mapspace, orders: Slots) -> Iterator[Mapping]:
+        """Yield the mappings with these orders, in all arrangements of spatial loops that may differ."""
+        grid = self.charges.figures.shares.grid
+        vectors, needed = self.chosen.fanouts, self.charges.needed(self.chosen.fanouts)
+        rows = zip(mapspace.architecture.fanouts, mapspace.spatial, vectors, strict=True)
+        options = [
+            arrangements(
+                fanout,
+                rules,
+                grid,
+                vector,
+                needed is not None or self.orders.is_crossed(number, vector),
+                needed is not None and not needed.needs_all(number),
+            )
+            for number, (fanout, rules, vector) in enumerate(rows)
+        ]
+        for fanouts in product(*options):
+            yield self._mapping(mapspace, orders, fanouts)
+
+    def _mapping(self, mapspace: Mapspace, orders: Slots, fanouts: Sequence[FanoutMapping]) -> Mapping:
+        architecture, dims = mapspace.architecture, self.space.active
+        nodes: list[NodeMapping] = [FanoutMapping()] * len(architecture.nodes)
+        kept = self.charges.named.kept
+        for level, position in enumerate(architecture.storage_indices):
+            loops = tuple(Loop(dims[d], self.lines[d].temporal[level]) for d in orders[level])
+            nodes[position] = StorageMapping(loops, kept[level])
+        for position, fanout in zip(architecture.fanout_indices, fanouts, strict=True):
+            nodes[position] = fanout
+        return Mapping(tuple(nodes))
+
+
+@dataclass(frozen=True)
+class _Sparse:
+    """What dense words of a part cost, at least.
+
+    Parameters
+    ----------
+    price
+        It says how many words are read, filled and updated.
+    each
+        Of these, energy and cycles of a word of all instances together.
+    """
+
+    price: Price
+    each: tuple[Each, ...]
+
+    def add(self, words: int, loads: list[float]) -> float:
+        """Return the energy, and add cycles by resource."""
+        total = 0.0
+        for number, (energy, cycles) in zip(self.price.counts(words), self.each, strict=True):
+            total += number * energy
+            for resource, own in cycles:
+                loads[resource] += number * own / self.price.used
+        return total

@@ -1,0 +1,228 @@
+"""Orders of loops that sparse data tell apart, which of them formats have ranks for, and spatial loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import chain, permutations
+
+from model.sparse.fibers import has_ranks_for
+from solver.sparse_search.choices import Chain, Mask
+from solver.sparse_search.grid import TensorGrid, Vector
+from solver.sparse_search.shares import LeastShares
+
+Order = tuple[int, ...]
+"""Active dimensions by their place, the innermost loop first."""
+
+
+class SparseOrders:
+    """The orders of each level's loops, by who keeps what.
+
+    Parameters
+    ----------
+    shares
+        What sparse data leave.
+    mask
+        Who keeps what.
+    """
+
+    def __init__(self, shares: LeastShares, mask: Mask) -> None:
+        self.shares, self.mask = shares, mask
+        self._grid, self._tensors = shares.grid, tuple(shares.tensors.values())
+        self._depth = len(shares.levels)
+        self._known: dict[tuple[int, Order], list[Order]] = {}
+
+    def options(self, level: int, live: Order) -> list[Order]:
+        """Orders of the loops of a level that may cost less than all others.
+
+        Parameters
+        ----------
+        live
+            Dimensions with a loop.
+        """
+        key = level, live
+        if key not in self._known:
+            self._known[key] = self._undominated(level, live)
+        return self._known[key]
+
+    def _undominated(self, level: int, live: Order) -> list[Order]:
+        best: dict[object, list[tuple[tuple[frozenset[int], ...], Order]]] = {}
+        for order in self._allowed(level, live):
+            kind, runs = self._signature(level, order)
+            known = best.setdefault(kind, [])
+            if any(all(a <= b for a, b in zip(runs, other, strict=True)) for other, _ in known):
+                continue
+            known[:] = [
+                (other, kept)
+                for other, kept in known
+                if not all(a <= b for a, b in zip(other, runs, strict=True))
+            ]
+            known.append((runs, order))
+        return [order for known in best.values() for _, order in known]
+
+    def _allowed(self, level: int, live: Order) -> Iterator[Order]:
+        rules, dims = self.shares.mapspace.temporal[level], self._grid.dims
+        inner = [dims.index(dim) for dim in rules.inner if dim in dims and dims.index(dim) in live]
+        outer = [dims.index(dim) for dim in rules.outer if dim in dims and dims.index(dim) in live]
+        for middle in permutations(axis for axis in live if axis not in (*inner, *outer)):
+            yield (*inner, *middle, *outer)
+
+    def _signature(self, level: int, order: Order) -> tuple[object, tuple[frozenset[int], ...]]:
+        """What sets an order of a slot apart, and by simple dataspace the loops that leave it in place.
+
+        Of orders that are alike in the first, one that leaves more in place is no worse.
+        """
+        kind: list[object] = []
+        runs: list[frozenset[int]] = []
+        for tensor in self._tensors:
+            name, own = tensor.space.name, self.mask.chains[tensor.space.name]
+            run, mover = _run(order, tensor.axes)
+            goes_on = any(keeper > level for keeper in own)
+            if goes_on and tensor.simple:
+                runs.append(run)
+            elif goes_on:
+                kind.append(_gaps(order, tensor.axes))
+            moving = tuple(axis for axis in order if axis in tensor.axes)
+            keeper = max((k for k in own if k <= level), default=None)
+            kind.append(() if keeper is None else moving[: self._told_apart(name, keeper, moving)])
+            if self._is_seen(name, level):
+                kind.append((run, mover))
+        if level == self._depth - 1 and self._in_blocks:
+            kind.append((order[:1], len(order)))
+        return tuple(kind), tuple(runs)
+
+    @cached_property
+    def _in_blocks(self) -> bool:
+        """Whether units see more than one word at a time of what serves the arithmetic."""
+        return any(
+            self.shares.levels[saver.place].packing_of(name).block_size > 1
+            for name, own in self.mask.chains.items()
+            for saver in self.shares.savers(name, own)
+        )
+
+    def _told_apart(self, name: str, keeper: int, moving: Sequence[int]) -> int | None:
+        """Innermost loops of a node whose order shapes ranks of a level's tiles; None if all do.
+
+        Ranks that are left over reach from the innermost loop outwards. Where a dimension has no loop at the
+        node, a loop of bound 1 is innermost.
+        """
+        representation = self.shares.representation(keeper, name)
+        if representation is None:
+            return 0
+        own = self.shares.tensors[name].space.dims
+        joined = all(
+            own <= {dim for group in rank.flattened for dim in group} and len(rank.flattened) == 1
+            for rank in representation.ranks
+        )
+        if representation.inner_to_outer or not joined:
+            return None
+        return 1 if len(representation.ranks) > 1 and len(moving) == len(own) else 0
+
+    def _is_seen(self, name: str, level: int) -> bool:
+        """Whether units see which loops of a slot leave a dataspace in place."""
+        own = self.mask.chains[name]
+        for saver in self.shares.savers(name, own):
+            child = next((k for k in own if k > saver.place), None)
+            if child is not None and saver.place <= level < child:
+                return True
+        return False
+
+    # ----------------------------------------------------------------------------------------- formats
+
+    def are_held(
+        self,
+        level: int,
+        tile: Vector,
+        slots: Sequence[Sequence[tuple[int, int]]],
+        fanouts: Sequence[Vector],
+    ) -> bool:
+        """Whether formats have ranks for all loops outside of what comes to a level, as far as is known.
+
+        Parameters
+        ----------
+        level, tile
+            The level, or the arithmetic, and its tile.
+        slots
+            Dimensions and bounds of the loops of all levels outside, outermost level first, innermost loop
+            first.
+        fanouts
+            Spatial factors.
+        """
+        return all(self._has_ranks(tensor, level, tile, slots, fanouts) for tensor in self._tensors)
+
+    def _has_ranks(
+        self,
+        tensor: TensorGrid,
+        level: int,
+        tile: Vector,
+        slots: Sequence[Sequence[tuple[int, int]]],
+        fanouts: Sequence[Vector],
+    ) -> bool:
+        own = self.mask.chains[tensor.space.name]
+        outer = max((keeper for keeper in own if keeper < level), default=None)
+        if outer is None or (level < self._depth and level not in own):
+            return True
+        representation = self.shares.representation(outer, tensor.space.name)
+        if representation is None or not representation.compressed:
+            return True
+        dims = self._moving_dims(tensor, range(outer, level), slots, fanouts)
+        return dims is None or has_ranks_for(representation, dims, self._copied_ranks(tensor, level, tile))
+
+    def _moving_dims(
+        self,
+        tensor: TensorGrid,
+        levels: range,
+        slots: Sequence[Sequence[tuple[int, int]]],
+        fanouts: Sequence[Vector],
+    ) -> list[str] | None:
+        """Dimensions of the loops of some levels that move a dataspace, outermost first; None if open."""
+        found: list[int] = []
+        for level in levels:
+            found += [axis for axis, _ in reversed(slots[level]) if axis in tensor.axes]
+            unrolled = (fanouts[fanout] for fanout in self.shares.fanouts_between(level, level + 1))
+            live = [[axis for axis in tensor.axes if factors[axis] > 1] for factors in unrolled]
+            if any(len(axes) > 1 for axes in live):
+                return None
+            found += chain.from_iterable(live)
+        return [self._grid.dims[axis] for axis in found]
+
+    def _copied_ranks(self, tensor: TensorGrid, level: int, tile: Vector) -> int:
+        """Ranks that a compressed level has in common with the next inner one, which has a tile."""
+        if level == self._depth or tensor.words[self._grid.place(tile)] == 1:
+            return 0
+        inner = self.shares.representation(level, tensor.space.name)
+        return 1 if inner is None else len(inner.ranks)
+
+    def is_crossed(self, fanout: int, factors: Vector) -> bool:
+        """Whether formats or units see the order of a fanout's loops."""
+        return any(self._crosses(name, own, fanout, factors) for name, own in self.mask.chains.items())
+
+    def _crosses(self, name: str, own: Chain, fanout: int, factors: Vector) -> bool:
+        units = {saver.place for saver in self.shares.savers(name, own)}
+        moving = [axis for axis in self.shares.tensors[name].axes if factors[axis] > 1]
+        return any(
+            fanout in self.shares.fanouts_between(keeper, child)
+            for keeper, child in zip(own, (*own[1:], self._depth), strict=True)
+            if keeper in units or self._told_apart(name, keeper, moving) != 0
+        )
+
+
+def _run(order: Order, axes: Sequence[int]) -> tuple[frozenset[int], int | None]:
+    """The innermost loops that leave a dataspace in place, and the first one that does not."""
+    for n, axis in enumerate(order):
+        if axis in axes:
+            return frozenset(order[:n]), axis
+    return frozenset(order), None
+
+
+def _gaps(order: Order, axes: Sequence[int]) -> tuple[object, ...]:
+    """The loops that move a dataspace in order, and between them those that do not, in any order."""
+    found: list[object] = []
+    still: set[int] = set()
+    for axis in order:
+        if axis not in axes:
+            still.add(axis)
+            continue
+        found += [frozenset(still), axis]
+        still = set()
+    return (*found, frozenset(still))

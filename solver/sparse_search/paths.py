@@ -1,0 +1,212 @@
+"""The search along paths for sparse data: tiles that fit, loops that formats have ranks for, and charges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from model.architecture import Fanout, StorageLevel
+from model.mapping import FanoutMapping, Mapping, StorageMapping
+from model.mapspace import Mapspace
+from solver.search.arrays import BoolArray
+from solver.search.path.axes import Loops
+from solver.search.path.charges import Charge, Charges
+from solver.search.path.search import PathSearch, Pricing
+from solver.search.path.tables import Frame
+from solver.search.space.keep_masks import Chain, KeepMask
+from solver.search.space.search_space import SearchSpace
+from solver.search.stopping import Stop
+from solver.sparse_search.charges import Figures, SparseCharges
+from solver.sparse_search.choices import always_kept, packs
+from solver.sparse_search.grid import ONE, TileGrid
+from solver.sparse_search.instances import Kinds
+from solver.sparse_search.leaves import Judge, SparseLeaves
+from solver.sparse_search.shares import LeastShares, skips_instances
+
+WIDEST = 1 << 31
+"""Children along one side of a fanout, at most, where units skip some."""
+
+
+def unlimited(mapspace: Mapspace, stop: Stop) -> SearchSpace:
+    """A search space whose levels hold everything: what compressed tiles take is known elsewhere.
+
+    Where units skip instances, fanouts may unroll more than they have children.
+    """
+    architecture = mapspace.architecture
+    nodes = tuple(
+        replace(node, size_words=None, min_utilization=type(node.min_utilization)(0))
+        if isinstance(node, StorageLevel)
+        else node
+        for node in architecture.nodes
+    )
+    space = SearchSpace(replace(mapspace, architecture=replace(architecture, nodes=nodes)), stop=stop)
+    if skips_instances(mapspace):
+        most = min(mapspace.problem.computes, WIDEST)
+        wide = (
+            replace(node, mesh_x=most, mesh_y=most) if isinstance(node, Fanout) else node for node in nodes
+        )
+        other = replace(mapspace, architecture=replace(architecture, nodes=tuple(wide)))
+        space.__dict__["stages"] = SearchSpace(other, stop=stop).stages
+    return space
+
+
+@dataclass(frozen=True)
+class SparseFrame(Frame):
+    """What tables share where data are sparse.
+
+    Parameters
+    ----------
+    mapspace
+        With the capacities of its levels.
+    """
+
+    mapspace: Mapspace = field(kw_only=True)
+
+    @cached_property
+    def figures(self) -> Figures:
+        """What sparse data leave, by tile."""
+        grid = TileGrid(self.mapspace.problem, self.axes)
+        shares = LeastShares(self.mapspace, grid)
+        return Figures(shares, grid, Kinds(shares, self.space.stages))
+
+    @cached_property
+    def loops(self) -> tuple[Loops, ...]:
+        """By slot: those that rules and formats leave."""
+        without = self._without_rank
+        return tuple(
+            Loops(
+                self.axes,
+                [own & ONE if d in without[level] else own for d, own in enumerate(slot.allowed)],
+            )
+            for level, slot in enumerate(self.space.slots)
+        )
+
+    @cached_property
+    def _without_rank(self) -> tuple[frozenset[int], ...]:
+        """Per level, dimensions whose loops find no rank in a dataspace that is always there."""
+        shares = self.figures.shares
+        found: list[set[int]] = [set() for _ in self.space.levels]
+        for name in shares.tensors:
+            for level in always_kept(self.mapspace, shares.sparsity, name):
+                found[level] |= shares.without_rank(name, level)
+        return tuple(map(frozenset, found))
+
+    @cached_property
+    def outermost(self) -> None:
+        """Not known."""
+
+    def fits(self, level: int, kept: frozenset[int]) -> BoolArray:
+        """Which numbers of tiles `level` has room for, shape `shape`; rules of the user's own hold."""
+        if (level, kept) not in self._within:
+            names = [self.space.views[place].name for place in kept]
+            within = self.figures.shares.within(level, names).reshape(self.shape)
+            self._within[level, kept] = within & super().fits(level, kept)
+        return self._within[level, kept]
+
+    @cached_property
+    def _within(self) -> dict[tuple[int, frozenset[int]], BoolArray]:
+        return {}
+
+
+@dataclass(frozen=True, eq=False)
+class SparseData:
+    """What all searches of one mapspace share.
+
+    Parameters
+    ----------
+    mapspace
+        Its data are sparse.
+    judge
+        The cost model.
+    space
+        Without capacities, see `unlimited`.
+    """
+
+    mapspace: Mapspace
+    judge: Judge
+    space: SearchSpace
+
+    @cached_property
+    def frame(self) -> SparseFrame:
+        """Axes, and the tiles that fit."""
+        return SparseFrame(self.space, mapspace=self.mapspace)
+
+    @cached_property
+    def _shared(self) -> dict[tuple[int, Chain], tuple[Charge, ...]]:
+        return {}
+
+    @cached_property
+    def _charges(self) -> dict[KeepMask, SparseCharges]:
+        return {}
+
+    def charges(self, mask: KeepMask) -> SparseCharges:
+        """What expected words cost under a mask."""
+        if mask not in self._charges:
+            self._charges[mask] = SparseCharges(self.space, mask, self._shared, figures=self.frame.figures)
+        return self._charges[mask]
+
+    def packs(self, mask: KeepMask) -> bool:
+        """Whether levels can pack and unpack what they exchange."""
+        sparsity = self.frame.figures.shares.sparsity
+        chains = zip(self.space.views, self.space.chains(mask), strict=True)
+        return all(packs(self.mapspace, sparsity, view.name, chain) for view, chain in chains)
+
+
+@dataclass
+class SparsePaths(PathSearch):
+    """The search for one objective.
+
+    Parameters
+    ----------
+    data
+        What all searches share; the search space is its own.
+    """
+
+    data: SparseData = field(kw_only=True)
+
+    def run(self) -> int | None:
+        """As for dense data; where each dimension has one iteration, every keep mask has one mapping."""
+        if self.space.active:
+            return super().run()
+        masks = () if self.space.excluded else self._masks()
+        priced = filter(None, (self.data.judge(self._only(mask)) for mask in masks))
+        for own in priced:
+            if self.goal.improves(own.evaluation.energy, own.evaluation.cycles):
+                self._keep(own)
+        return self.goal.incumbent
+
+    def _only(self, mask: KeepMask) -> Mapping:
+        """The mapping without loops."""
+        kept = iter(self.data.charges(mask).named.kept)
+        nodes = self.space.architecture.nodes
+        return Mapping(
+            tuple(
+                StorageMapping((), next(kept)) if isinstance(node, StorageLevel) else FanoutMapping()
+                for node in nodes
+            )
+        )
+
+    def _framed(self) -> Frame:
+        """The same with what compressed tiles take."""
+        return self.data.frame
+
+    def _charges(self, mask: KeepMask) -> Charges:
+        """What expected words cost."""
+        return self.data.charges(mask)
+
+    def _pricing(self) -> Pricing:
+        """What prices complete paths."""
+        data = self.data
+        return SparseLeaves(data.space, data.mapspace, data.charges, data.judge, self.goal, self.shared.stop)
+
+    def _without_search(self) -> int:
+        """Nothing is known at once."""
+        return 0
+
+    def _hint(self) -> None:
+        """Heuristics do not know sparse data."""
+
+    def _masks(self) -> Iterator[KeepMask]:
+        """Those whose levels can pack and unpack what they exchange."""
+        return filter(self.data.packs, super()._masks())
