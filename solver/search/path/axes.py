@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 
 import numpy as np
 
@@ -85,11 +85,17 @@ class Axis:
         codes = (outer * base + inner) * 2 + single
         table = np.zeros(int(codes.max()) + 1, dtype=np.int64)
         for code in np.flatnonzero(np.bincount(codes)).tolist():
-            table[code] = self._in_use(*divmod(code // 2, base), bool(code % 2))
+            pair = *divmod(code // 2, base), bool(code % 2)
+            if pair not in self._used:
+                self._used[pair] = self._in_use(*pair)
+            table[code] = self._used[pair]
         used: IntArray = table[codes]
         return used
 
-    @cache  # noqa: B019 (axes live as long as their search)
+    @cached_property
+    def _used(self) -> dict[tuple[int, int, bool], int]:
+        return {}
+
     def _in_use(self, outer: int, inner: int, single: bool) -> int:
         """The same of one pair: what the last child has follows from the numbers of tiles."""
         least = [
