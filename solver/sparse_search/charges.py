@@ -14,7 +14,7 @@ from model.sparse import FIXED_POINT
 from model.sparse.density import Banded
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.charges import ENERGY, Charge, Charges, Price, Unrolling
-from solver.search.path.inside import Loosest, Unrolled
+from solver.search.path.unrolled import Loosest, Unrolled
 from solver.search.space.prices import Access
 from solver.search.space.spatial import StageChoice
 from solver.sparse_search.choices import Mask

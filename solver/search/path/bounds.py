@@ -11,8 +11,9 @@ import numpy as np
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.goal import Goal
 from solver.search.path.charges import ENERGY, MOST_GRAINS, NOTHING, Price
-from solver.search.path.inside import Leads, Listed, Loosest, Unrolled
+from solver.search.path.inside import Leads, Listed
 from solver.search.path.masked import SMALL, Masked
+from solver.search.path.unrolled import Loosest, Unrolled
 
 TIED = 1 - 1e-9
 """Share of the incumbent from which bounds are computed once more, as exactly as numbers can tell."""

@@ -16,10 +16,11 @@ from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.charges import Charge, Price
 from solver.search.path.counting import Lead
 from solver.search.path.deliveries import Delivered
-from solver.search.path.inside import Leads, Listed, Pending, Unrolled
+from solver.search.path.inside import Leads, Listed, Pending
 from solver.search.path.leaves import Path
 from solver.search.path.masked import Masked
 from solver.search.path.tables import Outside
+from solver.search.path.unrolled import Unrolled
 from solver.search.stopping import Stop, Stopped
 
 MOST_LISTED = 4_096

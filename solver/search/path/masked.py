@@ -15,9 +15,10 @@ from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.axes import NOWHERE
 from solver.search.path.charges import NOTHING, Charge, Charges, Price
 from solver.search.path.counting import Lead
-from solver.search.path.inside import Inside, Listed, Loosest, Node, Pending, Unrolled, price_of
+from solver.search.path.inside import Inside, Listed, Node, Pending, price_of
 from solver.search.path.rooms import Rooms
 from solver.search.path.tables import Frame, Outside
+from solver.search.path.unrolled import Loosest, Unrolled
 
 SMALL = 1 << 14
 """Numbers of tiles up to which tables cost next to nothing."""

@@ -21,11 +21,12 @@ from solver.search.hint import FEW_HINTED, FIRST_HINTED, helps, hint
 from solver.search.path.bounds import CLOSEST, TIED, Bounds
 from solver.search.path.branch import Branch, Found
 from solver.search.path.charges import ENERGY, Charge, Charges, Price
-from solver.search.path.inside import Leads, Listed, Unrolled
+from solver.search.path.inside import Leads, Listed
 from solver.search.path.leaves import Leaves, Path
 from solver.search.path.masked import Masked, spatial_choices
 from solver.search.path.mixed import Mixed, mixes
 from solver.search.path.tables import Frame, Outside
+from solver.search.path.unrolled import Unrolled
 from solver.search.shared import Shared
 from solver.search.space.keep_masks import Chain, KeepMask
 from solver.search.space.search_space import SearchSpace

@@ -1,0 +1,287 @@
+"""Spatial choices of all stages, row by row: factors, and children that have something to do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any, TypeVar
+
+import numpy as np
+
+from solver.search.arrays import FloatArray, IntArray
+from solver.search.path.tables import Frame, with_full_ones
+from solver.search.space.dataspaces import DataspaceView
+from solver.search.space.spatial import StageChoice
+
+Known = TypeVar("Known")
+
+
+@dataclass(frozen=True, eq=False)
+class Unrolled:
+    """Spatial choices of all stages, one a row, or one for all rows.
+
+    Parameters
+    ----------
+    frame
+        Of the search space.
+    members
+        By stage, places of the choices, shape (rows,), or (1,) where all rows have the same.
+    rows
+        How many there are.
+    """
+
+    frame: Frame
+    members: tuple[IntArray, ...]
+    rows: int
+    _known: dict[object, Any] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """Rows."""
+        return self.rows
+
+    @property
+    def listed(self) -> Unrolled:
+        """The choices that there are."""
+        return self
+
+    @property
+    def uniform(self) -> bool:
+        """Whether all rows have the same choice."""
+        return len(self.members[0]) == 1
+
+    def __getitem__(self, rows: IntArray) -> Unrolled:
+        """Some of the rows."""
+        members = self.members if self.uniform else tuple(own[rows] for own in self.members)
+        return Unrolled(self.frame, members, len(rows))
+
+    def once(self, key: object, make: Callable[[], Known]) -> Known:
+        """What `make` returns, remembered by a key."""
+        if key not in self._known:
+            self._known[key] = make()
+        found: Known = self._known[key]
+        return found
+
+    def repeated(self, row: int, rows: int) -> Unrolled:
+        """The choice of one row for so many."""
+        return Unrolled(self.frame, tuple(own[row : row + 1] for own in self.members), rows)
+
+    @cached_property
+    def factors(self) -> tuple[IntArray, ...]:
+        """By stage, shape (rows, dimensions), or (1, dimensions)."""
+        return tuple(
+            stage.factors[own] for stage, own in zip(self.frame.space.stages, self.members, strict=True)
+        )
+
+    @cached_property
+    def needed(self) -> tuple[IntArray, ...]:
+        """By stage, tiles without which a child would have nothing to do."""
+        return tuple(
+            stage.least_used[own] for stage, own in zip(self.frame.space.stages, self.members, strict=True)
+        )
+
+    @property
+    def _ones(self) -> IntArray:
+        return np.ones((1, len(self.frame.axes)), dtype=np.int64)
+
+    @cached_property
+    def kinds(self) -> tuple[IntArray, IntArray]:
+        """First rows of those that unroll windows alike, and the kind of each row."""
+        if self.uniform:
+            return np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        codes = np.zeros(self.rows, dtype=np.int64)
+        for stage, own in zip(self.frame.space.stages, self.members, strict=True):
+            codes = codes * len(stage.places) + own
+        _, firsts, places = np.unique(codes, return_index=True, return_inverse=True)
+        windows = sorted(self.frame.space.window_dims)
+        columns = [own[firsts][:, windows] for own in (*self.factors, *self.needed)]
+        _, own_firsts, inverse = np.unique(
+            np.concatenate(columns, axis=1), axis=0, return_index=True, return_inverse=True
+        )
+        return firsts[own_firsts], inverse.reshape(-1)[places]
+
+    def choice(self, row: int) -> tuple[StageChoice, ...]:
+        """The choices of one row."""
+        pairs = zip(self.frame.space.stages, self.members, strict=True)
+        return tuple(stage.member(int(own[row])) for stage, own in pairs)
+
+    def product(self, first: int, last: int) -> IntArray:
+        """Factors of the stages from one up to before another, at most, shape (rows, dimensions)."""
+        key = "product", first, last
+        return self.once(key, lambda: math.prod(self.factors[first:last], start=self._ones))
+
+    def copies(self, first: int, last: int) -> IntArray:
+        """Likewise, at least."""
+        return self.product(first, last)
+
+    def alone(self, view: DataspaceView, first: int, last: int) -> IntArray:
+        """Factors of the fanouts among these whose children do not share a dataspace."""
+        parts = (self.frame.alone(view.place, stage)[self.members[stage]] for stage in range(first, last))
+        return math.prod(parts, start=self._ones)
+
+    def apart(self, view: DataspaceView, first: int, last: int) -> IntArray:
+        """The same, at most."""
+        return self.alone(view, first, last)
+
+    def at_once(self, last: int, tiles: IntArray | None = None) -> IntArray:
+        """Children of the stages up to before one that have something to do at some time, at least.
+
+        All children of a fanout but the last one have as much to do as there can be. What the last one has
+        follows from how many tiles there may be.
+
+        Parameters
+        ----------
+        last
+            The first stage that is not looked at.
+        tiles
+            Right inside of the meeting stage, shape (rows, dimensions), where these are known.
+        """
+        if tiles is None or last <= self.frame.meeting:
+            used = self.once(("in use", last), lambda: self._at_once(last, None))
+        else:
+            used = self._at_once(last, tiles)
+        for d in self._nesting(last):
+            rows, nested = self._nested(d, last, tiles)
+            if len(rows):
+                used = np.array(np.broadcast_to(used, (self.rows, used.shape[1])))
+                used[rows, d] = np.maximum(used[rows, d], nested)
+        return used
+
+    def _nesting(self, last: int) -> Iterator[int]:
+        """Dimensions that two stages unroll in some choice, and not all children have as much to do."""
+        for d, axis in enumerate(self.frame.axes):
+            stages = sum(max(stage.unrolled[d]) > 1 for stage in self.frame.space.stages[:last])
+            if stages > 1 and not axis.divides:
+                yield d
+
+    def _nested(self, dim: int, last: int, tiles: IntArray | None) -> tuple[IntArray, IntArray]:
+        """Rows in which two stages unroll a dimension, with something to do for all, and what they use."""
+        factors, needed = (
+            np.stack([np.broadcast_to(of_stage(k)[:, dim], self.rows) for k in range(last)])
+            for of_stage in (self.factors.__getitem__, partial(self._busy, tiles))
+        )
+        unrolling = factors > 1
+        rows = np.flatnonzero((unrolling.sum(axis=0) == 2) & ((needed == factors) | ~unrolling).all(axis=0))
+        if not len(rows):
+            return rows, rows
+        outside = unrolling[:, rows].argmax(axis=0)
+        inside = last - 1 - unrolling[::-1, rows].argmax(axis=0)
+        outer, inner = factors[outside, rows], factors[inside, rows]
+        single = np.array([self.frame.are_single(k + 1, dim) for k in range(last)])[inside]
+        used = self.frame.axes[dim].in_use(outer, inner, single)
+        if tiles is not None:
+            # More tiles than children: each of them gets a whole one.
+            many = (outside == self.frame.meeting) & (tiles[rows, dim] > outer)
+            used = np.where(many, outer * inner, used)
+        return rows, used
+
+    def _busy(self, tiles: IntArray | None, stage: int) -> IntArray:
+        """Children of one stage that have something to do, at least."""
+        if tiles is None or stage != self.frame.meeting:
+            return self.needed[stage]
+        return np.minimum(tiles, self.factors[stage])
+
+    def _at_once(self, last: int, tiles: IntArray | None) -> IntArray:
+        """The same, whatever the last one has, unless all have as much to do."""
+        if any(axis.divides for axis in self.frame.axes):
+            return self.copies(0, last)
+        used, all_of_them = self._ones, self._ones
+        for stage in reversed(range(last)):
+            used = with_full_ones(self._busy(tiles, stage), used, all_of_them)
+            all_of_them = all_of_them * self.copies(stage, stage + 1)
+        return used
+
+    def askers(
+        self, view: DataspaceView, level: int, boundary: int, tiles: IntArray | None = None
+    ) -> IntArray:
+        """Of those of a level, groups of children at a boundary that share a dataspace, likewise."""
+        used, all_of_them = self._ones, self._ones
+        for stage in reversed(range(level, boundary)):
+            used = with_full_ones(self._groups(view, stage), used, all_of_them)
+            all_of_them = all_of_them * self.alone(view, stage, stage + 1)
+        for stage in reversed(range(level)):
+            used = with_full_ones(self._busy(tiles, stage), used, all_of_them)
+            all_of_them = all_of_them * self.copies(stage, stage + 1)
+        return used
+
+    def _groups(self, view: DataspaceView, stage: int) -> IntArray:
+        """Children of one stage that share nothing and have something to do, at least."""
+        return self.frame.groups(view.place, stage)[self.members[stage]]
+
+    def share(self, view: DataspaceView, first: int, last: int) -> FloatArray:
+        """Words asked for, at least, per word that children get, where neighbours want equal windows."""
+        share = np.ones(1)
+        for stage in range(first, last) if view.window_dims else ():
+            share = share * self.frame.shares(view.place, stage)[self.members[stage]]
+        return share
+
+
+class Loosest(Unrolled):
+    """What costs no more than any of several choices: all factors at their most, copies at their least."""
+
+    def __init__(self, every: Unrolled, rows: int) -> None:
+        super().__init__(every.frame, tuple(own[:1] for own in every.members), rows)
+        self.__dict__["every"] = every
+
+    @property
+    def listed(self) -> Unrolled:
+        """All of them."""
+        every: Unrolled = self.__dict__["every"]
+        return every
+
+    def __getitem__(self, rows: IntArray) -> Loosest:
+        """Some of the rows."""
+        some = Loosest(self.__dict__["every"], len(rows))
+        for name in ("factors", "needed", "least"):
+            some.__dict__[name] = getattr(self, name)
+        return some
+
+    @cached_property
+    def factors(self) -> tuple[IntArray, ...]:
+        """By stage, the most of every dimension, shape (1, dimensions)."""
+        every: Unrolled = self.__dict__["every"]
+        return tuple(own.max(axis=0, keepdims=True) for own in every.factors)
+
+    @cached_property
+    def least(self) -> tuple[IntArray, ...]:
+        """By stage, the least of every dimension, likewise."""
+        every: Unrolled = self.__dict__["every"]
+        return tuple(own.min(axis=0, keepdims=True) for own in every.factors)
+
+    @cached_property
+    def needed(self) -> tuple[IntArray, ...]:
+        """By stage, the fewest tiles that any of them needs."""
+        every: Unrolled = self.__dict__["every"]
+        return tuple(own.min(axis=0, keepdims=True) for own in every.needed)
+
+    def copies(self, first: int, last: int) -> IntArray:
+        """The least of any."""
+        return math.prod(self.least[first:last], start=self._ones)
+
+    def alone(self, view: DataspaceView, first: int, last: int) -> IntArray:
+        """None."""
+        return self._ones
+
+    def apart(self, view: DataspaceView, first: int, last: int) -> IntArray:
+        """The most of any."""
+        every: Unrolled = self.__dict__["every"]
+        most: IntArray = every.alone(view, first, last).max(axis=0, keepdims=True)
+        return most
+
+    def at_once(self, last: int, tiles: IntArray | None = None) -> IntArray:
+        """Whatever the last one has."""
+        return self._at_once(last, None)
+
+    def _busy(self, tiles: IntArray | None, stage: int) -> IntArray:
+        """Of any choice."""
+        return self.needed[stage]
+
+    def _groups(self, view: DataspaceView, stage: int) -> IntArray:
+        """One."""
+        return self._ones
+
+    def share(self, view: DataspaceView, first: int, last: int) -> FloatArray:
+        """The least of any."""
+        every: Unrolled = self.__dict__["every"]
+        return np.array([every.share(view, first, last).min()])
