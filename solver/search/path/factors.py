@@ -107,16 +107,23 @@ class Factors:
         return any(not rule.falls and (rule.asks_for_kept or len(rule.dims) > 1) for rule in rules)
 
     @cached_property
+    def _fills(self) -> bool:
+        """Whether larger tiles may be allowed where smaller ones are not."""
+        space = self._space
+        return any(level.min_utilization for level in space.levels) or bool(
+            space.mapspace.joint and space.mapspace.rules
+        )
+
+    @cached_property
     def _by_steps(self) -> bool:
         """Whether choices of the same steps differ in the room only that their tiles take."""
         space = self._space
         packed = any(
-            level.packing_of(view.name).block_size > 1 or level.cluster_size > 1 or level.min_utilization
+            level.packing_of(view.name).block_size > 1 or level.cluster_size > 1
             for level in space.levels
             for view in space.views
         )
-        ruled = space.mapspace.joint and space.mapspace.rules
-        return not packed and not ruled and not (self._timed and space.resources)
+        return not packed and not (self._timed and space.resources)
 
     def _options(self, dim: int, tiles: Tiles, spatial: Tiles) -> tuple[Choice, ...]:
         """The choices of a dimension that no other one is as good as, the least factors first."""
@@ -131,22 +138,27 @@ class Factors:
     def _best(
         self, dim: int, tiles: Tiles, spatial: Tiles, factors: Sequence[Sequence[int]]
     ) -> Sequence[Choice]:
-        """Those of such factors that no other one is as good as; all have passes alike."""
+        """Those of such factors that no other one is as good as; all have passes alike.
+
+        Where it matters what each child has, only such are compared as are the same inside of all fanouts.
+        """
         every = (choice_of(self._bounds[dim], own, spatial) for own in product(*factors))
         found = (own for own in every if self._may_have(dim, own))
-        if self._is_entangled(dim) or not self._by_steps or dim in self._space.window_dims:
+        if self._is_entangled(dim) or self._fills or dim in self._space.window_dims:
             return [*found]
         if self._idle_in_last_round(dim, tiles, spatial, factors):
             return [*found]
-        best: list[Choice] = []
+        best: dict[Tiles, list[Choice]] = {}
         fewest = fewest_counts(self._bounds[dim], spatial)
+        outside = next((place + 1 for place, own in enumerate(spatial) if own > 1), len(spatial))
         for choice in found:
-            if not any(no_worse(other, choice) for other in best):
-                best = [*(own for own in best if not no_worse(choice, own)), choice]
-            if choice.counts == fewest:
+            alike = best.setdefault(() if self._by_steps else choice.factors[outside:], [])
+            if not any(no_worse(other, choice) for other in alike):
+                alike[:] = [*(own for own in alike if not no_worse(choice, own)), choice]
+            if self._by_steps and choice.counts == fewest:
                 # Later ones have larger tiles, and nothing that is less.
                 break
-        return best
+        return [choice for alike in best.values() for choice in alike]
 
     def _may_have(self, dim: int, choice: Choice) -> bool:
         name = self._space.active[dim]
