@@ -122,3 +122,17 @@ def test_a_row_says_which_children_work_and_how_much_room_tiles_take(
     )
     check(mapspace)
     assert rows(mapspace, "energy") == 0
+
+
+def test_larger_tiles_that_fill_blocks():
+    """Of 9 words the children have 5 and 4, in two blocks of 3 each; or 6 and 3, in three blocks together."""
+    dram = StorageLevel("dram", energy=AccessEnergy(9, 9, 9))
+    buffer = StorageLevel("buffer", 40, block_size=3, energy=AccessEnergy(100, 100, 100))
+    mapspace = replace(
+        free_mapspace(matmul(9, 1, 1), dram, Fanout("row", 2, 1), buffer),
+        factors=ANY,
+        spatial=(SpatialRules(fixed(("M", 2))),),
+        temporal=(TemporalRules(fixed(("M", 1))), TemporalRules()),
+        keep=(KeepRules(frozenset("ABZ")), KeepRules(frozenset("AZ"), frozenset("B"))),
+    )
+    check(mapspace)
