@@ -6,7 +6,7 @@ import heapq
 import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import count, product
 
@@ -19,7 +19,7 @@ from solver.search.branching.completion import Priced
 from solver.search.goal import Goal
 from solver.search.path.charges import Charge
 from solver.search.path.costs import Costs, Part, Price
-from solver.search.path.leaves import Path
+from solver.search.path.leaves import Path, best_of
 from solver.search.path.words import Line, Lines
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
@@ -78,14 +78,7 @@ class SparseLeaves:
 
     def improve(self, paths: Sequence[Path]) -> Priced | None:
         """Return the best mapping of all these paths that improves on the incumbent, None if none does."""
-        goal, best = replace(self._goal), None
-        for path in paths:
-            if self._stop():
-                break
-            for priced in self._of_path(path, goal):
-                best = priced
-                goal.incumbent = goal.value(priced.evaluation.energy, priced.evaluation.cycles)
-        return best
+        return best_of(paths, self._of_path, self._goal, self._stop)
 
     def _of_path(self, path: Path, goal: Goal) -> Iterator[Priced]:
         """Mappings of a path, each better than the one before."""

@@ -204,9 +204,6 @@ class SparsePaths(PathSearch):
         """Nothing is known at once."""
         return 0
 
-    def _hint(self) -> None:
-        """Heuristics do not know sparse data."""
-
     def _masks(self) -> Iterator[KeepMask]:
         """Those whose levels can pack and unpack what they exchange."""
         return filter(self.data.packs, super()._masks())

@@ -340,8 +340,6 @@ class Branch:
         moving = frozenset(d for d, p in enumerate(site.rounds) if frame.axes[d].numbers[p] > 1)
         cost = site.spent + self._known_better(site, moving)
         cost += sum(masked.once(own.part)[0] for own in site.still)
-        if masked.frame.meeting and cost < self.limit:
-            cost += self._outside.more(site.lead, tuple(site.rounds.tolist()))
         ones, depth = (1,) * len(frame.axes), masked.inside.depth
         path = Path(
             masked.charges.mask,

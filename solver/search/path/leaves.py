@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -88,6 +88,28 @@ def _fans_out(stage: StageChoice, tiles: Sequence[int]) -> bool:
     return True
 
 
+def best_of(
+    paths: Sequence[Path], mappings: Callable[[Path, Goal], Iterator[Priced]], goal: Goal, stop: Stop
+) -> Priced | None:
+    """Return the best mapping of some paths that improves on a goal's incumbent, None if none does.
+
+    Parameters
+    ----------
+    paths
+        Looked at one after the other, until `stop` answers True.
+    mappings
+        Yields those of a path that improve, each better than the one before.
+    """
+    goal, best = replace(goal), None
+    for path in paths:
+        if stop():
+            break
+        for priced in mappings(path, goal):
+            best = priced
+            goal.incumbent = goal.value(priced.evaluation.energy, priced.evaluation.cycles)
+    return best
+
+
 class Leaves:
     """Prices complete paths.
 
@@ -120,14 +142,7 @@ class Leaves:
 
     def improve(self, paths: Sequence[Path]) -> Priced | None:
         """Return the best mapping of all these paths that improves on the incumbent, None if none does."""
-        goal, best = replace(self._goal), None
-        for path in paths:
-            if self._stop():
-                break
-            for priced in self._of_path(path, goal):
-                best = priced
-                goal.incumbent = goal.value(priced.evaluation.energy, priced.evaluation.cycles)
-        return best
+        return best_of(paths, self._of_path, self._goal, self._stop)
 
     def _of_path(self, path: Path, goal: Goal) -> Iterator[Priced]:
         """Mappings of a path, each better than the one before."""

@@ -54,16 +54,6 @@ class Masked:
             self._own[price] = self.known[own]
         return self._own[price]
 
-    @property
-    def learned(self) -> int:
-        """What tables outside know now and did not at first, as a number that rises."""
-        return sum(outside.learned for outside in self.known.values())
-
-    def learn(self) -> None:
-        """Let tables outside say what paths have shown."""
-        for outside in self.known.values():
-            outside.learn()
-
     @cached_property
     def inside(self) -> Inside:
         """What lies inside of them."""

@@ -17,7 +17,6 @@ from solver.result import Evidence, MaskEvidence, Phase, is_within
 from solver.search.arrays import FloatArray, IntArray
 from solver.search.branching.completion import Priced
 from solver.search.goal import Goal
-from solver.search.hint import FEW_HINTED, FIRST_HINTED, helps, hint
 from solver.search.path.bounds import CLOSEST, TIED, Bounds
 from solver.search.path.branch import Branch, Found
 from solver.search.path.charges import ENERGY, Charge, Charges, Price
@@ -51,9 +50,6 @@ FEW_ROWS = 4
 FIRST_MASKS = 16
 """Keep masks that are opened at once, whatever else is open."""
 
-HINT_AFTER = 8_000
-"""Rows that are bounded before a heuristic looks for a better mapping; 16 times as many each time."""
-
 TRIES = 8
 """Rows in which a first path is looked for."""
 
@@ -81,8 +77,7 @@ class _Cell(NamedTuple):
 class _Rows(NamedTuple):
     """Tiles with a spatial choice each, by rising bounds from `next` on.
 
-    Bounds that hardly differ from the incumbent were compared with the one that is `compared`. They rest on
-    tables that had `learned` so much.
+    Bounds that hardly differ from the incumbent were compared with the one that is `compared`.
     """
 
     bounds: Bounds
@@ -91,7 +86,6 @@ class _Rows(NamedTuple):
     choices: IntArray
     values: FloatArray
     cycles: FloatArray
-    learned: int
     next: int = 0
     compared: int | None = None
 
@@ -119,7 +113,6 @@ class _Paths(NamedTuple):
 class _Mixed(NamedTuple):
     """Complete paths of a row of its own by rising bounds on a weighted sum of energy and cycles."""
 
-    masked: Masked
     mixed: Mixed
     found: Iterator[Found]
 
@@ -127,7 +120,6 @@ class _Mixed(NamedTuple):
 class _Stream(NamedTuple):
     """Complete paths of one row, listed when they are priced, and how many times some were."""
 
-    masked: Masked
     found: Iterator[Found]
     times: int
 
@@ -164,7 +156,6 @@ class PathSearch:
     def __post_init__(self) -> None:
         self._frame = self._framed()
         self._ticket = count()
-        self._lowest, self._hints = np.inf, 0
         self._branched: dict[KeepMask, set[int]] = {}
         self._outsides: dict[object, dict[Price, Outside]] = {}
         self._known_charges: dict[tuple[int, Chain], tuple[Charge, ...]] = {}
@@ -213,25 +204,7 @@ class PathSearch:
             if is_within(self.shared.options.gap, self.goal.incumbent, self._least):
                 return False
             self._open(item, value)
-            self._take_hint()
         return True
-
-    def _take_hint(self) -> None:
-        """Let a heuristic look for a better incumbent now and then."""
-        known, rows = self.goal.incumbent, self.shared.statistics.states
-        if known is not None and self._least * NEAR < known and rows >= HINT_AFTER << 4 * self._hints:
-            self._hint()
-
-    def _hint(self) -> None:
-        """Let it do so now; it knows no limits nor remainders."""
-        if self.goal.limits or self.space.uneven or not helps(self.space):
-            return
-        number = self._hints
-        self._hints += 1
-        tried = FIRST_HINTED << number - 1 if number else FEW_HINTED
-        for priced in hint(self.space.mapspace, self.goal.objective, tried, number, self.shared.stop):
-            if self.goal.improves(priced.evaluation.energy, priced.evaluation.cycles):
-                self._keep(priced)
 
     def _keep(self, better: Priced) -> None:
         """Take a better mapping for the incumbent."""
@@ -338,13 +311,13 @@ class PathSearch:
     def _dive_from(self, bounds: Bounds, choices: IntArray, value: float) -> None:
         """Price a path with some spatial choices: a good incumbent leaves little of all others."""
         tiles, choices = self._paired(choices, bounds.masked.tiles)
-        unrolled, learned = self._unrolled(choices), bounds.masked.learned
+        unrolled = self._unrolled(choices)
         least: FloatArray = np.full(len(tiles), np.inf)
         best: list[_Rows] = []
         for leads in bounds.masked.labels():
             values, cycles = bounds.roughly(tiles, unrolled, leads)
             least = np.minimum(least, values)
-            every = _Rows(bounds, leads, tiles, choices, values, cycles, learned)
+            every = _Rows(bounds, leads, tiles, choices, values, cycles)
             best += [every.only(np.array([row])) for row in np.argsort(values, kind="stable")[:TRIES]]
         best.sort(key=lambda row: float(row.values[0]))
         for row in best[: TRIES if self.goal.incumbent is None else 1]:
@@ -352,8 +325,6 @@ class PathSearch:
                 self._dive(row)
             if self.goal.incumbent is not None:
                 break
-        if self.goal.incumbent is None and not self._hints:
-            self._hint()
         live = self._hopeful(least)
         if len(live):
             self._open_pairs(bounds, tiles[live], choices[live], value)
@@ -419,7 +390,7 @@ class PathSearch:
 
     def _open_pairs(self, bounds: Bounds, tiles: IntArray, choices: IntArray, value: float) -> None:
         """Bound pairs of tiles and spatial choices."""
-        learned, unrolled = bounds.masked.learned, self._unrolled(choices)
+        unrolled = self._unrolled(choices)
         self.shared.statistics.states += len(tiles)
         for leads in bounds.masked.labels():
             values, cycles = bounds.closely(tiles, unrolled, leads)
@@ -427,7 +398,7 @@ class PathSearch:
             rows = rows[np.argsort(values[rows], kind="stable")]
             if not len(rows):
                 continue
-            own = _Rows(bounds, leads, tiles[rows], choices[rows], values[rows], cycles[rows], learned)
+            own = _Rows(bounds, leads, tiles[rows], choices[rows], values[rows], cycles[rows])
             least = float(own.values[0])
             self._push(max(value, least), own)
             if self.goal.incumbent is None or least * NEAR < self.goal.incumbent:
@@ -435,10 +406,9 @@ class PathSearch:
 
     def _open_row(self, item: _Rows, value: float) -> None:
         """Look for the complete paths of the first row, the best ones first."""
-        place, learned = item.next, item.bounds.masked.learned
-        is_tied = self._is_tied(item.bounds, item.values[place]) and item.compared != self.goal.incumbent
-        if is_tied or item.learned != learned:
-            self._bound_again(item, value)
+        place = item.next
+        if self._is_tied(item.bounds, item.values[place]) and item.compared != self.goal.incumbent:
+            self._compare(item, value)
             return
         if place + 1 < len(item.values):
             self._push(max(value, float(item.values[place + 1])), item._replace(next=place + 1))
@@ -471,7 +441,7 @@ class PathSearch:
             return None
         limit, tiles = best.limit(incumbent), row.tiles
         branch = Branch(bounds.masked, tiles, unrolled, row.leads, best.price, limit, self.shared.stop)
-        return value, _Mixed(bounds.masked, best, branch.paths())
+        return value, _Mixed(best, branch.paths())
 
     def _price_mixed(self, item: _Mixed, value: float) -> None:
         """Price the mappings of the next paths."""
@@ -484,7 +454,6 @@ class PathSearch:
             if len(paths) == PATHS:
                 self._push(value, item)
                 break
-        item.masked.learn()
         self._improve(paths)
 
     def _is_tied(self, bounds: Bounds, value: float) -> bool:
@@ -507,21 +476,15 @@ class PathSearch:
         waiting = row.bounds.waiting(row.cycles, masked.steps(row.tiles, unrolled))
         return masked.fixed(unrolled, waiting, row.tiles)
 
-    def _bound_again(self, item: _Rows, value: float) -> None:
-        """Keep those of the rows that may improve on the incumbent, by all that is known now."""
-        bounds, learned = item.bounds, item.bounds.masked.learned
+    def _compare(self, item: _Rows, value: float) -> None:
+        """Keep those of the rows that may improve on the incumbent though they hardly differ from it."""
         rows = np.arange(item.next, len(item.values))
-        tiles, unrolled = item.tiles[rows], self._every[item.choices[rows]]
-        values, cycles = item.values[rows], item.cycles[rows]
-        if item.learned != learned:
-            values, cycles = bounds.closely(tiles, unrolled, item.leads)
-        else:
-            values = np.where(bounds.still(tiles, unrolled, item.leads, cycles), values, np.inf)
-        live = self._hopeful(values)
-        live = live[np.argsort(values[live], kind="stable")]
-        if len(live):
-            again = item.only(rows[live])._replace(values=values[live], cycles=cycles[live])
-            again = again._replace(learned=learned, compared=self.goal.incumbent)
+        able = item.bounds.still(
+            item.tiles[rows], self._every[item.choices[rows]], item.leads, item.cycles[rows]
+        )
+        rows = rows[able & self.goal.below(item.values[rows])]
+        if len(rows):
+            again = item.only(rows)._replace(compared=self.goal.incumbent)
             self._push(max(value, float(again.values[0])), again)
 
     def _stream(self, item: _Rows) -> _Stream:
@@ -529,7 +492,7 @@ class PathSearch:
 
         Most of those that improve are as good as the row's bound, so that one of them is enough.
         """
-        return _Stream(item.bounds.masked, self._by_loads(item), 0)
+        return _Stream(self._by_loads(item), 0)
 
     def _by_loads(self, item: _Rows) -> Iterator[Found]:
         """The same: the best by each price, and those by the price that takes the most of its limit."""
@@ -553,7 +516,6 @@ class PathSearch:
     def _price_some(self, item: _Stream, value: float) -> None:
         """Price the next paths of a row, each time twice as many."""
         some = [own.path for own in islice(item.found, PATHS << item.times)]
-        item.masked.learn()
         if some:
             self._improve(some)
             self._push(value, item._replace(times=item.times + 1))
@@ -575,7 +537,7 @@ class PathSearch:
             again = self._paths(row, value, item.done * TIED / masked.charges.fine.unit)
             self._push(value, again)
             return
-        fixed, paths, goes_on = self._fixed(row), [], False
+        fixed, paths = self._fixed(row), []
         for own in item.found:
             energy = masked.charges.whole(fixed + own.cost * item.price.unit)
             value = max(value, float(self.goal.values(energy, row.cycles)[0]))
@@ -587,10 +549,7 @@ class PathSearch:
             paths.append(own.path)
             if len(paths) == PATHS:
                 self._push(value, item._replace(done=own.cost))
-                goes_on = True
                 break
-        if not goes_on:
-            masked.learn()
         self._improve(paths)
 
     def _may_improve(self, item: _Paths, cost: float, energy: FloatArray) -> bool:

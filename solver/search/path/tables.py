@@ -15,14 +15,10 @@ from solver.search.path.axes import Axis, Loops, axes_of
 from solver.search.path.charges import ENERGY, Charge, Charges, Price
 from solver.search.path.counting import ByOrder, Lead, counted_by
 from solver.search.path.deliveries import Delivered, WordTables
-from solver.search.path.outermost import BOUNDARY, Outermost
 from solver.search.path.rooms import Rooms
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stopped
-
-LEARNED = 1.25
-"""Tables are made anew once so many times as many entries are known to cost more."""
 
 ALIKE = "axes", "counted", "words", "anything", "_leading", "_shares", "_alone", "_groups", "_fits", "_frames"
 """What frames of a search space have in common."""
@@ -76,12 +72,6 @@ class Frame:
     def counted(self) -> ByOrder:
         """The rule by which words are counted."""
         return counted_by(self.space)
-
-    @cached_property
-    def outermost(self) -> Outermost | None:
-        """Exact costs of what the outermost slot delivers, where they are known."""
-        divides = all(axis.divides for axis in self.axes)
-        return Outermost(self.space) if divides and self.counted.executed and self.meeting else None
 
     @cached_property
     def words(self) -> WordTables:
@@ -278,51 +268,18 @@ class Outside:
         What the tables are about.
     price
         Of a word.
-
-    Attributes
-    ----------
-    learned
-        Entries that are known to cost more than tables said at first, and do so in the tables, too.
     """
 
     frame: Frame
     charges: Charges
     price: Price = ENERGY
-    learned: int = 0
     _known: dict[Any, FloatArray] = field(default_factory=dict)
-    _more: dict[tuple[Lead, tuple[int, ...]], float] = field(default_factory=dict)
 
     def _once(self, key: object, make: Callable[[], FloatArray]) -> FloatArray:
         if key not in self._known:
             self.frame.heed()
             self._known[key] = make()
         return self._known[key]
-
-    def more(self, lead: Lead, places: tuple[int, ...]) -> float:
-        """What the outermost slot delivers to these tiles costs more than the tables said at first.
-
-        In no order of its loops that `lead` stands for may it cost what is least for each dataspace alone.
-        """
-        outermost = self.frame.outermost
-        if outermost is None:
-            return 0.0
-        key = lead, places
-        if key not in self._more:
-            self.frame.heed()
-            numbers = tuple(int(axis.numbers[p]) for axis, p in zip(self.frame.axes, places, strict=True))
-            leads = None if lead is None else self.frame.leading(lead)
-            least = outermost.least(self.charges.mask, numbers, leads, self.price)
-            self._more[key] = max(least - self._first(lead)[places][-1], 0.0)
-        return self._more[key]
-
-    def learn(self) -> None:
-        """Let the tables say what is known to cost more, once that is much more than they say already."""
-        known = sum(own > 0 for own in self._more.values())
-        if known > self.learned * LEARNED:
-            self.learned = known
-            firsts = {key: own for key, own in self._known.items() if key[0] == "first"}
-            self._known.clear()
-            self._known.update(firsts)
 
     def exact(self, boundary: int, lead: Lead) -> FloatArray:
         """Least cost with these numbers of tiles at a boundary, and this lead of the slot outside."""
@@ -385,19 +342,6 @@ class Outside:
         return self.words_cost(*ends) - self.words_cost(*ends, any_tile=True)
 
     def _exact(self, boundary: int, lead: Lead) -> FloatArray:
-        if boundary > BOUNDARY:
-            return self._least_with(boundary, lead)
-        table = self._first(lead).copy()
-        for (own, places), more in self._more.items():
-            if own == lead:
-                table[places] += more
-        return table
-
-    def _first(self, lead: Lead) -> FloatArray:
-        """The same of the first boundary, where each dataspace costs what it does alone."""
-        return self._once(("first", lead), lambda: self._least_with(BOUNDARY, lead))
-
-    def _least_with(self, boundary: int, lead: Lead) -> FloatArray:
         frame, kept = self.frame, self.charges.kept_at[boundary]
         fits = frame.fits(boundary, self.frame.space.tenants(self.charges.mask, boundary))
         still = kept if lead is None else kept & lead

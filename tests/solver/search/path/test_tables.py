@@ -12,7 +12,6 @@ from model.cost import evaluate_in
 from model.extents import ANY, PERFECT
 from model.mapping import Loop, Mapping, StorageMapping
 from model.mapspace import Mapspace
-from model.problem import Dataspace, Problem, Term
 from solver.search.path.charges import Charges
 from solver.search.path.tables import Frame, Outside
 from solver.search.space.search_space import SearchSpace
@@ -68,41 +67,3 @@ def test_tables_of_three_levels_are_never_above_the_optimum(bounds: tuple[int, i
     best = optimum(space.mapspace, "energy")
     assert best is not None
     assert 0.9 * best[0] < outside.least(2).min() <= best[0]
-
-
-def convolution() -> Problem:
-    """``Z[k, p] += W[k, c, r] * I[c, p + r]``: orders that are good for windows of I are bad for Z."""
-    spaces = (
-        Dataspace("W", ((Term("K"),), (Term("C"),), (Term("R"),))),
-        Dataspace("I", ((Term("C"),), (Term("P"), Term("R")))),
-        Dataspace("Z", ((Term("K"),), (Term("P"),)), read_write=True),
-    )
-    return Problem("convolution", ("K", "C", "P", "R"), (2, 4, 6, 3), spaces)
-
-
-def test_orders_that_are_best_for_no_dataspace_alone():
-    """What the outermost slot delivers is exact; tables say no more, and as much once they have learned."""
-    mapspace = free_mapspace(convolution(), DRAM, replace(BUFFER, size_words=60))
-    space = SearchSpace(mapspace)
-    frame = Frame(space)
-    outside = Outside(frame, Charges(space, space.keep_masks[0]))
-    dearer = 0
-    for at, lead in product(product(*map(range, frame.shape)), frame.leads(0)):
-        numbers = (int(axis.numbers[place]) for axis, place in zip(frame.axes, at, strict=True))
-        tiles = dict(zip(space.active, numbers, strict=True))
-        leading = {space.active[d] for d in frame.leading(lead)}
-        found = (order for order in orders(tiles) if (order[0] in leading if order and lead else not order))
-        energies = [evaluate_in(mapspace, mapped(mapspace, order, tiles)) for order in found]
-        least = min((own.energy for own in energies if own.valid), default=np.inf)
-        if not np.isfinite(least):
-            continue
-        table = outside.exact(1, lead)[at]
-        more = outside.more(lead, at)
-        assert table <= least == table + more
-        dearer += more > 0
-    assert dearer
-    outside.learn()
-    assert outside.learned == dearer
-    before = Outside(frame, outside.charges)
-    raised = [outside.exact(1, lead) > before.exact(1, lead) for lead in frame.leads(0)]
-    assert sum(map(np.count_nonzero, raised)) == dearer
