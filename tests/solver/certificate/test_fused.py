@@ -401,7 +401,7 @@ WRONG_BY_PLACE = [
 @pytest.fixture(scope="module")
 def placed():
     """The certificate of attention by AccelForge's rule."""
-    return certified(by_place(attention(4)), "energy", ONCE)
+    return certified(by_place(attention(3)), "energy", ONCE)
 
 
 def test_edges_that_are_missing_by_accelforges_rule_prove_nothing(placed, tmp_path):

@@ -31,7 +31,7 @@ from tests.mapspaces import (
     uneven_split,
 )
 from tests.reference import OBJECTIVES
-from tests.slow import few
+from tests.slow import few, slow
 from tests.solver.search.holding import compare, solve, start_below
 from tests.solver.search.unusual import fixed_mapspaces, unusual_einsum, unusual_mapspaces
 from tests.strategies import (
@@ -71,7 +71,7 @@ def test_nothing_that_improves_is_ruled_out(seed: int, monkeypatch: pytest.Monke
             assert result.value == (None if best is None else best[0])
 
 
-@pytest.mark.parametrize("einsums", [CONVOLUTIONS, (unusual_einsum, convolution_2d)])
+@pytest.mark.parametrize("einsums", [(unusual_einsum, convolution_2d), slow(CONVOLUTIONS)])
 def test_windows(einsums: tuple, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(strategies, "EINSUMS", einsums)
     mapspaces = wider(strategies.random_mapspaces(3, 9, 60), 3, 150)
@@ -251,7 +251,7 @@ CELLS = [
 ]
 
 
-@pytest.mark.parametrize("grains", [(1.3, 2.0, 4.0), (5.0,)])
+@pytest.mark.parametrize("grains", [(5.0,), slow((1.3, 2.0, 4.0))])
 @pytest.mark.parametrize("number", range(len(CELLS) + 2))
 def test_cells_of_similar_numbers_of_tiles(
     number: int, grains: tuple[float, ...], monkeypatch: pytest.MonkeyPatch

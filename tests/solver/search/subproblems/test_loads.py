@@ -233,7 +233,7 @@ def test_the_fewest_words_take_no_more_cycles_than_any_mapping():
     assert rounded > 0
 
 
-@pytest.mark.parametrize("sharp", [False, True])
+@pytest.mark.parametrize("sharp", few([True, False]))
 def test_what_is_below_all_limits_survives_their_sums(sharp: bool):
     """Any mapping, with limits on energy and loads that it just keeps: its tiles are still there."""
     random = Random(21)
