@@ -6,7 +6,6 @@ import math
 import os
 import signal
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +18,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED = REPOSITORY.parent / "shared"
 
 if sys.dont_write_bytecode:  # every process would compile all modules anew: keep them elsewhere
-    sys.pycache_prefix = f"{tempfile.gettempdir()}/tilewright-bytecode-{os.getuid()}"
+    sys.pycache_prefix = str(Path.home() / ".cache" / "tilewright-tests")
     sys.dont_write_bytecode = False
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
