@@ -5,6 +5,7 @@ import importlib
 import math
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,12 @@ os.environ.pop("COLUMNS", None)  # reports would fit their tables to it
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED = REPOSITORY.parent / "shared"
+
+if sys.dont_write_bytecode:  # every process would compile all modules anew: keep them elsewhere
+    sys.pycache_prefix = str(Path.home() / ".cache" / "tilewright-tests")
+    sys.dont_write_bytecode = False
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 pytest.register_assert_rewrite("tests.solver.search.holding")
 

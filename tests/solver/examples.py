@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
 from model.cost import evaluate
@@ -141,5 +142,12 @@ UNKNOWN = Result(Status.UNKNOWN, Termination.INTERRUPTED, ("latency",), ARCHITEC
 
 
 def unaided(mapspace, options, on_progress=None, should_stop=None, _known=None):
-    """A search that makes nothing of a known mapping."""
+    """A search that makes nothing of a known mapping; of the same mapspace it is remembered."""
+    if on_progress is None and should_stop is None:
+        return _alone(mapspace, options)
     return map_einsum(mapspace, options, on_progress, should_stop)
+
+
+@cache
+def _alone(mapspace, options):
+    return map_einsum(mapspace, options)

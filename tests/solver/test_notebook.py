@@ -94,7 +94,7 @@ def test_results_as_frames():
 def test_frames_need_pandas(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pandas", None)
     with pytest.raises(ImportError, match="pip install pandas"):
-        map_einsum(load(matmul(1, 1, 1), arch=ARCHITECTURE)).to_frame()
+        map_einsum(load(matmul(1, 1, 1), arch=ARCHITECTURE, factors="perfect")).to_frame()
 
 
 @pytest.mark.parametrize("path", sorted((REPOSITORY / "examples").glob("*.py")), ids=lambda path: path.stem)

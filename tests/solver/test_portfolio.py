@@ -60,7 +60,7 @@ def waited(companion: Companion, goal: Goal, best: Priced | None) -> Priced | No
 
 
 def test_cp_sat_settles_a_goal_and_another_one():
-    mapspace = levels(8)
+    mapspace = levels(4)
     with Companion(mapspace, BESIDE) as companion:
         best = waited(companion, Goal("energy"), None)
         assert best is not None

@@ -55,11 +55,11 @@ def mapspaces_of(kind: str, seed: int) -> list[Mapspace]:
     if kind == "perfect":
         return random_mapspaces(seed, 12, 400)
     if kind == "remainders":
-        return random_mapspaces_with_remainders(seed, 12, 400)
+        return random_mapspaces_with_remainders(seed, 6, 400)
     if kind == "accelforge":
         random = Random(seed)
-        return [counted_as_accelforge(own, random) for own in random_mapspaces_with_places(seed, 6, 400)]
-    return random_mapspaces_with_places(seed, 6, 800, ANY if kind == "uneven remainders" else PERFECT)
+        return [counted_as_accelforge(own, random) for own in random_mapspaces_with_places(seed, 5, 300)]
+    return random_mapspaces_with_places(seed, 3, 800, ANY if kind == "uneven remainders" else PERFECT)
 
 
 @pytest.mark.parametrize("kind", ["perfect", "remainders", "uneven", "uneven remainders", "accelforge"])

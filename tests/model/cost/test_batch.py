@@ -22,6 +22,7 @@ from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop
 from model.mapspace import COUNTINGS, EXACT, TIMELOOP, Counting
 from model.problem import Dataspace, Problem, Term
 from tests.model.cost.random_mappings import random_case, random_mapping
+from tests.slow import slow
 from tests.strategies import convolution_1d, depthwise, gemm, packed
 
 GEMM = (
@@ -56,7 +57,7 @@ def _assert_row(
 
 
 @given(random=st.randoms(use_true_random=False))
-@settings(max_examples=120)
+@settings(max_examples=60)
 def test_equals_plain(random: Random) -> None:
     problem, architecture, first = random_case(random)
     if random.random() < 0.5:
@@ -113,7 +114,7 @@ WIDE_LEVELS = (
 
 @pytest.mark.parametrize(
     ("einsum", "limited", "least"),
-    [(gemm, True, 60), (convolution_1d, True, 50), (depthwise, True, 10), (depthwise, False, 60)],
+    [(gemm, True, 60), (depthwise, True, 10), slow(convolution_1d, True, 50), slow(depthwise, False, 60)],
 )
 def test_arrays_equal_plain_with_remainders(
     einsum: Callable[[Random], tuple[Dataspace, ...]], limited: bool, least: int

@@ -20,7 +20,7 @@ from tests.model.cost.random_mappings import random_case
 
 @pytest.mark.parametrize("links", [False, True])
 @given(random=st.randoms(use_true_random=False))
-@settings(max_examples=120)
+@settings(max_examples=60)
 def test_equals_oracle(links: bool, random: Random) -> None:
     if not ORACLE.is_file():
         pytest.skip(f"{ORACLE} is absent")

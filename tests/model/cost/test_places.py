@@ -20,6 +20,7 @@ from model.problem import Problem
 from solver.report.text import violation_text
 from tests.model.cost.random_mappings import random_mapping
 from tests.model.loopnest.nests import DRAM, MATMUL, conv1d, operands_of, problem, storage
+from tests.slow import few
 
 GEMM = problem(MATMUL, M=8, N=4, K=4)
 BUFFER = StorageLevel(
@@ -109,7 +110,7 @@ def _once_per_memory(random: Random, architecture: Architecture, mapping: Mappin
     return Mapping(tuple(nodes))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", few(range(40), 15))
 @pytest.mark.parametrize("factors", FACTORS)
 def test_the_execution_and_batches_bear_joint_room_out(seed: int, factors: Factors):
     task, architecture, mapping = _random_case(Random(seed), factors)

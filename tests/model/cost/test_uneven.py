@@ -198,7 +198,7 @@ def test_shares_are_those_of_iterations_dealt_out_one_by_one():
             assert own == count
 
 
-@settings(max_examples=200, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**32))
 def test_nests_without_remainders_are_counted_alike(seed):
     problem, architecture, mapping = random_case(Random(seed))

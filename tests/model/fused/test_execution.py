@@ -14,10 +14,11 @@ from model.fused.visits import Visits, path_dims
 from model.mapspace import ACCELFORGE, EXACT
 from tests.model.fused.agreement import disagreements
 from tests.model.fused.random_cascades import ODD_SIZES, SHAPES, random_cascade, random_fused, with_tolls
+from tests.slow import few
 
 
 @pytest.mark.parametrize("name", SHAPES)
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", few(range(5), 2))
 def test_cost_and_results_agree_with_the_execution(name: str, seed: int):
     random = Random(f"{name} {seed}")
     cascade = random_cascade(random, name)
@@ -26,7 +27,7 @@ def test_cost_and_results_agree_with_the_execution(name: str, seed: int):
 
 
 @pytest.mark.parametrize("name", [name for name in SHAPES if name != "copy"])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", few(range(2)))
 def test_tolls(name: str, seed: int):
     """Anywhere, also where private loops have remainders and visits differ."""
     random = Random(f"tolls {name} {seed}")
@@ -49,7 +50,7 @@ def test_remainders_of_private_loops(name: str, seed: int):
 
 
 @pytest.mark.parametrize("name", SHAPES)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", few(range(3)))
 def test_remainders_of_shared_loops(name: str, seed: int):
     """Perhaps of several over one rank; private loops may have some, too, and there may be tolls."""
     random = Random(f"shared {name} {seed}")

@@ -134,19 +134,19 @@ def remainders(draw: st.DrawFn) -> Case:
     return replace(mapspace, architecture=architecture, factors=ANY), mapping
 
 
-@settings(max_examples=90, suppress_health_check=list(HealthCheck))
+@settings(max_examples=45, suppress_health_check=list(HealthCheck))
 @given(st.one_of(mapped(), windows(), anything(), anything()))
 def test_execution_bears_the_cost_model_out(case: Case):
     _assert_executed(*case)
 
 
-@settings(max_examples=90, suppress_health_check=list(HealthCheck))
+@settings(max_examples=45, suppress_health_check=list(HealthCheck))
 @given(remainders())
 def test_execution_bears_the_cost_model_out_with_remainders(case: Case):
     _assert_executed(*case)
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**32))
 def test_execution_bears_the_cost_model_out_where_windows_with_remainders_meet(seed: int):
     """Two dimensions of a window are unrolled by one fanout, so that children may want equal tiles."""

@@ -10,6 +10,7 @@ from solver import Options, Status
 from solver.certificate import CertificateError, canonical_sha256
 from solver.network.common import CommonResult, map_with_common_unrolling
 from solver.network.common_certificate import common_certificate
+from tests.slow import slow
 from tests.solver.certificate.checker import digested, verdict
 from tests.solver.network.test_common import OBJECTIVES, networks
 
@@ -21,7 +22,9 @@ def certified(result: CommonResult):
     return json.loads(json.dumps(common_certificate(result, ["python"])))
 
 
-@pytest.mark.parametrize(("seed", "factors", "count"), [(10, "perfect", 8), (3, "perfect", 8), (4, "any", 5)])
+@pytest.mark.parametrize(
+    ("seed", "factors", "count"), [(3, "perfect", 8), (4, "any", 5), slow(10, "perfect", 8)]
+)
 def test_certificates_of_random_networks(seed, factors, count, tmp_path):
     """Their optima are held against all mappings in the tests of the search."""
     for number, network in enumerate(networks(seed, count, factors)):

@@ -17,6 +17,7 @@ from solver.fusion.certificate import fused_certificate
 from solver.result import Status
 from tests.fused_bruteforce import BruteForce
 from tests.model.fused.random_cascades import SHAPES, cascade_of
+from tests.slow import few, slow
 from tests.solver.certificate.checker import digested, verdict
 from tests.solver.fusion.test_optimum import (
     OBJECTIVES,
@@ -36,11 +37,11 @@ ONCE = FusionLimits(max_loops_per_rank=1)
 
 DRAWN = [
     ("products", 1, OBJECTIVES),
-    ("three", 3, ("energy",)),
     ("skip", 0, ("energy", "latency")),
-    ("projections", 0, ("latency", "edp")),
-    ("attention", 1, ("latency", "edp")),
-    ("diamond", 2, ("latency",)),
+    slow("three", 3, ("energy",)),
+    slow("projections", 0, ("latency", "edp")),
+    slow("attention", 1, ("latency", "edp")),
+    slow("diamond", 2, ("latency",)),
 ]
 
 
@@ -89,7 +90,7 @@ def with_copies(name: str) -> Cascade:
 
 
 @pytest.mark.parametrize(
-    "name, objective", [("in", "energy"), ("mid", "edp"), ("part", "latency"), ("both", "energy")]
+    "name, objective", [("in", "energy"), ("part", "latency"), slow("mid", "edp"), ("both", "energy")]
 )
 def test_certificates_of_copies(name: str, objective: str, tmp_path):
     document = certified(with_copies(name), objective)
@@ -166,10 +167,10 @@ def test_a_search_that_was_stopped_claims_its_bound(proven, tmp_path):
     "name, seed, objectives",
     [
         ("window", 1, OBJECTIVES),
-        ("depthwise", 1, ("latency",)),
         ("residual", 1, ("energy",)),
-        ("two windows", 0, ("energy",)),
-        ("plane", 0, ("edp",)),
+        slow("depthwise", 1, ("latency",)),
+        slow("two windows", 0, ("energy",)),
+        slow("plane", 0, ("edp",)),
     ],
 )
 def test_certificates_of_loops_that_slide_windows(
@@ -185,7 +186,7 @@ def test_certificates_of_loops_that_slide_windows(
         assert document["bound"] == optimum or document["status"] == "FEASIBLE"
 
 
-@pytest.mark.parametrize("name, objective", [("depthwise", "energy"), ("residual", "latency")])
+@pytest.mark.parametrize("name, objective", [slow("depthwise", "energy"), ("residual", "latency")])
 def test_whole_vectors_are_rounded_up_for_all_visits_together(name: str, objective: str, tmp_path):
     """And the buffer's bandwidth carries the words of all of them."""
     main = StorageLevel("Main", energy=AccessEnergy(20, 0, 20, 1), block_size=4)
@@ -198,7 +199,7 @@ def test_whole_vectors_are_rounded_up_for_all_visits_together(name: str, objecti
 
 
 @pytest.mark.parametrize(
-    "name, objective", [("products", "energy"), ("projections", "edp"), ("three", "latency")]
+    "name, objective", few([("products", "energy"), ("projections", "edp"), ("three", "latency")])
 )
 def test_certificates_of_several_places_of_the_buffer(name: str, objective: str, tmp_path):
     cascade = uneven(drawn(Random(f"certificate {name} 0"), name))
@@ -211,7 +212,7 @@ def test_certificates_of_several_places_of_the_buffer(name: str, objective: str,
 
 @pytest.mark.parametrize(
     "name, seed, objectives",
-    [("products", 105, ("edp",)), ("attention", 101, ("energy",)), ("three", 100, ("latency",))],
+    few([("attention", 101, ("energy",)), ("products", 105, ("edp",)), ("three", 100, ("latency",))]),
 )
 def test_certificates_by_accelforges_rule(name: str, seed: int, objectives: tuple[str, ...], tmp_path):
     cascade = ported(Random(seed), by_place(drawn(Random(f"{name} {seed}"), name)))
@@ -400,7 +401,7 @@ WRONG_BY_PLACE = [
 @pytest.fixture(scope="module")
 def placed():
     """The certificate of attention by AccelForge's rule."""
-    return certified(by_place(attention(4)), "energy", ONCE)
+    return certified(by_place(attention(3)), "energy", ONCE)
 
 
 def test_edges_that_are_missing_by_accelforges_rule_prove_nothing(placed, tmp_path):

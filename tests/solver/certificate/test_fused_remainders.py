@@ -12,6 +12,7 @@ from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Stor
 from model.extents import PERFECT
 from solver.certificate import canonical
 from tests.model.fused.random_cascades import SHAPES, cascade_of
+from tests.slow import slow
 from tests.solver.certificate.checker import prove, verdict
 from tests.solver.certificate.test_fused import certified, leaf, resealed
 from tests.solver.fusion.test_remainders import drawn, with_remainders
@@ -30,12 +31,12 @@ BETTER = ("attention", {"m": 3, "p": 3, "e": 2, "f": 1}, 9, "energy")
 @pytest.mark.parametrize(
     "name, bounds, seed, objective",
     [
-        BETTER,
-        ("products", {"a": 1, "b": 3, "c": 2, "m": 5}, 25, "edp"),
+        slow(*BETTER),
+        slow("products", {"a": 1, "b": 3, "c": 2, "m": 5}, 25, "edp"),
         ("products", {"a": 4, "b": 1, "c": 3, "m": 7}, 8, "latency"),
-        ("three", {"a": 1, "b": 1, "c": 3, "d": 2, "m": 1}, 5, "edp"),
+        slow("three", {"a": 1, "b": 1, "c": 3, "d": 2, "m": 1}, 5, "edp"),
         ("skip", {"a": 2, "b": 5, "d": 7, "m": 1}, 9, "energy"),
-        ("attention", {"e": 2, "f": 3, "m": 2, "p": 6}, 0, "latency"),
+        slow("attention", {"e": 2, "f": 3, "m": 2, "p": 6}, 0, "latency"),
     ],
 )
 def test_the_optimum_is_proven_and_is_the_least_that_claims_leave_open(

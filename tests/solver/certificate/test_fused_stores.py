@@ -6,6 +6,7 @@ from random import Random
 import pytest
 
 from solver.fusion import FusionLimits
+from tests.slow import slow
 from tests.solver.certificate.checker import verdict
 from tests.solver.certificate.test_fused import certified, least, resealed
 from tests.solver.fusion.test_optimum import by_place, uneven
@@ -21,11 +22,11 @@ def is_stored_inside(document) -> bool:
     "name, seed, array, objective",
     [
         ("projections", 0, 0, "energy"),
-        ("residual", 0, 0, "energy"),
-        ("products", 12, 0, "energy"),
-        ("projections", 3, 2, "edp"),
-        ("attention", 4, 2, "energy"),
         ("products", 10, 4, "energy"),
+        slow("residual", 0, 0, "energy"),
+        slow("products", 12, 0, "energy"),
+        slow("projections", 3, 2, "edp"),
+        slow("attention", 4, 2, "energy"),
     ],
 )
 def test_certificates_of_stores_in_registers(name: str, seed: int, array: int, objective: str, tmp_path):
@@ -38,7 +39,7 @@ def test_certificates_of_stores_in_registers(name: str, seed: int, array: int, o
     assert least(document, document["bound"] + 1, is_spread=array > 0) == document["bound"]
 
 
-@pytest.mark.parametrize("change", [lambda cascade: by_place(only_tensors(cascade)), uneven])
+@pytest.mark.parametrize("change", [lambda cascade: by_place(only_tensors(cascade)), slow(uneven)])
 def test_certificates_of_stores_where_memories_have_several_places(change, tmp_path):
     document = certified(change(deep(Random("products 12"), "products")), "energy")
     assert is_stored_inside(document)

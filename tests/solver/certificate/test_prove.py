@@ -23,6 +23,7 @@ from tests.bruteforce import objective_value, optima, valid_mappings
 from tests.conftest import REPOSITORY
 from tests.mapspaces import free_mapspace, perfect_mapspace
 from tests.reference import DESIGNS, design
+from tests.slow import few
 from tests.solver.certificate.checker import certified, digested, perfect_bounds, prove, solved, verdict
 from tests.solver.certificate.samples import SAMPLES, feasible, infeasible
 from tests.solver.search.unusual import register_mapspaces, unusual_mapspaces, with_signs
@@ -208,6 +209,7 @@ def _of_a_kind(kind, monkeypatch):
     return usual if kind == "usual" else [with_signs(random, mapspace) for mapspace in usual]
 
 
+@pytest.mark.slow
 @settings(max_examples=8, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(mapspaces(max_mappings=200))
 def test_brute_force_solver_and_checker_agree(mapspace):
@@ -254,7 +256,7 @@ def test_the_second_best_mapping_is_invalid(index, objective, tmp_path):
     assert f"no mapping has {objective} below {others[0]:,}" in reason
 
 
-@pytest.mark.parametrize(("index", "objectives"), [(0, ("edp",)), (2, ("energy", "latency"))])
+@pytest.mark.parametrize(("index", "objectives"), few([(0, ("edp",)), (2, ("energy", "latency"))]))
 def test_every_field_is_protected(index, objectives, tmp_path):
     document = certified(feasible(index), *objectives)
     assert verdict(document, tmp_path)[0] == "VALID"

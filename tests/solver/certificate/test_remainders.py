@@ -17,6 +17,7 @@ from tests.bruteforce import enumerate_mappings, objective_value
 from tests.conftest import REPOSITORY
 from tests.mapspaces import free_mapspace, matmul, outer_product, perfect_mapspace, uneven_split
 from tests.model.cost.random_mappings import random_case, random_mapping
+from tests.slow import few
 from tests.solver.certificate.checker import certified, digested, prove, verdict
 from tests.solver.certificate.enumerated import claimed, enumerated
 from tests.solver.certificate.uneven import uneven_mapspaces
@@ -73,7 +74,7 @@ def test_bandwidths_bound_what_a_walk_would_have_to_price(tmp_path):
     assert verdict(document, tmp_path)[0] == "VALID"
 
 
-@pytest.mark.parametrize("first", range(0, 15, 5))
+@pytest.mark.parametrize("first", few(range(0, 15, 5)))
 def test_optima_are_valid_and_nothing_else(first, tmp_path):
     for mapspace, objectives in zip(small()[first:], OBJECTIVES, strict=False):
         document = enumerated(mapspace, *objectives)

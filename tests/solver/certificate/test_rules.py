@@ -21,6 +21,7 @@ from solver.fallback import map_by_any
 from tests.bruteforce import enumerate_mappings, optima
 from tests.mapspaces import free_mapspace, matmul
 from tests.random_rules import SPATIAL, TILE, WIDE, means, random_rule, with_binding_rules
+from tests.slow import few
 from tests.solver.certificate.checker import certified, digested, prove, verdict
 from tests.solver.certificate.enumerated import claimed, enumerated
 from tests.solver.certificate.uneven import uneven_mapspaces
@@ -50,7 +51,7 @@ def valid(mapspace):
     return (own for own in enumerate_mappings(mapspace) if evaluate_in(mapspace, own).valid)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", few(range(2)))
 def test_optima_under_rules_are_valid_and_nothing_else(seed, tmp_path):
     statuses = set()
     for mapspace, objectives in zip(ruled(seed), OBJECTIVES * 3, strict=False):
@@ -63,7 +64,7 @@ def test_optima_under_rules_are_valid_and_nothing_else(seed, tmp_path):
     assert statuses == {"OPTIMAL", "INFEASIBLE"}
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", few(range(2)))
 def test_optima_with_remainders_under_rules(seed, tmp_path):
     for mapspace, objectives in zip(ruled(seed, uneven=True), OBJECTIVES, strict=True):
         assert verdict(enumerated(mapspace, *objectives), tmp_path)[0] == "VALID", mapspace.rules

@@ -18,6 +18,7 @@ from solver.result import Options, Status
 from solver.sparse_search import map_sparse
 from tests.bruteforce import enumerate_sparse, sparse_optima
 from tests.random_sparsity import random_sparse_mapspace
+from tests.slow import few
 from tests.solver.certificate.checker import digested, prove, verdict
 
 import sparse  # isort: skip  (found where the checker is)
@@ -58,7 +59,7 @@ def assert_priced_alike(mapspace: Mapspace) -> None:
             assert cost == {"fits": True, **{name: evaluation.value(name) for name in prove.Query._fields}}
 
 
-@pytest.mark.parametrize("first", range(0, 200, 80))
+@pytest.mark.parametrize("first", few(range(0, 200, 80)))
 def test_costs_are_those_of_the_model(first):
     for mapspace in problems(first, 6, 100):
         assert_priced_alike(mapspace)
@@ -85,7 +86,7 @@ def assert_decided(mapspace: Mapspace) -> None:
             assert refute(space, prove.Query(**limits)) is not None
 
 
-@pytest.mark.parametrize("first", range(0, 20 * PROBLEMS // TOGETHER, 20))
+@pytest.mark.parametrize("first", few(range(0, 20 * PROBLEMS // TOGETHER, 20)))
 def test_random_optima(first):
     for mapspace in problems(first, TOGETHER, 60):
         assert_decided(mapspace)

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from tests.solver.certificate.checker import SCRIPTS, prove
 
 import prove_suite  # isort: skip
@@ -49,6 +51,7 @@ architecture:
 """
 
 
+@pytest.mark.slow
 def test_all_witnesses_agree_and_one_that_does_not_is_named(tmp_path, monkeypatch):
     spec = tmp_path / "small.yaml"
     spec.write_text(SMALL, encoding="utf-8")

@@ -29,6 +29,7 @@ def test_both_engines_find_the_same(tmp_path: Path):
     assert found["bounds"]["statistics"]["core_calls"] == 0
 
 
+@pytest.mark.slow
 def test_both_engines_search_remainders(tmp_path: Path):
     ruby = tmp_path / "ruby.yaml"
     ruby.write_text("mapspace: {version: 0.4, template: ruby}\n")

@@ -25,7 +25,7 @@ VERDICT = {True: Verdict.FEASIBLE, False: Verdict.INFEASIBLE}
 
 @cache
 def mapspaces():
-    return tuple(random_mapspaces_with_remainders(5, 24, 90))
+    return tuple(random_mapspaces_with_remainders(5, 16, 90))
 
 
 @cache

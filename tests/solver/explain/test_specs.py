@@ -16,6 +16,7 @@ from model.text.source import Document
 from solver.explain import Verdict, diagnose
 from solver.result import Options, Status
 from solver.search import map_einsum
+from tests.slow import few
 
 BOUNDS = {"R": 3, "P": 4, "C": 8, "M": 6}
 HUGE = 3 * 4 * 8 * 6
@@ -150,7 +151,7 @@ def conflicting() -> list[dict[Line, str]]:
 SPECS = 2
 
 
-@pytest.mark.parametrize("number", range(SPECS))
+@pytest.mark.parametrize("number", few(range(SPECS)))
 def test_no_line_of_a_conflict_is_there_in_vain(number):
     lines = conflicting()[number]
     rows = spec_of(lines)[1]

@@ -10,6 +10,7 @@ from solver.fusion import FusionLimits, fuse_cascade
 from solver.fusion.alike import Likeness, Window
 from solver.result import Status
 from tests.model.fused.random_cascades import cascade_of
+from tests.slow import slow
 
 ONCE = FusionLimits(max_loops_per_rank=1)
 
@@ -28,8 +29,10 @@ def chain(blocks: int, is_joined: bool) -> Cascade:
     return cascade_of(shape, {"m": 4, "a": 4, "b": 2}, architecture)
 
 
-@pytest.mark.parametrize("objective", ["energy", "latency"])
-@pytest.mark.parametrize("is_joined", [False, True])
+@pytest.mark.parametrize(
+    ("is_joined", "objective"),
+    [(False, "energy"), (True, "latency"), slow(False, "latency"), slow(True, "energy")],
+)
 def test_a_chain_costs_the_same_where_each_block_is_searched(
     is_joined: bool, objective: str, monkeypatch: pytest.MonkeyPatch
 ):

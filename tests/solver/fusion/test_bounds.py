@@ -20,6 +20,7 @@ from solver.fusion.points import Choice
 from solver.fusion.space import Frame
 from solver.result import Options
 from tests.model.fused.random_cascades import cascade_of
+from tests.slow import few, slow
 from tests.solver.fusion.test_optimum import drawn, windowed
 from tests.solver.fusion.test_remainders import with_remainders
 
@@ -89,12 +90,12 @@ def cheapest(run: _Search, step: Step, room: _Left) -> int | None:
 @pytest.mark.parametrize(
     "name, objective",
     [
-        ("three", "latency"),
         ("attention", "energy"),
         ("projections", "energy"),
         ("projections", "latency"),
-        ("diamond", "latency"),
-        ("skip", "energy"),
+        slow("three", "latency"),
+        slow("diamond", "latency"),
+        slow("skip", "energy"),
     ],
 )
 def test_no_bound_is_above_a_settled_path(name: str, objective: str) -> None:
@@ -111,7 +112,7 @@ def test_no_bound_is_above_a_settled_path_with_windows(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name, objective", [("three", "energy"), ("attention", "latency"), ("diamond", "energy")]
+    "name, objective", few([("attention", "latency"), ("three", "energy"), ("diamond", "energy")])
 )
 def test_no_bound_is_above_a_settled_path_with_remainders(name: str, objective: str) -> None:
     random = Random(f"remainders {name}")

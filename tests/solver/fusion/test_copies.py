@@ -14,6 +14,7 @@ from solver.result import Status
 from tests.fused_bruteforce import BruteForce
 from tests.model.fused.agreement import disagreements
 from tests.model.fused.random_cascades import COPIED_WINDOWS, COPIES, cascade_of
+from tests.slow import slow
 
 HARDWARE = Architecture(
     "two",
@@ -57,18 +58,18 @@ def drawn(name: str, seed: int, inner: str) -> Cascade:
 @pytest.mark.parametrize(
     "name, seed, inner, objective",
     [
-        ("copied input", 1, "", "edp"),
-        ("copy between", 0, "registers", "energy"),
         ("copy between", 1, "", "latency"),
         ("copy and source", 1, "", "edp"),
-        ("copies of copies", 1, "", "energy"),
-        ("two copies", 2, "", "energy"),
-        ("copied output", 1, "registers", "energy"),
         ("turned copy", 1, "array", "energy"),
-        ("turned copy", 2, "registers", "edp"),
         ("copied window", 0, "registers", "energy"),
-        ("window beside", 1, "", "energy"),
-        ("window ahead", 2, "", "energy"),
+        slow("copied input", 1, "", "edp"),
+        slow("copy between", 0, "registers", "energy"),
+        slow("copies of copies", 1, "", "energy"),
+        slow("two copies", 2, "", "energy"),
+        slow("copied output", 1, "registers", "energy"),
+        slow("turned copy", 2, "registers", "edp"),
+        slow("window beside", 1, "", "energy"),
+        slow("window ahead", 2, "", "energy"),
     ],
 )
 def test_the_optimum_with_copies(name: str, seed: int, inner: str, objective: str):
@@ -133,7 +134,7 @@ def test_a_copy_whose_tensors_have_other_ranks():
     assert stored(optima["energy"].mapping) == {"T": 1, "X": 1}
 
 
-@pytest.mark.parametrize("size_words, value", [(4, 2196), (5, 1775)])
+@pytest.mark.parametrize("size_words, value", [slow(4, 2196), (5, 1775)])
 def test_a_copy_of_a_copy_takes_the_room_of_the_first_source(size_words: int, value: int):
     """D waits as a whole while T runs, and the row of T is part of it, though C was not there yet."""
     shape = (

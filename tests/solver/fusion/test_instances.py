@@ -14,6 +14,7 @@ from solver.result import Status
 from tests.fused_bruteforce import BruteForce, Optimum
 from tests.model.fused.agreement import disagreements
 from tests.model.fused.random_cascades import SHAPES, cascade_of
+from tests.slow import slow
 from tests.solver.fusion.test_optimum import by_place, uneven
 
 BOUNDS = {
@@ -64,8 +65,8 @@ def check(cascade: Cascade, objective: str, even: bool = True) -> Optimum:
     [
         ("few products", 1, 4, False, "edp"),
         ("few products", 1, 2, True, "energy"),
-        ("attention", 2, 2, False, "energy"),
-        ("window", 5, 2, False, "energy"),
+        slow("attention", 2, 2, False, "energy"),
+        slow("window", 5, 2, False, "energy"),
         ("residual", 1, 2, False, "energy"),
     ],
 )

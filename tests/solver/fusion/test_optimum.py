@@ -13,6 +13,7 @@ from solver.fusion import FusionLimits, LimitError, NotSearchedError, fuse_casca
 from solver.result import Options, Status, Termination
 from tests.fused_bruteforce import BruteForce
 from tests.model.fused.random_cascades import SHAPES, cascade_of
+from tests.slow import few, slow
 from tests.test_fused_bruteforce import small
 
 OBJECTIVES = ("energy", "latency", "edp")
@@ -51,10 +52,10 @@ def drawn(random: Random, name: str) -> Cascade:
     "name, seed, objectives",
     [
         ("products", 112, OBJECTIVES),
-        ("attention", 101, ("energy",)),
         ("skip", 105, ("edp",)),
-        ("projections", 111, ("energy", "edp")),
         ("three", 104, ("latency", "edp")),
+        slow("attention", 101, ("energy",)),
+        slow("projections", 111, ("energy", "edp")),
     ],
 )
 def test_the_search_finds_the_optimum(name: str, seed: int, objectives: tuple[str, ...]):
@@ -77,7 +78,8 @@ def test_the_search_finds_the_optimum(name: str, seed: int, objectives: tuple[st
 
 
 @pytest.mark.parametrize(
-    "name, seed, objective", [("projections", 2, "latency"), ("three", 2, "energy"), ("skip", 3, "latency")]
+    "name, seed, objective",
+    few([("skip", 3, "latency"), ("three", 2, "energy"), ("projections", 2, "latency")]),
 )
 def test_the_optimum_with_several_places_of_the_buffer(name: str, seed: int, objective: str):
     cascade = uneven(drawn(Random(f"uneven {name} {seed}"), name))
@@ -94,7 +96,7 @@ def uneven(cascade: Cascade) -> Cascade:
 
 @pytest.mark.parametrize(
     "name, seed, objectives",
-    [("products", 105, OBJECTIVES), ("attention", 101, ("latency",)), ("three", 100, ("energy",))],
+    [slow("products", 105, OBJECTIVES), ("attention", 101, ("latency",)), ("three", 100, ("energy",))],
 )
 def test_the_optimum_by_accelforges_rule(name: str, seed: int, objectives: tuple[str, ...]):
     """Each memory has several places then, as in the enumeration."""
@@ -157,8 +159,8 @@ def windowed(random: Random, name: str, leak: int = 0) -> Cascade:
         ("window", 0, OBJECTIVES),
         ("depthwise", 5, OBJECTIVES),
         ("residual", 2, ("energy", "latency")),
-        ("two windows", 2, ("energy", "edp")),
-        ("plane", 4, ("energy",)),
+        slow("two windows", 2, ("energy", "edp")),
+        slow("plane", 4, ("energy",)),
     ],
 )
 def test_loops_that_slide_windows(name: str, seed: int, objectives: tuple[str, ...]):
@@ -175,6 +177,7 @@ def test_loops_that_slide_windows(name: str, seed: int, objectives: tuple[str, .
             assert result.value == result.bound
 
 
+@pytest.mark.slow
 def test_loops_that_slide_windows_over_several_places_of_the_buffer():
     """Where an output is kept decides how many places the nests of unlike visits have."""
     main = StorageLevel("Main", energy=AccessEnergy(30, 0, 10, 2))

@@ -17,6 +17,7 @@ from solver.fusion.certificate import fused_certificate
 from solver.result import Status
 from tests.fused_bruteforce import BruteForce
 from tests.model.fused.random_cascades import with_tolls
+from tests.slow import slow
 from tests.solver.certificate.checker import digested, verdict
 from tests.solver.fusion.test_optimum import by_place, drawn
 from tests.solver.search.test_tolls import BUFFER, COMPUTE, MAIN, PER_TENSOR, toll
@@ -66,9 +67,9 @@ def certificate(result: FusedResult):
     [
         ("both ways outside", "energy", 25664),
         ("ports", "latency", 512),
-        ("ports", "edp", 14450688),
-        ("inside", "energy", 36208),
-        ("on both sides", "latency", 11264),
+        slow("ports", "edp", 14450688),
+        slow("inside", "energy", 36208),
+        slow("on both sides", "latency", 11264),
         ("on both sides", "edp", 493813760),
     ],
 )
@@ -99,8 +100,8 @@ def _in_their_units(cascade: Cascade, result: FusedResult, objective: str) -> fl
     "name, seed, rule, objectives",
     [
         ("products", 2, "place", ("energy", "latency")),
-        ("three", 0, "place", ("energy",)),
         ("skip", 0, "exact", ("energy",)),
+        slow("three", 0, "place", ("energy",)),
     ],
 )
 def test_the_search_finds_the_optimum_past_tolls(

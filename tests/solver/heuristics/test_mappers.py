@@ -26,6 +26,7 @@ from solver.heuristics.timeloop_mappers import LinearPruned, RandomSearch
 from tests.bruteforce import objective_value, optimum
 from tests.mapspaces import free_mapspace, matmul
 from tests.rules import allows
+from tests.slow import few
 from tests.solver.examples import MAPSPACE
 from tests.solver.planted import WRONG, plant
 from tests.strategies import (
@@ -108,7 +109,7 @@ def test_mappings_with_remainders_are_allowed_and_never_below_the_optimum(name):
     assert uneven or name == "smaug"
 
 
-@pytest.mark.parametrize("create", [RandomSearch, GreedyDescent, Annealing])
+@pytest.mark.parametrize("create", few([Annealing, GreedyDescent, RandomSearch]))
 def test_several_places_of_a_memory(create):
     """What they price is allowed and never below the optimum, which may have uneven tiles."""
     best_found = uneven = 0

@@ -17,6 +17,7 @@ from solver import Options, Status
 from solver.network.common import NoCommonError, map_with_common_unrolling
 from tests.bruteforce import enumerate_mappings
 from tests.mapspaces import free_mapspace, matmul
+from tests.slow import slow
 from tests.strategies import random_mapspaces
 
 OBJECTIVES = ("energy", "latency", "edp")
@@ -111,7 +112,7 @@ def by_factors(layer: Layer, objective: str) -> dict[tuple[tuple[int, ...], ...]
 
 
 @pytest.mark.parametrize(
-    ("seed", "factors", "count"), [(10, PERFECT, 8), (1, PERFECT, 8), (2, PERFECT, 8), (4, ANY, 6)]
+    ("seed", "factors", "count"), [(1, PERFECT, 8), (4, ANY, 6), slow(10, PERFECT, 8), slow(2, PERFECT, 8)]
 )
 def test_the_best_unrolling_of_all(seed, factors, count):
     dear = 0

@@ -7,11 +7,12 @@ from solver.network import map_network
 from solver.result import Options, Status
 from tests.conftest import REPOSITORY
 from tests.mapspaces import PERFECT_ONLY
+from tests.slow import slow
 
 SPECS = REPOSITORY / "specs"
 
 
-@pytest.mark.parametrize("architecture", ["eyeriss_like", "simba_like", "tpu_like"])
+@pytest.mark.parametrize("architecture", ["simba_like", "tpu_like", slow("eyeriss_like")])
 @pytest.mark.parametrize(("workload", "einsums", "searches"), [("gpt3_block", 10, 7), ("resnet18", 21, 12)])
 def test_every_einsum_is_proven(workload: str, einsums: int, searches: int, architecture: str):
     """GPT-3's softmax over 8192 x 8192 x 32 values has energies that the tables can only just hold."""

@@ -12,13 +12,14 @@ from tests.bruteforce import optima
 from tests.conftest import REPOSITORY
 from tests.mapspaces import perfect_mapspace
 from tests.reference import OBJECTIVES
+from tests.slow import few
 from tests.solver.search.holding import assert_best, solve
 from tests.solver.search.unusual import windowed_mapspaces
 
 ONE_WORD_REGISTERS = REPOSITORY / "tests/solver/cli/data/one_word_registers.yaml"
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", few(range(2)))
 def test_windows_by_enumeration(seed: int):
     """Strides, dilations, windows of several ranks and of outputs, registers of one word."""
     different = 0

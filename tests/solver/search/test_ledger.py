@@ -13,7 +13,7 @@ from tests.conftest import REPOSITORY
 from tests.mapspaces import perfect_mapspace
 from tests.strategies import random_mapspaces
 
-SAMPLES = random_mapspaces(seed=31, count=30, max_mappings=400)
+SAMPLES = random_mapspaces(seed=31, count=15, max_mappings=400)
 OBJECTIVES = ("energy", "latency", "edp")
 
 

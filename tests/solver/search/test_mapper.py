@@ -22,6 +22,7 @@ from tests.bruteforce import enumerate_mappings, optima, optimum
 from tests.conftest import REPOSITORY
 from tests.mapspaces import free_mapspace, matmul, perfect_mapspace
 from tests.reference import OBJECTIVES
+from tests.slow import few
 from tests.strategies import batched_gemm, random_mapspaces
 
 ENERGIES = (AccessEnergy(200, 210, 220), AccessEnergy(6, 7, 8), AccessEnergy(1, 1, 1))
@@ -328,7 +329,7 @@ def test_as_much_of_the_space_is_searched_as_fits(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(space_module, "MEMO_BYTES", 0)
     assert 8 << 20 < SearchSpace(LARGE).estimated_bytes < 16 << 20
     states = [best.statistics.states]
-    for memory_limit_mib in (8, 4, 2, 1):
+    for memory_limit_mib in (8, 2):
         result = map_einsum(LARGE, Options(objectives=("energy",), memory_limit_mib=memory_limit_mib))
         assert (result.status, result.termination) == (Status.FEASIBLE, Termination.MEMORY_LIMIT)
         assert result.bound <= best.value <= result.value <= best.value * 1.1
@@ -337,7 +338,7 @@ def test_as_much_of_the_space_is_searched_as_fits(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.usefixtures("short_descents")
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", few(range(3)))
 def test_coarse_spaces_have_mappings_of_the_whole_one(seed: int, monkeypatch: pytest.MonkeyPatch):
     found = 0
     for mapspace in random_mapspaces(350 + seed, 12, 600):

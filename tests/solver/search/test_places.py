@@ -25,19 +25,20 @@ from tests.mapspaces import free_mapspace, matmul
 from tests.model.loopnest.nests import storage
 from tests.random_rules import with_binding_rules
 from tests.reference import OBJECTIVES
+from tests.slow import few
 from tests.solver.search.holding import compare, hold_search, solve
 from tests.strategies import random_mapspaces_with_places
 
 CASCADES = SHARED / "reference" / "fused" / "tilewright"
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", few(range(2)))
 def test_the_best_of_all_mappings(seed: int):
     results = compare(random_mapspaces_with_places(seed, 4, 1500), OBJECTIVES)
     assert all(r.even_tiles.value is None or r.value <= r.even_tiles.value for r in results if r.value)
 
 
-@pytest.mark.parametrize("seed", (31, 32))
+@pytest.mark.parametrize("seed", few((32, 31)))
 def test_the_best_of_all_mappings_with_remainders(seed: int, monkeypatch: pytest.MonkeyPatch):
     mapspaces = random_mapspaces_with_places(seed, 3, 1500, ANY)
     for result in compare(mapspaces, OBJECTIVES):
@@ -46,7 +47,7 @@ def test_the_best_of_all_mappings_with_remainders(seed: int, monkeypatch: pytest
         hold_search(mapspace, monkeypatch)
 
 
-@pytest.mark.parametrize(("seed", "factors"), [(40, PERFECT), (41, PERFECT), (42, ANY)])
+@pytest.mark.parametrize(("seed", "factors"), few([(40, PERFECT), (41, PERFECT), (42, ANY)]))
 def test_the_best_of_those_that_rules_on_tiles_allow(
     seed: int, factors: Factors, monkeypatch: pytest.MonkeyPatch
 ):
@@ -58,7 +59,7 @@ def test_the_best_of_those_that_rules_on_tiles_allow(
         hold_search(mapspace, monkeypatch)
 
 
-@pytest.mark.parametrize("seed", range(20, 22))
+@pytest.mark.parametrize("seed", few((21, 20)))
 def test_nothing_that_improves_is_ruled_out(seed: int, monkeypatch: pytest.MonkeyPatch):
     for mapspace in random_mapspaces_with_places(seed, 2, 1500):
         hold_search(mapspace, monkeypatch)

@@ -31,6 +31,7 @@ from tests.mapspaces import (
     uneven_split,
 )
 from tests.reference import OBJECTIVES
+from tests.slow import few, slow
 from tests.solver.search.holding import compare, solve, start_below
 from tests.solver.search.unusual import fixed_mapspaces, unusual_einsum, unusual_mapspaces
 from tests.strategies import (
@@ -52,13 +53,13 @@ def wider(mapspaces: Sequence[Mapspace], seed: int, most: int) -> list[Mapspace]
     return found
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", few(range(4)))
 def test_the_best_of_all_mappings(seed: int):
     results = compare(random_mapspaces_with_remainders(seed, 5, 300), OBJECTIVES)
     assert Status.OPTIMAL in {result.status for result in results}
 
 
-@pytest.mark.parametrize("seed", range(20, 24))
+@pytest.mark.parametrize("seed", few(range(20, 24)))
 def test_nothing_that_improves_is_ruled_out(seed: int, monkeypatch: pytest.MonkeyPatch):
     """Also without a good mapping to begin with, and where branching decides all."""
     monkeypatch.setattr(engine, "FIRST_NODES", 0 if seed % 2 else 200)
@@ -70,7 +71,7 @@ def test_nothing_that_improves_is_ruled_out(seed: int, monkeypatch: pytest.Monke
             assert result.value == (None if best is None else best[0])
 
 
-@pytest.mark.parametrize("einsums", [CONVOLUTIONS, (unusual_einsum, convolution_2d)])
+@pytest.mark.parametrize("einsums", [(unusual_einsum, convolution_2d), slow(CONVOLUTIONS)])
 def test_windows(einsums: tuple, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(strategies, "EINSUMS", einsums)
     mapspaces = wider(strategies.random_mapspaces(3, 9, 60), 3, 150)
@@ -78,7 +79,7 @@ def test_windows(einsums: tuple, monkeypatch: pytest.MonkeyPatch):
     compare(mapspaces, OBJECTIVES)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", few(range(3)))
 def test_fixed_factors_and_unusual_einsums(seed: int, monkeypatch: pytest.MonkeyPatch):
     unusual = unusual_mapspaces(monkeypatch, seed, 3, 100)
     mapspaces = wider([*fixed_mapspaces(seed, 2, 200), *unusual], seed, 600)
@@ -250,7 +251,7 @@ CELLS = [
 ]
 
 
-@pytest.mark.parametrize("grains", [(1.3, 2.0, 4.0), (5.0,)])
+@pytest.mark.parametrize("grains", [(5.0,), slow((1.3, 2.0, 4.0))])
 @pytest.mark.parametrize("number", range(len(CELLS) + 2))
 def test_cells_of_similar_numbers_of_tiles(
     number: int, grains: tuple[float, ...], monkeypatch: pytest.MonkeyPatch

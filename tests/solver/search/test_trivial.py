@@ -13,6 +13,7 @@ from solver.search.trivial import trivial_bound
 from tests.bruteforce import optima
 from tests.mapspaces import free_mapspace, matmul
 from tests.reference import OBJECTIVES
+from tests.slow import few
 from tests.strategies import random_mapspaces
 
 MAC = 7
@@ -27,7 +28,7 @@ def mapspace_of(*nodes: StorageLevel | Fanout, keep: bool = True) -> Mapspace:
     return replace(mapspace, architecture=replace(mapspace.architecture, compute=Compute("mac", energy=MAC)))
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", few(range(8), 2))
 def test_no_mapping_is_below(seed: int):
     for mapspace in random_mapspaces(340 + seed, 20, 500):
         for objective, best in zip(OBJECTIVES, optima(mapspace, OBJECTIVES), strict=True):

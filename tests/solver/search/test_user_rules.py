@@ -21,6 +21,7 @@ from tests.bruteforce import optima
 from tests.mapspaces import free_mapspace, matmul
 from tests.random_rules import random_rule, with_binding_rules
 from tests.reference import OBJECTIVES
+from tests.slow import few
 from tests.solver.search.holding import compare, few_cells, hold_search, sharp_bounds, solve
 from tests.solver.search.unusual import alike_mapspaces, register_mapspaces
 from tests.strategies import random_mapspaces, random_mapspaces_with_remainders
@@ -35,14 +36,14 @@ def ruled(seed: int, mapspaces: Sequence[Mapspace]) -> list[Mapspace]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", few(range(3)))
 def test_rules_about_one_tile_or_one_fanout(seed: int):
     free = random_mapspaces(500 + seed, 15, 150)
     results = compare(ruled(seed, free), OBJECTIVES)
     assert {result.status for result in results} == {Status.OPTIMAL, Status.INFEASIBLE}
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", few(range(3)))
 def test_rules_about_one_tile_or_one_fanout_with_remainders(seed: int):
     results = compare(ruled(seed, random_mapspaces_with_remainders(720 + seed, 3, 150)), OBJECTIVES)
     assert Status.OPTIMAL in {result.status for result in results}
@@ -119,7 +120,7 @@ def limited(seed: int, mapspaces: Sequence[Mapspace]) -> list[Mapspace]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", few(range(2)))
 def test_limits_on_energy_and_cycles(seed: int):
     limits = limited(seed, random_mapspaces(560 + seed, 12, 200))
     results = compare(limits, (*OBJECTIVES, ("latency", "energy")))
@@ -156,7 +157,7 @@ def test_rules_bind():
     assert dearer >= 6
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", few(range(2)))
 def test_bounds_hold_under_rules(seed: int, monkeypatch: pytest.MonkeyPatch):
     for mapspace in ruled(seed, random_mapspaces(530 + seed, 8, 200)):
         hold_search(mapspace, monkeypatch)

@@ -17,6 +17,7 @@ from solver.search.survey.prospects import SurveyBounds
 from solver.search.survey.survey import Survey
 from solver.search.vicinity import Vicinity
 from tests.mapspaces import free_mapspace, matmul
+from tests.slow import few
 from tests.solver.search.holding import few_cells, hold_search
 from tests.solver.search.unusual import unusual_mapspaces
 from tests.strategies import random_mapspaces
@@ -42,7 +43,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "FIRST_HINTED", 64)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", few((0, 3, 1, 2, 4, 5), 2))
 def test_the_optimum_stays_what_it_is(seed, monkeypatch):
     at_once(monkeypatch)
     if seed % 2:

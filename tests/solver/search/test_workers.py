@@ -20,6 +20,7 @@ from solver.search.survey.survey import Survey
 from solver.search.workers import Bounder
 from tests.conftest import REPOSITORY
 from tests.mapspaces import perfect_mapspace
+from tests.slow import few
 
 SPEC = Path(__file__).parents[1] / "cli" / "data" / "row.yaml"
 PROGRAM = f"""
@@ -89,7 +90,7 @@ def mapspace() -> Mapspace:
     return shipped()
 
 
-@pytest.mark.parametrize("work", [lose, lose_every_third])
+@pytest.mark.parametrize("work", few([lose_every_third, lose]))
 def test_what_lost_workers_were_at_is_bounded_without_them(mapspace, monkeypatch, work):
     begun = []
     begin = workers.Workers

@@ -13,6 +13,7 @@ from solver.sensitivity import sensitivity, varied
 from solver.sparse_search import first_mapping, map_sparse, map_totals
 from tests.bruteforce import enumerate_sparse, sparse_optima
 from tests.random_sparsity import random_sparse_mapspace
+from tests.slow import few
 
 
 def priced(mapspace):
@@ -26,7 +27,7 @@ def priced(mapspace):
             yield evaluation.cycles, evaluation.fixed_energy
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", few(range(8), 2))
 def test_fronts(seed):
     mapspace = random_sparse_mapspace(seed, 150)
     front = pareto_front(mapspace, Options())
@@ -37,7 +38,7 @@ def test_fronts(seed):
     assert front.status is (Status.OPTIMAL if best else Status.INFEASIBLE)
 
 
-@pytest.mark.parametrize("seed", range(20, 26))
+@pytest.mark.parametrize("seed", few(range(20, 26), 2))
 def test_optima_under_other_limits(seed):
     mapspace = random_sparse_mapspace(seed, 100)
     base = map_sparse(mapspace, Options(("energy",))).totals

@@ -24,7 +24,7 @@ from tests.solver.search.path.test_search import stops_after
 from tests.solver.sparse_search.alone import searched
 
 OBJECTIVES = ("energy", "latency", "edp", ("latency", "energy"))
-PROBLEMS = int(os.environ.get("SPARSE_PROBLEMS", "12"))
+PROBLEMS = int(os.environ.get("SPARSE_PROBLEMS", "4"))
 
 
 def assert_optimal(mapspace: Mapspace) -> int:

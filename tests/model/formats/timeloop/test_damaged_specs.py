@@ -123,7 +123,7 @@ def damaged(draw: st.DrawFn, whole: MappingNode = WHOLE) -> Node:
     return top
 
 
-@settings(max_examples=300, derandomize=True)
+@settings(max_examples=150, derandomize=True)
 @given(damaged())
 def test_damage_ends_in_an_error_with_a_place(top):
     assert isinstance(top, MappingNode)
@@ -176,7 +176,7 @@ SPARSE = compose(Document.of("spec.yaml", SPARSE_TEXT), Limits())
 assert isinstance(SPARSE, MappingNode)
 
 
-@settings(max_examples=300, derandomize=True)
+@settings(max_examples=150, derandomize=True)
 @given(damaged(SPARSE))
 def test_damage_of_sparse_specs_ends_in_an_error_with_a_place_or_is_priced(top):
     assert isinstance(top, MappingNode)

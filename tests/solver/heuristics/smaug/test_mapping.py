@@ -88,7 +88,7 @@ def _priced(mapspace: Mapspace, mapper: SmaugTiling) -> tuple[Mapping, int]:
     return mapping, evaluation.energy
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(
     st.builds(
         _convolution,

@@ -9,6 +9,7 @@ from model.problem import Dataspace
 from solver.search import agenda
 from solver.search.bounds import lattice_bounds, pairs, steps
 from tests import strategies
+from tests.slow import few, slow
 from tests.solver.search.holding import hold_search, sharp_bounds
 from tests.solver.search.unusual import (
     fixed_mapspaces,
@@ -28,7 +29,7 @@ MANY = pairs.MOST_PAIRS
 @pytest.mark.parametrize("einsums", [CONVOLUTIONS, (unusual_einsum, convolution_2d)])
 @pytest.mark.parametrize(
     ("seed", "first_nodes", "most_pairs"),
-    [(3, 0, 16), (3, 200, MANY), *((n, 0, MANY) for n in (3, 11))],
+    [(3, 0, 16), (11, 0, MANY), slow(3, 200, MANY), slow(3, 0, MANY)],
 )
 def test_the_best_order_is_not_ruled_out(
     einsums: tuple[Einsum, ...],
@@ -45,7 +46,7 @@ def test_the_best_order_is_not_ruled_out(
         hold_search(mapspace, monkeypatch)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", few(range(4), 2))
 def test_the_best_mapping_is_not_ruled_out_where_there_are_many_subproblems(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ):

@@ -15,6 +15,7 @@ from solver.search.path.rooms import MOST_STEPS, Rooms
 from solver.search.space.search_space import SearchSpace
 from tests import strategies
 from tests.bruteforce import optima
+from tests.slow import few
 from tests.solver.search.path.alone import searched
 from tests.strategies import (
     CONVOLUTIONS,
@@ -71,7 +72,7 @@ CHANGES = (by_timeloop, counted_as_accelforge, tolled_by_place, ported, tolled)
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("windows", [False, True])
+@pytest.mark.parametrize("windows", few([True, False]))
 def test_optimum_with_perfect_factors(change: Change, windows: bool, monkeypatch: pytest.MonkeyPatch):
     if windows:
         monkeypatch.setattr(strategies, "EINSUMS", CONVOLUTIONS)
@@ -88,7 +89,7 @@ def test_optimum_with_remainders(change: Change):
         check(change(mapspace, Random(number)))
 
 
-@pytest.mark.parametrize("change", [counted_as_accelforge, by_timeloop, ported])
+@pytest.mark.parametrize("change", few([counted_as_accelforge, by_timeloop, ported]))
 def test_optimum_with_places(change: Change):
     for number, mapspace in enumerate(random_mapspaces_with_places(1020, 4, 150)):
         changed = change(mapspace, Random(number))

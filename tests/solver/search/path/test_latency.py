@@ -10,6 +10,7 @@ from model.extents import ANY
 from model.mapspace import Mapspace
 from tests.bruteforce import optimum
 from tests.mapspaces import free_mapspace, matmul
+from tests.slow import few
 from tests.solver.search.path.alone import searched
 from tests.strategies import random_mapspaces, random_mapspaces_with_remainders
 
@@ -28,7 +29,7 @@ def scarce(mapspace: Mapspace) -> Mapspace:
 
 
 @pytest.mark.parametrize("draw", [random_mapspaces, random_mapspaces_with_remainders])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", few(range(3)))
 def test_optimum_where_bandwidths_are_scarce(draw, seed: int):
     for mapspace in map(scarce, draw(985 + seed, 5, 200)):
         best = optimum(mapspace, "latency")

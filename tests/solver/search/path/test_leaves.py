@@ -17,6 +17,7 @@ from solver.search.stopping import never
 from tests import strategies
 from tests.bruteforce import optima, optimum
 from tests.random_rules import with_binding_rules
+from tests.slow import few
 from tests.solver.search.unusual import unusual_mapspaces
 from tests.strategies import (
     CONVOLUTIONS,
@@ -79,19 +80,19 @@ def check(mapspace: Mapspace) -> None:
             assert best(space, every, Goal(objective, incumbent=value + 1)) == value
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", few((1, 0, 2)))
 def test_all_paths_have_the_optimum(seed: int):
     for mapspace in random_mapspaces(700 + seed, 4, 300):
         check(mapspace)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", few((1, 0, 2, 3)))
 def test_all_paths_have_the_optimum_with_remainders(seed: int):
     for mapspace in random_mapspaces_with_remainders(710 + seed, 4, 250):
         check(mapspace)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", few(range(3)))
 def test_windows_with_remainders(seed: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(strategies, "EINSUMS", CONVOLUTIONS)
     for mapspace in random_mapspaces_with_remainders(740 + seed, 3, 250):
@@ -130,7 +131,7 @@ def led(path: Path, space: SearchSpace) -> Iterator[Path]:
         yield replace(path, leads=leads)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", few(range(2)))
 def test_paths_by_their_leads_have_the_same_optimum(seed: int):
     for mapspace in (
         *random_mapspaces(720 + seed, 5, 100),

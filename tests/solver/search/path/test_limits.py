@@ -17,6 +17,7 @@ from solver.search.path.search import PathSearch, searches_paths
 from solver.search.space.search_space import SearchSpace
 from tests.bruteforce import optima, valid_mappings
 from tests.mapspaces import free_mapspace, matmul
+from tests.slow import few
 from tests.solver.search.path.alone import Limits, searched
 from tests.strategies import random_mapspaces, random_mapspaces_with_remainders
 
@@ -47,7 +48,7 @@ def least_within(costs: Costs, objective: str, limits: Limits) -> int | None:
 
 
 @pytest.mark.parametrize("draw", DRAWS)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", few(range(3)))
 def test_optimum_within_limits(draw, seed: int):
     for number, mapspace in enumerate(draw(960 + seed, 4, 200)):
         costs, random = costs_of(mapspace), Random(10 * seed + number)

@@ -9,6 +9,7 @@ import pytest
 
 from model.numbers import divisors, prime_factors
 from solver.search.space.lattice import INFINITY, Lattice, Slot, coarsened
+from tests.slow import few
 from tests.solver.search.unusual import random_slot
 
 BOUNDS = ((), (2,), (12,), (7, 4), (6, 30), (8, 9, 5), (2, 3, 2, 6))
@@ -88,7 +89,7 @@ def draw(seed: int) -> tuple[Random, Slot, tuple[int, ...] | None]:
     return random, slot, random.choice((None, dims))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", few(range(60), 20))
 def test_sweep_is_the_minimum_over_what_leads_there(seed: int):
     random, slot, dims = draw(seed)
     table = np.array([random.choice((INFINITY, random.randint(0, 99))) for _ in range(slot.lattice.size)])
@@ -97,7 +98,7 @@ def test_sweep_is_the_minimum_over_what_leads_there(seed: int):
     assert (table == before).all()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", few(range(40), 15))
 @pytest.mark.parametrize("pairs", [0, 10**9])
 def test_reach_by_pairs_and_by_sweep(seed: int, pairs: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("solver.search.space.lattice.PAIRS_PER_STATE", pairs)

@@ -22,6 +22,7 @@ from solver.search.space.orders import OrderClass, allowed_orders, slot_orders
 from solver.search.space.search_space import SearchSpace
 from tests.bruteforce import temporal_orders
 from tests.mapspaces import free_mapspace
+from tests.slow import few
 from tests.solver.search.unusual import subproblems, unlimited_bounds, unusual_einsum, windows_anywhere
 from tests.strategies import CONVOLUTIONS, gemm, mttkrp, two_outputs
 
@@ -64,7 +65,7 @@ SLIDING = (*CONVOLUTIONS, unusual_einsum, slide_along_what_all_use, windows_anyw
 
 
 @pytest.mark.parametrize("einsum", SIMPLE)
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", few(range(25), 10))
 def test_classes_cover_every_useful_order(einsum: Einsum, seed: int):
     """Whatever an order delivers, some class has an order that delivers no more of any dataspace."""
     mapspace = one_slot(einsum, Random(seed), EXACT)
@@ -78,7 +79,7 @@ def test_classes_cover_every_useful_order(einsum: Einsum, seed: int):
 
 @pytest.mark.parametrize("counting", COUNTINGS)
 @pytest.mark.parametrize("einsum", SLIDING)
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", few(range(15), 5))
 def test_some_class_is_charged_no_more_than_an_order(einsum: Einsum, seed: int, counting: Counting):
     """Whatever an order delivers, branching charges some class no more for any dataspace."""
     mapspace = one_slot(einsum, Random(seed), counting)

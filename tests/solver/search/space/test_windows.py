@@ -40,6 +40,7 @@ from solver.search.space.windows import (
     relevant_words,
     union_words,
 )
+from tests.slow import few
 from tests.solver.search.unusual import subproblems, unusual_einsum
 
 STEPS = ((1, 1), (2, 1), (1, 2), (2, 2), (3, 1), (2, 3), (4, 1), (-1, 1), (1, -2))
@@ -76,7 +77,7 @@ def three_ranks(random: Random) -> Dataspace:
 
 @pytest.mark.parametrize("counting", COUNTINGS)
 @pytest.mark.parametrize("einsum", [conv_1d, conv_2d, three_ranks, unusual])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", few(range(4), 2))
 def test_no_arrangement_delivers_less(einsum: Callable[[Random], Dataspace], seed: int, counting: Counting):
     """Words of all instances, for every split into tile, fanout and loops, and every order.
 
@@ -235,7 +236,7 @@ def test_a_register_of_one_word():
 
 
 @pytest.mark.parametrize("counting", COUNTINGS)
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", few(range(60), 20))
 def test_no_order_of_a_slot_makes_shorter_jumps(seed: int, counting: Counting):
     """Loops of one slot, and of slots farther out, in every order with the lead innermost."""
     random = Random(seed)
@@ -273,7 +274,7 @@ def test_no_order_of_a_slot_makes_shorter_jumps(seed: int, counting: Counting):
                 assert outside[1][0] <= brought(-at)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", few(range(40), 15))
 def test_distinct_tiles_are_a_lower_bound(seed: int):
     """Distinct tiles among unrolled children, over all tiles inside."""
     random = Random(seed)
@@ -292,7 +293,7 @@ def test_distinct_tiles_are_a_lower_bound(seed: int):
             assert 1 <= bound <= distinct_offsets(moves)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", few(range(40), 15))
 def test_words_of_the_whole_window(seed: int):
     random = Random(seed)
     space = random.choice((conv_1d, conv_2d, unusual))(random)

@@ -22,6 +22,7 @@ from tests import strategies
 from tests.conftest import REPOSITORY
 from tests.mapspaces import perfect_mapspace
 from tests.reference import OBJECTIVES
+from tests.slow import few
 from tests.solver.search.holding import hold_search, least_by_choice, least_energies, with_several_choices
 from tests.solver.search.unusual import unlimited_bounds, unusual_mapspaces, windows_anywhere
 from tests.strategies import CONVOLUTIONS, random_mapspaces
@@ -53,7 +54,7 @@ def hold_groups(mapspace: Mapspace, random: Random) -> int:
     return checked
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", few(range(2)))
 def test_no_mapping_of_a_group_is_below_its_bound(seed: int):
     random = Random(seed)
     assert (
@@ -62,14 +63,14 @@ def test_no_mapping_of_a_group_is_below_its_bound(seed: int):
     )
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", few(range(2)))
 def test_groups_of_unusual_einsums(seed: int, monkeypatch: pytest.MonkeyPatch):
     random = Random(seed)
     found = unusual_mapspaces(monkeypatch, 920 + seed, 20, 600)
     assert sum(hold_groups(own, random) for own in found) > 5
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", few(range(2)))
 def test_groups_with_windows_anywhere(seed: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(strategies, "EINSUMS", (windows_anywhere,))
     random = Random(seed)
@@ -110,7 +111,7 @@ def group_all(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return made
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", few([1, 2, 3]))
 def test_no_group_rules_out_the_best_mapping(seed: int, monkeypatch: pytest.MonkeyPatch):
     made = group_all(monkeypatch)
     if seed % 2:

@@ -28,6 +28,7 @@ from solver.search.subproblems.loads import PARTS, loaded
 from solver.search.subproblems.mixes import Cost
 from tests.bruteforce import Objective, enumerate_mappings
 from tests.mapspaces import free_mapspace, matmul, perfect_mapspace
+from tests.slow import few, slow
 from tests.solver.search.holding import belongs, compare, sharp_bounds
 from tests.solver.search.unusual import (
     register_mapspaces,
@@ -62,7 +63,7 @@ def scarce(random: Random, mapspace: Mapspace) -> Mapspace:
     return replace(mapspace, architecture=replace(architecture, nodes=nodes))
 
 
-@pytest.mark.parametrize(("seed", "first_nodes"), [(300, 200), (301, 0), (302, 0)])
+@pytest.mark.parametrize(("seed", "first_nodes"), few([(300, 200), (301, 0), (302, 0)]))
 def test_scarce_bandwidths(seed: int, first_nodes: int, monkeypatch: pytest.MonkeyPatch):
     sharp_bounds(monkeypatch, first_nodes)
     random = Random(seed)
@@ -114,6 +115,7 @@ def shipped(architecture: str, instance: str, tmp_path: Path, counting: Counting
     return perfect_mapspace(*files, counting=counting)
 
 
+@pytest.mark.slow
 def test_mappings_that_tie_with_the_bound_are_not_priced_one_by_one(tmp_path: Path):
     """Thousands take as long, by Timeloop's quotients of doubles a cycle above the bound."""
     shape = "R: 5, S: 5, P: 27, Q: 27, C: 48, K: 16, N: 1"
@@ -145,7 +147,7 @@ def test_several_dataspaces_that_tie_with_the_bound_are_not_priced_one_by_one(
     assert result.statistics.mappings_priced < 20
 
 
-@pytest.mark.parametrize(("counting", "cycles"), [(EXACT, 256_608), (TIMELOOP, 256_609)])
+@pytest.mark.parametrize(("counting", "cycles"), [(EXACT, 256_608), slow(TIMELOOP, 256_609)])
 def test_ties_of_several_dataspaces_are_told_by_the_words_of_all_factors(
     counting: Counting, cycles: int, tmp_path: Path
 ):
@@ -231,7 +233,7 @@ def test_the_fewest_words_take_no_more_cycles_than_any_mapping():
     assert rounded > 0
 
 
-@pytest.mark.parametrize("sharp", [False, True])
+@pytest.mark.parametrize("sharp", few([True, False]))
 def test_what_is_below_all_limits_survives_their_sums(sharp: bool):
     """Any mapping, with limits on energy and loads that it just keeps: its tiles are still there."""
     random = Random(21)
@@ -265,6 +267,7 @@ def joint_bounds_hold(random: Random, sifted: Sifted, evaluation: Evaluation) ->
     return raised
 
 
+@pytest.mark.slow
 def test_energy_and_load_together_tell_which_subproblems_are_promising():
     """Two words of weights per unit: the fewest cycles take too many accesses, and EDP is lower elsewhere."""
     files = ["architectures/eyeriss_like.yaml", "layers/resnet18/02_conv2_block1_a.yaml"]

@@ -19,6 +19,7 @@ from solver.search.survey.survey import Survey
 from tests import strategies
 from tests.mapspaces import free_mapspace, matmul
 from tests.reference import OBJECTIVES
+from tests.slow import few
 from tests.solver.search.holding import few_cells, hold_search, settled, with_several_choices
 from tests.solver.search.unusual import unusual_mapspaces, windows_anywhere
 from tests.strategies import CONVOLUTIONS, random_mapspaces
@@ -97,12 +98,12 @@ def hold_cells(mapspace: Mapspace, monkeypatch: pytest.MonkeyPatch) -> int:
     return int((coarse.cells.sizes > 1).sum())
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", few((1, 0, 2)))
 def test_no_combination_is_below_the_bound_of_its_cell(seed: int, monkeypatch: pytest.MonkeyPatch):
     assert sum(hold_cells(own, monkeypatch) for own in random_mapspaces(1010 + seed, 20, 1500)) > 5
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", few((1, 0)))
 def test_cells_of_unusual_einsums(seed: int, monkeypatch: pytest.MonkeyPatch):
     found = unusual_mapspaces(monkeypatch, 1020 + seed, 20, 1000)
     assert sum(hold_cells(own, monkeypatch) for own in found) > 5
@@ -112,7 +113,7 @@ def test_cells_of_a_deep_hierarchy(monkeypatch: pytest.MonkeyPatch):
     assert hold_cells(deep_mapspace(24, 36, 20), monkeypatch) == 3
 
 
-@pytest.mark.parametrize(("seed", "first_alone"), [(0, 0), (1, 2)])
+@pytest.mark.parametrize(("seed", "first_alone"), few([(0, 0), (1, 2)]))
 def test_no_cell_rules_out_the_best_mapping(seed: int, first_alone: int, monkeypatch: pytest.MonkeyPatch):
     few_cells(monkeypatch)
     monkeypatch.setattr(agenda, "FIRST_ALONE", first_alone)

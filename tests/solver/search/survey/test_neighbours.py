@@ -22,6 +22,7 @@ from solver.search.survey.survey import Survey
 from tests import strategies
 from tests.mapspaces import free_mapspace, matmul
 from tests.reference import OBJECTIVES
+from tests.slow import few
 from tests.solver.search.holding import few_cells, hold_search, least_by_choice, least_energies, settled
 from tests.solver.search.unusual import unusual_mapspaces, windows_anywhere
 from tests.strategies import CONVOLUTIONS, random_mapspaces
@@ -110,19 +111,19 @@ def hold_all(mapspaces: list[Mapspace], least: int) -> None:
 
 
 @pytest.mark.usefixtures("eager")
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", few(range(2)))
 def test_no_mapping_is_below_the_bound_of_its_subproblem(seed: int):
     hold_all(random_mapspaces(1100 + seed, 40, 1000), 10)
 
 
 @pytest.mark.usefixtures("eager")
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", few((1, 0)))
 def test_bounds_of_unusual_einsums(seed: int, monkeypatch: pytest.MonkeyPatch):
     hold_all(unusual_mapspaces(monkeypatch, 1110 + seed, 80, 600), 5)
 
 
 @pytest.mark.usefixtures("eager")
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", few((1, 0)))
 def test_bounds_with_windows_anywhere(seed: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(strategies, "EINSUMS", (windows_anywhere,))
     hold_all(random_mapspaces(1120 + seed, 50, 1000), 5)
@@ -180,7 +181,7 @@ def test_it_hears_that_it_must_stop():
 
 
 @pytest.mark.usefixtures("eager")
-@pytest.mark.parametrize(("first_alone", "seed"), [(0, 0), (0, 2), (2, 1), (2, 2), (2, 3)])
+@pytest.mark.parametrize(("first_alone", "seed"), few([(2, 1), (2, 2), (0, 0), (0, 2), (2, 3)], 2))
 def test_no_joined_bound_rules_out_the_best_mapping(
     seed: int, first_alone: int, monkeypatch: pytest.MonkeyPatch
 ):

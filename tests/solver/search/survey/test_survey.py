@@ -22,6 +22,7 @@ from solver.search.survey import survey as survey_module
 from solver.search.survey.survey import Survey, pareto_front
 from tests.bruteforce import enumerate_mappings
 from tests.mapspaces import free_mapspace, matmul, perfect_mapspace
+from tests.slow import few
 from tests.solver.search.holding import belongs, least_by_choice
 from tests.solver.search.unusual import unlimited_bounds, unusual_mapspaces
 from tests.strategies import random_mapspaces
@@ -67,7 +68,7 @@ def on_five(*bounds: int) -> Mapspace:
     return replace(free_mapspace(matmul(*bounds), *levels), min_parallelism=Fraction(5))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", few(range(4)))
 def test_what_blocks_add_does_not_depend_on_what_is_looked_at_together(seed: int, monkeypatch):
     """Bounds on neighbouring levels take it off again, of other combinations together."""
     monkeypatch.setattr(rates, "MANY_BLOCKS", 4)
@@ -135,12 +136,12 @@ def hold_bounds(mapspace: Mapspace) -> int:
     return checked
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", few(range(6), 2))
 def test_bounds_are_below_the_least_of_each_subproblem(seed: int):
     assert sum(map(hold_bounds, random_mapspaces(300 + seed, 10, 400))) > 10
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", few(range(3)))
 def test_bounds_of_unusual_einsums(seed: int, monkeypatch: pytest.MonkeyPatch):
     assert sum(map(hold_bounds, unusual_mapspaces(monkeypatch, 310 + seed, 10, 300))) > 5
 
