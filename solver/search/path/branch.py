@@ -21,6 +21,7 @@ from solver.search.path.leaves import Path
 from solver.search.path.masked import Masked
 from solver.search.path.tables import Outside
 from solver.search.path.unrolled import Unrolled
+from solver.search.space.dataspaces import DataspaceView
 from solver.search.stopping import Stop, Stopped
 
 MOST_LISTED = 4_096
@@ -46,23 +47,34 @@ class _Open(NamedTuple):
     part
         What is known of it.
     words
-        Those of all its tiles, by the dimensions one of which the innermost loop that moves them runs over.
+        Those of all its tiles, by the dimensions one of which the innermost loop that moves them runs over,
+        and by whether loops that repeat them bring whole tiles.
     times
         How often all tiles are delivered if the slot's innermost loop moves them.
+    anew
+        Whether loops that repeat its windows bring whole tiles.
+    least
+        What it costs, at least.
     """
 
     part: Pending
-    words: Callable[[frozenset[int]], Delivered]
+    words: Callable[[frozenset[int], bool], Delivered]
     times: float
+    anew: bool = False
+    least: float = 0.0
+
+    @property
+    def place(self) -> int:
+        """Of the dataspace."""
+        return self.part.charge.place
 
     def by(self, leading: frozenset[int]) -> Pending:
-        """The same, given these dimensions."""
-        return self.part._replace(words=self.words(leading))
+        """What is known of it, given these dimensions."""
+        return self.part._replace(words=self.words(leading, self.anew))
 
     def moved(self, leading: frozenset[int]) -> float:
         """Its cost if such a loop is the slot's innermost one."""
-        cost: float = self.by(leading).of_times(np.array([self.times]))[0]
-        return cost
+        return max(self.least, float(self.by(leading).of_times(np.array([self.times]))[0]))
 
 
 class _Steps(NamedTuple):
@@ -142,6 +154,16 @@ class Branch:
 
     def paths(self) -> Iterator[Found]:
         """Yield them by rising costs; each is looked for when it is asked for."""
+        known = set()
+        for found in self._ranked():
+            # The same path may come again for more, see `_further`.
+            key = found.path.tiles, found.path.leads
+            if key not in known:
+                known.add(key)
+                yield found
+
+    def _ranked(self) -> Iterator[Found]:
+        """Yield paths by rising costs."""
         # Of what costs as much, the last one comes first: it is closest to a path.
         ticket = count(0, -1)
         heap: list[tuple[float, int, Found | _Steps]] = []
@@ -308,21 +330,51 @@ class Branch:
         tiles: Mapping[int, tuple[int, ...]],
     ) -> Iterator[_Ranked]:
         """Go on with one lead of a slot."""
-        moved = tuple(own for own in pending if lead is not None and own.part.charge.place not in lead)
-        still = tuple(own for own in pending if lead is None or own.part.charge.place in lead)
+        moved = tuple(own for own in pending if lead is not None and own.place not in lead)
+        still = tuple(own for own in pending if lead is None or own.place in lead)
         leading = self.masked.frame.leading(lead)
-        cost = spent + sum(own.moved(leading) for own in moved)
-        if cost >= self.limit:
+        for slid, kept in self._further(leading, rounds, moved, still):
+            cost = spent + sum(own.moved(leading) for own in slid)
+            if cost < self.limit:
+                site = _Site(slot, lead, rounds, kept, slid, cost, {**leads, slot: lead}, tiles)
+                yield from self._complete(site) if slot == 0 else self._through(site)
+
+    def _further(
+        self, leading: frozenset[int], rounds: IntArray, moved: Sequence[_Open], still: Sequence[_Open]
+    ) -> Iterator[tuple[tuple[_Open, ...], tuple[_Open, ...]]]:
+        """What the innermost of the loops along no window moves: a window or all that stays in place.
+
+        Either loops that repeat the windows bring whole tiles, or they repeat what stays in place.
+        """
+        views, moved, still = self.masked.frame.space.views, tuple(moved), tuple(still)
+        sliding = {own.place for own in moved if views[own.place].window_dims & leading}
+        apart = self.masked.frame.counted.executed and len(sliding) == 1
+        view = views[next(iter(sliding))] if apart else None
+        held = [own.place for own in still if view and self._parted(view, views[own.place])]
+        if view is None or not held:
+            yield moved, still
             return
-        site = _Site(slot, lead, rounds, still, moved, cost, {**leads, slot: lead}, tiles)
-        yield from self._complete(site) if slot == 0 else self._through(site)
+        yield tuple(own._replace(anew=own.place == view.place) for own in moved), still
+        pairs = zip(self.masked.frame.axes, rounds, strict=True)
+        vector = np.array([[float(axis.numbers[place]) for axis, place in pairs]])
+
+        def repeated(own: _Open) -> _Open:
+            dims = sorted(views[own.place].irrelevant - view.window_dims)
+            return own._replace(least=float(own.part.cost(dims, vector)[0]))
+
+        yield moved, tuple(repeated(own) if own.place in held else own for own in still)
+
+    @staticmethod
+    def _parted(window: DataspaceView, other: DataspaceView) -> bool:
+        """Whether any loop along no window moves one of two dataspaces."""
+        return not other.window_dims and not window.irrelevant & other.irrelevant
 
     def _known_better(self, site: _Site, loops: frozenset[int]) -> float:
         """What the moved accesses of a slot cost more than it seemed, now that all its loops are known."""
         frame = self.masked.frame
         leading = frame.leading(site.lead)
         able = leading & loops if frame.counted.leads_are_loops else leading
-        sliding = (own for own in site.moved if frame.space.views[own.part.charge.place].window_dims)
+        sliding = (own for own in site.moved if frame.space.views[own.place].window_dims)
         return 0.0 if able == leading else sum(own.moved(able) - own.moved(leading) for own in sliding)
 
     def _complete(self, site: _Site) -> Iterator[_Ranked]:
@@ -339,7 +391,7 @@ class Branch:
             return
         moving = frozenset(d for d, p in enumerate(site.rounds) if frame.axes[d].numbers[p] > 1)
         cost = site.spent + self._known_better(site, moving)
-        cost += sum(masked.once(own.part)[0] for own in site.still)
+        cost += sum(max(own.least, masked.once(own.part)[0]) for own in site.still)
         ones, depth = (1,) * len(frame.axes), masked.inside.depth
         path = Path(
             masked.charges.mask,
@@ -371,8 +423,8 @@ class Branch:
             able = able & (rooms.words(slot)[np.ix_(*options)] <= left)
         cost = np.where(able, outside + site.spent, np.inf)
         closes: list[BoolArray] = []
-        for part in (own.part for own in site.still):
-            view = frame.space.views[part.charge.place]
+        for own in site.still:
+            part, view = own.part, frame.space.views[own.place]
             number: FloatArray = np.ones([1] * len(axes))
             for d in sorted(view.irrelevant):
                 number = number * ((numbers[d] - 1) * part.copies[0, d] + 1)
@@ -382,7 +434,8 @@ class Branch:
                 np.zeros([1] * len(axes), dtype=np.bool_),
             )
             closes.append(np.broadcast_to(moves, shape))
-            cost = cost + np.where(moves, _of_times(part, number), masked.once(part)[0])
+            each = np.where(moves, _of_times(part, number), masked.once(part)[0])
+            cost = cost + np.maximum(each, own.least)
         flat = cost.reshape(-1)
         live = np.flatnonzero((flat < self.limit) & (flat >= least))
         if len(live) > MOST_LISTED:
@@ -414,7 +467,8 @@ class Branch:
         loops = frozenset(d for d, (a, b) in enumerate(zip(site.rounds, places, strict=True)) if a != b)
         pairs = list(zip(site.still, closes, strict=True))
         spent = site.spent + self._known_better(site, loops)
-        spent += sum(_closed(self.masked, own.by(loops), vector) for own, here in pairs if here)
+        closed = (max(own.least, _closed(self.masked, own.by(loops), vector)) for own, here in pairs if here)
+        spent += sum(closed)
         pending = [own._replace(times=self._times(own.part, vector)) for own, here in pairs if not here]
         for charge in (own for own in self.masked.charges.at(slot) if any(self.price.of(own))):
             new = self._new(charge, places, vector, slot)
@@ -444,8 +498,8 @@ class Branch:
         own_share = share if isinstance(share, float) else float(share[tuple(places)])
 
         @cache
-        def of(leading: frozenset[int]) -> Pending:
-            words = frame.words.of(charge.place, frame.space.no_unrolling, leading)
+        def of(leading: frozenset[int], anew: bool = False) -> Pending:
+            words = frame.words.of(charge.place, frame.space.no_unrolling, leading, anew)
             picked = Delivered(
                 *(
                     np.array(
@@ -467,7 +521,7 @@ class Branch:
             )
 
         part = of(frozenset(view.relevant))
-        return _Open(part, lambda leading: of(leading).words, self._times(part, vector))
+        return _Open(part, lambda leading, anew: of(leading, anew).words, self._times(part, vector))
 
 
 def _single(known: Mapping[int, IntArray]) -> dict[int, tuple[int, ...]]:

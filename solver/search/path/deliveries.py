@@ -72,11 +72,13 @@ class WordTables:
     def _windows(self, place: int, unrolling: Unrolling, leading: Collection[int], anew: bool) -> Delivered:
         lattice, view, tables = self.space.lattice, self.space.views[place], self.space.tables[place]
         if isinstance(lattice, CountLattice):
-            words = words_along(view, lattice, unrolling, leading, (), (), anew)
-            begun = np.maximum(words.begun, union_along(view, lattice, unrolling))
-            return Delivered(begun.astype(np.float64), words.repeated.astype(np.float64))
-        counting = self.space.mapspace.counting
-        words = relevant_words(view, tables, lattice, unrolling, leading, counting)
+            words = words_along(view, lattice, unrolling, leading, (), ())
+            begun: IntArray = np.maximum(words.begun, union_along(view, lattice, unrolling))
+            again = begun if anew else words.repeated
+            return Delivered(begun.astype(np.float64), again.astype(np.float64))
+        words = relevant_words(view, tables, lattice, unrolling, leading, self.space.mapspace.counting)
         begun = np.maximum(words.begun, union_words(view, tables, lattice, unrolling))
         dims = sorted(view.relevant)
-        return Delivered(*(lattice.across(own, dims).astype(np.float64) for own in (begun, words.repeated)))
+        # Where each repetition begins with a whole tile, it brings what the first one does.
+        again = begun if anew else words.repeated
+        return Delivered(*(lattice.across(own, dims).astype(np.float64) for own in (begun, again)))

@@ -371,7 +371,7 @@ class Outside:
         """
         views, frame = self.frame.space.views, self.frame
         sliding = [p for p in moved if lead is not None and views[p].window_dims & frame.leading(lead)]
-        if len(sliding) != 1 or not frame.space.uneven or not frame.counted.leads_are_loops:
+        if len(sliding) != 1 or not frame.counted.executed:
             return None, frozenset()
         irrelevant = views[sliding[0]].irrelevant
         others = frozenset(q for q in still if not irrelevant & views[q].irrelevant)

@@ -23,7 +23,6 @@ def words_along(
     leading: Collection[int],
     alone: Collection[Alone],
     moving: Collection[int],
-    anew: bool = False,
 ) -> Words:
     """Least words of deliveries with remainders, as tables along the axes that index the dataspace.
 
@@ -39,8 +38,6 @@ def words_along(
     moving
         Dimensions: a loop over one of these lies outside of such a loop, and inside of all others. It moves
         the tile, too, but in its own passes of one iteration. None if there is no such loop.
-    anew
-        Whether of the loops outside of those along windows the innermost one moves the dataspace, too.
 
     References
     ----------
@@ -54,7 +51,7 @@ def words_along(
         live = lattice.most_along(dim) > unrolling.above[dim]
         if component.sliding:
             most = max(unrolling.inside[dim]) if split else 0
-            again, first = _led(view, component, lattice, unrolling, dim, plain // own, own, most, anew)
+            again, first = _led(view, component, lattice, unrolling, dim, plain // own, own, most)
             begun = np.where(live, np.minimum(begun, first), begun)
             repeated = np.where(live, np.minimum(repeated, again), repeated)
         for one in () if component.sliding else split:
@@ -177,14 +174,12 @@ def _led(
     share: IntArray,
     own: IntArray,
     most_alone: int,
-    anew: bool,
 ) -> tuple[IntArray, IntArray]:
     """Least words each time that tiles are repeated, and at first, if a loop over `dim` moves windows.
 
     If no other loop moves the tile along the component, each delivery brings what a step does at least: the
     first ones of passes, too, go on to the next tile or back by a whole pass, unless it has one iteration
-    only. With `anew` whole tiles come, too, whenever a loop along no window moves them.
-    Otherwise the first tile of a pass brings what `_least_start` says. At first whole tiles come, too.
+    only. Otherwise the first tile of a pass brings what `_least_start` says. At first whole tiles come, too.
     """
     box = _box(component, lattice)
     none = np.zeros_like(own)
@@ -200,28 +195,12 @@ def _led(
         steps = np.maximum(led, _steps_along(component, lattice, unrolling, dim, most_alone, start, only))
     back = np.clip(step[dim] - others * (2 if component.turns else 1), 0, box)
     again = share * np.maximum(steps + np.where(only, 0, np.maximum(back - start, 0)), 0)
-    if anew:
-        again = again + (box - start) * only * _with_first_tiles(view, component, lattice, unrolling)
     # When the tile moves along other components, a loop over `dim` goes back; at first the tile comes whole.
     first = _overlap(component, lattice, unrolling, dim, start, only)
     begun = led * share + first * _first_tiles(view, component, lattice, unrolling)
     if not component.turns:
         begun = begun + _advances(view, component, lattice, unrolling, dim, start)
     return again, np.maximum(begun, again)
-
-
-def _with_first_tiles(
-    view: DataspaceView, component: Component, lattice: CountLattice, unrolling: Unrolling
-) -> IntArray:
-    """Words along the other components that come with the first tile of a pass: of windows, of one tile."""
-    words: IntArray = np.ones((1,) * len(lattice.bounds), dtype=np.int64)
-    for other in (own for own in view.components if own is not component):
-        own = covered(other, lattice)
-        still = [lattice.most_along(d) <= unrolling.above[d] for d in other.dims]
-        words = words * (
-            np.where(reduce(np.logical_and, still), own, _box(other, lattice)) if other.sliding else own
-        )
-    return words
 
 
 def _moves(

@@ -12,6 +12,7 @@ from model.cost import evaluate_in
 from model.extents import ANY, PERFECT
 from model.mapping import Loop, Mapping, StorageMapping
 from model.mapspace import Mapspace
+from model.problem import Dataspace, Problem, Term
 from solver.search.path.charges import Charges
 from solver.search.path.tables import Frame, Outside
 from solver.search.space.search_space import SearchSpace
@@ -67,3 +68,33 @@ def test_tables_of_three_levels_are_never_above_the_optimum(bounds: tuple[int, i
     best = optimum(space.mapspace, "energy")
     assert best is not None
     assert 0.9 * best[0] < outside.least(2).min() <= best[0]
+
+
+def convolution() -> Problem:
+    spaces = (
+        Dataspace("W", ((Term("K"),), (Term("C"),), (Term("R"),))),
+        Dataspace("I", ((Term("C"),), (Term("P"), Term("R")))),
+        Dataspace("O", ((Term("K"),), (Term("P"),)), read_write=True),
+    )
+    return Problem("convolution", ("K", "C", "P", "R"), (4, 4, 8, 3), spaces)
+
+
+@pytest.mark.parametrize("factors", [PERFECT, ANY])
+def test_windows_that_are_repeated(factors):
+    """A loop over K repeats the inputs, which slide along R: whole tiles, or sums are repeated along C."""
+    mapspace = replace(free_mapspace(convolution(), DRAM, replace(BUFFER, size_words=200)), factors=factors)
+    space = SearchSpace(mapspace)
+    frame = Frame(space)
+    outside = Outside(frame, Charges(space, space.keep_masks[0]))
+    for numbers in product((1, 2, 4), (1, 2, 4), (1, 2), (1, 3)):
+        pairs = zip(frame.axes, numbers, strict=True)
+        at = tuple(int(axis.place(np.array([number]))[0]) for axis, number in pairs)
+        tiles = dict(zip(space.active, numbers, strict=True))
+        priced = {order: evaluate_in(mapspace, mapped(mapspace, order, tiles)) for order in orders(tiles)}
+        for lead in (own for own in frame.leads(0) if own is not None):
+            leading = {space.active[d] for d in frame.leading(lead)}
+            led = [own.energy for order, own in priced.items() if own.valid and {*order[:1]} & leading]
+            least = outside.exact(1, lead)[at]
+            assert least <= min(led, default=np.inf)
+            if factors == PERFECT and led and tiles["C"] > 1 and tiles["P"] == 1:
+                assert least == min(led)
