@@ -22,9 +22,6 @@ from solver.sparse_search.grid import TileGrid, Vector
 from solver.sparse_search.instances import Kinds, NeededInstances
 from solver.sparse_search.shares import LeastShares, Parts, Saver
 
-LOAD = Price(0.0, ((0, 1.0),))
-"""Any bandwidth."""
-
 LEAST = 1 - 1e-9
 """Sums of doubles err by far less than this share."""
 
@@ -196,8 +193,11 @@ class SparseCharges(Charges):
     def share(
         self, charge: Charge, price: Price, tiles: IntArray, unrolled: Unrolling, loose: Collection[int]
     ) -> Rows:
-        """Share of the price of an access that a word costs, at least, by row."""
-        parts = self.parts(charge)
+        """Share of the price of an access that a word costs, at least, by row.
+
+        Units may leave less of the energy than of a load: of a sum of both the lesser share is left at least.
+        """
+        parts, (pays, loads) = self.parts(charge), price.asked(charge)
         bounds = np.array(self.figures.grid.bounds, dtype=np.int64)
         extents = bounds // tiles
         extents[:, sorted(loose)] = 1
@@ -207,15 +207,16 @@ class SparseCharges(Charges):
         def at(table: FloatArray) -> FloatArray:
             return self._any_smaller(table, frozenset(loose))[places]
 
-        if price.loads:
+        shares: list[Rows] = [] if pays or loads else [np.ones(len(tiles))]
+        if loads:
             useless = np.maximum(1 - left, self._cut(charge, extents, unrolled))
-            load: FloatArray = at(parts.load) / parts.most_load * (1 - useless) * lasting
-            return load
-        savers = *parts.outer, *parts.own
-        useless = np.maximum(1 - left, self._useless(charge, savers, extents, unrolled))
-        cost = at(parts.whole) * (1 - useless) + at(parts.saved) * useless
-        share: FloatArray = cost / parts.most_whole * lasting
-        return share
+            shares.append(at(parts.load) / parts.most_load * (1 - useless) * lasting)
+        if pays:
+            savers = *parts.outer, *parts.own
+            useless = np.maximum(1 - left, self._useless(charge, savers, extents, unrolled))
+            cost = at(parts.whole) * (1 - useless) + at(parts.saved) * useless
+            shares.append(cost / parts.most_whole * lasting)
+        return reduce(np.minimum, shares)
 
     # -------------------------------------------------------------------------------------- instances
 
@@ -311,7 +312,7 @@ class SparseCharges(Charges):
         if key not in self._known_each:
             row = np.array([tiles], dtype=np.int64)
             paid = float(np.min(self.share(charge, ENERGY, row, unrolled, ()))) if charge.price else 0.0
-            share = float(np.min(self.share(charge, LOAD, row, unrolled, ()))) if charge.loads else 0.0
+            share = float(np.min(self.share(charge, Price(0.0, charge.loads), row, unrolled, ())))
             loads = tuple((r, cycles * share) for r, cycles in charge.loads)
             self._known_each[key] = charge.price * paid, loads
         return self._known_each[key]
@@ -348,7 +349,7 @@ class SparseCharges(Charges):
 
     def share_outside(self, charge: Charge, price: Price) -> Rows:
         """The same where nothing is unrolled, by numbers of tiles, with an axis per dimension."""
-        key = charge, bool(price.loads)
+        key = charge, price.asked(charge)
         if key not in self._tables:
             self._tables[key] = self._outside(charge, price)
         return self._tables[key]

@@ -14,6 +14,7 @@ from model.mapspace import TIMELOOP, Mapspace
 from model.sparse import FIXED_POINT, evaluate_sparse_in
 from model.sparsity import Density, Sparsity
 from solver.result import Options, Status, Termination
+from solver.search.path import search
 from solver.sparse_search import map_sparse
 from tests import strategies
 from tests.bruteforce import sparse_optima
@@ -89,6 +90,16 @@ def test_no_bound_hides_what_is_one_below_the_incumbent(seed):
     for objective, best in zip(singles, sparse_optima(mapspace, singles), strict=True):
         if best is not None:
             assert searched(mapspace, objective, incumbent=best[0] + 1) == (best[0], best[0])
+
+
+@pytest.mark.parametrize("seed", [54, *range(700, 700 + PROBLEMS // 4)])
+def test_energy_and_a_load_together(seed, monkeypatch: pytest.MonkeyPatch):
+    """Units may leave less of the energy than of the load."""
+    monkeypatch.setattr(search, "FEW_ROWS", 0)
+    mapspace = random_sparse_mapspace(seed, 100)
+    for best in sparse_optima(mapspace, ("edp",)):
+        value = None if best is None else best[0]
+        assert searched(mapspace, "edp") == (value, value)
 
 
 @pytest.mark.parametrize("seed", range(500, 500 + PROBLEMS // 4))
