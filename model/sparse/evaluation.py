@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
 from model.architecture import Architecture, Fanout, StorageLevel
+from model.cost.judge import broken_rules
 from model.cost.limits import mesh_violations
 from model.cost.plain import evaluate, evaluate_in
 from model.cost.prices import network_latency
@@ -80,8 +81,10 @@ def evaluate_sparse(
     return _priced(analysis, mapping, counting)
 
 
-def evaluate_sparse_in(mapspace: Mapspace, mapping: LoopMapping) -> SparseEvaluation:
-    """Price a mapping of a mapspace of sparse data, counted as it says; see `evaluate_sparse`.
+def evaluate_sparse_in(
+    mapspace: Mapspace, mapping: LoopMapping, timeloop_defects: bool = False
+) -> SparseEvaluation:
+    """Price a mapping of a mapspace of sparse data, with the rules that it breaks; see `evaluate_sparse`.
 
     Raises
     ------
@@ -91,7 +94,8 @@ def evaluate_sparse_in(mapspace: Mapspace, mapping: LoopMapping) -> SparseEvalua
     if mapspace.sparsity is None:
         raise ValueError("the data are dense")
     parts = mapspace.problem, mapspace.architecture, mapspace.sparsity
-    return evaluate_sparse(*parts, mapping, mapspace.counting)
+    evaluation = evaluate_sparse(*parts, mapping, mapspace.counting, timeloop_defects)
+    return replace(evaluation, broken_rules=broken_rules(mapspace, mapping, evaluation))
 
 
 def evaluate_totals(mapspace: Mapspace, mapping: LoopMapping) -> Evaluation | None:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from model.cost.report import Evaluation, LevelCost, Violation
+from model.cost.report import BrokenRule, Evaluation, LevelCost, Violation
 from model.objective import objective_value
 from model.sparse.arithmetic import Computes
 from model.sparse.counting import Accesses, Moved, RankWords
@@ -101,8 +101,9 @@ class SparseEvaluation:
 
     Parameters
     ----------
-    violations
-        Broken limits; the mapping is valid when there are none.
+    violations, broken_rules
+        Broken limits, and broken rules of the user's own, which only `model.sparse.evaluate_sparse_in` knows;
+        the mapping is valid when there are none.
     levels
         Storage levels, outermost first.
     computes
@@ -133,11 +134,12 @@ class SparseEvaluation:
     compute_energy: Fraction
     utilization: float
     units_per_pj: int
+    broken_rules: tuple[BrokenRule, ...] = ()
 
     @property
     def valid(self) -> bool:
-        """Whether the mapping respects every limit."""
-        return not self.violations
+        """Whether the mapping respects every limit and every rule."""
+        return not self.violations and not self.broken_rules
 
     @property
     def leak_energy(self) -> Fraction:
@@ -189,6 +191,7 @@ class SparseEvaluation:
             compute_energy=self.fixed_energy,
             utilization=self.utilization,
             units_per_pj=self.units_per_pj * FIXED_POINT,
+            broken_rules=self.broken_rules,
         )
 
     @property

@@ -29,7 +29,7 @@ from solver.result import (
     relative_gap,
 )
 from solver.search.branching.completion import Priced as IncumbentMapping
-from solver.search.goal import NO_CAPS, Caps, Goal
+from solver.search.goal import NO_CAPS, UNLIMITED, Caps, Goal
 from solver.search.mapper import map_einsum
 from solver.search.shared import Shared
 from solver.search.stopping import Stopped
@@ -175,8 +175,8 @@ def map_sparse(
     if mapspace.joint:
         raise ValueError("memories with several places are not searched with sparse data")
     mapspace = replace(mapspace, factors=PERFECT)
-    dense = replace(mapspace, sparsity=None)
-    dense.check_searchable()
+    dense = _without_zeros(mapspace)
+    dense.check_searchable(simple_rules=True)
     clock = Clock(options.time_limit_s, should_stop)
     objectives = options.objectives or mapspace.objectives
     left_s = clock.left_s
@@ -191,6 +191,19 @@ def map_sparse(
     if objectives[0] == LATENCY:
         found += _frugal(mapspace, clock, found)
     return replace(search.minimise(objectives, found), dense=of_dense, dense_best=of_zeros)
+
+
+def _without_zeros(mapspace: Mapspace) -> Mapspace:
+    """The same of dense data, under those rules that its search knows and that mean the same of them."""
+    rules = (rule for rule in mapspace.rules if rule.is_simple and not rule.limits_costs and not rule.sized)
+    return replace(mapspace, sparsity=None, rules=tuple(rules))
+
+
+def _limits_of_rules(mapspace: Mapspace) -> tuple[tuple[str, int], ...]:
+    """The most that rules let mappings cost; a part more of an energy unit, to which values are rounded."""
+    parts = replace(mapspace.architecture, units_per_pj=mapspace.architecture.units_per_pj * FIXED_POINT)
+    every = replace(mapspace, architecture=parts).cost_limits
+    return tuple((name, min(UNLIMITED, most + (name == ENERGY))) for name, most in every)
 
 
 def _frugal(mapspace: Mapspace, clock: Clock, known: Sequence[Priced]) -> list[Priced]:
@@ -293,6 +306,7 @@ class SparseSearch:
         first_only: bool = False,
     ) -> SparseResult:
         """The lexicographically best mapping within some limits, from known ones on; or any first one."""
+        limits = (*limits, *_limits_of_rules(self.mapspace))
         first = Goal(objectives[0], limits)
         fitting = (own for own in known if first.improves(own.evaluation.fixed_energy, own.evaluation.cycles))
         best = min(fitting, key=lambda own: [own.evaluation.value(name) for name in objectives], default=None)
