@@ -17,7 +17,7 @@ FIXED_POINT = 1 << 20
 
 @dataclass(frozen=True)
 class SparseDataspaceCost:
-    """A dataspace at a level that keeps it; counts are words of one instance over the whole run.
+    """A dataspace at a level that keeps it; counts are words of the busiest instance over the whole run.
 
     Parameters
     ----------
@@ -47,6 +47,8 @@ class SparseDataspaceCost:
         Average number of instances in use.
     energy
         Total of all instances, in the architecture's energy unit.
+    loads
+        Average numbers of instances in use, and accesses of one of them: instances differ with remainders.
     """
 
     dataspace: str
@@ -65,6 +67,7 @@ class SparseDataspaceCost:
     compressions: int
     instances: float
     energy: Fraction
+    loads: tuple[tuple[float, Moved], ...]
 
 
 @dataclass(frozen=True)
