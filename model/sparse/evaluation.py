@@ -311,10 +311,9 @@ class _Analysis:
         keeper = self.architecture.nodes[place]
         assert isinstance(keeper, StorageLevel)
         block = keeper.packing_of(name).block_size
-        empty, met = (
-            empty_conditions(self.nest, option, place, block, self.distributions, by_access)
-            for by_access in (True, False)
-        )
+        empty = met = empty_conditions(self.nest, option, place, block, self.distributions, by_access=True)
+        if self.nest.plain.uneven:
+            met = empty_conditions(self.nest, option, place, block, self.distributions, by_access=False)
         share = useless(empty.values())
         value = (
             keeper.energy.read / self.architecture.units_per_pj / block * self._occupied(name, place, keeper)

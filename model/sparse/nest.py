@@ -115,8 +115,9 @@ class FullNest:
 
     def tile(self, dataspace: str, box: Bounds) -> Extents:
         """Extents of what a box of iterations touches, as far as there are so many."""
-        bound = self.problem.bound
-        return extents(self.space(dataspace), {dim: min(own, bound[dim]) for dim, own in box.items()})
+        if self.plain.uneven:
+            box = {dim: min(own, self.problem.bound[dim]) for dim, own in box.items()}
+        return extents(self.space(dataspace), box)
 
     def words(self, dataspace: str, box: Bounds) -> int:
         """Words of what a box of iterations touches."""
