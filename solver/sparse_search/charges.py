@@ -298,17 +298,9 @@ class SparseCharges(Charges):
 
     # -------------------------------------------------------------------------------------- words
 
-    def each(
-        self, charge: Charge, tiles: tuple[int, ...], spatial: tuple[Vector, ...], unrolled: Unrolling
-    ) -> Each:
-        """What a word costs, at least, with one vector of numbers of tiles and one spatial choice.
-
-        Parameters
-        ----------
-        spatial
-            Factors of the spatial choice.
-        """
-        key = charge, tiles, spatial
+    def each(self, charge: Charge, tiles: tuple[int, ...], unrolled: Chosen) -> Each:
+        """What a word costs, at least, with one vector of numbers of tiles and one spatial choice."""
+        key = charge, tiles, unrolled.fanouts
         if key not in self._known_each:
             row = np.array([tiles], dtype=np.int64)
             paid = float(np.min(self.share(charge, ENERGY, row, unrolled, ()))) if charge.price else 0.0
