@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from model.cost.nest import build_nest
 from model.extents import PERFECT
 from model.mapping import Mapping
 from model.mapspace import Mapspace
@@ -186,8 +187,7 @@ def map_sparse(
     )
     search = SparseSearch(mapspace, clock, on_progress, options.gap)
     of_zeros = None if of_dense.mapping is None else search.priced(of_dense.mapping)
-    first = None if known is None else search.priced(known)
-    found = [own for own in (of_zeros, first) if own is not None]
+    found = [*search.beginning(known), *(() if of_zeros is None else (of_zeros,))]
     if objectives[0] == LATENCY:
         found += _frugal(mapspace, clock, found)
     return replace(search.minimise(objectives, found), dense=of_dense, dense_best=of_zeros)
@@ -258,9 +258,8 @@ class FrontSearch:
         self, objectives: Sequence[str], caps: Caps = NO_CAPS, known: IncumbentMapping | None = None
     ) -> Result:
         """Find the lexicographically best mapping within `caps`; return totals, as `map_totals` does."""
-        first = None if known is None else self._search.priced(known.mapping)
-        result = self._search.minimise(objectives, () if first is None else (first,), caps.limits)
-        return result.totals
+        first = self._search.beginning(None if known is None else known.mapping)
+        return self._search.minimise(objectives, first, caps.limits).totals
 
 
 class SparseSearch:
@@ -297,6 +296,14 @@ class SparseSearch:
         except MappingError:
             return None
         return Priced(mapping, evaluation) if evaluation.valid else None
+
+    def beginning(self, mapping: Mapping | None) -> tuple[Priced, ...]:
+        """A mapping that is known, with its costs, if it is one of those that are searched."""
+        problem, architecture = self.mapspace.problem, self.mapspace.architecture
+        if mapping is None or build_nest(problem, architecture, mapping).uneven:
+            return ()
+        priced = self.priced(mapping)
+        return () if priced is None else (priced,)
 
     def minimise(
         self,

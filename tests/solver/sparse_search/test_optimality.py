@@ -13,13 +13,14 @@ from model.architecture import Fanout, StorageLevel
 from model.mapspace import TIMELOOP, Mapspace
 from model.sparse import FIXED_POINT, evaluate_sparse_in
 from model.sparsity import Density, Sparsity
-from solver.result import Options, Status, Termination
+from solver.result import Clock, Options, Status, Termination
 from solver.search.path import search
 from solver.sparse_search import map_sparse
+from solver.sparse_search.mapper import SparseSearch
 from tests import strategies
 from tests.bruteforce import sparse_optima
 from tests.mapspaces import free_mapspace
-from tests.model.sparse.nests import ENERGY, gemm, level, ranks, saves, uniform
+from tests.model.sparse.nests import ENERGY, gemm, level, mapping, ranks, saves, uniform
 from tests.random_sparsity import random_sparse_mapspace
 from tests.solver.search.path.test_search import stops_after
 from tests.solver.sparse_search.alone import searched
@@ -165,6 +166,17 @@ def test_a_search_that_is_stopped_keeps_its_bound():
     assert stopped.bound is not None and optimum.value is not None
     assert stopped.bound <= optimum.value
     assert optimum.units_per_pj == mapspace.architecture.units_per_pj * FIXED_POINT
+
+
+def test_a_known_mapping_with_remainders_is_not_one_of_those_that_are_searched():
+    sparsity = Sparsity({"A": uniform("0.25")}, (level(saves("gating", "B", "A")), level()))
+    levels = StorageLevel("outer", energy=ENERGY), StorageLevel("inner", size_words=20, energy=ENERGY)
+    mapspace = replace(free_mapspace(gemm(2, 5, 2), *levels), sparsity=sparsity)
+    known = mapping("K2", "M2 K3 N2")
+    assert evaluate_sparse_in(mapspace, known).valid
+    search = SparseSearch(mapspace, Clock(None, None), None)
+    assert search.beginning(known) == search.beginning(None) == ()
+    assert len(search.beginning(mapping("K5", "M2 N2"))) == 1
 
 
 def test_dense_data_are_refused():
