@@ -193,11 +193,8 @@ class SparseCharges(Charges):
     def share(
         self, charge: Charge, price: Price, tiles: IntArray, unrolled: Unrolling, loose: Collection[int]
     ) -> Rows:
-        """Share of the price of an access that a word costs, at least, by row.
-
-        Units may leave less of the energy than of a load: of a sum of both the lesser share is left at least.
-        """
-        parts, (pays, loads) = self.parts(charge), price.asked(charge)
+        """Share of the price of an access that a word costs, at least, by row."""
+        parts, (whole, divided) = self.parts(charge), price.parts(charge)
         bounds = np.array(self.figures.grid.bounds, dtype=np.int64)
         extents = bounds // tiles
         extents[:, sorted(loose)] = 1
@@ -207,16 +204,19 @@ class SparseCharges(Charges):
         def at(table: FloatArray) -> FloatArray:
             return self._any_smaller(table, frozenset(loose))[places]
 
-        shares: list[Rows] = [] if pays or loads else [np.ones(len(tiles))]
-        if loads:
+        load = paid = np.ones(len(tiles))
+        if divided:
             useless = np.maximum(1 - left, self._cut(charge, extents, unrolled))
-            shares.append(at(parts.load) / parts.most_load * (1 - useless) * lasting)
-        if pays:
+            load = at(parts.load) / parts.most_load * (1 - useless) * lasting
+        if whole:
             savers = *parts.outer, *parts.own
             useless = np.maximum(1 - left, self._useless(charge, savers, extents, unrolled))
-            cost = at(parts.whole) * (1 - useless) + at(parts.saved) * useless
-            shares.append(cost / parts.most_whole * lasting)
-        return reduce(np.minimum, shares)
+            paid = (at(parts.whole) * (1 - useless) + at(parts.saved) * useless) / parts.most_whole * lasting
+        if not (whole and divided):
+            return load if divided else paid
+        each = divided / unrolled.product(0, charge.level).prod(axis=1)
+        both: FloatArray = (whole * paid + each * load) / (whole + each)
+        return both
 
     # -------------------------------------------------------------------------------------- instances
 
@@ -341,7 +341,7 @@ class SparseCharges(Charges):
 
     def share_outside(self, charge: Charge, price: Price) -> Rows:
         """The same where nothing is unrolled, by numbers of tiles, with an axis per dimension."""
-        key = charge, price.asked(charge)
+        key = charge, price.parts(charge)
         if key not in self._tables:
             self._tables[key] = self._outside(charge, price)
         return self._tables[key]

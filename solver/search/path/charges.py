@@ -113,10 +113,10 @@ class Price(NamedTuple):
         price: Any = charge.fine(self.grain) if self.grain else charge.price
         return self.energy * price, sum(weight * cycles.get(r, 0.0) for r, weight in self.loads)
 
-    def asked(self, charge: Charge) -> tuple[bool, bool]:
-        """Whether it has the energy of an access, and any of its loads."""
-        resources = {resource for resource, _ in charge.loads}
-        return bool(self.energy and charge.price), any(resource in resources for resource, _ in self.loads)
+    def parts(self, charge: Charge) -> tuple[float, float]:
+        """The same two figures; 1 in place of one that is alone."""
+        whole, divided = self.of(charge)
+        return (whole, divided) if whole and divided else (float(bool(whole)), float(bool(divided)))
 
     def paid(self, charge: Charge, words: FloatArray) -> FloatArray:
         """Words that are paid for, where these are needed: energy is paid for whole blocks."""
