@@ -15,7 +15,7 @@ from model.extents import PERFECT, Extents, Factors
 from model.note import Note
 from model.objective import ENERGY, LATENCY
 from model.problem import Dataspace, Problem
-from model.rules import Locality, Rule, Scope, parse_rule
+from model.rules import Locality, Quantity, Rule, Scope, parse_rule
 from model.source_ref import SourceRef
 from model.sparsity import Sparsity
 
@@ -353,8 +353,16 @@ class Mapspace:
         return tuple((names[own.quantity], own.in_units(units)) for own in found if own is not None)
 
     def rules_on(self, locality: Locality) -> tuple[Rule, ...]:
-        """Return the parts of rules that are about one tile or one fanout alone."""
-        return tuple(part for rule in self.rules for part in rule.parts if part.locality == locality)
+        """Return the parts of rules about one tile or one fanout, with figures of the hardware put in."""
+        parts = (part for rule in self.rules for part in rule.parts)
+        return tuple(part.given(self._hardware) for part in parts if part.locality == locality)
+
+    @cached_property
+    def _hardware(self) -> dict[Quantity, int]:
+        """What rules may ask of the hardware alone."""
+        children = {Quantity("fanout", own.name): own.size for own in self.architecture.fanouts}
+        levels = (own for own in self.architecture.levels if own.usable_words is not None)
+        return children | {Quantity("capacity", own.component): own.usable_words or 0 for own in levels}
 
     @cached_property
     def factor_rules(self) -> tuple[tuple[FactorRule, ...], ...]:

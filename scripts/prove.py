@@ -104,6 +104,7 @@ def check(doc):
     ruled = bool(doc["problem"].get("rules"))
     known = WITH_RULES if ruled else WITH_PLACES if doc["problem"].get("memories") else FORMAT
     known = SPARSE if "sparse" in doc["problem"] else known
+    need(not (ruled and known == SPARSE), "no rules are about sparse data")
     keys = KEYS | {"rules"} if ruled else KEYS
     need(doc.keys() == keys and doc["format"] == known, f"it has the keys of a {known!r}")
     need(doc["digest"] == sha256({key: doc[key] for key in doc if key != "digest"}), "the digest is right")
@@ -125,7 +126,7 @@ def check(doc):
     mapping = space.read(doc["mapping"])
     cost = space.price(*mapping)
     need(cost.pop("fits"), "the mapping respects all capacities")
-    need(known == SPARSE or not space.rules.broken(*mapping, cost), "the mapping satisfies all rules")
+    need(not (ruled and space.rules.broken(*mapping, cost)), "the mapping satisfies all rules")
     need(doc["cost"] == cost, "the cost matches the mapping")
     values = [cost[name] for name in names]
     proven = {"OPTIMAL": bounds == values, "FEASIBLE": len(bounds) == 1 and bounds <= values}

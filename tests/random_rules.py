@@ -11,7 +11,7 @@ from itertools import islice, product
 from random import Random
 
 from model.architecture import Architecture, StorageLevel
-from model.cost import evaluate, evaluate_in
+from model.cost import evaluate_in
 from model.cost.counting import tile_words
 from model.cost.judge import broken_rules
 from model.cost.traffic import kept_positions
@@ -20,6 +20,7 @@ from model.mapspace import Mapspace
 from model.numbers import divisors
 from model.places import gathered
 from model.rules import Rule
+from model.sparse import SparseEvaluation, evaluate_sparse_in
 from tests.bruteforce import enumerate_mappings
 
 TILE, SPATIAL, WIDE = "tile", "spatial", "wide"
@@ -139,7 +140,8 @@ def _kept(mapspace: Mapspace, mapping: Mapping, space: str) -> list[int]:
 def _means_at(text: str, mapspace: Mapspace, mapping: Mapping, place: dict[str, int]) -> bool:
     """The same with the place at which the tiles of each memory are looked at."""
     problem, architecture = mapspace.problem, mapspace.architecture
-    evaluation = evaluate(problem, architecture, mapping, mapspace.counting)
+    free = replace(mapspace, rules=())
+    evaluation = evaluate_sparse_in(free, mapping) if mapspace.sparsity else evaluate_in(free, mapping)
     memories = _memories(architecture)
     fan = {own.name: at for own, at in zip(architecture.fanouts, architecture.fanout_indices, strict=True)}
     level_of = {level.component: level for level in architecture.levels}
@@ -162,6 +164,8 @@ def _means_at(text: str, mapspace: Mapspace, mapping: Mapping, place: dict[str, 
     def words(level: str, space: str) -> Fraction:
         if not keeps(level, space):
             return Fraction(0)
+        if isinstance(evaluation, SparseEvaluation):
+            return Fraction(evaluation.level(level).dataspace(space).size_words)
         (at,) = set(memories[level]).intersection(_kept(mapspace, mapping, space))
         extents = {dim: extent(at, dim) for dim in problem.dims}
         size = level_of[level].packing_of(space).size_per_value

@@ -8,16 +8,46 @@ from collections.abc import Mapping as Named
 from fractions import Fraction
 from itertools import product
 from types import MappingProxyType
+from typing import Protocol
 
 from model.architecture import Architecture
 from model.cost.nest import Nest, NestLoop, build_nest
-from model.cost.report import BrokenRule, Evaluation
+from model.cost.report import BrokenRule
 from model.mapping import Mapping
 from model.mapspace import Mapspace
 from model.rules.language import Kind, Quantity, Rule, Value
 
 
-def broken_rules(mapspace: Mapspace, mapping: Mapping, evaluation: Evaluation) -> tuple[BrokenRule, ...]:
+class Held(Protocol):
+    """A dataspace that a level keeps, and the words of the level that its tile takes."""
+
+    @property
+    def dataspace(self) -> str: ...  # noqa: D102
+    @property
+    def size_words(self) -> int: ...  # noqa: D102
+
+
+class Keeper(Protocol):
+    """What a level keeps."""
+
+    @property
+    def dataspaces(self) -> Sequence[Held]: ...  # noqa: D102
+
+
+class Costs(Protocol):
+    """What rules ask of the cost of a mapping of dense or sparse data."""
+
+    @property
+    def levels(self) -> Sequence[Keeper]: ...  # noqa: D102
+    @property
+    def energy(self) -> int | Fraction: ...  # noqa: D102
+    @property
+    def cycles(self) -> int: ...  # noqa: D102
+    @property
+    def units_per_pj(self) -> int: ...  # noqa: D102
+
+
+def broken_rules(mapspace: Mapspace, mapping: Mapping, evaluation: Costs) -> tuple[BrokenRule, ...]:
     """Return the rules of a mapspace that a mapping breaks, with the figures that they are about.
 
     Parameters
@@ -39,9 +69,7 @@ def broken_rules(mapspace: Mapspace, mapping: Mapping, evaluation: Evaluation) -
     return tuple(broken for broken in every if broken is not None)
 
 
-def broken_rule(
-    rule: Rule, architecture: Architecture, nest: Nest, evaluation: Evaluation
-) -> BrokenRule | None:
+def broken_rule(rule: Rule, architecture: Architecture, nest: Nest, evaluation: Costs) -> BrokenRule | None:
     """Return a rule with the figures that break it, None if it holds.
 
     Where memories have several places, what it says of their tiles holds at each place that is in use.
@@ -84,7 +112,7 @@ class MappingFacts:
         self,
         architecture: Architecture,
         nest: Nest,
-        evaluation: Evaluation,
+        evaluation: Costs,
         places: Named[str, int] = MappingProxyType({}),
     ) -> None:
         self._architecture = architecture

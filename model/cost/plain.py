@@ -86,7 +86,7 @@ def evaluate(
     if nest.uneven and counting != EXACT:
         raise ValueError(f"remainders are not counted by the rule {counting!r}: {sorted(nest.uneven)}")
     if nest.uneven:
-        loads = _uneven_loads(problem, architecture, mapping, nest)
+        loads = uneven_loads(problem, architecture, mapping, nest)
     else:
         loads = _even_loads(rule, problem, architecture, mapping, nest, link_transfers)
     steps = nest.steps()
@@ -144,7 +144,7 @@ def _even_loads(
     return [[Load(nest.instances(position), tuple(words))] for position, words in at.items()]
 
 
-def _uneven_loads(
+def uneven_loads(
     problem: Problem, architecture: Architecture, mapping: Mapping, nest: Nest
 ) -> list[list[Load]]:
     """What each level does, by the shares of the dimensions that its instances have."""

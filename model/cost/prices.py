@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from operator import itemgetter
+from typing import TypeVar
 
 from model.architecture import Architecture, Packing, StorageLevel
 
@@ -24,6 +25,9 @@ def access_energy(level: StorageLevel, packing: Packing, reads: int, fills: int,
     return sum(blocks) * packing.accesses_per_block
 
 
+Energy = TypeVar("Energy", int, Fraction)
+
+
 def paying_instances(level: StorageLevel, instances: int, used: int) -> int:
     """Instances whose accesses cost energy: the used ones, at most one per cluster.
 
@@ -40,7 +44,7 @@ def paying_instances(level: StorageLevel, instances: int, used: int) -> int:
     return min(used, max(1, instances // level.cluster_size))
 
 
-def paid_energy(energies: Iterable[tuple[int, int]], paying: int) -> int:
+def paid_energy(energies: Iterable[tuple[int, Energy]], paying: int) -> Energy | int:
     """Energy of the instances that pay for their accesses: the busiest ones.
 
     Parameters
@@ -50,7 +54,7 @@ def paid_energy(energies: Iterable[tuple[int, int]], paying: int) -> int:
     paying
         How many pay, see `paying_instances`.
     """
-    total = 0
+    total: Energy | int = 0
     for instances, energy in sorted(energies, key=itemgetter(1), reverse=True):
         own = min(instances, paying)
         total, paying = total + own * energy, paying - own

@@ -3,7 +3,7 @@
 An independent check of `model.sparse`, with which it shares no code. Nothing is computed from densities:
 tensors are drawn, every tile is looked at while it stays in place, and an access is saved where the words of
 a condition that meet it are all zero. Tiles must have no holes, and children of a fanout that need the same
-words share one access.
+words share one access. What loops with remainders leave beyond a dimension's bound is not executed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -198,8 +198,8 @@ class _Run:
         return math.prod(loop.bound for loop in chosen)
 
     @cached_property
-    def flat(self) -> dict[str, NDArray[np.int64]]:
-        """Per dataspace, the word of each step and arithmetic unit."""
+    def _indices(self) -> dict[str, NDArray[np.int64]]:
+        """Per dimension, the iteration of each step and arithmetic unit."""
         at = {dim: np.zeros((1, 1), dtype=np.int64) for dim in self.problem.dims}
         steps, units = self.size(0, False, True), self.size(0, True, True)
         below = {False: steps, True: units}
@@ -208,25 +208,54 @@ class _Run:
             count = units if loop.spatial else steps
             index = np.arange(count) // below[loop.spatial] % loop.bound * loop.stride
             at[loop.dim] = at[loop.dim] + (index[None, :] if loop.spatial else index[:, None])
-        return {space.name: self._words(space, at, (steps, units)) for space in self.problem.dataspaces}
+        return {dim: np.broadcast_to(index, (steps, units)) for dim, index in at.items()}
 
-    def _words(
-        self, space: Dataspace, at: Mapping[str, NDArray[np.int64]], shape: tuple[int, int]
-    ) -> NDArray[np.int64]:
-        extents = tensor_shape(self.problem, space)
-        flat = np.zeros(shape, dtype=np.int64)
-        for rank, extent in zip(space.ranks, extents, strict=True):
-            index = np.zeros(shape, dtype=np.int64)
+    @cached_property
+    def executed(self) -> Mask:
+        """Whether each step and arithmetic unit has an iteration."""
+        within = [index < self.problem.bound[dim] for dim, index in self._indices.items()]
+        executed: Mask = np.logical_and.reduce(within)
+        return executed
+
+    @cached_property
+    def flat(self) -> dict[str, NDArray[np.int64]]:
+        """Per dataspace, the word of each step and arithmetic unit; -1 without an iteration."""
+        return {own.name: np.where(self.executed, self._words(own), -1) for own in self.problem.dataspaces}
+
+    def _words(self, space: Dataspace) -> NDArray[np.int64]:
+        flat = np.zeros(self.executed.shape, dtype=np.int64)
+        for rank, extent in zip(space.ranks, tensor_shape(self.problem, space), strict=True):
+            index = np.zeros(self.executed.shape, dtype=np.int64)
             for term in rank:
                 back = -min(0, term.coefficient) * (self.problem.bound[term.dim] - 1)
-                index = index + term.coefficient * at[term.dim] + back
+                index = index + term.coefficient * self._indices[term.dim] + back
             flat = flat * extent + index
         return flat
 
     @cached_property
     def nonzero(self) -> dict[str, Mask]:
-        """Per dataspace, whether the word of each step and arithmetic unit is one."""
-        return {name: self.tensors[name].ravel()[flat] for name, flat in self.flat.items()}
+        """Per dataspace, whether the word of each step and arithmetic unit is one, and needed."""
+        return {name: self.tensors[name].ravel()[flat] & self.executed for name, flat in self.flat.items()}
+
+    def words(self, name: str, place: int, step: int, instance: int) -> Words:
+        """Return the words that an instance of a place needs in a step of the loops outside."""
+        needed = np.unique(self.flat[name][self.block(place, step, step, instance)])
+        return frozenset(needed[needed >= 0].tolist())
+
+    def comes_anew(self, name: str, place: int, before: int, after: int) -> bool:
+        """Whether a tile comes whole after a step: a loop that moves it has ended in a single iteration."""
+        outside = [loop for loop in self.loops if loop.node < place and not loop.spatial and loop.bound > 1]
+        digits = []
+        for step in (before, after):
+            own, rest = [], step
+            for loop in reversed(outside):
+                rest, digit = divmod(rest, loop.bound)
+                own.append(digit)
+            digits.append(own[::-1])
+        first = next(n for n, pair in enumerate(zip(*digits, strict=True)) if pair[0] != pair[1])
+        dims = self.problem.dataspace(name).dims - {outside[first].dim}
+        inside = enumerate(outside[first + 1 :], first + 1)
+        return any(loop.dim in dims and not digits[0][n] for n, loop in inside)
 
     def kept(self, name: str) -> list[int]:
         """Return the levels that keep a dataspace, outermost first."""
@@ -255,16 +284,19 @@ class _Run:
         count = self.size(place, False, False)
         reuses = place < len(self.architecture.nodes)
         for instance in range(self.size(place, True, False)):
-            tiles = [
-                frozenset(np.unique(self.flat[name][self.block(place, step, step, instance)]).tolist())
-                for step in range(count)
-            ]
-            spans = _spans(tiles) if reuses else [(step, step) for step in range(count)]
-            held = [tiles[first] for first, _ in spans]
+            tiles = [(step, self.words(name, place, step, instance)) for step in range(count)]
+            tiles = [(step, words) for step, words in tiles if words]
             none: Words = frozenset()
-            before, after = ([none, *held[:-1]], [*held[1:], none]) if reuses else ([none] * len(held),) * 2
-            for (first, last), words, old, new in zip(spans, held, before, after, strict=True):
-                yield _Stay(first, last, instance, words, words - old, words - new)
+            # What each tile finds there: nothing at first, and where it comes anew.
+            found = [none] * len(tiles)
+            for n in range(1, len(tiles) if reuses else 0):
+                (before, old), (after, _) = tiles[n - 1 : n + 1]
+                found[n] = none if self.comes_anew(name, place, before, after) else old
+            starts = [n for n, (_, words) in enumerate(tiles) if words != found[n]]
+            for first, end in pairwise([*starts, len(tiles)]):
+                words, left = tiles[first][1], found[end] if end < len(tiles) else none
+                last, stays = tiles[end - 1][0], tiles[end][1] if left else none
+                yield _Stay(tiles[first][0], last, instance, words, words - found[first], words - stays)
 
     def conditions(self, name: str, place: int) -> tuple[str, ...]:
         """Return on what accesses to a dataspace at a level depend, of all units."""
@@ -275,12 +307,6 @@ class _Run:
                 keeper = max((p for p in self.kept(target) if p <= number), default=-1)
                 found += conditions if (target, keeper) == (name, place) else ()
         return tuple(dict.fromkeys(found))
-
-
-def _spans(tiles: Sequence[Words]) -> list[tuple[int, int]]:
-    """Return the first and the last of equal tiles that follow each other."""
-    spans = (list(group) for _, group in groupby(range(len(tiles)), key=tiles.__getitem__))
-    return [(span[0], span[-1]) for span in spans]
 
 
 def _single(unit: Optimization) -> tuple[str, tuple[str, ...]]:
@@ -320,7 +346,7 @@ def _exchange(run: _Run, space: Dataspace, parent: int, child: int) -> None:
         for stay in group:
             alive[stay.first : stay.last + 1, stay.instance] = reaches and not useless
         held = reaches and _held(run, name, parent, step, instance)
-        _count_parent(run, space, parent, group[0], held, useless, served.setdefault(instance, set()))
+        _count_parent(run, space, parent, group, held, useless, served.setdefault(instance, set()))
         _count_child(run, space, child, group, arrived)
 
 
@@ -369,16 +395,24 @@ def _stored_words(run: _Run, name: str, place: int, words: Words) -> int:
 
 
 def _count_parent(
-    run: _Run, space: Dataspace, place: int, stay: _Stay, held: bool, useless: bool, served: set[int]
+    run: _Run,
+    space: Dataspace,
+    place: int,
+    group: Sequence[_Stay],
+    held: bool,
+    useless: bool,
+    served: set[int],
 ) -> None:
-    """Count the access of a level that serves a stay, and of an output the one that ends it."""
-    again = stay.fresh & served if space.read_write else stay.fresh
-    served |= stay.fresh
+    """Count the access of a level that serves some stays, and of an output the one that ends them."""
+    fresh = frozenset[int]().union(*(stay.fresh for stay in group))
+    leaving = frozenset[int]().union(*(stay.leaving for stay in group))
+    again = fresh & served if space.read_write else fresh
+    served |= fresh
     if not held:
         return
     tally = run.tallies[run.level_name(place), space.name]
     read = _stored_words(run, space.name, place, frozenset(again))
-    written = _stored_words(run, space.name, place, stay.leaving) if space.read_write else 0
+    written = _stored_words(run, space.name, place, leaving) if space.read_write else 0
     tally.reads += 0 if useless else read
     tally.updates += 0 if useless else written
     tally.saved_reads += read if useless else 0
@@ -405,7 +439,7 @@ def _compute(run: _Run) -> tuple[int, int, int]:
     """Count the computations: made, gated and skipped."""
     operands = [space.name for space in run.problem.dataspaces if not space.read_write]
     arithmetic = len(run.architecture.nodes)
-    reached = np.logical_and.reduce([run.alive[name, arithmetic] for name in operands])
+    reached = np.logical_and.reduce([run.executed, *(run.alive[name, arithmetic] for name in operands)])
     nonzero = np.array([run.nonzero[name][reached] for name in operands])
     announced = np.array([[run.representation(name, run.kept(name)[-1]) is not None] for name in operands])
     absent = ~nonzero & announced

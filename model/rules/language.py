@@ -215,6 +215,11 @@ class Rule:
         """The names of the dataspaces that the condition asks for."""
         return {quantity.of for quantity in self.quantities if quantity.kind in OF_DATASPACES}
 
+    @property
+    def sized(self) -> set[str]:
+        """The names of the dataspaces whose words the condition asks for."""
+        return {quantity.of for quantity in self.quantities if quantity.kind == "words"}
+
     @cached_property
     def parts(self) -> tuple[Rule, ...]:
         """Rules that hold together just where this one does: the operands of ``and``, or itself."""

@@ -93,7 +93,7 @@ def computes(total: int, operands: Sequence[Operand], compute: SparseCompute) ->
 def _left_of_two(total: int, operands: Sequence[Operand]) -> int:
     for operand in operands:
         if operand.unit is not None:
-            total -= math.floor(total * operand.unit.probability)
+            total -= math.floor(total * operand.unit.computed)
     return total
 
 
@@ -101,9 +101,7 @@ def _seen_of_two(operands: Sequence[Operand]) -> dict[str, float]:
     """By operand, the share of cases that the other one's unit lets through."""
     pairs = zip(operands, reversed(operands), strict=True)
     return {
-        operand.name: 1 - _rounded(other.unit.probability)
-        for operand, other in pairs
-        if other.unit is not None
+        operand.name: 1 - _rounded(other.unit.computed) for operand, other in pairs if other.unit is not None
     }
 
 

@@ -95,6 +95,13 @@ class Unit:
         """Share of the accesses farther in that there is no need for."""
         return self.instances if self.saved is None else self.saved.probability
 
+    @property
+    def computed(self) -> float:
+        """Share of the computations that there is no need for."""
+        if self.saved is None or self.saved.computed is None:
+            return self.probability
+        return self.saved.computed
+
 
 @dataclass(frozen=True)
 class Combined:
@@ -144,7 +151,7 @@ def combine(
         outer_ranks = len(left[place].metadata.reads) if place in left else 0
         following = next((p for p in places[number + 1 :] if p in units), places[-1])
         for inner in (p for p in places[number + 1 :] if p <= following and p in left):
-            left[inner] = _cut(left[inner], unit.probability, outer_ranks, defects)
+            left[inner] = _cut(left[inner], unit, outer_ranks, defects)
         if place not in done and place in left and unit.saved is not None:
             done[place] = _locally(left, place, unit, unit.probability, read_write, defects)
         inner_unit = units.get(following)
@@ -164,9 +171,14 @@ def _remaining(own: float, outer: float, defects: bool) -> float:
     return rest if defects else max(0.0, rest)
 
 
-def _cut(moved: Moved, share: float, outer_ranks: int, defects: bool) -> Moved:
-    """Return what is left without a share of the accesses, which nobody makes."""
-    data = Accesses(*(words - math.floor(words * share) for words in moved.data))
+def _cut(moved: Moved, unit: Unit, outer_ranks: int, defects: bool) -> Moved:
+    """Return what is left without the accesses that a unit farther out has cut, which nobody makes."""
+    share, (reads, fills, updates) = unit.computed, moved.data
+    data = Accesses(
+        reads - math.floor(reads * share),
+        fills - math.floor(fills * unit.probability),
+        updates - math.floor(updates * share),
+    )
     ranks = len(moved.metadata.reads)
     if not defects:
         cut = MetadataAccesses(*(_kept(words, share, ranks) for words in _lists(moved.metadata)))

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
 from model.architecture import Architecture, Fanout, StorageLevel
+from model.cost.judge import broken_rules
 from model.cost.limits import mesh_violations
-from model.cost.plain import evaluate, evaluate_in
+from model.cost.plain import evaluate, evaluate_in, uneven_loads
 from model.cost.prices import network_latency
-from model.cost.report import Evaluation, Violation, ViolationKind
+from model.cost.report import DataspaceCost, Evaluation, Violation, ViolationKind
 from model.cost.rules import rule_of
+from model.cost.traffic import Traffic
 from model.mapping import Mapping as LoopMapping
 from model.mapspace import COUNTINGS, EXACT, Counting, Mapspace
 from model.problem import Problem
@@ -76,12 +78,17 @@ def evaluate_sparse(
         raise ValueError("sparse data that pay tolls are not counted")
     dense = evaluate(problem, architecture, mapping, counting)
     nest = full_nest(problem, architecture, mapping)
-    analysis = _Analysis(problem, architecture, sparsity, nest, dense, timeloop_defects)
+    analysis = _Analysis(problem, architecture, sparsity, mapping, nest, dense, timeloop_defects)
+    if nest.plain.uneven and analysis.skips:
+        where = architecture.nodes[analysis.skips[0].position].name
+        raise MappingError(where, "loops with remainders are not priced where units skip its children")
     return _priced(analysis, mapping, counting)
 
 
-def evaluate_sparse_in(mapspace: Mapspace, mapping: LoopMapping) -> SparseEvaluation:
-    """Price a mapping of a mapspace of sparse data, counted as it says; see `evaluate_sparse`.
+def evaluate_sparse_in(
+    mapspace: Mapspace, mapping: LoopMapping, timeloop_defects: bool = False
+) -> SparseEvaluation:
+    """Price a mapping of a mapspace of sparse data, with the rules that it breaks; see `evaluate_sparse`.
 
     Raises
     ------
@@ -91,7 +98,8 @@ def evaluate_sparse_in(mapspace: Mapspace, mapping: LoopMapping) -> SparseEvalua
     if mapspace.sparsity is None:
         raise ValueError("the data are dense")
     parts = mapspace.problem, mapspace.architecture, mapspace.sparsity
-    return evaluate_sparse(*parts, mapping, mapspace.counting)
+    evaluation = evaluate_sparse(*parts, mapping, mapspace.counting, timeloop_defects)
+    return replace(evaluation, broken_rules=broken_rules(mapspace, mapping, evaluation))
 
 
 def evaluate_totals(mapspace: Mapspace, mapping: LoopMapping) -> Evaluation | None:
@@ -162,6 +170,7 @@ class _Analysis:
     problem: Problem
     architecture: Architecture
     sparsity: Sparsity
+    mapping: LoopMapping
     nest: FullNest
     dense: Evaluation
     defects: bool
@@ -212,13 +221,28 @@ class _Analysis:
         }
 
     @cached_property
-    def accesses(self) -> dict[str, dict[int, Accesses]]:
-        """Accesses for dense data, by dataspace and position."""
-        found: dict[str, dict[int, Accesses]] = {space.name: {} for space in self.problem.dataspaces}
-        for position, level in zip(self.positions, self.dense.levels, strict=True):
-            for cost in level.dataspaces:
-                found[cost.dataspace][position] = Accesses(cost.reads, cost.fills, cost.updates)
-        return found
+    def loads(self) -> dict[int, list[tuple[int, dict[str, Accesses]]]]:
+        """By position, the instances that do the same, and the accesses of one of them for dense data."""
+        if self.nest.plain.uneven:
+            every = uneven_loads(self.problem, self.architecture, self.mapping, self.nest.plain)
+            return {
+                position: [(load.instances, dict(map(_accesses, load.traffic))) for load in loads]
+                for position, loads in zip(self.positions, every, strict=True)
+            }
+        levels = zip(self.positions, self.dense.levels, strict=True)
+        return {
+            position: [
+                (
+                    self.instances_at(position),
+                    dict(_accesses((own.dataspace, own)) for own in level.dataspaces),
+                )
+            ]
+            for position, level in levels
+        }
+
+    def instances_at(self, position: int) -> int:
+        """Instances of a node that are in use for dense data."""
+        return self.nest.plain.instances(position)
 
     @cached_property
     def skips(self) -> tuple[SpatialSkip, ...]:
@@ -247,10 +271,9 @@ class _Analysis:
 
     def used(self, name: str, position: int) -> float:
         """Average instances in use of a level that keeps a dataspace."""
-        dense = _instances(self.nest, position)
         if self.skips:
-            return dense * self.instances.expansions[name][position].share
-        return dense * self.holdings[name][position].arriving
+            return self.instances_at(position) * self.instances.expansions[name][position].share
+        return self.instances_at(position) * self.holdings[name][position].arriving
 
     @cached_property
     def units(self) -> dict[str, dict[int, Unit]]:
@@ -288,12 +311,14 @@ class _Analysis:
         keeper = self.architecture.nodes[place]
         assert isinstance(keeper, StorageLevel)
         block = keeper.packing_of(name).block_size
-        empty = empty_conditions(self.nest, option, place, block, self.distributions)
+        empty = met = empty_conditions(self.nest, option, place, block, self.distributions, by_access=True)
+        if self.nest.plain.uneven:
+            met = empty_conditions(self.nest, option, place, block, self.distributions, by_access=False)
         share = useless(empty.values())
         value = (
             keeper.energy.read / self.architecture.units_per_pj / block * self._occupied(name, place, keeper)
         )
-        return (name, place, Saved(share, skips, tuple(empty.items()))), (value, share)
+        return (name, place, Saved(share, skips, tuple(met.items()), useless(met.values()))), (value, share)
 
     def _occupied(self, name: str, place: int, keeper: StorageLevel) -> float:
         """Expected words of a tile; metadata counts with the whole words that fit into one of the data."""
@@ -304,28 +329,31 @@ class _Analysis:
         return own.expected + ratio * sum(unit.metadata + unit.payload for unit in inner.metadata)
 
     @cached_property
-    def combined(self) -> dict[str, Combined]:
-        """What moves, by dataspace."""
-        return {
-            space.name: combine(
-                self._unsaved(space.name, space.read_write),
-                self.units[space.name],
-                space.read_write,
-                self.defects,
-            )
-            for space in self.problem.dataspaces
-        }
+    def _combined(self) -> dict[tuple[str, int], Combined]:
+        return {}
 
-    def _unsaved(self, name: str, read_write: bool) -> dict[int, Moved]:
-        moved: dict[int, Moved] = {}
-        for position, held in self.holdings[name].items():
-            dense = self.accesses[name][position]
-            if held.tree is None:
-                moved[position] = Moved(dense, MetadataAccesses())
-                continue
-            data = represented(dense, held.density, read_write)
-            moved[position] = Moved(data, metadata_accesses(held.metadata, dense, held.words))
-        return moved
+    def combined(self, name: str, number: int = 0) -> Combined:
+        """What moves of a dataspace in the instances of each level with the load of some number, if any."""
+        if (name, number) not in self._combined:
+            space = self.problem.dataspace(name)
+            moved = {
+                position: self._unsaved(name, position, self.dense_accesses(name, position, number))
+                for position in self.holdings[name]
+            }
+            self._combined[name, number] = combine(moved, self.units[name], space.read_write, self.defects)
+        return self._combined[name, number]
+
+    def dense_accesses(self, name: str, position: int, number: int) -> Accesses:
+        """Accesses of an instance for dense data, with the load of some number or the last one."""
+        loads = self.loads[position]
+        return loads[min(number, len(loads) - 1)][1][name]
+
+    def _unsaved(self, name: str, position: int, dense: Accesses) -> Moved:
+        held, read_write = self.holdings[name][position], self.problem.dataspace(name).read_write
+        if held.tree is None:
+            return Moved(dense, MetadataAccesses())
+        data = represented(dense, held.density, read_write)
+        return Moved(data, metadata_accesses(held.metadata, dense, held.words))
 
     @cached_property
     def computes(self) -> Computes:
@@ -335,70 +363,84 @@ class _Analysis:
                 name=space.name,
                 density=self.distributions[space.name].mean,
                 announced=self.nest.kept[space.name][-1] in self.trees[space.name],
-                unit=self.combined[space.name].unit,
+                unit=self.combined(space.name).unit,
             )
             for space in self.problem.dataspaces
             if not space.read_write
         )
         return computes(self.problem.computes, operands, self.sparsity.compute)
 
-    def row(self, position: int) -> LevelRow:
-        """Return what one level holds and moves."""
+    def rows(self, position: int) -> list[LevelRow]:
+        """Return what one level holds and moves, by the loads of its instances."""
         place = self.positions.index(position)
-        stored = tuple(
-            self._stored(space.name, position, space.read_write)
-            for space in self.problem.dataspaces
-            if position in self.nest.kept[space.name]
-        )
         level, sparse = self.architecture.levels[place], self.sparsity.levels[place]
-        return LevelRow(position, level, sparse, stored, self.defects)
+        return [
+            LevelRow(position, level, sparse, self._stored(position, number), self.defects, instances)
+            for number, (instances, _) in enumerate(self.loads[position])
+        ]
 
-    def _stored(self, name: str, position: int, read_write: bool) -> Stored:
-        unpacked, packed = self._packing(name, position, read_write)
+    def _stored(self, position: int, number: int) -> tuple[Stored, ...]:
+        spaces = (space for space in self.problem.dataspaces if position in self.nest.kept[space.name])
+        return tuple(self._stored_of(space.name, position, number) for space in spaces)
+
+    def _stored_of(self, name: str, position: int, number: int) -> Stored:
+        unpacked, packed = self._packing(name, position, number)
+        most = self.instances.expansions[name][position]
         return Stored(
             dataspace=name,
             held=self.holdings[name][position],
-            dense=self.accesses[name][position],
-            moved=self.combined[name].moved[position],
-            read_write=read_write,
+            dense=self.dense_accesses(name, position, number),
+            moved=self.combined(name, number).moved[position],
+            read_write=self.problem.dataspace(name).read_write,
             decompressions=unpacked,
             compressions=packed,
-            expansion=self.instances.expansions[name][position],
+            most_instances=most.x * most.y if self.skips else self.instances_at(position),
             used=self.used(name, position),
         )
 
-    def _packing(self, name: str, position: int, read_write: bool) -> tuple[int, int]:
+    def _packing(self, name: str, position: int, number: int) -> tuple[int, int]:
         """Words that a level unpacks when they come in, and packs when they go out."""
         parent = self.nest.parent(name, position)
         if parent is None or self.holdings[name][position].compressed:
             return 0, 0
         if not self.holdings[name][parent].compressed:
             return 0, 0
-        moved = self.combined[name].moved
+        moved, read_write = self.combined(name, number).moved, self.problem.dataspace(name).read_write
         return moved[position].data.fills, moved[parent].data.updates if read_write else 0
 
+    @property
+    def units_at_work(self) -> float:
+        """Arithmetic units in use on average."""
+        nodes = len(self.architecture.nodes)
+        if self.nest.plain.uneven:
+            return self.problem.computes / self.nest.plain.steps()
+        return self.instances.average(self.instances_at(nodes), nodes, tuple(self.nest.kept))
 
-def _instances(nest: FullNest, position: int) -> int:
-    outside = (loop for loop in nest.loops if loop.position < position and loop.axis is not None)
-    return math.prod(loop.bound for loop in outside)
+
+def _accesses(named: tuple[str, Traffic | DataspaceCost]) -> tuple[str, Accesses]:
+    name, own = named
+    return name, Accesses(own.reads, own.fills, own.updates)
 
 
 def _priced(analysis: _Analysis, mapping: LoopMapping, counting: Counting) -> SparseEvaluation:
     """Return the figures of a mapping once all counts are known."""
     architecture, dense, made = analysis.architecture, analysis.dense, analysis.computes
-    nodes = len(architecture.nodes)
-    units = analysis.instances.average(_instances(analysis.nest, nodes), nodes, tuple(analysis.nest.kept))
+    units = analysis.units_at_work
     steps = max(1, math.ceil((made.actual + made.gated) / units)) if units else 1
-    rows = {position: analysis.row(position) for position in analysis.positions}
+    every = {position: analysis.rows(position) for position in analysis.positions}
     rule = rule_of(counting)
-    needed = {p: rule.cycles(row.level, steps, row.demands()) for p, row in rows.items()}
+    cycles_of = {
+        p: [rule.cycles(own.level, steps, own.demands()) for own in rows] for p, rows in every.items()
+    }
+    needed = {position: max(cycles) for position, cycles in cycles_of.items()}
     busy = max(needed.values())
+    rows = {position: own[cycles_of[position].index(needed[position])] for position, own in every.items()}
     levels = tuple(
         row.cost(
             architecture,
+            every[position],
             _used_children(analysis, position),
-            needed[position],
-            busy,
+            (needed[position], busy),
             _overflowing(analysis, rows, position),
         )
         for position, row in rows.items()
@@ -420,11 +462,11 @@ def _priced(analysis: _Analysis, mapping: LoopMapping, counting: Counting) -> Sp
     )
 
 
-def _used_children(analysis: _Analysis, position: int) -> list[int]:
-    """Return the children in use of each fanout above a node, outermost first."""
+def _used_children(analysis: _Analysis, position: int) -> list[Fraction]:
+    """Return the children in use of each fanout above a node on average, outermost first."""
     fanouts = (place for place in analysis.architecture.fanout_indices if place < position)
-    counts = (_instances(analysis.nest, place + 1) // _instances(analysis.nest, place) for place in fanouts)
-    return list(counts)
+    used = analysis.instances_at
+    return [Fraction(used(place + 1), used(place)) for place in fanouts]
 
 
 def _overflowing(

@@ -19,6 +19,10 @@ class Units(NamedTuple):
     metadata: float
     payload: float
 
+    def times(self, factor: float) -> Units:
+        """Return so many times as many."""
+        return Units(self.metadata * factor, self.payload * factor)
+
 
 NO_UNITS = Units(0.0, 0.0)
 
@@ -193,7 +197,7 @@ def _shaping_loops(nest: FullNest, dataspace: str, position: int, reaches_down: 
         loop = nest.loops[index]
         if loop.dim not in dims:
             continue
-        bound = loop.bound * factors.pop(loop.dim, 1)
+        bound = min(loop.bound * factors.pop(loop.dim, 1), nest.problem.bound[loop.dim])
         shaping.append(_Shaping(replace(loop, bound=bound), nest.tile(dataspace, nest.boxes[index])))
     return shaping
 

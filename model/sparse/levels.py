@@ -10,10 +10,9 @@ from functools import cached_property
 
 from model.architecture import Architecture, StorageLevel
 from model.cost.limits import capacity_violations
-from model.cost.prices import Demand, leaking_instances, paying_instances
+from model.cost.prices import Demand, leaking_instances, paid_energy, paying_instances
 from model.cost.report import Violation
 from model.sparse.counting import Accesses, MetadataAccesses, Moved, RankWords
-from model.sparse.instances import Expansion
 from model.sparse.occupancy import Holding
 from model.sparse.report import SparseDataspaceCost, SparseLevelCost
 from model.sparsity import SparseLevel
@@ -40,8 +39,8 @@ class Stored:
         Whether it is an output.
     decompressions, compressions
         Words that are unpacked when they come in, and packed when they go out.
-    expansion, used
-        The most instances along either axis, and the average number in use.
+    most_instances, used
+        Instances in use at most, and on average.
     """
 
     dataspace: str
@@ -51,13 +50,8 @@ class Stored:
     read_write: bool
     decompressions: int
     compressions: int
-    expansion: Expansion
+    most_instances: int
     used: float
-
-    @property
-    def most_instances(self) -> int:
-        """Instances in use at most."""
-        return self.expansion.x * self.expansion.y
 
 
 @dataclass(frozen=True)
@@ -72,7 +66,7 @@ class _Size:
 
 @dataclass(frozen=True)
 class LevelRow:
-    """A storage level with all that it holds.
+    """A storage level with all that those of its instances hold that do the same.
 
     Parameters
     ----------
@@ -82,6 +76,8 @@ class LevelRow:
         The dataspaces that it keeps, in the problem's order.
     defects
         Whether to count as Timeloop does where that is wrong.
+    instances
+        How many of them are in use for dense data.
     """
 
     position: int
@@ -89,6 +85,7 @@ class LevelRow:
     sparse: SparseLevel
     stored: tuple[Stored, ...]
     defects: bool
+    instances: int
 
     def of(self, dataspace: str) -> Stored:
         """Return what is stored of a dataspace."""
@@ -242,9 +239,9 @@ class LevelRow:
     def cost(
         self,
         architecture: Architecture,
-        used_children: list[int],
-        cycles: int,
-        busy: int,
+        alike: Sequence[LevelRow],
+        used_children: list[Fraction],
+        cycles: tuple[int, int],
         overflowing: Mapping[str, tuple[LevelRow, Stored]],
     ) -> SparseLevelCost:
         """Return the figures of the level.
@@ -253,9 +250,11 @@ class LevelRow:
         ----------
         architecture
             The hardware.
+        alike
+            All instances of the level.
         used_children
-            Children of each fanout above that are in use for dense data, outermost first.
-        cycles, busy
+            Children of each fanout above that are in use for dense data on average, outermost first.
+        cycles
             That the level needs, and that the run takes without network latencies.
         overflowing
             By dataspace, the next inner level, and what it moves.
@@ -265,24 +264,31 @@ class LevelRow:
             leaking = Fraction(max(1, *(stored.used for stored in self.stored)))
         return SparseLevelCost(
             name=self.level.name,
-            instances=math.prod(used_children),
-            cycles=cycles,
-            leak_energy=self.level.energy.leak_per_cycle * busy * leaking,
+            instances=int(math.prod(used_children)),
+            cycles=cycles[0],
+            leak_energy=self.level.energy.leak_per_cycle * cycles[1] * leaking,
             dataspaces=tuple(
-                self._dataspace_cost(architecture, stored, overflowing.get(stored.dataspace))
+                self._dataspace_cost(architecture, alike, stored, overflowing.get(stored.dataspace))
                 for stored in self.stored
             ),
         )
 
     def _dataspace_cost(
-        self, architecture: Architecture, stored: Stored, inner: tuple[LevelRow, Stored] | None
+        self,
+        architecture: Architecture,
+        alike: Sequence[LevelRow],
+        stored: Stored,
+        inner: tuple[LevelRow, Stored] | None,
     ) -> SparseDataspaceCost:
         size = self.sizes[stored.dataspace]
-        energy = self._access_energy(stored)
-        if inner is not None:
-            energy += self._overflow_energy(*inner)
+        missing = Fraction(0) if inner is None else self._overflow_energy(*inner)
+        every = [(row.of(stored.dataspace), row) for row in alike]
+        counts = [row.instances for row in alike] if len(alike) > 1 else [stored.most_instances]
+        energies = [row._access_energy(own) + missing for own, row in every]
         most = stored.most_instances
         paying = paying_instances(self.level, architecture.instances_above(self.position), most)
+        paid = paid_energy(zip(counts, energies, strict=True), paying)
+        pairs = zip(counts, every, strict=True)
         reductions = stored.dense.reads if stored.read_write else 0
         made = stored.moved.data.updates
         return SparseDataspaceCost(
@@ -301,7 +307,10 @@ class LevelRow:
             decompressions=stored.decompressions,
             compressions=stored.compressions,
             instances=stored.used,
-            energy=energy * paying * Fraction(stored.used) / most if most else Fraction(0),
+            energy=paid * Fraction(stored.used) / most if most else Fraction(0),
+            loads=tuple((count * (stored.used / most), own.moved) for count, (own, _) in pairs)
+            if most
+            else (),
         )
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import product
 
 from model.architecture import Architecture, Fanout
 from model.cost.counting import extents
-from model.cost.nest import build_nest
+from model.cost.nest import Nest, build_nest
 from model.cost.traffic import kept_positions
 from model.mapping import Axis, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.problem import Dataspace, Problem
@@ -65,10 +67,13 @@ class FullNest:
     loops
         Innermost first.
     boxes
-        Along `loops`, the iterations at and below each loop, per dimension.
+        Along `loops`, the iterations at and below each loop, per dimension: products of factors.
+    plain
+        The same without loops of bound 1.
     """
 
     problem: Problem
+    plain: Nest
     loops: tuple[FullLoop, ...]
     boxes: tuple[Bounds, ...]
     kept: dict[str, tuple[int, ...]]
@@ -109,12 +114,56 @@ class FullNest:
         return self.problem.dataspace(dataspace)
 
     def tile(self, dataspace: str, box: Bounds) -> Extents:
-        """Extents of what a box of iterations touches."""
+        """Extents of what a box of iterations touches, as far as there are so many."""
+        if self.plain.uneven:
+            box = {dim: min(own, self.problem.bound[dim]) for dim, own in box.items()}
         return extents(self.space(dataspace), box)
 
     def words(self, dataspace: str, box: Bounds) -> int:
         """Words of what a box of iterations touches."""
         return math.prod(self.tile(dataspace, box))
+
+    def mean(
+        self,
+        box: Bounds,
+        figure: Callable[[Bounds], float],
+        loops: Collection[FullLoop] | None = None,
+        once: Collection[str] = (),
+    ) -> float:
+        """Average of a figure of boxes over all iterations: the last box along a dimension may be short.
+
+        Parameters
+        ----------
+        box
+            The largest of them.
+        loops
+            Those of bound above 1 that go through a box; None for the innermost ones.
+        once
+            Dimensions along which each box counts once, however long it is.
+        """
+        if not self.plain.uneven:
+            return figure(box)
+        cuts = (self._cut(dim, box[dim], loops) for dim in self.problem.dims)
+        every = (dict(zip(self.problem.dims, own, strict=True)) for own in product(*cuts))
+        weights, total = 0, 0.0
+        for own in every:
+            weight = math.prod(
+                iterations // extent if dim in once else iterations
+                for dim, (extent, iterations) in own.items()
+            )
+            total += weight * figure({dim: extent for dim, (extent, _) in own.items()})
+            weights += weight
+        return total / weights
+
+    def _cut(self, dim: str, extent: int, loops: Collection[FullLoop] | None) -> Iterable[tuple[int, int]]:
+        if loops is None:
+            return _cut(self.problem.bound[dim], extent)
+        digits = tuple(
+            (loop.bound, box[dim] // loop.bound)
+            for loop, box in zip(self.loops, self.boxes, strict=True)
+            if loop.dim == dim and not loop.trivial and loop not in loops
+        )
+        return _alike(self.problem.bound[dim], digits)
 
     def box(self, position: int) -> Bounds:
         """Iterations at and below the node at `position`."""
@@ -126,6 +175,25 @@ class FullNest:
         return dict.fromkeys(self.problem.dims, 1) if first == 0 else self.boxes[first - 1]
 
 
+def _cut(bound: int, extent: int) -> Iterator[tuple[int, int]]:
+    """Yield the extents of the parts of a dimension, each with the iterations of all that have it."""
+    extent = min(bound, extent)
+    rest = bound % extent
+    yield extent, bound - rest
+    if rest:
+        yield rest, rest
+
+
+@lru_cache(maxsize=4096)
+def _alike(bound: int, loops: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+    """How many iterations agree in the digits of some loops, and how often: pairs of a bound and a stride."""
+    sizes = Counter(tuple(own // stride % factor for factor, stride in loops) for own in range(bound))
+    found = Counter[int]()
+    for size in sizes.values():
+        found[size] += size
+    return tuple(found.items())
+
+
 def full_nest(problem: Problem, architecture: Architecture, mapping: Mapping) -> FullNest:
     """Lay out all loops of a mapping.
 
@@ -133,17 +201,11 @@ def full_nest(problem: Problem, architecture: Architecture, mapping: Mapping) ->
     ------
     ValueError
         As of `model.cost.nest.build_nest`.
-    MappingError
-        If loops have remainders.
     """
-    build_nest(problem, architecture, mapping)
+    plain = build_nest(problem, architecture, mapping)
     loops = tuple(_loops(problem, architecture, mapping))
-    for dim, bound in problem.bound.items():
-        if math.prod(loop.bound for loop in loops if loop.dim == dim) != bound:
-            message = f"the loops over {dim} have remainders, which are not priced on sparse data"
-            raise MappingError(architecture.levels[0].name, message)
     kept = {space.name: kept_positions(architecture, mapping, space.name) for space in problem.dataspaces}
-    return FullNest(problem, loops, tuple(_boxes(problem, loops)), kept)
+    return FullNest(problem, plain, loops, tuple(_boxes(problem, loops)), kept)
 
 
 def _loops(problem: Problem, architecture: Architecture, mapping: Mapping) -> Iterator[FullLoop]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from model.sparse.density import Chance, Distribution, Extents, Within
 from model.sparse.fibers import FiberTree, Units, expected_metadata
-from model.sparse.nest import FullNest
+from model.sparse.nest import Bounds, FullNest
 
 
 @dataclass(frozen=True)
@@ -25,16 +25,19 @@ class Holding:
         Of the tensor's nonzeros.
     expected
         Nonzeros of a tile, on average over those that come here.
+    density
+        Share of nonzeros among the words of tiles that come here, short ones included.
     metadata
         Expected metadata, per rank.
     arriving
-        Share of tiles that come here: empty ones do not where the next outer level knows of them.
+        Share of the words whose tiles come here: empty ones do not where the next outer level knows of them.
     """
 
     tile: Extents
     tree: FiberTree | None
     distribution: Distribution
     expected: float
+    density: float
     metadata: tuple[Units, ...]
     arriving: float
 
@@ -42,11 +45,6 @@ class Holding:
     def words(self) -> int:
         """Words of the tile of dense data."""
         return math.prod(self.tile)
-
-    @property
-    def density(self) -> float:
-        """Expected share of nonzeros."""
-        return self.expected / self.words
 
     @property
     def compressed(self) -> bool:
@@ -97,20 +95,31 @@ def holdings(
     """
     held: dict[int, Holding] = {}
     for position in nest.kept[dataspace]:
-        tile = nest.tile(dataspace, nest.box(position))
-        chances, arriving = distribution.chances(tile), 1.0
-        if nest.parent(dataspace, position) in trees and distribution.least(tile) == 0:
-            chances, arriving = _without_empty(chances, defects)
-        tree = trees.get(position)
-        held[position] = Holding(
-            tile=tile,
-            tree=tree,
-            distribution=distribution,
-            expected=_expected(chances),
-            metadata=() if tree is None else expected_metadata(tree, tile, distribution, chances),
-            arriving=arriving,
-        )
+        box, tree = nest.box(position), trees.get(position)
+        announced = nest.parent(dataspace, position) in trees
+
+        def coming(box: Bounds, announced: bool = announced) -> tuple[tuple[Chance, ...], float]:
+            tile = nest.tile(dataspace, box)
+            if not announced or distribution.least(tile):
+                return distribution.chances(tile), 1.0
+            return _without_empty(distribution.chances(tile), defects)
+
+        tile, (chances, of_whole) = nest.tile(dataspace, box), coming(box)
+        metadata = () if tree is None else expected_metadata(tree, tile, distribution, chances)
+        expected = _expected(chances)
+        arriving, density = of_whole, expected / math.prod(tile)
+        if nest.plain.uneven:
+            arriving = nest.mean(box, lambda own: coming(own)[1])
+            density = nest.mean(box, lambda own: _nonzeros(distribution, nest.tile(dataspace, own)))
+            density = density / arriving if arriving else 0.0
+            metadata = tuple(unit.times(of_whole / arriving if arriving else 0.0) for unit in metadata)
+        held[position] = Holding(tile, tree, distribution, expected, density, metadata, arriving)
     return held
+
+
+def _nonzeros(distribution: Distribution, tile: Extents) -> float:
+    """Expected share of nonzeros of a tile, be it empty or not."""
+    return _expected(distribution.chances(tile)) / math.prod(tile)
 
 
 def _expected(chances: Iterable[Chance]) -> float:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from model.cost.report import Evaluation, LevelCost, Violation
+from model.cost.report import BrokenRule, Evaluation, LevelCost, Violation
 from model.objective import objective_value
 from model.sparse.arithmetic import Computes
 from model.sparse.counting import Accesses, Moved, RankWords
@@ -17,7 +17,7 @@ FIXED_POINT = 1 << 20
 
 @dataclass(frozen=True)
 class SparseDataspaceCost:
-    """A dataspace at a level that keeps it; counts are words of one instance over the whole run.
+    """A dataspace at a level that keeps it; counts are words of the busiest instance over the whole run.
 
     Parameters
     ----------
@@ -47,6 +47,8 @@ class SparseDataspaceCost:
         Average number of instances in use.
     energy
         Total of all instances, in the architecture's energy unit.
+    loads
+        Average numbers of instances in use, and accesses of one of them: instances differ with remainders.
     """
 
     dataspace: str
@@ -65,6 +67,7 @@ class SparseDataspaceCost:
     compressions: int
     instances: float
     energy: Fraction
+    loads: tuple[tuple[float, Moved], ...]
 
 
 @dataclass(frozen=True)
@@ -101,8 +104,9 @@ class SparseEvaluation:
 
     Parameters
     ----------
-    violations
-        Broken limits; the mapping is valid when there are none.
+    violations, broken_rules
+        Broken limits, and broken rules of the user's own, which only `model.sparse.evaluate_sparse_in` knows;
+        the mapping is valid when there are none.
     levels
         Storage levels, outermost first.
     computes
@@ -133,11 +137,12 @@ class SparseEvaluation:
     compute_energy: Fraction
     utilization: float
     units_per_pj: int
+    broken_rules: tuple[BrokenRule, ...] = ()
 
     @property
     def valid(self) -> bool:
-        """Whether the mapping respects every limit."""
-        return not self.violations
+        """Whether the mapping respects every limit and every rule."""
+        return not self.violations and not self.broken_rules
 
     @property
     def leak_energy(self) -> Fraction:
@@ -189,6 +194,7 @@ class SparseEvaluation:
             compute_energy=self.fixed_energy,
             utilization=self.utilization,
             units_per_pj=self.units_per_pj * FIXED_POINT,
+            broken_rules=self.broken_rules,
         )
 
     @property

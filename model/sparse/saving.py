@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from model.sparse.density import Distribution, Extents
+from model.cost.counting import extents
+from model.sparse.density import Distribution
 from model.sparse.nest import Bounds, FullLoop, FullNest
 from model.sparsity import Conditional
 
@@ -22,12 +23,16 @@ class Saved(NamedTuple):
     skips
         Whether useless accesses are skipped, and take no time; else they are gated.
     empty
-        By condition, the probability that it is zero.
+        By condition, the probability that it is zero, of those that computations meet.
+    computed
+        Probability of a computation to be one that a useless access serves; None if it is the same. With
+        remainders an access may serve fewer computations than others.
     """
 
     probability: float
     skips: bool
     empty: tuple[tuple[str, float], ...] = ()
+    computed: float | None = None
 
 
 @dataclass(frozen=True)
@@ -38,8 +43,8 @@ class _Target:
     ----------
     loop
         The loop.
-    box
-        Iterations of the target's tile; a single one for a scalar.
+    box, inside
+        Iterations of the target's tile, a single one for a scalar, and the loops that go through it.
     held
         Loops outside during which the target's tile stays, which are part of the conditions' tiles.
     scalar
@@ -48,6 +53,7 @@ class _Target:
 
     loop: FullLoop
     box: Bounds
+    inside: tuple[FullLoop, ...]
     held: tuple[FullLoop, ...]
     scalar: bool
 
@@ -63,6 +69,7 @@ def empty_conditions(
     position: int,
     block_size: int,
     distributions: dict[str, Distribution],
+    by_access: bool,
 ) -> dict[str, float]:
     """Probabilities that all words of a condition are zero that meet one access to the target.
 
@@ -74,6 +81,8 @@ def empty_conditions(
         Words of one access there.
     distributions
         By dataspace.
+    by_access
+        Whether they are averages over accesses; else over computations.
 
     Returns
     -------
@@ -85,11 +94,19 @@ def empty_conditions(
     docs/sparse.md, "Gating and skipping".
     """
     target = _target(nest, conditional.target, position)
-    tiles = (
-        (name, _condition_tile(nest, target, conditional.target, name, block_size))
+    meetings = (
+        (name, _meeting(nest, target, conditional.target, name, block_size))
         for name in conditional.conditions
     )
-    return {name: distributions[name].empty(tile) for name, tile in tiles if tile is not None}
+
+    once = frozenset(nest.problem.dims) - nest.space(conditional.target).dims if by_access else frozenset()
+
+    def empty(name: str, met: _Meeting) -> float:
+        return nest.mean(
+            met.box, lambda own: distributions[name].empty(nest.tile(name, own)), met.loops, once
+        )
+
+    return {name: empty(name, met) for name, met in meetings if met is not None}
 
 
 def useless(empty: Iterable[float]) -> float:
@@ -111,7 +128,7 @@ def _target(nest: FullNest, name: str, position: int) -> _Target:
     box = dict.fromkeys(nest.problem.dims, 1) if scalar else nest.boxes[index]
     outside = nest.loops[index + 1 : served.stop]
     held = tuple(_held(outside, loop.axis is not None, innermost, dims))
-    return _Target(loop, box, held, scalar)
+    return _Target(loop, box, () if scalar else nest.loops[: index + 1], held, scalar)
 
 
 def _innermost_loop(nest: FullNest, served: range, dims: frozenset[str]) -> int:
@@ -147,10 +164,15 @@ def _held(
             waiting = False
 
 
-def _condition_tile(
-    nest: FullNest, target: _Target, name: str, condition: str, block_size: int
-) -> Extents | None:
-    """Return the part of a condition that meets one access to the target; None if it is not in order."""
+class _Meeting(NamedTuple):
+    """Iterations in which a condition meets an access, and the loops through these; None for blocks."""
+
+    box: Bounds
+    loops: frozenset[FullLoop] | None
+
+
+def _meeting(nest: FullNest, target: _Target, name: str, condition: str, block_size: int) -> _Meeting | None:
+    """Return where a condition meets one access to the target; None if it is not in order."""
     box = dict(target.box)
     for loop in target.held:
         box[loop.dim] *= loop.bound
@@ -160,14 +182,15 @@ def _condition_tile(
     factors: dict[str, int] = {}
     for loop in shared:
         factors[loop.dim] = factors.get(loop.dim, 1) * loop.bound
-    words = nest.words(name, target.box) / math.prod(factors.values())
+    words = math.prod(extents(nest.space(name), target.box)) / math.prod(factors.values())
     scaling = float(math.ceil(block_size / words))
+    loops = frozenset((*target.inside, *target.held)).difference(shared) if scaling == 1 else None
     for dim in (dim for dim in nest.problem.dims if dim in factors):
         box[dim] = math.ceil(box[dim] / (factors[dim] / scaling))
         scaling /= factors[dim]
     if scaling > 1:
         box[target.loop.dim] = int(box[target.loop.dim] * scaling)
-    return nest.tile(condition, box)
+    return _Meeting(box, loops)
 
 
 def _co_iterated(nest: FullNest, target: _Target, name: str, condition: str) -> Sequence[FullLoop] | None:

@@ -157,6 +157,8 @@ def check_certifiable(mapspace: Mapspace) -> None:
         raise CertificateError("the checker does not know no_coalesce where memories have several places")
     if has_sparse_data(mapspace) and mapspace.factors != PERFECT:
         raise CertificateError("the checker knows no remainders of loops over sparse data")
+    if has_sparse_data(mapspace) and mapspace.rules:
+        raise CertificateError("the checker knows no rules of the user's own on mappings of sparse data")
 
 
 def certificate_text(document: Json) -> str:

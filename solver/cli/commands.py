@@ -69,7 +69,6 @@ if TYPE_CHECKING:
 
     from model.formats.timeloop import LoadedSpec
     from model.mapping import Mapping
-    from model.sparsity import Sparsity
     from model.tiling.operators import Operator, Padding
     from model.tiling.tilings import Backend
     from solver.comparison import Comparison
@@ -315,7 +314,7 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
     mapspace, mapping = loaded.mapspace, loaded.mapping
     assert mapping is not None  # `load_mapped` requires it
     if mapspace.sparsity is not None:
-        return _evaluate_sparse(loaded, mapping, mapspace.sparsity, arguments)
+        return _evaluate_sparse(loaded, mapping, arguments)
     if arguments.timeloop_defects:
         raise OutputError("--timeloop-defects is about sparse data, and the specs have none")
     from model.cost import evaluate_in
@@ -361,28 +360,19 @@ def _evaluate_fused(arguments: argparse.Namespace) -> int:
     return EXIT_OPTIMAL if evaluation.valid else EXIT_INFEASIBLE
 
 
-def _evaluate_sparse(
-    loaded: LoadedSpec, mapping: Mapping, sparsity: Sparsity, arguments: argparse.Namespace
-) -> int:
+def _evaluate_sparse(loaded: LoadedSpec, mapping: Mapping, arguments: argparse.Namespace) -> int:
     """Price a mapping of sparse data."""
     if arguments.link_transfers:
         raise OutputError("--link-transfers is for dense data: Timeloop counts none of sparse data")
     if loaded.mapspace.counting not in COUNTINGS:
         raise OutputError(f"--counting {loaded.mapspace.counting} is for dense data")
-    from model.sparse import MappingError, evaluate_sparse
+    from model.sparse import MappingError, evaluate_sparse_in
     from solver.report.document import evaluation_document
     from solver.report.sparse import print_sparse_evaluation, sparse_document
 
     mapspace = loaded.mapspace
     try:
-        evaluation = evaluate_sparse(
-            mapspace.problem,
-            mapspace.architecture,
-            sparsity,
-            mapping,
-            mapspace.counting,
-            arguments.timeloop_defects,
-        )
+        evaluation = evaluate_sparse_in(mapspace, mapping, arguments.timeloop_defects)
     except MappingError as error:
         reasons = (Reason(str(error)),)
         document = document_steps(lambda: evaluation_document(mapspace, None, None, reasons), arguments)

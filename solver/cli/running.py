@@ -116,10 +116,11 @@ def _check_rules(loaded: LoadedSpec) -> None:
     """Check that the mapping in a spec satisfies the rules there, if it has both."""
     if loaded.mapping is None or not loaded.mapspace.rules:
         return
-    from model.cost import evaluate_in
+    from model.sparse import evaluate_totals
     from solver.report.text import broken_rule_text
 
-    for broken in evaluate_in(loaded.mapspace, loaded.mapping).broken_rules:
+    evaluation = evaluate_totals(loaded.mapspace, loaded.mapping)
+    for broken in () if evaluation is None else evaluation.broken_rules:
         source = broken.rule.source
         place = places_of(loaded.document).get(source) if source else None
         raise SpecError(f"the mapping breaks a rule: {broken_rule_text(broken)}", place)

@@ -13,6 +13,7 @@ from model.source_ref import SourceRef
 from model.sparsity import SparseLevel
 from solver.explain.explanation import DEFAULT_TIME_LIMIT_S, NOT_FOUND, diagnose
 from solver.explain.feasibility import Verdict
+from solver.explain.user_rules import rules_reason
 from solver.formulation.requirements import Capacity
 from solver.result import Clock, Lever, Reason, Shortfall, Statement, Status, StopCallback
 from solver.sparse_search import first_mapping
@@ -47,6 +48,10 @@ def explain_sparse(
     one that dense data have, too.
     """
     clock = Clock(time_limit_s, should_stop)
+    if mapspace.rules:
+        ruled, mapspace = mapspace, replace(mapspace, rules=())
+        if first_mapping(mapspace, clock) is Status.FEASIBLE:
+            return (rules_reason(ruled, clock, first_mapping),)
     rooms = list(_rooms(mapspace))
     roomy = _with_room(mapspace, rooms)
     status = first_mapping(roomy, clock)

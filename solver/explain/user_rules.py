@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from model.mapspace import Mapspace
@@ -13,16 +13,20 @@ from solver.result import Clock, Lever, Options, Progress, Reason, Result, State
 from solver.search.mapper import map_einsum
 
 
-def rules_reason(mapspace: Mapspace, clock: Clock) -> Reason:
+def rules_reason(
+    mapspace: Mapspace, clock: Clock, status_of: Callable[[Mapspace, Clock], Status] | None = None
+) -> Reason:
     """Return the rules that conflict, in a mapspace that is empty, but would not be without rules.
 
-    A rule is left out where the others still leave no mapping, all other constraints given.
+    A rule is left out where the others still leave no mapping, all other constraints given. `status_of` says
+    whether there is a mapping, that of dense data unless another one is given.
     """
+    status_of = status_of or _status
     needed: list[Rule] = []
     sufficient: list[Rule] = []  # those without which there is a mapping
     for place, rule in enumerate(mapspace.rules):
         rest = (*needed, *mapspace.rules[place + 1 :])
-        status = _status(replace(mapspace, rules=rest), clock.share(len(mapspace.rules) - place))
+        status = status_of(replace(mapspace, rules=rest), clock.share(len(mapspace.rules) - place))
         if status is Status.INFEASIBLE:
             continue
         needed.append(rule)

@@ -26,6 +26,7 @@ from solver.report.document import (
     FIGURES,
     Document,
     background,
+    broken_rule_document,
     effect_document,
     picked,
     tile_shapes,
@@ -56,8 +57,8 @@ ACCESSES = ("reads", "fills", "updates")
 def print_sparse_evaluation(
     console: Console, mapspace: Mapspace, mapping: LoopMapping, evaluation: SparseEvaluation
 ) -> None:
-    """Print a priced mapping of sparse data, and the limits of the hardware that it breaks."""
-    print_verdict(console, evaluation.violations)
+    """Print a priced mapping of sparse data, and the limits and the rules that it breaks."""
+    print_verdict(console, evaluation.violations, evaluation.broken_rules)
     _print_figures(console, mapspace, mapping, evaluation)
     print_notes(console, mapspace.notes)
 
@@ -257,6 +258,7 @@ def sparse_document(mapspace: Mapspace, mapping: LoopMapping, evaluation: Sparse
         "factors": mapspace.factors,
         "valid": evaluation.valid,
         "violations": list(map(violation_document, evaluation.violations)),
+        "broken_rules": list(map(broken_rule_document, evaluation.broken_rules)),
         "densities": _densities(mapspace),
         **_cost(mapspace, mapping, evaluation),
         **background(mapspace, ()),

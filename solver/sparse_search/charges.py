@@ -22,9 +22,6 @@ from solver.sparse_search.grid import TileGrid, Vector
 from solver.sparse_search.instances import Kinds, NeededInstances
 from solver.sparse_search.shares import LeastShares, Parts, Saver
 
-LOAD = Price(0.0, ((0, 1.0),))
-"""Any bandwidth."""
-
 LEAST = 1 - 1e-9
 """Sums of doubles err by far less than this share."""
 
@@ -197,7 +194,7 @@ class SparseCharges(Charges):
         self, charge: Charge, price: Price, tiles: IntArray, unrolled: Unrolling, loose: Collection[int]
     ) -> Rows:
         """Share of the price of an access that a word costs, at least, by row."""
-        parts = self.parts(charge)
+        parts, (whole, divided) = self.parts(charge), price.parts(charge)
         bounds = np.array(self.figures.grid.bounds, dtype=np.int64)
         extents = bounds // tiles
         extents[:, sorted(loose)] = 1
@@ -207,15 +204,19 @@ class SparseCharges(Charges):
         def at(table: FloatArray) -> FloatArray:
             return self._any_smaller(table, frozenset(loose))[places]
 
-        if price.loads:
+        load = paid = np.ones(len(tiles))
+        if divided:
             useless = np.maximum(1 - left, self._cut(charge, extents, unrolled))
-            load: FloatArray = at(parts.load) / parts.most_load * (1 - useless) * lasting
-            return load
-        savers = *parts.outer, *parts.own
-        useless = np.maximum(1 - left, self._useless(charge, savers, extents, unrolled))
-        cost = at(parts.whole) * (1 - useless) + at(parts.saved) * useless
-        share: FloatArray = cost / parts.most_whole * lasting
-        return share
+            load = at(parts.load) / parts.most_load * (1 - useless) * lasting
+        if whole:
+            savers = *parts.outer, *parts.own
+            useless = np.maximum(1 - left, self._useless(charge, savers, extents, unrolled))
+            paid = (at(parts.whole) * (1 - useless) + at(parts.saved) * useless) / parts.most_whole * lasting
+        if not (whole and divided):
+            return load if divided else paid
+        each = divided / unrolled.product(0, charge.level).prod(axis=1)
+        both: FloatArray = (whole * paid + each * load) / (whole + each)
+        return both
 
     # -------------------------------------------------------------------------------------- instances
 
@@ -297,21 +298,13 @@ class SparseCharges(Charges):
 
     # -------------------------------------------------------------------------------------- words
 
-    def each(
-        self, charge: Charge, tiles: tuple[int, ...], spatial: tuple[Vector, ...], unrolled: Unrolling
-    ) -> Each:
-        """What a word costs, at least, with one vector of numbers of tiles and one spatial choice.
-
-        Parameters
-        ----------
-        spatial
-            Factors of the spatial choice.
-        """
-        key = charge, tiles, spatial
+    def each(self, charge: Charge, tiles: tuple[int, ...], unrolled: Chosen) -> Each:
+        """What a word costs, at least, with one vector of numbers of tiles and one spatial choice."""
+        key = charge, tiles, unrolled.fanouts
         if key not in self._known_each:
             row = np.array([tiles], dtype=np.int64)
             paid = float(np.min(self.share(charge, ENERGY, row, unrolled, ()))) if charge.price else 0.0
-            share = float(np.min(self.share(charge, LOAD, row, unrolled, ()))) if charge.loads else 0.0
+            share = float(np.min(self.share(charge, Price(0.0, charge.loads), row, unrolled, ())))
             loads = tuple((r, cycles * share) for r, cycles in charge.loads)
             self._known_each[key] = charge.price * paid, loads
         return self._known_each[key]
@@ -348,7 +341,7 @@ class SparseCharges(Charges):
 
     def share_outside(self, charge: Charge, price: Price) -> Rows:
         """The same where nothing is unrolled, by numbers of tiles, with an axis per dimension."""
-        key = charge, bool(price.loads)
+        key = charge, price.parts(charge)
         if key not in self._tables:
             self._tables[key] = self._outside(charge, price)
         return self._tables[key]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import heapq
 import math
-import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count, product
+from itertools import product
 
 import numpy as np
 
@@ -17,9 +15,8 @@ from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, StorageMapp
 from model.mapspace import EXACT, Mapspace
 from solver.search.branching.completion import Priced
 from solver.search.goal import Goal
-from solver.search.path.charges import Charge
 from solver.search.path.costs import Costs, Part, Price
-from solver.search.path.leaves import Path, best_of
+from solver.search.path.leaves import Path, best_of, beyond_fewest, by_rising_bounds
 from solver.search.path.words import Line, Lines
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
@@ -165,28 +162,9 @@ class _Bones:
 
     def best_first(self, goal: Goal, stop: Stop) -> Iterator[Slots]:
         """Yield orders of all levels by rising bounds, as long as they may improve."""
-        if not all(self.options):
-            return
-        ticket = count()
-        heap: list[tuple[float, int, int, Slots, tuple[int, ...]]] = []
-
-        def push(above: Slots, words: tuple[int, ...]) -> None:
-            energy, cycles = self._least(words)
-            if goal.improves(energy, cycles):
-                heapq.heappush(heap, (goal.value(energy, cycles), -len(above), next(ticket), above, words))
-
-        push((), self._fewest)
-        while heap:
-            value, _, _, above, words = heapq.heappop(heap)
-            if stop() or (goal.incumbent is not None and value >= goal.incumbent):
-                return
-            level = len(above)
-            if level == self.depth:
-                yield above
-                continue
-            held = (pair for pair in self._beyond[level] if self._is_held((*above, pair[0])))
-            for order, more in held:
-                push((*above, order), tuple(map(operator.add, words, more)))
+        if all(self.options):
+            beyond = beyond_fewest(self.options, self._brought)
+            yield from by_rising_bounds(goal, stop, self._fewest, beyond, self._least, self._is_held)
 
     def _is_held(self, above: Slots) -> bool:
         """Whether formats have ranks for the loops of the outermost levels."""
@@ -199,8 +177,8 @@ class _Bones:
         """Energy and cycles, at least, of mappings with so many words."""
         energy, loads = self._besides
         loads = [*loads]
-        for part, own in zip(self._parts, words, strict=True):
-            energy += self._prices[part].add(own, loads)
+        for price, own in zip(self._prices, words, strict=True):
+            energy += price.add(own, loads)
         busy = max(self._steps, math.ceil(max(loads, default=0.0) * LEAST))
         energy += self._leak * busy
         return math.floor(max(energy, 0.0) * LEAST), busy + self.space.latency
@@ -252,32 +230,32 @@ class _Bones:
         return [self.costs.price(part, self.lines, self._above[part.boundary]) for part in self._parts]
 
     @cached_property
-    def _prices(self) -> dict[Part, _Sparse]:
+    def _prices(self) -> list[_Sparse]:
         """What dense words of each part cost, at least."""
-        prices = ((part, price) for part, (price, _) in zip(self._parts, self._starts, strict=True))
-        return {part: _Sparse(price, tuple(self._each(part))) for part, price in prices}
+        pairs = zip(self._parts, self._starts, strict=True)
+        return [_Sparse(price, tuple(self._each(part))) for part, (price, _) in pairs]
 
     def _each(self, part: Part) -> Iterator[Each]:
         """What a word costs that is read, filled or updated."""
+        tiles = self.path.tiles[part.level if part.boundary == self.depth else part.boundary]
         for action in ("read", "fill", "update"):
             charge = self.charges.of_part(part.place, part.level, part.boundary, action)
-            yield (0.0, ()) if charge is None else self._of_charge(charge)
+            yield (0.0, ()) if charge is None else self.charges.each(charge, tiles, self.chosen)
 
-    def _of_charge(self, charge: Charge) -> Each:
-        at = charge.level if charge.boundary == self.depth else charge.boundary
-        tiles = self.path.tiles[at]
-        spatial = self.chosen.fanouts
-        return self.charges.each(charge, tiles, spatial, self.chosen)
-
-    def _brought(self, part: Part) -> Iterator[tuple[int, ...]]:
-        """Words that each level outside of a part's boundary brings in each of its orders."""
-        for level, orders in enumerate(self.options[: part.boundary]):
-            if part.by_order:
-                yield self._of_level(part, level, tuple(orders))
-            else:
-                yield (0,) * len(orders)
+    @cached_property
+    def _brought(self) -> list[list[tuple[int, ...]]]:
+        """Per part, words that each level outside of its boundary brings in each of its orders."""
+        return [
+            [
+                self._of_level(part, level, tuple(own))
+                for level, own in enumerate(self.options[: part.boundary])
+            ]
+            for part in self._parts
+        ]
 
     def _of_level(self, part: Part, level: int, orders: Slots) -> tuple[int, ...]:
+        if not part.by_order:
+            return (0,) * len(orders)
         key = part, self._above[part.boundary], level, orders
         if key not in self.known:
             ends = part.place, part.level, part.boundary
@@ -287,22 +265,8 @@ class _Bones:
     @cached_property
     def _fewest(self) -> tuple[int, ...]:
         """Words of each part in the orders that are best for it alone."""
-        pairs = zip(self._parts, self._starts, strict=True)
-        return tuple(words + sum(map(min, self._brought(part))) for part, (_, words) in pairs)
-
-    @cached_property
-    def _beyond(self) -> list[list[tuple[Order, tuple[int, ...]]]]:
-        """Per level, its orders, and how many words of each part they bring beyond the fewest."""
-        by_part = [list(self._brought(part)) for part in self._parts]
-        found = []
-        for level, orders in enumerate(self.options):
-            rows = [own[level] if level < len(own) else (0,) * len(orders) for own in by_part]
-            least = [min(row) for row in rows]
-            more = (
-                tuple(row[n] - few for row, few in zip(rows, least, strict=True)) for n in range(len(orders))
-            )
-            found.append(list(zip(orders, more, strict=True)))
-        return found
+        pairs = zip(self._starts, self._brought, strict=True)
+        return tuple(words + sum(map(min, brought)) for (_, words), brought in pairs)
 
     # ---------------------------------------------------------------------------------------- mappings
 

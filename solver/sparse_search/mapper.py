@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from model.cost.nest import build_nest
 from model.extents import PERFECT
 from model.mapping import Mapping
 from model.mapspace import Mapspace
@@ -29,7 +30,7 @@ from solver.result import (
     relative_gap,
 )
 from solver.search.branching.completion import Priced as IncumbentMapping
-from solver.search.goal import NO_CAPS, Caps, Goal
+from solver.search.goal import NO_CAPS, UNLIMITED, Caps, Goal
 from solver.search.mapper import map_einsum
 from solver.search.shared import Shared
 from solver.search.stopping import Stopped
@@ -175,8 +176,8 @@ def map_sparse(
     if mapspace.joint:
         raise ValueError("memories with several places are not searched with sparse data")
     mapspace = replace(mapspace, factors=PERFECT)
-    dense = replace(mapspace, sparsity=None)
-    dense.check_searchable()
+    dense = _without_zeros(mapspace)
+    dense.check_searchable(simple_rules=True)
     clock = Clock(options.time_limit_s, should_stop)
     objectives = options.objectives or mapspace.objectives
     left_s = clock.left_s
@@ -186,11 +187,23 @@ def map_sparse(
     )
     search = SparseSearch(mapspace, clock, on_progress, options.gap)
     of_zeros = None if of_dense.mapping is None else search.priced(of_dense.mapping)
-    first = None if known is None else search.priced(known)
-    found = [own for own in (of_zeros, first) if own is not None]
+    found = [*search.beginning(known), *(() if of_zeros is None else (of_zeros,))]
     if objectives[0] == LATENCY:
         found += _frugal(mapspace, clock, found)
     return replace(search.minimise(objectives, found), dense=of_dense, dense_best=of_zeros)
+
+
+def _without_zeros(mapspace: Mapspace) -> Mapspace:
+    """The same of dense data, under those rules that its search knows and that mean the same of them."""
+    rules = (rule for rule in mapspace.rules if rule.is_simple and not rule.limits_costs and not rule.sized)
+    return replace(mapspace, sparsity=None, rules=tuple(rules))
+
+
+def _limits_of_rules(mapspace: Mapspace) -> tuple[tuple[str, int], ...]:
+    """The most that rules let mappings cost; a part more of an energy unit, to which values are rounded."""
+    parts = replace(mapspace.architecture, units_per_pj=mapspace.architecture.units_per_pj * FIXED_POINT)
+    every = replace(mapspace, architecture=parts).cost_limits
+    return tuple((name, min(UNLIMITED, most + (name == ENERGY))) for name, most in every)
 
 
 def _frugal(mapspace: Mapspace, clock: Clock, known: Sequence[Priced]) -> list[Priced]:
@@ -245,9 +258,8 @@ class FrontSearch:
         self, objectives: Sequence[str], caps: Caps = NO_CAPS, known: IncumbentMapping | None = None
     ) -> Result:
         """Find the lexicographically best mapping within `caps`; return totals, as `map_totals` does."""
-        first = None if known is None else self._search.priced(known.mapping)
-        result = self._search.minimise(objectives, () if first is None else (first,), caps.limits)
-        return result.totals
+        first = self._search.beginning(None if known is None else known.mapping)
+        return self._search.minimise(objectives, first, caps.limits).totals
 
 
 class SparseSearch:
@@ -285,6 +297,14 @@ class SparseSearch:
             return None
         return Priced(mapping, evaluation) if evaluation.valid else None
 
+    def beginning(self, mapping: Mapping | None) -> tuple[Priced, ...]:
+        """A mapping that is known, with its costs, if it is one of those that are searched."""
+        problem, architecture = self.mapspace.problem, self.mapspace.architecture
+        if mapping is None or build_nest(problem, architecture, mapping).uneven:
+            return ()
+        priced = self.priced(mapping)
+        return () if priced is None else (priced,)
+
     def minimise(
         self,
         objectives: Sequence[str],
@@ -293,6 +313,7 @@ class SparseSearch:
         first_only: bool = False,
     ) -> SparseResult:
         """The lexicographically best mapping within some limits, from known ones on; or any first one."""
+        limits = (*limits, *_limits_of_rules(self.mapspace))
         first = Goal(objectives[0], limits)
         fitting = (own for own in known if first.improves(own.evaluation.fixed_energy, own.evaluation.cycles))
         best = min(fitting, key=lambda own: [own.evaluation.value(name) for name in objectives], default=None)

@@ -11,6 +11,9 @@ from solver.sparse_search.choices import Chain, Mask
 from solver.sparse_search.grid import TensorGrid, Vector
 from solver.sparse_search.shares import LeastShares
 
+ORDERED = ("innermost", "energy", "cycles")
+"""Quantities of rules that loops in another order may change."""
+
 Order = tuple[int, ...]
 """Active dimensions by their place, the innermost loop first."""
 
@@ -72,7 +75,7 @@ class SparseOrders:
 
         Of orders that are alike in the first, one that leaves more in place is no worse.
         """
-        kind: list[object] = []
+        kind: list[object] = [order if self._is_asked_for else ()]
         runs: list[frozenset[int]] = []
         for tensor in self._tensors:
             name, own = tensor.space.name, self.mask.chains[tensor.space.name]
@@ -90,6 +93,14 @@ class SparseOrders:
         if level == self._depth - 1 and self._in_blocks:
             kind.append((order[:1], len(order)))
         return tuple(kind), tuple(runs)
+
+    @cached_property
+    def _is_asked_for(self) -> bool:
+        """Whether rules tell orders apart, other than by limits on costs."""
+        parts = (
+            part for rule in self.shares.mapspace.rules for part in rule.parts if part.cost_limit is None
+        )
+        return any(asked.kind in ORDERED for part in parts for asked in part.quantities)
 
     @cached_property
     def _in_blocks(self) -> bool:

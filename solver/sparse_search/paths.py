@@ -9,6 +9,7 @@ from functools import cached_property
 from model.architecture import Fanout, StorageLevel
 from model.mapping import FanoutMapping, Mapping, StorageMapping
 from model.mapspace import Mapspace
+from model.rules import Locality
 from solver.search.arrays import BoolArray
 from solver.search.path.axes import Loops
 from solver.search.path.charges import Charge, Charges
@@ -31,9 +32,12 @@ WIDEST = 1 << 31
 def unlimited(mapspace: Mapspace, stop: Stop) -> SearchSpace:
     """A search space whose levels hold everything: what compressed tiles take is known elsewhere.
 
-    Where units skip instances, fanouts may unroll more than they have children.
+    Where units skip instances, fanouts may unroll more than they have children. Of the rules of the user's
+    own it knows those about fanouts.
     """
     architecture = mapspace.architecture
+    fanouts = (Locality("spatial", fanout.name) for fanout in architecture.fanouts)
+    mapspace = replace(mapspace, rules=tuple(rule for own in fanouts for rule in mapspace.rules_on(own)))
     nodes = tuple(
         replace(node, size_words=None, min_utilization=type(node.min_utilization)(0))
         if isinstance(node, StorageLevel)
@@ -98,15 +102,10 @@ class SparseFrame(Frame):
 
     def fits(self, level: int, kept: frozenset[int]) -> BoolArray:
         """Which numbers of tiles `level` has room for, shape `shape`; rules of the user's own hold."""
-        if (level, kept) not in self._within:
+        if (level, kept) not in self._fits:
             names = [self.space.views[place].name for place in kept]
-            within = self.figures.shares.within(level, names).reshape(self.shape)
-            self._within[level, kept] = within & super().fits(level, kept)
-        return self._within[level, kept]
-
-    @cached_property
-    def _within(self) -> dict[tuple[int, frozenset[int]], BoolArray]:
-        return {}
+            self._fits[level, kept] = self.figures.shares.within(level, names).reshape(self.shape)
+        return self._fits[level, kept]
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ import numpy as np
 
 from model.architecture import Fanout
 from model.mapspace import Mapspace
+from model.rules import Locality
 from model.sparse.arithmetic import Computes, Operand, computes
 from model.sparse.counting import Unit
 from model.sparse.density import Banded, Distribution, FixedStructured, distribution_of
@@ -29,6 +30,7 @@ from model.sparsity import (
     Sparsity,
 )
 from solver.search.space.prices import Access, Resource, resources
+from solver.search.space.user_rules import TileRules
 from solver.sparse_search.choices import Chain, Mask
 from solver.sparse_search.grid import BoolArray, FloatArray, TensorGrid, TileGrid, Vector
 
@@ -190,17 +192,26 @@ class LeastShares:
     # ------------------------------------------------------------------------------------------ room
 
     def within(self, level: int, kept: Iterable[str]) -> BoolArray:
-        """Which tiles a level can hold, and fill enough, as far as their data go."""
-        usable = self.levels[level].usable_words
+        """Which tiles a level can hold, and fill enough, as far as their data go; rules allow them."""
+        usable, names = self.levels[level].usable_words, sorted(kept)
+        allowed = self._allowed(level, names)
         if usable is None:
-            return np.ones(self.grid.size, dtype=np.bool_)
-        names = sorted(kept)
+            return allowed
         words = sum((self._size(level, name) for name in names), np.zeros(self.grid.size))
-        fits: BoolArray = words <= usable
+        fits: BoolArray = allowed & (words <= usable)
         least = usable * self.levels[level].min_utilization
         if least > 0 and not any(self._overbooks(level, name) for name in names):
             fits &= words >= math.ceil(least)
         return fits
+
+    def _allowed(self, level: int, names: Sequence[str]) -> BoolArray:
+        """Which tiles rules about a level allow; those on words of tiles that may overflow are left out."""
+        rules = self.mapspace.rules_on(Locality("tile", self.levels[level].component))
+        open_ones = {name for name in names if self._overbooks(level, name)}
+        settled = [rule for rule in rules if open_ones.isdisjoint(rule.sized)]
+        words = {name: self._values(level, name).astype(np.int64) for name in names}
+        extents = dict(zip(self.grid.dims, self.grid.extents.T, strict=True))
+        return TileRules(settled, self.levels[level], words, extents).allow(self.grid.size)
 
     def _size(self, level: int, name: str) -> FloatArray:
         """Words of a level that each tile takes at least."""

@@ -260,8 +260,6 @@ def load_node(
     mapper = read_mapper(section_of(top, "mapper"), context.variables, context.note)
     objectives = options.objectives or mapper.objectives
     sparsity = read_sparsity(top, clauses, context)
-    if rules and sparsity is not None:
-        raise SpecError("rules are not checked for mappings of sparse data", written[0].text.span)
     mapspace = _mapspace(top, assembly, parallelism, mapper, context, objectives, sparsity, rules)
     uneven = _uneven(assembly, options)
     if options.refuse_infeasible:  # once all else is right: `explain` reads the same spec without it

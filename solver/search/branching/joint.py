@@ -77,7 +77,7 @@ class JointPlaces:
         """
         space, level = self._space, node.level + 1
         if space.uneven:
-            own = UnevenRule(rule, space.problem, space.levels, space.levels[level])
+            own = UnevenRule(rule, space.problem, space.levels[level])
             return space.may_satisfy(own, self._kept(level), tiles)
 
         def at(own: int) -> IntArray:
@@ -90,7 +90,7 @@ class JointPlaces:
             for own in space.chain(self._mask, view.place)
             if view.name in rule.dataspaces and own in self._rules[level].levels
         }
-        judge = TileRules([rule], space.levels, space.levels[level], words, extents)
+        judge = TileRules([rule], space.levels[level], words, extents)
         return judge.allow(len(tiles), space.stop)
 
     def finished(self, node: Node, factors: Sequence[int]) -> bool:

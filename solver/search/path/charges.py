@@ -113,6 +113,11 @@ class Price(NamedTuple):
         price: Any = charge.fine(self.grain) if self.grain else charge.price
         return self.energy * price, sum(weight * cycles.get(r, 0.0) for r, weight in self.loads)
 
+    def parts(self, charge: Charge) -> tuple[float, float]:
+        """The same two figures; 1 in place of one that is alone."""
+        whole, divided = self.of(charge)
+        return (whole, divided) if whole and divided else (float(bool(whole)), float(bool(divided)))
+
     def paid(self, charge: Charge, words: FloatArray) -> FloatArray:
         """Words that are paid for, where these are needed: energy is paid for whole blocks."""
         if charge.block == 1 or self.loads:

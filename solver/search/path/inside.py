@@ -499,7 +499,7 @@ class Inside:
         """Share of its price that a word of an access costs, given the tiles at a boundary."""
         is_known = boundary in listed.tiles or boundary == self.depth
         loose = frozenset[int]() if is_known else self._free_dims[boundary]
-        key = "share", charge.ends, charge.action, bool(price.loads)
+        key = "share", charge.ends, charge.action, price.parts(charge)
         unrolled = listed.unrolled
         return listed.once(key, lambda: self.charges.share(charge, price, tiles[boundary], unrolled, loose))
 

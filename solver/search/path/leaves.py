@@ -30,6 +30,9 @@ from solver.search.stopping import Stop
 Leads = tuple[frozenset[int] | None, ...]
 """Per slot but the innermost, the dimensions of which one is innermost; None for any."""
 
+Brought = tuple[Dims, tuple[int, ...]]
+"""An order of a slot, and words of each part."""
+
 DECIDED_BY_ORDER = frozenset(("energy", "cycles"))
 """Quantities of rules that depend on the order of loops."""
 
@@ -108,6 +111,69 @@ def best_of(
             best = priced
             goal.incumbent = goal.value(priced.evaluation.energy, priced.evaluation.cycles)
     return best
+
+
+def by_rising_bounds(
+    goal: Goal,
+    stop: Stop,
+    fewest: tuple[int, ...],
+    beyond: Sequence[Sequence[Brought]],
+    least: Callable[[Sequence[int]], tuple[int, int]],
+    allowed: Callable[[tuple[Dims, ...]], bool] = lambda _: True,
+) -> Iterator[tuple[Dims, ...]]:
+    """Yield orders of all slots by rising bounds, as long as they may improve.
+
+    Parameters
+    ----------
+    goal, stop
+        The search ends at a bound that does not improve, and once `stop` answers True.
+    fewest, beyond
+        Words of each part at least, and per slot its orders with those that they bring beyond.
+    least
+        Energy and cycles of mappings with so many words.
+    allowed
+        Whether the outermost slots may have some orders.
+    """
+    ticket = count()
+    heap: list[tuple[int, int, int, tuple[Dims, ...], tuple[int, ...]]] = []
+
+    def push(above: tuple[Dims, ...], words: tuple[int, ...]) -> None:
+        energy, cycles = least(words)
+        if goal.improves(energy, cycles):
+            heapq.heappush(heap, (goal.value(energy, cycles), -len(above), next(ticket), above, words))
+
+    push((), fewest)
+    while heap:
+        value, _, _, above, words = heapq.heappop(heap)
+        if stop() or (goal.incumbent is not None and value >= goal.incumbent):
+            return
+        if len(above) == len(beyond):
+            yield above
+            continue
+        able = (own for own in beyond[len(above)] if allowed((*above, own[0])))
+        for order, more in able:
+            push((*above, order), tuple(map(operator.add, words, more)))
+
+
+def beyond_fewest(
+    options: Sequence[Sequence[Dims]], by_part: Sequence[Sequence[tuple[int, ...]]]
+) -> list[list[Brought]]:
+    """Return, per slot, its orders, and how many words of each part they bring beyond the fewest.
+
+    Parameters
+    ----------
+    options
+        Orders of each slot.
+    by_part
+        Per part, the words that each slot outside of its boundary brings in each of its orders.
+    """
+    found = []
+    for level, orders in enumerate(options):
+        rows = [own[level] if level < len(own) else (0,) * len(orders) for own in by_part]
+        least = list(map(min, rows))
+        more = (tuple(row[n] - few for row, few in zip(rows, least, strict=True)) for n in range(len(orders)))
+        found.append(list(zip(orders, more, strict=True)))
+    return found
 
 
 class Leaves:
@@ -318,24 +384,11 @@ class _Bones:
         """Yield orders of all slots by rising bounds, as long as they may improve."""
         if not all(map(self.costs.orders, self.slots)) or not self._may_improve(goal):
             return
-        ticket = count()
-        heap: list[tuple[int, int, int, tuple[Dims, ...], tuple[int, ...]]] = []
+        yield from by_rising_bounds(goal, stop, self._fewest, self._beyond, self._least_with)
 
-        def push(above: tuple[Dims, ...], words: tuple[int, ...]) -> None:
-            energy, cycles = self._least(self._cost(words))
-            if goal.improves(energy, cycles):
-                heapq.heappush(heap, (goal.value(energy, cycles), -len(above), next(ticket), above, words))
-
-        push((), self._fewest)
-        while heap:
-            value, _, _, above, words = heapq.heappop(heap)
-            if stop() or (goal.incumbent is not None and value >= goal.incumbent):
-                return
-            if len(above) == len(self.slots):
-                yield above
-                continue
-            for order, more in self._beyond[len(above)]:
-                push((*above, order), tuple(map(operator.add, words, more)))
+    def _least_with(self, words: Sequence[int]) -> tuple[int, int]:
+        """Energy and cycles of mappings with so many words."""
+        return self._least(self._cost(words))
 
     def _may_improve(self, goal: Goal) -> bool:
         """Whether the best orders for each part alone may improve: some parts may be too dear alone."""
@@ -427,13 +480,4 @@ class _Bones:
     def _beyond(self) -> list[list[tuple[Dims, tuple[int, ...]]]]:
         """Per slot, its orders, and how many words of each part they bring beyond the fewest."""
         by_part = [list(self._brought(part)) for part in self._ordered]
-        found = []
-        for level, slot in enumerate(self.slots):
-            orders = self.costs.orders(slot)
-            rows = [own[level] if level < len(own) else (0,) * len(orders) for own in by_part]
-            least = [min(row) for row in rows]
-            more = (
-                tuple(row[n] - few for row, few in zip(rows, least, strict=True)) for n in range(len(orders))
-            )
-            found.append(list(zip(orders, more, strict=True)))
-        return found
+        return beyond_fewest(list(map(self.costs.orders, self.slots)), by_part)

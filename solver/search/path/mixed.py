@@ -86,4 +86,4 @@ def mixes(bounds: Bounds, row: Listed, cycles: float) -> Iterator[Mixed]:
 
 def _rounded_down(weight: float) -> float:
     """One of few weights, no larger than this one."""
-    return 2.0 ** (math.floor(math.log2(weight) * STEPS) / STEPS) if weight else 0.0
+    return 2.0 ** (math.floor(math.log2(weight) * STEPS) / STEPS) if weight > 0 else 0.0

@@ -359,7 +359,7 @@ class SearchSpace:
         """The rules about the tile at `level` when it keeps `kept`, on some tiles."""
         words = {self.views[place].name: self.tables[place].tile_words[tiles] for place in kept}
         extents = {dim: self.lattice.extents[tiles, d] for d, dim in enumerate(self.active)}
-        return TileRules(rules, self.levels, self.levels[level], words, extents)
+        return TileRules(rules, self.levels[level], words, extents)
 
     def within_capacity(
         self, level: int, kept: frozenset[int], tiles: slice | IntArray = EVERY_TILE

@@ -33,7 +33,7 @@ def factors_allowed(mapspace: Mapspace, fanout: Fanout, active: Sequence[str]) -
     rules = mapspace.rules_on(Locality("spatial", fanout.name))
 
     def allows(factors: Factors) -> bool:
-        facts = _FanoutFacts(fanout, dict(zip(active, factors, strict=True)))
+        facts = _FanoutFacts(dict(zip(active, factors, strict=True)))
         return all(rule.holds(facts) for rule in rules)
 
     return allows
@@ -42,13 +42,13 @@ def factors_allowed(mapspace: Mapspace, fanout: Fanout, active: Sequence[str]) -
 class _FanoutFacts:
     """The quantities that rules about one fanout ask for."""
 
-    def __init__(self, fanout: Fanout, factors: Mapping[str, int]) -> None:
-        self._fanout, self._factors = fanout, factors
+    def __init__(self, factors: Mapping[str, int]) -> None:
+        self._factors = factors
 
     def __call__(self, asked: Quantity) -> Value:
-        if asked.kind == "spatial":
-            return self._factors.get(asked.of, 1)
-        return self._fanout.size if asked.kind == "fanout" else int(np.prod(list(self._factors.values())))
+        return (
+            self._factors.get(asked.of, 1) if asked.kind == "spatial" else math.prod(self._factors.values())
+        )
 
 
 class TileRules:
@@ -58,8 +58,6 @@ class TileRules:
     ----------
     rules
         Each is about the tile at `level` alone.
-    levels
-        Of the architecture; rules may ask for the capacity of any.
     level
         Whose tiles are judged.
     words
@@ -71,14 +69,12 @@ class TileRules:
     def __init__(
         self,
         rules: Sequence[Rule],
-        levels: Sequence[StorageLevel],
         level: StorageLevel,
         words: Mapping[str, IntArray],
         extents: Mapping[str, IntArray],
     ) -> None:
         self._rules, self._level = rules, level
         self._words, self._extents = words, extents
-        self._capacities = {own.component: own.usable_words for own in levels}
 
     def allow(self, tiles: int, stop: Stop = never) -> BoolArray:
         """Which of so many tiles all rules allow, shape (tiles,); `Stopped` once `stop` answers True."""
@@ -102,10 +98,6 @@ class TileRules:
         return one if asked.kind == "keeps" and asked.of in self._words else 0 * one
 
     def _meaning(self, asked: Quantity, number: int) -> Value:
-        if asked.kind == "capacity":
-            usable = self._capacities[asked.node]
-            assert usable is not None  # rules ask for limited ones only
-            return usable
         if asked.kind == "keeps":
             return bool(number)
         return number * self._level.packing_of(asked.of).size_per_value if asked.kind == "words" else number
@@ -125,13 +117,10 @@ class UnevenRule:
         It is about the tile at `level` alone.
     problem
         Whose tile it is.
-    levels
-        Of the architecture; the rule may ask for the capacity of any.
     """
 
     rule: Rule
     problem: Problem
-    levels: Sequence[StorageLevel]
     level: StorageLevel
 
     @cached_property
@@ -168,12 +157,8 @@ class UnevenRule:
                 return extents[asked.of]
             if asked.kind == "keeps":
                 return asked.of in kept
-            if asked.kind == "words":
-                size = self.level.packing_of(asked.of).size_per_value
-                return tile_words(self.problem.dataspace(asked.of), extents) * size if asked.of in kept else 0
-            usable = next(own.usable_words for own in self.levels if own.component == asked.node)
-            assert usable is not None  # rules ask for limited ones only
-            return usable
+            size = self.level.packing_of(asked.of).size_per_value
+            return tile_words(self.problem.dataspace(asked.of), extents) * size if asked.of in kept else 0
 
         return self.rule.holds(value)
 
@@ -213,15 +198,14 @@ class UnevenRule:
 
 def uneven_rules(mapspace: Mapspace) -> tuple[tuple[UnevenRule, ...], ...]:
     """Return the rules about the tile at each level, outermost first; none at inner places of memories."""
-    levels = mapspace.architecture.levels
     inner = {place for rules in mapspace.joint for place in rules.levels[1:]}
     return tuple(
         tuple(
-            UnevenRule(rule, mapspace.problem, levels, level)
+            UnevenRule(rule, mapspace.problem, level)
             for rule in mapspace.rules_on(Locality("tile", level.component))
             if number not in inner
         )
-        for number, level in enumerate(levels)
+        for number, level in enumerate(mapspace.architecture.levels)
     )
 
 
@@ -240,7 +224,7 @@ def _grows(part: Expression) -> bool:
     if isinstance(part, Constant):
         return not isinstance(part.value, str) and part.value >= 0
     if isinstance(part, Quantity):
-        return part.kind in ("tile", "words", "capacity")
+        return part.kind in ("tile", "words")
     if part.name in ("+", "*"):
         return all(map(_grows, part.operands))
     return part.name == "/" and all(map(_grows, part.operands)) and _is_fixed(part.operands[1])
@@ -248,4 +232,4 @@ def _grows(part: Expression) -> bool:
 
 def _is_fixed(part: Expression) -> bool:
     """Whether a number is the same for all tiles."""
-    return all(own.kind == "capacity" for own in Rule(part).quantities)
+    return not Rule(part).quantities

@@ -12,7 +12,13 @@ import pytest
 
 from model.mapspace import Mapspace
 from model.sparse import MappingError, evaluate_sparse_in
-from solver.certificate import canonical, canonical_sha256, certificate
+from solver.certificate import (
+    CertificateError,
+    canonical,
+    canonical_sha256,
+    certificate,
+    check_certifiable,
+)
 from solver.certificate.canonical import canonical_mapping
 from solver.result import Options, Status
 from solver.sparse_search import map_sparse
@@ -162,6 +168,15 @@ def test_other_claims_are_refused(optimum, tmp_path):
     assert mapspace.sparsity is not None
     for claim in claims:
         assert verdict(claim, tmp_path)[0] == "INVALID"
+
+
+def test_rules_on_sparse_data_are_refused(optimum, tmp_path):
+    mapspace, document, _ = optimum
+    with pytest.raises(CertificateError, match="no rules of the user's own on mappings of sparse data"):
+        check_certifiable(mapspace.where("cycles <= 1"))
+    rule = {"condition": "cycles <= 1", "text": "cycles <= 1", "place": None}
+    claim = forged(document, {**document["problem"], "rules": ["cycles <= 1"]}, rules=[rule])
+    assert "no rules are about sparse data" in verdict(claim, tmp_path)[1]
 
 
 def other_problems(problem):

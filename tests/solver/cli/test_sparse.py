@@ -274,6 +274,37 @@ def test_densities_that_are_none(density, capsys):
     assert "--density" in capsys.readouterr().err
 
 
+RULES = ["words(buffer, B) <= 16", "tile(buffer, N) * 4 <= temporal(DRAM, M)", "innermost(buffer) == N"]
+
+
+@pytest.fixture
+def ruled(tmp_path):
+    path = tmp_path / "ruled.yaml"
+    path.write_text(TEXT + f"mapspace: {{rules: {json.dumps(RULES)}}}\n")
+    return path
+
+
+def test_rules_of_the_users_own(ruled, tmp_path, capsys):
+    assert main(["evaluate", str(ruled)]) == EXIT_INFEASIBLE
+    printed = capsys.readouterr().out
+    assert "INVALID the mapping breaks rules\n  words(buffer, B) <= 16 (words(buffer, B) is 32)" in printed
+    broken = [own["rule"] for own in evaluated(ruled, tmp_path)["broken_rules"]]
+    assert broken == RULES
+    out = tmp_path / "out.json"
+    assert main(["map", str(ruled), "--objective", "energy", "--json", str(out)]) == EXIT_OPTIMAL
+    best = json.loads(out.read_text())
+    assert best["levels"][1]["dataspaces"]["B"]["size_words"] <= 16
+    assert main(["check", str(ruled)]) == 2
+    assert "the mapping breaks a rule: words(buffer, B) <= 16" in capsys.readouterr().err
+
+
+def test_rules_are_not_certified_of_sparse_data(ruled, tmp_path, capsys):
+    command = ["map", str(ruled), "--objective", "energy", "--certificate", str(tmp_path / "claim.json")]
+    assert main(command) == 2
+    message = "the checker knows no rules of the user's own on mappings of sparse data"
+    assert message in capsys.readouterr().err
+
+
 def test_sparse_data_have_perfect_factors(tmp_path, capsys):
     out = tmp_path / "out.json"
     command = ["map", str(SPEC), "--factors", "any", "--objective", "energy", "--json", str(out)]

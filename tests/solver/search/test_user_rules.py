@@ -9,7 +9,7 @@ import pytest
 
 from model.architecture import Fanout, StorageLevel
 from model.cost.counting import tile_words
-from model.extents import ANY
+from model.extents import ANY, PERFECT, Factors
 from model.mapspace import Mapspace
 from model.rules import Locality, Quantity
 from solver.pareto import pareto_front
@@ -213,3 +213,19 @@ def _facts(space: SearchSpace, level: StorageLevel, tile: int) -> Callable[[Quan
         return {"tile": extents.get(asked.of), "keeps": True, "capacity": level.usable_words}[asked.kind]
 
     return value
+
+
+@pytest.mark.parametrize("factors", [PERFECT, ANY])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "tile(buffer, K) >= fanout(PE)",
+        "instances(PE) * 8 <= capacity(buffer)",
+        "instances(PE) >= fanout(PE) and words(buffer, A) <= 2 * fanout(PE)",
+    ],
+)
+def test_rules_on_one_tile_or_fanout_may_ask_any_hardware(rule: str, factors: Factors):
+    mapspace = free_mapspace(
+        matmul(4, 4, 2), StorageLevel("DRAM"), Fanout("PE", 4), StorageLevel("buffer", size_words=12)
+    )
+    compare([replace(mapspace.where(rule), factors=factors)], OBJECTIVES)

@@ -13,12 +13,14 @@ from model.architecture import Fanout, StorageLevel
 from model.mapspace import TIMELOOP, Mapspace
 from model.sparse import FIXED_POINT, evaluate_sparse_in
 from model.sparsity import Density, Sparsity
-from solver.result import Options, Status, Termination
+from solver.result import Clock, Options, Status, Termination
+from solver.search.path import search
 from solver.sparse_search import map_sparse
+from solver.sparse_search.mapper import SparseSearch
 from tests import strategies
 from tests.bruteforce import sparse_optima
 from tests.mapspaces import free_mapspace
-from tests.model.sparse.nests import ENERGY, gemm, level, ranks, saves, uniform
+from tests.model.sparse.nests import ENERGY, gemm, level, mapping, ranks, saves, uniform
 from tests.random_sparsity import random_sparse_mapspace
 from tests.solver.search.path.test_search import stops_after
 from tests.solver.sparse_search.alone import searched
@@ -91,6 +93,16 @@ def test_no_bound_hides_what_is_one_below_the_incumbent(seed):
             assert searched(mapspace, objective, incumbent=best[0] + 1) == (best[0], best[0])
 
 
+@pytest.mark.parametrize("seed", [54, *range(700, 700 + PROBLEMS // 4)])
+def test_energy_and_a_load_together(seed, monkeypatch: pytest.MonkeyPatch):
+    """Units may leave less of the energy than of the load."""
+    monkeypatch.setattr(search, "FEW_ROWS", 0)
+    mapspace = random_sparse_mapspace(seed, 100)
+    for best in sparse_optima(mapspace, ("edp",)):
+        value = None if best is None else best[0]
+        assert searched(mapspace, "edp") == (value, value)
+
+
 @pytest.mark.parametrize("seed", range(500, 500 + PROBLEMS // 4))
 def test_a_stopped_search_has_a_bound(seed):
     mapspace = random_sparse_mapspace(seed, 80)
@@ -154,6 +166,17 @@ def test_a_search_that_is_stopped_keeps_its_bound():
     assert stopped.bound is not None and optimum.value is not None
     assert stopped.bound <= optimum.value
     assert optimum.units_per_pj == mapspace.architecture.units_per_pj * FIXED_POINT
+
+
+def test_a_known_mapping_with_remainders_is_not_one_of_those_that_are_searched():
+    sparsity = Sparsity({"A": uniform("0.25")}, (level(saves("gating", "B", "A")), level()))
+    levels = StorageLevel("outer", energy=ENERGY), StorageLevel("inner", size_words=20, energy=ENERGY)
+    mapspace = replace(free_mapspace(gemm(2, 5, 2), *levels), sparsity=sparsity)
+    known = mapping("K2", "M2 K3 N2")
+    assert evaluate_sparse_in(mapspace, known).valid
+    search = SparseSearch(mapspace, Clock(None, None), None)
+    assert search.beginning(known) == search.beginning(None) == ()
+    assert len(search.beginning(mapping("K5", "M2 N2"))) == 1
 
 
 def test_dense_data_are_refused():

@@ -99,7 +99,7 @@ def test_a_rule_about_tiles_has_no_effect_on_a_container():
     assert_fails(spec(arch=arch), "a tile rule has no effect on `PE`, which stores nothing", None)
 
 
-def test_sparse_data_and_too_many_rules_are_refused():
+def test_too_many_rules_are_refused():
     rules = ", ".join(['"tile(buffer, C) <= 2"'] * 257)
     assert_fails(spec(f"mapspace: {{rules: [{rules}]}}\n"), "at most 256 rules", None)
 
