@@ -541,6 +541,6 @@ def _of_times(part: Pending, number: FloatArray) -> FloatArray:
     begun, again = float(part.words.begun[0]), float(part.words.again[0])
     more = np.maximum(number - float(part.alike[0]), 0)
     total = (begun * float(part.alike[0]) + again * more) * float(part.share[0])
-    words = part.currency.paid(part.charge, np.maximum(total - float(part.free[0]), 0))
+    words = part.currency.paid(part.charge, total, float(part.free[0]), part.split)
     cost: FloatArray = part.price[0] * words
     return cost

@@ -86,15 +86,14 @@ class Masked:
                 asked = charge.boundary == self.inside.depth
                 words = self.inside.fewest_operands(charge, every) if asked else self._once(charge, every)
                 each = price_of(charge, price, every) * self.charges.least_share(charge, price, every)
-                total += each * price.paid(charge, words)
+                total += each * price.paid(charge, words, self.inside.free(charge, every))
         return total
 
     def _once(self, charge: Charge, every: Unrolled) -> FloatArray:
         """Words of a delivery of all tiles, once."""
         view = self.frame.space.views[charge.place]
         words = self.frame.words.of(charge.place, self.frame.space.no_unrolling, view.relevant)
-        once: FloatArray = np.maximum(float(words.begun.min()) - self.inside.free(charge, every), 0.0)
-        return once
+        return np.full(len(every), float(words.begun.min()))
 
     @cached_property
     def tiles(self) -> IntArray:
