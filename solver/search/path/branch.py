@@ -427,7 +427,7 @@ class Branch:
             part, view = own.part, frame.space.views[own.place]
             number: FloatArray = np.ones([1] * len(axes))
             for d in sorted(view.irrelevant):
-                number = number * ((numbers[d] - 1) * part.copies[0, d] + 1)
+                number = number * ((numbers[d] - 1) * part.copies[0, d] + part.last[0, d])
             moves = reduce(
                 np.logical_or,
                 (loops[d] for d in sorted(view.relevant)),
@@ -514,6 +514,7 @@ class Branch:
                 self.price,
                 np.array([sum(self.price.of(charge)) * own_share]),
                 picked,
+                ones,
                 ones,
                 np.ones(1),
                 np.array([free]),

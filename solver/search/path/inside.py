@@ -97,6 +97,8 @@ class Pending(NamedTuple):
         Of all its tiles, shape (rows,) each.
     copies
         Instances that each round of what lies outside serves, per dimension; shape (rows, dimensions).
+    last
+        Likewise the last round, at least.
     alike
         Instances at first, shape (rows,).
     free
@@ -112,6 +114,7 @@ class Pending(NamedTuple):
     price: FloatArray
     words: Delivered
     copies: FloatArray
+    last: FloatArray
     alike: FloatArray
     free: FloatArray
     share: FloatArray
@@ -125,7 +128,7 @@ class Pending(NamedTuple):
         """How often all tiles are delivered with so many rounds outside."""
         number: FloatArray = np.ones(rounds.shape[:-1])
         for d in irrelevant:
-            number = number * ((rounds[..., d] - 1) * self.copies[..., d] + 1)
+            number = number * ((rounds[..., d] - 1) * self.copies[..., d] + self.last[..., d])
         return number
 
     def of_times(self, number: FloatArray) -> FloatArray:
@@ -154,6 +157,7 @@ class Pending(NamedTuple):
             self.price[rows],
             words,
             self.copies[rows],
+            self.last[rows],
             self.alike[rows],
             self.free[rows],
             self.share[rows],
@@ -546,25 +550,26 @@ class Inside:
     ) -> FloatArray:
         """How often all tiles are delivered or asked for, with so many rounds where something moves them."""
         key = "times", charge.ends, slot, direct, where
-        own, unrolled = bill.tiles[charge.boundary], bill.listed.unrolled
-        return bill.listed.once(key, lambda: self._counted(charge, own, site, unrolled, slot, direct))
+        own = bill.tiles[charge.boundary]
+        return bill.listed.once(key, lambda: self._counted(charge, own, site, bill.listed, slot, direct))
 
     def _counted(
         self,
         charge: Charge,
         own: IntArray,
         site: IntArray,
-        unrolled: Unrolled,
+        listed: Listed,
         slot: int,
         direct: bool,
     ) -> FloatArray:
         """The same."""
         view, boundary, level = self.frame.space.views[charge.place], charge.boundary, charge.level
+        unrolled, last = listed.unrolled, self._last(charge, listed, slot)
         number, irrelevant = np.ones(len(own)), sorted(view.irrelevant)
         if not charge.shared:
             copies = unrolled.copies(slot, boundary)
             for d in irrelevant:
-                each = own[:, d] if direct else (site[:, d] - 1) * copies[:, d] + 1
+                each = own[:, d] if direct else (site[:, d] - 1) * copies[:, d] + last[:, d]
                 number = number * each
             return number
         alone = unrolled.alone(view, max(level, slot), boundary)
@@ -575,7 +580,7 @@ class Inside:
                 each = (
                     -(-own[:, d] // (merged[:, d] // alone[:, d]))
                     if direct
-                    else (site[:, d] - 1) * copies[:, d] + 1
+                    else (site[:, d] - 1) * copies[:, d] + last[:, d]
                 )
                 number = number * each
             return number
@@ -583,6 +588,25 @@ class Inside:
         for d in irrelevant:
             number = number * ((-(-site[:, d] // between[:, d]) - 1) * alone[:, d] + 1)
         return number
+
+    def _last(self, charge: Charge, listed: Listed, slot: int) -> IntArray:
+        """Instances that the last round outside of a slot serves, at least, by row and dimension."""
+        key = "last", charge.place, charge.boundary, charge.level, charge.shared, slot
+        return listed.once(key, lambda: self._in_last_round(charge, listed, slot))
+
+    def _in_last_round(self, charge: Charge, listed: Listed, slot: int) -> IntArray:
+        """The same: all that have a tile of the last round, where nothing else tells instances apart."""
+        unrolled, view = listed.unrolled, self.frame.space.views[charge.place]
+        served = max(charge.level, slot + 1)
+        if slot + 1 not in listed.tiles or isinstance(unrolled, Loosest):
+            return np.ones((1, len(self.frame.axes)), dtype=np.int64)
+        children, tiles = unrolled.factors[slot], listed.tiles[slot + 1]
+        if not charge.shared:
+            own, inside = children, unrolled.product(slot + 1, charge.boundary)
+        else:
+            own = children if charge.level > slot else unrolled.alone(view, slot, slot + 1)
+            inside = unrolled.product(slot + 1, served) * unrolled.alone(view, served, charge.boundary)
+        return np.where((own == children) & (inside == 1), (tiles - 1) % children + 1, 1)
 
     def _pending(self, charge: Charge, bill: _Bill, slot: int, lead: Lead) -> Pending:
         """An access with what is known of it where the loops of a slot begin."""
@@ -592,12 +616,14 @@ class Inside:
             ("shared", charge.ends, slot),
             lambda: self._shared(charge, bill.tiles, unrolled, slot),
         )
+        last = self._last(charge, bill.listed, slot)
         return Pending(
             charge,
             bill.price,
             np.broadcast_to(self._price(charge, bill.price, bill.listed) * share_paid, rows),
             self._words(charge, bill, lead),
             copies,
+            np.broadcast_to(last, copies.shape).astype(np.float64),
             used,
             np.broadcast_to(self.free(charge, unrolled), rows),
             share,
