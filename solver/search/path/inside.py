@@ -589,24 +589,35 @@ class Inside:
             number = number * ((-(-site[:, d] // between[:, d]) - 1) * alone[:, d] + 1)
         return number
 
-    def _last(self, charge: Charge, listed: Listed, slot: int) -> IntArray:
+    def _last(self, charge: Charge, listed: Listed, slot: int) -> FloatArray:
         """Instances that the last round outside of a slot serves, at least, by row and dimension."""
         key = "last", charge.place, charge.boundary, charge.level, charge.shared, slot
         return listed.once(key, lambda: self._in_last_round(charge, listed, slot))
 
-    def _in_last_round(self, charge: Charge, listed: Listed, slot: int) -> IntArray:
+    def _in_last_round(self, charge: Charge, listed: Listed, slot: int) -> FloatArray:
         """The same: all that have a tile of the last round, where nothing else tells instances apart."""
         unrolled, view = listed.unrolled, self.frame.space.views[charge.place]
         served = max(charge.level, slot + 1)
         if slot + 1 not in listed.tiles or isinstance(unrolled, Loosest):
-            return np.ones((1, len(self.frame.axes)), dtype=np.int64)
-        children, tiles = unrolled.factors[slot], listed.tiles[slot + 1]
+            return np.ones((1, len(self.frame.axes)))
+        children = unrolled.factors[slot]
         if not charge.shared:
             own, inside = children, unrolled.product(slot + 1, charge.boundary)
         else:
             own = children if charge.level > slot else unrolled.alone(view, slot, slot + 1)
             inside = unrolled.product(slot + 1, served) * unrolled.alone(view, served, charge.boundary)
-        return np.where((own == children) & (inside == 1), (tiles - 1) % children + 1, 1)
+        ending = listed.once(("ending", slot), lambda: self._ending(listed, slot))
+        known = (own == children) & (inside == 1)
+        return ending if known.all() else np.where(known, ending, 1.0)
+
+    @staticmethod
+    def _ending(listed: Listed, slot: int) -> FloatArray:
+        """Children of a slot's fanouts that have a tile of the last round, by row and dimension."""
+        children, tiles = listed.unrolled.factors[slot], listed.tiles[slot + 1]
+        ending = np.ones(tiles.shape)
+        for d in np.flatnonzero((children > 1).any(axis=0)):
+            ending[:, d] = (tiles[:, d] - 1) % children[:, d] + 1
+        return ending
 
     def _pending(self, charge: Charge, bill: _Bill, slot: int, lead: Lead) -> Pending:
         """An access with what is known of it where the loops of a slot begin."""
@@ -623,7 +634,7 @@ class Inside:
             np.broadcast_to(self._price(charge, bill.price, bill.listed) * share_paid, rows),
             self._words(charge, bill, lead),
             copies,
-            np.broadcast_to(last, copies.shape).astype(np.float64),
+            np.broadcast_to(last, copies.shape),
             used,
             np.broadcast_to(self.free(charge, unrolled), rows),
             share,
