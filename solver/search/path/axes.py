@@ -116,6 +116,16 @@ class Axis:
         found = np.where(numbers == 1, self.bound, least)
         return np.where(found <= self.longest[places], found, 0)
 
+    def busiest(self, numbers: IntArray, children: IntArray, extents: IntArray) -> FloatArray:
+        """Iterations of the child that has the most, at least, given the least extents of the tiles."""
+        rounds, longest = -(-numbers // children), self.longest[self.place(numbers)]
+        # The last tile, which may be smaller, is the first child's if it is alone in the last round.
+        last = np.maximum((rounds - 1) * extents, self.bound - (numbers - rounds) * longest)
+        alone = (numbers % children == 1) & (numbers > 1)
+        most = np.where(alone, last, np.minimum(rounds * extents, self.bound))
+        busiest: FloatArray = np.maximum(most, self.bound / children)
+        return busiest
+
     def prime_steps(self) -> tuple[tuple[int, int], ...]:
         """Pairs of places of which the first one has a prime factor more tiles; prime by prime, tiles rising.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 
@@ -17,6 +17,9 @@ from solver.search.path.unrolled import Loosest, Unrolled
 
 TIED = 1 - 1e-9
 """Share of the incumbent from which bounds are computed once more, as exactly as numbers can tell."""
+
+NEAR = 1 - 1e-4
+"""Share of the incumbent from which on it matters whether each instance pays for whole blocks."""
 
 FAR = 1 << 64
 """Grains of energy from which on limits are not looked at."""
@@ -136,12 +139,20 @@ class Bounds:
 
     def tied(self, values: FloatArray) -> IntArray:
         """Which values doubles hardly tell from the incumbent."""
+        return self._from(TIED, values)
+
+    def near(self, values: FloatArray) -> IntArray:
+        """Which values are close to the incumbent."""
+        return self._from(NEAR, values)
+
+    def _from(self, share: float, values: FloatArray) -> IntArray:
+        """Which values may improve on the incumbent, and are no less than a share of it."""
         incumbent = self.goal.incumbent
         if incumbent is None or self.goal.limits or self.goal.objective == "latency":
             return np.empty(0, dtype=np.int64)
         if self.masked.charges.are_sparse:
             return np.empty(0, dtype=np.int64)
-        return np.flatnonzero(self.goal.below(values) & (values >= float(incumbent) * TIED))
+        return np.flatnonzero(self.goal.below(values) & (values >= float(incumbent) * share))
 
     def improves(
         self,
@@ -258,6 +269,33 @@ class Bounds:
 
     def _improve(self, listed: Listed, cycles: FloatArray, steps: FloatArray) -> BoolArray:
         """The same."""
+        able = self._may_improve(listed, cycles, steps)
+        rows = np.flatnonzero(able)
+        some = listed[rows]
+        smallest = self._smallest(some, cycles[rows], steps[rows])
+        if smallest.any():
+            some = replace(some, smallest=smallest, source=None)
+            able[rows] = self._may_improve(some, cycles[rows], steps[rows])
+        return able
+
+    def _smallest(self, listed: Listed, cycles: FloatArray, steps: FloatArray) -> BoolArray:
+        """Along which dimensions rows may improve with the least tiles alone; shape (rows, dimensions)."""
+        inside = self.masked.inside
+        smallest = np.zeros((len(listed), len(self.masked.frame.axes)), dtype=np.bool_)
+        if isinstance(listed.unrolled, Loosest) or inside.first not in listed.tiles:
+            return smallest
+        for d in (d for d, axis in enumerate(self.masked.frame.axes) if not axis.divides):
+            children = listed.unrolled.factors[self.masked.frame.meeting][:, d]
+            rows = np.flatnonzero((children > 1) & inside.may_be_larger(d, listed))
+            if len(rows):
+                others = replace(listed[rows], larger=d, source=None)
+                longer = inside.larger_steps(others, steps[rows])
+                busier = np.maximum(self.cycles(self._loads(others, close=False), longer), cycles[rows])
+                smallest[rows, d] = ~self._may_improve(others, busier, longer)
+        return smallest
+
+    def _may_improve(self, listed: Listed, cycles: FloatArray, steps: FloatArray) -> BoolArray:
+        """Whether rows may improve, as exactly as numbers can tell."""
         fine, tiles = self.masked.charges.fine, listed.tiles[self.masked.inside.first]
         fixed = self.masked.fixed(listed.unrolled, self.waiting(cycles, steps), tiles)
         limits = (self.goal.energy_limits(cycles) - fixed) / fine.unit

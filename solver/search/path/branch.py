@@ -427,7 +427,7 @@ class Branch:
             part, view = own.part, frame.space.views[own.place]
             number: FloatArray = np.ones([1] * len(axes))
             for d in sorted(view.irrelevant):
-                number = number * ((numbers[d] - 1) * part.copies[0, d] + 1)
+                number = number * ((numbers[d] - 1) * part.copies[0, d] + part.last[0, d])
             moves = reduce(
                 np.logical_or,
                 (loops[d] for d in sorted(view.relevant)),
@@ -515,6 +515,7 @@ class Branch:
                 np.array([sum(self.price.of(charge)) * own_share]),
                 picked,
                 ones,
+                ones,
                 np.ones(1),
                 np.array([free]),
                 np.ones(1),
@@ -541,6 +542,6 @@ def _of_times(part: Pending, number: FloatArray) -> FloatArray:
     begun, again = float(part.words.begun[0]), float(part.words.again[0])
     more = np.maximum(number - float(part.alike[0]), 0)
     total = (begun * float(part.alike[0]) + again * more) * float(part.share[0])
-    words = part.currency.paid(part.charge, np.maximum(total - float(part.free[0]), 0))
+    words = part.currency.paid(part.charge, total, float(part.free[0]), part.split)
     cost: FloatArray = part.price[0] * words
     return cost

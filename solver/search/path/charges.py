@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray
+from solver.search.path.split import TOGETHER, Split
 from solver.search.space.keep_masks import Chain, KeepMask
 from solver.search.space.prices import Action, cycles_per_word
 from solver.search.space.search_space import SearchSpace
@@ -118,12 +119,17 @@ class Price(NamedTuple):
         whole, divided = self.of(charge)
         return (whole, divided) if whole and divided else (float(bool(whole)), float(bool(divided)))
 
-    def paid(self, charge: Charge, words: FloatArray) -> FloatArray:
-        """Words that are paid for, where these are needed: energy is paid for whole blocks."""
+    def paid(
+        self, charge: Charge, words: FloatArray, free: float | FloatArray = 0.0, split: Split = TOGETHER
+    ) -> FloatArray:
+        """Words that are paid for, where these are needed, and so many are free: energy in whole blocks."""
         if charge.block == 1 or self.loads:
-            return words
-        blocks: FloatArray = np.ceil(words / charge.block * BLOCKS_CLOSE) * charge.block
-        return blocks
+            return np.maximum(words - free, 0)
+        total: FloatArray = np.zeros(1)
+        for instances, share, free_share in zip(*split, strict=True):
+            own = np.maximum(words * share - free * free_share, 0)
+            total = total + instances * np.ceil(own / charge.block * BLOCKS_CLOSE)
+        return total * charge.block
 
 
 ENERGY, NOTHING = Price(1.0), Price()

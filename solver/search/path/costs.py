@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
-from math import prod
+from itertools import product
+from math import lcm, prod
 from typing import NamedTuple
 
 from model.architecture import StorageLevel
@@ -15,14 +17,15 @@ from model.problem import Dataspace
 from solver.search.path.orders import Dims, Orders, Slot
 from solver.search.path.words import Line, Words
 from solver.search.space.keep_masks import Chain
+from solver.search.space.prices import Resource
 from solver.search.space.search_space import SearchSpace
 
-Loads = tuple[float, ...]
-"""Cycles by resource."""
+Loads = tuple[int, ...]
+"""By resource, in parts of a cycle of which all loads are whole numbers: `Costs.units` a cycle."""
 
 
 class Cost(NamedTuple):
-    """Energy units, and cycles by resource."""
+    """Energy units, and loads of resources."""
 
     energy: int
     loads: Loads
@@ -47,12 +50,16 @@ class Part(NamedTuple):
         The level that gets the words, or the compute: the same one for what fills it.
     by_order
         Whether the words depend on the order of loops.
+    shares
+        Of instances that do the same: which of `Line.shares` they have of each dimension, and words are those
+        of one of them. None for all instances together.
     """
 
     place: int
     level: int
     boundary: int
     by_order: bool
+    shares: Dims | None = None
 
 
 Above = tuple[int, ...]
@@ -63,9 +70,6 @@ Above = tuple[int, ...]
 class Price:
     """What words of one part cost.
 
-    Energies and cycles are exact where all instances of a level pay for what they do, and do the same;
-    elsewhere words of all of them together are priced as if they were.
-
     Parameters
     ----------
     space, level
@@ -74,10 +78,12 @@ class Price:
         Whether the words fill the level.
     firsts
         Words that are touched for the first time: by what asks, and by the level.
-    used, paying
-        Instances of the level.
+    used
+        Instances whose words are counted together.
+    paying
+        Instances that each pay for as many.
     rates
-        Per resource, cycles of one instance per word that is read, or written.
+        Per resource, load of one instance per word that is read, or written.
     """
 
     space: Dataspace
@@ -86,18 +92,17 @@ class Price:
     firsts: tuple[int, int]
     used: int
     paying: int
-    rates: tuple[tuple[float, float], ...]
+    rates: tuple[tuple[int, int], ...]
 
     def of(self, words: int) -> Cost:
-        """Cost of so many words, at least."""
+        """Cost of so many words."""
         reads, fills, updates = self.counts(words)
         energy = access_energy(self.level, self.level.packing_of(self.space.name), reads, fills, updates)
-        written, used = fills + updates, self.used
-        loads = tuple((reads * read + written * write) / used for read, write in self.rates)
-        return Cost(energy * self.paying // used, loads)
+        written = fills + updates
+        return Cost(energy * self.paying, tuple(reads * read + written * write for read, write in self.rates))
 
     def counts(self, words: int) -> tuple[int, int, int]:
-        """Reads, fills and updates of so many words, at least."""
+        """Reads, fills and updates of so many words, at least; exactly of one instance."""
         if self.level.tolls:
             traffic = in_passing(0, self.level, self.space, words, self.firsts[0])
             counts = traffic.reads, 0, traffic.updates
@@ -105,7 +110,7 @@ class Price:
             counts = accesses(self.level, self.space, 0, (words, 0), self.firsts)
         else:
             counts = accesses(self.level, self.space, words, (0, 0), self.firsts)
-        if self.level.free_share(self.space.name) in (0, 1):
+        if self.used == 1 or self.level.free_share(self.space.name) in (0, 1):
             return counts
         # Each instance rounds.
         reads, fills, updates = counts
@@ -145,6 +150,28 @@ class Costs:
             if name not in levels[level].passing:
                 asking = level
 
+    def by_instance(self, part: Part, lines: Sequence[Line]) -> Iterator[Part]:
+        """The same accesses by instances that do the same, where their sum does not tell the cost."""
+        if not self._tells_apart[part.place][part.level]:
+            yield part
+            return
+        for shares in product(*(range(len(line.shares[part.level])) for line in lines)):
+            yield part._replace(shares=shares)
+
+    @cached_property
+    def _tells_apart(self) -> list[list[bool]]:
+        """Per dataspace and level, whether instances round, not all pay, or the busiest one decides."""
+        return [
+            [
+                level.packing_of(view.name).block_size > 1
+                or level.cluster_size > 1
+                or level.free_share(view.name) not in (0, 1)
+                or any(number in own.levels for own in self._space.resources)
+                for number, level in enumerate(self._space.levels)
+            ]
+            for view in self._space.views
+        ]
+
     def price(self, part: Part, lines: Sequence[Line], above: Above) -> tuple[Price, int]:
         """Return what words of a part cost, and how many come whatever loops bring.
 
@@ -159,50 +186,86 @@ class Costs:
         """
         key = part, above
         if key not in self._prices:
-            words = self._words.start(part.place, part.level, part.boundary, lines)
+            words = self._words.start(part.place, part.level, part.boundary, lines, part.shares)
             self._prices[key] = self._price(part, lines), words
         return self._prices[key]
 
     def _price(self, part: Part, lines: Sequence[Line]) -> Price:
         level, space = self._space.levels[part.level], self._space.problem.dataspaces[part.place]
-        position = self._space.architecture.storage_indices[part.level]
-        used = prod(line.instances[position] for line in lines)
+        used, paying = self._instances(part, lines)
+        is_busiest = not any(part.shares or ())
         return Price(
             space,
             level,
             part.level == part.boundary,
             self._firsts(part, lines),
             used,
-            paying_instances(level, self._space.instances[part.level], used),
-            self._rates[part.place][part.level],
+            paying,
+            self._rates[part.place][part.level] if is_busiest else ((0, 0),) * len(self._space.resources),
         )
+
+    def _instances(self, part: Part, lines: Sequence[Line]) -> tuple[int, int]:
+        """Instances whose words are counted together, and those that pay for as many each."""
+        position = self._space.architecture.storage_indices[part.level]
+        used = prod(line.instances[position] for line in lines)
+        if part.shares is None:
+            return used, 1
+        left = paying_instances(self._space.levels[part.level], self._space.instances[part.level], used)
+        # The first ones have the most to do.
+        for shares in product(*(range(len(line.shares[part.level])) for line in lines)):
+            own = prod(line.shares[part.level][n].instances for line, n in zip(lines, shares, strict=True))
+            if shares == part.shares:
+                return 1, min(own, left)
+            left -= min(own, left)
+        raise AssertionError
 
     def _firsts(self, part: Part, lines: Sequence[Line]) -> tuple[int, int]:
         if not self._space.views[part.place].read_write:
             return 0, 0
         asked, held = (
-            self._words.touched(part.place, part.level, own, lines) for own in (part.boundary, part.level)
+            self._words.touched(part.place, part.level, own, lines, part.shares)
+            for own in (part.boundary, part.level)
         )
         return asked, held
 
     @cached_property
-    def _rates(self) -> list[list[tuple[tuple[float, float], ...]]]:
+    def units(self) -> tuple[int, ...]:
+        """Per resource, what its loads count a cycle as."""
+        return tuple(map(self._unit, self._space.resources))
+
+    def _unit(self, own: Resource) -> int:
+        """The least number of parts of a cycle of which all that loads a resource takes a whole number."""
+        levels, views = self._space.levels, self._space.views
+        scales = [levels[n].scale(view.name) for n in own.levels for view in views]
+        cycles = [each * scale for each in (own.read_cycles, own.write_cycles) for scale in scales]
+        return lcm(*(Fraction(each).denominator for each in (*cycles, own.besides(levels))))
+
+    @cached_property
+    def besides(self) -> Loads:
+        """What loads resources besides words."""
+        levels = self._space.levels
+        pairs = zip(self._space.resources, self.units, strict=True)
+        return tuple(int(own.besides(levels) * unit) for own, unit in pairs)
+
+    @cached_property
+    def _rates(self) -> list[list[tuple[tuple[int, int], ...]]]:
         """Per dataspace and level, those of a `Price`."""
         levels = range(len(self._space.levels))
         return [[tuple(self._rates_of(view.name, n)) for n in levels] for view in self._space.views]
 
-    def _rates_of(self, name: str, number: int) -> Iterator[tuple[float, float]]:
+    def _rates_of(self, name: str, number: int) -> Iterator[tuple[int, int]]:
         scale = self._space.levels[number].scale(name)
-        for own in self._space.resources:
-            here = number in own.levels
-            yield (float(own.read_cycles * scale), float(own.write_cycles * scale)) if here else (0.0, 0.0)
+        for own, unit in zip(self._space.resources, self.units, strict=True):
+            each = scale * unit if number in own.levels else 0
+            yield int(own.read_cycles * each), int(own.write_cycles * each)
 
     def of_slot(self, part: Part, lines: Sequence[Line], above: Above, slot: Slot) -> tuple[int, ...]:
         """Words that loops of a slot bring in each of its orders."""
         key = part, above, slot
         if key not in self._slots:
             ends = part.place, part.level, part.boundary
-            self._slots[key] = self.words_of(ends, lines, slot.level, self.orders(slot))
+            orders = self.orders(slot)
+            self._slots[key] = self._words.of_slot(ends, lines, slot.level, orders, part.shares)
         return self._slots[key]
 
     def words_of(

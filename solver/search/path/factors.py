@@ -175,8 +175,8 @@ class Factors:
         inside = (*tiles[1:], self._bounds[dim])
         for level, own in enumerate(factors[:-1]):
             rounds = -(-inside[level] // spatial[level])
-            unrolled = math.prod(spatial[level:]) > 1
-            if unrolled and any(f > 1 and rounds - f * (tiles[level] - 1) == 2 for f in own):
+            idle = any(n % children for n, children in zip(inside[level:], spatial[level:], strict=True))
+            if idle and any(f > 1 and rounds - f * (tiles[level] - 1) == 2 for f in own):
                 return True
         return False
 

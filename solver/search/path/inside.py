@@ -15,6 +15,7 @@ from solver.search.path.axes import Axis
 from solver.search.path.charges import ENERGY, Charge, Charges, Price, gates
 from solver.search.path.counting import Lead
 from solver.search.path.deliveries import Delivered
+from solver.search.path.split import TOGETHER, Split, dealt, evenly
 from solver.search.path.tables import Frame
 from solver.search.path.unrolled import Known, Loosest, Unrolled
 from solver.search.space.windows import Unrolling
@@ -40,13 +41,19 @@ class Listed:
         Of the slots inside but the innermost one.
     source
         Rows that these are some of, and which.
+    larger
+        A dimension along which tiles at the first boundary are larger than the least ones; None for any.
+    smallest
+        Along which dimensions these tiles are the least ones, shape (rows, dimensions); None for any.
     """
 
     tiles: Tiles
     unrolled: Unrolled
     leads: Leads
     source: tuple[Listed, IntArray] | None = None
-    _known: dict[object, Any] = field(default_factory=dict)
+    larger: int | None = None
+    smallest: BoolArray | None = None
+    _known: dict[object, Any] = field(default_factory=dict, init=False)
 
     def __len__(self) -> int:
         """Rows."""
@@ -57,7 +64,8 @@ class Listed:
         if len(rows) == len(self):
             return self
         tiles = {b: own[rows] for b, own in self.tiles.items()}
-        return Listed(tiles, self.unrolled[rows], self.leads, (self, rows))
+        smallest = None if self.smallest is None else self.smallest[rows]
+        return Listed(tiles, self.unrolled[rows], self.leads, (self, rows), self.larger, smallest)
 
     def node(self, price: Price, make: Callable[[], Node]) -> Node:
         """What the rows cost so far, remembered by the price; rows that these are some of may know it."""
@@ -89,12 +97,16 @@ class Pending(NamedTuple):
         Of all its tiles, shape (rows,) each.
     copies
         Instances that each round of what lies outside serves, per dimension; shape (rows, dimensions).
+    last
+        Likewise the last round, at least.
     alike
         Instances at first, shape (rows,).
     free
         Words that cost nothing, shape (rows,).
     share
         Words asked for per word that children get, shape (rows,).
+    split
+        How words split up among the instances of the level that is accessed.
     """
 
     charge: Charge
@@ -102,9 +114,11 @@ class Pending(NamedTuple):
     price: FloatArray
     words: Delivered
     copies: FloatArray
+    last: FloatArray
     alike: FloatArray
     free: FloatArray
     share: FloatArray
+    split: Split = TOGETHER
 
     def cost(self, irrelevant: Sequence[int], rounds: FloatArray) -> FloatArray:
         """What it costs with so many rounds outside, shape (..., dimensions)."""
@@ -114,7 +128,7 @@ class Pending(NamedTuple):
         """How often all tiles are delivered with so many rounds outside."""
         number: FloatArray = np.ones(rounds.shape[:-1])
         for d in irrelevant:
-            number = number * ((rounds[..., d] - 1) * self.copies[..., d] + 1)
+            number = number * ((rounds[..., d] - 1) * self.copies[..., d] + self.last[..., d])
         return number
 
     def of_times(self, number: FloatArray) -> FloatArray:
@@ -125,7 +139,7 @@ class Pending(NamedTuple):
         """Words that are paid for if all tiles are delivered so many times, once at least each."""
         more = np.maximum(number - self.alike, 0)
         total = (self.words.begun * self.alike + self.words.again * more) * self.share
-        return self.currency.paid(self.charge, np.maximum(total - self.free, 0))
+        return self.currency.paid(self.charge, total, self.free, self.split)
 
     def scaled(self, rows: BoolArray) -> Pending:
         """The same where other rows than these cost nothing."""
@@ -143,9 +157,11 @@ class Pending(NamedTuple):
             self.price[rows],
             words,
             self.copies[rows],
+            self.last[rows],
             self.alike[rows],
             self.free[rows],
             self.share[rows],
+            self.split.at(rows),
         )
 
 
@@ -253,6 +269,26 @@ class Inside:
             steps = steps * self.rounds(d, tiles[:, d], outside[:, d], inside[:, d])
         return self.charges.steps(steps, unrolled, tiles)
 
+    def larger_steps(self, listed: Listed, steps: FloatArray) -> FloatArray:
+        """The same where tiles are larger than the least ones along `Listed.larger`; all rows can be."""
+        d, unrolled, tiles = listed.larger, listed.unrolled, listed.tiles[self.first]
+        if d is None:
+            return steps
+        inside = unrolled.product(self.first, self.depth)[:, d]
+        fewest = self.rounds(d, tiles[:, d], unrolled.factors[self.frame.meeting][:, d], inside)
+        each = -(-self._extents(d, listed) // inside)
+        rounds = -(-tiles[:, d] // unrolled.factors[self.frame.meeting][:, d])
+        # The last tile is the first child's if it is alone in the last round.
+        alone = (tiles[:, d] % unrolled.factors[self.frame.meeting][:, d] == 1) & (tiles[:, d] > 1)
+        longer = np.where(alone, (rounds - 1) * each + 1, rounds * each)
+        return steps * (np.maximum(longer, fewest) / fewest)
+
+    def _extents(self, dim: int, listed: Listed) -> IntArray:
+        """Of tiles at the first boundary along a dimension, at least."""
+        inner = listed.unrolled.copies(self.first, self.depth)[:, dim]
+        least = self.frame.axes[dim].extents(listed.tiles[self.first][:, dim], inner)
+        return least + inner if listed.larger == dim else least
+
     def rounds(self, dim: int, tiles: IntArray, outside: IntArray, inside: IntArray) -> FloatArray:
         """Iterations that no two children have at the same time, at least."""
         axis = self.frame.axes[dim]
@@ -315,10 +351,90 @@ class Inside:
                 asked = listed.once(key, partial(self._operands, charge, every, unrolled))
                 at = max(charge.level, self.first) if self.first < self.depth else self.depth
                 share = self._share(charge, price, listed, every, at)
-                spent += price_of(charge, price, unrolled) * share * price.paid(charge, asked)
+                free, split = self.free(charge, unrolled), self._split(charge, price, listed)
+                words = price.paid(charge, asked, free, split)
+                spent += self._price(charge, price, listed) * share * words
             else:
                 self._charge(charge, _Bill(listed, every, price, node))
         return node
+
+    def _price(self, charge: Charge, price: Price, listed: Listed) -> FloatArray:
+        """What a word of an access costs, by row: the busiest instance has its share of all words."""
+        whole, divided = price.of(charge)
+        if not divided or charge.level <= self.frame.meeting or self.first not in listed.tiles:
+            return price_of(charge, price, listed.unrolled)
+        key = "busiest", charge.place, charge.level
+        return whole + divided * listed.once(key, lambda: self._busiest(charge, listed))
+
+    def _busiest(self, charge: Charge, listed: Listed) -> FloatArray:
+        """Share of the words of an access that the busiest instance of a level has, at least."""
+        unrolled, tiles = listed.unrolled, listed.tiles[self.first]
+        view, factors = self.frame.space.views[charge.place], unrolled.factors[self.frame.meeting]
+        share: FloatArray = 1 / unrolled.product(0, charge.level).prod(axis=1)
+        if isinstance(unrolled, Loosest):
+            return share
+        for d in sorted(view.relevant - view.window_dims):
+            axis, own = self.frame.axes[d], factors[:, d]
+            if not axis.divides and (own > 1).any():
+                share = share * (axis.busiest(tiles[:, d], own, self._extents(d, listed)) * own / axis.bound)
+        return share
+
+    def _split(self, charge: Charge, price: Price, listed: Listed) -> Split:
+        """How words of an access split up among the instances of its level, where prices are exact."""
+        is_known = price.grain and charge.block > 1 and self.first in listed.tiles
+        if not is_known or charge.level <= self.frame.meeting or isinstance(listed.unrolled, Loosest):
+            return TOGETHER
+        key = "split", charge.place, charge.level, charge.boundary
+        return listed.once(key, lambda: self._dealt(charge, listed))
+
+    def _dealt(self, charge: Charge, listed: Listed) -> Split:
+        """The same: what children of the meeting stage have is known."""
+        known = (listed.unrolled.product(self.first, charge.level) == 1).all(axis=1)
+        split = TOGETHER
+        for d in range(len(self.frame.axes)):
+            children = listed.unrolled.factors[self.frame.meeting][:, d]
+            if (children > 1).any():
+                own, is_known = self._dealt_along(d, charge, listed)
+                split, known = split.by(own), known & (is_known | (children == 1))
+        return split.where(known)
+
+    def _dealt_along(self, dim: int, charge: Charge, listed: Listed) -> tuple[Split, BoolArray]:
+        """The same along one dimension, and where it is known."""
+        axis, unrolled, view = self.frame.axes[dim], listed.unrolled, self.frame.space.views[charge.place]
+        tiles, children = listed.tiles[self.first][:, dim], unrolled.factors[self.frame.meeting][:, dim]
+        if axis.divides:
+            return evenly(children), np.ones(1, dtype=np.bool_)
+        inner, least = unrolled.copies(self.first, self.depth)[:, dim], self._extents(dim, listed)
+        last = axis.bound - (tiles - 1) * least
+        whole = tiles % children == 0
+        known = ~self.may_be_larger(dim, listed)
+        if listed.smallest is not None:
+            known = known | listed.smallest[:, dim]
+        if dim in view.relevant:
+            known = known & ((dim not in view.window_dims) | (whole & (last == least)))
+            return dealt(tiles, children, least, last, frees=True), known
+        if charge.boundary < self.depth:
+            # All have as many tiles, of whatever extents.
+            same = self.relation(charge.boundary, dim) == "same"
+            return evenly(children), whole & (same | (known & (last == least)))
+        steps, end = least // inner, -(-last // inner)
+        shared = unrolled.alone(view, charge.level, self.depth)[:, dim] == 1
+        known = known & shared & (self._ends_evenly(dim) | (steps == end))
+        return dealt(tiles, children, steps, end, frees=False), known
+
+    def may_be_larger(self, dim: int, listed: Listed) -> BoolArray:
+        """Whether there may be as many tiles that are larger than the least ones."""
+        axis, inner = self.frame.axes[dim], listed.unrolled.copies(self.first, self.depth)[:, dim]
+        tiles = listed.tiles[self.first][:, dim]
+        larger: BoolArray = self._extents(dim, listed) + inner <= axis.longest[axis.place(tiles)]
+        return larger
+
+    def _ends_evenly(self, dim: int) -> bool:
+        """Whether children inside take all steps together: no loops lie inside of any of them."""
+        stages = self.frame.space.stages
+        unrolling = (k for k in range(self.first, self.depth) if max(stages[k].unrolled[dim]) > 1)
+        outer = next(unrolling, self.depth)
+        return all(dim not in self.frame.loops[slot].live for slot in range(outer + 1, self.depth))
 
     def _every(self, listed: Listed) -> Tiles:
         """Numbers of tiles at all boundaries inside."""
@@ -362,9 +478,8 @@ class Inside:
         outside, inside = unrolled.factors[meeting], unrolled.product(self.first, self.depth)
         for d in sorted(view.irrelevant):
             words = words * self.rounds(d, tiles[self.first][:, d], outside[:, d], inside[:, d])
-        words = words * unrolled.share(view, charge.level, self.depth) - self.free(charge, unrolled)
-        paid: FloatArray = np.maximum(words, fewest)
-        return paid
+        asked: FloatArray = np.maximum(words * unrolled.share(view, charge.level, self.depth), fewest)
+        return asked
 
     def fewest_operands(self, charge: Charge, unrolled: Unrolled) -> FloatArray:
         """The same for any tiles: children share all they may."""
@@ -374,8 +489,7 @@ class Inside:
         words: FloatArray = np.full(1, float(math.prod(frame.axes[d].bound for d in view.relevant)))
         for d in sorted(view.irrelevant):
             words = words * -(-frame.axes[d].bound // together[:, d])
-        words = words * unrolled.share(view, charge.level, self.depth) - self.free(charge, unrolled)
-        return np.maximum(words, 0.0)
+        return words * unrolled.share(view, charge.level, self.depth)
 
     def free(self, charge: Charge, unrolled: Unrolled) -> FloatArray:
         """Words of first touches that cost nothing, at most."""
@@ -436,25 +550,26 @@ class Inside:
     ) -> FloatArray:
         """How often all tiles are delivered or asked for, with so many rounds where something moves them."""
         key = "times", charge.ends, slot, direct, where
-        own, unrolled = bill.tiles[charge.boundary], bill.listed.unrolled
-        return bill.listed.once(key, lambda: self._counted(charge, own, site, unrolled, slot, direct))
+        own = bill.tiles[charge.boundary]
+        return bill.listed.once(key, lambda: self._counted(charge, own, site, bill.listed, slot, direct))
 
     def _counted(
         self,
         charge: Charge,
         own: IntArray,
         site: IntArray,
-        unrolled: Unrolled,
+        listed: Listed,
         slot: int,
         direct: bool,
     ) -> FloatArray:
         """The same."""
         view, boundary, level = self.frame.space.views[charge.place], charge.boundary, charge.level
+        unrolled, last = listed.unrolled, self._last(charge, listed, slot)
         number, irrelevant = np.ones(len(own)), sorted(view.irrelevant)
         if not charge.shared:
             copies = unrolled.copies(slot, boundary)
             for d in irrelevant:
-                each = own[:, d] if direct else (site[:, d] - 1) * copies[:, d] + 1
+                each = own[:, d] if direct else (site[:, d] - 1) * copies[:, d] + last[:, d]
                 number = number * each
             return number
         alone = unrolled.alone(view, max(level, slot), boundary)
@@ -465,7 +580,7 @@ class Inside:
                 each = (
                     -(-own[:, d] // (merged[:, d] // alone[:, d]))
                     if direct
-                    else (site[:, d] - 1) * copies[:, d] + 1
+                    else (site[:, d] - 1) * copies[:, d] + last[:, d]
                 )
                 number = number * each
             return number
@@ -473,6 +588,36 @@ class Inside:
         for d in irrelevant:
             number = number * ((-(-site[:, d] // between[:, d]) - 1) * alone[:, d] + 1)
         return number
+
+    def _last(self, charge: Charge, listed: Listed, slot: int) -> FloatArray:
+        """Instances that the last round outside of a slot serves, at least, by row and dimension."""
+        key = "last", charge.place, charge.boundary, charge.level, charge.shared, slot
+        return listed.once(key, lambda: self._in_last_round(charge, listed, slot))
+
+    def _in_last_round(self, charge: Charge, listed: Listed, slot: int) -> FloatArray:
+        """The same: all that have a tile of the last round, where nothing else tells instances apart."""
+        unrolled, view = listed.unrolled, self.frame.space.views[charge.place]
+        served = max(charge.level, slot + 1)
+        if slot + 1 not in listed.tiles or isinstance(unrolled, Loosest):
+            return np.ones((1, len(self.frame.axes)))
+        children = unrolled.factors[slot]
+        if not charge.shared:
+            own, inside = children, unrolled.product(slot + 1, charge.boundary)
+        else:
+            own = children if charge.level > slot else unrolled.alone(view, slot, slot + 1)
+            inside = unrolled.product(slot + 1, served) * unrolled.alone(view, served, charge.boundary)
+        ending = listed.once(("ending", slot), lambda: self._ending(listed, slot))
+        known = (own == children) & (inside == 1)
+        return ending if known.all() else np.where(known, ending, 1.0)
+
+    @staticmethod
+    def _ending(listed: Listed, slot: int) -> FloatArray:
+        """Children of a slot's fanouts that have a tile of the last round, by row and dimension."""
+        children, tiles = listed.unrolled.factors[slot], listed.tiles[slot + 1]
+        ending = np.ones(tiles.shape)
+        for d in np.flatnonzero((children > 1).any(axis=0)):
+            ending[:, d] = (tiles[:, d] - 1) % children[:, d] + 1
+        return ending
 
     def _pending(self, charge: Charge, bill: _Bill, slot: int, lead: Lead) -> Pending:
         """An access with what is known of it where the loops of a slot begin."""
@@ -482,15 +627,18 @@ class Inside:
             ("shared", charge.ends, slot),
             lambda: self._shared(charge, bill.tiles, unrolled, slot),
         )
+        last = self._last(charge, bill.listed, slot)
         return Pending(
             charge,
             bill.price,
-            np.broadcast_to(price_of(charge, bill.price, unrolled) * share_paid, rows),
+            np.broadcast_to(self._price(charge, bill.price, bill.listed) * share_paid, rows),
             self._words(charge, bill, lead),
             copies,
+            np.broadcast_to(last, copies.shape),
             used,
             np.broadcast_to(self.free(charge, unrolled), rows),
             share,
+            self._split(charge, bill.price, bill.listed),
         )
 
     def _share(

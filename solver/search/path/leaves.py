@@ -16,7 +16,7 @@ from model.cost.counting import tile_words
 from model.cost.limits import capacity_violations
 from model.cost.prices import leaking_instances
 from solver.search.branching.completion import Completion, Ordered, Priced, Skeleton
-from solver.search.goal import SLACK, Goal
+from solver.search.goal import Goal
 from solver.search.path.costs import Cost, Costs, Part, Price
 from solver.search.path.counting import counted_by
 from solver.search.path.factors import Chosen, Factors
@@ -401,7 +401,8 @@ class _Bones:
 
     def _least(self, cost: Cost) -> tuple[int, int]:
         """Energy and cycles of mappings with such a cost."""
-        busy = max(self.steps, math.ceil(max(cost.loads, default=0.0) * SLACK))
+        loads = zip(cost.loads, self.costs.units, strict=True)
+        busy = max(self.steps, max((-(-load // unit) for load, unit in loads), default=0))
         return cost.energy + self._leak * busy, busy + self.space.latency
 
     @cached_property
@@ -430,7 +431,8 @@ class _Bones:
     @cached_property
     def _parts(self) -> list[Part]:
         """All accesses."""
-        return [part for place, chain in enumerate(self.chains) for part in self.costs.parts(place, chain)]
+        every = (part for place, chain in enumerate(self.chains) for part in self.costs.parts(place, chain))
+        return [own for part in every for own in self.costs.by_instance(part, self.lines)]
 
     @cached_property
     def _ordered(self) -> list[Part]:
@@ -451,8 +453,7 @@ class _Bones:
     def _fixed(self) -> Cost:
         """What no order changes."""
         space = self.space
-        besides = tuple(float(own.besides(space.levels)) for own in space.resources)
-        total = Cost(space.problem.computes * space.architecture.compute.energy, besides)
+        total = Cost(space.problem.computes * space.architecture.compute.energy, self.costs.besides)
         for part in (own for own in self._parts if not own.by_order):
             price, words = self.costs.price(part, self.lines, self._above[part.boundary])
             total = total.plus(price.of(words))

@@ -86,15 +86,14 @@ class Masked:
                 asked = charge.boundary == self.inside.depth
                 words = self.inside.fewest_operands(charge, every) if asked else self._once(charge, every)
                 each = price_of(charge, price, every) * self.charges.least_share(charge, price, every)
-                total += each * price.paid(charge, words)
+                total += each * price.paid(charge, words, self.inside.free(charge, every))
         return total
 
     def _once(self, charge: Charge, every: Unrolled) -> FloatArray:
         """Words of a delivery of all tiles, once."""
         view = self.frame.space.views[charge.place]
         words = self.frame.words.of(charge.place, self.frame.space.no_unrolling, view.relevant)
-        once: FloatArray = np.maximum(float(words.begun.min()) - self.inside.free(charge, every), 0.0)
-        return once
+        return np.full(len(every), float(words.begun.min()))
 
     @cached_property
     def tiles(self) -> IntArray:
@@ -387,6 +386,7 @@ class _Closing(NamedTuple):
 
     dims: tuple[int, ...]
     copies: tuple[FloatArray, ...]
+    last: tuple[FloatArray, ...]
     begun: FloatArray
     again: FloatArray
     alike: FloatArray
@@ -395,10 +395,11 @@ class _Closing(NamedTuple):
     @classmethod
     def of(cls, part: Pending, irrelevant: Sequence[int]) -> _Closing:
         each = part.price * part.share
-        copies = tuple(_single(part.copies[:, d]) for d in irrelevant)
+        copies, last = (tuple(_single(own[:, d]) for d in irrelevant) for own in (part.copies, part.last))
         return cls(
             tuple(irrelevant),
             copies,
+            last,
             _single(each * part.words.begun),
             _single(each * part.words.again),
             _single(part.alike),
@@ -410,14 +411,17 @@ class _Closing(NamedTuple):
         begun, again, alike, free = (
             own if len(own) == 1 else own[rows] for own in (self.begun, self.again, self.alike, self.free)
         )
-        copies = tuple(own if len(own) == 1 else own[rows] for own in self.copies)
-        return _Closing(self.dims, copies, begun, again, alike, free)
+        copies, last = (
+            tuple(own if len(own) == 1 else own[rows] for own in served)
+            for served in (self.copies, self.last)
+        )
+        return _Closing(self.dims, copies, last, begun, again, alike, free)
 
     def cost(self, rounds: Mapping[int, float]) -> FloatArray:
         """What it costs with so many rounds along each dimension."""
         number = np.ones(1)
-        for d, copies in zip(self.dims, self.copies, strict=True):
-            number = number * ((rounds[d] - 1) * copies + 1)
+        for d, copies, last in zip(self.dims, self.copies, self.last, strict=True):
+            number = number * ((rounds[d] - 1) * copies + last)
         more = np.maximum(number - self.alike, 0)
         cost: FloatArray = np.maximum(self.begun * self.alike + self.again * more - self.free, 0)
         return cost

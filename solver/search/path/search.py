@@ -77,7 +77,7 @@ class _Cell(NamedTuple):
 class _Rows(NamedTuple):
     """Tiles with a spatial choice each, by rising bounds from `next` on.
 
-    Bounds that hardly differ from the incumbent were compared with the one that is `compared`.
+    Bounds that are close to the incumbent were compared with the one that is `compared`.
     """
 
     bounds: Bounds
@@ -407,7 +407,7 @@ class PathSearch:
     def _open_row(self, item: _Rows, value: float) -> None:
         """Look for the complete paths of the first row, the best ones first."""
         place = item.next
-        if self._is_tied(item.bounds, item.values[place]) and item.compared != self.goal.incumbent:
+        if self._is_near(item.bounds, item.values[place]) and item.compared != self.goal.incumbent:
             self._compare(item, value)
             return
         if place + 1 < len(item.values):
@@ -456,14 +456,14 @@ class PathSearch:
                 break
         self._improve(paths)
 
-    def _is_tied(self, bounds: Bounds, value: float) -> bool:
-        """Whether doubles hardly tell a bound from the incumbent."""
-        return len(bounds.tied(np.array([value]))) > 0
+    def _is_near(self, bounds: Bounds, value: float) -> bool:
+        """Whether a bound is close to the incumbent."""
+        return len(bounds.near(np.array([value]))) > 0
 
     def _paths(self, row: _Rows, value: float, done: float = -math.inf) -> _Paths:
         """The complete paths of a row."""
         masked = row.bounds.masked
-        price = masked.charges.fine if self._is_tied(row.bounds, value) else ENERGY
+        price = masked.charges.fine if self._is_near(row.bounds, value) else ENERGY
         unrolled = self._every[row.choices]
         fixed = self._fixed(row)
         limit = float((self.goal.energy_limits(row.cycles) - fixed)[0]) / price.unit
@@ -477,7 +477,7 @@ class PathSearch:
         return masked.fixed(unrolled, waiting, row.tiles)
 
     def _compare(self, item: _Rows, value: float) -> None:
-        """Keep those of the rows that may improve on the incumbent though they hardly differ from it."""
+        """Keep those of the rows that may improve on the incumbent though they are close to it."""
         rows = np.arange(item.next, len(item.values))
         able = item.bounds.still(
             item.tiles[rows], self._every[item.choices[rows]], item.leads, item.cycles[rows]
@@ -532,7 +532,7 @@ class PathSearch:
     def _price(self, item: _Paths, value: float) -> None:
         """Price the mappings of the next paths."""
         row, masked = item.row, item.row.bounds.masked
-        if item.price == ENERGY and self._is_tied(row.bounds, value):
+        if item.price == ENERGY and self._is_near(row.bounds, value):
             # What was priced may seem to cost a little more or less now.
             again = self._paths(row, value, item.done * TIED / masked.charges.fine.unit)
             self._push(value, again)

@@ -334,7 +334,7 @@ class Outside:
         share = (charges.least_share_outside if any_tile else charges.share_outside)(charge, price)
         total = words.begun + words.again * (times - 1)
         free = charge.free * charges.first_words(charge.place)
-        return sum(price.of(charge)) * share * price.paid(charge, np.maximum(total - free, 0))
+        return sum(price.of(charge)) * share * price.paid(charge, total, free)
 
     def _more_than_least(self, place: int, boundary: int, lead: Lead) -> FloatArray:
         """What a first delivery costs beyond that of the cheapest tiles."""

@@ -168,16 +168,24 @@ class _Profile:
         Between two levels.
     group, dims, lines
         The group, the places of its dimensions, and their loops.
-    ends
-        The level that is asked, and the one that asks.
+    shares
+        Of the instances of the level that is asked, by dimension.
+    level
+        That asks.
     """
 
     def __init__(
-        self, way: Way, group: Group, dims: tuple[int, ...], lines: Sequence[Line], ends: tuple[int, int]
+        self,
+        way: Way,
+        group: Group,
+        dims: tuple[int, ...],
+        lines: Sequence[Line],
+        shares: Sequence[tuple[Share, ...]],
+        level: int,
     ) -> None:
         self.dims = dims
         self._way, self._group, self._lines = way, group, lines
-        self._outer, self._level = ends
+        self._shares, self._level = dict(zip(group.dims, shares, strict=True)), level
         self._known: dict[object, Sums] = {}
 
     def sums(self, kind: Kind) -> Sums:
@@ -204,11 +212,6 @@ class _Profile:
         rows = vars(self._way)["_rows"]
         for name, dim, line, own in zip(self._group.dims, self.dims, self._lines, inside, strict=True):
             rows[name] = line.row(self._level, own, leading == dim)
-
-    @cached_property
-    def _shares(self) -> dict[str, tuple[Share, ...]]:
-        pairs = zip(self._group.dims, self._lines, strict=True)
-        return {name: line.shares[self._outer] for name, line in pairs}
 
 
 class Words:
@@ -237,7 +240,9 @@ class Words:
         """Whether a level, or the compute, keeps a dataspace's tile from step to step."""
         return reuses(self._space.architecture, self._spaces[place], self._positions[level])
 
-    def start(self, place: int, outer: int, level: int, lines: Sequence[Line]) -> int:
+    def start(
+        self, place: int, outer: int, level: int, lines: Sequence[Line], shares: Sequence[int] | None = None
+    ) -> int:
         """Words of the first tiles of a dataspace that a level gets; of all where it keeps none.
 
         Parameters
@@ -249,13 +254,20 @@ class Words:
             the same, those that all instances receive are counted one by one.
         lines
             Of all dimensions.
+        shares
+            Which of `Line.shares` the instance has whose words these are; None for all instances together.
         """
-        profiles = self._profiles_of(place, outer, level, lines)
+        profiles = self._profiles_of(place, outer, level, lines, shares)
         kind = "start" if self.reuses(place, level) else None
         return math.prod(own.sums(kind)[0] for own in profiles)
 
     def of_slot(
-        self, ends: tuple[int, int, int], lines: Sequence[Line], slot: int, orders: Sequence[Sequence[int]]
+        self,
+        ends: tuple[int, int, int],
+        lines: Sequence[Line],
+        slot: int,
+        orders: Sequence[Sequence[int]],
+        shares: Sequence[int] | None = None,
     ) -> tuple[int, ...]:
         """Words that come whenever a loop of a slot advances, for each of several orders of its loops.
 
@@ -271,9 +283,11 @@ class Words:
             The level that the loops belong to, outside of the one that asks.
         orders
             Innermost first.
+        shares
+            As of `start`.
         """
         place, outer, level = ends
-        profiles = self._profiles_of(place, outer, level, lines)
+        profiles = self._profiles_of(place, outer, level, lines, shares)
         inside = [sum(own > 1 for own in line.temporal[slot + 1 : level]) for line in lines]
         known: dict[tuple[frozenset[int], int], int] = {}
 
@@ -287,13 +301,17 @@ class Words:
             for order in orders
         )
 
-    def _profiles_of(self, place: int, outer: int, level: int, lines: Sequence[Line]) -> list[_Profile]:
+    def _profiles_of(
+        self, place: int, outer: int, level: int, lines: Sequence[Line], shares: Sequence[int] | None
+    ) -> list[_Profile]:
         found = []
         for number, (group, dims) in enumerate(self._groups[place]):
-            key = place, outer, level, number, *(lines[d].above[level] for d in dims)
+            chosen = None if shares is None else tuple(shares[d] for d in dims)
+            key = place, outer, level, number, chosen, *(lines[d].above[level] for d in dims)
             if key not in self._profiles:
-                way = self._way(place, outer, level)
-                self._profiles[key] = _Profile(way, group, dims, [lines[d] for d in dims], (outer, level))
+                own, way = [lines[d] for d in dims], self._way(place, outer, level)
+                dealt = _dealt([line.shares[outer] for line in own], chosen)
+                self._profiles[key] = _Profile(way, group, dims, own, dealt, level)
             found.append(self._profiles[key])
         return found
 
@@ -307,13 +325,22 @@ class Words:
             vars(self._ways[key])["_rows"] = {}
         return self._ways[key]
 
-    def touched(self, place: int, outer: int, level: int, lines: Sequence[Line]) -> int:
+    def touched(
+        self, place: int, outer: int, level: int, lines: Sequence[Line], shares: Sequence[int] | None = None
+    ) -> int:
         """Distinct words that tiles of a level ever take, summed over instances of another one."""
-        key = "touched", place, outer, level, tuple(line.above[level] for line in lines)
+        key = "touched", place, outer, level, shares, tuple(line.above[level] for line in lines)
         if key not in self._known:
-            profiles = self._profiles_of(place, outer, level, lines)
+            profiles = self._profiles_of(place, outer, level, lines, shares)
             self._known[key] = math.prod(own.touched() for own in profiles)
         return self._known[key]
+
+
+def _dealt(shares: Sequence[tuple[Share, ...]], chosen: Sequence[int] | None) -> Sequence[tuple[Share, ...]]:
+    """The shares of all instances, or those of one, by dimension."""
+    if chosen is None:
+        return shares
+    return [(Share(own[n].iterations, 1),) for own, n in zip(shares, chosen, strict=True)]
 
 
 def _reduced(space: Dataspace, active: Container[str]) -> Dataspace:

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from model.architecture import StorageLevel
 from model.extents import ANY, PERFECT
 from model.mapspace import ACCELFORGE, TIMELOOP, Mapspace
 from solver.search.goal import Goal
@@ -90,6 +91,29 @@ def test_all_paths_have_the_optimum(seed: int):
 def test_all_paths_have_the_optimum_with_remainders(seed: int):
     for mapspace in random_mapspaces_with_remainders(710 + seed, 4, 250):
         check(mapspace)
+
+
+def in_blocks(mapspace: Mapspace, random: Random) -> Mapspace:
+    """The same with words that come in blocks at many levels."""
+    nodes = (
+        replace(node, block_size=random.choice((1, 2, 3, 5, 8))) if isinstance(node, StorageLevel) else node
+        for node in mapspace.architecture.nodes
+    )
+    return replace(mapspace, architecture=replace(mapspace.architecture, nodes=tuple(nodes)))
+
+
+@pytest.mark.parametrize("seed", few(range(3)))
+def test_mappings_that_do_not_improve_are_not_judged(seed: int):
+    """Each instance pays for whole blocks, and the busiest one decides: leaves know that themselves."""
+    for mapspace in random_mapspaces_with_remainders(760 + seed, 4, 200):
+        blocks = in_blocks(mapspace, Random(seed))
+        space = SearchSpace(blocks)
+        every = list(paths(space))
+        for objective, best in zip(OBJECTIVES, optima(blocks, OBJECTIVES), strict=True):
+            if best is not None:
+                leaves = Leaves(space, Goal(objective, incumbent=best[0]), never)
+                assert leaves.improve(every) is None
+                assert leaves.priced == 0
 
 
 @pytest.mark.parametrize("seed", few(range(3)))

@@ -9,7 +9,7 @@ from model.architecture import AccessEnergy, Fanout, StorageLevel
 from model.extents import ANY
 from model.mapspace import ACCELFORGE, TIMELOOP, Mapspace
 from solver.search.goal import Goal
-from solver.search.path.search import searches_paths
+from solver.search.path.search import PathSearch, searches_paths
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stop
 from tests import strategies
@@ -17,9 +17,10 @@ from tests.bruteforce import optima, optimum
 from tests.mapspaces import free_mapspace, matmul
 from tests.random_rules import with_binding_rules
 from tests.slow import few
-from tests.solver.search.path.alone import searched
+from tests.solver.search.path.alone import quiet, searched
 from tests.strategies import (
     CONVOLUTIONS,
+    free_mapspaces_with_remainders,
     random_mapspaces,
     random_mapspaces_with_places,
     random_mapspaces_with_remainders,
@@ -62,6 +63,23 @@ def test_optimum_with_windows(seed: int, monkeypatch: pytest.MonkeyPatch):
         check(mapspace)
     for mapspace in random_mapspaces_with_remainders(930 + seed, 2, 250):
         check(mapspace)
+
+
+@pytest.mark.parametrize("seed", few(range(6)))
+def test_each_instance_pays_for_whole_blocks(seed: int, monkeypatch: pytest.MonkeyPatch):
+    """All bounds count as close to the incumbent, so that all split words up among instances."""
+    monkeypatch.setattr("solver.search.path.bounds.NEAR", 0.0)
+    draw = free_mapspaces_with_remainders if seed % 2 else random_mapspaces_with_remainders
+    for mapspace in draw(960 + seed, 2, 250):
+        nodes = tuple(
+            replace(own, block_size=3 + seed) if isinstance(own, StorageLevel) else own
+            for own in mapspace.architecture.nodes
+        )
+        blocks = replace(mapspace, architecture=replace(mapspace.architecture, nodes=nodes))
+        for objective, best in zip(OBJECTIVES, optima(blocks, OBJECTIVES), strict=True):
+            if best is not None:
+                search = PathSearch(SearchSpace(blocks), Goal(objective, incumbent=best[0] + 1), quiet())
+                assert search.run() == search.goal.incumbent == best[0]
 
 
 @pytest.mark.parametrize("objective", few(OBJECTIVES))
