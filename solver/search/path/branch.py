@@ -47,8 +47,7 @@ class _Open(NamedTuple):
     part
         What is known of it.
     words
-        Those of all its tiles, by the dimensions one of which the innermost loop that moves them runs over,
-        and by whether loops that repeat them bring whole tiles.
+        Those of all its tiles, by the dimensions one of which the innermost loop that moves them runs over.
     times
         How often all tiles are delivered if the slot's innermost loop moves them.
     anew
@@ -58,7 +57,7 @@ class _Open(NamedTuple):
     """
 
     part: Pending
-    words: Callable[[frozenset[int], bool], Delivered]
+    words: Callable[[frozenset[int]], Delivered]
     times: float
     anew: bool = False
     least: float = 0.0
@@ -70,7 +69,8 @@ class _Open(NamedTuple):
 
     def by(self, leading: frozenset[int]) -> Pending:
         """What is known of it, given these dimensions."""
-        return self.part._replace(words=self.words(leading, self.anew))
+        words = self.words(leading)
+        return self.part._replace(words=words.anew if self.anew else words)
 
     def moved(self, leading: frozenset[int]) -> float:
         """Its cost if such a loop is the slot's innermost one."""
@@ -498,8 +498,8 @@ class Branch:
         own_share = share if isinstance(share, float) else float(share[tuple(places)])
 
         @cache
-        def of(leading: frozenset[int], anew: bool = False) -> Pending:
-            words = frame.words.of(charge.place, frame.space.no_unrolling, leading, anew)
+        def of(leading: frozenset[int]) -> Pending:
+            words = frame.words.of(charge.place, frame.space.no_unrolling, leading)
             picked = Delivered(
                 *(
                     np.array(
@@ -522,7 +522,7 @@ class Branch:
             )
 
         part = of(frozenset(view.relevant))
-        return _Open(part, lambda leading, anew: of(leading, anew).words, self._times(part, vector))
+        return _Open(part, lambda leading: of(leading).words, self._times(part, vector))
 
 
 def _single(known: Mapping[int, IntArray]) -> dict[int, tuple[int, ...]]:

@@ -25,6 +25,11 @@ class Delivered(NamedTuple):
     begun: FloatArray
     again: FloatArray
 
+    @property
+    def anew(self) -> Delivered:
+        """The same where each repetition begins with a whole tile: it brings what the first one does."""
+        return Delivered(self.begun, self.begun)
+
 
 @dataclass
 class WordTables:
@@ -33,17 +38,14 @@ class WordTables:
     space: SearchSpace
     _known: dict[object, Delivered] = field(default_factory=dict)
 
-    def of(self, place: int, unrolling: Unrolling, leading: Collection[int], anew: bool = False) -> Delivered:
-        """Words of a dataspace where one of `leading` is the innermost loop that moves its tiles.
-
-        With `anew` the innermost of the loops along no window moves them, too.
-        """
+    def of(self, place: int, unrolling: Unrolling, leading: Collection[int]) -> Delivered:
+        """Words of a dataspace where one of `leading` is the innermost loop that moves its tiles."""
         view = self.space.views[place]
         if not view.window_dims:
             return self._plain(place)
-        key = place, unrolling, frozenset(leading).intersection(view.relevant), anew
+        key = place, unrolling, frozenset(leading).intersection(view.relevant)
         if key not in self._known:
-            self._known[key] = self._windows(place, unrolling, key[2], anew)
+            self._known[key] = self._windows(place, unrolling, key[2])
         return self._known[key]
 
     def at_most(self, words: Delivered, dims: Collection[int]) -> Delivered:
@@ -69,16 +71,13 @@ class WordTables:
             self._known[place] = Delivered(words.astype(np.float64), words.astype(np.float64))
         return self._known[place]
 
-    def _windows(self, place: int, unrolling: Unrolling, leading: Collection[int], anew: bool) -> Delivered:
+    def _windows(self, place: int, unrolling: Unrolling, leading: Collection[int]) -> Delivered:
         lattice, view, tables = self.space.lattice, self.space.views[place], self.space.tables[place]
         if isinstance(lattice, CountLattice):
             words = words_along(view, lattice, unrolling, leading, (), ())
             begun: IntArray = np.maximum(words.begun, union_along(view, lattice, unrolling))
-            again = begun if anew else words.repeated
-            return Delivered(begun.astype(np.float64), again.astype(np.float64))
+            return Delivered(begun.astype(np.float64), words.repeated.astype(np.float64))
         words = relevant_words(view, tables, lattice, unrolling, leading, self.space.mapspace.counting)
         begun = np.maximum(words.begun, union_words(view, tables, lattice, unrolling))
         dims = sorted(view.relevant)
-        # Where each repetition begins with a whole tile, it brings what the first one does.
-        again = begun if anew else words.repeated
-        return Delivered(*(lattice.across(own, dims).astype(np.float64) for own in (begun, again)))
+        return Delivered(*(lattice.across(own, dims).astype(np.float64) for own in (begun, words.repeated)))

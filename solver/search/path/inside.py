@@ -679,19 +679,14 @@ class Inside:
             leading = self.frame.leading(lead)
         return self.words(charge, bill.listed, bill.tiles, leading)
 
-    def words(
-        self, charge: Charge, listed: Listed, tiles: Tiles, leading: frozenset[int], anew: bool = False
-    ) -> Delivered:
-        """Words of all tiles, by row, where one of `leading` is the innermost loop that moves them.
-
-        With `anew` the innermost of the loops along no window moves them, too.
-        """
+    def words(self, charge: Charge, listed: Listed, tiles: Tiles, leading: frozenset[int]) -> Delivered:
+        """Words of all tiles, by row, where one of `leading` is the innermost loop that moves them."""
         view = self.frame.space.views[charge.place]
         leading = leading.intersection(view.relevant) if view.window_dims else frozenset[int]()
-        key = "words", charge.place, charge.boundary, leading, anew
+        key = "words", charge.place, charge.boundary, leading
         own, is_loose = tiles[charge.boundary], charge.boundary not in listed.tiles
         loose = self._free_dims[charge.boundary] if is_loose else frozenset[int]()
-        return listed.once(key, lambda: self._delivered(charge, own, listed.unrolled, leading, anew, loose))
+        return listed.once(key, lambda: self._delivered(charge, own, listed.unrolled, leading, loose))
 
     def _delivered(
         self,
@@ -699,7 +694,6 @@ class Inside:
         own: IntArray,
         unrolled: Unrolled,
         leading: frozenset[int],
-        anew: bool,
         loose: frozenset[int],
     ) -> Delivered:
         """The same, of tiles of these numbers."""
@@ -717,7 +711,7 @@ class Inside:
         for kind, first in enumerate(firsts.tolist()):
             rows = slice(None) if len(firsts) == 1 else np.flatnonzero(kinds == kind)
             unrolling = self._unrolling(unrolled, first, charge.boundary)
-            words = frame.words.of(charge.place, unrolling, leading, anew)
+            words = frame.words.of(charge.place, unrolling, leading)
             words = frame.words.at_most(words, loose)
             some = [p[rows] for p in places]
             begun[rows], again[rows] = (_gathered(table, dims, some) for table in words)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import product
@@ -282,8 +282,11 @@ class Masked:
             least = least + self.once(part)
         rows = np.flatnonzero(least < limits) if limits is not None and still else np.empty(0, dtype=np.int64)
         if len(rows) and limits is not None:
-            parts = [part.at(rows) for part in still]
-            close = self._closed(parts, places[rows], outside, limits[rows] - spent[rows], loosely)
+            parts, left = [part.at(rows) for part in still], limits[rows] - spent[rows]
+            farther = outside.loosest_least if loosely else outside.joined_least
+            close = self._closed(parts, places[rows], partial(farther, m), left, loosely)
+            if not loosely:
+                close = np.maximum(close, self._closed_apart(parts, places[rows], outside, left))
             once: FloatArray = sum(map(self.once, parts), np.zeros(len(rows)))
             through = (self._through(still, outer, outside, loosely) for outer in frame.leads(m - 1))
             for table in (table for table in through if table is not None):
@@ -337,14 +340,42 @@ class Masked:
         irrelevant = sorted(self.frame.space.views[part.charge.place].irrelevant)
         return part.cost(irrelevant, np.ones(part.copies.shape))
 
+    def _closed_apart(
+        self, still: Sequence[Pending], places: IntArray, outside: Outside, limits: FloatArray
+    ) -> FloatArray:
+        """The same where windows stay in place: either repetitions bring whole tiles, or others are repeated.
+
+        Only one dimension may leave the windows in place: that of the innermost loop of the meeting slot.
+        See `Outside.joined_repeating` for what is repeated.
+        """
+        views, m = self.frame.space.views, self.frame.meeting
+        sliding = {part.charge.place for part in still if views[part.charge.place].window_dims}
+        least: FloatArray = np.full(len(places), -np.inf)
+        if len(sliding) != 1 or not self.frame.counted.executed:
+            return least
+        (place,) = sliding
+        if len(views[place].irrelevant) != 1:
+            return least
+        anew = [
+            part._replace(words=part.words.anew) if part.charge.place == place else part for part in still
+        ]
+        whole = self._closed(anew, places, partial(outside.joined_least, m), limits, loosely=False)
+        repeating = partial(outside.joined_repeating, m, place)
+        return np.minimum(whole, self._closed(still, places, repeating, limits, loosely=False))
+
     def _closed(
-        self, still: Sequence[Pending], places: IntArray, outside: Outside, limits: FloatArray, loosely: bool
+        self,
+        still: Sequence[Pending],
+        places: IntArray,
+        outside: Callable[[Sequence[int]], FloatArray],
+        limits: FloatArray,
+        loosely: bool,
     ) -> FloatArray:
         """Least cost where what is in place is moved by loops of the meeting slot, over all tiles outside."""
         frame, m = self.frame, self.frame.meeting
         dims = sorted(frozenset().union(*(frame.space.views[p.charge.place].irrelevant for p in still)))
         others = [d for d in range(len(frame.axes)) if d not in dims]
-        table = (outside.loosest_least if loosely else outside.joined_least)(m, others)
+        table = outside(others)
         counts = [frame.shape[d] for d in dims]
         grids = np.meshgrid(*map(np.arange, counts), indexing="ij")
         listed = (

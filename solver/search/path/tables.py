@@ -323,7 +323,8 @@ class Outside:
         leading = self.frame.leading(lead)
         if lead is not None and place in lead:
             leading = frozenset(self.frame.space.views[place].relevant)
-        words = self.frame.words.of(place, self.frame.space.no_unrolling, leading, anew)
+        words = self.frame.words.of(place, self.frame.space.no_unrolling, leading)
+        words = words.anew if anew else words
         none: FloatArray = np.zeros((1,) * len(self.frame.axes))
         return sum((self._charge(c, words, times, any_tile) for c in own), none)
 
@@ -373,9 +374,13 @@ class Outside:
         sliding = [p for p in moved if lead is not None and views[p].window_dims & frame.leading(lead)]
         if len(sliding) != 1 or not frame.counted.executed:
             return None, frozenset()
-        irrelevant = views[sliding[0]].irrelevant
-        others = frozenset(q for q in still if not irrelevant & views[q].irrelevant)
+        others = self._moved_with(sliding[0], still)
         return (sliding[0], others) if others else (None, others)
+
+    def _moved_with(self, place: int, still: Collection[int]) -> frozenset[int]:
+        """Of what is in place, all that any loop moves which leaves a dataspace with windows in place."""
+        views = self.frame.space.views
+        return frozenset(q for q in still if not views[place].irrelevant & views[q].irrelevant)
 
     def _to_and_fro(
         self,
@@ -475,6 +480,30 @@ class Outside:
         """The same with any lead."""
         key = "least", boundary, None if dims is None else tuple(dims)
         return self._once(key, lambda: self.frame.loops[boundary].least(self.least(boundary), dims))
+
+    def joined_repeating(self, boundary: int, place: int, dims: Sequence[int] | None) -> FloatArray:
+        """As `joined_least`, where a window that the level does not keep goes back along the same tiles.
+
+        The innermost of the loops along no window leaves its dataspace in place, and moves what is kept here.
+        """
+        key = "repeating", boundary, place, None if dims is None else tuple(dims)
+        return self._once(
+            key, lambda: self.frame.loops[boundary].least(self._repeating(boundary, place), dims)
+        )
+
+    def _repeating(self, boundary: int, place: int) -> FloatArray:
+        frame, kept = self.frame, self.charges.kept_at[boundary]
+        least = np.full(frame.shape, np.inf)
+        for lead in frame.leads(boundary - 1):
+            still = frozenset(
+                p for p in kept if frame.space.reuses(p, boundary) and (lead is None or p in lead)
+            )
+            others, table = self._moved_with(place, still), self.exact(boundary, lead)
+            if others:
+                repeated = self._to_and_fro(boundary, lead, (kept - still, still), place, others)
+                table = np.maximum(table, repeated[..., -1])
+            least = np.minimum(least, table)
+        return least
 
     def beyond(self, boundary: int, lead: Lead) -> FloatArray:
         """Least cost with tiles at a boundary that are no larger than those at hand along any dimension."""
