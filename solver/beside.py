@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -64,22 +65,15 @@ class Line:
 
     def close(self) -> None:
         """Say and hear nothing more."""
-        with suppress(OSError):
-            self._connection.close()
+        # Not closed here: the thread would go on to read from whatever file is opened next.
+        with suppress(OSError), socket.socket(fileno=os.dup(self._connection.fileno())) as own:
+            own.shutdown(socket.SHUT_RDWR)
 
     def _listen(self) -> None:
-        with suppress(EOFError, OSError):
-            while (message := self._received()) is not None:
-                self._take(*message)
+        with suppress(EOFError, OSError), self._connection:
+            while True:
+                self._take(*self._connection.recv())
         self.is_open = False
-
-    def _received(self) -> tuple[Kind, object] | None:
-        """The next message; None if this end is closed while it is awaited."""
-        try:
-            message: tuple[Kind, object] = self._connection.recv()
-        except TypeError:  # what `recv` reads from is gone
-            return None
-        return message
 
     def _take(self, kind: Kind, value: object) -> None:
         if isinstance(value, Mapping):
