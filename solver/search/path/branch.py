@@ -21,7 +21,6 @@ from solver.search.path.leaves import Path
 from solver.search.path.masked import Masked
 from solver.search.path.tables import Outside
 from solver.search.path.unrolled import Unrolled
-from solver.search.space.dataspaces import DataspaceView
 from solver.search.stopping import Stop, Stopped
 
 MOST_LISTED = 4_096
@@ -348,26 +347,23 @@ class Branch:
         """
         views, moved, still = self.masked.frame.space.views, tuple(moved), tuple(still)
         sliding = {own.place for own in moved if views[own.place].window_dims & leading}
-        apart = self.masked.frame.counted.executed and len(sliding) == 1
-        view = views[next(iter(sliding))] if apart else None
-        held = [own.place for own in still if view and self._parted(view, views[own.place])]
-        if view is None or not held:
+        if not self.masked.frame.counted.executed or len(sliding) != 1:
             yield moved, still
             return
-        yield tuple(own._replace(anew=own.place == view.place) for own in moved), still
+        (window,) = sliding
+        held = self.masked.frame.moved_besides(window, (own.place for own in still))
+        if not held:
+            yield moved, still
+            return
+        yield tuple(own._replace(anew=own.place == window) for own in moved), still
         pairs = zip(self.masked.frame.axes, rounds, strict=True)
         vector = np.array([[float(axis.numbers[place]) for axis, place in pairs]])
 
         def repeated(own: _Open) -> _Open:
-            dims = sorted(views[own.place].irrelevant - view.window_dims)
+            dims = sorted(views[own.place].irrelevant - views[window].window_dims)
             return own._replace(least=float(own.part.cost(dims, vector)[0]))
 
         yield moved, tuple(repeated(own) if own.place in held else own for own in still)
-
-    @staticmethod
-    def _parted(window: DataspaceView, other: DataspaceView) -> bool:
-        """Whether any loop along no window moves one of two dataspaces."""
-        return not other.window_dims and not window.irrelevant & other.irrelevant
 
     def _known_better(self, site: _Site, loops: frozenset[int]) -> float:
         """What the moved accesses of a slot cost more than it seemed, now that all its loops are known."""

@@ -188,6 +188,8 @@ class PathSearch:
         self._least = self._without_search()
         with suppress(Stopped):
             self._begin()
+            if self._queue:
+                self._least = max(self._least, self._bound(self._queue[0][0]))
             self._open_first()
             if self._settled():
                 return self.goal.incumbent

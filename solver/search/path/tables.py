@@ -164,6 +164,11 @@ class Frame:
         every: list[Lead] = [None, frozenset(), *self.space.reuse_classes]
         return {own: self.counted.leading(own) for own in every}
 
+    def moved_besides(self, place: int, still: Iterable[int]) -> frozenset[int]:
+        """Of what is in place, all that any loop moves which leaves a dataspace with windows in place."""
+        views = self.space.views
+        return frozenset(q for q in still if not views[place].irrelevant & views[q].irrelevant)
+
     def shares(self, place: int, stage: int) -> FloatArray:
         """Distinct tiles of a dataspace per tile among children that may share them, at least, by choice."""
         return self._shares[place][stage]
@@ -345,8 +350,7 @@ class Outside:
     def _exact(self, boundary: int, lead: Lead) -> FloatArray:
         frame, kept = self.frame, self.charges.kept_at[boundary]
         fits = frame.fits(boundary, self.frame.space.tenants(self.charges.mask, boundary))
-        still = kept if lead is None else kept & lead
-        still = frozenset(p for p in still if frame.space.reuses(p, boundary))
+        still = self._still(boundary, lead)
         moved = kept - still
         place, others = self._slides(lead, moved, still)
         farther = self.rooms.within(boundary, self._farther(boundary, lead, still))
@@ -356,6 +360,12 @@ class Outside:
         if place is not None:
             cost = np.minimum(cost, self._to_and_fro(boundary, lead, (moved, still), place, others))
         return np.where(fits[..., None], cost, np.inf)
+
+    def _still(self, boundary: int, lead: Lead) -> frozenset[int]:
+        """What the innermost loop outside of a boundary leaves in place of what is kept there."""
+        kept = self.charges.kept_at[boundary]
+        still = kept if lead is None else kept & lead
+        return frozenset(p for p in still if self.frame.space.reuses(p, boundary))
 
     def _repeated(self, boundary: int, lead: Lead, moved: Collection[int], anew: int | None) -> FloatArray:
         """Cost of what the innermost loop outside of a boundary moves."""
@@ -374,13 +384,8 @@ class Outside:
         sliding = [p for p in moved if lead is not None and views[p].window_dims & frame.leading(lead)]
         if len(sliding) != 1 or not frame.counted.executed:
             return None, frozenset()
-        others = self._moved_with(sliding[0], still)
+        others = frame.moved_besides(sliding[0], still)
         return (sliding[0], others) if others else (None, others)
-
-    def _moved_with(self, place: int, still: Collection[int]) -> frozenset[int]:
-        """Of what is in place, all that any loop moves which leaves a dataspace with windows in place."""
-        views = self.frame.space.views
-        return frozenset(q for q in still if not views[place].irrelevant & views[q].irrelevant)
 
     def _to_and_fro(
         self,
@@ -495,10 +500,8 @@ class Outside:
         frame, kept = self.frame, self.charges.kept_at[boundary]
         least = np.full(frame.shape, np.inf)
         for lead in frame.leads(boundary - 1):
-            still = frozenset(
-                p for p in kept if frame.space.reuses(p, boundary) and (lead is None or p in lead)
-            )
-            others, table = self._moved_with(place, still), self.exact(boundary, lead)
+            still, table = self._still(boundary, lead), self.exact(boundary, lead)
+            others = frame.moved_besides(place, still)
             if others:
                 repeated = self._to_and_fro(boundary, lead, (kept - still, still), place, others)
                 table = np.maximum(table, repeated[..., -1])
