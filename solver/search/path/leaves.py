@@ -393,9 +393,10 @@ class _Bones:
     def _may_improve(self, goal: Goal) -> bool:
         """Whether the best orders for each part alone may improve: some parts may be too dear alone."""
         total = self._fixed
-        for part, (price, words) in zip(self._ordered, self._prices, strict=True):
+        for part in self._ordered:
             if not goal.improves(*self._least(total)):
                 return False
+            price, words = self._price(part)
             total = total.plus(price.of(words + sum(map(min, self._brought(part)))))
         return goal.improves(*self._least(total))
 
@@ -436,13 +437,17 @@ class _Bones:
 
     @cached_property
     def _ordered(self) -> list[Part]:
-        """Those that the order of loops changes."""
-        return [part for part in self._parts if part.by_order]
+        """Those that the order of loops changes; outer levels, whose words are dearest, come first."""
+        return sorted((part for part in self._parts if part.by_order), key=lambda own: own.level)
 
     @cached_property
     def _prices(self) -> list[tuple[Price, int]]:
         """What their words cost, and how many come at the start."""
-        return [self.costs.price(part, self.lines, self._above[part.boundary]) for part in self._ordered]
+        return list(map(self._price, self._ordered))
+
+    def _price(self, part: Part) -> tuple[Price, int]:
+        """What words of a part cost, and how many come at the start."""
+        return self.costs.price(part, self.lines, self._above[part.boundary])
 
     @cached_property
     def _above(self) -> tuple[tuple[int, ...], ...]:
@@ -455,7 +460,7 @@ class _Bones:
         space = self.space
         total = Cost(space.problem.computes * space.architecture.compute.energy, self.costs.besides)
         for part in (own for own in self._parts if not own.by_order):
-            price, words = self.costs.price(part, self.lines, self._above[part.boundary])
+            price, words = self._price(part)
             total = total.plus(price.of(words))
         return total
 
