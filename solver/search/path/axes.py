@@ -64,6 +64,10 @@ class Axis:
         """The least numbers of tiles that are no less than these, which are within the bound."""
         return self.numbers[self._next[numbers]]
 
+    def at_most(self, numbers: IntArray) -> IntArray:
+        """Places of the largest numbers of tiles that are no more than these; numbers fall along the axis."""
+        return np.searchsorted(-self.numbers, -numbers)
+
     @cached_property
     def _next(self) -> IntArray:
         ascending = np.argsort(self.numbers)
@@ -239,7 +243,7 @@ class Loops:
             for place in range(len(running) - 2, -1, -1):
                 np.minimum(running[place], running[place + 1], out=running[place, ...])
             least = np.moveaxis(table.copy(), dim, 0)
-            halves = self.axes[dim].place(-(-self.axes[dim].numbers // 2))
+            halves = self.axes[dim].at_most(-(-self.axes[dim].numbers // 2))
             for place, half in enumerate(halves.tolist()):
                 np.minimum(least[place], running[half], out=least[place, ...])
             return np.moveaxis(least, 0, dim)

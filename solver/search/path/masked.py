@@ -464,7 +464,7 @@ def _single(column: FloatArray) -> FloatArray:
 
 
 def spatial_choices(frame: Frame) -> Unrolled:
-    """All combinations of choices of the stages."""
-    sizes = [len(stage.places) for stage in frame.space.stages]
-    grid = np.meshgrid(*map(np.arange, sizes), indexing="ij")
-    return Unrolled(frame, tuple(own.ravel() for own in grid), math.prod(sizes))
+    """All combinations of those choices of the stages for whose factors there are tiles."""
+    able = [np.flatnonzero(frame.able(stage)) for stage in range(len(frame.space.stages))]
+    grid = np.meshgrid(*able, indexing="ij")
+    return Unrolled(frame, tuple(own.ravel() for own in grid), math.prod(map(len, able)))

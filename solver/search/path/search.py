@@ -154,8 +154,11 @@ class PathSearch:
     _queue: list[tuple[float, int, int, object]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.space = Frame(self.space).narrowed()
         self._frame = self._framed()
+        self._every = spatial_choices(self._frame)
         self._ticket = count()
+        self._in_vain = self._passed_over = 0
         self._branched: dict[KeepMask, set[int]] = {}
         self._outsides: dict[object, dict[Price, Outside]] = {}
         self._known_charges: dict[tuple[int, Chain], tuple[Charge, ...]] = {}
@@ -183,7 +186,7 @@ class PathSearch:
 
     def run(self) -> int | None:
         """Search until the incumbent is proven, or stopped: the bound, None if there is no mapping."""
-        if self.space.excluded or not all(len(stage.places) for stage in self.space.stages):
+        if self.space.excluded or not len(self._every):
             return None
         self._least = self._without_search()
         with suppress(Stopped):
@@ -219,7 +222,6 @@ class PathSearch:
 
     def _begin(self) -> None:
         """Queue all keep masks."""
-        self._every = spatial_choices(self._frame)
         bounds = np.array([axis.bound for axis in self._frame.axes], dtype=np.int64)
         unrolled = self._every.product(0, len(self.space.levels))
         rounds = (-(-bounds // unrolled)).astype(np.float64).prod(axis=1)
@@ -523,7 +525,20 @@ class PathSearch:
             self._push(value, item._replace(times=item.times + 1))
 
     def _dive(self, item: _Rows) -> None:
-        """Price a path of the best row so far at once: a good incumbent leaves little to do."""
+        """Price a path of the best row so far at once: a good incumbent leaves little to do.
+
+        The more of these were in vain, one after the other, the rarer they get.
+        """
+        if self._passed_over < self._in_vain:
+            self._passed_over += 1
+            return
+        incumbent = self.goal.incumbent
+        self._follow_best(item)
+        self._passed_over = 0
+        self._in_vain = self._in_vain + 1 if incumbent == self.goal.incumbent else 0
+
+    def _follow_best(self, item: _Rows) -> None:
+        """Price a path of the best of some rows."""
         if self.goal.objective == "latency":
             self._improve([own.path for own in islice(self._stream(item).found, 1)])
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Any
 
@@ -99,6 +99,50 @@ class Frame:
             inside.append([self._steps(slot, d)[:, inside[-1][d]].any(axis=1) for d in dims])
         pairs = zip(outside, reversed(inside), strict=True)
         return tuple(tuple(a & b for a, b in zip(*own, strict=True)) for own in pairs)
+
+    def narrowed(self) -> SearchSpace:
+        """The search space without numbers of tiles that no loops and children lead to."""
+        space = self.space
+        if not space.uneven or space.grains:
+            return space
+        numbered = tuple(map(self._numbers_in_use, range(len(self.axes))))
+        if numbered == tuple(tuple(axis.numbers.tolist()) for axis in self.axes):
+            return space
+        narrower = replace(space, numbered=numbered)
+        # Spatial choices do not depend on tiles.
+        narrower.__dict__["stages"] = space.stages
+        return narrower
+
+    def _numbers_in_use(self, dim: int) -> tuple[int, ...]:
+        """Numbers of tiles along a dimension that are at a boundary, or outside of its fanouts."""
+        axis = self.axes[dim]
+        used = np.isin(axis.numbers, (1, axis.bound))
+        for slot in range(len(self.loops)):
+            used |= self.possible[slot][dim] | self.possible[slot + 1][dim]
+            for factor in self._factors(slot, dim):
+                used[self._rounds(slot, dim, factor)] = True
+        return tuple(axis.numbers[used].tolist())
+
+    def able(self, stage: int) -> BoolArray:
+        """By spatial choice of a stage, whether there are tiles for all of its factors."""
+        choices = self.space.stages[stage].places
+        able = np.ones(len(choices), dtype=np.bool_)
+        for d, column in enumerate(self.space.stages[stage].factors.T):
+            some = [own for own in self._factors(stage, d) if len(self._rounds(stage, d, own))]
+            able &= np.isin(column, some)
+        return able
+
+    def _factors(self, stage: int, dim: int) -> list[int]:
+        """Children of a stage along a dimension that there may be."""
+        return sorted({1, *self.space.stages[stage].unrolled[dim]})
+
+    def _rounds(self, slot: int, dim: int, factor: int) -> IntArray:
+        """Places of the numbers of rounds outside of so many children that loops of a slot lead to."""
+        axis, outer, inner = self.axes[dim], self.possible[slot][dim], self.possible[slot + 1][dim]
+        tiles = np.flatnonzero(inner)
+        rounds = axis.rounds_of(np.full(len(tiles), factor), axis.numbers[tiles])
+        rounds = np.unique(rounds[rounds >= 0])
+        return rounds[self.loops[slot].reach[dim][outer][:, rounds].any(axis=0)]
 
     def _steps(self, slot: int, dim: int) -> BoolArray:
         """Which numbers at a boundary (rows) a slot and fanouts lead to which at the next one (columns)."""

@@ -165,17 +165,16 @@ class CountLattice(Lattice):
 
     Parameters
     ----------
-    undivided
-        Dimensions that one loop runs over as a whole: their tiles are one iteration, or all.
+    numbered
+        Per dimension the numbers of tiles that there are, descending; none for those of any extents.
     """
 
     grains: tuple[float, ...] = ()
-    undivided: frozenset[int] = frozenset()
+    numbered: tuple[tuple[int, ...], ...] = ()
 
     def every_number(self, dim: int) -> tuple[int, ...]:
         """All numbers of tiles along a dimension, descending."""
-        bound = self.bounds[dim]
-        return (bound, 1) if dim in self.undivided else numbers_of_tiles(bound)
+        return self.numbered[dim] if self.numbered else numbers_of_tiles(self.bounds[dim])
 
     @cached_property
     def starts(self) -> tuple[IntArray, ...]:

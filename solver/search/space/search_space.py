@@ -18,7 +18,7 @@ from model.mapspace import ACCELFORGE, FactorRule, Mapspace, TemporalRules
 from model.problem import Problem
 from model.rules import Locality, Rule
 from solver.search.arrays import BoolArray, IntArray
-from solver.search.space.counts import Alone, CountLattice
+from solver.search.space.counts import Alone, CountLattice, numbers_of_tiles
 from solver.search.space.dataspaces import (
     Component,
     DataspaceView,
@@ -90,6 +90,7 @@ class SearchSpace:
     coarse: tuple[tuple[str, Steps], ...] = ()
     stop: Stop = field(default=never, compare=False, repr=False)
     grains: tuple[float, ...] = ()
+    numbered: tuple[tuple[int, ...], ...] = ()
 
     @cached_property
     def coarser(self) -> tuple[SearchSpace, ...]:
@@ -135,16 +136,16 @@ class SearchSpace:
         """All vectors of tile extents."""
         bounds = tuple(self.problem.bound[dim] for dim in self.active)
         if self.mapspace.factors == ANY:
-            return CountLattice(bounds, grains=self.grains, undivided=self._undivided)
+            return CountLattice(bounds, grains=self.grains, numbered=self.numbered or self._numbered(bounds))
         return Lattice(bounds, tuple((self.active.index(dim), steps) for dim, steps in self.coarse))
 
-    @cached_property
-    def _undivided(self) -> frozenset[int]:
-        """Places of the active dimensions that one node alone may have a loop over."""
-        return frozenset(
-            d
-            for d, dim in enumerate(self.active)
-            if sum(not _is_fixed(rules, dim) for rules in self.mapspace.factor_rules) < 2
+    def _numbered(self, bounds: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+        """Numbers of tiles: single iterations, or all, where one node alone may have a loop."""
+        return tuple(
+            numbers_of_tiles(bound)
+            if sum(not _is_fixed(rules, dim) for rules in self.mapspace.factor_rules) > 1
+            else (bound, 1)
+            for dim, bound in zip(self.active, bounds, strict=True)
         )
 
     @property
