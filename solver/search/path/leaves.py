@@ -238,12 +238,15 @@ class Leaves:
         space = self._space
         if not self._counted.merges:
             return None
+        # Places of a memory cost the same, in whatever order loops lie between them.
         times = tuple(
-            math.prod(path.tiles[level][d] for d in view.irrelevant)
+            tuple(
+                (min(space.places_to[level]), math.prod(path.tiles[level][d] for d in view.irrelevant))
+                for level in space.chain(path.mask, view.place)
+            )
             for view in space.views
-            for level in space.chain(path.mask, view.place)
         )
-        return path.mask, path.spatial, times
+        return path.spatial, times
 
     def _covers(self, path: Path) -> bool:
         """Whether no spatial loop has more iterations than there are tiles inside."""

@@ -196,6 +196,8 @@ class Unrolled:
         self, view: DataspaceView, level: int, boundary: int, tiles: IntArray | None = None
     ) -> IntArray:
         """Of those of a level, groups of children at a boundary that share a dataspace, likewise."""
+        if any(axis.divides for axis in self.frame.axes):
+            return self.copies(0, level) * self.alone(view, level, boundary)
         used, all_of_them = self._ones, self._ones
         for stage in reversed(range(level, boundary)):
             used = with_full_ones(self._groups(view, stage), used, all_of_them)

@@ -18,6 +18,7 @@ from tests.mapspaces import free_mapspace, matmul
 from tests.random_rules import with_binding_rules
 from tests.slow import few
 from tests.solver.search.path.alone import quiet, searched
+from tests.solver.search.path.test_tables import outer_loop_fixed
 from tests.strategies import (
     CONVOLUTIONS,
     free_mapspaces_with_remainders,
@@ -54,6 +55,11 @@ def test_optimum_with_perfect_factors(seed: int):
 def test_optimum_with_remainders(seed: int):
     for mapspace in random_mapspaces_with_remainders(914 + seed, 4, 250):
         check(mapspace)
+
+
+@pytest.mark.parametrize("factor", [12, 5, 3])
+def test_optimum_with_a_fixed_factor(factor: int):
+    check(outer_loop_fixed(factor))
 
 
 @pytest.mark.parametrize("seed", few(range(2)))

@@ -7,11 +7,11 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from model.architecture import AccessEnergy, StorageLevel
+from model.architecture import AccessEnergy, Fanout, StorageLevel
 from model.cost import evaluate_in
 from model.extents import ANY, PERFECT
 from model.mapping import Loop, Mapping, StorageMapping
-from model.mapspace import Mapspace
+from model.mapspace import FactorRule, Mapspace, TemporalRules
 from model.problem import Dataspace, Problem, Term
 from solver.search.path.charges import Charges
 from solver.search.path.tables import Frame, Outside
@@ -98,3 +98,22 @@ def test_windows_that_are_repeated(factors):
             assert least <= min(led, default=np.inf)
             if factors == PERFECT and led and tiles["C"] > 1 and tiles["P"] == 1:
                 assert least == min(led)
+
+
+def outer_loop_fixed(factor: int) -> Mapspace:
+    """Mapspace of a product in an array, whose outermost loop over M has so many iterations."""
+    mapspace = free_mapspace(matmul(12, 2, 2), DRAM, BUFFER, Fanout("array", 4), StorageLevel("register"))
+    fixed = TemporalRules((FactorRule("M", "=", factor),))
+    return replace(mapspace, factors=ANY, temporal=(fixed, *mapspace.temporal[1:]))
+
+
+@pytest.mark.parametrize(
+    ("factor", "numbers", "children"),
+    [(12, (12, 1), {1}), (5, (12, 1), set()), (4, (12, 4, 1), {1, 3}), (3, (12, 6, 3, 1), {1, 2, 4})],
+)
+def test_a_fixed_factor_leaves_out_tiles_and_children(
+    factor: int, numbers: tuple[int, ...], children: set[int]
+):
+    frame = Frame(SearchSpace(outer_loop_fixed(factor)))
+    assert frame.narrowed().lattice.every_number(0) == numbers
+    assert set(frame.space.stages[1].factors[frame.able(1), 0].tolist()) == children
