@@ -1,4 +1,4 @@
-"""What an Einsum between two cuts costs at the least: in closed form, and by surveys of its mapspace."""
+"""What an Einsum between two cuts costs at the least: in closed form, and by floors of its mapspace."""
 
 from __future__ import annotations
 
@@ -11,12 +11,9 @@ from functools import cached_property
 from itertools import product
 from typing import NamedTuple
 
-import numpy as np
-
 from model.architecture import AccessEnergy, StorageLevel
 from model.cost.prices import network_latency
 from model.extents import PERFECT
-from model.fused.cascade import CascadeEinsum
 from model.mapspace import Mapspace
 from solver.fusion.edges import EdgeKind, EdgeSpace, Shift, unlimited, with_places_of
 from solver.fusion.parts import PartSizes
@@ -26,18 +23,13 @@ from solver.result import Clock, Options, Result
 from solver.search.branching.completion import Priced
 from solver.search.goal import Caps
 from solver.search.mapper import SharedSearch
-from solver.search.space.search_space import GRAINS, SearchSpace
-from solver.search.stopping import Stopped
-from solver.search.survey.survey import Survey
+from solver.search.path.floors import least_costs
 
 Deeper = tuple[tuple[str, int], ...]
 """Dataspaces that are stored in memories farther in, with levels, as `EdgeKind` has them."""
 
 Numbered = tuple[tuple[int, int], ...]
 """Pairs of the number of a dimension or dataspace and a count or level, sorted."""
-
-MOST_TILES = 1 << 17
-"""Tiles with remainders that a survey tells apart."""
 
 MOST_BOXES = 400
 """Boxes of extents of which a bound for any parts looks at each one."""
@@ -114,7 +106,7 @@ class EdgeBounds:
     search_s: float = math.inf
     """Seconds of a search for nests with remainders, at most."""
     searches: int = 0
-    surveys: int = 0
+    floors: int = 0
     inner_bounds: dict[Mapspace, Inner] = field(default_factory=dict)
     part_bounds: dict[Mapspace, tuple[int, int]] = field(default_factory=dict)
     in_unlike_parts: dict[tuple[int, tuple[tuple[str, Parts], ...]], tuple[int, int]] = field(
@@ -323,7 +315,7 @@ class EdgeBounds:
         key = place, exchanging - {""} if self.objective != "energy" else frozenset(), deeper
         if key not in self._inner:
             found, least = self._inner_of(self._inner_mapspace(*key)), self.arithmetic(place)
-            # A survey that is stopped says nothing.
+            # A floor says nothing once the search must end.
             self._inner[key] = Inner(*map(max, found, least))
         return self._inner[key]
 
@@ -369,7 +361,7 @@ class EdgeBounds:
     def in_any_parts(self, place: int, deeper: Deeper = ()) -> Inner:
         """Least costs as of `inner`, however shared loops cut the dimensions that they may run over.
 
-        A visit costs no less than a survey of its extents says, and visits part a box again and again in two.
+        A visit costs no less than the floor of its extents, and visits part a box again and again in two.
         """
         key = self.alike[place], tuple(self.space.looped(place)), self._numbered(place, deeper)
         if key not in self._in_any_parts:
@@ -500,7 +492,7 @@ class EdgeBounds:
     def _in_part(
         self, place: int, part: tuple[tuple[str, Parts], ...], deeper: Deeper = ()
     ) -> tuple[int, int]:
-        """The same for one visit, by a survey alone: there are many parts."""
+        """The same for one visit, by its floor alone: there are many parts."""
         dims = self.space.einsums[place].problem.dims
         sizes = tuple((dims.index(dim), size) for dim, ((size, _),) in part)
         key = self.alike[place], sizes, self._numbered(place, deeper)
@@ -508,7 +500,7 @@ class EdgeBounds:
             mapspace = self._inner_mapspace(place, frozenset(), deeper, part)
             renamed = by_position(mapspace.problem).mapspace(mapspace)
             if renamed not in self.part_bounds:
-                self.part_bounds[renamed] = self.survey(renamed)
+                self.part_bounds[renamed] = self.floor(renamed)
             self._part_costs[key] = self.part_bounds[renamed]
         return self._part_costs[key]
 
@@ -531,7 +523,7 @@ class EdgeBounds:
             return 0, 0
         if key not in self._in_visits:
             mapspace = self._inner_mapspace(place, frozenset(), deeper, (), trips)
-            self._in_visits[key] = self.survey(by_position(mapspace.problem).mapspace(mapspace))
+            self._in_visits[key] = self.floor(by_position(mapspace.problem).mapspace(mapspace))
         return self._in_visits[key]
 
     @cached_property
@@ -549,32 +541,21 @@ class EdgeBounds:
         return Inner(energy, energy, -(-einsum.problem.computes // units))
 
     def is_unknown(self, place: int) -> bool:
-        """Whether surveys say nothing of visits by further loops: with remainders, of windows, or in arrays.
-
-        Two fanouts inside of a level may take less of it in visits than in the whole, if both unroll one
-        dimension: the last child of the outer one may have work for a part of its children only.
-        """
-        return self.remainders is Remainders.EVERYWHERE and self._unknown[place]
+        """Whether floors say nothing of visits by further loops: with remainders, of windows."""
+        return self.remainders is Remainders.EVERYWHERE and self._slides[place]
 
     @cached_property
-    def _unknown(self) -> tuple[bool, ...]:
-        return tuple(map(self._may_defy_surveys, self.space.einsums))
-
-    def _may_defy_surveys(self, einsum: CascadeEinsum) -> bool:
-        nodes, home = einsum.mapspace.architecture.nodes, self.space.memory.name
-        limited = (
-            at
-            for at, node in enumerate(nodes)
-            if isinstance(node, StorageLevel) and node.name != home and node.size_words is not None
+    def _slides(self) -> tuple[bool, ...]:
+        """Which Einsums have windows."""
+        return tuple(
+            any(map(einsum.mapspace.has_windows, einsum.problem.dataspaces)) for einsum in self.space.einsums
         )
-        crowded = any(unrolled_twice(einsum.mapspace, at) for at in limited)
-        return crowded or any(map(einsum.mapspace.has_windows, einsum.problem.dataspaces))
 
     def _least_of(self, mapspace: Mapspace) -> Inner:
         """Least costs by searches where they matter, with and without energy of the outermost memory."""
-        paid, cycles = self.survey(mapspace)
+        paid, cycles = self.floor(mapspace)
         free = paid
-        is_exact = self.remainders is not Remainders.EVERYWHERE  # see `survey`
+        is_exact = self.remainders is not Remainders.EVERYWHERE  # see `floor`
         if self.objective != "latency":
             paid = max(paid, self._bound(mapspace, "energy") if is_exact else 0)
             nodes = list(mapspace.architecture.nodes)
@@ -584,7 +565,7 @@ class EdgeBounds:
             architecture = replace(mapspace.architecture, nodes=tuple(nodes))
             free = 0
             if mapspace.keep[0].bypass != {space.name for space in mapspace.problem.dataspaces}:
-                free = self.survey(replace(mapspace, architecture=architecture))[0]
+                free = self.floor(replace(mapspace, architecture=architecture))[0]
         if self.objective != "energy" and is_exact:
             cycles = max(cycles, self._bound(mapspace, "latency"))
         return Inner(free, paid, cycles)
@@ -622,32 +603,17 @@ class EdgeBounds:
         mapspace = replace(mapspace, architecture=architecture, temporal=temporal)
         return with_places_of(self.space.einsums[place], mapspace, above)
 
-    # By surveys and searches
+    # By floors and searches
 
-    def survey(self, mapspace: Mapspace) -> tuple[int, int]:
-        """Least energy and cycles by the survey; 0 where it takes too much, or is stopped.
+    def floor(self, mapspace: Mapspace) -> tuple[int, int]:
+        """Least energy and cycles by the floor of a mapspace; 0 where it takes too much, or must end.
 
-        It holds with further shared loops, also where nests have remainders: without these loops there are
-        no more tiles of equal extents. An optimum would not hold: nests of visits are none of the whole.
+        It holds with further shared loops, also where nests have remainders. An optimum would not hold: nests
+        of visits are none of the whole.
         """
-        self.surveys += 1
-        try:
-            space = self._surveyed_space(mapspace)
-            energies, cycles = Survey(space, self.clock.stop).overview
-        except Stopped:
-            return 0, 0
-        least = float(np.min(energies, initial=np.inf)), float(np.min(cycles, initial=np.inf))
-        if not all(map(math.isfinite, least)):
-            return 0, 0
-        return math.ceil(least[0] * SHARE_KEPT), math.ceil(least[1] * SHARE_KEPT)
-
-    def _surveyed_space(self, mapspace: Mapspace) -> SearchSpace:
-        """The space of a mapspace; with many tiles that may be short, cells of similar ones."""
-        for cells in range(len(GRAINS) + 1):
-            space = SearchSpace(mapspace, stop=self.clock.stop, grains=GRAINS[:cells])
-            if not space.uneven or space.lattice.size <= MOST_TILES:
-                return space
-        raise Stopped
+        self.floors += 1
+        energy, cycles = least_costs(mapspace, self.clock.stop, self.timed)
+        return math.ceil(energy * SHARE_KEPT), math.ceil(cycles * SHARE_KEPT)
 
     def searched(
         self, mapspace: Mapspace, objectives: tuple[str, ...], caps: Caps, known: Priced | None = None
@@ -707,15 +673,3 @@ def _cheaper(outside: StorageLevel, inside: StorageLevel) -> AccessEnergy:
 def _halved(bound: int, size: int) -> int:
     """The least of a bound and its halves, rounded up, that is no less than a size."""
     return -((-bound) >> ((bound // size).bit_length() - 1))
-
-
-def unrolled_twice(mapspace: Mapspace, outside: int) -> bool:
-    """Whether two of the fanouts inside of a node may have spatial loops over the same dimension."""
-    seen = set[str]()
-    for at, rules in zip(mapspace.architecture.fanout_indices, mapspace.spatial, strict=True):
-        fixed = {rule.dim for rule in rules.factors if rule.value == 1 and rule.relation != ">="}
-        own = {dim for dim, bound in mapspace.problem.bound.items() if bound > 1 and dim not in fixed}
-        if at > outside and own & seen:
-            return True
-        seen |= own if at > outside else set()
-    return False

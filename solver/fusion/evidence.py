@@ -164,7 +164,7 @@ def _is_whole(pricer: EdgePricer, kind: EdgeKind) -> bool:
 
 
 def _shared(pricer: EdgePricer) -> Iterator[EdgeClaim]:
-    """Yield bounds by surveys where it is known how stored tensors are spread over instances."""
+    """Yield bounds by floors where it is known how stored tensors are spread over instances."""
     room = pricer.space.memory.usable_words
     for kind, found in pricer.in_shares.items():
         yield EdgeClaim(kind, room, _least([found], pricer.objective))

@@ -87,16 +87,16 @@ class FusionStatistics:
 
     Parameters
     ----------
-    edges, surveys, mapped, searches
-        Edges bounded in closed form, surveys for bounds, edges that were mapped exactly (those that differ in
-        names alone once), and searches for that and for bounds.
+    edges, floors, mapped, searches
+        Edges bounded in closed form, bounds on mapspaces without a search, edges that were mapped exactly
+        (those that differ in names alone once), and searches for that and for bounds.
     paths, states, dominated
         Shortest paths found, states expanded for them, and states that others dominated.
     """
 
     seconds: float
     edges: int
-    surveys: int
+    floors: int
     mapped: int
     searches: int
     paths: int
@@ -378,7 +378,7 @@ class _Search:
         left = _rooms_left(search, steps)
         left_s = self.pricer.clock.left_s
         self.pricer.search_s = REMAINDERS_S if left_s is None else left_s / (2 * len(steps))
-        for _ in range(2):  # a survey, then a search
+        for _ in range(2):  # a floor, then a search
             self._refine(steps, left)
         self._try(self.space, steps, left, best)
 
@@ -398,7 +398,7 @@ class _Search:
         return FusionStatistics(
             self.clock.seconds,
             len(pricer.edges),
-            pricer.surveys,
+            pricer.floors,
             sum(any(known.points for known in core.solved) for core in pricer.cores.values()),
             pricer.searches,
             self.paths,

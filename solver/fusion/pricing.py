@@ -12,7 +12,7 @@ from model.fused.mapping import PrivateNest
 from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
 from model.objective import objective_value
-from solver.fusion.bounds import Deeper, EdgeBounds, Numbered, Remainders, unrolled_twice
+from solver.fusion.bounds import Deeper, EdgeBounds, Numbered, Remainders
 from solver.fusion.edges import EdgeKind, EdgeSpace, Shift
 from solver.fusion.points import IMPOSSIBLE, Choice, Point
 from solver.fusion.space import Cut, Trips
@@ -95,7 +95,7 @@ class Edge:
     positional: EdgeKind
     wider: Edge | None = None
     """The same with all of the room in memories farther in."""
-    is_surveyed: bool = False
+    has_floor: bool = False
 
     @cached_property
     def renaming(self) -> Renaming:
@@ -260,13 +260,13 @@ class EdgePricer(EdgeBounds):
         return self._least[kind]
 
     def _shared(self, kind: EdgeKind) -> tuple[int, int]:
-        """The same by a survey where it is known how stored tensors are spread, but for held tiles."""
+        """The same by a floor where it is known how stored tensors are spread, but for held tiles."""
         kind = replace(kind, shifts=(), least=())
         own = EdgeSpace(self.space.einsums[kind.place], kind, self.timed)
         mapspace = own.mapspace(self.space.memory.usable_words)
         renamed = by_position(mapspace.problem).mapspace(mapspace)
         if renamed not in self.part_bounds:
-            self.part_bounds[renamed] = self.survey(renamed)
+            self.part_bounds[renamed] = self.floor(renamed)
         self.in_shares[kind] = self.part_bounds[renamed]
         return self.in_shares[kind]
 
@@ -310,7 +310,7 @@ class EdgePricer(EdgeBounds):
         return self._cores[key]
 
     def _core_of(self, kind: EdgeKind, is_whole: bool) -> tuple[int, int]:
-        """Least energy and cycles by a survey; of edges without shared loops, which are few, by a search."""
+        """Least energy and cycles by a floor; of edges without shared loops, which are few, by a search."""
         if self.remainders is Remainders.EVERYWHERE:
             kind = replace(kind, remainders=True)
         own = EdgeSpace(self.space.einsums[kind.place], kind, self.timed, is_relaxed=True)
@@ -322,10 +322,9 @@ class EdgePricer(EdgeBounds):
             if not edge.core.solved:
                 self.refine(edge, None)
             return self._least_at(edge.core.solved[0])
-        crowded = kind.remainders and unrolled_twice(own.einsum.mapspace, 0)  # see `is_unknown`
-        mapspace = own.mapspace(None if crowded else self.space.memory.usable_words)
+        mapspace = own.mapspace(self.space.memory.usable_words)
         mapspace = replace(mapspace, temporal=(own.visit_rules, *mapspace.temporal[1:]))
-        return self.survey(by_position(mapspace.problem).mapspace(mapspace))
+        return self.floor(by_position(mapspace.problem).mapspace(mapspace))
 
     @cached_property
     def _cores(self) -> dict[tuple[int, frozenset[int], Numbered, Numbered], tuple[int, int]]:
@@ -336,9 +335,9 @@ class EdgePricer(EdgeBounds):
     def refine(self, edge: Edge, room_words: int | None) -> bool:
         """Replace what is a bound by what is true: first with all of the room, then with what is left.
 
-        Where nests have remainders, a survey of the visits comes first. Answer whether anything was learned.
+        Where nests have remainders, the floor of the visits comes first. Answer whether anything was learned.
         """
-        if self._is_surveyed(edge):
+        if self._is_raised(edge):
             return True
         solved = edge.core.solved
         if edge.wider is not None and self._is_taken_over(edge, edge.wider, room_words):
@@ -368,14 +367,14 @@ class EdgePricer(EdgeBounds):
             self.refine(edge, room_words)
         return True
 
-    def _is_surveyed(self, edge: Edge) -> bool:
-        """Raise the bound on an edge whose nests may have remainders by a survey, once."""
+    def _is_raised(self, edge: Edge) -> bool:
+        """Raise the bound on an edge whose nests may have remainders by its floor, once."""
         kind = edge.space.kind
         if self.remainders is not Remainders.EVERYWHERE or not kind.remainders or not kind.trips:
             return False
-        if kind.parts or edge.is_surveyed or edge.core.solved:
+        if kind.parts or edge.has_floor or edge.core.solved:
             return False
-        edge.is_surveyed = True
+        edge.has_floor = True
         energy, cycles = self.core(kind.place, kind.above, kind.trips, kind.deeper)
         edge.least = max(edge.least[0], energy + edge.space.shift_energy), max(edge.least[1], cycles)
         return True

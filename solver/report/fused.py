@@ -345,7 +345,7 @@ def fused_result_document(
         "restrictions": list(result.restrictions),
         "statistics": picked(
             result.statistics,
-            *("seconds", "edges", "surveys", "mapped", "searches", "paths", "states", "dominated"),
+            *("seconds", "edges", "floors", "mapped", "searches", "paths", "states", "dominated"),
         ),
         "mapping": mapping_text,
         "check": check,

@@ -62,3 +62,25 @@ def alike(rows: IntArray) -> tuple[IntArray, IntArray]:
     places = np.empty_like(order)
     places[order] = np.arange(len(order))
     return firsts[order], places[kinds]
+
+
+def pareto_front(points: FloatArray) -> FloatArray:
+    """Rows of `points` that no other row undercuts in every column (each value once).
+
+    Parameters
+    ----------
+    points
+        Shape (points, columns).
+
+    Returns
+    -------
+    FloatArray
+        Shape (front, columns), by rising sums; of shape (0,) if there are no points.
+    """
+    # The first points undercut most others: sorting all of them would take longer.
+    sums, front = points.sum(axis=1), []
+    while len(points):
+        front.append(points[np.argmin(sums)])
+        left = (points < front[-1]).any(axis=1)
+        points, sums = points[left], sums[left]
+    return np.array(front)

@@ -13,6 +13,7 @@ import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.split import TOGETHER, Split
+from solver.search.space.dataspaces import bounding_box
 from solver.search.space.keep_masks import Chain, KeepMask
 from solver.search.space.prices import Action, cycles_per_word
 from solver.search.space.search_space import SearchSpace
@@ -364,7 +365,8 @@ class Charges:
 
     def first_words(self, place: int) -> float:
         """Distinct words of a dataspace, at most."""
-        return float(self.space.tables[place].whole_words)
+        whole = np.array([self.space.lattice.bounds], dtype=np.int64)
+        return float(bounding_box(self.space.views[place], whole)[0])
 
 
 def gates(space: SearchSpace) -> tuple[tuple[int, int], ...]:

@@ -468,3 +468,17 @@ def spatial_choices(frame: Frame) -> Unrolled:
     able = [np.flatnonzero(frame.able(stage)) for stage in range(len(frame.space.stages))]
     grid = np.meshgrid(*able, indexing="ij")
     return Unrolled(frame, tuple(own.ravel() for own in grid), math.prod(map(len, able)))
+
+
+def fewest_steps(every: Unrolled) -> FloatArray:
+    """Cycles of the arithmetic, at least, by spatial choice; infinite for choices that are not allowed."""
+    space, axes = every.frame.space, every.frame.axes
+    bounds = np.array([axis.bound for axis in axes], dtype=np.int64)
+    unrolled = every.product(0, len(space.levels))
+    rounds = (-(-bounds // unrolled)).astype(np.float64).prod(axis=1)
+    units = unrolled.astype(np.float64).prod(axis=1)
+    enough = units >= float(space.mapspace.min_parallelism)
+    for d in (d for d, axis in enumerate(axes) if axis.divides):
+        # Perfect factors of loops make up the rest.
+        enough &= bounds[d] % unrolled[:, d] == 0
+    return np.where(enough, rounds, np.inf)

@@ -22,7 +22,7 @@ from solver.search.path.branch import Branch, Found
 from solver.search.path.charges import ENERGY, Charge, Charges, Price
 from solver.search.path.inside import Leads, Listed
 from solver.search.path.leaves import Leaves, Path
-from solver.search.path.masked import Masked, spatial_choices
+from solver.search.path.masked import Masked, fewest_steps, spatial_choices
 from solver.search.path.mixed import Mixed, mixes
 from solver.search.path.tables import Frame, Outside
 from solver.search.path.unrolled import Unrolled
@@ -222,15 +222,7 @@ class PathSearch:
 
     def _begin(self) -> None:
         """Queue all keep masks."""
-        bounds = np.array([axis.bound for axis in self._frame.axes], dtype=np.int64)
-        unrolled = self._every.product(0, len(self.space.levels))
-        rounds = (-(-bounds // unrolled)).astype(np.float64).prod(axis=1)
-        units = unrolled.astype(np.float64).prod(axis=1)
-        enough = units >= float(self.space.mapspace.min_parallelism)
-        for d in (d for d, axis in enumerate(self._frame.axes) if axis.divides):
-            # Perfect factors of loops make up the rest.
-            enough &= bounds[d] % unrolled[:, d] == 0
-        self._steps: FloatArray = np.where(enough, rounds, np.inf)
+        self._steps = fewest_steps(self._every)
         least = float(self._steps.min(initial=np.inf))
         for mask in heeding(self.shared.stop, self._masks()):
             own = Bounds(self._masked(self._charges(mask)), self.goal, self._every, least)

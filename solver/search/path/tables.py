@@ -294,8 +294,12 @@ class Frame:
 
     def has_room(self, kept: frozenset[int]) -> bool:
         """Whether the outermost level has room for all of some dataspaces; rules of the user's own hold."""
-        whole = tuple(int(axis.place(np.ones(1, dtype=np.int64))[0]) for axis in self.axes)
-        return bool(self.fits(0, kept)[whole])
+        return bool(self.fits(0, kept)[self.whole])
+
+    @cached_property
+    def whole(self) -> tuple[int, ...]:
+        """Places of one tile along each axis."""
+        return tuple(int(axis.place(np.ones(1, dtype=np.int64))[0]) for axis in self.axes)
 
     @cached_property
     def _fits(self) -> dict[tuple[int, frozenset[int]], BoolArray]:

@@ -13,7 +13,7 @@ from functools import cache, cached_property, partial, reduce
 
 import numpy as np
 
-from solver.search.arrays import BoolArray, FloatArray, IntArray, alike, ranges
+from solver.search.arrays import BoolArray, FloatArray, IntArray, alike, pareto_front, ranges
 from solver.search.goal import rounded_down
 from solver.search.space.grid import LARGEST_EXACT, ROUNDED_DOWN, SpatialGrid, spatial_grid
 from solver.search.space.search_space import SearchSpace
@@ -432,25 +432,3 @@ def _least_product(weights: FloatArray, front: FloatArray) -> FloatArray:
         np.einsum("ck,kt->ct", weights[i : i + rows], front).min(axis=1) for i in range(0, len(weights), rows)
     ]
     return np.concatenate(parts) if parts else np.empty(0)
-
-
-def pareto_front(points: FloatArray) -> FloatArray:
-    """Rows of `points` that no other row undercuts in every column (each value once).
-
-    Parameters
-    ----------
-    points
-        Shape (points, columns).
-
-    Returns
-    -------
-    FloatArray
-        Shape (front, columns), by rising sums; of shape (0,) if there are no points.
-    """
-    # The first points undercut most others: sorting all of them would take longer.
-    sums, front = points.sum(axis=1), []
-    while len(points):
-        front.append(points[np.argmin(sums)])
-        left = (points < front[-1]).any(axis=1)
-        points, sums = points[left], sums[left]
-    return np.array(front)

@@ -1,0 +1,221 @@
+"""The least that any mapping of a mapspace costs, without a search: each boundary by itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial, reduce
+
+import numpy as np
+
+from model.mapspace import Mapspace
+from solver.search.arrays import BoolArray, FloatArray, pareto_front
+from solver.search.goal import Goal
+from solver.search.path.bounds import Bounds
+from solver.search.path.charges import ENERGY, Charge, Charges, Price
+from solver.search.path.inside import Inside, price_of
+from solver.search.path.masked import Masked, fewest_steps
+from solver.search.path.tables import Frame
+from solver.search.path.unrolled import Unrolled
+from solver.search.space.keep_masks import Chain
+from solver.search.space.search_space import GRAINS, SearchSpace
+from solver.search.stopping import Stop, Stopped, heeding
+
+MOST_TILES, MOST_CHOICES = 1 << 17, 1 << 18
+"""Numbers of tiles that are told apart where there may be remainders, and spatial choices, at most."""
+
+LARGEST = 1 << 62
+"""Computations up to which words are counted in 64 bits."""
+
+CHUNK = 1 << 22
+"""Pairs of spatial choices and tiles that are looked at together."""
+
+
+def least_costs(mapspace: Mapspace, stop: Stop, timed: bool = True) -> tuple[float, float]:
+    """Energy units and cycles that no mapping is below; 0 where there is too much to look at, or none.
+
+    Without windows they hold for all visits together as well that further loops part the dimensions into:
+    these have no fewer tiles of the same extents, and share no more of what is unrolled.
+
+    Parameters
+    ----------
+    timed
+        Whether bandwidths count.
+    """
+    try:
+        return _least_costs(_space(mapspace, stop), timed)
+    except Stopped:
+        return 0.0, 0.0
+
+
+def _space(mapspace: Mapspace, stop: Stop) -> SearchSpace:
+    """The space of a mapspace; with many tiles that may be short, cells of similar ones."""
+    for cells in range(len(GRAINS) + 1):
+        space = SearchSpace(mapspace, stop=stop, grains=GRAINS[:cells])
+        if not space.uneven or space.lattice.size <= MOST_TILES:
+            return space
+    raise Stopped
+
+
+def _least_costs(space: SearchSpace, timed: bool) -> tuple[float, float]:
+    choices = math.prod(len(stage.places) for stage in space.stages)
+    if not 0 < choices <= MOST_CHOICES or space.problem.computes > LARGEST:
+        return 0.0, 0.0
+    frame, known = Frame(space), dict[tuple[int, Chain], tuple[Charge, ...]]()
+    # Visits have other numbers of tiles: none of these rules any choice out.
+    grid = np.meshgrid(*(np.arange(len(stage.places)) for stage in space.stages), indexing="ij")
+    every = _InVisits(frame, tuple(own.ravel() for own in grid), choices)
+    steps = fewest_steps(every)
+    energies, cycles = [math.inf], [math.inf]
+    for mask in heeding(space.stop, space.keep_masks):
+        floors = _Floors(frame, Charges(space, mask, known), every)
+        own = floors.cycles(steps, timed)
+        possible = np.isfinite(own)
+        cycles.append(float(own.min()))
+        energies.append(float(floors.energies(own, steps).min(where=possible, initial=math.inf)))
+    least = min(energies), min(cycles)
+    return least if all(map(math.isfinite, least)) else (0.0, 0.0)
+
+
+class _InVisits(Unrolled):
+    """Spatial choices of visits that have any extents: these do not tell what the last child has to do."""
+
+    def _nesting(self, last: int) -> Iterator[int]:
+        del last
+        return iter(())
+
+
+@dataclass(frozen=True)
+class _Floors:
+    """What mappings with one keep mask cost at least, by spatial choice."""
+
+    frame: Frame
+    charges: Charges
+    every: Unrolled
+
+    @cached_property
+    def _bounds(self) -> Bounds:
+        return Bounds(Masked(self.frame, self.charges, {}), Goal("energy"), self.every, 0.0)
+
+    @cached_property
+    def _inside(self) -> Inside:
+        return Inside(self.frame, self.charges)
+
+    def cycles(self, steps: FloatArray, timed: bool) -> FloatArray:
+        """Cycles, given those of the arithmetic."""
+        besides = enumerate(self._bounds.besides) if timed else ()
+        loads = (own + self._words(Price(0.0, ((r, 1.0),))) for r, own in besides)
+        return self._bounds.cycles(reduce(np.maximum, loads, np.zeros(len(self.every))), steps)
+
+    def energies(self, cycles: FloatArray, steps: FloatArray) -> FloatArray:
+        """Energy units, given cycles, and those of the arithmetic."""
+        fixed = self._bounds.masked.fixed(self.every, self._bounds.waiting(cycles, steps))
+        return self.charges.whole(fixed + self._words(ENERGY))
+
+    def _words(self, price: Price) -> FloatArray:
+        """What all words cost."""
+        total = np.zeros(len(self.every))
+        for boundary in range(1, self._inside.depth + 1):
+            paid = tuple(own for own in self.charges.at(boundary) if any(price.of(own)))
+            if paid:
+                tenants = self.frame.space.tenants(self.charges.mask, boundary)
+                key = "boundary", boundary, tenants, paid, price
+                total = total + self.every.once(key, partial(self._at, boundary, tenants, paid, price))
+        return total
+
+    def _at(self, boundary: int, tenants: frozenset[int], paid: Sequence[Charge], price: Price) -> FloatArray:
+        """What words cost that are delivered to one boundary, with the best tiles that fit."""
+        self.frame.heed()
+        places = sorted({own.place for own in paid})
+        once = {place: self._sum(partial(self._paid, price), paid, place, price) for place in places}
+        least = sum(once.values(), np.zeros(len(self.every)))
+        if boundary == self._inside.depth:
+            return least
+        fits = self.frame.fits(boundary, tenants)
+        if fits[self.frame.whole]:
+            return least
+        best = np.full(len(self.every), np.inf)
+        for members in self.frame.space.reuse_classes if fits.any() else ():
+            still = [p for p in places if p in members and self.frame.space.reuses(p, boundary)]
+            own, moved = (
+                sum((once[p] for p in still), np.zeros(len(self.every))),
+                sorted({*places} - {*still}),
+            )
+            if moved:
+                rates = np.stack([self._sum(self._rate, paid, p, price) for p in moved], axis=1)
+                own = own + _least_product(rates, self._front(boundary, tenants, moved, fits))
+                own = own - sum(self._sum(self._free, paid, p, price) for p in moved)
+            best = np.minimum(best, own)
+        found: FloatArray = np.maximum(least, best)
+        return found
+
+    def _sum(
+        self, words: Callable[[Charge], FloatArray], paid: Sequence[Charge], place: int, price: Price
+    ) -> FloatArray:
+        """What some words of all accesses to one dataspace cost."""
+        own = (charge for charge in paid if charge.place == place)
+        none = np.zeros(len(self.every))
+        return sum((price_of(charge, price, self.every) * words(charge) for charge in own), none)
+
+    def _paid(self, price: Price, charge: Charge) -> FloatArray:
+        """Words of an access that are paid for, at least."""
+        return price.paid(charge, self._once(charge), self._free(charge))
+
+    def _once(self, charge: Charge) -> FloatArray:
+        """Words of an access if each comes once to all that use it; operands as seldom as may be."""
+        return self.every.once(("once", charge.ends), partial(self._begun, charge))
+
+    def _begun(self, charge: Charge) -> FloatArray:
+        """The same, counted."""
+        view, every = self.frame.space.views[charge.place], self.every
+        if charge.boundary == self._inside.depth:
+            return self._inside.fewest_operands(charge, every)
+        words = self.frame.words.of(charge.place, self.frame.space.no_unrolling, view.relevant).begun.min()
+        used, share = every.at_once(charge.boundary), np.ones(1)
+        if charge.shared:
+            used = every.askers(view, charge.level, charge.boundary)
+            share = every.share(view, charge.level, charge.boundary)
+        begun: FloatArray = share * words * used[:, sorted(view.irrelevant)].prod(axis=1)
+        return begun
+
+    def _rate(self, charge: Charge) -> FloatArray:
+        """Words of an access per word that comes to one instance: some share it."""
+        return self.every.once(("rate", charge.ends), partial(self._shared, charge))
+
+    def _shared(self, charge: Charge) -> FloatArray:
+        """The same, counted."""
+        view, every, ends = self.frame.space.views[charge.place], self.every, (charge.level, charge.boundary)
+        if not charge.shared:
+            return np.ones(1)
+        together = every.product(*ends) // every.alone(view, *ends)
+        rate: FloatArray = every.share(view, *ends) / together[:, sorted(view.irrelevant)].prod(axis=1)
+        return rate
+
+    def _free(self, charge: Charge) -> FloatArray:
+        """Words of first touches that cost nothing, at most."""
+        key = "free", charge.ends, charge.free
+        return self.every.once(key, partial(self._inside.free, charge, self.every))
+
+    def _front(
+        self, boundary: int, tenants: frozenset[int], places: Sequence[int], fits: BoolArray
+    ) -> FloatArray:
+        """Words of tiles that fit where nothing stays, shape (dataspaces, tiles), but for worse tiles."""
+        key = "front", boundary, tenants, tuple(places)
+        return self.every.once(key, lambda: pareto_front(self._moved(places, fits)).T.copy())
+
+    def _moved(self, places: Sequence[int], fits: BoolArray) -> FloatArray:
+        """Words of some tiles where nothing stays, shape (tiles, dataspaces)."""
+        views, unrolling = self.frame.space.views, self.frame.space.no_unrolling
+        again = (self.frame.words.of(p, unrolling, views[p].relevant).again for p in places)
+        pairs = zip(places, again, strict=True)
+        moved = (np.broadcast_to(own * self.frame.times(p), fits.shape)[fits] for p, own in pairs)
+        return np.stack(list(moved), axis=1)
+
+
+def _least_product(rates: FloatArray, front: FloatArray) -> FloatArray:
+    """By row, the least of its products with the columns of a front."""
+    rows = max(1, CHUNK // front.shape[1])
+    parts = (rates[start : start + rows] for start in range(0, len(rates), rows))
+    # A product of BLAS takes several times longer for a few columns, and threads that others may need.
+    return np.concatenate([np.einsum("ck,kt->ct", own, front).min(axis=1) for own in parts])
