@@ -8,7 +8,7 @@ import pytest
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
 from model.extents import ANY
-from model.mapspace import FactorRule, Mapspace, SpatialRules
+from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
 from solver.fusion.edges import EdgeKind, EdgeSpace
 from solver.search.path.floors import least_costs
 from solver.search.stopping import never
@@ -103,7 +103,8 @@ def leaking(bound: int) -> Mapspace:
     every = free_mapspace(matmul(bound, 1, 1), *nodes)
     dim = next(dim for dim, own in every.problem.bound.items() if own > 1)
     spatial = tuple(SpatialRules(factors=(FactorRule(dim, "=", size),)) for size in (3, 2))
-    return replace(every, spatial=spatial, factors=ANY)
+    single = TemporalRules(factors=(FactorRule(dim, "=", 1),))
+    return replace(every, spatial=spatial, temporal=(*every.temporal[:2], single), factors=ANY)
 
 
 def test_the_last_child_may_have_less_to_do_in_visits():
