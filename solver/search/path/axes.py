@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +12,9 @@ from model.extents import ANY
 from model.numbers import divisors, prime_factors
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.space.search_space import SearchSpace
+
+LONGEST_TABLE = 1 << 20
+"""Iterations of a dimension up to which places of all numbers are looked up in a table."""
 
 NOWHERE = -1
 """Place of numbers of tiles that there are none of."""
@@ -49,6 +52,13 @@ class Axis:
         fewer = np.maximum(self.numbers - 1, 1)
         return np.where(self.numbers == 1, self.bound, -(-self.bound // fewer) - 1)
 
+    def place(self, numbers: IntArray) -> IntArray:
+        """Places of numbers of tiles, `NOWHERE` for what is none."""
+        if self.bound <= LONGEST_TABLE:
+            return self._places[numbers]
+        following = self._following(numbers)
+        return np.where(self.numbers[following] == numbers, following, NOWHERE)
+
     @cached_property
     def _places(self) -> IntArray:
         """The place of each number up to the bound."""
@@ -56,13 +66,10 @@ class Axis:
         places[self.numbers] = np.arange(len(self.numbers))
         return places
 
-    def place(self, numbers: IntArray) -> IntArray:
-        """Places of numbers of tiles, `NOWHERE` for what is none."""
-        return self._places[numbers]
-
     def at_least(self, numbers: IntArray) -> IntArray:
         """The least numbers of tiles that are no less than these, which are within the bound."""
-        return self.numbers[self._next[numbers]]
+        following = self._next[numbers] if self.bound <= LONGEST_TABLE else self._following(numbers)
+        return self.numbers[following]
 
     def at_most(self, numbers: IntArray) -> IntArray:
         """Places of the largest numbers of tiles that are no more than these; numbers fall along the axis."""
@@ -70,8 +77,16 @@ class Axis:
 
     @cached_property
     def _next(self) -> IntArray:
-        ascending = np.argsort(self.numbers)
-        return ascending[np.searchsorted(self.numbers[ascending], np.arange(self.bound + 1))]
+        """For each number up to the bound, the place of the least number of tiles that is no less."""
+        return self._following(np.arange(self.bound + 1))
+
+    def _following(self, numbers: IntArray) -> IntArray:
+        """The same for some numbers."""
+        return self._ascending[np.searchsorted(self.numbers, numbers, sorter=self._ascending)]
+
+    @cached_property
+    def _ascending(self) -> IntArray:
+        return np.argsort(self.numbers)
 
     def in_use(self, outer: IntArray, inner: IntArray, single: BoolArray) -> IntArray:
         """Children of two nested stages that have something to do at some time, at least, by row.
@@ -139,7 +154,7 @@ class Axis:
         if rising != list(divisors(self.bound)):
             return ()
         return tuple(
-            (int(self._places[number]), int(self._places[number // prime]))
+            (int(self.place(np.array(number))), int(self.place(np.array(number // prime))))
             for prime, _ in prime_factors(self.bound)
             for number in rising
             if number % prime == 0
@@ -222,6 +237,10 @@ class Loops:
         still = (d for d in range(len(self.axes)) if d not in moving)
         if any(1 not in self.allowed[d] for d in still):
             return np.full_like(table, np.inf)
+        return self.least_over(table, moving)
+
+    def least_over(self, table: FloatArray, moving: Iterable[int]) -> FloatArray:
+        """The same, whatever loops there are along other dimensions than these."""
         result = table
         for d in (d for d in moving if self.allowed[d] != {1}):
             result = table.copy() if result is table else result

@@ -445,7 +445,17 @@ class Inside:
             every[b] = known if b == start else self.fewest(known, listed.unrolled, b, start)
         bounds = np.array([axis.bound for axis in self.frame.axes], dtype=np.int64)
         every[self.depth] = np.broadcast_to(bounds, (len(listed), len(bounds)))
+        for slot in reversed(range(self.first, self.depth)):
+            if slot not in listed.tiles and slot in listed.leads and listed.leads[slot] is None:
+                every[slot] = self._without_loops(slot, every, listed.unrolled)
         return every
+
+    def _without_loops(self, slot: int, every: Tiles, unrolled: Unrolled) -> IntArray:
+        """Numbers of tiles outside of a slot that has no loops, at least."""
+        tiles, rounds = every[slot].copy(), -(-every[slot + 1] // unrolled.factors[slot])
+        for d in self._free_dims[slot]:
+            tiles[:, d] = np.maximum(tiles[:, d], self.frame.axes[d].at_least(rounds[:, d]))
+        return tiles
 
     @cached_property
     def _free_dims(self) -> dict[int, frozenset[int]]:

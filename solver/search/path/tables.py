@@ -530,18 +530,19 @@ class Outside:
         return self._once(key, lambda: self.frame.loops[boundary].least(self.exact(boundary, lead), dims))
 
     def joined_least(self, boundary: int, dims: Sequence[int] | None) -> FloatArray:
-        """The same with any lead."""
+        """The same with any lead, whatever loops there are along other dimensions."""
         key = "least", boundary, None if dims is None else tuple(dims)
-        return self._once(key, lambda: self.frame.loops[boundary].least(self.least(boundary), dims))
+        every = range(len(self.frame.axes)) if dims is None else dims
+        return self._once(key, lambda: self.frame.loops[boundary].least_over(self.least(boundary), every))
 
-    def joined_repeating(self, boundary: int, place: int, dims: Sequence[int] | None) -> FloatArray:
+    def joined_repeating(self, boundary: int, place: int, dims: Sequence[int]) -> FloatArray:
         """As `joined_least`, where a window that the level does not keep goes back along the same tiles.
 
         The innermost of the loops along no window leaves its dataspace in place, and moves what is kept here.
         """
-        key = "repeating", boundary, place, None if dims is None else tuple(dims)
+        key = "repeating", boundary, place, tuple(dims)
         return self._once(
-            key, lambda: self.frame.loops[boundary].least(self._repeating(boundary, place), dims)
+            key, lambda: self.frame.loops[boundary].least_over(self._repeating(boundary, place), dims)
         )
 
     def _repeating(self, boundary: int, place: int) -> FloatArray:
