@@ -34,8 +34,8 @@ from solver.result import (
     with_gap,
     within_loop_limit,
 )
-from solver.search.branching.completion import Priced
 from solver.search.mapper import NARROWER_SHARE, SharedSearch
+from solver.search.priced import Priced
 from solver.search.shared import ALONE, Partner
 from solver.search.trivial import trivial_bound
 from solver.simplest import simplified
@@ -344,8 +344,8 @@ def _minimise(
     partner: Partner = ALONE,
 ) -> Result:
     """Search with a known mapping, whatever its number of temporal loops."""
-    with SharedSearch(mapspace, options, on_progress, should_stop, partner) as search:
-        return search.minimise(options.objectives or mapspace.objectives, known=known)
+    search = SharedSearch(mapspace, options, on_progress, should_stop, partner)
+    return search.minimise(options.objectives or mapspace.objectives, known=known)
 
 
 def _with_fallback(search: Search[Answer], question: _Question) -> Answer:

@@ -26,9 +26,9 @@ from solver.result import (
     Termination,
     refuse_gap,
 )
-from solver.search.branching.completion import Priced
 from solver.search.goal import NO_CAPS, Caps
 from solver.search.mapper import SharedSearch
+from solver.search.priced import Priced
 from solver.search.trivial import trivial_bound
 from solver.sparse_search import FrontSearch
 
@@ -79,8 +79,7 @@ def pareto_front(
     refuse_gap(options, "a front")
     if mapspace.sparsity is not None:
         return _Walk(FrontSearch(mapspace, options, on_progress, should_stop)).run(known)
-    with SharedSearch(mapspace, options, on_progress, should_stop) as search:
-        return _Walk(search).run(known)
+    return _Walk(SharedSearch(mapspace, options, on_progress, should_stop)).run(known)
 
 
 class _Walk:

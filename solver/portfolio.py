@@ -39,9 +39,9 @@ from solver.result import (
     bounded,
     is_within,
 )
-from solver.search.branching.completion import Priced
 from solver.search.goal import Goal
 from solver.search.mapper import SLOW
+from solver.search.priced import Priced
 
 START_AFTER_S = 5.0
 """Seconds of bounds and branching before CP-SAT is asked as well."""

@@ -131,10 +131,10 @@ class Statistics:
     """How much work a search did; while it runs, so far."""
 
     seconds: float = 0.0  # wall-clock time
-    states: int = 0  # tiles that fit, over all levels but the outermost and all lattices that were bounded
+    states: int = 0  # tiles that were bounded, with one spatial choice or with several together
     masks: int = 0  # keep masks, counted once per objective
-    spatial_classes: int = 0  # combinations of spatial classes, one class per stage
-    subproblems: int = 0  # bounds by a lattice: of a mask and a class that the survey left, or of several
+    spatial_choices: int = 0  # combinations of spatial choices that costs tell apart
+    listed: int = 0  # tiles with a spatial choice of which complete paths were listed
     core_variables: int = 0  # of the largest CP-SAT model
     core_calls: int = 0
     mappings_priced: int = 0  # by the cost model; of those that a heuristic tries, the best one
@@ -143,13 +143,13 @@ class Statistics:
     cp_sat_seconds: float = 0.0  # that it worked, beside bounds or after them
 
     def together(self, other: Statistics) -> Statistics:
-        """Return the work of two searches of one mapspace, which look at the same masks and classes."""
+        """Return the work of two searches of one mapspace, which look at the same masks and choices."""
         return Statistics(
             seconds=self.seconds + other.seconds,
             states=self.states + other.states,
             masks=max(self.masks, other.masks),
-            spatial_classes=max(self.spatial_classes, other.spatial_classes),
-            subproblems=self.subproblems + other.subproblems,
+            spatial_choices=max(self.spatial_choices, other.spatial_choices),
+            listed=self.listed + other.listed,
             core_variables=max(self.core_variables, other.core_variables),
             core_calls=self.core_calls + other.core_calls,
             mappings_priced=self.mappings_priced + other.mappings_priced,
@@ -200,9 +200,8 @@ def is_within(gap: float, value: int | None, bound: int | None) -> bool:
 class Phase(StrEnum):
     """What a search is doing; the values are for people."""
 
-    SURVEY = "survey"  # a first bound on all spatial choices; no search for mappings yet
-    LATTICE = "lattice"
-    BRANCHING = "branching"
+    SURVEY = "survey"  # first bounds on keep masks and spatial choices
+    PATHS = "paths"  # the best of them by tables, and mappings
     FORMULATION = "CP-SAT"  # the whole problem as one model
     MAPPER = "mapper"  # a heuristic
     EXPLANATION = "explanation"  # whether anything fits, and why not

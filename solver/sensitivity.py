@@ -15,7 +15,7 @@ from model.mapspace import Mapspace
 from model.places import gathered, spread_like
 from model.sparse import evaluate_totals
 from solver.result import Options, ProgressCallback, Result, Search, Status, StopCallback
-from solver.search.branching.completion import Priced
+from solver.search.priced import Priced
 
 FACTORS = (Fraction(1, 2), Fraction(2))
 

@@ -31,7 +31,7 @@ from solver.result import (
     StopCallback,
     bounded,
 )
-from solver.search.branching.completion import Priced
+from solver.search.priced import Priced
 
 Clause = tuple[Constraint | TemporalOrder | UserRule, ...]
 """ConstraintSet that are written at one place and dropped together."""

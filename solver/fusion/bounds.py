@@ -20,10 +20,10 @@ from solver.fusion.parts import PartSizes
 from solver.fusion.space import WHOLE, Cut, FusionSpace, Parts, Tile
 from solver.network.tasks import by_position
 from solver.result import Clock, Options, Result
-from solver.search.branching.completion import Priced
 from solver.search.goal import Caps
 from solver.search.mapper import SharedSearch
 from solver.search.path.floors import least_costs
+from solver.search.priced import Priced
 
 Deeper = tuple[tuple[str, int], ...]
 """Dataspaces that are stored in memories farther in, with levels, as `EdgeKind` has them."""
@@ -624,8 +624,8 @@ class EdgeBounds:
         if mapspace.factors != PERFECT and self.search_s < math.inf:
             limit_s = self.search_s if limit_s is None else min(limit_s, self.search_s)
         options = replace(self.options, objectives=objectives, time_limit_s=limit_s)
-        with SharedSearch(mapspace, options, None, self.clock.stop) as search:
-            return search.minimise(objectives, caps, known)
+        search = SharedSearch(mapspace, options, None, self.clock.stop)
+        return search.minimise(objectives, caps, known)
 
 
 def _parted_in_two(

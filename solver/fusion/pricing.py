@@ -19,8 +19,8 @@ from solver.fusion.space import Cut, Trips
 from solver.fusion.unlike import Alone, UnlikeVisits, as_named
 from solver.network.tasks import Renaming, by_position
 from solver.result import Result, Status
-from solver.search.branching.completion import Priced
 from solver.search.goal import Caps
+from solver.search.priced import Priced
 
 
 @dataclass

@@ -8,7 +8,7 @@ from model.mapspace import Mapspace
 from solver.heuristics.interface import Budget, BudgetSpent, MapperError
 from solver.heuristics.local_search import GreedyDescent
 from solver.heuristics.pricing import Pricing
-from solver.search.branching.completion import Priced
+from solver.search.priced import Priced
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stop
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import cached_property, partial
-from types import TracebackType
+from functools import cached_property
 from typing import NamedTuple
-
-import numpy as np
 
 from model.cost import evaluate_in
 from model.cost.batch.counts import most_words
@@ -37,35 +34,27 @@ from solver.result import (
     TooLargeError,
     is_within,
 )
-from solver.search.bounds.boundary import LARGEST_COUNT
-from solver.search.branching.completion import Priced
-from solver.search.engine import Search
 from solver.search.goal import NO_CAPS, UNLIMITED, Caps, Goal
 from solver.search.hint import FEW_HINTED, FIRST_HINTED, hint
-from solver.search.ledger import unsearched
-from solver.search.path.search import PathSearch, searches_paths
+from solver.search.path.search import PathSearch, estimated_bytes
+from solver.search.priced import Priced
 from solver.search.shared import ALONE, Partner, Shared
 from solver.search.space.lattice import coarsened
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stopped
-from solver.search.survey.survey import Survey
 from solver.search.trivial import trivial_bound
-from solver.search.workers import Bounder
 
-HEADROOM = 1 << 58
-"""Quanta that the first bound on the energy may take: the tables hold twice as many."""
+LARGEST_COUNT = 1 << 62
+"""Words up to which 64 bits hold the counts of all dataspaces together."""
 
-LARGEST_INCUMBENT = 1 << 59
-"""Quanta above which an incumbent may have been compared with capped prices."""
-
-MOST_KEEP_MASKS = 1 << 18
-"""Choices of what each level keeps up to which they are searched, one after the other."""
-
-NARROWER_SHARE = 0.5
-"""Share of the time, at most, in which mappings without remainders or with even tiles are searched first."""
+MOST_KEEP_MASKS, MOST_SPATIAL_CHOICES = 1 << 18, 1 << 20
+"""Choices of what each level keeps, and of spatial loops, up to which they are searched."""
 
 MOST_TOLD = 1 << 14
 """Keep masks of a search that is stopped up to which it is told what was done for each."""
+
+NARROWER_SHARE = 0.5
+"""Share of the time, at most, in which mappings without remainders or with even tiles are searched first."""
 
 SLOW, SLOWEST = 2 * 10**6, 10**8
 """Tiles times keep masks from which on a heuristic looks for a mapping first, by few prices or by many.
@@ -80,9 +69,6 @@ COARSEST = 2
 
 PROGRESS_PERIOD_S = 0.1
 """Progress is reported no more often."""
-
-FIRST_GROWTH = 4
-"""By how much the quantum grows first if the cap hides all mappings; each time by the square of the last."""
 
 
 class _Clock(Clock):
@@ -158,8 +144,8 @@ def map_einsum(
     ContradictionError, ModelError
         Parts of the program disagree: a defect, never an answer.
     """
-    with SharedSearch(mapspace, options, on_progress, should_stop) as search:
-        return search.minimise(options.objectives or mapspace.objectives)
+    search = SharedSearch(mapspace, options, on_progress, should_stop)
+    return search.minimise(options.objectives or mapspace.objectives)
 
 
 class _Minimum(NamedTuple):
@@ -171,10 +157,9 @@ class _Minimum(NamedTuple):
 
 
 class SharedSearch:
-    """Searches of one mapspace, one after the other, that share its space, survey, workers and time limit.
+    """Searches of one mapspace, one after the other, that share its space and time limit.
 
-    Parameters are those of `map_einsum`, and a partner that searches at the same time; it is a context, with
-    the end of which its workers end.
+    Parameters are those of `map_einsum`, and a partner that searches at the same time.
 
     Raises
     ------
@@ -200,29 +185,25 @@ class SharedSearch:
         self._partner = partner
         self._narrow = self._narrower(options, on_progress)
         self._statistics = Statistics()
-        self._workers = ExitStack()
         self._is_begun = False
 
     @cached_property
-    def _survey(self) -> Survey:
-        """The survey of the whole space, or of as much of it as fits."""
-        space = _affordable(self.mapspace, self._options.memory_limit_mib << 20, self._stop)
-        return Survey(space, self._stop)
+    def _space(self) -> SearchSpace:
+        """The whole space, or as much of it as fits."""
+        return _affordable(self.mapspace, self._options.memory_limit_mib << 20, self._stop)
 
     @cached_property
     def _shared(self) -> Shared:
-        bounder = self._workers.enter_context(Bounder(self._survey.space, self._options.jobs))
-        report = self._clock.report
-        return Shared(self._options, self._stop, report, self._statistics, bounder, self._partner)
+        return Shared(self._options, self._stop, self._clock.report, self._statistics, self._partner)
 
     @cached_property
     def _obstacle(self) -> Termination | None:
-        """Why nothing is searched by bounds, if that is so."""
-        space = self._survey.space
+        """Why nothing is searched by bounds, if that is so, as far as it is known at once."""
+        space = self._space
         if space.most_keep_masks > MOST_KEEP_MASKS:
             return Termination.CHOICES
         # Numbers of tiles cannot be left out as extents can.
-        is_too_large = space.uneven and space.estimated_bytes > self._options.memory_limit_mib << 20
+        is_too_large = space.uneven and estimated_bytes(space) > self._options.memory_limit_mib << 20
         return Termination.MEMORY_LIMIT if is_too_large else None
 
     def _narrower(self, options: Options, on_progress: ProgressCallback | None) -> SharedSearch | None:
@@ -243,16 +224,6 @@ class SharedSearch:
     def _stop(self) -> bool:
         """Whether to end: out of time, or because the partner has settled everything."""
         return self._clock.stop() or self._partner.has_settled()
-
-    def __enter__(self) -> SharedSearch:
-        if self._narrow is not None:
-            self._workers.enter_context(self._narrow)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._workers.close()
 
     def minimise(
         self, objectives: Sequence[str], caps: Caps = NO_CAPS, known: Priced | None = None
@@ -316,7 +287,7 @@ class SharedSearch:
             if goal.incumbent is None or bound != goal.incumbent:
                 break
             limits = (*limits, (objective, goal.incumbent))
-        if self._survey.space.coarse:
+        if self._space.coarse:
             # Only a part of the mapspace was searched: what was found stands, what was proven does not.
             self._clock.end(Termination.MEMORY_LIMIT)
             bounds, evidence = [trivial_bound(self.mapspace, objectives[0])], []
@@ -351,61 +322,32 @@ class SharedSearch:
             self._clock.end(Termination.GAP)
 
     def _searched(self, goal: Goal, best: Priced | None) -> _Minimum:
-        """Best mapping for one objective, and its bound, along paths where these are known."""
-        space, memory_bytes = self._survey.space, self._options.memory_limit_mib << 20
+        """Best mapping for one objective, and its bound."""
+        space = self._space
+        best = self._first(goal) if best is None else best
         with suppress(Stopped):
-            if self._obstacle is None and searches_paths(space, goal, memory_bytes):
+            if self._obstacle is None and space.spatial_choices <= MOST_SPATIAL_CHOICES:
+                self._statistics.masks += len(space.keep_masks)
+                self._statistics.spatial_choices = space.spatial_choices
                 paths = PathSearch(space, goal, self._shared, best)
                 bound = paths.run()
-                return _Minimum(paths.best, bound, (paths.evidence(),))
-        return self._minimise(goal, best)
-
-    def _minimise(self, goal: Goal, best: Priced | None) -> _Minimum:
-        """Best mapping for one objective, and its bound."""
-        space, clock = self._survey.space, self._clock
-        proven = trivial_bound(space.mapspace, goal.objective)
-        best = self._first(goal) if best is None else best
-        if self._obstacle is not None:
+                return _Minimum(paths.best, bound, self._evidence(paths))
+        if self._obstacle is not None or not self._partner.has_settled():
             best = self._descended(goal, best)
-            clock.end(self._obstacle)
-            return _Minimum(best, proven)
-        try:
-            if space.excluded:
-                return _Minimum(best, None, (unsearched(space, goal),))
-            self._statistics.spatial_classes = len(self._survey.grid)
-            clock.report(Phase.SURVEY, goal, None)
-            quantum, growth = self._quantum, FIRST_GROWTH
-        except Stopped:
-            if not self._partner.has_settled():
-                # The first reason is kept: without any there are too many spatial choices.
-                clock.end(Termination.CHOICES)
-            return _Minimum(best, proven)
-        while True:
-            search = Search(self._survey, goal, quantum, self._shared, best)
-            bound = search.run(partial(self._capped, goal, quantum))
-            best, grounds = search.best, self._evidence(search)
-            if not goal.counts_energy:
-                return _Minimum(best, bound, grounds)
-            if not self._capped(goal, quantum):
-                return _Minimum(best, None if bound is None else max(bound, proven), grounds)
-            # Capped prices may have hidden a better mapping, but none of less energy than this.
-            hidden = goal.value(LARGEST_INCUMBENT * quantum, self._fewest_cycles(goal))
-            proven = max(proven, hidden if bound is None else min(bound, hidden))
-            if self._stop():
-                return _Minimum(best, proven, grounds)
-            quantum, growth = self._coarser(goal, quantum, growth)
+            # The first reason is kept: without any there are too many spatial choices.
+            self._clock.end(self._obstacle or Termination.CHOICES)
+        return _Minimum(best, trivial_bound(self.mapspace, goal.objective))
 
-    def _evidence(self, search: Search) -> tuple[Evidence, ...]:
+    def _evidence(self, paths: PathSearch) -> tuple[Evidence, ...]:
         """What the bound rests on; there is no time for that when a search of many masks is stopped."""
-        if self._stop() and len(search.space.keep_masks) > MOST_TOLD:
-            return ()
-        return (search.ledger.evidence(search.goal, search.agenda.survey_bounds),)
+        is_told = len(self._space.keep_masks) <= MOST_TOLD or not self._stop()
+        return (paths.evidence(),) if is_told else ()
 
     def _first(self, goal: Goal) -> Priced | None:
         """A heuristic's mapping, where it may take long until the search has one."""
-        space = self._survey.space
+        space = self._space
         size = SLOWEST if space.coarse else space.most_keep_masks * space.lattice.size
-        if size < SLOW or space.uneven or goal.limits or not space.by_order:
+        if size < SLOW or space.uneven or goal.limits or not space.by_order or self._obstacle is not None:
             return None
         more = () if size < SLOWEST else (4 * FIRST_HINTED,)
         best: Priced | None = None
@@ -426,34 +368,6 @@ class SharedSearch:
             goal.incumbent = None if best is None else best.evaluation.value(goal.objective)
             self._clock.report(Phase.SURVEY, goal, None)
         return best
-
-    def _coarser(self, goal: Goal, quantum: int, growth: int) -> tuple[int, int]:
-        """The next quantum, and by how much the one after that grows where there is no incumbent."""
-        if goal.incumbent is None:
-            # Step by step: coarse prices prove little, and the dearest mapping is far from the best.
-            return quantum * growth, growth * growth
-        return max(2 * quantum, self._most_energy(goal) // LARGEST_INCUMBENT + 1), growth
-
-    def _capped(self, goal: Goal, quantum: int) -> bool:
-        """Whether a mapping that improves may take more quanta than tables tell apart."""
-        return goal.counts_energy and self._most_energy(goal) // quantum >= LARGEST_INCUMBENT
-
-    def _most_energy(self, goal: Goal) -> int:
-        """Energy that no mapping reaches which improves on the incumbent."""
-        return _most_energy(self._survey.space, goal, self._fewest_cycles(goal))
-
-    def _fewest_cycles(self, goal: Goal) -> int:
-        """Cycles that a mapping which improves on the incumbent takes at least."""
-        energies, cycles = self._survey.overview
-        values = goal.values(energies, cycles)
-        hopeful = np.isfinite(values) if goal.incumbent is None else values <= float(goal.incumbent)
-        fewest = float(np.min(cycles[hopeful], initial=np.inf))
-        return math.floor(fewest) if math.isfinite(fewest) else UNLIMITED
-
-    @cached_property
-    def _quantum(self) -> int:
-        """Energy units per step of the integer tables, to begin with."""
-        return _quantum(self._survey)
 
 
 def _narrowed(mapspace: Mapspace, known: Priced | None) -> Priced | None:
@@ -501,7 +415,7 @@ def _check_size(problem: Problem) -> None:
 def _affordable(mapspace: Mapspace, most_bytes: int, stop: StopCallback) -> SearchSpace:
     """The whole search space, or as much of it as fits: with fewer extents of the finest dimensions."""
     space = SearchSpace(mapspace, stop=stop)
-    while space.estimated_bytes > most_bytes and not space.uneven:
+    while estimated_bytes(space) > most_bytes and not space.uneven:
         lattice = space.lattice
         finest = max(range(len(space.active)), key=lambda d: lattice.counts[d], default=None)
         if finest is None or lattice.counts[finest] <= COARSEST:
@@ -509,37 +423,6 @@ def _affordable(mapspace: Mapspace, most_bytes: int, stop: StopCallback) -> Sear
         coarser = {**dict(space.coarse), space.active[finest]: coarsened(lattice.steps(finest))}
         space = SearchSpace(mapspace, tuple(coarser.items()), stop)
     return space
-
-
-def _quantum(survey: Survey) -> int:
-    """Energy units per step of the integer tables: exact if the totals leave room, else coarser."""
-    prices = [
-        price
-        for level in survey.space.levels
-        for price in (level.energy.read, level.energy.fill, level.energy.update)
-        if price
-    ]
-    quantum = math.gcd(*prices) if prices else 1
-    energies, _ = survey.overview
-    least = float(np.min(energies, initial=np.inf))
-    while HEADROOM < least / quantum < math.inf:
-        quantum *= 2
-    return quantum
-
-
-def _most_energy(space: SearchSpace, goal: Goal, fewest_cycles: int) -> int:
-    """Energy that no mapping of `fewest_cycles` or more reaches which improves; or that none reaches."""
-    dearest = max(
-        max(level.energy.read, level.energy.fill, level.energy.update)
-        * max(level.packing_of(view.name).accesses_per_block for view in space.views)
-        * instances
-        for level, instances in zip(space.levels, space.instances, strict=True)
-    )
-    largest = max(table.whole_words for table in space.tables)
-    computes = space.problem.computes
-    # A read, a fill and an update of a whole tile in every step of the arithmetic, at every level.
-    accesses = 3 * largest * computes * len(space.views) * len(space.levels)
-    return min(dearest * accesses, goal.energy_limit(fewest_cycles))
 
 
 def _result(

@@ -1,4 +1,4 @@
-"""What all searches of one mapspace have in common: options, limits, workers, and the work done so far."""
+"""What all searches of one mapspace have in common: options, limits, and the work done so far."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from solver.result import Options, Phase, Statistics
-from solver.search.branching.completion import Priced
 from solver.search.goal import Goal
+from solver.search.priced import Priced
 from solver.search.stopping import Stop
-from solver.search.workers import Bounder
 
 Report = Callable[[Phase, Goal, int | None], None]
 """Told the phase, the goal with its incumbent, and the bound that is proven so far."""
@@ -76,5 +75,4 @@ class Shared:
     stop: Stop
     report: Report
     statistics: Statistics
-    bounder: Bounder
     partner: Partner = ALONE

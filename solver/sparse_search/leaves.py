@@ -13,11 +13,11 @@ import numpy as np
 from model.cost.prices import leaking_instances
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, StorageMapping
 from model.mapspace import EXACT, Mapspace
-from solver.search.branching.completion import Priced
 from solver.search.goal import Goal
 from solver.search.path.costs import Costs, Part, Price
 from solver.search.path.leaves import Path, best_of, beyond_fewest, by_rising_bounds
 from solver.search.path.words import Line, Lines
+from solver.search.priced import Priced
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stop

@@ -29,12 +29,11 @@ from solver.result import (
     is_within,
     relative_gap,
 )
-from solver.search.branching.completion import Priced as IncumbentMapping
 from solver.search.goal import NO_CAPS, UNLIMITED, Caps, Goal
 from solver.search.mapper import map_einsum
+from solver.search.priced import Priced as IncumbentMapping
 from solver.search.shared import Shared
 from solver.search.stopping import Stopped
-from solver.search.workers import Bounder
 from solver.sparse_search.paths import SparseData, SparsePaths, unlimited
 
 DENSE_SHARE = 0.25
@@ -337,9 +336,7 @@ class SparseSearch:
             return self.clock.stop() or (first_only and search.best is not None)
 
         try:
-            shared = Shared(
-                Options(gap=self._gap), stop, self._report, self.statistics, Bounder(self.data.space, 1)
-            )
+            shared = Shared(Options(gap=self._gap), stop, self._report, self.statistics)
             search = SparsePaths(self.data.space, goal, shared, known, data=self.data)
             bound = search.run()
         except Stopped:

@@ -19,7 +19,7 @@ from solver.fallback import front_or_explain, map_from, map_or_explain
 from solver.pareto import pareto_front
 from solver.result import Options, Phase, Progress, Result, Status, Termination
 from solver.search import map_einsum, mapper
-from solver.search.branching.completion import Priced
+from solver.search.priced import Priced
 from tests.slow import few
 from tests.solver.explain.enumeration import allows_a_mapping, some_mapspaces
 from tests.solver.explain.row import mapspace_of

@@ -15,8 +15,8 @@ from solver.fallback import map_by_all, map_or_explain
 from solver.portfolio import Companion, map_by_cp_sat
 from solver.result import ContradictionError, Options, Result, Status, Termination
 from solver.search import map_einsum
-from solver.search.branching.completion import Priced
 from solver.search.goal import Goal
+from solver.search.priced import Priced
 from tests.mapspaces import free_mapspace, matmul
 
 BESIDE = Options(("energy",), jobs=2, memory_limit_mib=1 << 14)

@@ -121,6 +121,18 @@ class Bounds:
         """Cycles of the busiest resource, at least."""
         return max((self._least_load(r) for r in self.busy), default=0.0)
 
+    def besides_words(self, steps: FloatArray) -> tuple[float, float]:
+        """Energy besides that of words, and cycles, at least, given the least steps of each spatial choice.
+
+        Nothing where data are sparse: they depend on what is kept.
+        """
+        if self.masked.charges.are_sparse:
+            return 0.0, 0.0
+        cycles = self.cycles(np.zeros(len(steps)), steps)
+        fixed = self.masked.fixed(self.every, self.waiting(cycles, steps))
+        able = np.isfinite(steps)
+        return float(fixed[able].min(initial=np.inf)), float(cycles[able].min(initial=np.inf))
+
     def by_choice(self, steps: FloatArray, stage: int) -> FloatArray:
         """Bounds by spatial choice, given the least steps of each; shape (choices,).
 

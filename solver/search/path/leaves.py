@@ -15,13 +15,14 @@ from model.cost import Evaluation, evaluate_in
 from model.cost.counting import tile_words
 from model.cost.limits import capacity_violations
 from model.cost.prices import leaking_instances
-from solver.search.branching.completion import Completion, Ordered, Priced, Skeleton
 from solver.search.goal import Goal
+from solver.search.path.completion import Completion, Ordered
 from solver.search.path.costs import Cost, Costs, Part, Price
 from solver.search.path.counting import counted_by
 from solver.search.path.factors import Chosen, Factors
 from solver.search.path.orders import Dims, Slot
 from solver.search.path.words import Line, Lines
+from solver.search.priced import Priced, Skeleton
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import StageChoice

@@ -73,13 +73,13 @@ class Masked:
         total = np.zeros(len(every), price.dtype)
         for view in frame.space.views:
             key = "floor", *self.charges.depend_on(view.place), price, with_tables
-            total += every.once(key, partial(self._floor, view.place, every, price, with_tables))
+            total += every.once(key, partial(self.floor, view.place, every, price, with_tables))
         if with_tables and frame.meeting:
             total += self.outside(price).least(frame.meeting).min()
         return total
 
-    def _floor(self, place: int, every: Unrolled, price: Price, with_tables: bool) -> FloatArray:
-        """What words of one dataspace cost that no table knows."""
+    def floor(self, place: int, every: Unrolled, price: Price, with_tables: bool) -> FloatArray:
+        """What words of one dataspace cost at least, by spatial choice, but for those that a table knows."""
         total = np.zeros(len(every), price.dtype)
         for charge in self.charges.of(place):
             if any(price.of(charge)) and (charge.boundary > self.frame.meeting or not with_tables):

@@ -12,10 +12,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from model.mapspace import ACCELFORGE, EXACT
 from solver.result import Evidence, MaskEvidence, Phase, is_within
 from solver.search.arrays import FloatArray, IntArray
-from solver.search.branching.completion import Priced
 from solver.search.goal import Goal
 from solver.search.path.bounds import CLOSEST, TIED, Bounds
 from solver.search.path.branch import Branch, Found
@@ -26,6 +24,7 @@ from solver.search.path.masked import Masked, fewest_steps, spatial_choices
 from solver.search.path.mixed import Mixed, mixes
 from solver.search.path.tables import Frame, Outside
 from solver.search.path.unrolled import Unrolled
+from solver.search.priced import Priced
 from solver.search.shared import Shared
 from solver.search.space.keep_masks import Chain, KeepMask
 from solver.search.space.search_space import SearchSpace
@@ -34,9 +33,6 @@ from solver.search.trivial import trivial_bound
 
 FEW_PAIRS, MOST_PAIRS = 2_000, 32_000
 """Pairs of tiles and spatial choices that are bounded at first; and those up to which all of a cell are."""
-
-MOST_CHOICES, MOST_MASKS = 1 << 20, 1 << 12
-"""Combinations of spatial choices, and keep masks, up to which each is looked at."""
 
 TABLES = 60
 """Tables over all numbers of tiles that are held at a time, about, as many doubles each."""
@@ -55,6 +51,12 @@ TRIES = 8
 
 NEAR = 1.02
 """By how much paths may exceed the least of one price that are priced first."""
+
+
+class _Unseen(NamedTuple):
+    """All mappings with a mask of which no table is made yet."""
+
+    mask: KeepMask
 
 
 class _Mask(NamedTuple):
@@ -162,6 +164,7 @@ class PathSearch:
         self._branched: dict[KeepMask, set[int]] = {}
         self._outsides: dict[object, dict[Price, Outside]] = {}
         self._known_charges: dict[tuple[int, Chain], tuple[Charge, ...]] = {}
+        self._served: dict[tuple[object, ...], float] = {}
         self._leaves = self._pricing()
 
     def _framed(self) -> Frame:
@@ -189,14 +192,22 @@ class PathSearch:
         if self.space.excluded or not len(self._every):
             return None
         self._least = self._without_search()
+        self.shared.report(Phase.SURVEY, self.goal, None)
         with suppress(Stopped):
+            if not self.space.active:
+                self._improve([self._without_loops(mask) for mask in self._masks()])
+                return self.goal.incumbent
             self._begin()
-            if self._queue:
-                self._least = max(self._least, self._bound(self._queue[0][0]))
             self._open_first()
             if self._settled():
                 return self.goal.incumbent
         return self._at_most(self._least)
+
+    def _without_loops(self, mask: KeepMask) -> Path:
+        """The path where every dimension has one iteration."""
+        none: tuple[int, ...] = ()
+        spatial = tuple(stage.member(0) for stage in self.space.stages)
+        return Path(mask, (none,) * len(spatial), spatial, (None,) * (len(spatial) - 1))
 
     def _settled(self) -> bool:
         """Open regions by rising bounds; whether that ends with a proof, not at the gap that is asked for."""
@@ -205,10 +216,13 @@ class PathSearch:
             if self._settles(value):
                 return True
             self._least = max(self._least, self._bound(value))
-            self.shared.report(Phase.LATTICE, self.goal, self._least)
+            self.shared.report(Phase.PATHS, self.goal, self._least)
             if is_within(self.shared.options.gap, self.goal.incumbent, self._least):
                 return False
             self._open(item, value)
+            better = self.shared.partner.exchange(self.goal, self.best)
+            if better is not None:
+                self._keep(better)
         return True
 
     def _keep(self, better: Priced) -> None:
@@ -223,23 +237,60 @@ class PathSearch:
     def _begin(self) -> None:
         """Queue all keep masks."""
         self._steps = fewest_steps(self._every)
+        masks = list(heeding(self.shared.stop, self._masks()))
+        for mask, value in zip(masks, self._floors(masks), strict=True):
+            self._push(value, _Unseen(mask))
+
+    def _floors(self, masks: Sequence[KeepMask]) -> list[float]:
+        """Bounds on all keep masks at once: each dataspace is served by the cheapest spatial choice."""
+        if not masks:
+            return []
+        first = self._bounds(masks[0])
+        fixed, cycles = first.besides_words(self._steps)
+        words = np.array([self._least_words(mask) for mask in heeding(self.shared.stop, masks)])
+        energy = first.masked.charges.whole(words + fixed)
+        return list(map(float, self.goal.values(energy, np.full(len(masks), cycles))))
+
+    def _least_words(self, mask: KeepMask) -> float:
+        """What words cost under a mask, at least."""
+        total, own = 0.0, self._charges(mask)
+        for view in self.space.views if self.goal.counts_energy else ():
+            key = own.depend_on(view.place)
+            if key not in self._served:
+                served = self._masked(own).floor(view.place, self._every, ENERGY, with_tables=False)
+                self._served[key] = float(served.min(initial=np.inf))
+            total += self._served[key]
+        return total
+
+    def _bounds(self, mask: KeepMask) -> Bounds:
+        """Bounds on the mappings with a mask."""
         least = float(self._steps.min(initial=np.inf))
-        for mask in heeding(self.shared.stop, self._masks()):
-            own = Bounds(self._masked(self._charges(mask)), self.goal, self._every, least)
-            self._push(float(own.by_choice(self._steps, 0).min()), _Mask(own))
+        return Bounds(self._masked(self._charges(mask)), self.goal, self._every, least)
 
     def _open_first(self) -> None:
         """Open some masks at once: where bounds are loose, good mappings may be in later ones."""
-        queue, self._queue = sorted(self._queue), []
-        for number, (value, _, _, item) in enumerate(queue):
-            if number < FIRST_MASKS and isinstance(item, _Mask) and not self._settles(value):
-                self._open_mask(item._replace(stage=CLOSEST), value)
-            else:
-                self._push(value, item)
+        opened = 0
+        aside: list[tuple[float, int, int, object]] = []
+        while self._queue and opened < FIRST_MASKS:
+            value, rank, ticket, item = heapq.heappop(self._queue)
+            if not aside:
+                self._least = max(self._least, self._bound(value))
+            if self._settles(value):
+                break
+            match item:
+                case _Unseen():
+                    self._open(item, value)
+                case _Mask():
+                    opened += 1
+                    self._open_mask(item._replace(stage=CLOSEST), value)
+                case _:
+                    aside.append((value, rank, ticket, item))
+        for own in aside:
+            heapq.heappush(self._queue, own)
 
     def evidence(self) -> Evidence:
         """What the bound rests on: for how many spatial choices of each keep mask paths had to be listed."""
-        choices = math.prod(len(stage.places) for stage in self.space.stages)
+        choices = self.space.spatial_choices
         masks = ((mask, len(self._branched.get(mask, ()))) for mask in self.space.keep_masks)
         return Evidence(
             self.goal.objective,
@@ -272,6 +323,9 @@ class PathSearch:
     def _open(self, item: object, value: float) -> None:
         """Part a region, or bound it closer."""
         match item:
+            case _Unseen():
+                bounds = self._bounds(item.mask)
+                self._push(max(value, float(bounds.by_choice(self._steps, 0).min())), _Mask(bounds))
             case _Mask():
                 self._open_mask(item, value)
             case _Cell():
@@ -408,13 +462,13 @@ class PathSearch:
             return
         if place + 1 < len(item.values):
             self._push(max(value, float(item.values[place + 1])), item._replace(next=place + 1))
-        self.shared.statistics.subproblems += 1
+        self.shared.statistics.listed += 1
         if self.goal.objective == "latency":
             self._push(value, self._stream(item))
             return
         self._branched.setdefault(item.bounds.masked.charges.mask, set()).add(int(item.choices[place]))
         value, row = max(value, float(item.values[place])), item.only(np.array([place]))
-        closer = self._closer(row) if self.shared.statistics.subproblems > FEW_ROWS else None
+        closer = self._closer(row) if self.shared.statistics.listed > FEW_ROWS else None
         if closer is None:
             self._push(value, self._paths(row, value))
         else:
@@ -595,18 +649,11 @@ def _rank(item: object) -> int:
             return 1
         case _Mask():
             return 2 + CLOSEST - item.stage
+        case _Unseen():
+            return 3 + CLOSEST
     return 2
 
 
-def searches_paths(space: SearchSpace, goal: Goal, memory_bytes: int) -> bool:
-    """Whether a goal is minimised along paths.
-
-    With remainders, exact counts and one place for each memory; and always by AccelForge's rule.
-    """
-    mapspace = space.mapspace
-    exactly = space.uneven and mapspace.counting == EXACT and not mapspace.joint
-    if not space.active or not (exactly or mapspace.counting == ACCELFORGE):
-        return False
-    choices = math.prod(len(stage.places) for stage in space.stages)
-    tables = TABLES * 8 * space.lattice.size
-    return choices <= MOST_CHOICES and len(space.keep_masks) <= MOST_MASKS and tables <= memory_bytes
+def estimated_bytes(space: SearchSpace) -> int:
+    """Memory that the tables of a search take, roughly, before any of them is made."""
+    return TABLES * 8 * space.lattice.size

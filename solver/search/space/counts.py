@@ -220,38 +220,6 @@ class CountLattice(Lattice):
         extents: IntArray = np.where(own == 1, bound, -(-bound // np.maximum(own - 1, 1)) - 1)
         return extents
 
-    def fewest_rounds(self, dim: int, outside: int, inside: int, alone: bool) -> IntArray:
-        """Iterations along a dimension, at least, that no two children have at the same time.
-
-        A tile has `inside` children, and `outside` tiles run side by side.
-
-        Parameters
-        ----------
-        alone
-            Whether the last tile may run alone though more than one tile is left over.
-
-        Returns
-        -------
-        IntArray
-            By place in `numbers`.
-        """
-        bound, tiles = self.bounds[dim], self.numbers[dim]
-        least = -(-bound // self.most[dim])
-        rounds = -(-tiles // outside)
-        fewest: IntArray = np.full(len(tiles), -(-bound // (outside * inside)), dtype=np.int64)
-        if self.grains:
-            cells: IntArray = np.maximum(fewest, (rounds - 1) * -(-least // inside) + 1)
-            return cells
-        most = np.where(tiles == 1, bound, -(-bound // np.maximum(tiles - 1, 1)) - 1)
-        # All rounds but that of the last tile have a full one.
-        fewest = np.maximum(fewest, -(-(bound - (tiles - rounds) * most) // inside))
-        if alone:
-            return fewest
-        single = (tiles % outside == 1) if outside > 1 else np.ones_like(tiles, dtype=np.bool_)
-        full = rounds * -(-least // inside)
-        whole: IntArray = np.where(single & (tiles > 1), fewest, np.maximum(fewest, full))
-        return whole
-
     def rounds(self, dim: int, children: int) -> tuple[IntArray, IntArray]:
         """Places of the numbers of rounds that so many children take for each number of tiles, from and to.
 
@@ -262,14 +230,6 @@ class CountLattice(Lattice):
         """
         first = self.place(dim, -(-self.most[dim] // children))
         return first, self.place(dim, -(-self.numbers[dim] // children))
-
-    def cells_of(self, finer: CountLattice) -> IntArray:
-        """For each vector of a finer lattice the index of the cell that it lies in."""
-        index = np.zeros(finer.counts, dtype=np.int64)
-        for d, stride in enumerate(self.dim_strides):
-            cells = np.searchsorted(self.starts[d], finer.starts[d], side="right") - 1
-            index += (cells * stride).reshape([-1 if e == d else 1 for e in range(len(self.bounds))])
-        return index.reshape(finer.size)
 
     @cached_property
     def axes(self) -> tuple[tuple[int, int, int], ...]:
@@ -420,10 +380,6 @@ class CountLattice(Lattice):
             indices += (np.searchsorted(-self.most[d], -needed[:, d], side="right") - 1) * stride
         return indices
 
-    def room_left(self, codes: IntArray) -> BoolArray:
-        """Which of all vectors have as many tiles as some of these spatial factors outside."""
-        return self._leaving(codes.tolist())
-
     def _leaving(self, codes: Iterable[int]) -> BoolArray:
         leaves = np.zeros(self.counts, dtype=np.bool_)
         for code in set(codes):
@@ -434,10 +390,6 @@ class CountLattice(Lattice):
         """Per dimension, how many places have as many tiles as spatial factors outside."""
         pairs = zip(self.most, self._vector(code)[1], strict=True)
         return [int(np.searchsorted(-most, -needed, side="right")) for most, needed in pairs]
-
-    def leaving_room(self, indices: IntArray, factors: Iterable[int]) -> BoolArray:
-        """Which of the vectors at `indices` have as many tiles as some of the spatial factors."""
-        return self._leaving(factors)[indices]
 
     def enough(self, indices: IntArray, code: int) -> IntArray:
         """Places of those at `indices` that may have as many tiles as spatial factors need."""
@@ -564,18 +516,6 @@ class CountSlot(Slot):
             inside = np.flatnonzero(numbers >= factor)
             steps[np.searchsorted(-numbers, numbers[inside] // -factor), inside] = True
         return steps
-
-    def loops_between(self, outer: int, inner: IntArray, factors: Sequence[int]) -> tuple[IntArray, IntArray]:
-        """As of `Slot`: the least loops, told apart by the rounds of their last passes."""
-        lattice = self.lattice
-        outside, places = lattice.tiles[outer].tolist(), lattice.places[inner]
-        rows, loops = np.arange(len(inner)), np.empty((len(inner), 0), dtype=np.int64)
-        for d, (factor, left) in enumerate(zip(factors, outside, strict=True)):
-            options = self._loops_of(d, factor, left)[:, places[rows, d]]
-            kinds, found = np.nonzero(options)
-            column = options[kinds, found]
-            rows, loops = rows[found], np.concatenate([loops[found], column[:, None]], axis=1)
-        return rows, loops
 
     def _loops_of(self, dim: int, unrolled: int, outer: int) -> IntArray:
         """Factors that leave `outer` tiles outside of spatial ones, shape (3, numbers of tiles); 0 for none.
@@ -772,18 +712,6 @@ class CountReach(Reach):
             costs = old[:, source] + mover.costs[inside[source]][by_kind[:, target]]
             np.minimum(new[:, target], costs, out=new[:, target])
         return new
-
-    def least_outside(self, values: IntArray) -> IntArray:
-        """Per source, the minimum of `values` (one per target) over the targets that it is connected with."""
-        sources, shape, used = _places(self._inside, self._codes)
-        targets, outer, present = self._target_places
-        table = np.full(math.prod(outer), INFINITY, dtype=np.int64)
-        np.minimum.at(table, targets, values)
-        table = table.reshape(outer)
-        for d in range(len(shape)):
-            table = _least_along(table, d, self._steps(d, None, {})[present[d]][:, used[d]].T)
-        least: IntArray = table.reshape(-1)[sources]
-        return least
 
 
 def _places(vectors: IntArray, counts: Sequence[int]) -> tuple[IntArray, tuple[int, ...], list[IntArray]]:

@@ -72,11 +72,6 @@ class Component:
         return len(self.ranks) == 1
 
     @property
-    def slides_in_line(self) -> bool:
-        """Whether neighbouring tiles can overlap along one rank only."""
-        return self.sliding and self.linear
-
-    @property
     def turns(self) -> bool:
         """Whether its dimensions move a rank in both directions."""
         return any(min(c for _, c in rank) * max(c for _, c in rank) < 0 for rank in self.ranks)

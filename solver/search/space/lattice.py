@@ -256,24 +256,9 @@ class Lattice:
         """All temporal factors of a dimension."""
         return self.divisors_of(dim)
 
-    def room_left(self, codes: IntArray) -> BoolArray:
-        """Which of all vectors, shape (size,), leave room for some of these spatial factors outside."""
-        rooms: BoolArray = self._any_loops.products(codes)[::-1]
-        return rooms
-
     def least_prime(self, dim: int) -> int:
         """Least prime factor of a bound: no loop over the dimension has fewer iterations."""
         return min(prime for prime, _ in prime_factors(self.bounds[dim]))
-
-    def leaving_room(self, indices: IntArray, factors: Iterable[int]) -> BoolArray:
-        """Which of the vectors at `indices` any of those at `factors` can multiply within the bounds.
-
-        Both are linear indices; the answer has the shape of `indices`.
-        """
-        leaves = np.zeros(len(indices), dtype=np.bool_)
-        for factor in factors:
-            leaves |= self.fitting(indices, factor)
-        return leaves
 
     def times(self, indices: IntArray, factors: Iterable[int]) -> tuple[IntArray, IntArray]:
         """Products of vectors at `indices` and `factors` within the bounds, and the places of the former.
@@ -343,24 +328,6 @@ class Slot:
     def reach(self, sources: IntArray, targets: IntArray) -> Reach:
         """Look at minima over the `sources` that this slot connects with each of the `targets`."""
         return Reach(self, sources, targets)
-
-    def loops_between(self, outer: int, inner: IntArray, factors: Sequence[int]) -> tuple[IntArray, IntArray]:
-        """Loops between one tile outside and several inside, with spatial factors between.
-
-        Returns
-        -------
-        tuple
-            Places in `inner`, of which with remainders some may come several times, and the loops there, of
-            shape (places, dimensions).
-        """
-        spans = self.lattice.extents[inner] * np.array(factors, dtype=np.int64)
-        loops: IntArray = self.lattice.extents[outer] // spans
-        possible = np.ones(len(inner), dtype=np.bool_)
-        for d, allowed in enumerate(self.allowed):
-            if not self.free[d]:
-                possible &= np.isin(loops[:, d], sorted(allowed))
-        places = np.flatnonzero(possible)
-        return places, loops[places]
 
     def connects(self, sources: IntArray, targets: IntArray, dims: Sequence[int] | None) -> BoolArray:
         """Which targets (rows) loops of this slot make of which sources (columns), shape (targets, sources).

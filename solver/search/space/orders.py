@@ -20,59 +20,6 @@ class Group:
     signature: Signature
 
 
-@dataclass(frozen=True)
-class OrderClass:
-    """Orders of the loops of one slot: `groups`, innermost first."""
-
-    groups: tuple[Group, ...]
-
-
-@dataclass(frozen=True)
-class SlotOrders:
-    """Classes of the loop orders of one slot.
-
-    The first `fixed` groups are the same in all classes. ``useful`` are the dimensions whose order
-    is open and whose loops leave some dataspace in place.
-    """
-
-    fixed: int
-    useful: tuple[int, ...]
-    classes: tuple[OrderClass, ...]
-
-
-def slot_orders(
-    rules: TemporalRules, active: Sequence[str], views: Sequence[DataspaceView], by_order: bool = True
-) -> SlotOrders:
-    """Classes of loop orders, groups innermost first, that cover every useful order.
-
-    Loops that leave the same dataspaces in place belong together: moving one inwards to the other
-    keeps them in place for longer. A group matters only while some dataspace is in place; the loops
-    outside of that form one last group. If nothing stays in place `by_order`, the innermost group matters to
-    windows alone.
-    """
-    number = {dim: i for i, dim in enumerate(active)}
-
-    def signature(dim: int) -> Signature:
-        return frozenset(v.place for v in views if dim in v.irrelevant)
-
-    def single(dims: Sequence[str]) -> tuple[Group, ...]:
-        places = [number[dim] for dim in dims if dim in number]
-        return tuple(Group((place,), signature(place)) for place in places)
-
-    inner, outer = single(rules.inner), single(rules.outer)
-    fixed = {dim for group in (*inner, *outer) for dim in group.dims}
-    by_signature: dict[Signature, list[int]] = {}
-    for dim in range(len(active)):
-        if dim not in fixed:
-            by_signature.setdefault(signature(dim), []).append(dim)
-    groups = [Group(tuple(dims), sig) for sig, dims in by_signature.items()]
-    everything = frozenset(v.place for v in views)
-    chains = _chains(groups, everything) if by_order else _leads(groups, views)
-    classes = tuple(OrderClass((*inner, *chain, *outer)) for chain in chains)
-    useful = tuple(dim for group in groups if group.signature or not by_order for dim in group.dims)
-    return SlotOrders(len(inner), useful if len(classes) > 1 else (), classes)
-
-
 def _leads(groups: Sequence[Group], views: Sequence[DataspaceView]) -> Iterator[tuple[Group, ...]]:
     """Yield each group as the innermost one, if any window can tell, and all others as one."""
     if len(groups) < 2 or not any(view.window_dims for view in views):

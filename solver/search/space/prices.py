@@ -96,56 +96,11 @@ class BoundaryPrice:
             total = np.minimum(total + words * price, LARGEST_TOTAL)
         return total
 
-    def increment(self, more: IntArray) -> IntArray:
-        """Least cost that `more` words add to any number of words."""
-        total = np.zeros_like(more)
-        for term in self.terms:
-            price, most = _cut_off(term)
-            added = np.minimum(more, most // term.multiplier) * term.multiplier // term.block * price
-            total = np.minimum(total + added, LARGEST_TOTAL)
-        return total
-
     def add_loads(self, delivered: IntArray, loads: FloatArray) -> None:
         """Add the load of `delivered` words to `loads`, shape (len(delivered), resources)."""
         for term in self.loads:
             words = delivered.astype(np.float64) * term.multiplier - term.minus
             loads[:, term.resource] += np.maximum(words, 0.0) * float(term.share)
-
-
-@dataclass(frozen=True)
-class LinearPrice(BoundaryPrice):
-    """At most what words cost at a boundary, in floating point, rounded down.
-
-    ``rates`` has pairs (quanta per word, quanta that are subtracted): each comes to 0 at the least.
-    """
-
-    rates: tuple[tuple[float, float], ...]
-
-    def exact(self, delivered: int) -> int:
-        """Cost of `delivered` words, in whole quanta."""
-        return int(self.price(np.array([delivered]))[0])
-
-    def price(self, delivered: IntArray) -> IntArray:
-        """Cost of each entry of `delivered`.
-
-        Returns
-        -------
-        IntArray
-            Whole quanta, shape (len(delivered),), `LARGEST_TOTAL` at most.
-        """
-        total = np.zeros(delivered.shape)
-        for rate, minus in self.rates:
-            total += np.maximum(delivered * rate - minus, 0.0)
-        return _whole(total)
-
-    def increment(self, more: IntArray) -> IntArray:
-        """Least cost that `more` words add where nothing is subtracted, in quanta, rounded down."""
-        rate = math.fsum(rate for rate, minus in self.rates if not minus)
-        return _whole(more.astype(np.float64) * rate)
-
-
-def _whole(quanta: FloatArray) -> IntArray:
-    return np.minimum(quanta, float(LARGEST_TOTAL)).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)

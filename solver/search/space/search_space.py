@@ -20,11 +20,9 @@ from model.rules import Locality, Rule
 from solver.search.arrays import BoolArray, IntArray
 from solver.search.space.counts import Alone, CountLattice, numbers_of_tiles
 from solver.search.space.dataspaces import (
-    Component,
     DataspaceView,
     Tables,
     bounding_box,
-    box_along,
     tables,
     view,
 )
@@ -210,6 +208,11 @@ class SearchSpace:
         """Per level, the classes of spatial choices below it."""
         return tuple(self._stage(places) for places in self.fanouts_below)
 
+    @property
+    def spatial_choices(self) -> int:
+        """Combinations of the classes of all stages."""
+        return math.prod(len(stage.places) for stage in self.stages)
+
     @cached_property
     def stage_tables(self) -> tuple[StageTable, ...]:
         """The same as arrays."""
@@ -250,18 +253,6 @@ class SearchSpace:
         maximal = {s for s in signatures if not any(s < other for other in signatures)}
         sliding = {self.left_in_place(d) for d in self.window_dims}
         return tuple(sorted(maximal | sliding, key=sorted)) or (frozenset(),)
-
-    @cached_property
-    def led_classes(self) -> tuple[Led, ...]:
-        """All innermost loops that bounds tell apart."""
-        if not self.uneven:
-            return tuple(map(Led, self.reuse_classes))
-        classes = []
-        for members in self.reuse_classes:
-            split = (Alone(d, left) for d in self.leading(members) for left in self.left(d))
-            pairs = ((alone, still) for alone in split for still in self._besides(alone.dim))
-            classes += [Led(members), *(Led(members, *pair) for pair in pairs)]
-        return tuple(classes)
 
     def _besides(self, dim: int) -> list[frozenset[int]]:
         """What loops over other dimensions leave in place."""
@@ -413,18 +404,6 @@ class SearchSpace:
         drains = rule_of(self.mapspace.counting).drains_are_reads
         return accesses(self.levels, view.name, view.read_write, chain, drains)
 
-    def repeats_of(self, place: int) -> IntArray:
-        """Per lattice vector, a number for its tiles along dimensions that do not index a dataspace."""
-        irrelevant = self.tables[place].irrelevant_tiles
-        return self.memo(("repeats", place), lambda: np.unique(irrelevant, return_inverse=True)[1])
-
-    def longest_boxes(self, place: int, component: Component) -> IntArray:
-        """Per lattice vector, words along a component of the longest tiles of which there are so many."""
-        lattice = self.lattice
-        assert isinstance(lattice, CountLattice)
-        number = self.views[place].components.index(component)
-        return self.memo(("longest", place, number), lambda: box_along(component, lattice.largest_extents.T))
-
     def tenants(self, mask: KeepMask, level: int) -> frozenset[int]:
         """Dataspaces whose tiles take room in `level`, at least as much as tiles of its extents would."""
         places = self.places_to[level]
@@ -525,16 +504,6 @@ class SearchSpace:
     @cached_property
     def _known(self) -> dict[object, IntArray]:
         return {}
-
-    @cached_property
-    def _known_along(self) -> dict[object, IntArray]:
-        return {}
-
-    def memo_along(self, key: object, compute: Callable[[], IntArray]) -> IntArray:
-        """As `memo`, for tables along one dimension: they are small, and none is forgotten."""
-        if key not in self._known_along:
-            self._known_along[key] = compute()
-        return self._known_along[key]
 
     def memo(self, key: object, compute: Callable[[], IntArray]) -> IntArray:
         """Compute a table once; the oldest ones are forgotten first. All that it depends on is in its key."""

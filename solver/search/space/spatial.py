@@ -341,12 +341,6 @@ class Stage:
             codes = lattice.product(lattice.codes(own.factors[chosen])[inverse], codes)
         return codes
 
-    def with_factors(self, factors: Factors) -> BoolArray:
-        """Which classes have a member with these factors, shape (classes,)."""
-        same = (self.factors == np.array(factors, dtype=np.int64)).all(axis=1)
-        found: BoolArray = np.isin(np.arange(len(self)), self.class_of[same])
-        return found
-
     @cached_property
     def class_of(self) -> IntArray:
         """The place of each member's class, shape (members,)."""
@@ -387,10 +381,6 @@ class StageTable:
     def number_of_members(self) -> int:
         """Members of all classes together."""
         return len(self._codes)
-
-    def unrollings(self, place: int) -> IntArray:
-        """Lattice indices of the factors of one class's members, shape (members,)."""
-        return self._codes[self._stage.members(place)]
 
     def members(self, chosen: BoolArray) -> tuple[IntArray, IntArray]:
         """All members of some classes: the place of each one's class, and lattice index of its factors.

@@ -6,7 +6,6 @@ import math
 from collections.abc import Collection, Mapping
 from functools import reduce
 from itertools import product
-from typing import NamedTuple
 
 import numpy as np
 
@@ -77,25 +76,6 @@ def uneven_words(
     del tables
     words = words_along(view, lattice, unrolling, leading, alone, moving)
     return Words(*(np.broadcast_to(own, lattice.counts).reshape(lattice.size) for own in words))
-
-
-def repeated_alone(
-    view: DataspaceView, lattice: CountLattice, unrolling: Unrolling, alone: Alone
-) -> IntArray:
-    """Least words each time that tiles are repeated which a loop moves, by tiles along its dimension.
-
-    Tiles along it do not overlap, and in some passes the loop may have one iteration only.
-
-    Returns
-    -------
-    IntArray
-        Shape (numbers of tiles,).
-    """
-    (component,) = (own for own in view.components if alone.dim in own.dims)
-    others = math.prod(int(covered(own, lattice).min()) for own in view.components if own is not component)
-    moved = _moved_apart(component, lattice, unrolling, alone, covered(component, lattice))
-    least: IntArray = moved.min(axis=tuple(d for d in range(len(lattice.counts)) if d != alone.dim))
-    return least * others
 
 
 def _kept_besides(
@@ -317,89 +297,6 @@ def _advances(
         own = covered(other, lattice)
         words = words * (np.where(still, own, any_tile) if other.sliding else own)
     return words
-
-
-class Passes(NamedTuple):
-    """Loops over a dimension of a window that lead, around some tiles; arrays of the same shape.
-
-    Parameters
-    ----------
-    dim
-        What they run over.
-    tiles, outer
-        Numbers of tiles along it, inside and outside of the loop.
-    children
-        How many tiles an iteration has.
-    factor
-        Iterations of the loop, at least.
-    """
-
-    dim: int
-    tiles: IntArray
-    outer: IntArray
-    children: IntArray
-    factor: IntArray
-
-
-def begun_beyond(
-    view: DataspaceView,
-    number: int,
-    lattice: CountLattice,
-    unrolling: Unrolling,
-    indices: IntArray,
-    passes: Passes,
-) -> IntArray:
-    """Words that first tiles of passes bring beyond a step, at least, each time that all tiles are repeated.
-
-    No pass has one iteration only. A pass begins where another loop advances. If that is one over the same
-    dimension, the tile moves on by a step. Otherwise it goes back by the whole pass, or farther. Where the
-    loops have one pass each, or several in a row, it does so once, and else once for each pass.
-
-    Parameters
-    ----------
-    number
-        Of the component.
-    indices
-        Of the tiles in the lattice.
-
-    References
-    ----------
-    docs/search.md, "Remainders".
-    """
-    component = view.components[number]
-    elsewhere = [d for d in component.dims if d != passes.dim]
-    tiles, extents, longest = (
-        table[indices] for table in (lattice.tiles, lattice.extents, lattice.largest_extents)
-    )
-    beyond = sum((abs(component.coefficient(d)) * (extents[:, d] - 1) for d in elsewhere), 1)
-    step = abs(component.coefficient(passes.dim)) * unrolling.directly[passes.dim]
-    along = (
-        _begun_along(passes, step * own, abs(component.coefficient(passes.dim)) * (own - 1) + beyond)
-        for own in (extents[:, passes.dim], longest[:, passes.dim])
-    )
-    words = np.minimum(*along)
-    for d in elsewhere:
-        even = (tiles[:, d] * extents[:, d] == lattice.bounds[d]) & (extents[:, d] == longest[:, d])
-        words = np.where(tiles[:, d] <= unrolling.above[d], words, 0)
-        words = words * np.where(even, tiles[:, d], tiles[:, d] - 1)
-    for other in (own for own in view.components if own is not component):
-        words = words * lattice.spread(covered(other, lattice))[indices]
-    return words
-
-
-def _begun_along(passes: Passes, step: IntArray, box: IntArray) -> IntArray:
-    """The same along the window, of tiles with so many words in a row which a loop moves by a step."""
-    rounds = -(-passes.tiles // passes.children)
-    busiest = passes.tiles - passes.children * (rounds - 1)
-
-    def back(iterations: IntArray) -> IntArray:
-        more: IntArray = np.minimum(box, iterations * step) - np.minimum(box, step)
-        return np.maximum(more, 0)
-
-    single = busiest * back(rounds - 1) + (passes.children - busiest) * back(rounds - 2)
-    each = (passes.outer - 1) * back(passes.factor - 1)
-    several = passes.children * np.minimum(each, back(passes.factor))
-    return np.where(passes.outer == 1, single, several)
 
 
 def _moved_along(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -113,12 +113,6 @@ def by_place(lead: Lead, iterations: IntArray | int) -> Lead:
         The most that the loop may have.
     """
     return lead._replace(bound=iterations, along=NOWHERE, back=NOWHERE)
-
-
-def begun_anew(part: Along, where: BoolArray) -> Along:
-    """The same where any loop over other dimensions begins with a whole tile."""
-    leads = (lead._replace(back=np.where(where, NOWHERE, lead.back)) for lead in part.leads)
-    return part._replace(leads=tuple(leads))
 
 
 def least_words(plain: IntArray, parts: Sequence[Along], first: Callable[[Lead], BoolArray]) -> Words:
@@ -288,68 +282,6 @@ def union_words(view: DataspaceView, tables: Tables, lattice: Lattice, unrolling
             covered = np.minimum(covered, window * instances)
         union = union * lattice.spread(covered)
     return union
-
-
-def least_jumps(
-    moves: Mapping[int, IntArray], loops: Mapping[int, IntArray], lead: int, counting: Counting
-) -> tuple[IntArray, IntArray, IntArray]:
-    """Words by which loops of one slot move a tile along one rank when they advance, at least.
-
-    The loops inside go back from their last iteration to their first: the lead, and whichever others lie
-    inside, for their order is not known.
-
-    Parameters
-    ----------
-    moves, loops
-        Per dimension of the rank, words by which an iteration of its loop moves the tile, of either sign,
-        and how many it has.
-    lead
-        Dimension of the innermost one of these loops.
-
-    Returns
-    -------
-    tuple
-        Arrays like those given: the least move of the other loops over these dimensions, that of all loops
-        over others, and how far these loops are from their first iteration when all are at their last.
-    """
-    if counting == ACCELFORGE:
-        far: IntArray = np.full(len(loops[lead]), NOWHERE)
-        return far, far, np.zeros(len(far), dtype=np.int64)
-    most = NOWHERE if counting == EXACT else 1
-    last: dict[int, IntArray] = {d: np.minimum(own - 1, most) for d, own in loops.items()}
-    spans = {d: last[d] * move for d, move in moves.items()}
-    past = spans.pop(lead)
-    back = _least_words(-moves[lead], [past + span for span in _sums(list(spans.values()))], counting)
-    along: IntArray = np.full(len(back), NOWHERE)
-    for d in spans:
-        inside = [span for other, span in spans.items() if other != d]
-        jump = _least_words(moves[lead], [moves[d] - past - span for span in _sums(inside)], counting)
-        along = np.where(loops[d] > 1, np.minimum(along, jump), along)
-    return along, back, sum(spans.values(), past)
-
-
-def least_jumps_outside(
-    slots: Iterable[Sequence[tuple[int, int]]], past: IntArray, move: IntArray, counting: Counting
-) -> tuple[IntArray, IntArray]:
-    """The same of loops in slots farther out, each given as moves and iterations, in no order.
-
-    Those inside are `past` their first iteration by so many words when all are at their last, and the lead
-    moves the tile by `move`. By Timeloop's rule the second iteration stands for the last, and by
-    AccelForge's these loops keep nothing.
-    """
-    if counting == ACCELFORGE:
-        far: IntArray = np.full(len(past), NOWHERE)
-        return far, far
-    back, along = _least_words(-move, [past], counting), np.full(len(past), NOWHERE)
-    for slot in slots:
-        spans = [own * (count - 1 if counting == EXACT else min(count - 1, 1)) for own, count in slot]
-        for number, (own, _) in enumerate(slot):
-            inside = _sums(spans[:number] + spans[number + 1 :])
-            jump = _least_words(move, [own - past - span for span in inside], counting)
-            along = np.minimum(along, jump)
-        back = np.minimum(back, _least_words(-move, [past + span for span in _sums(spans)], counting))
-        past = past + sum(spans)
-    return along, back
 
 
 def _least_words(move: IntArray, jumps: Sequence[Any], counting: Counting) -> IntArray:

@@ -15,7 +15,7 @@ from model.problem import Dataspace, Problem, Term
 from solver.result import Options, Progress, Status, Termination, TooLargeError
 from solver.search import map_einsum, mapper
 from solver.search.mapper import SharedSearch
-from solver.search.space import search_space as space_module
+from solver.search.path.search import estimated_bytes
 from solver.search.space.lattice import coarsened
 from solver.search.space.search_space import SearchSpace
 from tests.bruteforce import enumerate_mappings, optima, optimum
@@ -307,8 +307,9 @@ def short_descents(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.usefixtures("short_descents")
-def test_a_part_of_the_space_proves_nothing():
+def test_a_part_of_the_space_proves_nothing(monkeypatch: pytest.MonkeyPatch):
     """With too little memory for all tiles a mapping is found, not called optimal if some are left out."""
+    monkeypatch.setattr(mapper, "estimated_bytes", lambda space: space.lattice.size << 20)
     for mapspace in random_mapspaces(31, 12, 500):
         best = optimum(mapspace, "energy")
         result = map_einsum(mapspace, Options(objectives=("energy",), memory_limit_mib=1))
@@ -323,11 +324,10 @@ def test_a_part_of_the_space_proves_nothing():
             assert result.bound <= best[0] <= result.value
 
 
-def test_as_much_of_the_space_is_searched_as_fits(monkeypatch: pytest.MonkeyPatch):
+def test_as_much_of_the_space_is_searched_as_fits():
     """With a part of the memory that all tiles take, the mapping is nearly as good as the best one."""
     best = map_einsum(LARGE, Options(objectives=("energy",)))
-    monkeypatch.setattr(space_module, "MEMO_BYTES", 0)
-    assert 8 << 20 < SearchSpace(LARGE).estimated_bytes < 16 << 20
+    assert 8 << 20 < estimated_bytes(SearchSpace(LARGE)) < 16 << 20
     states = [best.statistics.states]
     for memory_limit_mib in (8, 2):
         result = map_einsum(LARGE, Options(objectives=("energy",), memory_limit_mib=memory_limit_mib))
@@ -388,5 +388,5 @@ def test_more_words_than_64_bits_count():
 
 
 def test_nothing_to_minimise_is_refused():
-    with SharedSearch(SMALL) as search, pytest.raises(ValueError, match="at least one objective"):
-        search.minimise(())
+    with pytest.raises(ValueError, match="at least one objective"):
+        SharedSearch(SMALL).minimise(())

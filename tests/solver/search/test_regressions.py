@@ -2,21 +2,12 @@
 
 from fractions import Fraction
 
-import pytest
-
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
 from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem, Term
 from solver.result import Options, Status
 from solver.search import map_einsum
-from solver.search.bounds.lattice_bounds import LatticeBounds
-from solver.search.branching.branch import Branching
-from solver.search.goal import Goal
-from solver.search.space.orders import slot_orders
-from solver.search.space.search_space import SearchSpace
 from tests.bruteforce import optimum
-from tests.solver.search.holding import sharp_bounds
-from tests.solver.search.unusual import subproblems, unlimited_bounds
 
 
 def space(name: str, *ranks: str, read_write: bool = False) -> Dataspace:
@@ -63,9 +54,6 @@ def test_a_level_without_temporal_reuse_is_charged_once():
     assert best is not None
     value = best[0]
     assert isinstance(value, int)
-    (sub,) = subproblems(SearchSpace(mapspace))
-    assert unlimited_bounds(sub).least <= value
-    assert not LatticeBounds(sub, value + 1).empty
     assert map_einsum(mapspace, Options(("energy",))).value == value
 
 
@@ -89,16 +77,11 @@ def test_one_dataspace_may_end_where_another_goes_on():
     best = optimum(mapspace, "energy")
     assert best is not None
     assert best[0] == 2 + 2 * 5
-    (sub,) = subproblems(SearchSpace(mapspace))
-    goal = Goal("energy", (), 13)
-    orders = tuple(slot_orders(rules, sub.space.active, sub.space.views) for rules in mapspace.temporal)
-    branching = Branching(LatticeBounds(sub, 13), goal, orders, lambda: False, 100)
-    assert len(list(branching.skeletons())) == 1
+    assert map_einsum(mapspace, Options(("energy",))).value == best[0]
 
 
-def test_reuse_may_end_in_a_slot_outside_of_the_loops_that_made_it(monkeypatch: pytest.MonkeyPatch):
+def test_reuse_may_end_in_a_slot_outside_of_the_loops_that_made_it():
     """The loop over K leaves I in place; it is the one over P, a slot farther out, that moves it."""
-    sharp_bounds(monkeypatch)
     window = (Term("P", 3), Term("R", -1))
     spaces = (
         space("W", "K", "R", "S"),
@@ -123,9 +106,8 @@ def test_reuse_may_end_in_a_slot_outside_of_the_loops_that_made_it(monkeypatch: 
     assert map_einsum(mapspace, Options(("energy",))).value == best[0]
 
 
-def test_a_loop_may_leave_less_in_place_than_any_class(monkeypatch: pytest.MonkeyPatch):
+def test_a_loop_may_leave_less_in_place_than_any_class():
     """P and Q move all three dataspaces, outside of an empty slot; R and S leave one or two in place."""
-    sharp_bounds(monkeypatch)
     spaces = (
         Dataspace("A", ((Term("Q", -2), Term("P", -2)),)),
         Dataspace("B", ((Term("P", 3),), (Term("Q", 4),), (Term("Q"), Term("R")))),

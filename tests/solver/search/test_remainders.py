@@ -15,10 +15,9 @@ from model.problem import Dataspace, Problem, Term
 from solver.fallback import map_or_explain
 from solver.pareto import pareto_front
 from solver.result import Narrower, Options, Status, Termination
-from solver.search import engine, map_einsum, mapper, workers
-from solver.search.branching.completion import Priced
+from solver.search import map_einsum, mapper
 from solver.search.mapper import SharedSearch
-from solver.search.space import counts, search_space
+from solver.search.priced import Priced
 from tests import strategies
 from tests.bruteforce import count_mappings, optima, optimum
 from tests.conftest import REPOSITORY
@@ -61,8 +60,7 @@ def test_the_best_of_all_mappings(seed: int):
 
 @pytest.mark.parametrize("seed", few(range(20, 24)))
 def test_nothing_that_improves_is_ruled_out(seed: int, monkeypatch: pytest.MonkeyPatch):
-    """Also without a good mapping to begin with, and where branching decides all."""
-    monkeypatch.setattr(engine, "FIRST_NODES", 0 if seed % 2 else 200)
+    """Also where the only mappings that are good enough are the best."""
     for mapspace in random_mapspaces_with_remainders(seed, 3, 300):
         for objective, best in zip(OBJECTIVES, optima(mapspace, OBJECTIVES), strict=True):
             with monkeypatch.context() as patch:
@@ -219,10 +217,8 @@ def two_children(
     )
 
 
-CELLS = [
-    # Rounds of two children lie in another cell than those of the most tiles.
+TWO_CHILDREN = [
     two_children(12, bounds=(3, 4, 15), keep="B", rules=(FactorRule("K", "=", 1), FactorRule("M", "=", 3))),
-    # All tiles along a dimension may lie in one cell: outputs are no larger for that.
     two_children(8, 12, bounds=(2, 15, 1), keep="ABZ Z", rules=(FactorRule("M", "=", 1),)),
     # One dimension only.
     two_children(5, bounds=(1, 13, 1), keep="BZ", rules=()),
@@ -233,7 +229,6 @@ CELLS = [
         Fanout("F", 2),
         StorageLevel("L0", size_words=8, energy=AccessEnergy(1, 3, 0)),
     ),
-    # A loop over P may lead, though some numbers of tiles of its only cell are 1.
     replace(
         convolution(
             1,
@@ -251,23 +246,12 @@ CELLS = [
 ]
 
 
-@pytest.mark.parametrize("grains", [(5.0,), slow((1.3, 2.0, 4.0))])
-@pytest.mark.parametrize("number", range(len(CELLS) + 2))
-def test_cells_of_similar_numbers_of_tiles(
-    number: int, grains: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
-):
-    """Otherwise they are bounded first only where there are thousands of tiles."""
-    monkeypatch.setattr(workers, "MANY_TILES", 0)
-    monkeypatch.setattr(workers, "FEWER", 1)
-    monkeypatch.setattr(search_space, "GRAINS", grains)
-    monkeypatch.setattr(counts, "FEW_PAIRS", 0)
-    monkeypatch.setattr(engine, "FIRST_NODES", 0)
-    mapspaces = CELLS[number : number + 1] or random_mapspaces_with_remainders(40 + number, 2, 300)
-    for mapspace in mapspaces:
-        for objective, best in zip(OBJECTIVES, optima(mapspace, OBJECTIVES), strict=True):
-            with monkeypatch.context() as patch:
-                start_below(patch, 1 << 200 if best is None else best[0] + 1)
-                assert solve(mapspace, objective).value == (None if best is None else best[0])
+@pytest.mark.parametrize("mapspace", TWO_CHILDREN)
+def test_few_tiles_of_two_children(mapspace: Mapspace, monkeypatch: pytest.MonkeyPatch):
+    for objective, best in zip(OBJECTIVES, optima(mapspace, OBJECTIVES), strict=True):
+        with monkeypatch.context() as patch:
+            start_below(patch, 1 << 200 if best is None else best[0] + 1)
+            assert solve(mapspace, objective).value == (None if best is None else best[0])
 
 
 @pytest.mark.parametrize("most", [3, 4])
@@ -396,7 +380,6 @@ def test_what_the_wider_search_cannot_do_takes_nothing_from_the_narrower_one(
     even = replace(far_from_proven(), problem=matmul(1009, 997, 991), factors=PERFECT)
     perfect = spread(even) if uneven else even
     monkeypatch.setattr(mapper, "FIRST_HINTED", 8)
-    monkeypatch.setattr(search_space, "MEMO_BYTES", 0)
     best = map_einsum(perfect, Options(("edp",)))
     found = map_einsum(replace(perfect, factors=ANY), Options(("edp",), memory_limit_mib=1))
     assert (found.status, found.termination) == (Status.FEASIBLE, Termination.MEMORY_LIMIT)
@@ -411,8 +394,8 @@ def test_a_known_mapping_does_not_take_the_place_of_the_narrower_search():
     assert first.mapping is not None
     assert first.evaluation is not None
     known = Priced(first.mapping, first.evaluation)
-    with SharedSearch(mapspace) as search:
-        found, again = (search.minimise(("latency",), known=known) for _ in range(2))
+    search = SharedSearch(mapspace)
+    found, again = (search.minimise(("latency",), known=known) for _ in range(2))
     assert found.perfect_factors == Narrower(Status.OPTIMAL, first.value, first.bound)
     assert again.perfect_factors is None
     assert found.value == again.value

@@ -15,12 +15,8 @@ from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Stor
 from model.mapspace import COUNTINGS, FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.numbers import divisors, prime_factors
 from model.problem import Dataspace, Problem, Term
-from solver.search.bounds.lattice_bounds import LatticeBounds
-from solver.search.goal import UNLIMITED
-from solver.search.space.grid import spatial_grid
 from solver.search.space.lattice import Lattice, Slot
 from solver.search.space.search_space import SearchSpace
-from solver.search.subproblems.energies import EnergySubproblem
 from tests import strategies
 from tests.bruteforce import count_mappings
 
@@ -363,19 +359,6 @@ def random_slot(random: Random, lattice: Lattice) -> Slot:
         size = len(divisors) if free else random.randint(1, len(divisors))
         allowed.append(frozenset(random.sample(divisors, size)))
     return Slot(lattice, tuple(allowed))
-
-
-def subproblems(space: SearchSpace) -> Iterable[EnergySubproblem]:
-    """Every keep mask with every combination of spatial classes."""
-    grid = spatial_grid(space)
-    for mask in space.keep_masks:
-        for number in range(len(grid)):
-            yield EnergySubproblem(space, mask, grid.spatial(number))
-
-
-def unlimited_bounds(sub: EnergySubproblem) -> LatticeBounds:
-    """Lattice bounds that no incumbent has thinned out."""
-    return LatticeBounds(sub, UNLIMITED)
 
 
 def told_apart(space: SearchSpace, stage: int, factors: Sequence[Sequence[int]]) -> tuple[object, ...]:

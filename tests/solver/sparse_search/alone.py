@@ -3,8 +3,8 @@
 from model.mapping import Mapping
 from model.mapspace import Mapspace
 from model.sparse import evaluate_totals
-from solver.search.branching.completion import Priced
 from solver.search.goal import Goal
+from solver.search.priced import Priced
 from solver.search.stopping import Stop, Stopped, never
 from solver.sparse_search.paths import SparseData, SparsePaths, unlimited
 from tests.solver.search.path.alone import quiet

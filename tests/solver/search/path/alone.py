@@ -30,4 +30,4 @@ def searched(
 
 def quiet(stop: Stop = never) -> Shared:
     """What a search shares with nobody."""
-    return Shared(Options(), stop, lambda *_: None, Statistics(), None, ALONE)
+    return Shared(Options(), stop, lambda *_: None, Statistics(), ALONE)

@@ -84,7 +84,7 @@ def rows(mapspace: Mapspace, objective: str) -> int:
     shared = quiet()
     search = PathSearch(SearchSpace(mapspace), Goal(objective, incumbent=best[0]), shared)
     assert search.run() == best[0]
-    return shared.statistics.subproblems
+    return shared.statistics.listed
 
 
 @pytest.mark.parametrize("unit", few([10**15 + 37, 1, 10**9 + 7]))

@@ -12,9 +12,7 @@ from model.mapspace import Mapspace
 from model.objective import OBJECTIVES, objective_value
 from solver.result import Options, Status
 from solver.search import map_einsum
-from solver.search.goal import Goal
-from solver.search.path.search import PathSearch, searches_paths
-from solver.search.space.search_space import SearchSpace
+from solver.search.path.search import PathSearch
 from tests.bruteforce import optima, valid_mappings
 from tests.mapspaces import free_mapspace, matmul
 from tests.slow import few
@@ -78,12 +76,6 @@ def test_later_objectives(order: tuple[str, ...]):
             assert result.evaluation is not None
             assert tuple(map(result.evaluation.value, order)) == best[0]
             assert result.status is Status.OPTIMAL
-
-
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_limits_are_searched_along_paths(objective: str):
-    space = SearchSpace(random_mapspaces_with_remainders(950, 1, 300)[0])
-    assert searches_paths(space, Goal(objective, (("latency", 100), ("edp", 10**6))), 1 << 30)
 
 
 def test_too_few_units_are_noticed_before_paths_are_listed(monkeypatch: pytest.MonkeyPatch):

@@ -7,9 +7,9 @@ import pytest
 
 from model.architecture import AccessEnergy, Fanout, StorageLevel
 from model.extents import ANY
-from model.mapspace import ACCELFORGE, TIMELOOP, Mapspace
+from model.mapspace import Mapspace
 from solver.search.goal import Goal
-from solver.search.path.search import PathSearch, searches_paths
+from solver.search.path.search import PathSearch
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stop
 from tests import strategies
@@ -23,13 +23,10 @@ from tests.strategies import (
     CONVOLUTIONS,
     free_mapspaces_with_remainders,
     random_mapspaces,
-    random_mapspaces_with_places,
     random_mapspaces_with_remainders,
-    with_tolls,
 )
 
 OBJECTIVES = ("energy", "latency", "edp")
-MEMORY = 1 << 30
 
 
 def check(mapspace: Mapspace) -> None:
@@ -102,40 +99,6 @@ def test_a_stopped_search_has_a_bound(draw, objective: str):
             assert value is None or value >= best[0]
 
 
-def is_searched(mapspace: Mapspace, goal: Goal, memory: int = MEMORY) -> bool:
-    return searches_paths(SearchSpace(mapspace), goal, memory)
-
-
-def remainders() -> Mapspace:
-    return random_mapspaces_with_remainders(950, 1, 300)[0]
-
-
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_remainders_are_searched_along_paths(objective: str):
-    assert is_searched(remainders(), Goal(objective))
-
-
-def test_timeloops_counting_rule_is_not():
-    assert not is_searched(replace(remainders(), counting=TIMELOOP), Goal("edp"))
-
-
-@pytest.mark.parametrize("draw", [random_mapspaces, random_mapspaces_with_places])
-def test_accelforges_counting_rule_is(draw):
-    mapspace = replace(draw(5, 1, 300)[0], counting=ACCELFORGE)
-    assert mapspace.joint or draw is random_mapspaces
-    assert is_searched(mapspace, Goal("edp"))
-
-
-def test_perfect_factors_are_not():
-    assert not is_searched(random_mapspaces(950, 1, 300)[0], Goal("edp"))
-
-
-def test_several_places_of_a_memory_are_not():
-    mapspace = random_mapspaces_with_places(5, 1, 300, remainders().factors)[0]
-    assert mapspace.joint
-    assert not is_searched(mapspace, Goal("edp"))
-
-
 def ruled(mapspace: Mapspace, seed: int) -> Mapspace:
     """The same with rules, one of which the best mapping for some objective breaks as a rule."""
     random = Random(seed)
@@ -157,18 +120,7 @@ def test_extents_that_a_rule_demands():
     levels = StorageLevel("DRAM"), StorageLevel("buffer", size_words=60)
     mapspace = replace(free_mapspace(matmul(7, 2, 6), *levels), factors=ANY)
     ruled = mapspace.where("tile(buffer, M) == tile(buffer, K) + 1 and tile(buffer, N) > 1")
-    assert is_searched(ruled, Goal("energy"))
     check(ruled)
-
-
-def test_tolls_are():
-    tolled = with_tolls(Random(1), remainders())
-    assert any(level.tolls for level in tolled.architecture.levels)
-    assert is_searched(tolled, Goal("edp"))
-
-
-def test_tables_that_do_not_fit_are_not():
-    assert not is_searched(remainders(), Goal("edp"), memory=64)
 
 
 def test_several_memories_inside_of_the_fanouts():

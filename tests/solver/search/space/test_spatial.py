@@ -4,24 +4,22 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import combinations, product
+from itertools import product
 from operator import le
 from random import Random
 
 import numpy as np
 import pytest
 
-from model.architecture import Fanout, StorageLevel
+from model.architecture import AccessEnergy, Fanout, StorageLevel
 from model.choices import SideOrder
-from model.cost.counting import tile_words
 from model.extents import FACTORS, PERFECT, Extents
 from model.mapspace import Mapspace, SpatialRules
 from model.numbers import divisors
-from model.problem import Dataspace, Problem, Term
+from model.problem import Problem
 from solver.result import Options, Status, Termination
 from solver.search import map_einsum
 from solver.search.space import spatial
-from solver.search.space.grid import spatial_grid
 from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import FanoutChoice, StageChoice, fanout_choices
 from solver.search.stopping import Stopped
@@ -220,81 +218,14 @@ def test_enumerating_spatial_choices_can_be_stopped():
 
 
 def test_more_spatial_choices_than_memory_holds_are_not_told_apart(monkeypatch: pytest.MonkeyPatch):
-    mapspace = free_mapspace(matmul(4, 4, 4), StorageLevel("dram"), Fanout("f", 4), Fanout("g", 4))
+    nodes = StorageLevel("dram", energy=AccessEnergy(9, 9, 9)), Fanout("f", 4), Fanout("g", 4)
+    mapspace = free_mapspace(matmul(4, 4, 4), *nodes, StorageLevel("buffer"))
     numbers = [sum(len(own.members) for own in stage) for stage in SearchSpace(mapspace).stages]
     for most, termination in ((numbers[0], Termination.PROVEN), (numbers[0] - 1, Termination.CHOICES)):
         monkeypatch.setattr(spatial, "MOST_CHOICES", most)
         assert map_einsum(mapspace, Options(objectives=("energy",))).termination == termination
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_grid_holds_every_combination_that_there_may_be_room_for(seed: int):
-    kept = dropped = 0
-    for mapspace in random_mapspaces(200 + seed, 10, 200):
-        space = SearchSpace(mapspace)
-        grid = spatial_grid(space)
-        found = {grid.spatial(number) for number in range(len(grid))}
-        assert len(found) == len(grid)
-        for combination in product(*space.stages):
-            units = math.prod(stage.units for stage in combination)
-            members = list(product(*(s.members for s in combination)))
-            possible = [own for own in members if divisible(space, own) and roomy(space, own)]
-            single = len(members) == 1 and not possible
-            if units < mapspace.min_parallelism or single or not agree_in_pairs(space, combination):
-                assert combination not in found
-                dropped += 1
-            elif possible:
-                assert combination in found
-                kept += 1
-    assert kept > 0 and dropped > 0
-
-
-def test_members_of_two_stages_have_to_divide_the_bounds_together():
-    """Both P and Q are unrolled by two already: there is no third factor of two for either of them."""
-    spaces = (
-        Dataspace("W", ((Term("K"),),)),
-        Dataspace("I", ((Term("P"),), (Term("Q"),))),
-        Dataspace("O", ((Term("K"),), (Term("P"),), (Term("Q"),)), read_write=True),
-    )
-    nodes = (
-        StorageLevel("dram"),
-        Fanout("f", 4),
-        StorageLevel("buffer"),
-        Fanout("g", 2),
-        StorageLevel("register"),
-    )
-    space = SearchSpace(free_mapspace(Problem("outer", ("K", "P", "Q"), (2, 6, 6), spaces), *nodes))
-    grid = spatial_grid(space)
-    found = [grid.spatial(number) for number in range(len(grid))]
-    both = [own for own in found if (1, 2, 2) in [member.factors for member in own[0].members]]
-    assert both
-    assert {member.factors for own in both for member in own[1].members} == {(1, 1, 1), (2, 1, 1)}
-    assert any(len(own[1].members) == 2 for own in found)
-
-
-def agree_in_pairs(space: SearchSpace, combination: tuple) -> bool:
-    """Whether any two of the classes have members that divide the bounds together."""
-    pairs = combinations(combination, 2)
-    return all(any(divisible(space, own) for own in product(a.members, b.members)) for a, b in pairs)
-
-
 def divisible(space: SearchSpace, members: tuple) -> bool:
     totals = [math.prod(m.factors[d] for m in members) for d in range(len(space.active))]
     return all(bound % total == 0 for bound, total in zip(space.lattice.bounds, totals, strict=True))
-
-
-def roomy(space: SearchSpace, members: tuple) -> bool:
-    """Whether every level can hold what is unrolled below it, of the dataspaces that it must keep."""
-    bounds = dict.fromkeys(space.problem.dims, 1)
-    for place, member in reversed(list(enumerate(members))):
-        for dim, factor in zip(space.active, member.factors, strict=True):
-            bounds[dim] *= factor
-        level = space.levels[place]
-        names = space.mapspace.keep[place].keep - level.no_coalesce
-        sizes = (
-            level.packing_of(name).size_per_value * tile_words(space.problem.dataspace(name), bounds)
-            for name in names
-        )
-        if level.usable_words is not None and sum(sizes) > level.usable_words:
-            return False
-    return True

@@ -27,10 +27,8 @@ from model.problem import Dataspace, Problem, Term
 from solver.result import Options, Status
 from solver.search import map_einsum
 from solver.search.arrays import IntArray
-from solver.search.bounds.lattice_bounds import LatticeBounds
 from solver.search.space.dataspaces import DataspaceView, tables, view
 from solver.search.space.lattice import Lattice
-from solver.search.space.search_space import SearchSpace
 from solver.search.space.windows import (
     NOWHERE,
     Unrolling,
@@ -41,7 +39,7 @@ from solver.search.space.windows import (
     union_words,
 )
 from tests.slow import few
-from tests.solver.search.unusual import subproblems, unusual_einsum
+from tests.solver.search.unusual import unusual_einsum
 
 STEPS = ((1, 1), (2, 1), (1, 2), (2, 2), (3, 1), (2, 3), (4, 1), (-1, 1), (1, -2))
 
@@ -334,34 +332,4 @@ def test_a_window_and_sums_in_registers_of_one_word():
         (KeepRules(frozenset("WIO")), only("W"), only("I"), only("O")),
     )
     result = map_einsum(mapspace, Options(objectives=("energy",)))
-    assert result.status is Status.OPTIMAL
-    (sub,) = subproblems(SearchSpace(mapspace))
-    blunt, sharp = (
-        LatticeBounds(sub, result.value + 1, pairwise=pairwise).least for pairwise in (False, True)
-    )
-    assert 0.7 * result.value < blunt <= sharp <= result.value
-
-
-def test_sharp_bounds_begin_with_the_tiles_that_the_incumbent_leaves():
-    """All pairs of tiles are too many to look at; of those that can improve there are few."""
-    dims, bounds = tuple("CMPQRS"), (32, 32, 56, 56, 3, 3)
-    spaces = (
-        Dataspace("W", tuple((Term(dim),) for dim in "CMRS")),
-        Dataspace("I", ((Term("C"),), (Term("P"), Term("R")), (Term("Q"), Term("S")))),
-        Dataspace("O", tuple((Term(dim),) for dim in "MPQ"), read_write=True),
-    )
-    nodes = (
-        StorageLevel("dram", energy=AccessEnergy(200_000, 200_000, 200_000)),
-        StorageLevel("inputs", size_words=1 << 20, energy=AccessEnergy(62_240, 62_240, 62_240)),
-        StorageLevel("registers", size_words=256, energy=AccessEnergy(1_760, 1_760, 1_760)),
-    )
-    every = KeepRules(frozenset("WIO"))
-    mapspace = Mapspace(
-        Problem("convolution", dims, bounds, spaces),
-        Architecture("single", nodes, Compute("mac", 1_000)),
-        (TemporalRules(),) * 3,
-        (),
-        (every, KeepRules(frozenset("I"), frozenset("WO")), every),
-    )
-    result = map_einsum(mapspace, Options(objectives=("energy",), time_limit_s=60))
     assert result.status is Status.OPTIMAL

@@ -7,7 +7,7 @@ import pytest
 from model.architecture import StorageLevel
 from model.mapspace import TemporalRules
 from model.problem import Dataspace, Problem, Term
-from solver.search.branching import completion
+from solver.search.path import completion
 from solver.search.space.orders import allowed_orders
 from solver.search.space.search_space import SearchSpace
 from tests import strategies

@@ -9,8 +9,9 @@ import pytest
 from model.cost import evaluate
 from model.mapping import FanoutMapping, Mapping, StorageMapping
 from model.mapspace import Mapspace
-from solver.search.branching.completion import Completion, Skeleton
 from solver.search.goal import Goal
+from solver.search.path.completion import Completion
+from solver.search.priced import Skeleton
 from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import FanoutChoice, StageChoice
 from tests.bruteforce import enumerate_mappings

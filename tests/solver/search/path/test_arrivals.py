@@ -9,7 +9,7 @@ import pytest
 from model.cost.counting import Move
 from model.cost.rules import rule_of
 from model.mapspace import COUNTINGS, Counting
-from solver.search.branching.completion import Arrivals
+from solver.search.path.completion import Arrivals
 
 
 def random_loops(random: Random, ranks: int, count: int) -> tuple[Move, ...]:

@@ -1,1 +1,0 @@
-"""Bounds on one subproblem, or on a group, by dynamic programming over the divisor lattice."""

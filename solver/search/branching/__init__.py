@@ -1,1 +1,0 @@
-"""What decides a subproblem that bounds leave open: branching, the best loop orders."""

@@ -1,0 +1,74 @@
+"""Mappings with their exact costs, and skeletons: mappings but for the orders of their loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from model.cost import Evaluation
+from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
+from solver.search.space.keep_masks import KeepMask
+from solver.search.space.orders import allowed_orders
+from solver.search.space.search_space import SearchSpace
+from solver.search.space.spatial import StageChoice
+
+Order = tuple[str, ...]
+"""Dimensions of temporal loops, innermost first."""
+
+
+@dataclass(frozen=True)
+class Priced:
+    """A complete mapping with what the plain cost model says of it."""
+
+    mapping: Mapping
+    evaluation: Evaluation
+
+
+@dataclass(frozen=True)
+class Skeleton:
+    """All factors of a mapping: per level the temporal ones, per stage the spatial ones.
+
+    ``temporal[l]`` runs along the active dimensions.
+
+    Parameters
+    ----------
+    temporal
+        Iterations per level, outermost first, and active dimension.
+    spatial
+        One per stage, outermost first.
+    """
+
+    space: SearchSpace
+    mask: KeepMask
+    temporal: tuple[tuple[int, ...], ...]
+    spatial: tuple[StageChoice, ...]
+
+    def mapping(self, orders: tuple[Order, ...]) -> Mapping:
+        """The mapping with the loops of each level in these orders (innermost first)."""
+        nodes: list[NodeMapping] = []
+        views = self.space.views
+        for level, order in enumerate(orders):
+            factor = dict(zip(self.space.active, self.temporal[level], strict=True))
+            loops = tuple(Loop(dim, factor[dim]) for dim in order)
+            nodes.append(StorageMapping(loops, frozenset(views[p].name for p in self.mask[level])))
+            nodes.extend(FanoutMapping(loops) for loops in self._spatial_loops(level))
+        return Mapping(tuple(nodes))
+
+    def _spatial_loops(self, level: int) -> Iterator[tuple[SpatialLoop, ...]]:
+        """Loops of the fanouts below `level`, in the order that the user fixed, X before Y."""
+        fanouts = self.space.fanouts_below[level]
+        for number, choice in zip(fanouts, self.spatial[level].choices, strict=True):
+            rules = self.space.mapspace.spatial[number]
+            loose = [d for d in self.space.active if d not in rules.inner and d not in rules.outer]
+            order = (*rules.inner, *loose, *rules.outer)
+            loops = [
+                SpatialLoop(dim, factor, "x" if d in choice.along_x else "y")
+                for d, (dim, factor) in enumerate(zip(self.space.active, choice.factors, strict=True))
+                if factor > 1
+            ]
+            yield tuple(sorted(loops, key=lambda loop: (loop.axis, order.index(loop.dim))))
+
+    def orders(self, level: int) -> Iterator[Order]:
+        """All orders of the loops of `level` that the rules allow."""
+        live = [d for d, f in zip(self.space.active, self.temporal[level], strict=True) if f > 1]
+        return allowed_orders(self.space.mapspace.temporal[level], live)
