@@ -80,7 +80,7 @@ def row(timing: Timing) -> list[str]:
         f"{timing.perfect_seconds:.2f}",
         gain(timing.result),
         f"{statistics.states:,}",
-        f"{statistics.subproblems:,}",
+        f"{statistics.listed:,}",
         f"{statistics.mappings_priced:,}",
     ]
 

@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from solver.formulation.engine import Beginning
 
 PATIENCE_S = 5.0
-"""Seconds without any mapping, once all keep masks are surveyed, after which feasibility is checked."""
+"""Seconds without any mapping, once all keep masks are bounded, after which feasibility is checked."""
 
 RESERVE_S = 1.0
 """Seconds before the time limit (half of it, if it is shorter) that are kept for the feasibility check: a
-survey that is not done by then leaves no time to find a mapping."""
+search that has not begun to list paths by then has no time to find a mapping."""
 
 MOST_EFFORT_S = 30.0
 """Deterministic seconds that CP-SAT has after bounds ended for another reason than time."""

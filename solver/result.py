@@ -76,8 +76,9 @@ class Options:
         but for mappings with remainders: once the best one without is proven, they are searched for
         `REMAINDERS_S` at most.
     jobs
-        Number of workers; it does not affect the answer. Workers are new interpreters that import the main
-        module: a script that asks for several does so under ``if __name__ == "__main__":``.
+        Number of processes; it does not affect the value. With several, CP-SAT and a heuristic may work
+        beside the search, in new interpreters that import the main module: a script that asks for several
+        does so under ``if __name__ == "__main__":``.
     seed
         Seed of CP-SAT, where that is the engine.
     memory_limit_mib
@@ -161,19 +162,14 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class MaskEvidence:
-    """How many spatial classes of a keep mask each step of the search proves to be no better than the bound.
+    """For how many spatial choices of a keep mask bounds, or lists of paths, prove that none is better.
 
     ``keep`` lists the storage levels (0 is the outermost) that keep each dataspace, in the problem's order.
     """
 
     keep: tuple[tuple[int, ...], ...]
-    by_survey: int  # classes by the last step that was needed; the survey includes neighbouring levels
-    by_lattice: int = 0
-    by_branching: int = 0
-    survey_bound: int | None = None  # least bound of the survey's classes; None if no tile fits, or no class
-    states: int = 0  # of the divisor lattice, bounded
-    tiles_left: tuple[int, ...] = ()  # by the lattices, per storage level but the outermost
-    nodes: int = 0  # branched
+    by_bounds: int
+    by_listing: int = 0
 
 
 @dataclass(frozen=True, slots=True)

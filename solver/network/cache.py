@@ -235,8 +235,7 @@ def _evidence(document: dict[str, Any]) -> Evidence:
 
 
 def _mask_evidence(document: dict[str, Any]) -> MaskEvidence:
-    lists = {"keep": tuple(map(tuple, document["keep"])), "tiles_left": tuple(document["tiles_left"])}
-    return MaskEvidence(**{**document, **lists})
+    return MaskEvidence(**{**document, "keep": tuple(map(tuple, document["keep"]))})
 
 
 def _node_mapping(node: dict[str, Any]) -> NodeMapping:

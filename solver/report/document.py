@@ -92,12 +92,12 @@ def result_document(
 
 
 def _settled(result: Result) -> dict[str, dict[str, float]]:
-    """Return the share of subproblems that each step settles, by objective that bounds have proven."""
+    """Return the share of spatial choices that each step settles, by objective that bounds have proven."""
     shares = {}
     for evidence in result.evidence if result.status is not Status.FEASIBLE else ():
         counts = {
             step: sum(getattr(mask, f"by_{step}") for mask in evidence.masks)
-            for step in ("survey", "lattice", "branching")
+            for step in ("bounds", "listing")
         }
         every = sum(counts.values())
         shares[evidence.objective] = {step: own / every for step, own in counts.items()} if every else {}

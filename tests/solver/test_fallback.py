@@ -197,7 +197,7 @@ def test_a_mapping_found_at_the_last_moment_counts_once(monkeypatch):
     def late(space, options, on_progress, should_stop, known):
         if known is not None:
             return minimise(space, options, on_progress, lambda: True, known)
-        on_progress(Progress(Phase.LATTICE, 0.0, "energy"))
+        on_progress(Progress(Phase.PATHS, 0.0, "energy"))
         while not should_stop():
             pass
         return replace(best, status=Status.FEASIBLE, termination=Termination.INTERRUPTED, bound=None)
@@ -219,7 +219,7 @@ def test_a_mapping_that_meets_the_bound_of_the_search_before_is_proven(objective
     def ending(space, options, on_progress, should_stop, known):
         if known is not None:
             return minimise(space, options, on_progress, lambda: True, known)
-        on_progress(Progress(Phase.LATTICE, 0.0, "energy"))
+        on_progress(Progress(Phase.PATHS, 0.0, "energy"))
         assert should_stop()
         stopped = (Status.UNKNOWN, Termination.INTERRUPTED)
         return replace(

@@ -63,7 +63,7 @@ def test_gap_is_relative_to_the_value():
     assert relative_gap(0, 0) == 0.0
     assert relative_gap(None, 3) is None
     assert relative_gap(3, None) is None
-    assert Progress(Phase.LATTICE, 1.0, "edp", 4, 3).gap == 0.25
+    assert Progress(Phase.PATHS, 1.0, "edp", 4, 3).gap == 0.25
 
 
 def test_phases_are_known():

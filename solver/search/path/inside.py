@@ -323,7 +323,7 @@ class Inside:
         total = np.zeros(1)
         pairs = zip(self.frame.space.levels, gates(self.frame.space), strict=True)
         for level, (stage, behind) in (own for own in pairs if own[0].energy.leak_per_cycle):
-            total = total + level.energy.leak_per_cycle * behind * unrolled.at_once(stage).prod(axis=1)
+            total = total + float(level.energy.leak_per_cycle) * behind * unrolled.at_once(stage).prod(axis=1)
         return total
 
     def are_whole(self, unrolled: Unrolled) -> BoolArray:

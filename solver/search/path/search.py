@@ -275,6 +275,7 @@ class PathSearch:
             value, rank, ticket, item = heapq.heappop(self._queue)
             if not aside:
                 self._least = max(self._least, self._bound(value))
+            self.shared.report(Phase.PATHS, self.goal, self._least)
             if self._settles(value):
                 break
             match item:
@@ -295,7 +296,7 @@ class PathSearch:
         return Evidence(
             self.goal.objective,
             tuple(
-                MaskEvidence(self.space.chains(mask), 0, by_lattice=choices - own, by_branching=own)
+                MaskEvidence(self.space.chains(mask), by_bounds=choices - own, by_listing=own)
                 for mask, own in masks
             ),
         )

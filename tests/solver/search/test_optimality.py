@@ -1,5 +1,6 @@
 """The optimizer against complete enumeration, priced by the plain cost model."""
 
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -18,7 +19,9 @@ from tests.slow import few
 from tests.solver.search.holding import compare, solve
 from tests.solver.search.unusual import (
     alike_mapspaces,
+    fixed_mapspaces,
     register_mapspaces,
+    unrolled_mapspaces,
     unusual_einsum,
     unusual_mapspaces,
     windows_anywhere,
@@ -142,3 +145,9 @@ def test_reference_optima(name: str, axes_apart: bool):
     else:
         # One factor per dimension and fanout is a restriction, so nothing can get better.
         assert all(found[objective].value >= reference.optimum[objective] for objective in OBJECTIVES)
+
+
+@pytest.mark.parametrize("draw", [fixed_mapspaces, unrolled_mapspaces])
+def test_rules_that_demand_loops(draw: Callable[[int, int, int], list[Mapspace]]):
+    """Also where the loops around a buffer outside of the fanouts are fixed."""
+    compare(draw(3002 if draw is unrolled_mapspaces else 3007, 4, 300), ("energy", "edp"))
