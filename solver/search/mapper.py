@@ -36,7 +36,8 @@ from solver.result import (
 )
 from solver.search.goal import NO_CAPS, UNLIMITED, Caps, Goal
 from solver.search.hint import FEW_HINTED, FIRST_HINTED, hint
-from solver.search.path.search import PathSearch, estimated_bytes
+from solver.search.path.search import PathSearch
+from solver.search.path.tables import estimated_bytes
 from solver.search.priced import Priced
 from solver.search.shared import ALONE, Partner, Shared
 from solver.search.space.lattice import coarsened

@@ -34,9 +34,6 @@ from solver.search.trivial import trivial_bound
 FEW_PAIRS, MOST_PAIRS = 2_000, 32_000
 """Pairs of tiles and spatial choices that are bounded at first; and those up to which all of a cell are."""
 
-TABLES = 60
-"""Tables over all numbers of tiles that are held at a time, about, as many doubles each."""
-
 PATHS = 4
 """Paths that are priced together."""
 
@@ -653,8 +650,3 @@ def _rank(item: object) -> int:
         case _Unseen():
             return 3 + CLOSEST
     return 2
-
-
-def estimated_bytes(space: SearchSpace) -> int:
-    """Memory that the tables of a search take, roughly, before any of them is made."""
-    return TABLES * 8 * space.lattice.size

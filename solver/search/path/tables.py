@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
@@ -20,8 +21,50 @@ from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stopped
 
-ALIKE = "axes", "counted", "words", "anything", "_leading", "_shares", "_alone", "_groups", "_fits", "_frames"
+TABLES = 60
+"""Tables over all numbers of tiles that are held at a time, about, as many doubles each."""
+
+MOST_HELD = 1 << 29
+"""Bytes up to which more of them are."""
+
+ALIKE = (
+    "axes",
+    "counted",
+    "words",
+    "anything",
+    "held",
+    "_leading",
+    "_shares",
+    "_alone",
+    "_groups",
+    "_fits",
+    "_frames",
+)
 """What frames of a search space have in common."""
+
+
+def estimated_bytes(space: SearchSpace) -> int:
+    """Memory that the tables of a search take, roughly, before any of them is made."""
+    return TABLES * 8 * space.lattice.size
+
+
+@dataclass
+class Held:
+    """Tables that are held: beyond so many bytes the oldest ones are forgotten."""
+
+    most_bytes: int
+    _bytes: int = 0
+    _tables: deque[tuple[dict[Any, FloatArray], object, int]] = field(default_factory=deque)
+
+    def add(self, known: dict[Any, FloatArray], key: object) -> None:
+        """Hold one more, which is known by a key."""
+        size = known[key].nbytes
+        self._tables.append((known, key, size))
+        self._bytes += size
+        while self._bytes > self.most_bytes:
+            known, key, size = self._tables.popleft()
+            del known[key]
+            self._bytes -= size
 
 
 @dataclass(frozen=True)
@@ -52,6 +95,11 @@ class Frame:
     @cached_property
     def _frames(self) -> dict[frozenset[int], Frame]:
         return {self.idle: self}
+
+    @cached_property
+    def held(self) -> Held:
+        """Tables of least costs outside."""
+        return Held(max(MOST_HELD, estimated_bytes(self.space)))
 
     def heed(self) -> None:
         """Raise `Stopped` if the search must end."""
@@ -331,7 +379,9 @@ class Outside:
     def _once(self, key: object, make: Callable[[], FloatArray]) -> FloatArray:
         if key not in self._known:
             self.frame.heed()
-            self._known[key] = make()
+            self._known[key] = table = make()
+            self.frame.held.add(self._known, key)
+            return table
         return self._known[key]
 
     def exact(self, boundary: int, lead: Lead) -> FloatArray:

@@ -15,7 +15,7 @@ from model.problem import Dataspace, Problem, Term
 from solver.result import Options, Progress, Status, Termination, TooLargeError
 from solver.search import map_einsum, mapper
 from solver.search.mapper import SharedSearch
-from solver.search.path.search import estimated_bytes
+from solver.search.path.tables import estimated_bytes
 from solver.search.space.lattice import coarsened
 from solver.search.space.search_space import SearchSpace
 from tests.bruteforce import enumerate_mappings, optima, optimum
