@@ -258,11 +258,6 @@ class Companion:
         return bound >= self._limit or is_within(self._options.gap, self._limit, bound)
 
     @property
-    def descends(self) -> bool:
-        """Whether the heuristic is at work."""
-        return self._descents is not None and not self._descents.is_over
-
-    @property
     def is_empty(self) -> bool:
         """Whether CP-SAT has proven that there is no mapping within the limits."""
         return self._process is not None and self._process.line.is_empty

@@ -32,16 +32,11 @@ class Partner(Protocol):
     def bound(self) -> int | None:
         """A bound on the goal's objective, None if it knows none."""
 
-    @property
-    def descends(self) -> bool:
-        """Whether it makes greedy descents."""
-
 
 class Alone:
     """No other engine."""
 
     is_empty = False
-    descends = False
     bound = None
 
     def exchange(self, _goal: Goal, _best: Priced | None) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import permutations, product
 from random import Random
 
-import numpy as np
 import pytest
 
 from model.architecture import AccessEnergy, Architecture, Compute, StorageLevel
@@ -30,11 +29,8 @@ from solver.search.arrays import IntArray
 from solver.search.space.dataspaces import DataspaceView, tables, view
 from solver.search.space.lattice import Lattice
 from solver.search.space.windows import (
-    NOWHERE,
     Unrolling,
     Words,
-    least_jumps,
-    least_jumps_outside,
     relevant_words,
     union_words,
 )
@@ -231,45 +227,6 @@ def test_a_register_of_one_word():
     for counting, least in ((EXACT, 15), (TIMELOOP, 11)):
         lattice, words = begun(space, "QS", (5, 3), counting=counting)
         assert words[lattice.index((1, 1))] <= fewest(space, "QS", (5, 3), (1, 1), counting) == least
-
-
-@pytest.mark.parametrize("counting", COUNTINGS)
-@pytest.mark.parametrize("seed", few(range(60), 20))
-def test_no_order_of_a_slot_makes_shorter_jumps(seed: int, counting: Counting):
-    """Loops of one slot, and of slots farther out, in every order with the lead innermost."""
-    random = Random(seed)
-    moves = dict(enumerate(random.choice((1, 2, 3, 4, 6, -1, -3)) for _ in range(random.randint(1, 3))))
-    loops = {d: random.randint(1, 4) for d in moves}
-    loops[0] = random.randint(2, 4)
-    slots = [
-        [(random.choice((2, 3, 5, -2)), random.randint(2, 3)) for _ in range(random.randint(0, 2))]
-        for _ in range(random.randint(0, 2))
-    ]
-    arrays = [{d: np.array([figure]) for d, figure in figures.items()} for figures in (moves, loops)]
-    along, back, past = least_jumps(*arrays, 0, counting)
-    outside = least_jumps_outside(slots, past, np.array([moves[0]]), counting)
-
-    def brought(jump: int) -> int:
-        if counting == EXACT or jump in (0, moves[0]):
-            return abs(jump)
-        return NOWHERE
-
-    def last(count: int) -> int:
-        return count - 1 if counting == EXACT else min(count - 1, 1)
-
-    inner = [(moves[d], loops[d]) for d in moves if d and loops[d] > 1]
-    for order in product(permutations(inner), *map(permutations, slots)):
-        at = moves[0] * last(loops[0])
-        # A loop over another dimension goes back from wherever it lies.
-        assert back[0] <= brought(-at)
-        for number, slot in enumerate(order):
-            for move, count in slot:
-                assert (along if number == 0 else outside[0])[0] <= brought(move - at)
-                at += move * last(count)
-                assert (back if number == 0 else outside[1])[0] <= brought(-at)
-            if number == 0:
-                assert past[0] == at
-                assert outside[1][0] <= brought(-at)
 
 
 @pytest.mark.parametrize("seed", few(range(40), 15))
