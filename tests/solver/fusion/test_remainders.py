@@ -138,7 +138,7 @@ def test_windows_have_a_bound():
 def test_without_time_for_remainders_the_bound_is_one_of_all():
     cascade = drawn("products", {"m": 7, "a": 2, "b": 2, "c": 1}, 4)
     asked = iter(range(1000))
-    result = fuse_cascade(cascade, "edp", should_stop=lambda: next(asked) > 300)
+    result = fuse_cascade(cascade, "edp", should_stop=lambda: next(asked) > 600)
     assert (result.status, result.termination) == (Status.FEASIBLE, Termination.INTERRUPTED)
     assert result.bound is not None
     assert result.bound <= 66365 <= (result.value or 0)
