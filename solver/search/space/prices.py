@@ -18,12 +18,6 @@ import numpy as np
 from model.architecture import Architecture, StorageLevel
 from solver.search.arrays import FloatArray, IntArray
 
-LARGEST_COST = 1 << 60
-"""Quanta at which the cost of one action is cut off."""
-
-LARGEST_TOTAL = 3 * LARGEST_COST
-"""Quanta at which that of all actions is: one more action still fits an integer."""
-
 
 @dataclass(frozen=True, slots=True)
 class PriceTerm:
@@ -43,12 +37,6 @@ class PriceTerm:
     multiplier: int
     minus: int
     block: int
-
-
-def _cut_off(term: PriceTerm) -> tuple[int, int]:
-    """Price of an action, and words at which its cost is cut off: both, and their product, fit an integer."""
-    price = min(term.price, LARGEST_COST)
-    return price, min(LARGEST_COST // price * term.block, LARGEST_COST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +61,7 @@ class LoadTerm:
 class BoundaryPrice:
     """What the words F cost that are delivered across one boundary of one dataspace.
 
-    The cost is their energy, as a rule; bounds on other costs price words by a load of a bandwidth
-    (`LoadSubproblem`) or by a weighted sum (`MixedSubproblem`). ``loads`` are those of all bandwidths.
+    ``loads`` are those of all bandwidths.
     """
 
     terms: tuple[PriceTerm, ...]
@@ -83,18 +70,6 @@ class BoundaryPrice:
     def exact(self, delivered: int) -> int:
         """Cost of `delivered` words per instance, in quanta."""
         return sum(t.price * -(-max(0, delivered * t.multiplier - t.minus) // t.block) for t in self.terms)
-
-    def price(self, delivered: IntArray) -> IntArray:
-        """Cost of each entry of `delivered`, in quanta; no action counts for more than `LARGEST_COST`."""
-        total = np.zeros_like(delivered)
-        for term in self.terms:
-            price, most = _cut_off(term)
-            ceiling = (most + term.minus) // term.multiplier
-            words = np.maximum(np.minimum(delivered, ceiling) * term.multiplier - term.minus, 0)
-            if term.block > 1:
-                words = -(-words // term.block)
-            total = np.minimum(total + words * price, LARGEST_TOTAL)
-        return total
 
     def add_loads(self, delivered: IntArray, loads: FloatArray) -> None:
         """Add the load of `delivered` words to `loads`, shape (len(delivered), resources)."""

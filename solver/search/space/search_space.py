@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -29,7 +28,7 @@ from solver.search.space.dataspaces import (
 from solver.search.space.keep_masks import Chain, KeepMask, allowed_masks, chain_of, most_masks
 from solver.search.space.lattice import Lattice, Slot, Steps
 from solver.search.space.prices import Access, Resource, accesses, resources
-from solver.search.space.spatial import Factors, Stage, StageTable, fanout_choices, used_above
+from solver.search.space.spatial import Factors, Stage, fanout_choices, used_above
 from solver.search.space.stages import StageRules
 from solver.search.space.uneven import uneven_union, uneven_words
 from solver.search.space.user_rules import TileRules, UnevenRule, factors_allowed, uneven_rules
@@ -47,35 +46,10 @@ MEMO_BYTES = 1 << 28
 GRAINS = (1.15, 1.5, 2.5)
 """By how much the numbers of tiles of a cell may differ."""
 
-TABLES_PER_DATASPACE = 8
-"""Tables over the whole lattice that are held for each dataspace, for the estimate of the memory."""
-
-WORKING_TABLES = 24
-"""Those that are held besides, at a time."""
-
-
-class Led(NamedTuple):
-    """Slots by their innermost loop.
-
-    Parameters
-    ----------
-    members
-        The reuse class of the loop, see `SearchSpace.reuse_classes`.
-    alone
-        With remainders, what leaves tiles in place in passes of one iteration only; None if nothing does.
-    still
-        Then the dataspaces that the first loop outside of it leaves in place which runs over another
-        dimension: the others are moved by that loop at the latest.
-    """
-
-    members: frozenset[int]
-    alone: Alone | None = None
-    still: frozenset[int] = frozenset()
-
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """What all subproblems share.
+    """What there is to choose.
 
     Levels are storage levels, outermost first. Stage l is what lies between the tile of level l and
     the tile of level l + 1 (or the compute): the temporal loops of level l, then the fanouts below.
@@ -89,15 +63,6 @@ class SearchSpace:
     stop: Stop = field(default=never, compare=False, repr=False)
     grains: tuple[float, ...] = ()
     numbered: tuple[tuple[int, ...], ...] = ()
-
-    @cached_property
-    def coarser(self) -> tuple[SearchSpace, ...]:
-        """Spaces with cells of tiles, the coarsest first."""
-        spaces = tuple(SearchSpace(self.mapspace, grains=GRAINS[:n]) for n in range(len(GRAINS), 0, -1))
-        for space in spaces:
-            # Spatial choices do not depend on tiles.
-            space.__dict__["stages"] = self.stages
-        return spaces
 
     @property
     def problem(self) -> Problem:
@@ -146,16 +111,6 @@ class SearchSpace:
             for dim, bound in zip(self.active, bounds, strict=True)
         )
 
-    @property
-    def estimated_bytes(self) -> int:
-        """Memory that the tables of a search take, roughly, before any of them is made.
-
-        Words of 8 bytes, among them each vector's extents and their places; exponents of 1 byte, and as much
-        again where they are packed.
-        """
-        dims, words = len(self.active), TABLES_PER_DATASPACE * len(self.problem.dataspaces) + WORKING_TABLES
-        return self.lattice.size * (8 * (words + 2 * dims) + 2 * len(self.lattice.axes)) + MEMO_BYTES
-
     @cached_property
     def views(self) -> tuple[DataspaceView, ...]:
         """The dataspaces over the active dimensions."""
@@ -180,7 +135,7 @@ class SearchSpace:
             of_dim = [rule for rule in rules.factors if rule.dim == dim]
             factors = self.lattice.loop_factors(d)
             allowed.append(frozenset(f for f in factors if all(r.allows(f) for r in of_dim)))
-        return self.lattice.slot(allowed)
+        return Slot(tuple(allowed))
 
     @cached_property
     def excluded(self) -> bool:
@@ -212,11 +167,6 @@ class SearchSpace:
     def spatial_choices(self) -> int:
         """Combinations of the classes of all stages."""
         return math.prod(len(stage.places) for stage in self.stages)
-
-    @cached_property
-    def stage_tables(self) -> tuple[StageTable, ...]:
-        """The same as arrays."""
-        return tuple(StageTable(stage, self.lattice) for stage in self.stages)
 
     def _stage(self, places: Sequence[int]) -> Stage:
         fanouts = [self.architecture.fanouts[number] for number in places]
@@ -253,11 +203,6 @@ class SearchSpace:
         maximal = {s for s in signatures if not any(s < other for other in signatures)}
         sliding = {self.left_in_place(d) for d in self.window_dims}
         return tuple(sorted(maximal | sliding, key=sorted)) or (frozenset(),)
-
-    def _besides(self, dim: int) -> list[frozenset[int]]:
-        """What loops over other dimensions leave in place."""
-        others = (self.left_in_place(d) for d in range(len(self.active)) if d != dim)
-        return list(dict.fromkeys(others)) or [frozenset()]
 
     def left(self, dim: int) -> tuple[int, ...]:
         """Rounds that the last pass of a loop may have where children have one iteration only."""
@@ -448,44 +393,25 @@ class SearchSpace:
         """Active dimensions along which tiles of some dataspace overlap."""
         return frozenset(d for view in self.views for d in view.window_dims)
 
-    def relevant_words(
-        self, place: int, level: int, unrolling: Unrolling, led: Led | None = None, dim: int | None = None
-    ) -> Words:
-        """Per lattice vector, least words that deliver all tiles to `level`, in all instances.
-
-        With `led` the innermost loop above is such a loop, and moves the dataspace; with `dim` it runs over
-        that dimension.
-        """
+    def relevant_words(self, place: int, level: int, unrolling: Unrolling) -> Words:
+        """Per lattice vector, least words that deliver all tiles to `level`, in all instances."""
         view, table = self.views[place], self.tables[place]
         overlaps = self.overlaps(place, level)
         if not overlaps and (not self.reuses(place, level) or not (view.window_dims or self.uneven)):
             return Words(table.plain_words, table.plain_words)
         leading = view.relevant if self.uneven else view.window_dims
-        if led is not None:
-            leading = leading.intersection(self.leading(led.members))
-        if dim is not None:
-            leading = leading.intersection((dim,))
+        key = (place, unrolling, leading)
         if isinstance(self.lattice, CountLattice):
-            every = (Alone(d, left) for d in sorted(leading) for left in self.left(d))
-            alone = tuple(every) if led is None else (led.alone,) if led.alone is not None else ()
-            uneven = self.lattice
+            alone, uneven = [Alone(d, left) for d in sorted(leading) for left in self.left(d)], self.lattice
             if not alone and not view.window_dims:
                 return Words(table.plain_words, table.plain_words)
-            moving: tuple[int, ...] = ()
-            if led is not None and led.alone is not None and place not in led.still:
-                dims = (d for d in range(len(self.active)) if self.left_in_place(d) == led.still)
-                moving = tuple(d for d in dims if d != led.alone.dim)
             both = self.memo(
-                (place, unrolling, leading, alone, moving),
-                lambda: np.stack(uneven_words(view, table, uneven, unrolling, leading, alone, moving)),
+                key, lambda: np.stack(uneven_words(view, table, uneven, unrolling, leading, alone, ()))
             )
             return Words(both[0], both[1] if view.window_dims else table.plain_words)
-        key = (place, unrolling, leading)
+        counting = self.mapspace.counting
         both = self.memo(
-            key,
-            lambda: np.stack(
-                relevant_words(view, table, self.lattice, unrolling, leading, self.mapspace.counting)
-            ),
+            key, lambda: np.stack(relevant_words(view, table, self.lattice, unrolling, leading, counting))
         )
         return Words(*both)
 

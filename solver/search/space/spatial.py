@@ -15,7 +15,6 @@ from model.choices import SideOrder
 from model.extents import Extents
 from model.mapspace import SpatialRules
 from solver.search.arrays import BoolArray, IntArray, alike, ranges
-from solver.search.space.lattice import Lattice
 from solver.search.stopping import Stop, Stopped, never
 
 VECTORS_AT_ONCE = 1 << 18
@@ -191,10 +190,6 @@ class StageChoice:
     choices: tuple[FanoutChoice, ...]
     factors: Factors
 
-    def code(self, lattice: Lattice) -> int:
-        """The number of its factors."""
-        return lattice.nested([choice.factors for choice in self.choices])
-
     @cached_property
     def least_used(self) -> Factors:
         """Per dimension, children that have something to do, at least."""
@@ -294,10 +289,6 @@ class Stage:
         )
         return StageChoice(choices, tuple(self.factors[number].tolist()))
 
-    def place_of(self, chosen: StageClass) -> int:
-        """The place of a class that was asked for."""
-        return next(place for place, made in self._made.items() if made is chosen)
-
     @cached_property
     def sizes(self) -> IntArray:
         """Members of each class, shape (classes,)."""
@@ -326,74 +317,4 @@ class Stage:
     @cached_property
     def unrolled(self) -> tuple[Factors, ...]:
         """Per dimension, all factors that members have, ascending."""
-        return self.unrolled_by(np.arange(len(self)))
-
-    def unrolled_by(self, classes: IntArray) -> tuple[Factors, ...]:
-        """The same of the members of some classes."""
-        factors = self.factors[np.isin(self.class_of, classes)]
-        return tuple(tuple(np.unique(own).tolist()) for own in factors.T)
-
-    def codes(self, lattice: Lattice) -> IntArray:
-        """Numbers of the members' factors, shape (members,)."""
-        codes = np.zeros(len(self.places), dtype=np.int64)
-        for own, places in reversed(list(zip(self.fanouts, self.places.T, strict=True))):
-            chosen, inverse = np.unique(places, return_inverse=True)
-            codes = lattice.product(lattice.codes(own.factors[chosen])[inverse], codes)
-        return codes
-
-    @cached_property
-    def class_of(self) -> IntArray:
-        """The place of each member's class, shape (members,)."""
-        return np.repeat(np.arange(len(self)), self.sizes)
-
-
-class StageTable:
-    """The classes of a stage, of which there may be none, as arrays with an entry per class.
-
-    Attributes
-    ----------
-    units
-        Children in use per instance above, shape (classes,).
-    irrelevant, distinct
-        Of each dataspace, as in `StageClass`, shape (dataspaces, classes).
-    most_factors
-        Largest factor of any member per dimension, shape (classes, dimensions).
-    least_used
-        Least of any member's, likewise.
-    several
-        Whether a class has several members, shape (classes,).
-    common
-        Lattice index of the largest factors that divide those of all members, shape (classes,).
-    """
-
-    def __init__(self, stage: Stage, lattice: Lattice) -> None:
-        self._stage = stage
-        self.units = stage.units.astype(np.float64)
-        self.irrelevant = stage.irrelevant.T.astype(np.float64)
-        self.distinct = stage.distinct.T.astype(np.float64)
-        self.most_factors = np.maximum.reduceat(stage.factors, stage.starts, axis=0)
-        self.least_used = np.minimum.reduceat(stage.least_used, stage.starts, axis=0)
-        self._codes = stage.codes(lattice)
-        self.several = stage.sizes > 1
-        self.common = lattice.common(self._codes, stage.starts)
-
-    @property
-    def number_of_members(self) -> int:
-        """Members of all classes together."""
-        return len(self._codes)
-
-    def members(self, chosen: BoolArray) -> tuple[IntArray, IntArray]:
-        """All members of some classes: the place of each one's class, and lattice index of its factors.
-
-        Parameters
-        ----------
-        chosen
-            Shape (classes,).
-
-        Returns
-        -------
-        tuple[IntArray, IntArray]
-            Both of shape (members of these classes,).
-        """
-        members = chosen[self._stage.class_of]
-        return self._stage.class_of[members], self._codes[members]
+        return tuple(tuple(np.unique(own).tolist()) for own in self.factors.T)

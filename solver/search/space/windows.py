@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from model.mapspace import ACCELFORGE, EXACT, TIMELOOP, Counting
+from model.mapspace import ACCELFORGE, TIMELOOP, Counting
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.space.dataspaces import Component, DataspaceView, Tables
 from solver.search.space.lattice import Lattice
@@ -282,20 +282,3 @@ def union_words(view: DataspaceView, tables: Tables, lattice: Lattice, unrolling
             covered = np.minimum(covered, window * instances)
         union = union * lattice.spread(covered)
     return union
-
-
-def _least_words(move: IntArray, jumps: Sequence[Any], counting: Counting) -> IntArray:
-    """Least words that any of these jumps brings; by Timeloop's rule only the lead's own `move` is one."""
-    brought = [np.abs(jump) for jump in jumps]
-    if counting != EXACT:
-        brought = [np.where(jump == move, np.abs(move), np.where(jump == 0, 0, NOWHERE)) for jump in jumps]
-    least: IntArray = np.min(brought, axis=0)
-    return least
-
-
-def _sums(moves: Sequence[IntArray | int]) -> list[IntArray | int]:
-    """Sums of any of the movements."""
-    sums: list[IntArray | int] = [0]
-    for move in moves:
-        sums += [total + move for total in sums]
-    return sums

@@ -15,7 +15,6 @@ from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Stor
 from model.mapspace import COUNTINGS, FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.numbers import divisors, prime_factors
 from model.problem import Dataspace, Problem, Term
-from solver.search.space.lattice import Lattice, Slot
 from solver.search.space.search_space import SearchSpace
 from tests import strategies
 from tests.bruteforce import count_mappings
@@ -348,17 +347,6 @@ def _with_fixed_factors(
         tuple(SpatialRules(exactly(own)) for own in spatial),
         (KeepRules(frozenset(space.name for space in problem.dataspaces)), *keep),
     )
-
-
-def random_slot(random: Random, lattice: Lattice) -> Slot:
-    """A slot that leaves about half of the dimensions free and lists some divisors for the others."""
-    allowed = []
-    for dim in range(len(lattice.bounds)):
-        divisors = lattice.divisors_of(dim)
-        free = random.random() < 0.5
-        size = len(divisors) if free else random.randint(1, len(divisors))
-        allowed.append(frozenset(random.sample(divisors, size)))
-    return Slot(lattice, tuple(allowed))
 
 
 def told_apart(space: SearchSpace, stage: int, factors: Sequence[Sequence[int]]) -> tuple[object, ...]:

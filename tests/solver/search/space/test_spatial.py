@@ -8,7 +8,6 @@ from itertools import product
 from operator import le
 from random import Random
 
-import numpy as np
 import pytest
 
 from model.architecture import AccessEnergy, Fanout, StorageLevel
@@ -119,24 +118,15 @@ def test_stages_hold_one_of_all_choices_that_no_cost_tells_apart(seed: int):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_classes_are_those_of_an_enumeration_one_by_one(seed: int):
-    """The same classes and members in the same order, with the same sides; and their arrays."""
+    """The same classes and members in the same order, with the same sides."""
     random, compared = Random(seed), Counter[str]()
     for mapspace in random_mapspaces(400 + seed, 12, 300):
         drawn = consecutive(random, mapspace)
         rules = tuple(strategies._spatial_rules(random, mapspace.problem) for _ in drawn.spatial)
         for kind in FACTORS:
             space = SearchSpace(replace(drawn, spatial=rules, factors=kind))
-            stage, table = space.stages[0], space.stage_tables[0]
             naive = classes_one_by_one(space)
-            assert [(own.key, own.members) for own in stage] == naive
-            assert table.number_of_members == sum(len(members) for _, members in naive)
-            for place, (_, members) in enumerate(naive):
-                codes = [member.code(space.lattice) for member in members]
-                used = np.array([member.least_used for member in members])
-                assert table.unrollings(place).tolist() == codes
-                assert table.most_factors[place].tolist() == np.max([m.factors for m in members], 0).tolist()
-                assert table.least_used[place].tolist() == used.min(axis=0).tolist()
-                assert len(members) > 1 or table.common[place] == codes[0]
+            assert [(own.key, own.members) for own in space.stages[0]] == naive
             compared[kind] += len(naive)
     assert min(compared.values()) > 40
 

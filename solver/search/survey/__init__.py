@@ -1,1 +1,0 @@
-"""Bounds on many subproblems at a time."""
