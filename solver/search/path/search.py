@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from model.mapspace import ACCELFORGE, EXACT
-from solver.result import Evidence, MaskEvidence, Phase, is_within
+from solver.result import Evidence, MaskEvidence, Phase, Termination, is_within
 from solver.search.arrays import FloatArray, IntArray
 from solver.search.branching.completion import Priced
 from solver.search.goal import Goal
@@ -607,6 +607,12 @@ def searches_paths(space: SearchSpace, goal: Goal, memory_bytes: int) -> bool:
     exactly = space.uneven and mapspace.counting == EXACT and not mapspace.joint
     if not space.active or not (exactly or mapspace.counting == ACCELFORGE):
         return False
+    return too_large(space, memory_bytes) is None
+
+
+def too_large(space: SearchSpace, memory_bytes: int) -> Termination | None:
+    """What there is too much of: choices, or numbers of tiles for tables; None if nothing."""
     choices = math.prod(len(stage.places) for stage in space.stages)
-    tables = TABLES * 8 * space.lattice.size
-    return choices <= MOST_CHOICES and len(space.keep_masks) <= MOST_MASKS and tables <= memory_bytes
+    if choices > MOST_CHOICES or len(space.keep_masks) > MOST_MASKS:
+        return Termination.CHOICES
+    return Termination.MEMORY_LIMIT if TABLES * 8 * space.lattice.size > memory_bytes else None
