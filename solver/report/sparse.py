@@ -80,6 +80,8 @@ def print_sparse_result(
 
 def _status_parts(result: SparseResult) -> tuple[str, ...]:
     ending = ENDINGS[result.termination], work_text(result.statistics)
+    if result.status is Status.UNKNOWN:
+        return (*narrower_parts(result.totals, None), *ending)
     return ending if result.value is None else (sparse_outcome_text(result), *ending)
 
 

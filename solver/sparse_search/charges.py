@@ -33,6 +33,9 @@ FINELY = 4096
 LARGEST_CODE = 1 << 62
 """Numbers of kinds are below it."""
 
+MOST_KNOWN = 1 << 14
+"""Tiles of known extents whose figures are remembered."""
+
 Each = tuple[float, tuple[tuple[int, float], ...]]
 """Energy of a word, and its cycles by resource."""
 
@@ -65,7 +68,7 @@ class Figures:
     live: tuple[frozenset[int], ...]
     _empty: dict[str, dict[tuple[int, ...], float]] = field(default_factory=dict)
     _parts: dict[object, Parts] = field(default_factory=dict)
-    exact: dict[tuple[Vector, Vector], LeastShares] = field(default_factory=dict)
+    _exact: dict[tuple[Vector, Vector], LeastShares] = field(default_factory=dict)
 
     def parts(self, name: str, chain: tuple[int, ...], access: Access) -> Parts:
         """As of `LeastShares`."""
@@ -73,6 +76,14 @@ class Figures:
         if key not in self._parts:
             self._parts[key] = self.shares.parts(name, chain, access)
         return self._parts[key]
+
+    def exactly(self, numbers: Vector, extents: Vector) -> LeastShares:
+        """Figures of one tile whose extents are known."""
+        if len(self._exact) >= MOST_KNOWN:
+            self._exact.clear()
+        if (numbers, extents) not in self._exact:
+            self._exact[numbers, extents] = self.shares.of(Cells.exactly(numbers, extents))
+        return self._exact[numbers, extents]
 
     def useless(
         self, saver: Saver, chain: tuple[int, ...], tiles: Tiles | None, unrolled: Unrolling, once: bool
@@ -397,6 +408,8 @@ class SparseCharges(Charges):
         assert tiles.extents is not None
         numbers, extents = tuple(tiles.numbers[0].tolist()), tuple(tiles.extents[0].tolist())
         key = charge, numbers, extents, unrolled.fanouts
+        if len(self._known_each) >= MOST_KNOWN:
+            self._known_each.clear()
         if key not in self._known_each:
             parts = self._exact_parts(charge, numbers, extents)
             useless, cut = (of(charge, tiles, unrolled)[0] for of in (self._saved_of, self._cut))
@@ -407,19 +420,8 @@ class SparseCharges(Charges):
         return self._known_each[key]
 
     def _exact_parts(self, charge: Charge, numbers: Vector, extents: Vector) -> Parts:
-        key = charge.place, charge.level, charge.boundary, charge.action, numbers, extents
-        if key not in self._known_exactly:
-            if (numbers, extents) not in self.figures.exact:
-                cells = Cells.exactly(numbers, extents)
-                self.figures.exact[numbers, extents] = self.figures.shares.of(cells)
-            name, chain = self.space.views[charge.place].name, self.chains[charge.place]
-            exact = self.figures.exact[numbers, extents]
-            self._known_exactly[key] = exact.parts(name, chain, _access(charge))
-        return self._known_exactly[key]
-
-    @cached_property
-    def _known_exactly(self) -> dict[object, Parts]:
-        return {}
+        shares = self.figures.exactly(numbers, extents)
+        return shares.parts(self.space.views[charge.place].name, self.chains[charge.place], _access(charge))
 
     def _saved_of(self, charge: Charge, tiles: Tiles, unrolled: Unrolling) -> FloatArray:
         """Share of the accesses that cost what saved ones do, at most, by row."""
