@@ -6,9 +6,11 @@ import argparse
 import statistics
 import tempfile
 import time
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
+from model.extents import FACTORS, PERFECT
 from model.formats.timeloop import LoadOptions, load_timeloop
 from model.mapspace import Mapspace
 from model.objective import EDP, ENERGY
@@ -33,6 +35,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[""], help="parts of the names of layers")
     parser.add_argument("--densities", nargs="+", default=DENSITIES)
     parser.add_argument("--objectives", nargs="+", default=(ENERGY, EDP))
+    parser.add_argument("--factors", choices=FACTORS, default=PERFECT)
     parser.add_argument("--time-limit", type=float, default=20.0, help="CPU seconds of a search")
     arguments = parser.parse_args()
     layers = [path for folder in LAYERS for path in sorted((SPECS / "layers" / folder).glob("*.yaml"))]
@@ -42,7 +45,7 @@ def main() -> None:
     seconds = []
     proven = 0
     for layer, density, objective in product(layers, arguments.densities, arguments.objectives):
-        mapspace = sparse_layer(arguments.architecture, layer, density)
+        mapspace = replace(sparse_layer(arguments.architecture, layer, density), factors=arguments.factors)
         start = time.process_time()
         result = mapped(mapspace, objective, start + arguments.time_limit)
         seconds.append(time.process_time() - start)

@@ -39,7 +39,7 @@ from solver.report.pages import report_fragment, report_html
 from solver.report.reading import as_value
 from solver.report.sparse import sparse_result_document
 from solver.result import Options, ProgressCallback, Reason, Result, Status, StopCallback
-from solver.sparse_search import SparseResult, map_sparse
+from solver.sparse_search import SparseResult, lack_of_remainders, map_sparse
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -325,7 +325,7 @@ def map_einsum(
 ) -> EinsumResult | SparseEinsumResult:
     """Find the best mapping of an Einsum and prove it; if there is none, say why.
 
-    Sparse data are mapped with perfect factors, at expected costs.
+    Sparse data are mapped at expected costs.
 
     Parameters
     ----------
@@ -422,10 +422,10 @@ def map_fused(
 
 
 def _as_searched(mapspace: Mapspace) -> Mapspace:
-    """Return a mapspace without densities that change no count; loops over sparse data have no remainders."""
+    """Return a mapspace without densities that change no count, and remainders that no search knows."""
     if mapspace.sparsity is None or not mapspace.sparsity.optimized:
         return replace(mapspace, sparsity=None)
-    return replace(mapspace, factors=PERFECT)
+    return mapspace if lack_of_remainders(mapspace) is None else replace(mapspace, factors=PERFECT)
 
 
 def _values(result: Result | SparseResult | run.NetworkResult | mapper.FusedResult) -> dict[str, Any]:

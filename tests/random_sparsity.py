@@ -9,7 +9,7 @@ from itertools import islice
 from random import Random
 
 from model.architecture import StorageLevel
-from model.extents import PERFECT
+from model.extents import ANY, PERFECT
 from model.mapspace import Mapspace
 from model.problem import Dataspace, Problem
 from model.sparsity import (
@@ -42,6 +42,19 @@ def random_sparse_mapspace(seed: int, most_mappings: int, in_space: bool = False
     while True:
         dense = replace(random_mapspace(random, most_mappings), factors=PERFECT)
         mapspace = replace(_loosened(random, dense), sparsity=_sparsity(random, dense, in_space))
+        count = sum(1 for _ in islice(enumerate_sparse(mapspace), most_mappings + 1))
+        if 0 < count <= most_mappings:
+            return mapspace
+
+
+def random_sparse_mapspace_with_remainders(seed: int, most_mappings: int) -> Mapspace:
+    """Return a mapspace whose loops may have any factors, some bounds raised by one, as above."""
+    random = Random(seed)
+    while True:
+        dense = random_mapspace(random, most_mappings // 3)
+        bounds = tuple(b + random.choice((0, 1)) if b > 1 else 1 for b in dense.problem.bounds)
+        dense = replace(dense, problem=replace(dense.problem, bounds=bounds), factors=ANY)
+        mapspace = replace(_loosened(random, dense), sparsity=_sparsity(random, dense, in_space=False))
         count = sum(1 for _ in islice(enumerate_sparse(mapspace), most_mappings + 1))
         if 0 < count <= most_mappings:
             return mapspace

@@ -107,7 +107,8 @@ def network_command(arguments: argparse.Namespace) -> int:
         if any(_given(arguments, UNFUSED_ONLY)):
             raise
         return _fuse(arguments)
-    loaded = replace(loaded, network=with_sparse_data(loaded.network))
+    certified = arguments.certificates is not None or arguments.check
+    loaded = replace(loaded, network=with_sparse_data(loaded.network, remainders=not certified))
     from solver.network import map_network
 
     result, interrupted = run_searches(arguments, partial(map_network, loaded.network))

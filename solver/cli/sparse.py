@@ -23,6 +23,7 @@ from solver.cli.running import (
     mapping_steps,
     search_options,
     sensitivities,
+    without_remainders,
 )
 from solver.report.pictures import check_plot
 from solver.result import Status
@@ -37,7 +38,9 @@ if TYPE_CHECKING:
     from solver.result import Reason
     from solver.sparse_search import SparseResult
 
-PERFECT_NOTE = Note("loops have perfect factors: remainders are not searched for sparse data")
+PERFECT_NOTE = Note("loops have perfect factors: for sparse data, this is searched without remainders")
+
+LACK_NOTE = "loops have perfect factors: for sparse data, remainders are not searched {}"
 
 OVERFLOWING = (
     "constraints are not priced where tiles may overflow (allow_overbooking): there the room of a level "
@@ -54,9 +57,10 @@ def map_sparse_data(loaded: LoadedSpec, arguments: argparse.Namespace) -> int:
     from solver.report.sparse import print_sparse_result, sparse_result_document
     from solver.report.text import title
 
-    loaded = as_searched(loaded)
+    certified = arguments.certificate is not None or arguments.check
+    loaded = as_searched(loaded, remainders=not certified)
     mapspace = loaded.mapspace
-    if arguments.certificate is not None or arguments.check:
+    if certified:
         check_certified(loaded)
     spec_text = mapped_spec_text(loaded, arguments)
     result = search_sparse(mapspace, arguments)
@@ -65,7 +69,8 @@ def map_sparse_data(loaded: LoadedSpec, arguments: argparse.Namespace) -> int:
     effects = sensitivities(mapspace, result.totals, arguments)[1] if arguments.sensitivity else None
     costs = None
     if arguments.price_constraints and result.best is not None:
-        costs = _constraint_costs(mapspace, arguments)
+        narrower = without_remainders("constraints are priced", mapspace, result.totals, arguments)
+        costs = _constraint_costs(narrower or mapspace, arguments)
     mapping = None if result.best is None else result.best.mapping
     outputs = (arguments.mapping, arguments.mapped_spec, arguments.certificate)
 
@@ -137,31 +142,52 @@ def search_sparse(mapspace: Mapspace, arguments: argparse.Namespace) -> SparseRe
         return map_sparse(mapspace, search_options(arguments), *callbacks)
 
 
-def as_searched(loaded: LoadedSpec) -> LoadedSpec:
-    """Return a spec as searches take it: densities that change no count are left out, and remainders."""
+def as_searched(loaded: LoadedSpec, remainders: bool = False) -> LoadedSpec:
+    """Return a spec as searches take it, without densities that change no count.
+
+    Parameters
+    ----------
+    remainders
+        Whether loops may have remainders where the search for sparse data knows these.
+    """
     sparsity = loaded.mapspace.sparsity
     if sparsity is None:
         return loaded
     if not sparsity.optimized:
         return replace(loaded, mapspace=replace(loaded.mapspace, sparsity=None))
     _refuse_unsearched(loaded.mapspace)
-    return _without_remainders(loaded)
+    note = _lack_of_remainders(loaded.mapspace, remainders)
+    if note is None:
+        return loaded
+    noted = loaded.noted([note])
+    return replace(noted, mapspace=replace(noted.mapspace, factors=PERFECT))
 
 
-def with_sparse_data(network: Network) -> Network:
+def with_sparse_data(network: Network, remainders: bool = True) -> Network:
     """Return a network as searches take it, see `as_searched`."""
-    layers = []
-    notes = []
+    layers, notes = [], []
     for layer in network.layers:
         mapspace = layer.mapspace
-        optimized = mapspace.sparsity is not None and mapspace.sparsity.optimized
-        if not optimized:
+        if mapspace.sparsity is None or not mapspace.sparsity.optimized:
             layers.append(replace(layer, mapspace=replace(mapspace, sparsity=None)))
             continue
         _refuse_unsearched(mapspace)
-        notes += [PERFECT_NOTE] if mapspace.factors != PERFECT else []
-        layers.append(replace(layer, mapspace=replace(mapspace, factors=PERFECT)))
+        note = _lack_of_remainders(mapspace, remainders)
+        notes += [] if note is None else [note]
+        layers.append(layer if note is None else replace(layer, mapspace=replace(mapspace, factors=PERFECT)))
     return replace(network, layers=tuple(layers)).noted(dict.fromkeys(notes))
+
+
+def _lack_of_remainders(mapspace: Mapspace, remainders: bool) -> Note | None:
+    """Return a note that says why loops have no remainders though they might; None if they may have some."""
+    from solver.sparse_search import lack_of_remainders
+
+    if mapspace.factors == PERFECT:
+        return None
+    if not remainders:
+        return PERFECT_NOTE
+    lack = lack_of_remainders(mapspace)
+    return None if lack is None else Note(LACK_NOTE, (lack,))
 
 
 def _refuse_unsearched(mapspace: Mapspace) -> None:
@@ -171,14 +197,6 @@ def _refuse_unsearched(mapspace: Mapspace) -> None:
             "memories with several places (--uneven) are searched for dense data only; "
             "--ignore-sparse takes the data as dense"
         )
-
-
-def _without_remainders(loaded: LoadedSpec) -> LoadedSpec:
-    """Return a spec with perfect factors, and a note if it asks for others."""
-    if loaded.mapspace.factors == PERFECT:
-        return loaded
-    noted = loaded.noted([PERFECT_NOTE])
-    return replace(noted, mapspace=replace(noted.mapspace, factors=PERFECT))
 
 
 def _refuse_options(arguments: argparse.Namespace) -> None:

@@ -13,7 +13,6 @@ from rich.console import Console
 from model.architecture import Architecture
 from model.cost.counting import Vector
 from model.cost.report import Evaluation
-from model.extents import PERFECT
 from model.mapping import Mapping as LoopMapping
 from model.mapping import NodeMapping, StorageMapping
 from model.mapspace import Mapspace
@@ -28,6 +27,7 @@ from solver.report.document import (
     background,
     broken_rule_document,
     effect_document,
+    narrower_document,
     picked,
     tile_shapes,
     violation_document,
@@ -39,6 +39,7 @@ from solver.report.text import (
     ENDINGS,
     heading,
     loop_nest,
+    narrower_parts,
     print_notes,
     print_sensitivity,
     print_verdict,
@@ -79,6 +80,8 @@ def print_sparse_result(
 
 def _status_parts(result: SparseResult) -> tuple[str, ...]:
     ending = ENDINGS[result.termination], work_text(result.statistics)
+    if result.status is Status.UNKNOWN:
+        return (*narrower_parts(result.totals, None), *ending)
     return ending if result.value is None else (sparse_outcome_text(result), *ending)
 
 
@@ -92,7 +95,8 @@ def sparse_outcome_text(result: SparseResult) -> str:
         for quantity in (result.value, result.bound)
     )
     gap = f", bound {bound}, gap {percent(result.gap)}" if result.gap else ""
-    return f"{result.objective} {value}{gap}"
+    narrower = "".join(f", {part}" for part in narrower_parts(result.totals, result.value))
+    return f"{result.objective} {value}{gap}{narrower}"
 
 
 def _dense_table(result: SparseResult) -> ReportTable:
@@ -289,7 +293,7 @@ def sparse_result_document(
         "kind": "map-sparse",
         "problem": mapspace.problem.name,
         "counting": mapspace.counting,
-        "factors": PERFECT,
+        "factors": mapspace.factors,
         **picked(result, "status", "termination", "objective", "objectives"),
         "units": UNITS[result.objective],
         "value": _reported(result, result.objective, result.value),
@@ -299,6 +303,7 @@ def sparse_result_document(
             _reported(result, objective, bound)
             for objective, bound in zip(result.objectives[1:], result.later_bounds, strict=False)
         ],
+        "perfect_factors": narrower_document(result.perfect_factors, result.objective, result.units_per_pj),
         "unit_parts": FIXED_POINT,
         "seconds": result.statistics.seconds,
         "densities": _densities(mapspace),
@@ -325,6 +330,7 @@ def totals_document(mapspace: Mapspace, result: Result) -> Document:
         later_bounds=result.later_bounds,
         best=None if mapping is None else Priced(mapping, evaluate_sparse_in(mapspace, mapping)),
         statistics=result.statistics,
+        perfect_factors=result.perfect_factors,
     )
     return sparse_result_document(mapspace, own, result.reasons)
 

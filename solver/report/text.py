@@ -242,11 +242,11 @@ def outcome_text(result: Result) -> str:
         parts.append(f"gap {percent(result.gap)}")
     if result.evaluation is not None:
         parts.extend(_later_values(result, result.evaluation))
-    parts += _narrower_parts(result, result.value)
+    parts += narrower_parts(result, result.value)
     return ", ".join(parts)
 
 
-def _narrower_parts(result: Result, value: int | None) -> Iterator[str]:
+def narrower_parts(result: Result, value: int | None) -> Iterator[str]:
     """Yield what remainders and uneven tiles save; of an open result, what is known of narrower mapspaces."""
     perfect, even = result.perfect_factors, result.even_tiles
     if value is None or result.status is not Status.OPTIMAL:

@@ -6,6 +6,7 @@ from solver.sparse_search.mapper import (
     Priced,
     SparseResult,
     first_mapping,
+    lack_of_remainders,
     map_sparse,
     map_totals,
 )
@@ -17,6 +18,7 @@ __all__ = [
     "SparseResult",
     "density_sweep",
     "first_mapping",
+    "lack_of_remainders",
     "map_sparse",
     "map_totals",
 ]

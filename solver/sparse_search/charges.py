@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, reduce
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,8 +18,9 @@ from solver.search.path.charges import ENERGY, Charge, Charges, Price, Unrolling
 from solver.search.path.unrolled import Loosest, Unrolled
 from solver.search.space.prices import Access
 from solver.search.space.spatial import StageChoice
+from solver.sparse_search.chances import cut, of_any
 from solver.sparse_search.choices import Mask
-from solver.sparse_search.grid import TileGrid, Vector
+from solver.sparse_search.grid import Cells, Columns, TileGrid, Vector
 from solver.sparse_search.instances import Kinds, NeededInstances
 from solver.sparse_search.shares import LeastShares, Parts, Saver
 
@@ -28,6 +30,12 @@ LEAST = 1 - 1e-9
 FINELY = 4096
 """Parts of a whole that shares of saved accesses are rounded up to where many are looked at."""
 
+LARGEST_CODE = 1 << 62
+"""Numbers of kinds are below it."""
+
+MOST_KNOWN = 1 << 14
+"""Tiles of known extents whose figures are remembered."""
+
 Each = tuple[float, tuple[tuple[int, float], ...]]
 """Energy of a word, and its cycles by resource."""
 
@@ -35,15 +43,32 @@ Rows = float | FloatArray
 """A number for each row, or one for all."""
 
 
+class Tiles(NamedTuple):
+    """Tiles by their numbers, shape (rows, dimensions), and by their extents where these are known."""
+
+    numbers: IntArray
+    extents: IntArray | None = None
+
+
 @dataclass
 class Figures:
-    """Chances that tiles are empty, and what words cost, each computed once for all masks."""
+    """Chances that tiles are empty, and what words cost, each computed once for all masks.
+
+    Parameters
+    ----------
+    shares, grid, kinds
+        Figures of all tiles, these, and kinds of spatial choices.
+    live
+        Per slot, dimensions over which it may have loops.
+    """
 
     shares: LeastShares
     grid: TileGrid
     kinds: Kinds
+    live: tuple[frozenset[int], ...]
     _empty: dict[str, dict[tuple[int, ...], float]] = field(default_factory=dict)
     _parts: dict[object, Parts] = field(default_factory=dict)
+    _exact: dict[tuple[Vector, Vector], LeastShares] = field(default_factory=dict)
 
     def parts(self, name: str, chain: tuple[int, ...], access: Access) -> Parts:
         """As of `LeastShares`."""
@@ -52,25 +77,37 @@ class Figures:
             self._parts[key] = self.shares.parts(name, chain, access)
         return self._parts[key]
 
+    def exactly(self, numbers: Vector, extents: Vector) -> LeastShares:
+        """Figures of one tile whose extents are known."""
+        if len(self._exact) >= MOST_KNOWN:
+            self._exact.clear()
+        if (numbers, extents) not in self._exact:
+            self._exact[numbers, extents] = self.shares.of(Cells.exactly(numbers, extents))
+        return self._exact[numbers, extents]
+
     def useless(
-        self, saver: Saver, chain: tuple[int, ...], tiles: IntArray | None, unrolled: Unrolling
+        self, saver: Saver, chain: tuple[int, ...], tiles: Tiles | None, unrolled: Unrolling, once: bool
     ) -> FloatArray:
         """Chance of an access of a unit to be useless, at most, by row.
 
         Parameters
         ----------
         tiles
-            Extents at the next inner level, or of such as are no larger; None where an access serves
-            single computations.
+            Those at the next inner level, or such as are no larger; None where an access serves single
+            computations.
+        once
+            Whether each access counts as much as others; else as much as it serves computations.
         """
         shares = self.shares
-        met = self._met(saver, chain, unrolled)
-        single = shares.splits(saver, chain) if tiles is not None else ()
         effectual = np.ones(1)
         for condition in saver.option.conditions:
             if shares.in_blocks(saver, condition):
                 return np.ones(1)
-            effectual = effectual * (1 - self._empty_around(condition, tiles, met, single))
+            if self.grid.divides:
+                chance = self._empty_around(saver, chain, condition, tiles, unrolled)
+            else:
+                chance = self._empty_on_average(saver, chain, condition, tiles, unrolled, once)
+            effectual = effectual * (1 - chance)
         most: FloatArray = 1 - effectual
         return most
 
@@ -85,20 +122,20 @@ class Figures:
         return met
 
     def _empty_around(
-        self, name: str, tiles: IntArray | None, met: IntArray, single: Sequence[int]
+        self, saver: Saver, chain: tuple[int, ...], name: str, tiles: Tiles | None, unrolled: Unrolling
     ) -> FloatArray:
-        """Chance of what the iterations of tiles touch, times some factors, to be empty, at most."""
-        shares = self.shares
+        """Chance of what tiles touch, in all children that share it, to be empty, at most."""
+        shares, bounds = self.shares, np.array(self.grid.bounds, dtype=np.int64)
+        single = shares.splits(saver, chain) if tiles is not None else ()
         if isinstance(shares.distributions[name], Banded):
             if tiles is None or single:
                 return np.array([shares.one_empty(name)])
-            bounds = np.array(self.grid.bounds, dtype=np.int64)
-            return shares.empty(name)[self.grid.places(bounds // tiles)]
-        iterations = met
+            return self.grid.at(shares.empty(name), self.grid.places(tiles.numbers))
+        iterations = self._met(saver, chain, unrolled)
         if tiles is not None:
-            own = tiles.copy()
+            own = bounds // tiles.numbers
             own[:, list(single)] = 1
-            iterations = np.minimum(own * met, np.array(self.grid.bounds, dtype=np.int64))
+            iterations = np.minimum(own * iterations, bounds)
         return self._empty_boxes(name, iterations)
 
     def _empty_boxes(self, name: str, iterations: IntArray) -> FloatArray:
@@ -110,11 +147,60 @@ class Figures:
         _, firsts, kinds = np.unique(codes, return_index=True, return_inverse=True)
         known = self._empty.setdefault(name, {})
         found = []
-        for shape in map(tuple, tensor.ranks_of(iterations[firsts]).tolist()):
+        ranks = tensor.ranks_of(tuple(iterations[firsts].T))
+        shapes = zip(*(np.broadcast_to(own, len(firsts)).tolist() for own in ranks), strict=True)
+        for shape in shapes if ranks else ((),):
             if shape not in known:
                 known[shape] = figure(shape)
             found.append(known[shape])
         return np.array(found, dtype=np.float64)[kinds.reshape(-1)]
+
+    def _empty_on_average(
+        self,
+        saver: Saver,
+        chain: tuple[int, ...],
+        name: str,
+        tiles: Tiles | None,
+        unrolled: Unrolling,
+        once: bool,
+    ) -> FloatArray:
+        """The same where last tiles may be short: an average over accesses, or over computations."""
+        shares, axes = self.shares, self.shares.tensors[name].axes
+        child, met = shares.meeting(saver, chain)
+        target = shares.tensors[saver.option.target].axes
+        splits = shares.splits(saver, chain)
+        loosely = bool(splits) or shares.is_blocked(saver)
+        one, columns = np.ones(1, dtype=np.int64), []
+        for d in axes:
+            numbers = one * self.grid.bounds[d] if tiles is None else tiles.numbers[:, d]
+            together = aligned = one
+            if d in met:
+                stage = self._adjoining(saver.place, child, d)
+                together = unrolled.copies(stage, child)[:, d]
+                aligned = (together == unrolled.product(stage, child)[:, d]).astype(np.int64)
+            columns.append((numbers, together, aligned))
+        firsts, places = alike([own for column in columns for own in column])
+        sizes = {}
+        for d, column in zip(axes, columns, strict=True):
+            numbers, together, aligned = (own[firsts] if len(own) > 1 else own for own in column)
+            axis, is_once = self.grid.axes[d], once and d not in target
+            place = axis.place(numbers)
+            least, longest = axis.least[place], axis.longest[place]
+            if tiles is not None and tiles.extents is not None:
+                least = longest = tiles.extents[:, d]
+            if loosely:
+                full = one if d in splits else least * together
+                sizes[d] = of_any(axis.bound, full, is_once)
+            else:
+                sizes[d] = cut(axis.bound, numbers, least, longest, together, aligned == 1, is_once)
+        return np.broadcast_to(shares.mean_empty(name, sizes), len(firsts))[places]
+
+    def _adjoining(self, place: int, child: int, dim: int) -> int:
+        """The first stage from which on no loops over a dimension lie in between the children of stages."""
+        stage = child - 1
+        while stage > place and dim not in self.live[stage]:
+            stage -= 1
+        return stage
 
 
 @dataclass(frozen=True)
@@ -169,8 +255,7 @@ class SparseCharges(Charges):
         key = charge.place, charge.level, charge.boundary, charge.action
         if key not in self._known_parts:
             name = self.space.views[charge.place].name
-            access = Access(charge.level, charge.action, charge.boundary, charge.shared, bool(charge.free))
-            self._known_parts[key] = self.figures.parts(name, self.chains[charge.place], access)
+            self._known_parts[key] = self.figures.parts(name, self.chains[charge.place], _access(charge))
         return self._known_parts[key]
 
     @cached_property
@@ -195,23 +280,27 @@ class SparseCharges(Charges):
     ) -> Rows:
         """Share of the price of an access that a word costs, at least, by row."""
         parts, (whole, divided) = self.parts(charge), price.parts(charge)
-        bounds = np.array(self.figures.grid.bounds, dtype=np.int64)
-        extents = bounds // tiles
-        extents[:, sorted(loose)] = 1
-        places = self.figures.grid.places(tiles)
-        left, lasting = self._instances(charge.place, charge.level, (places, frozenset(loose)), unrolled)
+        grid, dims = self.figures.grid, frozenset(loose)
+        numbers, places = tiles.copy(), grid.places(tiles)
+        numbers[:, sorted(dims)] = np.array(grid.bounds, dtype=np.int64)[sorted(dims)]
+        rows = Tiles(numbers)
+        left, lasting = self._instances(charge.place, charge.level, (places, dims), unrolled)
 
         def at(table: FloatArray) -> FloatArray:
-            return self._any_smaller(table, frozenset(loose))[places]
+            return grid.at(table, places, dims)
 
         load = paid = np.ones(len(tiles))
         if divided:
-            useless = np.maximum(1 - left, self._cut(charge, extents, unrolled))
-            load = at(parts.load) / parts.most_load * (1 - useless) * lasting
+            useless = np.maximum(1 - left, self._cut(charge, rows, unrolled))
+            load = at(parts.load) / parts.most_load * (1 - useless) * lasting * load
         if whole:
-            savers = *parts.outer, *parts.own
-            useless = np.maximum(1 - left, self._useless(charge, savers, extents, unrolled))
-            paid = (at(parts.whole) * (1 - useless) + at(parts.saved) * useless) / parts.most_whole * lasting
+            useless = np.maximum(1 - left, self._saved_of(charge, rows, unrolled))
+            paid = (
+                (at(parts.whole) * (1 - useless) + at(parts.saved) * useless)
+                / parts.most_whole
+                * lasting
+                * paid
+            )
         if not (whole and divided):
             return load if divided else paid
         each = divided / unrolled.product(0, charge.level).prod(axis=1)
@@ -221,7 +310,7 @@ class SparseCharges(Charges):
     # -------------------------------------------------------------------------------------- instances
 
     def _instances(
-        self, place: int, level: int, tiles: tuple[IntArray, frozenset[int]], unrolled: Unrolling
+        self, place: int, level: int, tiles: tuple[Columns, frozenset[int]], unrolled: Unrolling
     ) -> tuple[Rows, Rows]:
         """Shares of the accesses that units leave, and of the instances that are needed, at least; by row.
 
@@ -236,11 +325,12 @@ class SparseCharges(Charges):
         name, (places, loose) = self.space.views[place].name, tiles
         every, rows = np.unique(kinds, return_inverse=True)
         several = isinstance(unrolled, Loosest)
-        shape = len(places) if several else max(len(places), len(kinds))
+        count = len(places[0]) if places else 1
+        shape = count if several else max(count, len(kinds))
         found = np.ones((2, shape))
         for number, kind in enumerate(every.tolist()):
-            own = np.stack([self._any_smaller(t, loose)[places] for t in self._needed_at(name, level, kind)])
-            own = np.broadcast_to(own, (2, shape))
+            tables = self._needed_at(name, level, kind)
+            own = np.stack([np.broadcast_to(self.figures.grid.at(t, places, loose), shape) for t in tables])
             here = np.ones(shape, dtype=np.bool_) if several else np.broadcast_to(rows == number, (shape,))
             found[:, here] = np.minimum(found[:, here], own[:, here])
         return found[0], found[1]
@@ -313,29 +403,52 @@ class SparseCharges(Charges):
     def _known_each(self) -> dict[object, Each]:
         return {}
 
-    def _any_smaller(self, table: FloatArray, loose: frozenset[int]) -> FloatArray:
-        """Entries of the cheapest tiles along some dimensions."""
-        if not loose:
-            return table
-        grid = self.figures.grid
-        least = table.reshape(grid.shape).min(axis=tuple(sorted(loose)), keepdims=True)
-        return np.broadcast_to(least, grid.shape).reshape(-1)
+    def each_exactly(self, charge: Charge, tiles: Tiles, unrolled: Chosen) -> Each:
+        """What a word costs, at least, with one tile whose extents are known, and one spatial choice."""
+        assert tiles.extents is not None
+        numbers, extents = tuple(tiles.numbers[0].tolist()), tuple(tiles.extents[0].tolist())
+        key = charge, numbers, extents, unrolled.fanouts
+        if len(self._known_each) >= MOST_KNOWN:
+            self._known_each.clear()
+        if key not in self._known_each:
+            parts = self._exact_parts(charge, numbers, extents)
+            useless, cut = (of(charge, tiles, unrolled)[0] for of in (self._saved_of, self._cut))
+            energy = parts.most_whole * (1 - useless) + float(parts.saved.max()) * useless
+            share = parts.most_load * (1 - cut) / self.parts(charge).most_load if charge.loads else 0.0
+            loads = tuple((r, float(cycles * share)) for r, cycles in charge.loads)
+            self._known_each[key] = float(energy) * FIXED_POINT * float(self._paying(charge)), loads
+        return self._known_each[key]
 
-    def _cut(self, charge: Charge, extents: IntArray, unrolled: Unrolling) -> Rows:
+    def _exact_parts(self, charge: Charge, numbers: Vector, extents: Vector) -> Parts:
+        shares = self.figures.exactly(numbers, extents)
+        return shares.parts(self.space.views[charge.place].name, self.chains[charge.place], _access(charge))
+
+    def _saved_of(self, charge: Charge, tiles: Tiles, unrolled: Unrolling) -> FloatArray:
+        """Share of the accesses that cost what saved ones do, at most, by row."""
+        parts = self.parts(charge)
+        return self._useless(charge, (*parts.outer, *parts.own), tiles, unrolled)
+
+    def _cut(self, charge: Charge, tiles: Tiles, unrolled: Unrolling) -> FloatArray:
         """Share of the accesses that take no time, at most, by row."""
         parts = self.parts(charge)
         skipping = [saver for saver in parts.own if saver.skips]
-        return self._useless(charge, (*parts.outer, *skipping), extents, unrolled)
+        return self._useless(charge, (*parts.outer, *skipping), tiles, unrolled)
 
     def _useless(
-        self, charge: Charge, savers: Iterable[Saver], extents: IntArray, unrolled: Unrolling
-    ) -> Rows:
-        """Share of the accesses that units save, at most, by row."""
+        self, charge: Charge, savers: Iterable[Saver], tiles: Tiles, unrolled: Unrolling
+    ) -> FloatArray:
+        """Share of the accesses that units save, at most, by row.
+
+        Units of a level save a share of accesses; those farther out one of fills, but of what serves
+        computations the share of these.
+        """
         chain, most = self.chains[charge.place], np.zeros(1)
         serves_arithmetic = charge.boundary == len(self.space.levels)
         for saver in savers:
-            word = serves_arithmetic and saver.place == charge.level
-            own = self.figures.useless(saver, chain, None if word else extents, unrolled)
+            is_own = saver.place == charge.level
+            once = is_own or charge.action == "fill"
+            word = serves_arithmetic and is_own
+            own = self.figures.useless(saver, chain, None if word else tiles, unrolled, once)
             most = np.maximum(most, own)
         return most
 
@@ -351,10 +464,14 @@ class SparseCharges(Charges):
         return {}
 
     def _outside(self, charge: Charge, price: Price) -> Rows:
-        grid = self.figures.grid
-        bounds = np.array(grid.bounds, dtype=np.int64)
-        share = self.share(charge, price, bounds // grid.extents, _Nothing(len(bounds)), ())
-        table = np.asarray(share).reshape(grid.shape)
+        grid, parts = self.figures.grid, self.parts(charge)
+        names = [self.space.views[charge.place].name]
+        names += [name for saver in (*parts.outer, *parts.own) for name in saver.option.conditions]
+        seen = {d for name in names for d in self.figures.shares.tensors[name].axes}
+        numbers = [axis.numbers if d in seen else np.array([axis.bound]) for d, axis in enumerate(grid.axes)]
+        rows = np.stack([own.reshape(-1) for own in np.meshgrid(*numbers, indexing="ij")], axis=1)
+        share = self.share(charge, price, rows, _Nothing(len(grid.axes)), ())
+        table = np.asarray(share).reshape(tuple(map(len, numbers)))
         return float(table.max()) if table.min() == table.max() else table
 
     def least_share_outside(self, charge: Charge, price: Price) -> float:
@@ -445,8 +562,7 @@ class SparseCharges(Charges):
             first = self.first
             children = {next((level for level in chain if level > own.place), first + 1) for own in savers}
             if tiles is not None and len({own.place for own in savers}) == 1 and max(children) <= first:
-                extents = np.array(self.figures.grid.bounds, dtype=np.int64) // tiles
-                close = self._worst(savers, chain, extents, unrolled)
+                close = self._worst(savers, chain, Tiles(tiles), unrolled)
                 most = np.minimum(most, np.minimum(np.ceil(close * FINELY) / FINELY, 1.0))
             found[name] = most
         return found
@@ -455,7 +571,7 @@ class SparseCharges(Charges):
         """By operand, the share of computations that are cut off with instances, at most, by row."""
         if self._kinds(unrolled) is None:
             return {}
-        word = np.zeros(1, dtype=np.int64), frozenset[int]()
+        word = (np.zeros(1, dtype=np.int64),) * len(self.figures.grid.axes), frozenset[int]()
         pairs = ((v.place, v.name) for v in self.space.views if not v.read_write)
         every = ((n, self._instances(p, len(self.space.levels), word, unrolled)[0]) for p, n in pairs)
         return {name: 1 - np.asarray(left) for name, left in every}
@@ -464,10 +580,11 @@ class SparseCharges(Charges):
         self,
         savers: Sequence[Saver],
         chain: tuple[int, ...],
-        extents: IntArray | None,
+        tiles: Tiles | None,
         unrolled: Unrolling,
     ) -> FloatArray:
-        return reduce(np.maximum, (self.figures.useless(own, chain, extents, unrolled) for own in savers))
+        every = (self.figures.useless(own, chain, tiles, unrolled, once=False) for own in savers)
+        return reduce(np.maximum, every)
 
     @cached_property
     def _innermost(self) -> dict[str, tuple[Saver, ...]]:
@@ -495,7 +612,7 @@ class SparseCharges(Charges):
         shares, names = self.figures.shares, self.named
         if shares.skips_instances:
             return 0.0
-        return max(float(shares.arriving(own, level, names.chains[own]).min()) for own in names.kept[level])
+        return max(float(shares.coming(own, level, names.chains[own]).min()) for own in names.kept[level])
 
     # ----------------------------------------------------------------------------------------- energy
 
@@ -507,6 +624,27 @@ class SparseCharges(Charges):
     def whole(self, energies: FloatArray) -> FloatArray:
         """Bounds on energies, rounded down."""
         return energies * LEAST
+
+
+def alike(columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
+    """First rows of those that are alike in all columns, which go together, and the kind of each row."""
+    codes, most = np.zeros(1, dtype=np.int64), 1
+    if not all(map(len, columns)):
+        return codes[:0], codes[:0]
+    for own in columns:
+        least = int(own.min())
+        radix = int(own.max()) - least + 1
+        if most * radix >= LARGEST_CODE:
+            codes = np.unique(codes, return_inverse=True)[1].reshape(-1)
+            most = int(codes.max()) + 1
+        codes, most = codes * radix + (own - least), most * radix
+    _, firsts, kinds = np.unique(codes, return_index=True, return_inverse=True)
+    return firsts, kinds.reshape(-1)
+
+
+def _access(charge: Charge) -> Access:
+    """The access that a charge is for."""
+    return Access(charge.level, charge.action, charge.boundary, charge.shared, bool(charge.free))
 
 
 @dataclass(frozen=True)

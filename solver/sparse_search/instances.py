@@ -46,7 +46,7 @@ class NeededInstances:
 
     def cut(self, name: str, level: int) -> FloatArray:
         """Share of the accesses at a level that units cut off with the instances they skip, at most."""
-        found = np.ones(self.shares.grid.size)
+        found = np.array(1.0)
         for fanout, place in enumerate(self.shares.mapspace.architecture.fanout_indices):
             if place < self._places[level] and self._conditions(name, fanout):
                 found = np.minimum(found, self._handed_on(name)[place + 1])
@@ -87,7 +87,7 @@ class NeededInstances:
     def _handed_on(self, name: str) -> list[FloatArray]:
         """Shares by position in the architecture; units hand theirs on inwards once fewer children do."""
         if name not in self._known:
-            found = [np.ones(self.shares.grid.size)] * (self._places[-1] + 1)
+            found = [np.array(1.0)] * (self._places[-1] + 1)
             self._hand_on(name, found, self._own(name))
             self._hand_on(name, found, self._units(name))
             self._known[name] = found
@@ -119,7 +119,7 @@ class NeededInstances:
         }
 
     def _not_empty(self, names: Sequence[str], fanout: int) -> FloatArray:
-        found = np.ones(self.shares.grid.size)
+        found = np.array(1.0)
         for name in names:
             if any(True for _ in self._seen(name, fanout)):
                 found = found * (1 - self.shares.empty(name))
@@ -162,9 +162,8 @@ def leaves_out(shares: LeastShares, name: str, axis: int, factor: int) -> bool:
     tensor, distribution = shares.tensors[name], shares.distributions[name]
     if isinstance(distribution, Banded) or not tensor.simple:
         return True
-    least = np.ones((1, len(shares.grid.dims)), dtype=np.int64)
-    least[0, axis] = factor
-    return distribution.most(tuple(tensor.ranks_of(least)[0].tolist())) < factor
+    least = tuple(np.array([factor if d == axis else 1]) for d in range(len(shares.grid.dims)))
+    return distribution.most(tuple(int(own[0]) for own in tensor.ranks_of(least))) < factor
 
 
 Kind = tuple[tuple[tuple[int, frozenset[str]], ...], ...]

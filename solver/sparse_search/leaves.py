@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from itertools import product
 
@@ -15,13 +16,15 @@ from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, StorageMapp
 from model.mapspace import EXACT, Mapspace
 from solver.search.goal import Goal
 from solver.search.path.costs import Costs, Part, Price
-from solver.search.path.leaves import Path, best_of, beyond_fewest, by_rising_bounds
+from solver.search.path.factors import Factors
+from solver.search.path.leaves import Path, best_of, beyond_fewest, by_rising_bounds, covers
 from solver.search.path.words import Line, Lines
 from solver.search.priced import Priced
+from solver.search.space.choices import Choice, choice_of
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stop
-from solver.sparse_search.charges import LEAST, Chosen, Each, SparseCharges
+from solver.sparse_search.charges import LEAST, Chosen, Each, SparseCharges, Tiles
 from solver.sparse_search.choices import arrangements
 from solver.sparse_search.orders import Order, SparseOrders
 from solver.sparse_search.words import PartitionedCosts
@@ -69,6 +72,7 @@ class SparseLeaves:
         self._goal, self._stop = goal, stop
         exact = mapspace.counting == EXACT
         self._lines, self._costs = Lines(space), Costs(space) if exact else PartitionedCosts(space)
+        self._factors = EveryFactors(space, goal.counts_cycles)
         self._orders: dict[KeepMask, SparseOrders] = {}
         self._words: dict[object, tuple[int, ...]] = {}
         self.priced = 0
@@ -79,19 +83,26 @@ class SparseLeaves:
 
     def _of_path(self, path: Path, goal: Goal) -> Iterator[Priced]:
         """Mappings of a path, each better than the one before."""
-        temporal = self._temporal(path)
-        if self._space.excluded or temporal is None:
-            return
-        fanouts = [choice.factors for stage in path.spatial for choice in stage.choices]
-        lines = tuple(
-            self._lines.line(d, tuple(own[d] for own in temporal), tuple(own[d] for own in fanouts))
-            for d in range(len(self._space.active))
-        )
         charges = self._charges(path.mask)
         if path.mask not in self._orders:
-            self._orders[path.mask] = SparseOrders(charges.figures.shares, charges.named)
-        own = self._orders[path.mask]
-        bones = _Bones(self._space, self._costs, charges, own, path, lines, self._words)
+            views = self._space.views
+            self._orders[path.mask] = SparseOrders(charges.figures.shares, charges.named, views)
+        fanouts = [choice.factors for stage in path.spatial for choice in stage.choices]
+        for temporal, steps in () if self._space.excluded else self._temporal(path, charges, goal):
+            if self._stop():
+                return
+            lines = tuple(
+                self._lines.line(d, own, tuple(factors[d] for factors in fanouts))
+                for d, own in enumerate(temporal)
+            )
+            if not self._parallel_enough(lines):
+                continue
+            orders = self._orders[path.mask]
+            bones = _Bones(self._space, self._costs, charges, orders, path, lines, steps, self._words)
+            yield from self._improving(bones, goal)
+
+    def _improving(self, bones: _Bones, goal: Goal) -> Iterator[Priced]:
+        """Mappings with some factors, each better than the one before."""
         every = bones.best_first(goal, self._stop)
         for mapping in (mapping for orders in every for mapping in bones.mappings(self._mapspace, orders)):
             self.priced += 1
@@ -99,8 +110,37 @@ class SparseLeaves:
             if priced is not None and goal.improves(priced.evaluation.energy, priced.evaluation.cycles):
                 yield priced
 
-    def _temporal(self, path: Path) -> list[tuple[int, ...]] | None:
-        """Factors of the loops of all levels; None if loops do not lead to the path's tiles."""
+    def _parallel_enough(self, lines: Sequence[Line]) -> bool:
+        """Whether so many units are in use as must be."""
+        return math.prod(line.instances[-1] for line in lines) >= self._mapspace.min_parallelism
+
+    def _temporal(
+        self, path: Path, charges: SparseCharges, goal: Goal
+    ) -> Iterator[tuple[tuple[tuple[int, ...], ...], int]]:
+        """Yield factors by dimension and level that lead to the path's tiles, and steps if data are dense."""
+        if not self._space.uneven:
+            factors = self._perfect(path)
+            units = math.prod(math.prod(stage.factors) for stage in path.spatial)
+            if factors is not None:
+                yield tuple(zip(*factors, strict=True)), self._space.problem.computes // units
+            return
+        if not covers(self._space, path):
+            return
+        chosen, latency = Chosen(path.spatial), self._space.latency
+        energy = math.floor(max(float(np.min(charges.arithmetic(chosen))), 0.0) * LEAST)
+        first = charges.first
+        tiles = np.array([path.tiles[first]]) if first < len(path.tiles) else None
+
+        def hopeful(steps: int) -> bool:
+            least = charges.steps(np.array([float(steps)]), chosen, tiles)[0]
+            return bool(np.isfinite(least)) and goal.improves(energy, int(least) + latency)
+
+        spatial = [stage.factors for stage in path.spatial]
+        for choices, steps in self._factors.chosen(path.tiles, spatial, hopeful):
+            yield tuple(own.factors for own in choices), steps
+
+    def _perfect(self, path: Path) -> list[tuple[int, ...]] | None:
+        """Factors of the loops of all levels; None if no divisors lead to the path's tiles."""
         whole = tuple(self._space.problem.bound[dim] for dim in self._space.active)
         found = []
         steps = zip(path.tiles, (*path.tiles[1:], whole), path.spatial, self._space.slots, strict=True)
@@ -111,6 +151,17 @@ class SparseLeaves:
                 return None
             found.append(tuple(factor for factor, _, _ in factors))
         return found
+
+
+class EveryFactors(Factors):
+    """All choices: what sparse data leave may be less with larger tiles."""
+
+    def _best(
+        self, dim: int, tiles: Sequence[int], spatial: Sequence[int], factors: Sequence[Sequence[int]]
+    ) -> Sequence[Choice]:
+        del tiles
+        every = (choice_of(self._bounds[dim], own, spatial) for own in product(*factors))
+        return [own for own in every if self._may_have(dim, own)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +176,8 @@ class _Bones:
         The mapping is of.
     lines
         The loops of each dimension.
+    steps
+        Of the arithmetic if data are dense.
     known
         Words that levels bring, of all mappings.
     """
@@ -135,6 +188,7 @@ class _Bones:
     orders: SparseOrders
     path: Path
     lines: tuple[Line, ...]
+    steps: int
     known: dict[object, tuple[int, ...]]
 
     @property
@@ -154,7 +208,8 @@ class _Bones:
         for level in range(self.depth):
             live = tuple(d for d, line in enumerate(self.lines) if line.temporal[level] > 1)
             leads = self.path.leads[level] if level < len(self.path.leads) else None
-            every = self.orders.options(level, live)
+            moving = frozenset(d for d, line in enumerate(self.lines) if line.moves[level])
+            every = self.orders.options(level, live, moving if self.space.uneven else None)
             found.append([own for own in every if leads is None or not own or own[0] in leads])
         return found
 
@@ -192,8 +247,7 @@ class _Bones:
     @cached_property
     def _steps(self) -> int:
         """Cycles of the arithmetic."""
-        units = int(self.chosen.product(0, self.depth).prod())
-        dense = np.array([self.space.problem.computes / units])
+        dense = np.array([float(self.steps)])
         first = self.charges.first
         tiles = np.array([self.path.tiles[first]]) if first < self.depth else None
         return int(self.charges.steps(dense, self.chosen, tiles)[0])
@@ -202,12 +256,13 @@ class _Bones:
     def _leak(self) -> float:
         """What all instances in use leak per cycle, at least."""
         total, architecture, one = 0.0, self.space.architecture, np.ones(1)
-        used = [math.prod(own.factors) for stage in self.path.spatial for own in stage.choices]
+        used = [math.prod(own) for own in zip(*(line.instances for line in self.lines), strict=True)]
         places = zip(architecture.storage_indices, self.space.levels, strict=True)
         for number, (position, level) in enumerate(places):
             if not level.energy.leak_per_cycle:
                 continue
-            above = [c for f, c in zip(architecture.fanout_indices, used, strict=True) if f < position]
+            fanouts = (own for own in architecture.fanout_indices if own < position)
+            above = [Fraction(used[own + 1], used[own]) for own in fanouts]
             instances = one * float(leaking_instances(architecture, level, above))
             leaking = self.charges.leaking(number, instances, np.ones(1, dtype=np.int64), one)
             total += level.energy.leak_per_cycle * float(leaking[0])
@@ -237,10 +292,17 @@ class _Bones:
 
     def _each(self, part: Part) -> Iterator[Each]:
         """What a word costs that is read, filled or updated."""
-        tiles = self.path.tiles[part.level if part.boundary == self.depth else part.boundary]
+        level = part.level if part.boundary == self.depth else part.boundary
+        numbers, extents = self.path.tiles[level], tuple(line.extents[level] for line in self.lines)
         for action in ("read", "fill", "update"):
             charge = self.charges.of_part(part.place, part.level, part.boundary, action)
-            yield (0.0, ()) if charge is None else self.charges.each(charge, tiles, self.chosen)
+            if charge is None:
+                yield 0.0, ()
+            elif self.space.uneven:
+                tiles = Tiles(np.array([numbers]), np.array([extents]))
+                yield self.charges.each_exactly(charge, tiles, self.chosen)
+            else:
+                yield self.charges.each(charge, numbers, self.chosen)
 
     @cached_property
     def _brought(self) -> list[list[tuple[int, ...]]]:

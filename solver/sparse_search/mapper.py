@@ -8,14 +8,16 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from model.cost.nest import build_nest
-from model.extents import PERFECT
+from model.extents import ANY, PERFECT
 from model.mapping import Mapping
-from model.mapspace import Mapspace
+from model.mapspace import EXACT, Mapspace
 from model.objective import EDP, ENERGY, LATENCY
 from model.sparse import FIXED_POINT, MappingError, SparseEvaluation, evaluate_sparse_in
 from solver.result import (
+    REMAINDERS_S,
     Clock,
     Evidence,
+    Narrower,
     Options,
     Phase,
     Progress,
@@ -30,11 +32,13 @@ from solver.result import (
     relative_gap,
 )
 from solver.search.goal import NO_CAPS, UNLIMITED, Caps, Goal
-from solver.search.mapper import map_einsum
+from solver.search.mapper import MOST_KEEP_MASKS, MOST_SPATIAL_CHOICES, map_einsum
+from solver.search.path.tables import estimated_bytes
 from solver.search.priced import Priced as IncumbentMapping
 from solver.search.shared import Shared
 from solver.search.stopping import Stopped
 from solver.sparse_search.paths import SparseData, SparsePaths, unlimited
+from solver.sparse_search.shares import skips_instances
 
 DENSE_SHARE = 0.25
 """Share of the time in which the best mapping of dense data is searched, at most."""
@@ -44,6 +48,9 @@ DENSE_S = 5.0
 
 FRUGAL_S = 10.0
 """Seconds in which a mapping of low energy and latency is searched before latency alone, at most."""
+
+NARROWER_SHARE = 0.5
+"""Share of the time, at most, in which mappings without remainders are searched first."""
 
 PROGRESS_PERIOD_S = 0.1
 """Progress is reported no more often."""
@@ -77,6 +84,8 @@ class SparseResult:
         one in general.
     dense_best
         That mapping on sparse data; None if there is none, or formats cannot hold it.
+    perfect_factors
+        Where loops may have remainders, what is known of the mappings without any.
     """
 
     status: Status
@@ -90,6 +99,7 @@ class SparseResult:
     dense: Result | None = None
     dense_best: Priced | None = None
     statistics: Statistics = field(default_factory=Statistics)
+    perfect_factors: Narrower | None = None
 
     @property
     def objective(self) -> str:
@@ -125,6 +135,7 @@ class SparseResult:
             mapping=self.mapping,
             evaluation=None if self.evaluation is None else self.evaluation.totals,
             statistics=self.statistics,
+            perfect_factors=self.perfect_factors,
         )
 
     @property
@@ -150,9 +161,10 @@ def map_sparse(
     Parameters
     ----------
     mapspace
-        Its data are sparse. Loops have no remainders, whatever it says of factors.
+        Its data are sparse. Loops have no remainders where `lack_of_remainders` says why.
     options
-        Objectives (default: those of the mapspace) and the time limit. The search is one process.
+        Objectives (default: those of the mapspace) and the time limit. The search is one process. The best
+        mapping without remainders is searched first.
     on_progress
         Called from time to time with incumbent and bound.
     should_stop
@@ -174,9 +186,60 @@ def map_sparse(
         raise ValueError("the data are dense")
     if mapspace.joint:
         raise ValueError("memories with several places are not searched with sparse data")
-    mapspace = replace(mapspace, factors=PERFECT)
+    perfect = replace(mapspace, factors=PERFECT)
+    _without_zeros(perfect).check_searchable(simple_rules=True)
+    if not _may_have_remainders(mapspace):
+        return _without_remainders(perfect, options, on_progress, should_stop, known)
+    whole = Clock(options.time_limit_s, should_stop)
+    left_s = whole.left_s
+    shorter = replace(options, time_limit_s=None if left_s is None else left_s * NARROWER_SHARE)
+    first = _without_remainders(perfect, shorter, on_progress, should_stop, known)
+    left_s = whole.left_s
+    limit_s, kind = (REMAINDERS_S, _RemainderClock) if left_s is None else (left_s, Clock)
+    clock = kind(limit_s, should_stop, whole)
+    search = SparseSearch(mapspace, clock, on_progress, options)
+    found = (*search.beginning(known), *(() if first.best is None else (first.best,)))
+    result = search.minimise(first.objectives, found)
+    work = first.statistics.together(result.statistics)
+    return replace(
+        result,
+        dense=first.dense,
+        dense_best=first.dense_best,
+        perfect_factors=Narrower(first.status, first.value, first.bound),
+        statistics=replace(work, seconds=whole.seconds),
+    )
+
+
+class _RemainderClock(Clock):
+    """A clock with the default limit on mappings with remainders."""
+
+    def end(self, reason: Termination) -> None:
+        """See `Clock`: its own limit is not one that was asked for."""
+        super().end(Termination.REMAINDER_LIMIT if reason is Termination.TIME_LIMIT else reason)
+
+
+def lack_of_remainders(mapspace: Mapspace) -> str | None:
+    """Return why loops over sparse data have no remainders even where any factors may be; None if not."""
+    assert mapspace.sparsity is not None
+    if mapspace.counting != EXACT:
+        return "by Timeloop's rule"
+    if skips_instances(mapspace):
+        return "where units skip children of an array"
+    names = (space.name for space in mapspace.problem.dataspaces)
+    if any(mapspace.sparsity.density(name).distribution == "banded" for name in names):
+        return "where nonzeros are in a band"
+    return None
+
+
+def _without_remainders(
+    mapspace: Mapspace,
+    options: Options,
+    on_progress: ProgressCallback | None,
+    should_stop: StopCallback | None,
+    known: Mapping | None,
+) -> SparseResult:
+    """The best mapping with perfect factors."""
     dense = _without_zeros(mapspace)
-    dense.check_searchable(simple_rules=True)
     clock = Clock(options.time_limit_s, should_stop)
     objectives = options.objectives or mapspace.objectives
     left_s = clock.left_s
@@ -184,7 +247,7 @@ def map_sparse(
     of_dense = map_einsum(
         dense, replace(options, objectives=objectives, time_limit_s=limit_s), None, clock.stop
     )
-    search = SparseSearch(mapspace, clock, on_progress, options.gap)
+    search = SparseSearch(mapspace, clock, on_progress, options)
     of_zeros = None if of_dense.mapping is None else search.priced(of_dense.mapping)
     found = [*search.beginning(known), *(() if of_zeros is None else (of_zeros,))]
     if objectives[0] == LATENCY:
@@ -230,8 +293,16 @@ def map_totals(
 
 def first_mapping(mapspace: Mapspace, clock: Clock) -> Status:
     """Say whether sparse data have a mapping at all: FEASIBLE, INFEASIBLE, or UNKNOWN once time is over."""
-    search = SparseSearch(replace(mapspace, factors=PERFECT), clock, None)
-    return search.minimise((ENERGY,), first_only=True).status
+    status = Status.INFEASIBLE
+    for factors in (PERFECT, ANY) if _may_have_remainders(mapspace) else (PERFECT,):
+        if status is Status.INFEASIBLE:
+            search = SparseSearch(replace(mapspace, factors=factors), clock, None)
+            status = search.minimise((ENERGY,), first_only=True).status
+    return status
+
+
+def _may_have_remainders(mapspace: Mapspace) -> bool:
+    return mapspace.factors != PERFECT and lack_of_remainders(mapspace) is None
 
 
 class FrontSearch:
@@ -240,7 +311,7 @@ class FrontSearch:
     Parameters
     ----------
     mapspace, options, on_progress, should_stop
-        As of `map_sparse`.
+        As of `map_sparse`; loops have no remainders, whatever the mapspace says of factors.
     """
 
     def __init__(
@@ -267,18 +338,22 @@ class SparseSearch:
     Parameters
     ----------
     mapspace
-        Its data are sparse; loops have no remainders.
+        Its data are sparse.
     clock
         When they end.
-    gap
-        Relative gap at which they may end.
+    options
+        Gap at which they may end, and room for tables.
     """
 
     def __init__(
-        self, mapspace: Mapspace, clock: Clock, on_progress: ProgressCallback | None, gap: float = 0.0
+        self,
+        mapspace: Mapspace,
+        clock: Clock,
+        on_progress: ProgressCallback | None,
+        options: Options = Options(),
     ) -> None:
         self.mapspace = mapspace
-        self._gap = gap
+        self._options = options
         self.clock = clock
         self.statistics = Statistics()
         self._on_progress = on_progress
@@ -299,7 +374,9 @@ class SparseSearch:
     def beginning(self, mapping: Mapping | None) -> tuple[Priced, ...]:
         """A mapping that is known, with its costs, if it is one of those that are searched."""
         problem, architecture = self.mapspace.problem, self.mapspace.architecture
-        if mapping is None or build_nest(problem, architecture, mapping).uneven:
+        if mapping is None:
+            return ()
+        if self.mapspace.factors == PERFECT and build_nest(problem, architecture, mapping).uneven:
             return ()
         priced = self.priced(mapping)
         return () if priced is None else (priced,)
@@ -336,14 +413,17 @@ class SparseSearch:
             return self.clock.stop() or (first_only and search.best is not None)
 
         try:
-            shared = Shared(Options(gap=self._gap), stop, self._report, self.statistics)
+            if self._is_too_large:
+                self.clock.end(self._is_too_large)
+                return best, 0
+            shared = Shared(self._options, stop, self._report, self.statistics)
             search = SparsePaths(self.data.space, goal, shared, known, data=self.data)
             bound = search.run()
         except Stopped:
             # The first reason is kept: without any there are too many spatial choices.
             self.clock.end(Termination.CHOICES)
             return best, 0
-        if is_within(self._gap, goal.incumbent, bound):
+        if is_within(self._options.gap, goal.incumbent, bound):
             self.clock.end(Termination.GAP)
         if search.best is None or search.best is known:
             return best, bound
@@ -355,6 +435,17 @@ class SparseSearch:
         space = unlimited(self.mapspace, self.clock.stop)
         self.statistics.masks = len(space.keep_masks)
         return SparseData(self.mapspace, self._judged, space)
+
+    @cached_property
+    def _is_too_large(self) -> Termination | None:
+        """What there is too much of for tables over all numbers of tiles, with remainders."""
+        if self.mapspace.factors == PERFECT or not self.data.space.active:
+            return None
+        space = self.data.space
+        if space.most_keep_masks > MOST_KEEP_MASKS or space.spatial_choices > MOST_SPATIAL_CHOICES:
+            return Termination.CHOICES
+        memory_bytes = self._options.memory_limit_mib << 20
+        return Termination.MEMORY_LIMIT if estimated_bytes(space) > memory_bytes else None
 
     def _judged(self, mapping: Mapping) -> IncumbentMapping | None:
         priced = self.priced(mapping)
@@ -388,12 +479,13 @@ class SparseSearch:
 
     def _report(self, phase: Phase, goal: Goal, bound: int | None) -> None:
         """Tell the caller how far the search is."""
-        if self._on_progress is None or self.clock.seconds - self._reported < PROGRESS_PERIOD_S:
+        seconds = self.clock.whole.seconds
+        if self._on_progress is None or seconds - self._reported < PROGRESS_PERIOD_S:
             return
-        self._reported = self.clock.seconds
+        self._reported = seconds
         scale = 1 if goal.objective == LATENCY else FIXED_POINT
         incumbent = None if goal.incumbent is None else goal.incumbent // scale
         floor = None if bound is None else bound // scale
         if floor is not None and incumbent is not None:
             floor = min(floor, incumbent)
-        self._on_progress(Progress(phase, self.clock.seconds, goal.objective, incumbent, floor))
+        self._on_progress(Progress(phase, seconds, goal.objective, incumbent, floor))

@@ -6,7 +6,11 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain, permutations
 
+import numpy as np
+
 from model.sparse.fibers import has_ranks_for
+from solver.search.path.orders import Run, Slot, no_worse, run_of
+from solver.search.space.dataspaces import DataspaceView
 from solver.sparse_search.choices import Chain, Mask
 from solver.sparse_search.grid import TensorGrid, Vector
 from solver.sparse_search.shares import LeastShares
@@ -27,26 +31,48 @@ class SparseOrders:
         What sparse data leave.
     mask
         Who keeps what.
+    views
+        All dataspaces.
     """
 
-    def __init__(self, shares: LeastShares, mask: Mask) -> None:
-        self.shares, self.mask = shares, mask
+    def __init__(self, shares: LeastShares, mask: Mask, views: Sequence[DataspaceView]) -> None:
+        self.shares, self.mask, self._views = shares, mask, views
         self._grid, self._tensors = shares.grid, tuple(shares.tensors.values())
         self._depth = len(shares.levels)
-        self._known: dict[tuple[int, Order], list[Order]] = {}
+        self._known: dict[tuple[int, Order, frozenset[int] | None], list[Order]] = {}
 
-    def options(self, level: int, live: Order) -> list[Order]:
+    def options(self, level: int, live: Order, moving: frozenset[int] | None = None) -> list[Order]:
         """Orders of the loops of a level that may cost less than all others.
 
         Parameters
         ----------
         live
             Dimensions with a loop.
+        moving
+            With remainders those whose loops have several iterations in every pass; else None.
         """
-        key = level, live
+        key = level, live, moving
         if key not in self._known:
-            self._known[key] = self._undominated(level, live)
+            self._known[key] = (
+                self._undominated(level, live)
+                if moving is None
+                else self._told_by_runs(Slot(level, live, moving, None, self._places))
+            )
         return self._known[key]
+
+    @property
+    def _places(self) -> frozenset[int]:
+        return frozenset(view.place for view in self._views)
+
+    def _told_by_runs(self, slot: Slot) -> list[Order]:
+        """The same with remainders: of orders that data see alike, those that no other one is as good as."""
+        best: dict[object, list[tuple[tuple[Run, ...], Order]]] = {}
+        for order in self._allowed(slot.level, slot.live):
+            runs = tuple(run_of(view, slot, order) for view in self._views)
+            known = best.setdefault(self._seen(slot.level, order), [])
+            if not any(no_worse(other, runs) for other, _ in known):
+                known[:] = [*(own for own in known if not no_worse(runs, own[0])), (runs, order)]
+        return [order for known in best.values() for _, order in known]
 
     def _undominated(self, level: int, live: Order) -> list[Order]:
         best: dict[object, list[tuple[tuple[frozenset[int], ...], Order]]] = {}
@@ -75,16 +101,23 @@ class SparseOrders:
 
         Of orders that are alike in the first, one that leaves more in place is no worse.
         """
-        kind: list[object] = [order if self._is_asked_for else ()]
+        kind: list[object] = []
         runs: list[frozenset[int]] = []
         for tensor in self._tensors:
-            name, own = tensor.space.name, self.mask.chains[tensor.space.name]
-            run, mover = _run(order, tensor.axes)
-            goes_on = any(keeper > level for keeper in own)
+            run, _ = _run(order, tensor.axes)
+            goes_on = any(keeper > level for keeper in self.mask.chains[tensor.space.name])
             if goes_on and tensor.simple:
                 runs.append(run)
             elif goes_on:
                 kind.append(_gaps(order, tensor.axes))
+        return (*kind, *self._seen(level, order)), tuple(runs)
+
+    def _seen(self, level: int, order: Order) -> tuple[object, ...]:
+        """What rules, formats and units see of an order of a slot."""
+        kind: list[object] = [order if self._is_asked_for else ()]
+        for tensor in self._tensors:
+            name, own = tensor.space.name, self.mask.chains[tensor.space.name]
+            run, mover = _run(order, tensor.axes)
             moving = tuple(axis for axis in order if axis in tensor.axes)
             keeper = max((k for k in own if k <= level), default=None)
             kind.append(() if keeper is None else moving[: self._told_apart(name, keeper, moving)])
@@ -92,7 +125,7 @@ class SparseOrders:
                 kind.append((run, mover))
         if level == self._depth - 1 and self._in_blocks:
             kind.append((order[:1], len(order)))
-        return tuple(kind), tuple(runs)
+        return tuple(kind)
 
     @cached_property
     def _is_asked_for(self) -> bool:
@@ -199,7 +232,8 @@ class SparseOrders:
 
     def _copied_ranks(self, tensor: TensorGrid, level: int, tile: Vector) -> int:
         """Ranks that a compressed level has in common with the next inner one, which has a tile."""
-        if level == self._depth or tensor.words[self._grid.place(tile)] == 1:
+        extents = tuple(np.array([own]) for own in tile)
+        if level == self._depth or tensor.words_of(extents).max() == 1:
             return 0
         inner = self.shares.representation(level, tensor.space.name)
         return 1 if inner is None else len(inner.ranks)

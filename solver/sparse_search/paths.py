@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import numpy as np
+
 from model.architecture import Fanout, StorageLevel
 from model.mapping import FanoutMapping, Mapping, StorageMapping
 from model.mapspace import Mapspace
@@ -68,11 +70,17 @@ class SparseFrame(Frame):
     mapspace: Mapspace = field(kw_only=True)
 
     @cached_property
+    def least_shares(self) -> LeastShares:
+        """Figures of all tiles."""
+        return LeastShares(self.mapspace, TileGrid(self.mapspace.problem, self.axes))
+
+    @cached_property
     def figures(self) -> Figures:
         """What sparse data leave, by tile."""
-        grid = TileGrid(self.mapspace.problem, self.axes)
-        shares = LeastShares(self.mapspace, grid)
-        return Figures(shares, grid, Kinds(shares, self.space.stages))
+        live = tuple(loops.live for loops in self.loops)
+        return Figures(
+            self.least_shares, self.least_shares.grid, Kinds(self.least_shares, self.space.stages), live
+        )
 
     @cached_property
     def loops(self) -> tuple[Loops, ...]:
@@ -89,7 +97,7 @@ class SparseFrame(Frame):
     @cached_property
     def _without_rank(self) -> tuple[frozenset[int], ...]:
         """Per level, dimensions whose loops find no rank in a dataspace that is always there."""
-        shares = self.figures.shares
+        shares = self.least_shares
         found: list[set[int]] = [set() for _ in self.space.levels]
         for name in shares.tensors:
             for level in always_kept(self.mapspace, shares.sparsity, name):
@@ -104,7 +112,7 @@ class SparseFrame(Frame):
         """Which numbers of tiles `level` has room for, shape `shape`; rules of the user's own hold."""
         if (level, kept) not in self._fits:
             names = [self.space.views[place].name for place in kept]
-            self._fits[level, kept] = self.figures.shares.within(level, names).reshape(self.shape)
+            self._fits[level, kept] = np.broadcast_to(self.least_shares.within(level, names), self.shape)
         return self._fits[level, kept]
 
 
@@ -147,7 +155,7 @@ class SparseData:
 
     def packs(self, mask: KeepMask) -> bool:
         """Whether levels can pack and unpack what they exchange."""
-        sparsity = self.frame.figures.shares.sparsity
+        sparsity = self.frame.least_shares.sparsity
         chains = zip(self.space.views, self.space.chains(mask), strict=True)
         return all(packs(self.mapspace, sparsity, view.name, chain) for view, chain in chains)
 

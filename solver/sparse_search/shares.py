@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from itertools import product
 
 import numpy as np
 
@@ -31,14 +33,18 @@ from model.sparsity import (
 )
 from solver.search.space.prices import Access, Resource, resources
 from solver.search.space.user_rules import TileRules
+from solver.sparse_search.chances import Chances, Sizes, cut
 from solver.sparse_search.choices import Chain, Mask
-from solver.sparse_search.grid import BoolArray, FloatArray, TensorGrid, TileGrid, Vector
+from solver.sparse_search.grid import BoolArray, Cells, FloatArray, IntArray, TensorGrid, TileGrid, Vector
 
 Fanouts = tuple[Vector, ...]
 """Spatial factors: per fanout one for each active dimension."""
 
 ROUNDING = 1e-6
 """Shares that the arithmetic sees are whole millionths."""
+
+MORE = 1 + 1e-12
+"""Far more than sums of some dozen doubles err by, as a factor."""
 
 METADATA = {"read": METADATA_READ, "fill": METADATA_FILL, "update": METADATA_UPDATE}
 
@@ -72,9 +78,9 @@ class Parts:
     Parameters
     ----------
     whole, saved
-        Energy units where no access is saved, and where all are, shape (size,).
+        Energy units where no access is saved, and where all are, as tables.
     load
-        Words that a bandwidth carries where no access is skipped, metadata included, shape (size,).
+        Words that a bandwidth carries where no access is skipped, metadata included, likewise.
     outer, own
         Units that may save accesses: those of levels farther out, and the level's own.
     rounded
@@ -112,7 +118,7 @@ def skips_instances(mapspace: Mapspace) -> bool:
 
 
 class LeastShares:
-    """Figures of all tiles of a mapspace of sparse data.
+    """Figures of some tiles of a mapspace of sparse data, those of a grid or others.
 
     Parameters
     ----------
@@ -129,17 +135,31 @@ class LeastShares:
         self.grid = grid
         self._architecture = mapspace.architecture
         self.levels = mapspace.architecture.levels
-        self.tensors = {space.name: TensorGrid(grid, space) for space in mapspace.problem.dataspaces}
-        whole = mapspace.problem.bound
+        self.tensors = {
+            space.name: TensorGrid(grid, space, grid.every) for space in mapspace.problem.dataspaces
+        }
         self.distributions: dict[str, Distribution] = {
-            name: distribution_of(self.sparsity.density(name), _extents(tensor, whole))
+            name: distribution_of(self.sparsity.density(name), tensor.whole)
             for name, tensor in self.tensors.items()
         }
-        self._empty: dict[str, FloatArray] = {}
+        self.chances = {name: Chances(own) for name, own in self.distributions.items()}
         self._densities: dict[str, float] = {}
-        self._sizes: dict[tuple[int, str], FloatArray] = {}
         self._savers: dict[tuple[str, Chain], tuple[Saver, ...]] = {}
         self._between: dict[tuple[int, int], list[int]] = {}
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begin with the figures of tiles."""
+        self._empty: dict[str, FloatArray] = {}
+        self._idle: dict[str, FloatArray] = {}
+        self._sizes: dict[tuple[int, str], FloatArray] = {}
+
+    def of(self, cells: Cells) -> LeastShares:
+        """The same of other tiles."""
+        other = copy(self)
+        other.tensors = {name: replace(own, cells=cells) for name, own in self.tensors.items()}
+        other._forget()
+        return other
 
     @cached_property
     def resources(self) -> tuple[Resource, ...]:
@@ -152,19 +172,54 @@ class LeastShares:
         return skips_instances(self.mapspace)
 
     def empty(self, name: str) -> FloatArray:
-        """Chance of each tile of a dataspace to be empty, at most what that of any larger one is."""
+        """Chance of each whole tile of a dataspace to be empty, at most what that of any smaller one is."""
         if name not in self._empty:
-            distribution = self.distributions[name]
+            tensor, distribution = self.tensors[name], self.distributions[name]
             if isinstance(distribution, Banded):
                 self._empty[name] = self._band_empty(name)
+            elif self.grid.divides:
+                self._empty[name] = tensor.table(distribution.empty)
             else:
-                self._empty[name] = self.tensors[name].table(distribution.empty)
+                self._empty[name] = self.chances[name].empty(tensor.words)
         return self._empty[name]
+
+    def idle(self, name: str) -> FloatArray:
+        """Chance of the tile that an iteration is in to be empty, at most: the last one may be short."""
+        if self.grid.divides:
+            return self.empty(name)
+        if name not in self._idle:
+            self._idle[name] = self.mean_empty(name, self._cuts(name))
+        return self._idle[name]
+
+    def _cuts(self, name: str) -> dict[int, Sizes]:
+        """Sizes of the tiles of a dataspace that an iteration is in, by dimension."""
+        cells = self.tensors[name].cells
+        return {
+            d: cut(self.grid.bounds[d], cells.numbers[d], cells.least[d], cells.longest[d])
+            for d in self.tensors[name].axes
+        }
+
+    def mean_empty(self, name: str, sizes: dict[int, Sizes]) -> FloatArray:
+        """Chance of what some iterations touch to be empty, at most, given the sizes by dimension."""
+        tensor, chances = self.tensors[name], self.chances[name]
+        ones: FloatArray = np.ones(
+            (1,) * max((own[0].ndim for each in sizes.values() for own in each), default=0)
+        )
+        total: FloatArray = 0 * ones
+        for chosen in product(*sizes.values()):
+            weight: FloatArray = reduce(np.multiply, (share for _, share in chosen), ones)
+            if not weight.any():
+                continue
+            iterations = [ones.astype(np.int64)] * len(self.grid.dims)
+            for d, (own, _) in zip(sizes, chosen, strict=True):
+                iterations[d] = own
+            total = total + weight * chances.empty(tensor.words_of(tuple(iterations)))
+        return np.minimum(total * MORE, 1.0)
 
     def _band_empty(self, name: str) -> FloatArray:
         """The same of a band: its tiles are counted on grids, so larger ones may be empty more often."""
         tensor, distribution = self.tensors[name], self.distributions[name]
-        shapes = np.unique(tensor.ranks, axis=0)
+        shapes = tensor.shapes
         chances = np.array([distribution.empty(tuple(shape)) for shape in shapes.tolist()])
         return tensor.table(
             lambda tile: float(chances[(shapes >= np.array(tile)).all(axis=1)].max(initial=0.0))
@@ -197,21 +252,36 @@ class LeastShares:
         allowed = self._allowed(level, names)
         if usable is None:
             return allowed
-        words = sum((self._size(level, name) for name in names), np.zeros(self.grid.size))
-        fits: BoolArray = allowed & (words <= usable)
+        fits: BoolArray = allowed & (self._all_words(level, names) <= usable)
         least = usable * self.levels[level].min_utilization
         if least > 0 and not any(self._overbooks(level, name) for name in names):
-            fits &= words >= math.ceil(least)
+            fits = fits & (self._largest._all_words(level, names) >= math.ceil(least))
         return fits
 
+    def _all_words(self, level: int, names: Sequence[str]) -> FloatArray:
+        none: FloatArray = np.zeros((1,) * len(self.grid.dims))
+        return sum((self._size(level, name) for name in names), none)
+
+    @cached_property
+    def _largest(self) -> LeastShares:
+        """Figures of the largest tiles of which there are as many."""
+        every = self.grid.every
+        return self if self.grid.divides else self.of(replace(every, least=every.longest))
+
     def _allowed(self, level: int, names: Sequence[str]) -> BoolArray:
-        """Which tiles rules about a level allow; those on words of tiles that may overflow are left out."""
+        """Which tiles rules about a level may allow; those on tiles that may overflow are left out."""
+        if not self.grid.divides:  # some extents of a cell may be allowed, and others not
+            return np.ones((1,) * len(self.grid.dims), dtype=np.bool_)
         rules = self.mapspace.rules_on(Locality("tile", self.levels[level].component))
         open_ones = {name for name in names if self._overbooks(level, name)}
         settled = [rule for rule in rules if open_ones.isdisjoint(rule.sized)]
-        words = {name: self._values(level, name).astype(np.int64) for name in names}
-        extents = dict(zip(self.grid.dims, self.grid.extents.T, strict=True))
-        return TileRules(settled, self.levels[level], words, extents).allow(self.grid.size)
+        shape = self.grid.shape
+        words = {name: self._rows(self._values(level, name).astype(np.int64)) for name in names}
+        extents = dict(zip(self.grid.dims, map(self._rows, self.grid.every.least), strict=True))
+        return TileRules(settled, self.levels[level], words, extents).allow(math.prod(shape)).reshape(shape)
+
+    def _rows(self, table: IntArray) -> IntArray:
+        return np.broadcast_to(table, self.grid.shape).reshape(-1)
 
     def _size(self, level: int, name: str) -> FloatArray:
         """Words of a level that each tile takes at least."""
@@ -226,8 +296,11 @@ class LeastShares:
         if representation is None or not representation.compressed:
             return self.tensors[name].words
         confidence = self._confidence(level, name)
-        distribution = self.distributions[name]
-        return self.tensors[name].table(lambda tile: distribution.most(tile, confidence))
+        distribution, tensor = self.distributions[name], self.tensors[name]
+        if not self.grid.divides and confidence < 1:
+            # Shares of cases are known of some tiles only, and may err for large ones.
+            return np.zeros((1,) * len(self.grid.dims))
+        return tensor.table(lambda tile: distribution.most(tile, confidence))
 
     def _overbooks(self, level: int, name: str) -> bool:
         sparse, representation = self.sparsity.levels[level], self.representation(level, name)
@@ -276,8 +349,11 @@ class LeastShares:
 
     def in_blocks(self, saver: Saver, condition: str) -> bool:
         """Whether blocks of words meet a band, which may be empty in any shape."""
-        block_size = self.levels[saver.place].packing_of(saver.option.target).block_size
-        return block_size > 1 and isinstance(self.distributions[condition], Banded)
+        return self.is_blocked(saver) and isinstance(self.distributions[condition], Banded)
+
+    def is_blocked(self, saver: Saver) -> bool:
+        """Whether a unit sees whole blocks of its target's words."""
+        return self.levels[saver.place].packing_of(saver.option.target).block_size > 1
 
     def _may_split(self, saver: Saver, chain: Chain) -> bool:
         """Whether less than a tile may meet an access: with several dimensions in common in space."""
@@ -301,11 +377,17 @@ class LeastShares:
         return self._between[key]
 
     def arriving(self, name: str, level: int, chain: Chain) -> FloatArray:
-        """Share of tiles that come to a level, at least, by the tile there or one inside it."""
+        """Share of whole tiles that come to a level, at least, by the tile there or one inside it."""
+        return 1 - self.empty(name) if self._announced(name, level, chain) else np.array(1.0)
+
+    def coming(self, name: str, level: int, chain: Chain) -> FloatArray:
+        """The same of all tiles, short ones included, each as often as it has iterations."""
+        return 1 - self.idle(name) if self._announced(name, level, chain) else np.array(1.0)
+
+    def _announced(self, name: str, level: int, chain: Chain) -> bool:
+        """Whether the next outer level that keeps a dataspace knows which tiles are empty."""
         parent = max((keeper for keeper in chain if keeper < level), default=None)
-        if parent is None or self.representation(parent, name) is None:
-            return np.ones(self.grid.size)
-        return 1 - self.empty(name)
+        return parent is not None and self.representation(parent, name) is not None
 
     def _density(self, name: str) -> float:
         """Share of nonzeros in the tiles of all instances, empty ones included, at least."""
@@ -317,7 +399,7 @@ class LeastShares:
         distribution = self.distributions[name]
         if not isinstance(distribution, Banded):
             return distribution.mean
-        shapes = np.unique(self.tensors[name].ranks, axis=0).tolist()
+        shapes = self.tensors[name].shapes.tolist()
         nonzeros = (math.fsum(k * chance for k, chance in distribution.chances(tuple(own))) for own in shapes)
         # Wide bands count some tiles twice: docs/sparse.md.
         return float(min(1.0, *(own / math.prod(shape) for own, shape in zip(nonzeros, shapes, strict=True))))
@@ -327,7 +409,7 @@ class LeastShares:
         level = access.level
         representation = self.representation(level, name)
         if representation is None:
-            return np.zeros(self.grid.size)
+            return np.array(0.0)
         density, arriving = self._density(name), self.arriving(name, level, chain)
         single = len(representation.ranks) == 1
         whole = self.tensors[name].simple and all(
@@ -335,15 +417,15 @@ class LeastShares:
         )
         # Fibers of a rank with others above it count by chances that seem independent: docs/sparse.md.
         nonzeros = density if single or whole else density * density
-        masked = 1 - self.empty(name) if single else np.full(self.grid.size, density)
-        full = np.full(self.grid.size, nonzeros)
+        masked = 1 - self.empty(name) if single else np.array(density)
+        full = np.array(nonzeros)
         bits = [_bits(rank, full, masked, arriving) for rank in representation.ranks]
-        least: FloatArray = np.minimum.reduce(bits)
+        least: FloatArray = reduce(np.minimum, bits)
         if single or not self._copies_tile(representation, name, access, chain):
             return least
         filled = self._filled(name)
         lowest = _bits(representation.ranks[0], density * filled, filled, arriving)
-        if level == 0:  # tiles overlap, and all of their words are in the tree
+        if level == 0 and self.grid.divides:  # tiles overlap, and all of their words are in the tree
             lowest = lowest * self.tensors[name].covered
         return np.where(self.tensors[name].words > 1, np.maximum(lowest, least), least)
 
@@ -377,7 +459,7 @@ class LeastShares:
         here = (saver for saver in savers if saver.place == access.level)
         own = () if access.name == "fill" else tuple(here)
         stored = self._stored(name, chain, access)
-        spread = self.arriving(name, access.level, chain) if packing.block_size > 1 else 1.0
+        spread = self.coming(name, access.level, chain) if packing.block_size > 1 else np.array(1.0)
         per_word = packing.accesses_per_block / packing.block_size
         price = getattr(level.energy, access.name) * per_word
         idle = 0.0
@@ -389,9 +471,9 @@ class LeastShares:
         fits = self._confidence(access.level, name)
         is_rounded = access.name == "read" and self.tensors[name].space.read_write and bool(own)
         return Parts(
-            whole=(stored * spread * price + of_bits) * fits,
-            saved=np.broadcast_to(stored * spread * idle * fits, (self.grid.size,)),
-            load=stored + bits / int(level.word_bits),
+            whole=np.asarray((stored * spread * price + of_bits) * fits),
+            saved=np.asarray(stored * spread * idle * fits),
+            load=np.asarray(stored + bits / int(level.word_bits)),
             outer=outer,
             own=own,
             rounded=float(price) if is_rounded else 0.0,
@@ -401,10 +483,10 @@ class LeastShares:
     def _stored(self, name: str, chain: Chain, access: Access) -> FloatArray:
         """Share of the dense words that are there at a level, of all instances."""
         if self.representation(access.level, name) is not None:
-            return np.full(self.grid.size, self._density(name))
+            return np.array(self._density(name))
         if self.skips_instances:  # then instances are counted apart
-            return np.ones(self.grid.size)
-        return self.arriving(name, access.level, chain)
+            return np.array(1.0)
+        return self.coming(name, access.level, chain)
 
     def _idle_price(self, name: str, chain: Chain, access: Access) -> int:
         """Energy of an access that is saved, at least."""
@@ -473,9 +555,3 @@ def _bits(rank: Rank, nonzeros: FloatArray, masked: FloatArray, arriving: FloatA
     """Bits of a rank per word that its fibers cover together, if it is the lowest one with any."""
     words = {"UOP": 0 * masked, "CP": nonzeros, "RLE": nonzeros, "B": masked, "UB": arriving}
     return rank.metadata_bits * words[rank.format]
-
-
-def _extents(tensor: TensorGrid, bound: dict[str, int]) -> Vector:
-    return tuple(
-        1 + sum(abs(term.coefficient) * (bound[term.dim] - 1) for term in rank) for rank in tensor.space.ranks
-    )

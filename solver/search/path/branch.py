@@ -491,19 +491,12 @@ class Branch:
         view = frame.space.views[charge.place]
         free = charge.free * masked.charges.first_words(charge.place)
         share = masked.charges.share_outside(charge, self.price)
-        own_share = share if isinstance(share, float) else float(share[tuple(places)])
+        own_share = share if isinstance(share, float) else float(_entry(share, places))
 
         @cache
         def of(leading: frozenset[int]) -> Pending:
             words = frame.words.of(charge.place, frame.space.no_unrolling, leading)
-            picked = Delivered(
-                *(
-                    np.array(
-                        [table[tuple(p if s > 1 else 0 for p, s in zip(places, table.shape, strict=True))]]
-                    )
-                    for table in words
-                )
-            )
+            picked = Delivered(*(np.array([_entry(table, places)]) for table in words))
             ones = np.ones((1, len(frame.axes)))
             return Pending(
                 charge,
@@ -524,6 +517,14 @@ class Branch:
 def _single(known: Mapping[int, IntArray]) -> dict[int, tuple[int, ...]]:
     """Numbers of tiles of one row, by boundary."""
     return {boundary: tuple(tiles[0].tolist()) for boundary, tiles in known.items()}
+
+
+def _entry(table: FloatArray, places: IntArray) -> FloatArray:
+    """One entry of a table with an axis per dimension, some of them of length 1."""
+    entry: FloatArray = table[
+        tuple(p if size > 1 else 0 for p, size in zip(places, table.shape, strict=True))
+    ]
+    return entry
 
 
 def _closed(masked: Masked, part: Pending, vector: IntArray) -> float:

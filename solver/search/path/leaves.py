@@ -92,6 +92,12 @@ def _fans_out(stage: StageChoice, tiles: Sequence[int]) -> bool:
     return True
 
 
+def covers(space: SearchSpace, path: Path) -> bool:
+    """Whether no spatial loop has more iterations than there are tiles inside."""
+    whole = tuple(space.problem.bound[dim] for dim in space.active)
+    return all(map(_fans_out, path.spatial, (*path.tiles[1:], whole)))
+
+
 def best_of(
     paths: Sequence[Path], mappings: Callable[[Path, Goal], Iterator[Priced]], goal: Goal, stop: Stop
 ) -> Priced | None:
@@ -214,7 +220,7 @@ class Leaves:
     def _of_path(self, path: Path, goal: Goal) -> Iterator[Priced]:
         """Mappings of a path, each better than the one before."""
         space, alike = self._space, self._alike(path)
-        if space.excluded or not self._covers(path):
+        if space.excluded or not covers(space, path):
             return
         if alike is not None and alike in self._priced_alike:
             return
@@ -248,11 +254,6 @@ class Leaves:
             for view in space.views
         )
         return path.spatial, times
-
-    def _covers(self, path: Path) -> bool:
-        """Whether no spatial loop has more iterations than there are tiles inside."""
-        whole = tuple(self._space.problem.bound[dim] for dim in self._space.active)
-        return all(map(_fans_out, path.spatial, (*path.tiles[1:], whole)))
 
     def _bones(self, path: Path, chosen: Chosen, steps: int) -> _Bones:
         fanouts = [choice.factors for stage in path.spatial for choice in stage.choices]

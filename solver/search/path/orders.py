@@ -58,10 +58,10 @@ class Orders:
         return self._options[slot]
 
     def _best(self, slot: Slot) -> list[Dims]:
-        best: list[tuple[Dims, tuple[_Run, ...]]] = []
+        best: list[tuple[Dims, tuple[Run, ...]]] = []
         for order, runs in self._told_apart(slot).items():
-            if not any(_no_worse(other, runs) for _, other in best):
-                best = [*((own, other) for own, other in best if not _no_worse(runs, other)), (order, runs)]
+            if not any(no_worse(other, runs) for _, other in best):
+                best = [*((own, other) for own, other in best if not no_worse(runs, other)), (order, runs)]
         return [order for order, _ in best]
 
     def any(self, level: int, live: Sequence[int]) -> Dims:
@@ -71,7 +71,7 @@ class Orders:
             self._number[dim] for dim in next(allowed_orders(self._space.mapspace.temporal[level], names))
         )
 
-    def _told_apart(self, slot: Slot) -> dict[Dims, tuple[_Run, ...]]:
+    def _told_apart(self, slot: Slot) -> dict[Dims, tuple[Run, ...]]:
         """Orders that the rules and leads allow, one of each kind, and what dataspaces see of them."""
         views, live = [self._space.views[place] for place in sorted(slot.views)], frozenset(slot.live)
 
@@ -82,11 +82,11 @@ class Orders:
                 for view in views
             )
 
-        kinds: dict[tuple[_Run, ...], Dims] = {}
+        kinds: dict[tuple[Run, ...], Dims] = {}
         names = [self._space.active[d] for d in slot.live]
         for named in self._allowed(slot, names, settled):
             order = tuple(map(self._number.__getitem__, named))
-            kinds.setdefault(tuple(_run(view, slot, order) for view in views), order)
+            kinds.setdefault(tuple(run_of(view, slot, order) for view in views), order)
         return {order: runs for runs, order in kinds.items()}
 
     def _allowed(
@@ -103,7 +103,7 @@ def _ending(view: DataspaceView, slot: Slot) -> frozenset[int]:
     return slot.moving & (view.relevant - view.window_dims)
 
 
-class _Run(NamedTuple):
+class Run(NamedTuple):
     """Loops that move a tile, up to one that ends all reuse, and per such loop those inside that do not.
 
     Parameters
@@ -122,7 +122,8 @@ class _Run(NamedTuple):
     entangled: bool
 
 
-def _run(view: DataspaceView, slot: Slot, order: Dims) -> _Run:
+def run_of(view: DataspaceView, slot: Slot, order: Dims) -> Run:
+    """What a dataspace sees of an order."""
     ending = _ending(view, slot)
     moving: list[int] = []
     inside: list[frozenset[int]] = []
@@ -136,10 +137,10 @@ def _run(view: DataspaceView, slot: Slot, order: Dims) -> _Run:
             break
         moving.append(d)
     together = (frozenset(moving).intersection(component.dims) for component in view.components)
-    return _Run(tuple(moving), tuple(inside), any(len(own) > 1 for own in together))
+    return Run(tuple(moving), tuple(inside), any(len(own) > 1 for own in together))
 
 
-def _no_worse(one: Sequence[_Run], other: Sequence[_Run]) -> bool:
+def no_worse(one: Sequence[Run], other: Sequence[Run]) -> bool:
     """Whether no dataspace gets more words: loops that leave tiles in place lie as far inside, or farther.
 
     Where two loops move the same window, those farther inside may keep tiles from being the same again.

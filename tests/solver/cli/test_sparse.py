@@ -73,6 +73,8 @@ def test_a_network_of_sparse_layers(tmp_path, capsys):
         *files,
         "--objective",
         "energy",
+        "--factors",
+        "perfect",
         "--cache",
         str(tmp_path / "kept"),
         "--json",
@@ -305,13 +307,34 @@ def test_rules_are_not_certified_of_sparse_data(ruled, tmp_path, capsys):
     assert message in capsys.readouterr().err
 
 
-def test_sparse_data_have_perfect_factors(tmp_path, capsys):
+def test_sparse_data_have_remainders(tmp_path, capsys):
     out = tmp_path / "out.json"
-    command = ["map", str(SPEC), "--factors", "any", "--objective", "energy", "--json", str(out)]
+    command = ["map", str(SPEC), "--objective", "energy", "--json", str(out)]
     assert main(command) == EXIT_OPTIMAL
-    assert (
-        "loops have perfect factors: remainders are not searched for sparse data" in capsys.readouterr().out
+    assert "remainders save nothing" in capsys.readouterr().out
+    document = json.loads(out.read_text())
+    assert document["factors"] == "any"
+    assert document["perfect_factors"]["status"] == "OPTIMAL"
+    assert document["perfect_factors"]["value"] == document["value"]
+
+
+def test_certificates_of_sparse_data_are_about_perfect_factors(tmp_path, capsys):
+    out = tmp_path / "out.json"
+    command = ["map", str(SPEC), "--factors", "any", "--objective", "energy", "--json", str(out), "--check"]
+    assert main(command) == EXIT_OPTIMAL
+    assert "this is searched without remainders" in capsys.readouterr().out
+    document = json.loads(out.read_text())
+    assert (document["factors"], document["perfect_factors"]) == ("perfect", None)
+
+
+def test_a_band_has_perfect_factors(tmp_path, capsys):
+    path, out = tmp_path / "band.yaml", tmp_path / "out.json"
+    text = TEXT.split("mapping:")[0].replace(
+        "A: 0.25", "A: {distribution: banded, density: 1, band_width: 1}"
     )
+    path.write_text(text)
+    main(["map", str(path), "--objective", "energy", "--json", str(out)])
+    assert "remainders are not searched where nonzeros are in a band" in capsys.readouterr().out
     assert json.loads(out.read_text())["factors"] == "perfect"
 
 

@@ -10,18 +10,19 @@ from fractions import Fraction
 import pytest
 
 from model.architecture import Fanout, StorageLevel
+from model.extents import ANY, PERFECT
 from model.mapspace import TIMELOOP, Mapspace
 from model.sparse import FIXED_POINT, evaluate_sparse_in
 from model.sparsity import Density, Sparsity
-from solver.result import Clock, Options, Status, Termination
+from solver.result import Clock, Narrower, Options, Status, Termination
 from solver.search.path import search
-from solver.sparse_search import map_sparse
+from solver.sparse_search import first_mapping, lack_of_remainders, map_sparse, mapper
 from solver.sparse_search.mapper import SparseSearch
 from tests import strategies
 from tests.bruteforce import sparse_optima
 from tests.mapspaces import free_mapspace
 from tests.model.sparse.nests import ENERGY, gemm, level, mapping, ranks, saves, uniform
-from tests.random_sparsity import random_sparse_mapspace
+from tests.random_sparsity import random_sparse_mapspace, random_sparse_mapspace_with_remainders
 from tests.solver.search.path.test_search import stops_after
 from tests.solver.sparse_search.alone import searched
 
@@ -32,6 +33,8 @@ PROBLEMS = int(os.environ.get("SPARSE_PROBLEMS", "4"))
 def assert_optimal(mapspace: Mapspace) -> int:
     """Compare the optimum of every objective with brute force; return how many there are."""
     found = 0
+    if lack_of_remainders(mapspace) is not None:
+        mapspace = replace(mapspace, factors=PERFECT)
     for objective, best in zip(OBJECTIVES, sparse_optima(mapspace, OBJECTIVES), strict=True):
         names = (objective,) if isinstance(objective, str) else objective
         result = map_sparse(mapspace, Options(objectives=names))
@@ -55,6 +58,28 @@ def test_random_problems(seed):
 @pytest.mark.parametrize("seed", range(100, 100 + PROBLEMS // 4))
 def test_random_problems_that_skip_instances(seed):
     assert_optimal(random_sparse_mapspace(seed, 150, in_space=True))
+
+
+@pytest.mark.parametrize("seed", range(2000, 2000 + PROBLEMS))
+def test_random_problems_with_remainders(seed):
+    assert_optimal(random_sparse_mapspace_with_remainders(seed, 150))
+
+
+@pytest.mark.parametrize("seed", range(1000, 1000 + PROBLEMS // 2))
+def test_random_windows_with_remainders(seed, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(strategies, "EINSUMS", strategies.CONVOLUTIONS)
+    assert_optimal(random_sparse_mapspace_with_remainders(seed, 150))
+
+
+@pytest.mark.parametrize("seed", range(2100, 2100 + PROBLEMS // 2))
+def test_no_bound_hides_a_mapping_with_remainders(seed):
+    mapspace = random_sparse_mapspace_with_remainders(seed, 150)
+    singles = OBJECTIVES[:3]
+    for objective, best in zip(singles, sparse_optima(mapspace, singles), strict=True):
+        if best is not None and lack_of_remainders(mapspace) is None:
+            assert searched(mapspace, objective, incumbent=best[0] + 1) == (best[0], best[0])
+            bound, _ = searched(mapspace, objective, stops_after(8))
+            assert bound is not None and bound <= best[0]
 
 
 def test_no_heuristic_of_dense_data_is_asked_where_nothing_fits():
@@ -166,6 +191,41 @@ def test_a_search_that_is_stopped_keeps_its_bound():
     assert stopped.bound is not None and optimum.value is not None
     assert stopped.bound <= optimum.value
     assert optimum.units_per_pj == mapspace.architecture.units_per_pj * FIXED_POINT
+
+
+def test_remainders_go_beyond_what_divides():
+    """Five columns on three children take two steps."""
+    sparsity = Sparsity({"A": uniform("0.75")}, (level(saves("gating", "B", "A")), level()))
+    nodes = StorageLevel("outer", energy=ENERGY), Fanout("array", 3), StorageLevel("inner", energy=ENERGY)
+    mapspace = replace(free_mapspace(gemm(1, 5, 4), *nodes), sparsity=sparsity, factors=ANY)
+    assert assert_optimal(mapspace) == len(OBJECTIVES)
+    result = map_sparse(mapspace, Options(objectives=("latency",)))
+    perfect = map_sparse(replace(mapspace, factors=PERFECT), Options(objectives=("latency",)))
+    assert result.perfect_factors == Narrower(perfect.status, perfect.value, perfect.bound)
+    assert result.value is not None and perfect.value is not None
+    assert result.value < perfect.value
+    assert result.totals.perfect_factors == result.perfect_factors
+    assert first_mapping(mapspace, Clock(None, None)) is Status.FEASIBLE
+
+
+def test_an_open_search_for_remainders_says_what_is_proven_without(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(mapper, "REMAINDERS_S", 0.0)
+    mapspace = sparse_gemm(Sparsity({"A": uniform("0.25")}, (level(saves("gating", "B", "A")), level())))
+    result = map_sparse(replace(mapspace, factors=ANY), Options(objectives=("energy",)))
+    assert (result.status, result.termination) == (Status.FEASIBLE, Termination.REMAINDER_LIMIT)
+    assert result.perfect_factors is not None
+    assert result.perfect_factors.status is Status.OPTIMAL
+    assert result.perfect_factors.value == result.value
+
+
+def test_what_has_no_remainders():
+    band = Sparsity({"A": Density("banded", Fraction(1), 1)}, (level(), level()))
+    assert lack_of_remainders(sparse_gemm(band)) == "where nonzeros are in a band"
+    plain = sparse_gemm(Sparsity({}, (level(), level())))
+    assert lack_of_remainders(plain) is None
+    assert lack_of_remainders(replace(plain, counting=TIMELOOP)) == "by Timeloop's rule"
+    skips = sparse_gemm(Sparsity({}, (level(saves("skipping_spatial", "B", "A")), level())))
+    assert lack_of_remainders(skips) == "where units skip children of an array"
 
 
 def test_a_known_mapping_with_remainders_is_not_one_of_those_that_are_searched():
