@@ -104,13 +104,15 @@ class Bounds:
 
     @cached_property
     def together(self) -> tuple[tuple[int, ...], ...]:
-        """Resources whose mean load is bounded: each alone, and those outside of the fanouts together.
+        """Resources whose mean load is bounded: each alone, and the busiest ones outside of the fanouts.
 
         Some tiles load one, others the other. The mean is no more than the largest.
         """
         frame = self.masked.frame
-        outer = tuple(r for r in self.busy if min(frame.space.resources[r].levels) <= frame.meeting)
-        return (*((r,) for r in self.busy), *((outer,) if len(outer) > 1 else ()))
+        outer = [r for r in self.busy if min(frame.space.resources[r].levels) <= frame.meeting]
+        outer = sorted(outer, key=self._least_load, reverse=True)
+        several = (tuple(outer[:number]) for number in range(2, len(outer) + 1))
+        return (*((r,) for r in self.busy), *several)
 
     def besides_words(self, resources: tuple[int, ...]) -> float:
         """Mean cycles of some resources besides those of words."""

@@ -15,7 +15,7 @@ from solver.search.space.search_space import SearchSpace
 from tests import strategies
 from tests.bruteforce import optima
 from tests.mapspaces import perfect_mapspace
-from tests.slow import few
+from tests.slow import few, slow
 from tests.solver.search.path.alone import quiet, searched
 from tests.strategies import CONVOLUTIONS, random_mapspaces, random_mapspaces_with_remainders
 
@@ -63,7 +63,7 @@ def shipped(architecture: str, instance: str, tmp_path: Path) -> Mapspace:
         ("eyeriss_like", "R: 3, S: 3, P: 7, Q: 7, C: 512, K: 512, N: 1", "latency"),
         ("tpu_like", "R: 3, S: 3, P: 28, Q: 28, C: 512, K: 512, N: 1", "latency"),
         ("simba_like", "R: 1, S: 1, P: 1, Q: 1, C: 512, K: 1536, N: 1", "latency"),
-        ("tpu_like", "R: 3, S: 3, P: 54, Q: 54, C: 1024, K: 512, N: 1", "latency"),
+        slow("tpu_like", "R: 3, S: 3, P: 54, Q: 54, C: 1024, K: 512, N: 1", "latency"),
         ("tpu_like", "R: 3, S: 3, P: 14, Q: 14, C: 256, K: 256, N: 1", "edp"),
     ],
 )
