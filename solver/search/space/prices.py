@@ -123,7 +123,7 @@ def _ports(level: StorageLevel) -> Iterator[tuple[Fraction, Fraction]]:
 
 
 Count = int | FloatArray
-"""A number of words or instances; an array where many subproblems are looked at together."""
+"""A number of words or instances; an array where many tiles are looked at together."""
 
 
 class Access(NamedTuple):
