@@ -414,11 +414,11 @@ class Branch:
             able = np.broadcast_to(reduce(np.logical_or, (loops[d] for d in frame.leading(site.lead))), shape)
         rooms, known = self.masked.rooms, {b: self._places(own) for b, own in site.tiles.items()}
         left = rooms.left(slot, known)
-        outside = self._outside.least(slot, int(rooms.step(slot, np.array(left))))[np.ix_(*options)]
+        step = int(rooms.step(slot, np.array(left)))
         if rooms.is_shared(slot):
             able = able & (rooms.words(slot)[np.ix_(*options)] <= left)
-        cost = np.where(able, outside + site.spent, np.inf)
         closes: list[BoolArray] = []
+        parts: list[tuple[int, FloatArray, FloatArray]] = []
         for own in site.still:
             part, view = own.part, frame.space.views[own.place]
             number: FloatArray = np.ones([1] * len(axes))
@@ -430,8 +430,10 @@ class Branch:
                 np.zeros([1] * len(axes), dtype=np.bool_),
             )
             closes.append(np.broadcast_to(moves, shape))
-            each = np.where(moves, _of_times(part, number), masked.once(part)[0])
-            cost = cost + np.maximum(each, own.least)
+            closed = np.maximum(_of_times(part, number), own.least)
+            passed = np.where(moves, closed, max(float(masked.once(part)[0]), own.least))
+            parts.append((own.place, closed, passed))
+        cost = np.where(able, self._farther_out(slot, step, np.ix_(*options), parts) + site.spent, np.inf)
         flat = cost.reshape(-1)
         live = np.flatnonzero((flat < self.limit) & (flat >= least))
         if len(live) > MOST_LISTED:
@@ -451,6 +453,38 @@ class Branch:
             return self._at(site, places, [bool(own[at]) for own in closes])
 
         yield _Ranked(flat[live[0]], _Steps(flat[live], follow))
+
+    def _farther_out(
+        self,
+        slot: int,
+        step: int,
+        tiles: tuple[IntArray, ...],
+        parts: Sequence[tuple[int, FloatArray, FloatArray]],
+    ) -> FloatArray:
+        """Least cost outside of a boundary, and of what is in place inside of its slot, by tiles there.
+
+        Parameters
+        ----------
+        slot, step
+            The boundary, and the step of room that is left there.
+        tiles
+            Places in the tables.
+        parts
+            Dataspaces that are in place, with the costs if the slot or the next loop outside moves them, and
+            if only the slot may.
+        """
+        outside = self._outside
+        if not parts:
+            return outside.least(slot, step)[tiles]
+        every = (
+            sum(
+                (passed if lead is None or place in lead else closed for place, closed, passed in parts),
+                outside.first(slot, lead, step)[tiles],
+            )
+            for lead in self.masked.frame.first_leads(slot - 1)
+        )
+        least: FloatArray = reduce(np.minimum, every)
+        return least
 
     def _at(self, site: _Site, places: IntArray, closes: Sequence[bool]) -> Iterator[_Ranked]:
         """Go on outside of a boundary, given its tiles, and which of what is in place their loops move."""
