@@ -19,6 +19,7 @@ from solver.search.path.deliveries import Delivered
 from solver.search.path.inside import Leads, Listed, Pending
 from solver.search.path.leaves import Path
 from solver.search.path.masked import Masked
+from solver.search.path.tables import Outside
 from solver.search.path.unrolled import Unrolled
 from solver.search.stopping import Stop, Stopped
 
@@ -531,15 +532,52 @@ class Branch:
         live = np.flatnonzero(able)
         costs = np.empty((len(self._prices.each), len(live)), self._prices.dtype)
         for k, price in enumerate(self._prices.each):
-            cost = self.masked.outside(price).least(slot, step)[chosen].reshape(-1)[live] + site.spent[k]
+            parts = []
             for own, closes, times in zip(site.still, reached.closes, reached.times, strict=True):
-                part = own.part.by(k, price)
-                each = np.where(closes[live], part.of_times(times[live]), self.masked.once(part)[0])
-                cost = cost + np.maximum(each, own.least[k])
+                part, least = own.part.by(k, price), own.least[k]
+                closed = np.maximum(part.of_times(times[live]), least)
+                once = max(float(self.masked.once(part)[0]), float(least))
+                parts.append((own.place, closed, np.where(closes[live], closed, once)))
+            entries = partial(_entries, chosen, live)
+            cost = self._farther_out(self.masked.outside(price), slot, step, entries, parts) + site.spent[k]
             costs[k] = cost
             fewer = cost < self.worth.limits[k]
             live, costs = live[fewer], costs[:, fewer]
         return live, costs
+
+    def _farther_out(
+        self,
+        outside: Outside,
+        slot: int,
+        step: int,
+        entries: Callable[[FloatArray], FloatArray],
+        parts: Sequence[tuple[int, FloatArray, FloatArray]],
+    ) -> FloatArray:
+        """Least cost outside of a boundary, and of what is in place inside of its slot, by tiles there.
+
+        Parameters
+        ----------
+        outside
+            The tables.
+        slot, step
+            The boundary, and the step of room that is left there.
+        entries
+            Those of a table that are looked at.
+        parts
+            Dataspaces that are in place, with the costs if the slot or the next loop outside moves them, and
+            if only the slot may.
+        """
+        if not parts:
+            return entries(outside.least(slot, step))
+        every = (
+            sum(
+                (passed if lead is None or place in lead else closed for place, closed, passed in parts),
+                entries(outside.first(slot, lead, step)),
+            )
+            for lead in self.masked.frame.first_leads(slot - 1)
+        )
+        least: FloatArray = reduce(np.minimum, every)
+        return least
 
     def _at(self, site: _Site, places: IntArray, closes: Sequence[bool]) -> Iterator[_Ranked]:
         """Go on outside of a boundary, given its tiles, and which of what is in place their loops move."""
@@ -607,6 +645,11 @@ class Branch:
 def _single(known: Mapping[int, IntArray]) -> dict[int, tuple[int, ...]]:
     """Numbers of tiles of one row, by boundary."""
     return {boundary: tuple(tiles[0].tolist()) for boundary, tiles in known.items()}
+
+
+def _entries(chosen: tuple[IntArray, ...], live: IntArray, table: FloatArray) -> FloatArray:
+    """Entries of the part of a table that some places along each axis make up."""
+    return table[chosen].reshape(-1)[live]
 
 
 def _entry(table: FloatArray, places: IntArray) -> FloatArray:

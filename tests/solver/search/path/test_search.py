@@ -23,6 +23,7 @@ from tests.strategies import (
     CONVOLUTIONS,
     free_mapspaces_with_remainders,
     random_mapspaces,
+    random_mapspaces_with_places,
     random_mapspaces_with_remainders,
 )
 
@@ -97,6 +98,16 @@ def test_a_stopped_search_has_a_bound(draw, objective: str):
             assert bound is not None
             assert bound <= best[0]
             assert value is None or value >= best[0]
+
+
+@pytest.mark.parametrize("draw", [random_mapspaces, random_mapspaces_with_places])
+@pytest.mark.parametrize("seed", few(range(2)))
+def test_optimum_where_choices_are_bounded_together(draw, seed: int, monkeypatch: pytest.MonkeyPatch):
+    """Bounds on cells hold for each of their spatial choices, through any number of slots."""
+    monkeypatch.setattr("solver.search.path.search.FEW_PAIRS", 1)
+    monkeypatch.setattr("solver.search.path.search.MOST_PAIRS", 1)
+    for mapspace in draw(1050 + seed, 4, 600):
+        check(mapspace)
 
 
 def ruled(mapspace: Mapspace, seed: int) -> Mapspace:
