@@ -276,6 +276,19 @@ class Masked:
         fewest: IntArray | None = None,
     ) -> FloatArray:
         """Least cost of what is pending and of all boundaries outside, given the lead of the meeting slot."""
+        cost = self._outside_cost(node, places, lead, price, limits, fewest)
+        return np.where(self.frame.led(lead)[tuple(places.T)], cost, np.inf)
+
+    def _outside_cost(
+        self,
+        node: Node,
+        places: IntArray,
+        lead: Lead,
+        price: Price,
+        limits: FloatArray | None,
+        fewest: IntArray | None,
+    ) -> FloatArray:
+        """The same, though there may be no such loop."""
         frame, outside, m = self.frame, self.outside(price), self.frame.meeting
         index, loosely = np.ravel_multi_index(tuple(places.T), frame.shape), fewest is not None
         if m == 0:

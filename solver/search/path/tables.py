@@ -284,6 +284,14 @@ class Frame:
         every: list[Lead] = [None, frozenset(), *self.space.reuse_classes]
         return {own: self.counted.leading(own) for own in every}
 
+    def led(self, lead: Lead) -> BoolArray:
+        """Where a slot may have a loop that leaves this in place, by numbers of tiles inside of it."""
+        if lead is None or not self.counted.leads_are_loops:
+            return np.ones(self.shape, dtype=np.bool_)
+        none: BoolArray = np.zeros((1,) * len(self.axes), dtype=np.bool_)
+        several = (self.numbers(d) > 1 for d in sorted(self.leading(lead)))
+        return np.broadcast_to(reduce(np.logical_or, several, none), self.shape)
+
     def moved_besides(self, place: int, still: Iterable[int]) -> frozenset[int]:
         """Of what is in place, all that any loop moves which leaves a dataspace with windows in place."""
         views = self.space.views
@@ -491,7 +499,7 @@ class Outside:
     def _exact(self, boundary: int, lead: Lead, farther_out: Sequence[Lead] | None = None) -> FloatArray:
         """The same, given what the innermost loop farther out may leave in place."""
         frame, kept = self.frame, self.charges.kept_at[boundary]
-        fits = frame.fits(boundary, self.frame.space.tenants(self.charges.mask, boundary))
+        fits = frame.fits(boundary, self.frame.space.tenants(self.charges.mask, boundary)) & frame.led(lead)
         still = self._still(boundary, lead)
         moved = kept - still
         place, others = self._slides(lead, moved, still)
@@ -568,20 +576,36 @@ class Outside:
             return np.where(np.isfinite(reached), np.broadcast_to(once, frame.shape), np.inf)[..., None]
         loops, every = frame.loops[boundary - 1], farther_out or frame.first_leads(boundary - 2)
         if lead is None:
-            options = [
-                self._first_by_room(boundary - 1, outer) + self._closed(boundary, outer, still)[..., None]
-                for outer in every
-            ]
-            return reduce(np.minimum, options)
+            return reduce(np.minimum, (self._through_none(boundary, outer, still) for outer in every))
         options = [loops.least(self._by_any(boundary, still))]
         for outer in every:
-            through = still if outer is None else still & outer
+            table = self._first_by_room(boundary - 1, outer) + self._closed(boundary, outer, still)[..., None]
             # What goes on through the slot is not moved there: one of them, whatever the others do.
-            for dims in {frame.space.views[p].irrelevant for p in through}:
-                closed = self._closed(boundary, outer, still)[..., None]
-                table = self._first_by_room(boundary - 1, outer) + closed
-                options.append(loops.least(table, sorted(dims)))
+            for place in sorted(still if outer is None else still & outer):
+                through = loops.least(table, sorted(frame.space.views[place].irrelevant))
+                options.append(np.maximum(through, self._moved_farther_out(boundary, place, still)))
         return reduce(np.minimum, options)
+
+    def _through_none(self, boundary: int, outer: Lead, still: frozenset[int]) -> FloatArray:
+        """The same where the slot outside has no loops, by the lead of the first one farther out that has."""
+        table = self._first_by_room(boundary - 1, outer) + self._closed(boundary, outer, still)[..., None]
+        passing = sorted(still if outer is None else still & outer)
+        later = (self._moved_farther_out(boundary, place, still) for place in passing)
+        return reduce(np.maximum, later, table)
+
+    def _moved_farther_out(self, boundary: int, place: int, still: frozenset[int]) -> FloatArray:
+        """Least cost where one dataspace of what stays in place goes on through the slot outside."""
+        if boundary - 2 <= 0:
+            # There is one slot farther out, and the tables know what its loops do.
+            return np.zeros((1,) * (len(self.frame.axes) + 1))
+        key = "farther out", boundary, place, still
+        return self._once(key, lambda: self._farther_out(boundary, place, still))
+
+    def _farther_out(self, boundary: int, place: int, still: frozenset[int]) -> FloatArray:
+        moved = self._closed(boundary, frozenset(), frozenset((place,)))
+        table = moved + self.later(boundary - 1, place, loosely=False)
+        least = self.frame.anything.least(table, sorted(self.frame.space.views[place].irrelevant))
+        return (least + self._closed(boundary, None, still - {place}))[..., None]
 
     def _by_any(self, boundary: int, still: frozenset[int]) -> FloatArray:
         """Least cost of all boundaries outside, and of what stays in place up to the slot outside."""
