@@ -667,7 +667,8 @@ def _moving(rounds: IntArray, places: IntArray) -> frozenset[int]:
 
 def _together(costs: FloatArray) -> FloatArray:
     """Costs by all prices, shape (prices, ...), rounded: what costs as much is told apart by no error."""
-    total: FloatArray = costs.sum(axis=0).astype(np.float32)
+    with np.errstate(over="ignore"):
+        total: FloatArray = costs.sum(axis=0).astype(np.float32)
     return total
 
 

@@ -583,21 +583,25 @@ class Outside:
             # What goes on through the slot is not moved there: one of them, whatever the others do.
             for place in sorted(still if outer is None else still & outer):
                 through = loops.least(table, sorted(frame.space.views[place].irrelevant))
-                options.append(np.maximum(through, self._moved_farther_out(boundary, place, still)))
+                options.append(np.maximum(through, self._moved_farther_out(boundary, outer, place, still)))
         return reduce(np.minimum, options)
 
     def _through_none(self, boundary: int, outer: Lead, still: frozenset[int]) -> FloatArray:
         """The same where the slot outside has no loops, by the lead of the first one farther out that has."""
         table = self._first_by_room(boundary - 1, outer) + self._closed(boundary, outer, still)[..., None]
-        passing = sorted(still if outer is None else still & outer)
-        later = (self._moved_farther_out(boundary, place, still) for place in passing)
+        passing = sorted(still & outer) if outer is not None else ()
+        later = (self._moved_farther_out(boundary, outer, place, still) for place in passing)
         return reduce(np.maximum, later, table)
 
-    def _moved_farther_out(self, boundary: int, place: int, still: frozenset[int]) -> FloatArray:
-        """Least cost where one dataspace of what stays in place goes on through the slot outside."""
-        if boundary - 2 <= 0:
-            # There is one slot farther out, and the tables know what its loops do.
-            return np.zeros((1,) * (len(self.frame.axes) + 1))
+    def _moved_farther_out(
+        self, boundary: int, outer: Lead, place: int, still: frozenset[int]
+    ) -> FloatArray | float:
+        """Least cost where one dataspace of what stays in place goes on through the slot outside.
+
+        Nothing is known where there are no loops farther out, or in one slot, whose loops the tables know.
+        """
+        if outer is None or boundary - 2 <= 0:
+            return 0.0
         key = "farther out", boundary, place, still
         return self._once(key, lambda: self._farther_out(boundary, place, still))
 
