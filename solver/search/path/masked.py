@@ -316,7 +316,8 @@ class Masked:
             if not loosely:
                 close = np.maximum(close, self._closed_apart(parts, places[rows], outside, left))
             for place in sorted({part.charge.place for part in parts}):
-                close = np.minimum(close, self._later(parts, place, places[rows], outside, left, loosely))
+                some = None if fewest is None else fewest[rows]
+                close = np.minimum(close, self._later(parts, place, places[rows], outside, left, some))
             least[rows] = np.maximum(least[rows], close + spent[rows])
         return least
 
@@ -355,18 +356,24 @@ class Masked:
         places: IntArray,
         outside: Outside,
         limits: FloatArray,
-        loosely: bool,
+        fewest: IntArray | None,
     ) -> FloatArray:
         """Least cost where a dataspace that is in place stays so through the slot outside, too."""
-        frame, m = self.frame, self.frame.meeting
-        dims = None if loosely else sorted(frame.space.views[place].irrelevant)
-        table, index = (outside.loosest if loosely else outside.joined), tuple(places.T)
+        frame, m, alone = self.frame, self.frame.meeting, self.frame.space.views[place].irrelevant
         every: FloatArray = np.full(len(places), np.inf)
+        index = tuple(places.T)
+        if fewest is not None:
+            pairs = enumerate(np.unravel_index(fewest, frame.shape))
+            index = tuple(index[d] if d in alone else own for d, own in pairs)
         for outer in frame.leads_with(m - 1, place):
-            every = np.minimum(every, table(m, outer, dims)[index])
+            if fewest is None:
+                table = outside.joined(m, outer, sorted(alone))
+            else:
+                table = outside.loosest_through(m, outer, place)
+            every = np.minimum(every, table[index])
         if m == 1:
             return sum(map(self.once, still), every)
-        return self._moved_later(still, place, places, outside, limits, every, loosely)
+        return self._moved_later(still, place, places, outside, limits, every, fewest is not None)
 
     def _moved_later(
         self,

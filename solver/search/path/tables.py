@@ -752,6 +752,17 @@ class Outside:
         key = "loosest", boundary, lead, None if dims is None else tuple(dims)
         return self._once(key, lambda: self.frame.anything.least(self.first(boundary, lead), dims))
 
+    def loosest_through(self, boundary: int, lead: Lead, place: int) -> FloatArray:
+        """As `loosest` where one dataspace is not moved: by the fewest tiles along dimensions that index it."""
+        alone = self.frame.space.views[place].irrelevant
+        others = [d for d in range(len(self.frame.axes)) if d not in alone]
+        return self._once(
+            ("through", boundary, lead, place),
+            lambda: self.frame.anything.least(
+                self._beyond(self.first(boundary, lead), others), sorted(alone)
+            ),
+        )
+
     def loosest_least(self, boundary: int, dims: Sequence[int] | None) -> FloatArray:
         """The same with any lead."""
         key = "loosest", boundary, None if dims is None else tuple(dims)
