@@ -426,7 +426,17 @@ class Outside:
 
     def _by_room(self, boundary: int, lead: Lead) -> FloatArray:
         """The same by the room that is left to the level and to places of its memory outside."""
-        return self._once((boundary, lead), lambda: self._exact(boundary, lead))
+        return self._once((boundary, lead), lambda: self._of_lead(boundary, lead))
+
+    def _of_lead(self, boundary: int, lead: Lead) -> FloatArray:
+        if lead is not None or boundary == 1:
+            return self._exact(boundary, lead)
+        leads = self.frame.first_leads(boundary - 2)
+        return reduce(np.minimum, (self._without_loops(boundary, outer) for outer in leads))
+
+    def _without_loops(self, boundary: int, outer: Lead) -> FloatArray:
+        """The same where the slot outside has no loops, by the lead of the first one farther out that has."""
+        return self._once(("none", boundary, outer), lambda: self._exact(boundary, None, (outer,)))
 
     def first(self, boundary: int, lead: Lead, step: int = -1) -> FloatArray:
         """The same where it is the lead of the innermost slot outside that has loops, if any has."""
@@ -440,7 +450,7 @@ class Outside:
         if lead in leads and (lead is not None or boundary == 1):
             options.append(self._by_room(boundary, lead))
         if None in leads and boundary > 1 and lead in self.frame.first_leads(boundary - 2):
-            options.append(self._exact(boundary, None, (lead,)))
+            options.append(self._without_loops(boundary, lead))
         return reduce(np.minimum, options)
 
     def least(self, boundary: int, step: int = -1) -> FloatArray:
@@ -578,29 +588,33 @@ class Outside:
         if lead is None:
             return reduce(np.minimum, (self._through_none(boundary, outer, still) for outer in every))
         options = [loops.least(self._by_any(boundary, still))]
-        for outer in every:
-            table = self._first_by_room(boundary - 1, outer) + self._closed(boundary, outer, still)[..., None]
+        led = {outer: self._led_farther_out(boundary, outer, still) for outer in every if outer is not None}
+        for place in sorted(still):
             # What goes on through the slot is not moved there: one of them, whatever the others do.
-            for place in sorted(still if outer is None else still & outer):
-                through = loops.least(table, sorted(frame.space.views[place].irrelevant))
-                options.append(np.maximum(through, self._moved_farther_out(boundary, outer, place, still)))
+            tables = [table for outer, table in led.items() if place in outer]
+            if tables:
+                dims = sorted(frame.space.views[place].irrelevant)
+                through = loops.least(reduce(np.minimum, tables), dims)
+                options.append(np.maximum(through, self._moved_farther_out(boundary, place, still)))
         return reduce(np.minimum, options)
+
+    def _led_farther_out(self, boundary: int, outer: Lead, still: frozenset[int]) -> FloatArray:
+        """Least cost outside of the slot outside, and of what stays in place up to it, by the first lead."""
+        return self._first_by_room(boundary - 1, outer) + self._closed(boundary, outer, still)[..., None]
 
     def _through_none(self, boundary: int, outer: Lead, still: frozenset[int]) -> FloatArray:
         """The same where the slot outside has no loops, by the lead of the first one farther out that has."""
-        table = self._first_by_room(boundary - 1, outer) + self._closed(boundary, outer, still)[..., None]
+        table = self._led_farther_out(boundary, outer, still)
         passing = sorted(still & outer) if outer is not None else ()
-        later = (self._moved_farther_out(boundary, outer, place, still) for place in passing)
+        later = (self._moved_farther_out(boundary, place, still) for place in passing)
         return reduce(np.maximum, later, table)
 
-    def _moved_farther_out(
-        self, boundary: int, outer: Lead, place: int, still: frozenset[int]
-    ) -> FloatArray | float:
+    def _moved_farther_out(self, boundary: int, place: int, still: frozenset[int]) -> FloatArray | float:
         """Least cost where one dataspace of what stays in place goes on through the slot outside.
 
-        Nothing is known where there are no loops farther out, or in one slot, whose loops the tables know.
+        Nothing is known where there is one slot farther out, whose loops the tables know.
         """
-        if outer is None or boundary - 2 <= 0:
+        if boundary - 2 <= 0:
             return 0.0
         key = "farther out", boundary, place, still
         return self._once(key, lambda: self._farther_out(boundary, place, still))
@@ -753,7 +767,7 @@ class Outside:
         return self._once(key, lambda: self.frame.anything.least(self.first(boundary, lead), dims))
 
     def loosest_through(self, boundary: int, lead: Lead, place: int) -> FloatArray:
-        """As `loosest` where one dataspace is not moved: by the fewest tiles along dimensions that index it."""
+        """As `loosest` where one dataspace is not moved: along what indexes it by the fewest tiles."""
         alone = self.frame.space.views[place].irrelevant
         others = [d for d in range(len(self.frame.axes)) if d not in alone]
         return self._once(
