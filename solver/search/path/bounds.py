@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.goal import Goal
-from solver.search.path.charges import ENERGY, MOST_GRAINS, NOTHING, Price
+from solver.search.path.charges import ENERGY, MOST_GRAINS, NOTHING, Price, Prices
 from solver.search.path.inside import Leads, Listed
 from solver.search.path.masked import SMALL, Masked
 from solver.search.path.unrolled import Loosest, Unrolled
@@ -33,6 +33,24 @@ UP = 1 + 2e-9
 
 CLOSEST = 2
 """The last of the stages in which all spatial choices are bounded together."""
+
+
+class Bounded(NamedTuple):
+    """Bounds on rows, each of shape (rows,).
+
+    Parameters
+    ----------
+    values
+        Of the objective.
+    cycles
+        Of mappings.
+    loads
+        Of all bandwidths together.
+    """
+
+    values: FloatArray
+    cycles: FloatArray
+    loads: FloatArray
 
 
 @dataclass(frozen=True)
@@ -84,37 +102,26 @@ class Bounds:
         """What words are bounded by first: where energy does not matter, tables say which tiles there are."""
         return ENERGY if self.goal.counts_energy else NOTHING
 
-    def _load_limit(self, resource: int, most_cycles: int) -> float:
-        """What the load of words on a resource stays below, for so many cycles at most."""
-        return (most_cycles - self.masked.frame.space.latency) * UP + 1e-6 - self.besides[resource]
-
     @cached_property
-    def _together(self) -> tuple[tuple[int, ...], ...]:
-        """Resources outside of the fanouts, in pairs and all: some tiles load one, others the other."""
+    def together(self) -> tuple[tuple[int, ...], ...]:
+        """Resources whose mean load is bounded: each alone, and the busiest ones outside of the fanouts.
+
+        Some tiles load one, others the other. The mean is no more than the largest.
+        """
         frame = self.masked.frame
         outer = [r for r in self.busy if min(frame.space.resources[r].levels) <= frame.meeting]
-        pairs = tuple(combinations(outer, 2))
-        return (*pairs, tuple(outer)) if len(pairs) > 1 else pairs
+        outer = sorted(outer, key=self._least_load, reverse=True)
+        several = (tuple(outer[:number]) for number in range(2, len(outer) + 1))
+        return (*((r,) for r in self.busy), *several)
 
-    def prices(self, energy: float, cycles: float) -> list[tuple[Price, float]]:
-        """Prices of words, and what those of a mapping that improves stay below.
+    def besides_words(self, resources: tuple[int, ...]) -> float:
+        """Mean cycles of some resources besides those of words."""
+        return sum(self.besides[r] for r in resources) / len(resources)
 
-        Parameters
-        ----------
-        energy
-            Least energy besides that of words.
-        cycles
-            Least cycles.
-        """
-        most = self.goal.cycles_limit(max(0, int(energy))) - 1
-        found = []
-        for own in (*((r,) for r in self.busy), *self._together):
-            # The mean of several loads is no more than the largest one.
-            limit = sum(self._load_limit(r, most) for r in own) / len(own)
-            found.append((Price(0.0, tuple((r, 1 / len(own)) for r in own)), limit))
-        if self.goal.counts_energy:
-            found.append((ENERGY, float(self.goal.energy_limits(np.array([cycles]))[0]) - energy))
-        return found or [(NOTHING, 1.0)]
+    def load_limit(self, resources: tuple[int, ...], most_cycles: int) -> float:
+        """What the mean load of words on some resources stays below, for so many cycles at most."""
+        most = (most_cycles - self.masked.frame.space.latency) * UP + 1e-6
+        return most - self.besides_words(resources)
 
     @cached_property
     def _loaded(self) -> float:
@@ -199,7 +206,7 @@ class Bounds:
         """Bounds on tiles at the first boundary inside, whichever of some spatial choices there is."""
         loosest = Loosest(choices, len(tiles))
         steps = np.maximum(self.masked.inside.steps(tiles, loosest), least_steps)
-        every = (self._bounded(tiles, loosest, leads, steps)[0] for leads in self.masked.labels())
+        every = (self._bounded(tiles, loosest, leads, steps).values for leads in self.masked.labels())
         least: FloatArray = np.full(len(tiles), np.inf)
         for values in every:
             least = np.minimum(least, values)
@@ -210,35 +217,36 @@ class Bounds:
         """Whether there is anything to compare with."""
         return self.goal.incumbent is not None or bool(self.goal.limits)
 
-    def _loads(self, listed: Listed, close: bool) -> FloatArray:
-        """Cycles of the busiest resource, at least."""
-        loads: FloatArray = np.zeros(len(listed))
-        most_cycles = self.goal.cycles_limit(0) - 1
-        for r in self.busy:
-            limits = np.full(len(listed), self._load_limit(r, most_cycles)) if close else None
-            own = self.masked.cost(listed, Price(0.0, ((r, 1.0),)), limits)
-            loads = np.maximum(loads, self.besides[r] + own)
-        return loads
+    def _loads(self, listed: Listed, close: bool) -> tuple[FloatArray, FloatArray]:
+        """Cycles of the busiest resource, and of all together, at least."""
+        if not self.together:
+            return np.zeros(len(listed)), np.zeros(len(listed))
+        most, limits = self.goal.cycles_limit(0) - 1, None
+        if close:
+            limits = np.array([[self.load_limit(own, most)] * len(listed) for own in self.together])
+        besides = np.array([[self.besides_words(own)] for own in self.together])
+        words = self.masked.costs(listed, Prices(tuple(map(mean_load, self.together))), limits)
+        loads = words + besides
+        return loads.max(axis=0), loads.sum(axis=0)
 
-    def roughly(self, tiles: IntArray, unrolled: Unrolled, leads: Leads) -> tuple[FloatArray, FloatArray]:
+    def roughly(self, tiles: IntArray, unrolled: Unrolled, leads: Leads) -> Bounded:
         """The same, but whatever bandwidths take."""
         steps = self.masked.steps(tiles, unrolled)
         cycles = self.cycles(np.full(len(tiles), self._loaded), steps)
         fixed = self.masked.fixed(unrolled, self.waiting(cycles, steps))
         words = self.masked.cost(Listed({self.masked.inside.first: tiles}, unrolled, leads), self._words)
-        return self.goal.values(self.masked.charges.whole(fixed + words), cycles), cycles
+        return Bounded(self.goal.values(self.masked.charges.whole(fixed + words), cycles), cycles, cycles)
 
-    def closely(self, tiles: IntArray, unrolled: Unrolled, leads: Leads) -> tuple[FloatArray, FloatArray]:
-        """Bounds on the objective, and on cycles, of tiles with spatial choices."""
+    def closely(self, tiles: IntArray, unrolled: Unrolled, leads: Leads) -> Bounded:
+        """Bounds on tiles with spatial choices."""
         return self._bounded(tiles, unrolled, leads, self.masked.steps(tiles, unrolled))
 
-    def _bounded(
-        self, tiles: IntArray, unrolled: Unrolled, leads: Leads, steps: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
+    def _bounded(self, tiles: IntArray, unrolled: Unrolled, leads: Leads, steps: FloatArray) -> Bounded:
         """The same: ever closer, but only of rows that may improve."""
         values, cycles = np.full(len(tiles), np.inf), np.full(len(tiles), np.inf)
         rows = np.flatnonzero(np.isfinite(steps))
         energy, loads = np.zeros(len(tiles)), np.full(len(tiles), self._loaded)
+        total = np.zeros(len(tiles))
         listed = Listed({self.masked.inside.first: tiles}, unrolled, leads)[rows]
         for close in (False, True) if self._known else (False,):
             least = self.cycles(loads[rows], steps[rows])
@@ -252,7 +260,8 @@ class Bounds:
                 rows, listed = rows[live], listed[live]
             if not len(rows):
                 break
-            loads[rows] = np.maximum(loads[rows], self._loads(listed, close))
+            busiest, total[rows] = self._loads(listed, close)
+            loads[rows] = np.maximum(loads[rows], busiest)
             live = self._hopeful(rows, energy, loads, steps)
             rows, listed = rows[live], listed[live]
         cycles[rows] = self.cycles(loads[rows], steps[rows])
@@ -260,7 +269,7 @@ class Bounds:
         tied = self.tied(values[rows])
         if len(tied):
             values[rows[tied[~self._improve(listed[tied], cycles[rows[tied]], steps[rows[tied]])]]] = np.inf
-        return values, cycles
+        return Bounded(values, cycles, total)
 
     def still(self, tiles: IntArray, unrolled: Unrolled, leads: Leads, cycles: FloatArray) -> BoolArray:
         """Whether rows that are tied with the incumbent may improve, given the least cycles of each."""
@@ -290,7 +299,7 @@ class Bounds:
             if len(rows):
                 others = replace(listed[rows], larger=d, source=None)
                 longer = inside.larger_steps(others, steps[rows])
-                busier = np.maximum(self.cycles(self._loads(others, close=False), longer), cycles[rows])
+                busier = np.maximum(self.cycles(self._loads(others, close=False)[0], longer), cycles[rows])
                 smallest[rows, d] = ~self._may_improve(others, busier, longer)
         return smallest
 
@@ -317,3 +326,8 @@ class Bounds:
         limits = [-(-self.goal.energy_limit(int(own)) // grain) for own in every]
         most = np.array([min(float(own), 2 * MOST_GRAINS) for own in limits])
         return rows[np.rint(energy[rows] / grain) < most[inverse.reshape(-1)]]
+
+
+def mean_load(resources: tuple[int, ...]) -> Price:
+    """Cycles of some resources, on the average."""
+    return Price(0.0, tuple((r, 1 / len(resources)) for r in resources))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial, reduce
-from itertools import count
-from typing import NamedTuple
+from itertools import chain, count
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray
-from solver.search.path.charges import Charge, Price
+from solver.search.path.charges import Charge, Prices
 from solver.search.path.counting import Lead
 from solver.search.path.deliveries import Delivered
 from solver.search.path.inside import Leads, Listed, Pending
@@ -32,10 +32,28 @@ MOST_TURNS = 64
 
 
 class Found(NamedTuple):
-    """A complete path, and what the words of its mappings cost, at least."""
+    """A complete path, and the objective of its mappings, at least."""
 
-    cost: float
+    value: float
     path: Path
+
+
+class Worth(Protocol):
+    """What paths are worth, given what their words cost by several prices."""
+
+    @property
+    def prices(self) -> Prices:
+        """Of words."""
+
+    @property
+    def limits(self) -> FloatArray:
+        """What words of a path have to stay below by each price."""
+
+    def values(self, costs: FloatArray) -> FloatArray:
+        """The objective, at least, of words that cost so much, shape (prices, rows).
+
+        Infinite where no mapping improves.
+        """
 
 
 class _Open(NamedTuple):
@@ -49,17 +67,17 @@ class _Open(NamedTuple):
         Those of all its tiles, by the dimensions one of which the innermost loop that moves them runs over.
     times
         How often all tiles are delivered if the slot's innermost loop moves them.
+    least
+        What it costs, at least, shape (prices,).
     anew
         Whether loops that repeat its windows bring whole tiles.
-    least
-        What it costs, at least.
     """
 
     part: Pending
     words: Callable[[frozenset[int]], Delivered]
     times: float
+    least: FloatArray
     anew: bool = False
-    least: float = 0.0
 
     @property
     def place(self) -> int:
@@ -71,24 +89,47 @@ class _Open(NamedTuple):
         words = self.words(leading)
         return self.part._replace(words=words.anew if self.anew else words)
 
-    def moved(self, leading: frozenset[int]) -> float:
+    def moved(self, leading: frozenset[int]) -> FloatArray:
         """Its cost if such a loop is the slot's innermost one."""
-        return max(self.least, float(self.by(leading).of_times(np.array([self.times]))[0]))
+        cost = self.by(leading).of_times(np.array([self.times]))
+        moved: FloatArray = np.maximum(self.least, cost[:, 0])
+        return moved
+
+
+class _Ranked(NamedTuple):
+    """What is no better than a value; of what is as good, that comes first which costs less by all prices."""
+
+    value: float
+    cost: float
+    item: Path | _Steps
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """Lower ones come first."""
+        return self[:2]
 
 
 class _Steps(NamedTuple):
-    """Steps that a path may take next, by rising costs; `follow` says what comes after the one at a place."""
+    """Steps that a path may take next, by rising values and costs.
 
+    `follow` says what comes after the one at a place; the first one is that at `place`.
+    """
+
+    values: FloatArray
     costs: FloatArray
     follow: Callable[[int], Iterator[_Ranked]]
     place: int = 0
 
+    def ranked(self) -> list[_Ranked]:
+        """The first step, if there is one."""
+        if self.place == len(self.values):
+            return []
+        return [_Ranked(float(self.values[self.place]), float(self.costs[self.place]), self)]
 
-class _Ranked(NamedTuple):
-    """What is known to cost at least so much."""
-
-    cost: float
-    item: Found | _Steps
+    @property
+    def rest(self) -> list[_Ranked]:
+        """The next one."""
+        return self._replace(place=self.place + 1).ranked()
 
 
 class _Site(NamedTuple):
@@ -103,7 +144,7 @@ class _Site(NamedTuple):
     still, moved
         What stays in place there, and what does not.
     spent
-        Cost of what does not.
+        Cost of what does not, shape (prices,).
     leads, tiles
         Of the slots from this one inwards, and at the boundaries inside of it.
     """
@@ -113,9 +154,29 @@ class _Site(NamedTuple):
     rounds: IntArray
     still: tuple[_Open, ...]
     moved: tuple[_Open, ...]
-    spent: float
+    spent: FloatArray
     leads: Leads
     tiles: Mapping[int, tuple[int, ...]]
+
+
+class _Reached(NamedTuple):
+    """Numbers of tiles that loops of a slot may lead to, as entries of flat tables.
+
+    Parameters
+    ----------
+    options, shape
+        Their places by dimension, and how many those are.
+    able
+        Which have the loops that the lead asks for.
+    closes, times
+        Of each dataspace in place: where loops move it, and how often all its tiles are delivered then.
+    """
+
+    options: Sequence[IntArray]
+    shape: tuple[int, ...]
+    able: BoolArray
+    closes: Sequence[BoolArray]
+    times: Sequence[FloatArray]
 
 
 @dataclass(frozen=True)
@@ -132,8 +193,8 @@ class Branch:
         The spatial choice: one row.
     leads
         Of the slots inside.
-    price, limit
-        Of words, and what those of a path have to stay below.
+    worth
+        What paths are worth.
     stop
         Asked now and then; once it answers True, `Stopped` is raised.
     """
@@ -142,17 +203,28 @@ class Branch:
     tiles: IntArray
     unrolled: Unrolled
     leads: Leads
-    price: Price
-    limit: float
+    worth: Worth
     stop: Stop
     _passed: set[tuple[object, ...]] = field(default_factory=set, init=False)
 
     @property
-    def _outside(self) -> Outside:
-        return self.masked.outside(self.price)
+    def _prices(self) -> Prices:
+        return self.worth.prices
+
+    @property
+    def _nothing(self) -> FloatArray:
+        return np.zeros(len(self._prices.each))
+
+    def _values(self, costs: FloatArray) -> FloatArray:
+        """The objective, at least, where words cost so much, shape (prices, rows); infinite beyond limits."""
+        values = np.full(costs.shape[1], np.inf)
+        live = np.flatnonzero((costs < self.worth.limits[:, np.newaxis]).all(axis=0))
+        if len(live):
+            values[live] = self.worth.values(costs[:, live])
+        return values
 
     def paths(self) -> Iterator[Found]:
-        """Yield them by rising costs; each is looked for when it is asked for."""
+        """Yield them by rising values; each is looked for when it is asked for."""
         known = set()
         for found in self._ranked():
             # The same path may come again for more, see `_further`.
@@ -162,45 +234,37 @@ class Branch:
                 yield found
 
     def _ranked(self) -> Iterator[Found]:
-        """Yield paths by rising costs."""
+        """Yield paths by rising values."""
         # Of what costs as much, the last one comes first: it is closest to a path.
         ticket = count(0, -1)
-        heap: list[tuple[float, int, Found | _Steps]] = []
-
-        def push(ranked: _Ranked) -> None:
-            if ranked.cost < self.limit:
-                heapq.heappush(heap, (ranked.cost, next(ticket), ranked.item))
-
-        for ranked in self._begun():
-            push(ranked)
+        heap = [(own.rank, next(ticket), own) for own in self._begun()]
+        heapq.heapify(heap)
         while heap:
-            if self.stop():
-                raise Stopped
-            cost, _, item = heapq.heappop(heap)
-            if isinstance(item, Found):
-                yield item._replace(cost=cost)
+            own = heapq.heappop(heap)[-1]
+            if isinstance(own.item, Path):
+                yield Found(own.value, own.item)
                 continue
-            if item.place + 1 < len(item.costs):
-                push(_Ranked(item.costs[item.place + 1], item._replace(place=item.place + 1)))
-            for ranked in item.follow(item.place):
-                push(_Ranked(max(cost, ranked.cost), ranked.item))
+            for after in chain(own.item.rest, self._following(own.value, own.item)):
+                heapq.heappush(heap, (after.rank, next(ticket), after))
 
-    def first(self) -> Found | None:
+    def first(self) -> Path | None:
         """A path that is found by always going on with what seems best; None if that leads nowhere."""
-        stack = sorted(self._begun(), key=lambda own: -own.cost)
+        stack = sorted(self._begun(), key=lambda own: own.rank, reverse=True)
         for _ in range(MOST_TURNS):
-            if self.stop():
-                raise Stopped
             if not stack:
                 return None
-            cost, item = stack.pop()
-            if isinstance(item, Found):
-                return item._replace(cost=cost)
-            if item.place + 1 < len(item.costs):
-                stack.append(_Ranked(item.costs[item.place + 1], item._replace(place=item.place + 1)))
-            able = (own for own in item.follow(item.place) if own.cost < self.limit)
-            stack += sorted(able, key=lambda own: -own.cost)
+            own = stack.pop()
+            if isinstance(own.item, Path):
+                return own.item
+            stack += own.item.rest
+            stack += sorted(self._following(own.value, own.item), key=lambda own: own.rank, reverse=True)
         return None
+
+    def _following(self, value: float, steps: _Steps) -> Iterator[_Ranked]:
+        """What comes after the first of some steps, which is no better."""
+        if self.stop():
+            raise Stopped
+        return (own._replace(value=max(value, own.value)) for own in steps.follow(steps.place))
 
     def _begun(self) -> Iterator[_Ranked]:
         """Begin with the tiles at the first boundary inside."""
@@ -223,12 +287,15 @@ class Branch:
             # Nothing to choose from.
             yield from self._inwards(listed) if len(listed) else ()
             return
-        costs = self.masked.cost(listed, self.price, np.full(len(listed), self.limit))
-        live = np.flatnonzero(costs < self.limit)
-        live = live[np.argsort(costs[live], kind="stable")]
-        if len(live):
-            steps = _Steps(costs[live], lambda place: self._inwards(listed[live[place : place + 1]]))
-            yield _Ranked(costs[live[0]], steps)
+        limits = np.repeat(self.worth.limits[:, np.newaxis], len(listed), axis=1)
+        costs = self.masked.costs(listed, self._prices, limits)
+        values, total = self._values(costs), _together(costs)
+        live = np.flatnonzero(np.isfinite(values))
+        live = live[np.lexsort((total[live], values[live]))]
+        steps = _Steps(
+            values[live], total[live], lambda place: self._inwards(listed[live[place : place + 1]])
+        )
+        yield from steps.ranked()
 
     def _passes_again(self, to: int, at: int, tiles: Mapping[int, tuple[int, ...]]) -> bool:
         """Whether a path was here before that goes on as this one does, and costs exactly as much so far.
@@ -301,21 +368,24 @@ class Branch:
         tiles = _single(known)
         if self._passes_again(m, m + 1, tiles):
             return
-        node = masked.inside.cost(listed, self.price)
+        node, prices = masked.inside.cost(listed, self._prices), self._prices.each
         places, _ = masked.rounds(self.tiles, self.unrolled)
         pending = [
             _Open(
                 own.part,
                 partial(masked.inside.words, own.part.charge, listed, known),
                 float(own.times[0]),
+                self._nothing,
             )
             for own in node.waiting
             if own.open[0]
         ]
-        spent = node.spent[0]
-        left = np.array([self.limit - spent])
+        spent = node.spent[:, 0]
+        left = (self.worth.limits - spent)[:, np.newaxis]
+        every = [(node.by(k, price), price, left[k]) for k, price in enumerate(prices)]
         for lead in masked.frame.leads(m):
-            if masked.outside_cost(node, places, lead, self.price, left)[0] < left[0]:
+            costs = [masked.outside_cost(own, places, lead, price, most) for own, price, most in every]
+            if np.isfinite(self._values(np.array(costs) + spent[:, np.newaxis])[0]):
                 yield from self._led(lead, m, places[0], pending, spent, self.leads, tiles)
 
     def _led(
@@ -324,7 +394,7 @@ class Branch:
         slot: int,
         rounds: IntArray,
         pending: Sequence[_Open],
-        spent: float,
+        spent: FloatArray,
         leads: Leads,
         tiles: Mapping[int, tuple[int, ...]],
     ) -> Iterator[_Ranked]:
@@ -333,8 +403,8 @@ class Branch:
         still = tuple(own for own in pending if lead is None or own.place in lead)
         leading = self.masked.frame.leading(lead)
         for slid, kept in self._further(leading, rounds, moved, still):
-            cost = spent + sum(own.moved(leading) for own in slid)
-            if cost < self.limit:
+            cost = sum((own.moved(leading) for own in slid), spent)
+            if (cost < self.worth.limits).all():
                 site = _Site(slot, lead, rounds, kept, slid, cost, {**leads, slot: lead}, tiles)
                 yield from self._complete(site) if slot == 0 else self._through(site)
 
@@ -361,46 +431,71 @@ class Branch:
 
         def repeated(own: _Open) -> _Open:
             dims = sorted(views[own.place].irrelevant - views[window].window_dims)
-            return own._replace(least=float(own.part.cost(dims, vector)[0]))
+            return own._replace(least=own.part.cost(dims, vector)[:, 0])
 
         yield moved, tuple(repeated(own) if own.place in held else own for own in still)
 
-    def _known_better(self, site: _Site, loops: frozenset[int]) -> float:
+    def _known_better(self, site: _Site, loops: frozenset[int]) -> FloatArray:
         """What the moved accesses of a slot cost more than it seemed, now that all its loops are known."""
         frame = self.masked.frame
         leading = frame.leading(site.lead)
         able = leading & loops if frame.counted.leads_are_loops else leading
         sliding = (own for own in site.moved if frame.space.views[own.place].window_dims)
-        return 0.0 if able == leading else sum(own.moved(able) - own.moved(leading) for own in sliding)
+        if able == leading:
+            return self._nothing
+        return sum((own.moved(able) - own.moved(leading) for own in sliding), self._nothing)
 
     def _complete(self, site: _Site) -> Iterator[_Ranked]:
         """A path, if loops of the outermost slot lead to single tiles."""
         masked, frame = self.masked, self.masked.frame
-        loops, live = frame.loops[0], False
-        for d, axis in enumerate(frame.axes):
-            whole = int(np.flatnonzero(axis.numbers == 1)[0])
-            if not loops.reach[d][whole, site.rounds[d]]:
-                return
-            live |= bool(site.rounds[d] != whole) and d in frame.leading(site.lead)
-        single = all(frame.axes[d].numbers[p] == 1 for d, p in enumerate(site.rounds))
-        if frame.counted.leads_are_loops and not (single if site.lead is None else live):
-            return
-        moving = frozenset(d for d, p in enumerate(site.rounds) if frame.axes[d].numbers[p] > 1)
-        cost = site.spent + self._known_better(site, moving)
-        cost += sum(max(own.least, masked.once(own.part)[0]) for own in site.still)
         ones, depth = (1,) * len(frame.axes), masked.inside.depth
+        whole = np.array(self._places(ones))
+        if not all(frame.loops[0].reach[d][own, site.rounds[d]] for d, own in enumerate(whole)):
+            return
+        loops = _moving(site.rounds, whole)
+        able = not loops if site.lead is None else not loops.isdisjoint(frame.leading(site.lead))
+        if frame.counted.leads_are_loops and not able:
+            return
+        cost = site.spent + self._known_better(site, loops)
+        cost = sum((np.maximum(own.least, masked.once(own.part)[:, 0]) for own in site.still), cost)
+        value = float(self._values(cost[:, np.newaxis])[0])
+        if not math.isfinite(value):
+            return
         path = Path(
             masked.charges.mask,
             (ones, *(site.tiles[b] for b in range(1, depth))),
             self.unrolled.choice(0),
             tuple(None if site.leads[k] is None else frame.leading(site.leads[k]) for k in range(depth - 1)),
         )
-        yield _Ranked(cost, Found(cost, path))
+        yield _Ranked(value, float(_together(cost)), path)
 
     def _through(self, site: _Site, least: float = -np.inf) -> Iterator[_Ranked]:
-        """Go on with the tiles that loops of a slot lead to, those that cost no less than `least`."""
-        masked, frame, slot = self.masked, self.masked.frame, site.slot
-        axes, dims, rounds = frame.axes, range(len(frame.axes)), site.rounds
+        """Go on with the tiles that loops of a slot lead to, those whose value is no less than `least`."""
+        reached = self._reached(site)
+        places, costs = self._live(site, reached)
+        values = self._values(costs)
+        some = np.flatnonzero(np.isfinite(values) & (values >= least))
+        if len(some) > MOST_LISTED:
+            dear = np.partition(values[some], MOST_LISTED)[MOST_LISTED]
+            if len(cheap := some[values[some] < dear]):
+                some = cheap
+                rest = _Steps(np.array([dear]), np.zeros(1), lambda _: self._through(site, dear))
+                yield from rest.ranked()
+        total = _together(costs)
+        some = some[np.lexsort((total[some], values[some]))]
+
+        def follow(number: int) -> Iterator[_Ranked]:
+            place = places[some[number]]
+            at = np.unravel_index(place, reached.shape)
+            tiles = np.array([own[p] for own, p in zip(reached.options, at, strict=True)], dtype=np.int64)
+            return self._at(site, tiles, [bool(own[place]) for own in reached.closes])
+
+        yield from _Steps(values[some], total[some], follow).ranked()
+
+    def _reached(self, site: _Site) -> _Reached:
+        """What loops of a slot may lead to."""
+        frame, slot, rounds = self.masked.frame, site.slot, site.rounds
+        axes, dims = frame.axes, range(len(frame.axes))
         if site.lead is None:
             options = [rounds[d : d + 1] for d in dims]
         else:
@@ -409,48 +504,80 @@ class Branch:
         numbers = [axes[d].numbers[options[d]].astype(np.float64).reshape(columns[d]) for d in dims]
         loops = [(options[d] != rounds[d]).reshape(columns[d]) for d in dims]
         shape = tuple(map(len, options))
-        able = np.ones(shape, dtype=np.bool_)
+
+        def moved_by(some: Iterable[int]) -> BoolArray:
+            none = np.zeros([1] * len(axes), dtype=np.bool_)
+            return np.broadcast_to(reduce(np.logical_or, (loops[d] for d in some), none), shape).reshape(-1)
+
+        able = np.ones(math.prod(shape), dtype=np.bool_)
         if site.lead is not None and frame.counted.leads_are_loops:
-            able = np.broadcast_to(reduce(np.logical_or, (loops[d] for d in frame.leading(site.lead))), shape)
-        rooms, known = self.masked.rooms, {b: self._places(own) for b, own in site.tiles.items()}
-        left = rooms.left(slot, known)
-        outside = self._outside.least(slot, int(rooms.step(slot, np.array(left))))[np.ix_(*options)]
-        if rooms.is_shared(slot):
-            able = able & (rooms.words(slot)[np.ix_(*options)] <= left)
-        cost = np.where(able, outside + site.spent, np.inf)
-        closes: list[BoolArray] = []
+            able = moved_by(frame.leading(site.lead))
+        closes, times = [], []
         for own in site.still:
             part, view = own.part, frame.space.views[own.place]
             number: FloatArray = np.ones([1] * len(axes))
             for d in sorted(view.irrelevant):
                 number = number * ((numbers[d] - 1) * part.copies[0, d] + part.last[0, d])
-            moves = reduce(
-                np.logical_or,
-                (loops[d] for d in sorted(view.relevant)),
-                np.zeros([1] * len(axes), dtype=np.bool_),
+            closes.append(moved_by(sorted(view.relevant)))
+            times.append(np.broadcast_to(number, shape).reshape(-1))
+        return _Reached(options, shape, able, closes, times)
+
+    def _live(self, site: _Site, reached: _Reached) -> tuple[IntArray, FloatArray]:
+        """Entries of such tables that reach no limit, and their costs, shape (prices, entries)."""
+        rooms, slot, chosen = self.masked.rooms, site.slot, np.ix_(*reached.options)
+        left = rooms.left(slot, {b: self._places(own) for b, own in site.tiles.items()})
+        step, able = int(rooms.step(slot, np.array(left))), reached.able
+        if rooms.is_shared(slot):
+            able = able & (rooms.words(slot)[chosen] <= left).reshape(-1)
+        live = np.flatnonzero(able)
+        costs = np.empty((len(self._prices.each), len(live)), self._prices.dtype)
+        for k, price in enumerate(self._prices.each):
+            parts = []
+            for own, closes, times in zip(site.still, reached.closes, reached.times, strict=True):
+                part, least = own.part.by(k, price), own.least[k]
+                closed = np.maximum(part.of_times(times[live]), least)
+                once = max(float(self.masked.once(part)[0]), float(least))
+                parts.append((own.place, closed, np.where(closes[live], closed, once)))
+            entries = partial(_entries, chosen, live)
+            cost = self._farther_out(self.masked.outside(price), slot, step, entries, parts) + site.spent[k]
+            costs[k] = cost
+            fewer = cost < self.worth.limits[k]
+            live, costs = live[fewer], costs[:, fewer]
+        return live, costs
+
+    def _farther_out(
+        self,
+        outside: Outside,
+        slot: int,
+        step: int,
+        entries: Callable[[FloatArray], FloatArray],
+        parts: Sequence[tuple[int, FloatArray, FloatArray]],
+    ) -> FloatArray:
+        """Least cost outside of a boundary, and of what is in place inside of its slot, by tiles there.
+
+        Parameters
+        ----------
+        outside
+            The tables.
+        slot, step
+            The boundary, and the step of room that is left there.
+        entries
+            Those of a table that are looked at.
+        parts
+            Dataspaces that are in place, with the costs if the slot or the next loop outside moves them, and
+            if only the slot may.
+        """
+        if not parts:
+            return entries(outside.least(slot, step))
+        every = (
+            sum(
+                (passed if lead is None or place in lead else closed for place, closed, passed in parts),
+                entries(outside.first(slot, lead, step)),
             )
-            closes.append(np.broadcast_to(moves, shape))
-            each = np.where(moves, _of_times(part, number), masked.once(part)[0])
-            cost = cost + np.maximum(each, own.least)
-        flat = cost.reshape(-1)
-        live = np.flatnonzero((flat < self.limit) & (flat >= least))
-        if len(live) > MOST_LISTED:
-            dear = np.partition(flat[live], MOST_LISTED)[MOST_LISTED]
-            some = live[flat[live] < dear]
-            if len(some):
-                live = some
-                rest = _Steps(np.array([dear]), lambda _: self._through(site, dear))
-                yield _Ranked(dear, rest)
-        live = live[np.argsort(flat[live], kind="stable")]
-        if not len(live):
-            return
-
-        def follow(place: int) -> Iterator[_Ranked]:
-            at = np.unravel_index(live[place], shape)
-            places = np.array([options[d][at[d]] for d in dims], dtype=np.int64)
-            return self._at(site, places, [bool(own[at]) for own in closes])
-
-        yield _Ranked(flat[live[0]], _Steps(flat[live], follow))
+            for lead in self.masked.frame.first_leads(slot - 1)
+        )
+        least: FloatArray = reduce(np.minimum, every)
+        return least
 
     def _at(self, site: _Site, places: IntArray, closes: Sequence[bool]) -> Iterator[_Ranked]:
         """Go on outside of a boundary, given its tiles, and which of what is in place their loops move."""
@@ -460,18 +587,18 @@ class Branch:
         if self._passes_again(slot - 1, slot, tiles):
             return
         vector = np.array([numbers])
-        loops = frozenset(d for d, (a, b) in enumerate(zip(site.rounds, places, strict=True)) if a != b)
+        loops = _moving(site.rounds, places)
         pairs = list(zip(site.still, closes, strict=True))
         spent = site.spent + self._known_better(site, loops)
-        closed = (max(own.least, _closed(self.masked, own.by(loops), vector)) for own, here in pairs if here)
-        spent += sum(closed)
+        for own in (own for own, here in pairs if here):
+            spent = spent + np.maximum(own.least, _closed(self.masked, own.by(loops), vector))
         pending = [own._replace(times=self._times(own.part, vector)) for own, here in pairs if not here]
-        for charge in (own for own in self.masked.charges.at(slot) if any(self.price.of(own))):
+        for charge in (own for own in self.masked.charges.at(slot) if self._prices.pays(own)):
             new = self._new(charge, places, vector, slot)
             if frame.space.reuses(charge.place, slot):
                 pending.append(new)
             else:
-                spent += _closed(self.masked, new.part, vector)
+                spent = spent + _closed(self.masked, new.part, vector)
         for lead in frame.leads(slot - 1):
             yield from self._led(lead, slot - 1, places, pending, spent, site.leads, tiles)
 
@@ -490,8 +617,9 @@ class Branch:
         masked, frame = self.masked, self.masked.frame
         view = frame.space.views[charge.place]
         free = charge.free * masked.charges.first_words(charge.place)
-        share = masked.charges.share_outside(charge, self.price)
-        own_share = share if isinstance(share, float) else float(_entry(share, places))
+        shares = (masked.charges.share_outside(charge, price) for price in self._prices.each)
+        share = [[own if isinstance(own, float) else float(_entry(own, places))] for own in shares]
+        price = sum(self._prices.of(charge)) * np.array(share)
 
         @cache
         def of(leading: frozenset[int]) -> Pending:
@@ -500,8 +628,8 @@ class Branch:
             ones = np.ones((1, len(frame.axes)))
             return Pending(
                 charge,
-                self.price,
-                np.array([sum(self.price.of(charge)) * own_share]),
+                self._prices,
+                price,
                 picked,
                 ones,
                 ones,
@@ -511,12 +639,17 @@ class Branch:
             )
 
         part = of(frozenset(view.relevant))
-        return _Open(part, lambda leading: of(leading).words, self._times(part, vector))
+        return _Open(part, lambda leading: of(leading).words, self._times(part, vector), self._nothing)
 
 
 def _single(known: Mapping[int, IntArray]) -> dict[int, tuple[int, ...]]:
     """Numbers of tiles of one row, by boundary."""
     return {boundary: tuple(tiles[0].tolist()) for boundary, tiles in known.items()}
+
+
+def _entries(chosen: tuple[IntArray, ...], live: IntArray, table: FloatArray) -> FloatArray:
+    """Entries of the part of a table that some places along each axis make up."""
+    return table[chosen].reshape(-1)[live]
 
 
 def _entry(table: FloatArray, places: IntArray) -> FloatArray:
@@ -527,18 +660,19 @@ def _entry(table: FloatArray, places: IntArray) -> FloatArray:
     return entry
 
 
-def _closed(masked: Masked, part: Pending, vector: IntArray) -> float:
+def _moving(rounds: IntArray, places: IntArray) -> frozenset[int]:
+    """Dimensions of the loops of a slot, given places of the numbers of tiles inside and outside of it."""
+    return frozenset(np.flatnonzero(rounds != places).tolist())
+
+
+def _together(costs: FloatArray) -> FloatArray:
+    """Costs by all prices, shape (prices, ...), rounded: what costs as much is told apart by no error."""
+    with np.errstate(over="ignore"):
+        total: FloatArray = costs.sum(axis=0).astype(np.float32)
+    return total
+
+
+def _closed(masked: Masked, part: Pending, vector: IntArray) -> FloatArray:
     """What a pending access costs with these rounds outside, shape (1, dimensions)."""
     irrelevant = sorted(masked.frame.space.views[part.charge.place].irrelevant)
-    cost: float = part.cost(irrelevant, vector.astype(np.float64))[0]
-    return cost
-
-
-def _of_times(part: Pending, number: FloatArray) -> FloatArray:
-    """What one row costs if all tiles are delivered so many times; `number` of any shape."""
-    begun, again = float(part.words.begun[0]), float(part.words.again[0])
-    more = np.maximum(number - float(part.alike[0]), 0)
-    total = (begun * float(part.alike[0]) + again * more) * float(part.share[0])
-    words = part.currency.paid(part.charge, total, float(part.free[0]), part.split)
-    cost: FloatArray = part.price[0] * words
-    return cost
+    return part.cost(irrelevant, vector.astype(np.float64))[:, 0]

@@ -105,9 +105,18 @@ class Price(NamedTuple):
         return np.longdouble if self.grain else np.float64
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """Of what is paid, besides that of the words."""
+        return ()
+
+    @property
     def unit(self) -> int:
         """Energy units."""
         return self.grain or 1
+
+    def pays(self, charge: Charge) -> bool:
+        """Whether words of an access cost anything."""
+        return any(self.of(charge))
 
     def of(self, charge: Charge) -> tuple[float, float]:
         """What a word of an access costs, and what it costs divided by the instances of its level."""
@@ -131,6 +140,49 @@ class Price(NamedTuple):
             own = np.maximum(words * share - free * free_share, 0)
             total = total + instances * np.ceil(own / charge.block * BLOCKS_CLOSE)
         return total * charge.block
+
+
+class Prices(NamedTuple):
+    """Several prices at once: what is paid has an axis for them in front of all others."""
+
+    each: tuple[Price, ...]
+
+    @property
+    def dtype(self) -> type[np.floating[Any]]:
+        """Of what is paid."""
+        return np.result_type(*(own.dtype for own in self.each)).type
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of what is paid, besides that of the words."""
+        return (len(self.each),)
+
+    @property
+    def grain(self) -> int:
+        """Whether any counts energy in grains."""
+        return max(own.grain for own in self.each)
+
+    def pays(self, charge: Charge) -> bool:
+        """Whether words of an access cost anything."""
+        return any(own.pays(charge) for own in self.each)
+
+    def of(self, charge: Charge) -> tuple[FloatArray, FloatArray]:
+        """What a word of an access costs, and what it costs divided by the instances of its level."""
+        whole, divided = zip(*(own.of(charge) for own in self.each), strict=True)
+        return np.array(whole, self.dtype)[:, np.newaxis], np.array(divided)[:, np.newaxis]
+
+    def paid(
+        self, charge: Charge, words: FloatArray, free: float | FloatArray = 0.0, split: Split = TOGETHER
+    ) -> FloatArray:
+        """Words that are paid for, where these are needed, and so many are free."""
+        plain = np.maximum(words - free, 0)
+        in_blocks = [] if charge.block == 1 else [k for k, own in enumerate(self.each) if not own.loads]
+        if not in_blocks:
+            return plain
+        every: FloatArray = np.repeat(plain[np.newaxis], len(self.each), axis=0)
+        for place in in_blocks:
+            every[place] = self.each[place].paid(charge, words, free, split)
+        return every
 
 
 ENERGY, NOTHING = Price(1.0), Price()

@@ -12,7 +12,7 @@ import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.axes import Axis
-from solver.search.path.charges import ENERGY, Charge, Charges, Price, gates
+from solver.search.path.charges import ENERGY, Charge, Charges, Price, Prices, gates
 from solver.search.path.counting import Lead
 from solver.search.path.deliveries import Delivered
 from solver.search.path.split import TOGETHER, Split, dealt, evenly
@@ -67,7 +67,7 @@ class Listed:
         smallest = None if self.smallest is None else self.smallest[rows]
         return Listed(tiles, self.unrolled[rows], self.leads, (self, rows), self.larger, smallest)
 
-    def node(self, price: Price, make: Callable[[], Node]) -> Node:
+    def node(self, price: Price | Prices, make: Callable[[], Node]) -> Node:
         """What the rows cost so far, remembered by the price; rows that these are some of may know it."""
         if ("node", price) not in self._known and self.source is not None:
             source, rows = self.source
@@ -92,7 +92,7 @@ class Pending(NamedTuple):
     charge, currency
         An access that its words pay for, and in what.
     price
-        Of a word, shape (rows,).
+        Of a word, shape (rows,), or (prices, rows) where there are several; so have costs.
     words
         Of all its tiles, shape (rows,) each.
     copies
@@ -110,7 +110,7 @@ class Pending(NamedTuple):
     """
 
     charge: Charge
-    currency: Price
+    currency: Price | Prices
     price: FloatArray
     words: Delivered
     copies: FloatArray
@@ -154,7 +154,7 @@ class Pending(NamedTuple):
         return Pending(
             self.charge,
             self.currency,
-            self.price[rows],
+            self.price[..., rows],
             words,
             self.copies[rows],
             self.last[rows],
@@ -163,6 +163,10 @@ class Pending(NamedTuple):
             self.share[rows],
             self.split.at(rows),
         )
+
+    def by(self, place: int, price: Price) -> Pending:
+        """The same by one of several prices."""
+        return self._replace(currency=price, price=self.price[place])
 
 
 class Waiting(NamedTuple):
@@ -185,19 +189,29 @@ class Waiting(NamedTuple):
 
     def at(self, rows: IntArray) -> Waiting:
         """Some of the rows."""
-        moved = {lead: cost[rows] for lead, cost in self.moved.items()}
+        moved = {lead: cost[..., rows] for lead, cost in self.moved.items()}
         return Waiting(self.part.at(rows), moved, self.times[rows], self.open[rows])
+
+    def by(self, place: int, price: Price) -> Waiting:
+        """The same by one of several prices."""
+        moved = {lead: cost[place] for lead, cost in self.moved.items()}
+        return self._replace(part=self.part.by(place, price), moved=moved)
 
 
 class Node(NamedTuple):
-    """What rows cost so far: what is known, shape (rows,), and accesses that are not."""
+    """What rows cost so far: what is known, shape (rows,) or (prices, rows), and accesses that are not."""
 
     spent: FloatArray
     waiting: list[Waiting]
 
     def at(self, rows: IntArray) -> Node:
         """Some of the rows."""
-        return Node(self.spent[rows], [own.at(rows) for own in self.waiting])
+        return Node(self.spent[..., rows], [own.at(rows) for own in self.waiting])
+
+    def by(self, place: int, price: Price) -> Node:
+        """The same by one of several prices."""
+        paid = (own for own in self.waiting if price.pays(own.part.charge))
+        return Node(self.spent[place], [own.by(place, price) for own in paid])
 
 
 class _Bill(NamedTuple):
@@ -215,7 +229,7 @@ class _Bill(NamedTuple):
 
     listed: Listed
     tiles: Tiles
-    price: Price
+    price: Price | Prices
     node: Node
 
 
@@ -333,17 +347,18 @@ class Inside:
             whole = whole & (unrolled.share(view, 0, self.depth) == 1)
         return whole
 
-    def cost(self, listed: Listed, price: Price = ENERGY) -> Node:
+    def cost(self, listed: Listed, price: Price | Prices = ENERGY) -> Node:
         """What everything inside costs, at least."""
         return listed.node(price, lambda: self._cost(listed, price))
 
-    def _cost(self, listed: Listed, price: Price) -> Node:
+    def _cost(self, listed: Listed, price: Price | Prices) -> Node:
         unrolled = listed.unrolled
         every = listed.once("tiles", lambda: self._every(listed))
         joined = listed.once("joined", lambda: self._joined(every, unrolled, listed.leads))
-        spent = np.where(joined, 0.0, np.inf).astype(price.dtype)
+        spent = np.empty((*price.shape, len(listed)), price.dtype)
+        spent[...] = np.where(joined, 0.0, np.inf)
         node = Node(spent, [])
-        paid = (own for own in self.charges.every if own.boundary > self.frame.meeting and any(price.of(own)))
+        paid = (own for own in self.charges.every if own.boundary > self.frame.meeting and price.pays(own))
         for charge in paid:
             self.frame.heed()
             if charge.boundary == self.depth:
@@ -358,10 +373,10 @@ class Inside:
                 self._charge(charge, _Bill(listed, every, price, node))
         return node
 
-    def _price(self, charge: Charge, price: Price, listed: Listed) -> FloatArray:
+    def _price(self, charge: Charge, price: Price | Prices, listed: Listed) -> FloatArray:
         """What a word of an access costs, by row: the busiest instance has its share of all words."""
         whole, divided = price.of(charge)
-        if not divided or charge.level <= self.frame.meeting or self.first not in listed.tiles:
+        if not np.any(divided) or charge.level <= self.frame.meeting or self.first not in listed.tiles:
             return price_of(charge, price, listed.unrolled)
         key = "busiest", charge.place, charge.level
         return whole + divided * listed.once(key, lambda: self._busiest(charge, listed))
@@ -379,7 +394,7 @@ class Inside:
                 share = share * (axis.busiest(tiles[:, d], own, self._extents(d, listed)) * own / axis.bound)
         return share
 
-    def _split(self, charge: Charge, price: Price, listed: Listed) -> Split:
+    def _split(self, charge: Charge, price: Price | Prices, listed: Listed) -> Split:
         """How words of an access split up among the instances of its level, where prices are exact."""
         is_known = price.grain and charge.block > 1 and self.first in listed.tiles
         if not is_known or charge.level <= self.frame.meeting or isinstance(listed.unrolled, Loosest):
@@ -529,7 +544,7 @@ class Inside:
             if not reuses or charge.place not in (lead or ()):
                 part = self._pending(charge, bill, slot, lead if reuses else None)
                 cost = part.of_times(self._times(charge, bill, rounds, slot, direct))
-                spent[open_rows] += cost[open_rows]
+                spent[..., open_rows] += cost[..., open_rows]
                 return
             direct = False
             if isinstance(unrolled, Loosest):
@@ -540,7 +555,7 @@ class Inside:
             if closes.any():
                 part = self._pending(charge, bill, slot, lead)
                 number = self._times(charge, bill, tiles[slot], slot, False, "inside")
-                spent[closes] += part.of_times(number)[closes]
+                spent[..., closes] += part.of_times(number)[..., closes]
                 open_rows &= ~closes
         slot = frame.meeting
         number = self._times(charge, bill, -(-tiles[slot + 1] // unrolled.factors[slot]), slot, direct)
@@ -633,6 +648,7 @@ class Inside:
         """An access with what is known of it where the loops of a slot begin."""
         unrolled, rows = bill.listed.unrolled, len(bill.listed)
         share_paid = self._share(charge, bill.price, bill.listed, bill.tiles, charge.boundary)
+        price = self._price(charge, bill.price, bill.listed) * share_paid
         copies, used, share = bill.listed.once(
             ("shared", charge.ends, slot),
             lambda: self._shared(charge, bill.tiles, unrolled, slot),
@@ -641,7 +657,7 @@ class Inside:
         return Pending(
             charge,
             bill.price,
-            np.broadcast_to(self._price(charge, bill.price, bill.listed) * share_paid, rows),
+            np.broadcast_to(price, (*bill.price.shape, rows)),
             self._words(charge, bill, lead),
             copies,
             np.broadcast_to(last, copies.shape),
@@ -652,9 +668,14 @@ class Inside:
         )
 
     def _share(
-        self, charge: Charge, price: Price, listed: Listed, tiles: Tiles, boundary: int
+        self, charge: Charge, price: Price | Prices, listed: Listed, tiles: Tiles, boundary: int
     ) -> float | FloatArray:
         """Share of its price that a word of an access costs, given the tiles at a boundary."""
+        if not self.charges.are_sparse:
+            return 1.0
+        if isinstance(price, Prices):
+            every = [self._share(charge, own, listed, tiles, boundary) for own in price.each]
+            return np.stack([np.broadcast_to(own, len(listed)) for own in every])
         is_known = boundary in listed.tiles or boundary == self.depth
         loose = frozenset[int]() if is_known else self._free_dims[boundary]
         key = "share", charge.ends, charge.action, price.parts(charge)
@@ -749,11 +770,11 @@ def _rounds(axis: Axis, tiles: IntArray, outside: IntArray, inside: IntArray) ->
     return found
 
 
-def price_of(charge: Charge, price: Price, unrolled: Unrolled) -> FloatArray:
+def price_of(charge: Charge, price: Price | Prices, unrolled: Unrolled) -> FloatArray:
     """What a word of an access costs, by row: instances of a level share its load at best."""
     whole, divided = price.of(charge)
-    if not divided:
-        return np.array([whole])
+    if not np.any(divided):
+        return np.reshape(whole, (*price.shape, 1))
     each: FloatArray = whole + divided / unrolled.product(0, charge.level).prod(axis=1)
     return each
 

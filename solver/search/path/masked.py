@@ -13,7 +13,7 @@ import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.axes import NOWHERE
-from solver.search.path.charges import NOTHING, Charge, Charges, Price
+from solver.search.path.charges import NOTHING, Charge, Charges, Price, Prices
 from solver.search.path.counting import Lead
 from solver.search.path.inside import Inside, Listed, Node, Pending, price_of
 from solver.search.path.rooms import Rooms
@@ -48,7 +48,7 @@ class Masked:
         """Tables of what lies outside of the fanouts; prices share them by which nothing is paid there."""
         if price not in self._own:
             paid = (own for own in self.charges.every if own.boundary <= self.frame.meeting)
-            own = price if any(any(price.of(charge)) for charge in paid) else NOTHING
+            own = price if any(map(price.pays, paid)) else NOTHING
             if own not in self.known:
                 self.known[own] = Outside(self.frame, self.charges, own)
             self._own[price] = self.known[own]
@@ -82,7 +82,7 @@ class Masked:
         """What words of one dataspace cost that no table knows."""
         total = np.zeros(len(every), price.dtype)
         for charge in self.charges.of(place):
-            if any(price.of(charge)) and (charge.boundary > self.frame.meeting or not with_tables):
+            if price.pays(charge) and (charge.boundary > self.frame.meeting or not with_tables):
                 asked = charge.boundary == self.inside.depth
                 words = self.inside.fewest_operands(charge, every) if asked else self._once(charge, every)
                 each = price_of(charge, price, every) * self.charges.least_share(charge, price, every)
@@ -221,22 +221,38 @@ class Masked:
         Stopped
             When the search must end.
         """
-        cost = np.full(len(listed), np.inf, price.dtype)
+        some = None if limits is None else limits[np.newaxis]
+        cost: FloatArray = self.costs(listed, Prices((price,)), some)[0]
+        return cost
+
+    def costs(self, listed: Listed, prices: Prices, limits: FloatArray | None = None) -> FloatArray:
+        """The same by several prices, shape (prices, rows); rows that reach the limit of one are left."""
+        cost = np.full((*prices.shape, len(listed)), np.inf, prices.dtype)
         rows, places, some = listed.once("joined outside", lambda: self._joined(listed))
         if not len(rows):
             return cost
-        node, fewest = self.inside.cost(some, price), None
-        if isinstance(some.unrolled, Loosest):
-            fewest = self._fewest_rounds(self._first_tiles(some), some.unrolled)
-        best = np.full(len(rows), np.inf, price.dtype)
+        node, live = self.inside.cost(some, prices), np.ones(len(rows), dtype=np.bool_)
+        for place, price in enumerate(prices.each):
+            within = None if limits is None else np.where(live, limits[place, rows], -np.inf)
+            cost[place, rows] = own = self._beyond(some, places, node.by(place, price), price, within)
+            live = live if within is None else live & (own < within)
+        return cost
+
+    def _beyond(
+        self, listed: Listed, places: IntArray, node: Node, price: Price, limits: FloatArray | None
+    ) -> FloatArray:
+        """Least cost of rows with all boundaries outside."""
+        fewest = None
+        if isinstance(listed.unrolled, Loosest):
+            fewest = self._fewest_rounds(self._first_tiles(listed), listed.unrolled)
+        best = np.full(len(listed), np.inf, price.dtype)
         finite = np.isfinite(node.spent)
         spent = np.where(finite, node.spent, 0.0)
         for lead in self.frame.leads(self.frame.meeting):
             self.frame.heed()
-            within = None if limits is None else np.minimum(limits[rows], best) - spent
+            within = None if limits is None else np.minimum(limits, best) - spent
             best = np.minimum(best, spent + self.outside_cost(node, places, lead, price, within, fewest))
-        cost[rows] = np.where(finite, best, np.inf)
-        return cost
+        return np.where(finite, best, np.inf)
 
     def _joined(self, listed: Listed) -> tuple[IntArray, IntArray, Listed]:
         """The rows with any rounds outside of the meeting fanouts, and places of these."""

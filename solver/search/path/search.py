@@ -6,8 +6,8 @@ import heapq
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from itertools import count, islice
+from dataclasses import dataclass, field
+from itertools import chain, count, islice
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -19,13 +19,13 @@ from solver.search.branching.completion import Priced
 from solver.search.goal import Goal
 from solver.search.path.bounds import CLOSEST, TIED, Bounds
 from solver.search.path.branch import Branch, Found
-from solver.search.path.charges import ENERGY, Charge, Charges, Price
-from solver.search.path.inside import Leads, Listed
+from solver.search.path.charges import Charge, Charges, Price
+from solver.search.path.inside import Leads
 from solver.search.path.leaves import Leaves, Path
 from solver.search.path.masked import Masked, fewest_steps, spatial_choices
-from solver.search.path.mixed import Mixed, mixes
 from solver.search.path.tables import Frame, Outside
 from solver.search.path.unrolled import Unrolled
+from solver.search.path.worth import RowWorth
 from solver.search.shared import Shared
 from solver.search.space.keep_masks import Chain, KeepMask
 from solver.search.space.search_space import SearchSpace
@@ -43,9 +43,6 @@ TABLES = 60
 
 PATHS = 4
 """Paths that are priced together."""
-
-FEW_ROWS = 4
-"""Rows that are branched before the next ones are bounded by energy and loads together."""
 
 FIRST_MASKS = 16
 """Keep masks that are opened at once, whatever else is open."""
@@ -72,6 +69,10 @@ class _Cell(NamedTuple):
     by_choice: FloatArray
     tiles: IntArray
     by_tile: FloatArray
+
+    def only(self, places: IntArray) -> _Cell:
+        """Some of the spatial choices."""
+        return self._replace(choices=self.choices[places], by_choice=self.by_choice[places])
 
 
 class _Rows(NamedTuple):
@@ -101,27 +102,14 @@ class _Rows(NamedTuple):
 
 
 class _Paths(NamedTuple):
-    """Complete paths of a row of its own, by rising bounds; those that cost less than `done` were priced."""
+    """Complete paths of a row of its own, by rising values; those below `done` were priced, some `times`."""
 
     row: _Rows
-    price: Price
     branch: Branch
     found: Iterator[Found]
+    finely: bool
     done: float = -math.inf
-
-
-class _Mixed(NamedTuple):
-    """Complete paths of a row of its own by rising bounds on a weighted sum of energy and cycles."""
-
-    mixed: Mixed
-    found: Iterator[Found]
-
-
-class _Stream(NamedTuple):
-    """Complete paths of one row, listed when they are priced, and how many times some were."""
-
-    found: Iterator[Found]
-    times: int
+    times: int = 0
 
 
 class Pricing(Protocol):
@@ -280,10 +268,6 @@ class PathSearch:
                 self._open_row(item, value)
             case _Paths():
                 self._price(item, value)
-            case _Mixed():
-                self._price_mixed(item, value)
-            case _Stream():
-                self._price_some(item, value)
 
     def _open_mask(self, item: _Mask, value: float) -> None:
         """Begin with all tiles at the first boundary inside, and the spatial choices that may improve."""
@@ -307,11 +291,14 @@ class PathSearch:
     def _dive_from(self, bounds: Bounds, choices: IntArray, value: float) -> None:
         """Price a path with some spatial choices: a good incumbent leaves little of all others."""
         tiles, choices = self._paired(choices, bounds.masked.tiles)
+        if not self.goal.counts_energy:
+            self._open_pairs(bounds, tiles, choices, value)
+            return
         unrolled = self._unrolled(choices)
         least: FloatArray = np.full(len(tiles), np.inf)
         best: list[_Rows] = []
         for leads in bounds.masked.labels():
-            values, cycles = bounds.roughly(tiles, unrolled, leads)
+            values, cycles, _ = bounds.roughly(tiles, unrolled, leads)
             least = np.minimum(least, values)
             every = _Rows(bounds, leads, tiles, choices, values, cycles)
             best += [every.only(np.array([row])) for row in np.argsort(values, kind="stable")[:TRIES]]
@@ -345,7 +332,7 @@ class PathSearch:
         self.shared.statistics.states += len(values)
         cell = self._still(cell._replace(by_tile=np.maximum(values, cell.by_tile)))
         if len(cell.tiles):
-            self._push(max(value, float(cell.by_tile.min())), cell)
+            self._push(max(value, float(cell.by_tile.min()), float(cell.by_choice.min())), cell)
 
     def _still(self, cell: _Cell) -> _Cell:
         """What of a cell may improve on the incumbent."""
@@ -358,15 +345,24 @@ class PathSearch:
         )
 
     def _open_cell(self, item: _Cell, value: float) -> None:
-        """Part the spatial choices in two, or bound all pairs once they are few."""
+        """Bound all pairs once they are few; else part the spatial choices in two, or take the best ones."""
         cell = self._still(item)
         pairs = len(cell.choices) * len(cell.tiles)
-        if len(cell.choices) > 1 and pairs > MOST_PAIRS:
+        if not pairs:
+            return
+        is_large, few = len(cell.choices) > 1 and pairs > MOST_PAIRS, len(cell.choices)
+        if is_large and cell.by_choice.min() <= cell.by_tile.min():
             for part in self._parted(cell.choices):
-                own = cell._replace(choices=cell.choices[part], by_choice=cell.by_choice[part])
-                self._push_cell(own, value)
-        elif pairs:
-            self._open_pairs(cell.bounds, *self._paired(cell.choices, cell.tiles), value)
+                self._push_cell(cell.only(part), value)
+            return
+        if is_large:
+            # The choice says more than the tiles.
+            few = max(1, FEW_PAIRS // len(cell.tiles))
+        order = np.argsort(cell.by_choice, kind="stable")
+        self._open_pairs(cell.bounds, *self._paired(cell.choices[order[:few]], cell.tiles), value)
+        rest = self._still(cell.only(order[few:]))
+        if len(rest.choices) and len(rest.tiles):
+            self._push(max(value, float(rest.by_choice.min())), rest)
 
     def _parted(self, choices: IntArray) -> tuple[IntArray, IntArray]:
         """Places of two halves of some spatial choices, by the factor in which they differ most."""
@@ -389,9 +385,9 @@ class PathSearch:
         unrolled = self._unrolled(choices)
         self.shared.statistics.states += len(tiles)
         for leads in bounds.masked.labels():
-            values, cycles = bounds.closely(tiles, unrolled, leads)
+            values, cycles, loads = bounds.closely(tiles, unrolled, leads)
             rows = self._hopeful(values)
-            rows = rows[np.argsort(values[rows], kind="stable")]
+            rows = rows[np.lexsort((loads[rows], values[rows]))]
             if not len(rows):
                 continue
             own = _Rows(bounds, leads, tiles[rows], choices[rows], values[rows], cycles[rows])
@@ -409,48 +405,9 @@ class PathSearch:
         if place + 1 < len(item.values):
             self._push(max(value, float(item.values[place + 1])), item._replace(next=place + 1))
         self.shared.statistics.subproblems += 1
-        if self.goal.objective == "latency":
-            self._push(value, self._stream(item))
-            return
         self._branched.setdefault(item.bounds.masked.charges.mask, set()).add(int(item.choices[place]))
-        value, row = max(value, float(item.values[place])), item.only(np.array([place]))
-        closer = self._closer(row) if self.shared.statistics.subproblems > FEW_ROWS else None
-        if closer is None:
-            self._push(value, self._paths(row, value))
-        else:
-            self._push(max(value, closer[0]), closer[1])
-
-    def _closer(self, row: _Rows) -> tuple[float, _Mixed] | None:
-        """A bound on a row by energy and a load together, where that is higher, and its paths."""
-        if self.goal.incumbent is None or self.goal.limits:
-            return None
-        bounds, unrolled, incumbent = row.bounds, self._every[row.choices], float(self.goal.incumbent)
-        listed = Listed({bounds.masked.inside.first: row.tiles}, unrolled, row.leads)
-        found = []
-        for mixed in mixes(bounds, listed, float(row.cycles[0])):
-            cost = bounds.masked.cost(listed, mixed.price, np.array([mixed.limit(incumbent)]))
-            found.append((mixed.value(float(cost[0])), mixed))
-        if not found:
-            return None
-        value, best = max(found, key=lambda own: own[0])
-        if value <= float(row.values[0]):
-            return None
-        limit, tiles = best.limit(incumbent), row.tiles
-        branch = Branch(bounds.masked, tiles, unrolled, row.leads, best.price, limit, self.shared.stop)
-        return value, _Mixed(best, branch.paths())
-
-    def _price_mixed(self, item: _Mixed, value: float) -> None:
-        """Price the mappings of the next paths."""
-        paths: list[Path] = []
-        for own in item.found:
-            value = max(value, item.mixed.value(own.cost))
-            if self._settles(value):
-                break
-            paths.append(own.path)
-            if len(paths) == PATHS:
-                self._push(value, item)
-                break
-        self._improve(paths)
+        value = max(value, float(item.values[place]))
+        self._push(value, self._paths(item.only(np.array([place])), value))
 
     def _is_near(self, bounds: Bounds, value: float) -> bool:
         """Whether a bound is close to the incumbent."""
@@ -458,19 +415,11 @@ class PathSearch:
 
     def _paths(self, row: _Rows, value: float, done: float = -math.inf) -> _Paths:
         """The complete paths of a row."""
-        masked = row.bounds.masked
-        price = masked.charges.fine if self._is_near(row.bounds, value) else ENERGY
+        bounds, finely = row.bounds, self._is_near(row.bounds, value)
         unrolled = self._every[row.choices]
-        fixed = self._fixed(row)
-        limit = float((self.goal.energy_limits(row.cycles) - fixed)[0]) / price.unit
-        branch = Branch(masked, row.tiles, unrolled, row.leads, price, limit, self.shared.stop)
-        return _Paths(row, price, branch, branch.paths(), done)
-
-    def _fixed(self, row: _Rows) -> FloatArray:
-        """Energy of a row besides that of words."""
-        masked, unrolled = row.bounds.masked, self._every[row.choices]
-        waiting = row.bounds.waiting(row.cycles, masked.steps(row.tiles, unrolled))
-        return masked.fixed(unrolled, waiting, row.tiles)
+        worth = RowWorth(bounds, row.tiles, unrolled, row.cycles, finely)
+        branch = Branch(bounds.masked, row.tiles, unrolled, row.leads, worth, self.shared.stop)
+        return _Paths(row, branch, branch.paths(), finely, done)
 
     def _compare(self, item: _Rows, value: float) -> None:
         """Keep those of the rows that may improve on the incumbent though they are close to it."""
@@ -482,39 +431,6 @@ class PathSearch:
         if len(rows):
             again = item.only(rows)._replace(compared=self.goal.incumbent)
             self._push(max(value, float(again.values[0])), again)
-
-    def _stream(self, item: _Rows) -> _Stream:
-        """The paths of the next row that may improve: good ones first, and then all of them.
-
-        Most of those that improve are as good as the row's bound, so that one of them is enough.
-        """
-        return _Stream(self._by_loads(item), 0)
-
-    def _by_loads(self, item: _Rows) -> Iterator[Found]:
-        """The same: the best by each price, and those by the price that takes the most of its limit."""
-        place, bounds = item.next, item.bounds
-        masked, tiles = bounds.masked, item.tiles[place : place + 1]
-        unrolled, cycles = self._every[item.choices[place : place + 1]], float(item.cycles[place])
-        fixed = self._fixed(item.only(np.array([place])))
-        listed, none = Listed({masked.inside.first: tiles}, unrolled, item.leads), np.array([np.inf])
-        branches = []
-        for price, limit in bounds.prices(float(fixed[0]), cycles):
-            least = float(masked.cost(listed, price, none)[0])
-            if least >= limit:
-                return
-            branch = Branch(masked, tiles, unrolled, item.leads, price, limit, self.shared.stop)
-            branches.append((least / limit, least, branch))
-        _, least, last = branches[-1]
-        near = replace(last, limit=min(last.limit, least * NEAR + 1))
-        yield from islice(near.paths(), PATHS)
-        yield from max(branches, key=lambda own: own[0])[2].paths()
-
-    def _price_some(self, item: _Stream, value: float) -> None:
-        """Price the next paths of a row, each time twice as many."""
-        some = [own.path for own in islice(item.found, PATHS << item.times)]
-        if some:
-            self._improve(some)
-            self._push(value, item._replace(times=item.times + 1))
 
     def _dive(self, item: _Rows) -> None:
         """Price a path of the best row so far at once: a good incumbent leaves little to do.
@@ -531,45 +447,29 @@ class PathSearch:
 
     def _follow_best(self, item: _Rows) -> None:
         """Price a path of the best of some rows."""
-        if self.goal.objective == "latency":
-            self._improve([own.path for own in islice(self._stream(item).found, 1)])
-            return
-        best = self._paths(item.only(np.zeros(1, dtype=np.int64)), float(item.values[0])).branch.first()
-        if best is not None:
-            self._improve([best.path])
+        branch = self._paths(item.only(np.zeros(1, dtype=np.int64)), float(item.values[0])).branch
+        if self.goal.counts_energy:
+            best = branch.first()
+            self._improve([] if best is None else [best])
+        else:
+            self._improve([own.path for own in islice(branch.paths(), 1)])
 
     def _price(self, item: _Paths, value: float) -> None:
-        """Price the mappings of the next paths."""
-        row, masked = item.row, item.row.bounds.masked
-        if item.price == ENERGY and self._is_near(row.bounds, value):
+        """Price the mappings of the next paths, as long as no other region may have better ones."""
+        if not item.finely and self._is_near(item.row.bounds, value):
             # What was priced may seem to cost a little more or less now.
-            again = self._paths(row, value, item.done * TIED / masked.charges.fine.unit)
-            self._push(value, again)
+            self._push(value, self._paths(item.row, value, item.done * TIED))
             return
-        fixed, paths = self._fixed(row), []
+        paths: list[Path] = []
         for own in item.found:
-            energy = masked.charges.whole(fixed + own.cost * item.price.unit)
-            value = max(value, float(self.goal.values(energy, row.cycles)[0]))
-            if self._settles(value) or not self._may_improve(item, own.cost, energy):
-                # Paths that follow cost no less.
+            if own.value > value or len(paths) == PATHS << item.times:
+                times = item.times + (own.value <= value)
+                rest = item._replace(found=chain((own,), item.found), done=value, times=times)
+                self._push(max(value, own.value), rest)
                 break
-            if own.cost < item.done:
-                continue
-            paths.append(own.path)
-            if len(paths) == PATHS:
-                self._push(value, item._replace(done=own.cost))
-                break
+            if own.value >= item.done:
+                paths.append(own.path)
         self._improve(paths)
-
-    def _may_improve(self, item: _Paths, cost: float, energy: FloatArray) -> bool:
-        """Whether a path may improve on the incumbent, as exactly as its price tells."""
-        row = item.row
-        if item.price == ENERGY:
-            return len(row.bounds.live(np.zeros(1, dtype=np.int64), energy, row.cycles)) > 0
-        words = np.array([cost], item.price.dtype)
-        unrolled = self._every[row.choices]
-        steps = row.bounds.masked.steps(row.tiles, unrolled)
-        return bool(row.bounds.improves(unrolled, words, row.cycles, steps, row.tiles)[0])
 
     def _improve(self, paths: list[Path]) -> None:
         """Price mappings, and keep a better one."""
@@ -587,10 +487,8 @@ class PathSearch:
 def _rank(item: object) -> int:
     """Which of several regions with the same bound comes first: what is known closer."""
     match item:
-        case _Stream():
+        case _Paths():
             return item.times
-        case _Paths() | _Mixed():
-            return 0
         case _Rows():
             return 1
         case _Mask():

@@ -15,7 +15,6 @@ from model.mapspace import TIMELOOP, Mapspace
 from model.sparse import FIXED_POINT, evaluate_sparse_in
 from model.sparsity import Density, Sparsity
 from solver.result import Clock, Narrower, Options, Status, Termination
-from solver.search.path import search
 from solver.sparse_search import first_mapping, lack_of_remainders, map_sparse, mapper
 from solver.sparse_search.mapper import SparseSearch
 from tests import strategies
@@ -119,9 +118,8 @@ def test_no_bound_hides_what_is_one_below_the_incumbent(seed):
 
 
 @pytest.mark.parametrize("seed", [54, *range(700, 700 + PROBLEMS // 4)])
-def test_energy_and_a_load_together(seed, monkeypatch: pytest.MonkeyPatch):
+def test_energy_and_a_load_together(seed):
     """Units may leave less of the energy than of the load."""
-    monkeypatch.setattr(search, "FEW_ROWS", 0)
     mapspace = random_sparse_mapspace(seed, 100)
     for best in sparse_optima(mapspace, ("edp",)):
         value = None if best is None else best[0]

@@ -1,0 +1,78 @@
+"""The search along paths where bandwidths and the arithmetic tie, and where instances leak meanwhile."""
+
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from model.architecture import StorageLevel
+from model.mapspace import Mapspace
+from solver.search.goal import Goal
+from solver.search.path.search import PathSearch
+from solver.search.space.search_space import SearchSpace
+from tests import strategies
+from tests.bruteforce import optima
+from tests.mapspaces import perfect_mapspace
+from tests.slow import few, slow
+from tests.solver.search.path.alone import quiet, searched
+from tests.strategies import CONVOLUTIONS, random_mapspaces, random_mapspaces_with_remainders
+
+SPECS = Path(__file__).parents[4] / "specs"
+
+OBJECTIVES = ("energy", "latency", "edp")
+
+
+def narrow(mapspace: Mapspace, seed: int) -> Mapspace:
+    """The same where memories are slow, and leak."""
+    random = Random(seed)
+
+    def slowed(level: StorageLevel) -> StorageLevel:
+        read, write = (Fraction(1, random.choice((1, 2, 3))) for _ in range(2))
+        energy = replace(level.energy, leak_per_cycle=random.choice((0, 1, 7, 50)))
+        return replace(level, read_bandwidth=read, write_bandwidth=write, energy=energy)
+
+    architecture = mapspace.architecture
+    nodes = tuple(slowed(node) if isinstance(node, StorageLevel) else node for node in architecture.nodes)
+    return replace(mapspace, architecture=replace(architecture, nodes=nodes))
+
+
+@pytest.mark.parametrize("draw", [random_mapspaces, random_mapspaces_with_remainders])
+@pytest.mark.parametrize("seed", few(range(4)))
+def test_optimum_where_memories_are_slow_and_leak(draw, seed: int, monkeypatch: pytest.MonkeyPatch):
+    if seed % 2:
+        monkeypatch.setattr(strategies, "EINSUMS", CONVOLUTIONS)
+    for mapspace in (narrow(own, seed) for own in draw(1100 + seed, 3, 200)):
+        for objective, best in zip(OBJECTIVES, optima(mapspace, OBJECTIVES), strict=True):
+            value = None if best is None else best[0]
+            assert searched(mapspace, objective) == (value, value)
+
+
+def shipped(architecture: str, instance: str, tmp_path: Path) -> Mapspace:
+    """A convolution on a shipped architecture."""
+    layer = tmp_path / "layer.yaml"
+    problem = f"{{version: 0.4, shape: cnn-layer, instance: {{{instance}}}}}"
+    layer.write_text(f"problem: {problem}\n", encoding="utf-8")
+    return perfect_mapspace(SPECS / "architectures" / f"{architecture}.yaml", layer)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "shape", "objective"),
+    [
+        ("eyeriss_like", "R: 3, S: 3, P: 7, Q: 7, C: 512, K: 512, N: 1", "latency"),
+        ("tpu_like", "R: 3, S: 3, P: 28, Q: 28, C: 512, K: 512, N: 1", "latency"),
+        ("simba_like", "R: 1, S: 1, P: 1, Q: 1, C: 512, K: 1536, N: 1", "latency"),
+        slow("tpu_like", "R: 3, S: 3, P: 54, Q: 54, C: 1024, K: 512, N: 1", "latency"),
+        ("tpu_like", "R: 3, S: 3, P: 14, Q: 14, C: 256, K: 256, N: 1", "edp"),
+    ],
+)
+def test_few_mappings_are_priced_where_many_tie(
+    architecture: str, shape: str, objective: str, tmp_path: Path
+):
+    """Thousands of tiles take the arithmetic as long: those come first that load bandwidths least."""
+    mapspace = shipped(architecture, shape, tmp_path)
+    goal, shared = Goal(objective), quiet()
+    search = PathSearch(SearchSpace(mapspace), goal, shared)
+    assert search.run() == goal.incumbent
+    assert shared.statistics.mappings_priced < 20
