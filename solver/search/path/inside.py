@@ -564,7 +564,7 @@ class Inside:
             np.add(spent, part.of_times(number), out=spent)
             return
         by_lead = {}
-        for lead in frame.leads(slot) + frame.leads(slot - 1 if slot else 0):
+        for lead in frame.leads(slot) + frame.first_leads(slot - 1 if slot else 0):
             if lead not in by_lead and (lead is None or charge.place not in lead):
                 words = self._words(charge, bill, lead) if view.window_dims else part.words
                 by_lead[lead] = part._replace(words=words).scaled(open_rows).of_times(number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from itertools import product
 from typing import NamedTuple
 
@@ -276,17 +276,29 @@ class Masked:
         fewest: IntArray | None = None,
     ) -> FloatArray:
         """Least cost of what is pending and of all boundaries outside, given the lead of the meeting slot."""
+        cost = self._outside_cost(node, places, lead, price, limits, fewest)
+        return np.where(self.frame.led(lead)[tuple(places.T)], cost, np.inf)
+
+    def _outside_cost(
+        self,
+        node: Node,
+        places: IntArray,
+        lead: Lead,
+        price: Price,
+        limits: FloatArray | None,
+        fewest: IntArray | None,
+    ) -> FloatArray:
+        """The same, though there may be no such loop."""
         frame, outside, m = self.frame, self.outside(price), self.frame.meeting
         index, loosely = np.ravel_multi_index(tuple(places.T), frame.shape), fewest is not None
         if m == 0:
             return self._outermost(node, places, lead, loosely)
         if lead is None:
-            tables = [
-                (o, outside.beyond(m, o) if loosely else outside.exact(m, o)) for o in frame.leads(m - 1)
-            ]
-            at = index if fewest is None else fewest
-            passed = [self._passed(node, outer) + own.reshape(-1)[at] for outer, own in tables]
-            none: FloatArray = np.minimum.reduce(passed)
+            passed = (
+                self._passed(node, places, outer, outside, limits, fewest)
+                for outer in frame.first_leads(m - 1)
+            )
+            none: FloatArray = reduce(np.minimum, passed)
             return none
         still = [own.part for own in node.waiting if own.part.charge.place in lead]
         spent: FloatArray = np.zeros(len(places))
@@ -303,32 +315,83 @@ class Masked:
             close = self._closed(parts, places[rows], partial(farther, m), left, loosely)
             if not loosely:
                 close = np.maximum(close, self._closed_apart(parts, places[rows], outside, left))
-            once: FloatArray = sum(map(self.once, parts), np.zeros(len(rows)))
-            through = (self._through(still, outer, outside, loosely) for outer in frame.leads(m - 1))
-            for table in (table for table in through if table is not None):
-                close = np.minimum(close, once + table[index[rows]])
+            for place in sorted({part.charge.place for part in parts}):
+                some = None if fewest is None else fewest[rows]
+                close = np.minimum(close, self._later(parts, place, places[rows], outside, left, some))
             least[rows] = np.maximum(least[rows], close + spent[rows])
         return least
 
-    def _passed(self, node: Node, outer: Lead) -> FloatArray:
-        """What is pending costs where the meeting slot has no loops, by the lead of the slot outside."""
-        total: FloatArray = np.zeros(1)
-        for own in node.waiting:
-            goes_on = outer is None or own.part.charge.place in outer
-            total = total + (self.once(own.part) if goes_on else own.moved[outer])
-        return total
+    def _passed(
+        self,
+        node: Node,
+        places: IntArray,
+        outer: Lead,
+        outside: Outside,
+        limits: FloatArray | None,
+        fewest: IntArray | None,
+    ) -> FloatArray:
+        """The same where the meeting slot has no loops, by the lead of the first one outside that has."""
+        m, loosely = self.frame.meeting, fewest is not None
+        at = np.ravel_multi_index(tuple(places.T), self.frame.shape) if fewest is None else fewest
+        table = (outside.beyond if loosely else outside.first)(m, outer).reshape(-1)[at]
+        through = [own.part for own in node.waiting if outer is None or own.part.charge.place in outer]
+        moved = [own for own in node.waiting if outer is not None and own.part.charge.place not in outer]
+        closed: FloatArray = sum((own.moved[outer] for own in moved), table)
+        least: FloatArray = sum(map(self.once, through), closed)
+        if m == 1 or limits is None or outer is None:
+            return least
+        for place in sorted({part.charge.place for part in through}):
+            rows = np.flatnonzero(least < limits)
+            parts = [part.at(rows) for part in through]
+            besides = closed[rows] - table[rows]
+            left = limits[rows] - besides
+            found = self._moved_later(parts, place, places[rows], outside, left, table[rows], loosely)
+            least[rows] = np.maximum(least[rows], besides + found)
+        return least
 
-    def _through(
-        self, still: Sequence[Pending], outer: Lead, outside: Outside, loosely: bool
-    ) -> FloatArray | None:
-        """The table outside where some of what is in place stays so through the slot outside, too."""
-        places = {part.charge.place for part in still if outer is None or part.charge.place in outer}
-        if not places:
-            return None
-        views = self.frame.space.views
-        dims = sorted(frozenset.intersection(*(views[place].irrelevant for place in places)))
-        table = outside.loosest if loosely else outside.joined
-        return table(self.frame.meeting, outer, dims).reshape(-1)
+    def _later(
+        self,
+        still: Sequence[Pending],
+        place: int,
+        places: IntArray,
+        outside: Outside,
+        limits: FloatArray,
+        fewest: IntArray | None,
+    ) -> FloatArray:
+        """Least cost where a dataspace that is in place stays so through the slot outside, too."""
+        frame, m, alone = self.frame, self.frame.meeting, self.frame.space.views[place].irrelevant
+        every: FloatArray = np.full(len(places), np.inf)
+        index = tuple(places.T)
+        if fewest is not None:
+            pairs = enumerate(np.unravel_index(fewest, frame.shape))
+            index = tuple(index[d] if d in alone else own for d, own in pairs)
+        for outer in frame.leads_with(m - 1, place):
+            if fewest is None:
+                table = outside.joined(m, outer, sorted(alone))
+            else:
+                table = outside.loosest_through(m, outer, place)
+            every = np.minimum(every, table[index])
+        if m == 1:
+            return sum(map(self.once, still), every)
+        return self._moved_later(still, place, places, outside, limits, every, fewest is not None)
+
+    def _moved_later(
+        self,
+        still: Sequence[Pending],
+        place: int,
+        places: IntArray,
+        outside: Outside,
+        limits: FloatArray,
+        least_outside: FloatArray,
+        loosely: bool,
+    ) -> FloatArray:
+        """The same, given the least cost outside besides that of what is in place."""
+        others = (self.once(part) for part in still if part.charge.place != place)
+        besides: FloatArray = sum(others, np.zeros(len(places)))
+        own = [part for part in still if part.charge.place == place]
+        table = outside.later(self.frame.meeting, place, loosely)
+        closed = self._closed(own, places, lambda _: table, limits - besides, loosely, least_outside)
+        return besides + closed
 
     def _fewest_rounds(self, tiles: IntArray, unrolled: Loosest) -> IntArray:
         """Places in the tables of the fewest rounds that any of several spatial choices takes."""
@@ -386,8 +449,12 @@ class Masked:
         outside: Callable[[Sequence[int]], FloatArray],
         limits: FloatArray,
         loosely: bool,
+        least_outside: FloatArray | None = None,
     ) -> FloatArray:
-        """Least cost where what is in place is moved by loops of the meeting slot, over all tiles outside."""
+        """Least cost where what is in place is moved by loops of the meeting slot, over all tiles outside.
+
+        With `least_outside`, a bound on what lies outside, it is loops farther out that move it.
+        """
         frame, m = self.frame, self.frame.meeting
         dims = sorted(frozenset().union(*(frame.space.views[p.charge.place].irrelevant for p in still)))
         others = [d for d in range(len(frame.axes)) if d not in dims]
@@ -404,6 +471,8 @@ class Masked:
                 tuple(places[:, d] for d in others), [frame.shape[d] for d in others]
             )
         reach = (frame.anything if loosely else frame.loops[m]).reach
+        if least_outside is not None and not loosely:
+            reach = frame.reach_through(m)
         parts = [_Closing.of(part, sorted(frame.space.views[part.charge.place].irrelevant)) for part in still]
         columns, own = places[:, dims].T.copy(), np.arange(len(places))
         best = np.full(len(places), np.inf, table.dtype)
@@ -417,10 +486,13 @@ class Masked:
                 found[own] = best
                 own, inner, columns = own[live], inner[live], columns[:, live]
                 best, limits, parts = best[live], limits[live], [part.at(live) for part in parts]
+                least_outside = None if least_outside is None else least_outside[live]
             self.frame.heed()
             pairs = list(zip(dims, listed[row].tolist(), strict=True))
             rounds = {d: float(frame.axes[d].numbers[place]) for d, place in pairs}
-            cost = sum((part.cost(rounds) for part in parts), table[row][inner])
+            beyond = table[row][inner]
+            beyond = beyond if least_outside is None else np.maximum(beyond, least_outside)
+            cost = sum((part.cost(rounds) for part in parts), beyond)
             for (d, place), column in zip(pairs, columns, strict=True):
                 cost = np.where(reach[d][place][column], cost, np.inf)
             np.minimum(best, cost, out=best)

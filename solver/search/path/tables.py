@@ -169,6 +169,17 @@ class Frame:
             self.axes, [frozenset(self.space.lattice.loop_factors(d)) for d in range(len(self.axes))]
         )
 
+    def reach_through(self, slot: int) -> tuple[BoolArray, ...]:
+        """By dimension, from which numbers (rows) a slot and any right outside of it lead to which."""
+        return self._reach_through[slot]
+
+    @cached_property
+    def _reach_through(self) -> list[tuple[BoolArray, ...]]:
+        found = [self.loops[0].reach]
+        for loops in self.loops[1:]:
+            found.append(tuple(own | (far @ own) for far, own in zip(found[-1], loops.reach, strict=True)))
+        return found
+
     @cached_property
     def meeting(self) -> int:
         """The innermost level outside of all fanouts: the tables end at its boundary."""
@@ -199,6 +210,23 @@ class Frame:
     def _leads(self) -> tuple[tuple[Lead, ...], ...]:
         return tuple(map(self.counted.leads, self.loops))
 
+    def first_leads(self, slot: int) -> tuple[Lead, ...]:
+        """What the innermost loop of a slot and of those outside of it may leave in place."""
+        return self._first_leads[slot]
+
+    def leads_with(self, slot: int, place: int) -> list[frozenset[int]]:
+        """Those that are loops, and leave a dataspace in place."""
+        return [lead for lead in self._first_leads[slot] if lead is not None and place in lead]
+
+    @cached_property
+    def _first_leads(self) -> list[tuple[Lead, ...]]:
+        found: list[tuple[Lead, ...]] = []
+        for own in self._leads:
+            farther = found[-1] if found and None in own else ()
+            loops = own if not found else tuple(lead for lead in own if lead is not None)
+            found.append(tuple(dict.fromkeys((*loops, *farther))))
+        return found
+
     def leading(self, lead: Lead) -> frozenset[int]:
         """Dimensions of the innermost loops that leave this in place."""
         return self._leading[lead]
@@ -207,6 +235,14 @@ class Frame:
     def _leading(self) -> dict[Lead, frozenset[int]]:
         every: list[Lead] = [None, frozenset(), *self.space.reuse_classes]
         return {own: self.counted.leading(own) for own in every}
+
+    def led(self, lead: Lead) -> BoolArray:
+        """Where a slot may have a loop that leaves this in place, by numbers of tiles inside of it."""
+        if lead is None or not self.counted.leads_are_loops:
+            return np.ones(self.shape, dtype=np.bool_)
+        none: BoolArray = np.zeros((1,) * len(self.axes), dtype=np.bool_)
+        several = (self.numbers(d) > 1 for d in sorted(self.leading(lead)))
+        return np.broadcast_to(reduce(np.logical_or, several, none), self.shape)
 
     def moved_besides(self, place: int, still: Iterable[int]) -> frozenset[int]:
         """Of what is in place, all that any loop moves which leaves a dataspace with windows in place."""
@@ -340,7 +376,32 @@ class Outside:
 
     def _by_room(self, boundary: int, lead: Lead) -> FloatArray:
         """The same by the room that is left to the level and to places of its memory outside."""
-        return self._once((boundary, lead), lambda: self._exact(boundary, lead))
+        return self._once((boundary, lead), lambda: self._of_lead(boundary, lead))
+
+    def _of_lead(self, boundary: int, lead: Lead) -> FloatArray:
+        if lead is not None or boundary == 1:
+            return self._exact(boundary, lead)
+        leads = self.frame.first_leads(boundary - 2)
+        return reduce(np.minimum, (self._without_loops(boundary, outer) for outer in leads))
+
+    def _without_loops(self, boundary: int, outer: Lead) -> FloatArray:
+        """The same where the slot outside has no loops, by the lead of the first one farther out that has."""
+        return self._once(("none", boundary, outer), lambda: self._exact(boundary, None, (outer,)))
+
+    def first(self, boundary: int, lead: Lead, step: int = -1) -> FloatArray:
+        """The same where it is the lead of the innermost slot outside that has loops, if any has."""
+        return self._first_by_room(boundary, lead)[..., step]
+
+    def _first_by_room(self, boundary: int, lead: Lead) -> FloatArray:
+        return self._once(("first", boundary, lead), lambda: self._first(boundary, lead))
+
+    def _first(self, boundary: int, lead: Lead) -> FloatArray:
+        options, leads = [], self.frame.leads(boundary - 1)
+        if lead in leads and (lead is not None or boundary == 1):
+            options.append(self._by_room(boundary, lead))
+        if None in leads and boundary > 1 and lead in self.frame.first_leads(boundary - 2):
+            options.append(self._without_loops(boundary, lead))
+        return reduce(np.minimum, options)
 
     def least(self, boundary: int, step: int = -1) -> FloatArray:
         """The same with any lead, in one step of room."""
@@ -395,13 +456,14 @@ class Outside:
         ends = place, boundary, lead, np.ones((1,) * len(self.frame.axes))
         return self.words_cost(*ends) - self.words_cost(*ends, any_tile=True)
 
-    def _exact(self, boundary: int, lead: Lead) -> FloatArray:
+    def _exact(self, boundary: int, lead: Lead, farther_out: Sequence[Lead] | None = None) -> FloatArray:
+        """The same, given what the innermost loop farther out may leave in place."""
         frame, kept = self.frame, self.charges.kept_at[boundary]
-        fits = frame.fits(boundary, self.frame.space.tenants(self.charges.mask, boundary))
+        fits = frame.fits(boundary, self.frame.space.tenants(self.charges.mask, boundary)) & frame.led(lead)
         still = self._still(boundary, lead)
         moved = kept - still
         place, others = self._slides(lead, moved, still)
-        farther = self.rooms.within(boundary, self._farther(boundary, lead, still))
+        farther = self.rooms.within(boundary, self._farther(boundary, lead, still, farther_out))
         cost = self._repeated(boundary, lead, moved, anew=place)[..., None] + farther
         if boundary > 1 and self.charges.are_sparse:
             cost = sum((self._more_than_least(p, boundary, lead)[..., None] for p in sorted(still)), cost)
@@ -458,7 +520,9 @@ class Outside:
         least: FloatArray = cost[..., None] + farther
         return least
 
-    def _farther(self, boundary: int, lead: Lead, still: frozenset[int]) -> FloatArray:
+    def _farther(
+        self, boundary: int, lead: Lead, still: frozenset[int], farther_out: Sequence[Lead] | None = None
+    ) -> FloatArray:
         """Least cost of what stays in place through the slot outside, and of all boundaries outside of it.
 
         The last axis is the room that is left outside.
@@ -470,22 +534,46 @@ class Outside:
             allowed = frame.loops[0]
             reached = allowed.least(self._whole) if lead is not None else self._whole
             return np.where(np.isfinite(reached), np.broadcast_to(once, frame.shape), np.inf)[..., None]
-        loops = frame.loops[boundary - 1]
+        loops, every = frame.loops[boundary - 1], farther_out or frame.first_leads(boundary - 2)
         if lead is None:
-            options = [
-                self._by_room(boundary - 1, outer) + self._closed(boundary, outer, still)[..., None]
-                for outer in frame.leads(boundary - 2)
-            ]
-            return reduce(np.minimum, options)
+            return reduce(np.minimum, (self._through_none(boundary, outer, still) for outer in every))
         options = [loops.least(self._by_any(boundary, still))]
-        for outer in frame.leads(boundary - 2):
-            through = still if outer is None else still & outer
-            if through:
-                dims = frozenset.intersection(*(frame.space.views[p].irrelevant for p in through))
-                closed = self._closed(boundary, outer, still)[..., None]
-                table = self._by_room(boundary - 1, outer) + closed
-                options.append(loops.least(table, sorted(dims)))
+        led = {outer: self._led_farther_out(boundary, outer, still) for outer in every if outer is not None}
+        for place in sorted(still):
+            # What goes on through the slot is not moved there: one of them, whatever the others do.
+            tables = [table for outer, table in led.items() if place in outer]
+            if tables:
+                dims = sorted(frame.space.views[place].irrelevant)
+                through = loops.least(reduce(np.minimum, tables), dims)
+                options.append(np.maximum(through, self._moved_farther_out(boundary, place, still)))
         return reduce(np.minimum, options)
+
+    def _led_farther_out(self, boundary: int, outer: Lead, still: frozenset[int]) -> FloatArray:
+        """Least cost outside of the slot outside, and of what stays in place up to it, by the first lead."""
+        return self._first_by_room(boundary - 1, outer) + self._closed(boundary, outer, still)[..., None]
+
+    def _through_none(self, boundary: int, outer: Lead, still: frozenset[int]) -> FloatArray:
+        """The same where the slot outside has no loops, by the lead of the first one farther out that has."""
+        table = self._led_farther_out(boundary, outer, still)
+        passing = sorted(still & outer) if outer is not None else ()
+        later = (self._moved_farther_out(boundary, place, still) for place in passing)
+        return reduce(np.maximum, later, table)
+
+    def _moved_farther_out(self, boundary: int, place: int, still: frozenset[int]) -> FloatArray | float:
+        """Least cost where one dataspace of what stays in place goes on through the slot outside.
+
+        Nothing is known where there is one slot farther out, whose loops the tables know.
+        """
+        if boundary - 2 <= 0:
+            return 0.0
+        key = "farther out", boundary, place, still
+        return self._once(key, lambda: self._farther_out(boundary, place, still))
+
+    def _farther_out(self, boundary: int, place: int, still: frozenset[int]) -> FloatArray:
+        moved = self._closed(boundary, frozenset(), frozenset((place,)))
+        table = moved + self.later(boundary - 1, place, loosely=False)
+        least = self.frame.anything.least(table, sorted(self.frame.space.views[place].irrelevant))
+        return (least + self._closed(boundary, None, still - {place}))[..., None]
 
     def _by_any(self, boundary: int, still: frozenset[int]) -> FloatArray:
         """Least cost of all boundaries outside, and of what stays in place up to the slot outside."""
@@ -527,7 +615,7 @@ class Outside:
         With `lead` of the slot outside of the boundary, or any (an empty set stands for what leaves nothing).
         """
         key = "joined", boundary, lead, None if dims is None else tuple(dims)
-        return self._once(key, lambda: self.frame.loops[boundary].least(self.exact(boundary, lead), dims))
+        return self._once(key, lambda: self.frame.loops[boundary].least(self.first(boundary, lead), dims))
 
     def joined_least(self, boundary: int, dims: Sequence[int] | None) -> FloatArray:
         """The same with any lead, whatever loops there are along other dimensions."""
@@ -557,12 +645,67 @@ class Outside:
             least = np.minimum(least, table)
         return least
 
+    def later(self, boundary: int, place: int, loosely: bool) -> FloatArray:
+        """Least cost where a dataspace stays in place through a boundary's slot, and is moved farther out.
+
+        Along dimensions that do not index it by numbers of tiles where it is moved, along the others by those
+        inside of the slot; with `loosely` these may be any that are fewer.
+        """
+        return self._once(("later", boundary, place, loosely), lambda: self._later(boundary, place, loosely))
+
+    def _later(self, boundary: int, place: int, loosely: bool) -> FloatArray:
+        dims = self.frame.space.views[place].irrelevant
+        alone, others = sorted(dims), [d for d in range(len(self.frame.axes)) if d not in dims]
+        if loosely:
+            return self.frame.anything.least(self.later(boundary, place, loosely=False), others)
+        least, between = np.full(self.frame.shape, np.inf), np.zeros(self.frame.shape)
+        for outer in range(boundary - 1, -1, -1):
+            between = between + self._passed(outer + 1, place, alone)
+            least = np.minimum(least, between + self._moved_at(outer, boundary, alone, others))
+        return least
+
+    def _passed(self, boundary: int, place: int, alone: Sequence[int]) -> FloatArray:
+        """Least cost at one boundary where another dataspace stays in place, given tiles farther out.
+
+        Along `alone` these are known, along the other dimensions tiles are as many.
+        """
+        kept, least = self.charges.kept_at[boundary], np.full(self.frame.shape, np.inf)
+        for lead in self.frame.leads_with(boundary - 1, place):
+            still = self._still(boundary, lead)
+            cost = self._repeated(boundary, lead, kept - still, anew=None)
+            least = np.minimum(least, cost + self._closed(boundary, None, still))
+        fits = self.frame.fits(boundary, self.frame.space.tenants(self.charges.mask, boundary))
+        return self._beyond(np.where(fits, least, np.inf), alone)
+
+    def _moved_at(self, boundary: int, inner: int, alone: Sequence[int], others: Sequence[int]) -> FloatArray:
+        """Least cost outside of a boundary with tiles that are known along `alone`.
+
+        Loops over the others lead to those of the boundaries up to `inner`, which leave room.
+        """
+        if boundary == 0:
+            return np.where(self._single(alone), 0.0, np.inf)
+        table = self.frame.loops[boundary].least_over(self._least_by_room(boundary), others)
+        left: Any = self.rooms.steps(boundary)[-1]
+        for level in range(boundary + 1, inner + 1):
+            if boundary in self.rooms.outer(level):
+                left = left - self.rooms.words(level).min(axis=tuple(alone), keepdims=True)
+        step = self.rooms.step(boundary, np.maximum(left, 0))[..., None]
+        found = np.take_along_axis(table, np.broadcast_to(step, (*self.frame.shape, 1)), axis=-1)[..., 0]
+        return np.where(left >= 0, found, np.inf)
+
+    def _single(self, dims: Sequence[int]) -> BoolArray:
+        """Where there is one tile along some dimensions."""
+        ones = (self.frame.numbers(d) == 1 for d in dims)
+        return reduce(np.logical_and, ones, np.ones(self.frame.shape, dtype=np.bool_))
+
     def beyond(self, boundary: int, lead: Lead) -> FloatArray:
         """Least cost with tiles at a boundary that are no larger than those at hand along any dimension."""
-        return self._once(("beyond", boundary, lead), lambda: self._beyond(self.exact(boundary, lead)))
+        return self._once(("beyond", boundary, lead), lambda: self._beyond(self.first(boundary, lead)))
 
-    def _beyond(self, table: FloatArray) -> FloatArray:
+    def _beyond(self, table: FloatArray, dims: Sequence[int] | None = None) -> FloatArray:
         for d, axis in enumerate(self.frame.axes):
+            if dims is not None and d not in dims:
+                continue
             order = np.argsort(-axis.numbers, kind="stable")
             running = np.minimum.accumulate(np.take(table, order, axis=d), axis=d)
             table = np.take(running, np.argsort(order), axis=d)
@@ -571,7 +714,18 @@ class Outside:
     def loosest(self, boundary: int, lead: Lead, dims: Sequence[int] | None) -> FloatArray:
         """As `joined`, per numbers of tiles inside of the fanouts: whatever these unroll and loops do."""
         key = "loosest", boundary, lead, None if dims is None else tuple(dims)
-        return self._once(key, lambda: self.frame.anything.least(self.exact(boundary, lead), dims))
+        return self._once(key, lambda: self.frame.anything.least(self.first(boundary, lead), dims))
+
+    def loosest_through(self, boundary: int, lead: Lead, place: int) -> FloatArray:
+        """As `loosest` where one dataspace is not moved: along what indexes it by the fewest tiles."""
+        alone = self.frame.space.views[place].irrelevant
+        others = [d for d in range(len(self.frame.axes)) if d not in alone]
+        return self._once(
+            ("through", boundary, lead, place),
+            lambda: self.frame.anything.least(
+                self._beyond(self.first(boundary, lead), others), sorted(alone)
+            ),
+        )
 
     def loosest_least(self, boundary: int, dims: Sequence[int] | None) -> FloatArray:
         """The same with any lead."""

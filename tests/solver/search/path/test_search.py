@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from model.architecture import AccessEnergy, Fanout, StorageLevel
-from model.extents import ANY
+from model.extents import ANY, PERFECT, Factors
 from model.mapspace import ACCELFORGE, TIMELOOP, Mapspace
 from solver.search.goal import Goal
 from solver.search.path.search import PathSearch, searches_paths
@@ -115,8 +115,8 @@ def test_remainders_are_searched_along_paths(objective: str):
     assert is_searched(remainders(), Goal(objective))
 
 
-def test_timeloops_counting_rule_is_not():
-    assert not is_searched(replace(remainders(), counting=TIMELOOP), Goal("edp"))
+def test_timeloops_counting_rule_is():
+    assert is_searched(replace(random_mapspaces(5, 1, 300)[0], counting=TIMELOOP), Goal("edp"))
 
 
 @pytest.mark.parametrize("draw", [random_mapspaces, random_mapspaces_with_places])
@@ -130,10 +130,21 @@ def test_perfect_factors_are_not():
     assert not is_searched(random_mapspaces(950, 1, 300)[0], Goal("edp"))
 
 
-def test_several_places_of_a_memory_are_not():
-    mapspace = random_mapspaces_with_places(5, 1, 300, remainders().factors)[0]
+@pytest.mark.parametrize("factors", [PERFECT, ANY])
+def test_several_places_of_a_memory_are_not(factors: Factors):
+    mapspace = random_mapspaces_with_places(5, 1, 300, factors)[0]
     assert mapspace.joint
     assert not is_searched(mapspace, Goal("edp"))
+
+
+@pytest.mark.parametrize("draw", [random_mapspaces, random_mapspaces_with_places])
+@pytest.mark.parametrize("seed", few(range(2)))
+def test_optimum_where_choices_are_bounded_together(draw, seed: int, monkeypatch: pytest.MonkeyPatch):
+    """Bounds on cells hold for each of their spatial choices, through any number of slots."""
+    monkeypatch.setattr("solver.search.path.search.FEW_PAIRS", 1)
+    monkeypatch.setattr("solver.search.path.search.MOST_PAIRS", 1)
+    for mapspace in draw(1050 + seed, 4, 600):
+        check(mapspace)
 
 
 def ruled(mapspace: Mapspace, seed: int) -> Mapspace:
