@@ -40,7 +40,7 @@ from solver.cli.output import (
 )
 from solver.cli.progress import fusion_text, interruptible, logged, status_text
 from solver.cli.running import EXIT_OF_STATUS, LONG_NAMES, exit_code, load_options, search_options
-from solver.cli.sparse import with_sparse_data
+from solver.cli.sparse import PERFECT_NOTE, unasked, with_sparse_data
 from solver.exit_codes import EXIT_OPTIMAL, EXIT_UNCHECKED
 from solver.report.pictures import check_plot, draw_sweep
 from solver.result import Status, Termination, TooLargeError
@@ -108,7 +108,8 @@ def network_command(arguments: argparse.Namespace) -> int:
             raise
         return _fuse(arguments)
     certified = arguments.certificates is not None or arguments.check
-    loaded = replace(loaded, network=with_sparse_data(loaded.network, remainders=not certified))
+    lack = PERFECT_NOTE if certified else unasked(arguments)
+    loaded = replace(loaded, network=with_sparse_data(loaded.network, lack))
     from solver.network import map_network
 
     result, interrupted = run_searches(arguments, partial(map_network, loaded.network))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from model.extents import PERFECT
+from model.extents import ANY, PERFECT
 from model.note import Note
 from model.text.source import places_of
 from solver.cli.certify import certificate_steps, checked_result
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 PERFECT_NOTE = Note("loops have perfect factors: for sparse data, this is searched without remainders")
 
+UNASKED_NOTE = Note("loops have perfect factors: for sparse data, --factors any searches remainders, too")
+
 LACK_NOTE = "loops have perfect factors: for sparse data, remainders are not searched {}"
 
 OVERFLOWING = (
@@ -58,7 +60,7 @@ def map_sparse_data(loaded: LoadedSpec, arguments: argparse.Namespace) -> int:
     from solver.report.text import title
 
     certified = arguments.certificate is not None or arguments.check
-    loaded = as_searched(loaded, remainders=not certified)
+    loaded = as_searched(loaded, PERFECT_NOTE if certified else unasked(arguments))
     mapspace = loaded.mapspace
     if certified:
         check_certified(loaded)
@@ -142,13 +144,18 @@ def search_sparse(mapspace: Mapspace, arguments: argparse.Namespace) -> SparseRe
         return map_sparse(mapspace, search_options(arguments), *callbacks)
 
 
-def as_searched(loaded: LoadedSpec, remainders: bool = False) -> LoadedSpec:
+def unasked(arguments: argparse.Namespace) -> Note | None:
+    """Return a note that says how to ask for remainders; None if they were asked for."""
+    return None if arguments.factors == ANY else UNASKED_NOTE
+
+
+def as_searched(loaded: LoadedSpec, lack: Note | None = PERFECT_NOTE) -> LoadedSpec:
     """Return a spec as searches take it, without densities that change no count.
 
     Parameters
     ----------
-    remainders
-        Whether loops may have remainders where the search for sparse data knows these.
+    lack
+        Says why loops over sparse data have no remainders; with None they have where the search knows these.
     """
     sparsity = loaded.mapspace.sparsity
     if sparsity is None:
@@ -156,14 +163,14 @@ def as_searched(loaded: LoadedSpec, remainders: bool = False) -> LoadedSpec:
     if not sparsity.optimized:
         return replace(loaded, mapspace=replace(loaded.mapspace, sparsity=None))
     _refuse_unsearched(loaded.mapspace)
-    note = _lack_of_remainders(loaded.mapspace, remainders)
+    note = _lack_of_remainders(loaded.mapspace, lack)
     if note is None:
         return loaded
     noted = loaded.noted([note])
     return replace(noted, mapspace=replace(noted.mapspace, factors=PERFECT))
 
 
-def with_sparse_data(network: Network, remainders: bool = True) -> Network:
+def with_sparse_data(network: Network, lack: Note | None = None) -> Network:
     """Return a network as searches take it, see `as_searched`."""
     layers, notes = [], []
     for layer in network.layers:
@@ -172,20 +179,20 @@ def with_sparse_data(network: Network, remainders: bool = True) -> Network:
             layers.append(replace(layer, mapspace=replace(mapspace, sparsity=None)))
             continue
         _refuse_unsearched(mapspace)
-        note = _lack_of_remainders(mapspace, remainders)
+        note = _lack_of_remainders(mapspace, lack)
         notes += [] if note is None else [note]
         layers.append(layer if note is None else replace(layer, mapspace=replace(mapspace, factors=PERFECT)))
     return replace(network, layers=tuple(layers)).noted(dict.fromkeys(notes))
 
 
-def _lack_of_remainders(mapspace: Mapspace, remainders: bool) -> Note | None:
+def _lack_of_remainders(mapspace: Mapspace, known: Note | None) -> Note | None:
     """Return a note that says why loops have no remainders though they might; None if they may have some."""
     from solver.sparse_search import lack_of_remainders
 
     if mapspace.factors == PERFECT:
         return None
-    if not remainders:
-        return PERFECT_NOTE
+    if known is not None:
+        return known
     lack = lack_of_remainders(mapspace)
     return None if lack is None else Note(LACK_NOTE, (lack,))
 

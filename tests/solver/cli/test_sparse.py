@@ -309,13 +309,20 @@ def test_rules_are_not_certified_of_sparse_data(ruled, tmp_path, capsys):
 
 def test_sparse_data_have_remainders(tmp_path, capsys):
     out = tmp_path / "out.json"
-    command = ["map", str(SPEC), "--objective", "energy", "--json", str(out)]
+    command = ["map", str(SPEC), "--factors", "any", "--objective", "energy", "--json", str(out)]
     assert main(command) == EXIT_OPTIMAL
     assert "remainders save nothing" in capsys.readouterr().out
     document = json.loads(out.read_text())
     assert document["factors"] == "any"
     assert document["perfect_factors"]["status"] == "OPTIMAL"
     assert document["perfect_factors"]["value"] == document["value"]
+
+
+def test_sparse_data_have_perfect_factors_unless_remainders_are_asked_for(capsys):
+    assert main(["map", str(SPEC), "--objective", "energy"]) == EXIT_OPTIMAL
+    out = capsys.readouterr().out
+    assert "for sparse data, --factors any searches remainders, too" in out
+    assert "without remainders is" not in out
 
 
 def test_certificates_of_sparse_data_are_about_perfect_factors(tmp_path, capsys):
@@ -333,7 +340,7 @@ def test_a_band_has_perfect_factors(tmp_path, capsys):
         "A: 0.25", "A: {distribution: banded, density: 1, band_width: 1}"
     )
     path.write_text(text)
-    main(["map", str(path), "--objective", "energy", "--json", str(out)])
+    main(["map", str(path), "--factors", "any", "--objective", "energy", "--json", str(out)])
     assert "remainders are not searched where nonzeros are in a band" in capsys.readouterr().out
     assert json.loads(out.read_text())["factors"] == "perfect"
 
