@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from model.mapspace import ACCELFORGE, TIMELOOP
+from model.mapspace import ACCELFORGE, EXACT
 from solver.result import Evidence, MaskEvidence, Phase, Termination, is_within
 from solver.search.arrays import FloatArray, IntArray
 from solver.search.branching.completion import Priced
@@ -499,11 +499,11 @@ def _rank(item: object) -> int:
 def searches_paths(space: SearchSpace, goal: Goal, memory_bytes: int) -> bool:
     """Whether a goal is minimised along paths.
 
-    With one place for each memory by Timeloop's rule, or with remainders; and always by AccelForge's rule.
+    With remainders, exact counts and one place for each memory; and always by AccelForge's rule.
     """
     mapspace = space.mapspace
-    alone = not mapspace.joint and (space.uneven or mapspace.counting == TIMELOOP)
-    if not space.active or not (alone or mapspace.counting == ACCELFORGE):
+    exactly = space.uneven and mapspace.counting == EXACT and not mapspace.joint
+    if not space.active or not (exactly or mapspace.counting == ACCELFORGE):
         return False
     return too_large(space, memory_bytes) is None
 
