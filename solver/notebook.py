@@ -27,7 +27,7 @@ from model.problem import Problem
 from model.text.source import SpecError
 from solver import fallback
 from solver.cli.options import SHIPPED, input_path
-from solver.cli.sparse import with_sparse_data
+from solver.cli.sparse import UNASKED_NOTE, with_sparse_data
 from solver.explain import explain_sparse, reasons_time_s
 from solver.fusion import fuse_cascade, mapper
 from solver.fusion.limits import FusionLimits
@@ -265,7 +265,7 @@ def load(
         does on its architectures, and exactly on all others.
     factors
         Which factors loops may have, out of `model.extents.FACTORS`; None: what the specs say, or any, but
-        perfect where remainders are not known.
+        perfect where remainders are not known, and for sparse data.
     uneven
         Whether all memories may have several places; None: those of which the specs say so.
     bits
@@ -313,8 +313,10 @@ def load(
         if einsum is not None:
             return load_einsum(paths, einsum, variables, options).mapspace
         if _is_network(paths):
-            return with_sparse_data(load_network(paths, variables, replace(options, model_sparse=True)))
-        return _as_searched(load_timeloop(paths, variables, replace(options, model_sparse=True)).mapspace)
+            network = load_network(paths, variables, replace(options, model_sparse=True))
+            return with_sparse_data(network, None if factors == ANY else UNASKED_NOTE)
+        loaded = load_timeloop(paths, variables, replace(options, model_sparse=True))
+        return _as_searched(loaded.mapspace, factors == ANY)
 
 
 def map_einsum(
@@ -359,12 +361,11 @@ def _map_sparse(
     on_progress: ProgressCallback | None,
     should_stop: StopCallback | None,
 ) -> SparseEinsumResult:
-    searched = replace(mapspace, factors=PERFECT)
-    result = map_sparse(searched, options, on_progress, should_stop)
+    result = map_sparse(mapspace, options, on_progress, should_stop)
     reasons: tuple[Reason, ...] = ()
     if result.status is Status.INFEASIBLE:
-        reasons = explain_sparse(searched, should_stop, reasons_time_s(options.time_limit_s))
-    return SparseEinsumResult(**_values(result), mapspace=searched, explained=reasons)
+        reasons = explain_sparse(mapspace, should_stop, reasons_time_s(options.time_limit_s))
+    return SparseEinsumResult(**_values(result), mapspace=mapspace, explained=reasons)
 
 
 def map_network(network: Network, options: Options = Options(), how: run.Run = run.Run()) -> NetworkResult:
@@ -421,11 +422,12 @@ def map_fused(
     return FusedResult(**_values(result), notes=case.notes)
 
 
-def _as_searched(mapspace: Mapspace) -> Mapspace:
-    """Return a mapspace without densities that change no count, and remainders that no search knows."""
+def _as_searched(mapspace: Mapspace, remainders: bool) -> Mapspace:
+    """Return a mapspace without densities that change no count; sparse data have remainders if asked for."""
     if mapspace.sparsity is None or not mapspace.sparsity.optimized:
         return replace(mapspace, sparsity=None)
-    return mapspace if lack_of_remainders(mapspace) is None else replace(mapspace, factors=PERFECT)
+    known = remainders and lack_of_remainders(mapspace) is None
+    return mapspace if known else replace(mapspace, factors=PERFECT)
 
 
 def _values(result: Result | SparseResult | run.NetworkResult | mapper.FusedResult) -> dict[str, Any]:

@@ -122,7 +122,7 @@ def test_sparse_data(tmp_path):
     mapspace = load("specs/sparse/dot_product.yaml", "specs/sparse/problems/dot_product.yaml")
     result = map_einsum(mapspace, Options(("energy",)))
     assert (mapspace.factors, result.status, result.document()["kind"]) == (
-        "any",
+        "perfect",
         Status.OPTIMAL,
         "map-sparse",
     )
@@ -132,3 +132,12 @@ def test_sparse_data(tmp_path):
     result.report(tmp_path / "report.html")
     dense = load("specs/sparse/gemm_array.yaml", "specs/sparse/problems/gemm.yaml")
     assert dense.sparsity is None
+
+
+def test_sparse_data_have_remainders_if_they_are_asked_for():
+    files = "specs/sparse/dot_product.yaml", "specs/sparse/problems/dot_product.yaml"
+    mapspace = load(*files, factors="any")
+    result = map_einsum(mapspace, Options(("energy",)))
+    assert mapspace.factors == "any"
+    assert result.perfect_factors is not None
+    assert result.value <= result.perfect_factors.value

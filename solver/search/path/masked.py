@@ -234,11 +234,11 @@ class Masked:
         node, live = self.inside.cost(some, prices), np.ones(len(rows), dtype=np.bool_)
         for place, price in enumerate(prices.each):
             within = None if limits is None else np.where(live, limits[place, rows], -np.inf)
-            cost[place, rows] = own = self._beyond(some, places, node.by(place, price), price, within)
+            cost[place, rows] = own = self._with_outside(some, places, node.by(place, price), price, within)
             live = live if within is None else live & (own < within)
         return cost
 
-    def _beyond(
+    def _with_outside(
         self, listed: Listed, places: IntArray, node: Node, price: Price, limits: FloatArray | None
     ) -> FloatArray:
         """Least cost of rows with all boundaries outside."""
@@ -251,7 +251,8 @@ class Masked:
         for lead in self.frame.leads(self.frame.meeting):
             self.frame.heed()
             within = None if limits is None else np.minimum(limits, best) - spent
-            best = np.minimum(best, spent + self.outside_cost(node, places, lead, price, within, fewest))
+            cost = spent + self.outside_cost(node, places, lead, price, within, fewest)
+            best = np.where(self.frame.led(lead)[tuple(places.T)], np.minimum(best, cost), best)
         return np.where(finite, best, np.inf)
 
     def _joined(self, listed: Listed) -> tuple[IntArray, IntArray, Listed]:

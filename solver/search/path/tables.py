@@ -761,13 +761,11 @@ class Outside:
             table = np.take(running, np.argsort(order), axis=d)
         return table
 
-    def loosest(self, boundary: int, lead: Lead, dims: Sequence[int] | None) -> FloatArray:
-        """As `joined`, per numbers of tiles inside of the fanouts: whatever these unroll and loops do."""
-        key = "loosest", boundary, lead, None if dims is None else tuple(dims)
-        return self._once(key, lambda: self.frame.anything.least(self.first(boundary, lead), dims))
-
     def loosest_through(self, boundary: int, lead: Lead, place: int) -> FloatArray:
-        """As `loosest` where one dataspace is not moved: along what indexes it by the fewest tiles."""
+        """As `joined` for any spatial choices, where one dataspace is not moved.
+
+        Along dimensions that index the dataspace it is by the fewest tiles inside, else by the most.
+        """
         alone = self.frame.space.views[place].irrelevant
         others = [d for d in range(len(self.frame.axes)) if d not in alone]
         return self._once(
@@ -778,6 +776,6 @@ class Outside:
         )
 
     def loosest_least(self, boundary: int, dims: Sequence[int] | None) -> FloatArray:
-        """The same with any lead."""
+        """As `joined_least`, per numbers of tiles inside of the fanouts, for any children and loops."""
         key = "loosest", boundary, None if dims is None else tuple(dims)
         return self._once(key, lambda: self.frame.anything.least(self.least(boundary), dims))

@@ -53,7 +53,8 @@ class SearchSpace:
 
     Levels are storage levels, outermost first. Stage l is what lies between the tile of level l and
     the tile of level l + 1 (or the compute): the temporal loops of level l, then the fanouts below.
-    Dimensions of bound 1 are left out. Those in `coarse` have the tiles that their own steps make up. Where
+    Dimensions of bound 1 are left out. Those in `coarse` have the tiles that their own steps make up. With
+    remainders `numbered` has the numbers of tiles of each dimension, if not all extents matter. Where
     there may be very many keep masks or spatial choices, or rules on many tiles, `stop` is asked, and
     `Stopped` is raised.
     """
