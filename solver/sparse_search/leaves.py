@@ -76,6 +76,7 @@ class SparseLeaves:
         self._orders: dict[KeepMask, SparseOrders] = {}
         self._words: dict[object, tuple[int, ...]] = {}
         self.priced = 0
+        self.overloaded: set[int] = set()
 
     def improve(self, paths: Sequence[Path]) -> Priced | None:
         """Return the best mapping of all these paths that improves on the incumbent, None if none does."""

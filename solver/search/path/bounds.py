@@ -67,12 +67,15 @@ class Bounds:
         All spatial choices.
     steps
         Cycles of the arithmetic, at least.
+    overloaded
+        Resources that were seen to keep mappings from improving.
     """
 
     masked: Masked
     goal: Goal
     every: Unrolled
     steps: float
+    overloaded: frozenset[int] = frozenset()
 
     @cached_property
     def besides(self) -> tuple[float, ...]:
@@ -90,7 +93,7 @@ class Bounds:
         loads = (self._least_load(r) for r in range(len(self.masked.frame.space.resources)))
         # Nothing but loads tells apart the many mappings whose arithmetic takes as long.
         share = 0.0 if self.goal.objective == "latency" else BUSY
-        return tuple(r for r, load in enumerate(loads) if load >= share * self.steps)
+        return tuple(r for r, load in enumerate(loads) if load >= share * self.steps or r in self.overloaded)
 
     def _least_load(self, resource: int) -> float:
         small = self.masked.frame.space.lattice.size <= SMALL

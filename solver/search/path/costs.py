@@ -30,6 +30,11 @@ class Cost(NamedTuple):
     energy: int
     loads: Loads
 
+    @property
+    def without_loads(self) -> Cost:
+        """The energy alone."""
+        return Cost(self.energy, (0,) * len(self.loads))
+
     def plus(self, other: Cost) -> Cost:
         """Both together."""
         return Cost(

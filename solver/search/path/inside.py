@@ -259,20 +259,36 @@ class Inside:
         """How tiles at a boundary inside relate to those at the first one: "same", "single" or "any"."""
         if not self.frame.parts(range(self.first, boundary), dim):
             return "same"
-        return "single" if self.frame.are_single(boundary, dim) else "any"
+        return "single" if self.are_single(boundary, dim) else "any"
 
-    def fewest(self, tiles: IntArray, unrolled: Unrolled, boundary: int, start: int) -> IntArray:
-        """The fewest tiles that there may be at a boundary farther in than those at `start`."""
-        result = tiles.copy()
-        between = unrolled.copies(start, boundary)
+    def are_single(self, boundary: int, dim: int) -> bool:
+        """Whether tiles at a boundary inside are single iterations along a dimension."""
+        return int(self._able[boundary][dim][0]) == self.frame.axes[dim].bound
+
+    @cached_property
+    def _able(self) -> dict[int, tuple[IntArray, ...]]:
+        """By boundary and dimension, the numbers of tiles that fit and that loops lead to; they rise."""
+        return {boundary: self._able_at(boundary) for boundary in range(self.first, self.depth)}
+
+    def _able_at(self, boundary: int) -> tuple[IntArray, ...]:
+        frame, dims = self.frame, range(len(self.frame.axes))
+        fits = frame.fits(boundary, frame.space.tenants(self.charges.mask, boundary))
+        able = []
+        for d, axis in enumerate(frame.axes):
+            own = fits.any(axis=tuple(e for e in dims if e != d)) & frame.possible[boundary][d]
+            able.append(np.sort(axis.numbers[own]) if own.any() else np.array([axis.bound]))
+        return tuple(able)
+
+    def fewest(self, tiles: IntArray, unrolled: Unrolled, boundary: int) -> IntArray:
+        """The fewest tiles that there may be at a boundary, given those at the one right outside."""
+        result, outside = tiles.copy(), boundary - 1
+        between = unrolled.copies(outside, boundary)
         for d, axis in enumerate(self.frame.axes):
-            relation = self.relation(boundary, d)
-            if relation == "single":
-                result[:, d] = axis.bound
-            elif relation == "any":
+            able, least = self._able[boundary][d], tiles[:, d]
+            if self.frame.parts([outside], d):
                 # A perfect factor leaves as many again.
-                least = tiles[:, d] * between[:, d] if axis.divides else (tiles[:, d] - 1) * between[:, d] + 1
-                result[:, d] = axis.at_least(np.minimum(least, axis.bound))
+                least = least * between[:, d] if axis.divides else (least - 1) * between[:, d] + 1
+            result[:, d] = able[np.minimum(np.searchsorted(able, least), len(able) - 1)]
         return result
 
     def steps(self, tiles: IntArray, unrolled: Unrolled) -> FloatArray:
@@ -453,11 +469,10 @@ class Inside:
 
     def _every(self, listed: Listed) -> Tiles:
         """Numbers of tiles at all boundaries inside."""
-        every, start = {}, self.first
+        every: dict[int, IntArray] = {}
         for b in range(self.first, self.depth):
-            start = b if b in listed.tiles else start
-            known = listed.tiles[start]
-            every[b] = known if b == start else self.fewest(known, listed.unrolled, b, start)
+            known = listed.tiles.get(b)
+            every[b] = self.fewest(every[b - 1], listed.unrolled, b) if known is None else known
         bounds = np.array([axis.bound for axis in self.frame.axes], dtype=np.int64)
         every[self.depth] = np.broadcast_to(bounds, (len(listed), len(bounds)))
         for slot in reversed(range(self.first, self.depth)):

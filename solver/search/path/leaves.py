@@ -199,6 +199,8 @@ class Leaves:
     ----------
     priced
         Number of mappings that the cost model judged.
+    overloaded
+        Resources whose loads kept mappings from improving that do not cost too much energy.
     """
 
     def __init__(self, space: SearchSpace, goal: Goal, stop: Stop) -> None:
@@ -212,6 +214,7 @@ class Leaves:
         self._priced_alike: set[object] = set()
         self._tile_words: dict[tuple[int, tuple[int, ...]], int] = {}
         self.priced = 0
+        self.overloaded: set[int] = set()
 
     def improve(self, paths: Sequence[Path]) -> Priced | None:
         """Return the best mapping of all these paths that improves on the incumbent, None if none does."""
@@ -307,6 +310,11 @@ class Leaves:
     def _improving(self, bones: _Bones, goal: Goal) -> Iterator[Priced]:
         found: Iterator[Priced]
         if self._counted.executed:
+            if not all(map(self._costs.orders, bones.slots)):
+                return
+            if not bones.may_improve(goal):
+                self.overloaded.update(bones.overloaded(goal))
+                return
             found = map(bones.priced, bones.best_first(goal, self._stop))
         else:
             found = _LedCompletion(bones.skeleton, leads=bones.path.leads).ordered(goal, self._stop)
@@ -387,15 +395,13 @@ class _Bones:
 
     def best_first(self, goal: Goal, stop: Stop) -> Iterator[tuple[Dims, ...]]:
         """Yield orders of all slots by rising bounds, as long as they may improve."""
-        if not all(map(self.costs.orders, self.slots)) or not self._may_improve(goal):
-            return
         yield from by_rising_bounds(goal, stop, self._fewest, self._beyond, self._least_with)
 
     def _least_with(self, words: Sequence[int]) -> tuple[int, int]:
         """Energy and cycles of mappings with so many words."""
         return self._least(self._cost(words))
 
-    def _may_improve(self, goal: Goal) -> bool:
+    def may_improve(self, goal: Goal) -> bool:
         """Whether the best orders for each part alone may improve: some parts may be too dear alone."""
         total = self._fixed
         for part in self._ordered:
@@ -404,6 +410,13 @@ class _Bones:
             price, words = self._price(part)
             total = total.plus(price.of(words + sum(map(min, self._brought(part)))))
         return goal.improves(*self._least(total))
+
+    def overloaded(self, goal: Goal) -> Iterator[int]:
+        """Yield the busiest resource if nothing but its load keeps the best orders from improving."""
+        total = self._cost(self._fewest)
+        if goal.improves(*self._least(total.without_loads)):
+            loads = [load / unit for load, unit in zip(total.loads, self.costs.units, strict=True)]
+            yield loads.index(max(loads))
 
     def _least(self, cost: Cost) -> tuple[int, int]:
         """Energy and cycles of mappings with such a cost."""

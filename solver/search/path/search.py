@@ -6,7 +6,7 @@ import heapq
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, count, islice
 from typing import NamedTuple, Protocol
 
@@ -112,9 +112,10 @@ class _Paths(NamedTuple):
 
 
 class Pricing(Protocol):
-    """Prices complete paths; `priced` mappings so far."""
+    """Prices complete paths: `priced` mappings so far; loads of `overloaded` resources spoiled some."""
 
     priced: int
+    overloaded: set[int]
 
     def improve(self, paths: Sequence[Path]) -> Priced | None:
         """Return the best mapping of all these paths that improves on the incumbent, None if none does."""
@@ -250,7 +251,13 @@ class PathSearch:
     def _bounds(self, mask: KeepMask) -> Bounds:
         """Bounds on the mappings with a mask."""
         least = float(self._steps.min(initial=np.inf))
-        return Bounds(self._masked(self._charges(mask)), self.goal, self._every, least)
+        masked = self._masked(self._charges(mask))
+        return Bounds(masked, self.goal, self._every, least, frozenset(self._leaves.overloaded))
+
+    def _heeding_loads(self, bounds: Bounds) -> Bounds:
+        """These with the loads of all resources that were seen to matter."""
+        overloaded = bounds.overloaded.union(self._leaves.overloaded)
+        return bounds if overloaded == bounds.overloaded else replace(bounds, overloaded=overloaded)
 
     def _open_first(self) -> None:
         """Open some masks at once: where bounds are loose, good mappings may be in later ones."""
@@ -313,9 +320,9 @@ class PathSearch:
                 bounds = self._bounds(item.mask)
                 self._push(max(value, float(bounds.by_choice(self._steps, 0).min())), _Mask(bounds))
             case _Mask():
-                self._open_mask(item, value)
+                self._open_mask(item._replace(bounds=self._heeding_loads(item.bounds)), value)
             case _Cell():
-                self._open_cell(item, value)
+                self._open_cell(item._replace(bounds=self._heeding_loads(item.bounds)), value)
             case _Rows():
                 self._open_row(item, value)
             case _Paths():
@@ -434,23 +441,32 @@ class PathSearch:
 
     def _open_pairs(self, bounds: Bounds, tiles: IntArray, choices: IntArray, value: float) -> None:
         """Bound pairs of tiles and spatial choices."""
-        unrolled = self._unrolled(choices)
         self.shared.statistics.states += len(tiles)
         for leads in bounds.masked.labels():
-            values, cycles, loads = bounds.closely(tiles, unrolled, leads)
-            rows = self._hopeful(values)
-            rows = rows[np.lexsort((loads[rows], values[rows]))]
-            if not len(rows):
-                continue
-            own = _Rows(bounds, leads, tiles[rows], choices[rows], values[rows], cycles[rows])
-            least = float(own.values[0])
-            self._push(max(value, least), own)
-            if self.goal.incumbent is None or least * NEAR < self.goal.incumbent:
-                self._dive(own)
+            self._push_rows(bounds, tiles, choices, leads, value)
+
+    def _push_rows(
+        self, bounds: Bounds, tiles: IntArray, choices: IntArray, leads: Leads, value: float
+    ) -> None:
+        """Queue those of some pairs that may improve, by rising bounds."""
+        values, cycles, loads = bounds.closely(tiles, self._unrolled(choices), leads)
+        rows = self._hopeful(values)
+        rows = rows[np.lexsort((loads[rows], values[rows]))]
+        if not len(rows):
+            return
+        own = _Rows(bounds, leads, tiles[rows], choices[rows], values[rows], cycles[rows])
+        least = float(own.values[0])
+        self._push(max(value, least), own)
+        if self.goal.incumbent is None or least * NEAR < self.goal.incumbent:
+            self._dive(own)
 
     def _open_row(self, item: _Rows, value: float) -> None:
         """Look for the complete paths of the first row, the best ones first."""
-        place = item.next
+        place, bounds = item.next, self._heeding_loads(item.bounds)
+        if bounds is not item.bounds:
+            rows = np.arange(place, len(item.values))
+            self._push_rows(bounds, item.tiles[rows], item.choices[rows], item.leads, value)
+            return
         if self._is_near(item.bounds, item.values[place]) and item.compared != self.goal.incumbent:
             self._compare(item, value)
             return
@@ -508,6 +524,9 @@ class PathSearch:
 
     def _price(self, item: _Paths, value: float) -> None:
         """Price the mappings of the next paths, as long as no other region may have better ones."""
+        if self._heeding_loads(item.row.bounds) is not item.row.bounds:
+            self._push(value, item.row)
+            return
         if not item.finely and self._is_near(item.row.bounds, value):
             # What was priced may seem to cost a little more or less now.
             self._push(value, self._paths(item.row, value, item.done * TIED))
