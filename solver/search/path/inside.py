@@ -370,7 +370,7 @@ class Inside:
     def _cost(self, listed: Listed, price: Price | Prices) -> Node:
         unrolled = listed.unrolled
         every = listed.once("tiles", lambda: self._every(listed))
-        joined = listed.once("joined", lambda: self._joined(every, unrolled, listed.leads))
+        joined = listed.once("joined", lambda: self._joined(listed, every))
         spent = np.empty((*price.shape, len(listed)), price.dtype)
         spent[...] = np.where(joined, 0.0, np.inf)
         node = Node(spent, [])
@@ -496,16 +496,37 @@ class Inside:
             for boundary in range(self.first, self.depth)
         }
 
-    def _joined(self, tiles: Tiles, unrolled: Unrolled, leads: Leads) -> BoolArray:
-        """Where loops of the slots inside may lead from tiles to tiles."""
+    def _joined(self, listed: Listed, tiles: Tiles) -> BoolArray:
+        """Where loops of the slots inside, with their leads, may lead from tiles to tiles."""
+        unrolled, most = listed.unrolled, tiles[self.depth]
         joined = np.ones(len(unrolled), dtype=np.bool_)
-        for slot in range(self.first, self.depth):
-            most = -(-tiles[slot + 1] // unrolled.copies(slot, slot + 1))
-            able = tiles[slot] <= most
-            if slot in leads and leads[slot] is None:
-                able &= tiles[slot] >= -(-tiles[slot + 1] // unrolled.factors[slot])
-            joined &= able.all(axis=1)
+        for slot in reversed(range(self.first, self.depth)):
+            most = -(-most // unrolled.copies(slot, slot + 1))
+            joined &= (tiles[slot] <= most).all(axis=1)
+            if slot in listed.leads:
+                fewest = -(-tiles[slot + 1] // unrolled.factors[slot])
+                joined &= self._is_led(slot, listed.leads[slot], tiles[slot], fewest, most)
+            most = listed.tiles.get(slot, most)
         return joined
+
+    def _is_led(
+        self, slot: int, lead: Lead, outside: IntArray, fewest: IntArray, most: IntArray
+    ) -> BoolArray:
+        """Where a slot may have a lead: no loops for None, else one that leaves just that in place.
+
+        Parameters
+        ----------
+        slot, lead
+            Its loops lead from numbers of tiles `outside`, shape (rows, dimensions)...
+        fewest, most
+            ... to so many inside.
+        """
+        if lead is None:
+            return (outside >= fewest).all(axis=1)
+        leading = sorted(self.frame.leading(lead) & self.frame.loops[slot].live)
+        if not self.frame.counted.leads_are_loops:
+            return np.ones(len(outside), dtype=np.bool_)
+        return (outside[:, leading] < most[:, leading]).any(axis=1)
 
     def _operands(self, charge: Charge, tiles: Tiles, unrolled: Unrolled) -> FloatArray:
         """Words of an access that serves the arithmetic, at least, given the tiles that it works on."""

@@ -312,8 +312,8 @@ class Leaves:
         if self._counted.executed:
             if not all(map(self._costs.orders, bones.slots)):
                 return
-            if not bones.may_improve(goal):
-                self.overloaded.update(bones.overloaded(goal))
+            if (spent := bones.hopeless(goal)) is not None:
+                self.overloaded.update(bones.overloaded(goal, spent))
                 return
             found = map(bones.priced, bones.best_first(goal, self._stop))
         else:
@@ -401,18 +401,20 @@ class _Bones:
         """Energy and cycles of mappings with so many words."""
         return self._least(self._cost(words))
 
-    def may_improve(self, goal: Goal) -> bool:
-        """Whether the best orders for each part alone may improve: some parts may be too dear alone."""
+    def hopeless(self, goal: Goal) -> Cost | None:
+        """What some parts cost with the best orders for each alone, if none that costs as much improves."""
         total = self._fixed
         for part in self._ordered:
             if not goal.improves(*self._least(total)):
-                return False
+                return total
             price, words = self._price(part)
             total = total.plus(price.of(words + sum(map(min, self._brought(part)))))
-        return goal.improves(*self._least(total))
+        return None if goal.improves(*self._least(total)) else total
 
-    def overloaded(self, goal: Goal) -> Iterator[int]:
+    def overloaded(self, goal: Goal, spent: Cost) -> Iterator[int]:
         """Yield the busiest resource if nothing but its load keeps the best orders from improving."""
+        if not goal.improves(*self._least(spent.without_loads)):
+            return
         total = self._cost(self._fewest)
         if goal.improves(*self._least(total.without_loads)):
             loads = [load / unit for load, unit in zip(total.loads, self.costs.units, strict=True)]
