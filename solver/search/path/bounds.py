@@ -221,11 +221,22 @@ class Bounds:
         """Bounds on tiles at the first boundary inside, whichever of some spatial choices there is."""
         loosest = Loosest(choices, len(tiles))
         steps = np.maximum(self.masked.inside.steps(tiles, loosest), least_steps)
-        every = (self._bounded(tiles, loosest, leads, steps).values for leads in self.masked.labels())
         least: FloatArray = np.full(len(tiles), np.inf)
-        for values in every:
-            least = np.minimum(least, values)
+        rows = self._with_any_leads(tiles, loosest, steps)
+        for leads in self.masked.labels() if len(rows) else ():
+            values = self._bounded(tiles[rows], loosest[rows], leads, steps[rows]).values
+            least[rows] = np.minimum(least[rows], values)
         return least
+
+    def with_any_leads(self, tiles: IntArray, unrolled: Unrolled) -> IntArray:
+        """Which rows may improve on the incumbent, whatever the leads of the slots inside are."""
+        return self._with_any_leads(tiles, unrolled, self.masked.steps(tiles, unrolled))
+
+    def _with_any_leads(self, tiles: IntArray, unrolled: Unrolled, steps: FloatArray) -> IntArray:
+        if not self._known or len(list(self.masked.labels())) == 1:
+            return np.arange(len(tiles))
+        values = self._bounded(tiles, unrolled, self.masked.any_leads, steps).values
+        return np.flatnonzero(self.goal.below(values))
 
     @property
     def _known(self) -> bool:

@@ -523,9 +523,9 @@ class Inside:
         """
         if lead is None:
             return (outside >= fewest).all(axis=1)
-        leading = sorted(self.frame.leading(lead) & self.frame.loops[slot].live)
-        if not self.frame.counted.leads_are_loops:
+        if not self.frame.counted.leads_are_loops or lead == self.frame.everything:
             return np.ones(len(outside), dtype=np.bool_)
+        leading = sorted(self.frame.leading(lead) & self.frame.loops[slot].live)
         return (outside[:, leading] < most[:, leading]).any(axis=1)
 
     def _operands(self, charge: Charge, tiles: Tiles, unrolled: Unrolled) -> FloatArray:
@@ -583,7 +583,7 @@ class Inside:
                 spent[..., open_rows] += cost[..., open_rows]
                 return
             direct = False
-            if isinstance(unrolled, Loosest):
+            if isinstance(unrolled, Loosest) or lead == frame.everything:
                 continue
             closes = open_rows & (
                 tiles[slot][:, sorted(view.relevant)] != rounds[:, sorted(view.relevant)]

@@ -138,6 +138,11 @@ class Masked:
         for chosen in product(*(self.frame.leads(slot) for slot in slots)):
             yield dict(zip(slots, chosen, strict=True))
 
+    @property
+    def any_leads(self) -> dict[int, Lead]:
+        """Whatever they are: as if all stayed in place."""
+        return dict.fromkeys(range(self.inside.first, self.inside.depth - 1), self.frame.everything)
+
     def rounds(self, tiles: IntArray, unrolled: Unrolled) -> tuple[IntArray, BoolArray]:
         """Places of the rounds outside of the meeting fanouts, and where there are any.
 

@@ -339,21 +339,24 @@ class PathSearch:
         if item.stage < CLOSEST:
             self._push(max(value, float(values.min())), _Mask(bounds, item.stage + 1))
             return
-        tiles = bounds.masked.tiles
         choices = self._hopeful(values)
         choices = choices[np.argsort(values[choices], kind="stable")]
-        if not len(tiles) or not len(choices):
+        tiles = bounds.masked.tiles
+        cell = _Cell(bounds, choices, values[choices], tiles, np.zeros(len(tiles)))
+        if self.goal.incumbent is not None:
+            cell = self._bounded(cell)
+        if not len(cell.tiles) or not len(cell.choices):
             return
-        few = max(1, FEW_PAIRS // len(tiles))
-        self._dive_from(bounds, choices[:few], value)
-        choices = choices[few:]
-        if len(choices):
+        few = max(1, cell.pairs // len(cell.tiles))
+        self._dive_from(bounds, cell.choices[:few], cell.tiles, value)
+        rest = cell.choices[few:]
+        if len(rest):
             values = bounds.by_choice(self._steps, CLOSEST)
-            self._push_cell(_Cell(bounds, choices, values[choices], tiles, np.zeros(len(tiles))), value)
+            self._push_cell(cell._replace(choices=rest, by_choice=values[rest]), value)
 
-    def _dive_from(self, bounds: Bounds, choices: IntArray, value: float) -> None:
+    def _dive_from(self, bounds: Bounds, choices: IntArray, tiles: IntArray, value: float) -> None:
         """Price a path with some spatial choices: a good incumbent leaves little of all others."""
-        tiles, choices = self._paired(choices, bounds.masked.tiles)
+        tiles, choices = self._paired(choices, tiles)
         if not self.goal.counts_energy:
             self._open_pairs(bounds, tiles, choices, value)
             return
@@ -386,16 +389,20 @@ class PathSearch:
 
     def _push_cell(self, cell: _Cell, value: float) -> None:
         """Queue the tiles that may improve with some of the spatial choices."""
+        cell = self._bounded(cell)
+        if len(cell.tiles) and len(cell.choices):
+            self._push(max(value, float(cell.by_tile.min()), float(cell.by_choice.min())), cell)
+
+    def _bounded(self, cell: _Cell) -> _Cell:
+        """The tiles of a cell that may improve with some of its spatial choices."""
         cell = self._still(cell)
         if not len(cell.choices) or not len(cell.tiles):
-            return
+            return cell
         every = self._every[cell.choices]
         steps = cell.bounds.masked.charges.steps(self._steps[cell.choices], every)
         values = cell.bounds.floors(cell.tiles, every, float(steps.min()))
         self.shared.statistics.states += len(values)
-        cell = self._still(cell._replace(by_tile=np.maximum(values, cell.by_tile)))
-        if len(cell.tiles):
-            self._push(max(value, float(cell.by_tile.min()), float(cell.by_choice.min())), cell)
+        return self._still(cell._replace(by_tile=np.maximum(values, cell.by_tile)))
 
     def _still(self, cell: _Cell) -> _Cell:
         """What of a cell may improve on the incumbent."""
@@ -447,8 +454,9 @@ class PathSearch:
     def _open_pairs(self, bounds: Bounds, tiles: IntArray, choices: IntArray, value: float) -> None:
         """Bound pairs of tiles and spatial choices."""
         self.shared.statistics.states += len(tiles)
-        for leads in bounds.masked.labels():
-            self._push_rows(bounds, tiles, choices, leads, value)
+        rows = bounds.with_any_leads(tiles, self._unrolled(choices))
+        for leads in bounds.masked.labels() if len(rows) else ():
+            self._push_rows(bounds, tiles[rows], choices[rows], leads, value)
 
     def _push_rows(
         self, bounds: Bounds, tiles: IntArray, choices: IntArray, leads: Leads, value: float

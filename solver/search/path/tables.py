@@ -284,6 +284,11 @@ class Frame:
         every: list[Lead] = [None, frozenset(), *self.space.reuse_classes]
         return {own: self.counted.leading(own) for own in every}
 
+    @cached_property
+    def everything(self) -> Lead:
+        """All dataspaces: the lead of slots whose loops may be any."""
+        return frozenset(self._places)
+
     def led(self, lead: Lead) -> BoolArray:
         """Where a slot may have a loop that leaves this in place, by numbers of tiles inside of it."""
         if lead is None or not self.counted.leads_are_loops:
