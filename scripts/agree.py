@@ -6,8 +6,8 @@ such rules are soon drawn. Half of them may have remainders, a fifth has memorie
 sparse data, and a fifth is counted by AccelForge's rule. CP-SAT is not asked about these three fifths, which
 the formulation does not state (docs/formulation.md).
 
-The search by bounds also runs with time limits, and is interrupted at once or after a while: its bound may
-not be above the optimum, nor its value below. The exit code is 1 if anything disagrees.
+The search by bounds is also interrupted at once and after a while, and has rising time limits up to the
+proof: no bound may be above the optimum, and no value below. The exit code is 1 if anything disagrees.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ import argparse
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import count, repeat
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -31,7 +32,7 @@ from model.extents import ANY, PERFECT
 from model.mapspace import Mapspace
 from solver.formulation import map_by_formulation
 from solver.formulation.model import check_formulated
-from solver.result import Options, Result, Search, Status
+from solver.result import Options, Result, Status
 from solver.search import map_einsum
 from solver.sparse_search import lack_of_remainders, map_totals
 from tests.bruteforce import Optimum, optima, sparse_optima
@@ -135,23 +136,6 @@ def enumerated(mapspace: Mapspace) -> list[Optimum]:
     return (optima if mapspace.sparsity is None else sparse_optima)(mapspace, OBJECTIVES)
 
 
-def answers(mapspace: Mapspace) -> dict[str, list[object]]:
-    """What each witness says of each objective."""
-    searches: dict[str, Search] = {"bounds": by_bounds(mapspace)}
-    if is_formulated(mapspace):
-        searches["cp-sat"] = map_by_formulation
-    found = {
-        witness: [answer(search(mapspace, Options((name,), time_limit_s=math.inf))) for name in OBJECTIVES]
-        for witness, search in searches.items()
-    }
-    return {"enumeration": [NOTHING if best is None else best[0] for best in enumerated(mapspace)], **found}
-
-
-def by_bounds(mapspace: Mapspace) -> Search:
-    """The search by bounds for a mapspace."""
-    return map_einsum if mapspace.sparsity is None else map_totals
-
-
 def is_formulated(mapspace: Mapspace) -> bool:
     """Whether CP-SAT can be asked."""
     try:
@@ -161,46 +145,54 @@ def is_formulated(mapspace: Mapspace) -> bool:
     return True
 
 
-def answer(result: Result) -> object:
-    """The value of a proven optimum, or why there is none."""
-    if result.status is Status.INFEASIBLE:
-        return NOTHING
-    return result.value if result.status is Status.OPTIMAL and result.value is not None else UNPROVEN
+class End(NamedTuple):
+    """How a search ended, and whether that may be before the proof."""
+
+    search: str
+    result: Result
+    may_be_open: bool = False
+
+    @property
+    def answer(self) -> object:
+        """The value of a proven optimum, or why there is none."""
+        if self.result.status is Status.INFEASIBLE:
+            return NOTHING
+        return self.result.value if self.result.status is Status.OPTIMAL else UNPROVEN
+
+    def contradicts(self, optimum: object) -> bool:
+        """Whether it cannot be so, or has no proof and should."""
+        if self.answer != UNPROVEN:
+            return self.answer != optimum
+        value, bound = self.result.value, self.result.bound
+        if not self.may_be_open or not isinstance(optimum, int):
+            return not self.may_be_open or value is not None
+        return (value is not None and value < optimum) or (bound is not None and bound > optimum)
 
 
-def stopped(mapspace: Mapspace, objective: str) -> Iterator[tuple[str, Result]]:
-    """Searches that may end before the proof, each with what ends it."""
-    search = by_bounds(mapspace)
-    for limit_s in LIMITS_S:
-        yield f"{limit_s} s", search(mapspace, Options((objective,), time_limit_s=limit_s))
+def ends(mapspace: Mapspace, objective: str, asks_cp_sat: bool) -> Iterator[End]:
+    """All searches for the best mapping, by bounds with rising limits up to the proof."""
+    unlimited = Options((objective,), time_limit_s=math.inf)
+    by_bounds = map_einsum if mapspace.sparsity is None else map_totals
+    if asks_cp_sat:
+        yield End("CP-SAT", map_by_formulation(mapspace, unlimited))
     for most in QUESTIONS:
         told = partial(next, repeat(False, most), True)
-        yield f"question {most}", search(mapspace, Options((objective,)), None, told)
+        yield End(f"bounds, {most} questions", by_bounds(mapspace, unlimited, None, told), True)
+    for limit_s in LIMITS_S:
+        limited = End(f"bounds, {limit_s} s", by_bounds(mapspace, Options((objective,), limit_s)), True)
+        yield limited
+        if limited.answer != UNPROVEN:
+            return
+    yield End("bounds", by_bounds(mapspace, unlimited))
 
 
-def contradicts(result: Result, optimum: object) -> bool:
-    """Whether what is known at the end of a search cannot be so."""
-    proven = answer(result)
-    if proven != UNPROVEN or not isinstance(optimum, int):
-        return proven not in (UNPROVEN, optimum) or (optimum == NOTHING and result.value is not None)
-    too_low = result.value is not None and result.value < optimum
-    return too_low or (result.bound is not None and result.bound > optimum)
-
-
-def disagreements(mapspace: Mapspace, found: dict[str, list[object]]) -> tuple[int, list[str]]:
-    """How many searches ended without a proof, and where witnesses or ends of searches contradict."""
-    told = [] if len(set(map(tuple, found.values()))) == 1 else [str(found)]
-    ended = [
-        (objective, optimum, end, result)
-        for objective, optimum in zip(OBJECTIVES, found["enumeration"], strict=True)
-        for end, result in stopped(mapspace, objective)
-    ]
-    told += (
-        f"{objective}, ended at {end}: {result.status.name} {result.bound} .. {result.value}, not {optimum}"
-        for objective, optimum, end, result in ended
-        if contradicts(result, optimum)
-    )
-    return sum(answer(result) == UNPROVEN for *_, result in ended), told
+def print_wrong(console: Console, asked: str, optimum: object, wrong: Sequence[End]) -> None:
+    """Say which searches contradict the enumeration."""
+    for end in wrong:
+        told = end.result
+        console.print(
+            f"{asked}: {optimum}, but {end.search}: {told.status.name} {told.bound} .. {told.value}"
+        )
 
 
 def report(counts: Counter[tuple[str, str]]) -> Table:
@@ -227,12 +219,16 @@ def main() -> int:
     console, counts = Console(width=140), Counter[tuple[str, str]]()
     for number in range(options.seed, options.seed + options.count):
         kind, mapspace = drawn(number, options.most)
-        found = answers(mapspace)
-        unproven, told = disagreements(mapspace, found)
-        for text in told:
-            console.print(f"mapspace {number} ({kind}): {text}")
-        is_empty, has_remainders = NOTHING in found["enumeration"], mapspace.factors != PERFECT
-        facts = (1, not told, "cp-sat" in found, is_empty, bool(mapspace.rules), has_remainders, unproven)
+        optima_found = [NOTHING if best is None else best[0] for best in enumerated(mapspace)]
+        asks_cp_sat, unproven, agree = is_formulated(mapspace), 0, True
+        for objective, optimum in zip(OBJECTIVES, optima_found, strict=True):
+            found = list(ends(mapspace, objective, asks_cp_sat))
+            unproven += sum(end.answer == UNPROVEN for end in found)
+            wrong = [end for end in found if end.contradicts(optimum)]
+            agree &= not wrong
+            print_wrong(console, f"mapspace {number} ({kind}), {objective}", optimum, wrong)
+        is_empty, has_remainders = NOTHING in optima_found, mapspace.factors != PERFECT
+        facts = (1, agree, asks_cp_sat, is_empty, bool(mapspace.rules), has_remainders, unproven)
         for row in (kind, ALL):
             counts.update({(row, name): int(n) for name, n in zip(COLUMNS, facts, strict=True)})
     console.print(report(counts))
