@@ -6,12 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache
 from itertools import islice, product
 from random import Random
 
 from model.architecture import Architecture, StorageLevel
-from model.cost import evaluate_in
+from model.cost import Evaluation, evaluate_in
 from model.cost.counting import tile_words
 from model.cost.judge import broken_rules
 from model.cost.traffic import kept_positions
@@ -20,8 +19,8 @@ from model.mapspace import Mapspace
 from model.numbers import divisors
 from model.places import gathered
 from model.rules import Rule
-from model.sparse import SparseEvaluation, evaluate_sparse_in
-from tests.bruteforce import enumerate_mappings
+from model.sparse import MappingError, SparseEvaluation, evaluate_sparse_in
+from tests.bruteforce import enumerate_mappings, enumerate_sparse
 
 TILE, SPATIAL, WIDE = "tile", "spatial", "wide"
 
@@ -43,22 +42,37 @@ def with_binding_rules(random: Random, mapspace: Mapspace, best: Mapping | None)
     """
     even = gathered(mapspace)  # rules name memories, not their places
     rules = even.where(*(random_rule(random, even) for _ in range(24))).rules
-    others = random.sample(_valid(mapspace), min(8, len(_valid(mapspace))))
+    valid = _valid(mapspace)
+    others = random.sample(valid, min(8, len(valid)))
     judges = [_judge(mapspace, mapping) for mapping in others]
     mine = None if best is None else _judge(mapspace, best)
     binding = (rule for rule in rules if mine and not mine(rule) and any(judge(rule) for judge in judges))
     return replace(mapspace, rules=(next(binding, rules[0]), *rules[: random.choice((0, 0, 1))]))
 
 
-@lru_cache(maxsize=100)
 def _valid(mapspace: Mapspace) -> list[Mapping]:
-    mappings = islice(enumerate_mappings(mapspace, innermost_orders=False), 400)
-    return [mapping for mapping in mappings if evaluate_in(mapspace, mapping).valid]
+    if mapspace.sparsity is None:
+        mappings = enumerate_mappings(mapspace, innermost_orders=False)
+    else:
+        mappings = enumerate_sparse(mapspace)
+    return [mapping for mapping in islice(mappings, 400) if _is_valid(mapspace, mapping)]
+
+
+def _is_valid(mapspace: Mapspace, mapping: Mapping) -> bool:
+    try:
+        return _evaluated(mapspace, mapping).valid
+    except MappingError:
+        return False
+
+
+def _evaluated(mapspace: Mapspace, mapping: Mapping) -> Evaluation | SparseEvaluation:
+    """What a mapping costs."""
+    return (evaluate_in if mapspace.sparsity is None else evaluate_sparse_in)(mapspace, mapping)
 
 
 def _judge(mapspace: Mapspace, mapping: Mapping) -> Callable[[Rule], bool]:
     """Return what tells whether a rule holds for a mapping."""
-    evaluation = evaluate_in(mapspace, mapping)
+    evaluation = _evaluated(mapspace, mapping)
     return lambda rule: not broken_rules(replace(mapspace, rules=(rule,)), mapping, evaluation)
 
 
@@ -141,7 +155,7 @@ def _means_at(text: str, mapspace: Mapspace, mapping: Mapping, place: dict[str, 
     """The same with the place at which the tiles of each memory are looked at."""
     problem, architecture = mapspace.problem, mapspace.architecture
     free = replace(mapspace, rules=())
-    evaluation = evaluate_sparse_in(free, mapping) if mapspace.sparsity else evaluate_in(free, mapping)
+    evaluation = _evaluated(free, mapping)
     memories = _memories(architecture)
     fan = {own.name: at for own, at in zip(architecture.fanouts, architecture.fanout_indices, strict=True)}
     level_of = {level.component: level for level in architecture.levels}

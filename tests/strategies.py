@@ -150,7 +150,7 @@ def random_mapspaces_with_places(
         ]
         tight = replace(mapspace, architecture=replace(mapspace.architecture, nodes=tuple(nodes)))
         spacious = spread(tight)
-        if factors == ANY and (max(bounds) < 3 or _many_choices(spacious) > most):
+        if factors == ANY and (max(bounds) < 3 or not 0 < _many_choices(spacious) <= most):
             continue
         if spacious.joint and 0 < count_mappings(spacious, most, innermost_orders=False) <= most:
             found.append(spacious)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from model.mapspace import Mapspace
+from model.mapspace import COUNTINGS, Mapspace
 from solver.heuristics.interface import Budget, BudgetSpent, MapperError
 from solver.heuristics.local_search import GreedyDescent
 from solver.heuristics.pricing import Pricing
 from solver.search.priced import Priced
-from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stop
 
 FIRST_HINTED = 1 << 13
@@ -25,6 +24,8 @@ ONE_BY_ONE = 8
 def hint(mapspace: Mapspace, objective: str, evaluations: int, seed: int, stop: Stop) -> list[Priced]:
     """The best mapping that greedy descents from random ones find, or nothing."""
     # Heuristics that cannot treat a mapspace are not needed for its optimum.
+    if not _knows(mapspace):
+        return []
     with suppress(BudgetSpent, MapperError):
         pricing = Pricing(mapspace, (objective,), Budget(None, evaluations), seed, stop)
         if not pricing.batched:
@@ -38,7 +39,7 @@ def hint(mapspace: Mapspace, objective: str, evaluations: int, seed: int, stop: 
     return []
 
 
-def helps(space: SearchSpace) -> bool:
-    """Whether heuristics know the mapspace."""
-    ported = any(level.ports for level in space.levels)
-    return not space.mapspace.joint and space.by_order and not ported
+def _knows(mapspace: Mapspace) -> bool:
+    """Whether heuristics price its mappings."""
+    ported = any(level.ports for level in mapspace.architecture.levels)
+    return mapspace.counting in COUNTINGS and not ported

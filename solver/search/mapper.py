@@ -348,7 +348,7 @@ class SharedSearch:
         """A heuristic's mapping, where it may take long until the search has one."""
         space = self._space
         size = SLOWEST if space.coarse else space.most_keep_masks * space.lattice.size
-        if size < SLOW or space.uneven or goal.limits or not space.by_order or self._obstacle is not None:
+        if size < SLOW or space.uneven or goal.limits or self._obstacle is not None:
             return None
         more = () if size < SLOWEST else (4 * FIRST_HINTED,)
         best: Priced | None = None

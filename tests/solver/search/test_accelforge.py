@@ -11,7 +11,7 @@ from model.architecture import StorageLevel
 from model.formats.cascade import load_network
 from model.formats.timeloop import LoadOptions
 from model.mapspace import ACCELFORGE
-from solver.result import Options, Status
+from solver.result import Options, Status, Termination
 from solver.search import map_einsum
 from tests import strategies
 from tests.conftest import SHARED
@@ -70,6 +70,12 @@ def test_windows_of_outputs_are_not_searched():
     )
     with pytest.raises(ValueError, match="sliding windows of outputs"):
         map_einsum(replace(mapspace, counting=ACCELFORGE))
+
+
+def test_a_search_that_is_interrupted_at_once_asks_no_heuristic():
+    mapspace = free_mapspace(matmul(4, 4, 4), StorageLevel("dram"), StorageLevel("buffer"))
+    result = map_einsum(replace(mapspace, counting=ACCELFORGE), should_stop=lambda: True)
+    assert (result.status, result.termination) == (Status.UNKNOWN, Termination.INTERRUPTED)
 
 
 def unfused() -> list[dict]:
