@@ -56,13 +56,17 @@ class SparseOrders:
             self._known[key] = (
                 self._undominated(level, live)
                 if moving is None
-                else self._told_by_runs(Slot(level, live, moving, None, self._places))
+                else self._told_by_runs(Slot(level, live, moving, None, self._places, self._windows))
             )
         return self._known[key]
 
     @property
     def _places(self) -> frozenset[int]:
         return frozenset(view.place for view in self._views)
+
+    @property
+    def _windows(self) -> frozenset[int]:
+        return frozenset(dim for view in self._views for dim in view.window_dims)
 
     def _told_by_runs(self, slot: Slot) -> list[Order]:
         """The same with remainders: of orders that data see alike, those that no other one is as good as."""

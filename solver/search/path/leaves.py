@@ -381,8 +381,16 @@ class _Bones:
                 frozenset(d for d, line in enumerate(self.lines) if line.moves[level]),
                 leads,
                 frozenset(own.place for own in self._ordered if own.boundary > level),
+                self._sliding(level),
             )
             for level, leads in enumerate(self.path.leads)
+        )
+
+    def _sliding(self, level: int) -> frozenset[int]:
+        """Dimensions of windows that have loops in slots farther in, outside of the innermost boundary."""
+        inner = range(level + 1, len(self.path.leads))
+        return frozenset(
+            d for d in self.space.window_dims if any(self.lines[d].temporal[slot] > 1 for slot in inner)
         )
 
     def priced(self, orders: Sequence[Dims]) -> Priced:

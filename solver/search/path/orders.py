@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from solver.search.space.dataspaces import DataspaceView
+from solver.search.space.dataspaces import Component, DataspaceView
 from solver.search.space.orders import allowed_orders
 from solver.search.space.search_space import SearchSpace
 
@@ -28,6 +28,8 @@ class Slot(NamedTuple):
         Those that may be innermost, None for all.
     views
         Dataspaces with boundaries inside that depend on the order.
+    sliding
+        Dimensions of windows that have loops in slots farther in.
     """
 
     level: int
@@ -35,6 +37,7 @@ class Slot(NamedTuple):
     moving: frozenset[int]
     leads: frozenset[int] | None
     views: frozenset[int]
+    sliding: frozenset[int]
 
 
 class Orders:
@@ -113,8 +116,8 @@ class Run(NamedTuple):
     inside
         One more set if there is one that ends it.
     entangled
-        Whether two of `moving` move the same window: where one goes on as the other goes back, the tile may
-        be the same again.
+        Whether one of `moving` moves a window that another one moves, too, or loops farther in: where one
+        goes on as the other goes back, the tile may be the same again.
     """
 
     moving: Dims
@@ -136,14 +139,19 @@ def run_of(view: DataspaceView, slot: Slot, order: Dims) -> Run:
         if d in ending:
             break
         moving.append(d)
-    together = (frozenset(moving).intersection(component.dims) for component in view.components)
-    return Run(tuple(moving), tuple(inside), any(len(own) > 1 for own in together))
+    return Run(tuple(moving), tuple(inside), any(_entangles(own, slot, moving) for own in view.components))
+
+
+def _entangles(component: Component, slot: Slot, moving: Sequence[int]) -> bool:
+    """Whether loops of a slot move a window together, or together with loops farther in."""
+    own = frozenset(moving).intersection(component.dims)
+    return len(own) > 1 or (len(own) == 1 and not slot.sliding.isdisjoint(component.dims))
 
 
 def no_worse(one: Sequence[Run], other: Sequence[Run]) -> bool:
     """Whether no dataspace gets more words: loops that leave tiles in place lie as far inside, or farther.
 
-    Where two loops move the same window, those farther inside may keep tiles from being the same again.
+    Where several loops move the same window, loops in between may keep tiles from being the same again.
     """
     return all(
         a.moving == b.moving
