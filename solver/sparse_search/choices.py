@@ -10,10 +10,9 @@ from itertools import permutations, product
 from model.architecture import Fanout
 from model.choices import SideOrder, keep_sets
 from model.mapping import FanoutMapping, SpatialLoop
-from model.mapspace import Mapspace, SpatialRules
+from model.mapspace import Mapspace
 from model.sparse.evaluation import lack_of_packing
 from model.sparsity import Sparsity
-from solver.sparse_search.grid import TileGrid, Vector
 
 Chain = tuple[int, ...]
 """Storage levels that keep a dataspace in effect, outermost first; 0 is the outermost level."""
@@ -63,48 +62,51 @@ def packs(mapspace: Mapspace, sparsity: Sparsity, name: str, chain: Chain) -> bo
     return lack_of_packing(chain, compressed, dict(enumerate(sparsity.levels)), read_write) is None
 
 
-def fits_mesh(fanout: Fanout, order: SideOrder, grid: TileGrid, vector: Vector) -> bool:
-    """Whether spatial factors of a fanout fit its mesh along some axes."""
-    factors = {dim: factor for dim, factor in zip(grid.dims, vector, strict=True) if factor > 1}
-    total = math.prod(vector)
+def unrolled(dims: Sequence[str], factors: Sequence[int]) -> dict[str, int]:
+    """Spatial factors above 1, by dimension."""
+    return {dim: factor for dim, factor in zip(dims, factors, strict=True) if factor > 1}
+
+
+def fits_mesh(fanout: Fanout, order: SideOrder, factors: dict[str, int]) -> bool:
+    """Whether spatial factors above 1 of a fanout fit its mesh along some axes."""
+    total = math.prod(factors.values())
     widths = (math.prod(factors[dim] for dim in along_x) for along_x in order.sets_along_x(factors))
     return any(width <= fanout.mesh_x and total // width <= fanout.mesh_y for width in widths)
 
 
 def arrangements(
-    fanout: Fanout, rules: SpatialRules, grid: TileGrid, vector: Vector, all_of_them: bool, skips: bool
+    fanout: Fanout, order: SideOrder, factors: dict[str, int], all_of_them: bool, skips: bool
 ) -> list[FanoutMapping]:
     """Return the loops of a fanout, or their first order that fits the mesh where none costs less.
 
     Parameters
     ----------
-    vector
-        Spatial factors.
+    factors
+        Those above 1.
     all_of_them
         Whether their order matters.
     skips
         Whether there may be more children than hardware has.
     """
-    factors = {dim: factor for dim, factor in zip(grid.dims, vector, strict=True) if factor > 1}
-    found = dict.fromkeys(_arranged(fanout, rules, grid, factors, skips))
+    found = dict.fromkeys(_arranged(fanout, order, factors, skips))
     return list(found) if all_of_them else list(found)[:1]
 
 
 def _arranged(
-    fanout: Fanout, rules: SpatialRules, grid: TileGrid, factors: dict[str, int], skips: bool
+    fanout: Fanout, order: SideOrder, factors: dict[str, int], skips: bool
 ) -> Iterator[FanoutMapping]:
-    for along_x in SideOrder.of(rules, grid.problem.dims).sets_along_x(factors):
+    for along_x in order.sets_along_x(factors):
         along_y = [dim for dim in factors if dim not in along_x]
         width, height = (math.prod(factors[dim] for dim in dims) for dims in (along_x, along_y))
         if not skips and (width > fanout.mesh_x or height > fanout.mesh_y):
             continue
-        for x, y in product(_orders(rules, along_x), _orders(rules, along_y)):
+        for x, y in product(_orders(order, along_x), _orders(order, along_y)):
             loops = [SpatialLoop(dim, factors[dim], "x") for dim in x]
             yield FanoutMapping((*loops, *(SpatialLoop(dim, factors[dim], "y") for dim in y)))
 
 
-def _orders(rules: SpatialRules, dims: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    inner = [dim for dim in rules.inner if dim in dims]
-    outer = [dim for dim in rules.outer if dim in dims]
+def _orders(order: SideOrder, dims: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    inner = [dim for dim in order.inner if dim in dims]
+    outer = [dim for dim in order.outer if dim in dims]
     for middle in permutations([dim for dim in dims if dim not in (*inner, *outer)]):
         yield (*inner, *middle, *outer)

@@ -16,7 +16,7 @@ import numpy as np
 from model.choices import SideOrder
 from model.sparse.density import Banded
 from solver.search.space.spatial import Stage
-from solver.sparse_search.choices import Mask, fits_mesh
+from solver.sparse_search.choices import Mask, fits_mesh, unrolled
 from solver.sparse_search.grid import BoolArray, FloatArray, IntArray, Vector
 from solver.sparse_search.shares import LeastShares
 
@@ -68,7 +68,7 @@ class NeededInstances:
         mapspace, grid = self.shares.mapspace, self.shares.grid
         parts = zip(mapspace.architecture.fanouts, mapspace.spatial, self.fanouts, strict=True)
         return all(
-            fits_mesh(fanout, SideOrder.of(rules, mapspace.problem.dims), grid, vector)
+            fits_mesh(fanout, SideOrder.of(rules, mapspace.problem.dims), unrolled(grid.dims, vector))
             for number, (fanout, rules, vector) in enumerate(parts)
             if self.needs_all(number)
         )
@@ -249,4 +249,6 @@ class Kinds:
     def _fits_mesh(self, number: int, vector: Vector) -> bool:
         mapspace = self.shares.mapspace
         order = SideOrder.of(mapspace.spatial[number], mapspace.problem.dims)
-        return fits_mesh(mapspace.architecture.fanouts[number], order, self.shares.grid, vector)
+        return fits_mesh(
+            mapspace.architecture.fanouts[number], order, unrolled(self.shares.grid.dims, vector)
+        )

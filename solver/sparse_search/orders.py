@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from itertools import chain, permutations
+from itertools import chain
 
 import numpy as np
 
+from model.mapspace import EXACT
 from model.sparse.fibers import has_ranks_for
-from solver.search.path.orders import Run, Slot, no_worse, run_of
+from solver.search.path.orders import Dims, Orders, Slot
 from solver.search.space.dataspaces import DataspaceView
+from solver.search.space.search_space import SearchSpace
 from solver.sparse_search.choices import Chain, Mask
 from solver.sparse_search.grid import TensorGrid, Vector
 from solver.sparse_search.shares import LeastShares
@@ -18,114 +20,52 @@ from solver.sparse_search.shares import LeastShares
 ORDERED = ("innermost", "energy", "cycles")
 """Quantities of rules that loops in another order may change."""
 
-Order = tuple[int, ...]
-"""Active dimensions by their place, the innermost loop first."""
 
-
-class SparseOrders:
+class SparseOrders(Orders):
     """The orders of each level's loops, by who keeps what.
 
     Parameters
     ----------
+    space
+        Its rules decide which orders there are.
     shares
         What sparse data leave.
     mask
         Who keeps what.
-    views
-        All dataspaces.
     """
 
-    def __init__(self, shares: LeastShares, mask: Mask, views: Sequence[DataspaceView]) -> None:
-        self.shares, self.mask, self._views = shares, mask, views
-        self._grid, self._tensors = shares.grid, tuple(shares.tensors.values())
+    def __init__(self, space: SearchSpace, shares: LeastShares, mask: Mask) -> None:
+        super().__init__(space)
+        self.shares, self.mask = shares, mask
+        self._tensors = tuple(shares.tensors.values())
         self._depth = len(shares.levels)
-        self._known: dict[tuple[int, Order, frozenset[int] | None], list[Order]] = {}
 
-    def options(self, level: int, live: Order, moving: frozenset[int] | None = None) -> list[Order]:
-        """Orders of the loops of a level that may cost less than all others.
+    def _is_settled(self, slot: Slot, views: Sequence[DataspaceView], first: Sequence[str]) -> bool:
+        """Never: formats and units see all loops."""
+        del slot, views, first
+        return False
 
-        Parameters
-        ----------
-        live
-            Dimensions with a loop.
-        moving
-            With remainders those whose loops have several iterations in every pass; else None.
-        """
-        key = level, live, moving
-        if key not in self._known:
-            self._known[key] = (
-                self._undominated(level, live)
-                if moving is None
-                else self._told_by_runs(Slot(level, live, moving, None, self._places))
-            )
-        return self._known[key]
-
-    @property
-    def _places(self) -> frozenset[int]:
-        return frozenset(view.place for view in self._views)
-
-    def _told_by_runs(self, slot: Slot) -> list[Order]:
-        """The same with remainders: of orders that data see alike, those that no other one is as good as."""
-        best: dict[object, list[tuple[tuple[Run, ...], Order]]] = {}
-        for order in self._allowed(slot.level, slot.live):
-            runs = tuple(run_of(view, slot, order) for view in self._views)
-            known = best.setdefault(self._seen(slot.level, order), [])
-            if not any(no_worse(other, runs) for other, _ in known):
-                known[:] = [*(own for own in known if not no_worse(runs, own[0])), (runs, order)]
-        return [order for known in best.values() for _, order in known]
-
-    def _undominated(self, level: int, live: Order) -> list[Order]:
-        best: dict[object, list[tuple[tuple[frozenset[int], ...], Order]]] = {}
-        for order in self._allowed(level, live):
-            kind, runs = self._signature(level, order)
-            known = best.setdefault(kind, [])
-            if any(all(a <= b for a, b in zip(runs, other, strict=True)) for other, _ in known):
-                continue
-            known[:] = [
-                (other, kept)
-                for other, kept in known
-                if not all(a <= b for a, b in zip(other, runs, strict=True))
-            ]
-            known.append((runs, order))
-        return [order for known in best.values() for _, order in known]
-
-    def _allowed(self, level: int, live: Order) -> Iterator[Order]:
-        rules, dims = self.shares.mapspace.temporal[level], self._grid.dims
-        inner = [dims.index(dim) for dim in rules.inner if dim in dims and dims.index(dim) in live]
-        outer = [dims.index(dim) for dim in rules.outer if dim in dims and dims.index(dim) in live]
-        for middle in permutations(axis for axis in live if axis not in (*inner, *outer)):
-            yield (*inner, *middle, *outer)
-
-    def _signature(self, level: int, order: Order) -> tuple[object, tuple[frozenset[int], ...]]:
-        """What sets an order of a slot apart, and by simple dataspace the loops that leave it in place.
-
-        Of orders that are alike in the first, one that leaves more in place is no worse.
-        """
-        kind: list[object] = []
-        runs: list[frozenset[int]] = []
-        for tensor in self._tensors:
-            run, _ = _run(order, tensor.axes)
-            goes_on = any(keeper > level for keeper in self.mask.chains[tensor.space.name])
-            if goes_on and tensor.simple:
-                runs.append(run)
-            elif goes_on:
-                kind.append(_gaps(order, tensor.axes))
-        return (*kind, *self._seen(level, order)), tuple(runs)
-
-    def _seen(self, level: int, order: Order) -> tuple[object, ...]:
-        """What rules, formats and units see of an order of a slot."""
+    def _seen(self, level: int, order: Dims) -> tuple[object, ...]:
+        """What rules, formats, units and Timeloop's rule see of an order of a slot."""
         kind: list[object] = [order if self._is_asked_for else ()]
         for tensor in self._tensors:
             name, own = tensor.space.name, self.mask.chains[tensor.space.name]
             run, mover = _run(order, tensor.axes)
             moving = tuple(axis for axis in order if axis in tensor.axes)
             keeper = max((k for k in own if k <= level), default=None)
-            kind.append(() if keeper is None else moving[: self._told_apart(name, keeper, moving)])
+            kind.append(() if keeper is None else moving[: self._shaping(name, keeper, moving)])
             if self._is_seen(name, level):
                 kind.append((run, mover))
+            if not self._is_exact and not tensor.simple and any(k > level for k in own):
+                kind.append(_gaps(order, tensor.axes))
         if level == self._depth - 1 and self._in_blocks:
             kind.append((order[:1], len(order)))
         return tuple(kind)
+
+    @property
+    def _is_exact(self) -> bool:
+        """Whether words are those that an execution moves."""
+        return self.shares.mapspace.counting == EXACT
 
     @cached_property
     def _is_asked_for(self) -> bool:
@@ -144,7 +84,7 @@ class SparseOrders:
             for saver in self.shares.savers(name, own)
         )
 
-    def _told_apart(self, name: str, keeper: int, moving: Sequence[int]) -> int | None:
+    def _shaping(self, name: str, keeper: int, moving: Sequence[int]) -> int | None:
         """Innermost loops of a node whose order shapes ranks of a level's tiles; None if all do.
 
         Ranks that are left over reach from the innermost loop outwards. Where a dimension has no loop at the
@@ -228,7 +168,7 @@ class SparseOrders:
             if any(len(axes) > 1 for axes in live):
                 return None
             found += chain.from_iterable(live)
-        return [self._grid.dims[axis] for axis in found]
+        return [self.shares.grid.dims[axis] for axis in found]
 
     def _copied_ranks(self, tensor: TensorGrid, level: int, tile: Vector) -> int:
         """Ranks that a compressed level has in common with the next inner one, which has a tile."""
@@ -248,11 +188,11 @@ class SparseOrders:
         return any(
             fanout in self.shares.fanouts_between(keeper, child)
             for keeper, child in zip(own, (*own[1:], self._depth), strict=True)
-            if keeper in units or self._told_apart(name, keeper, moving) != 0
+            if keeper in units or self._shaping(name, keeper, moving) != 0
         )
 
 
-def _run(order: Order, axes: Sequence[int]) -> tuple[frozenset[int], int | None]:
+def _run(order: Dims, axes: Sequence[int]) -> tuple[frozenset[int], int | None]:
     """The innermost loops that leave a dataspace in place, and the first one that does not."""
     for n, axis in enumerate(order):
         if axis in axes:
@@ -260,7 +200,7 @@ def _run(order: Order, axes: Sequence[int]) -> tuple[frozenset[int], int | None]
     return frozenset(order), None
 
 
-def _gaps(order: Order, axes: Sequence[int]) -> tuple[object, ...]:
+def _gaps(order: Dims, axes: Sequence[int]) -> tuple[object, ...]:
     """The loops that move a dataspace in order, and between them those that do not, in any order."""
     found: list[object] = []
     still: set[int] = set()

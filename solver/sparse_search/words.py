@@ -1,20 +1,36 @@
-"""Words of dense data by Timeloop's rule, at least, for loops without remainders."""
+"""Words of dense data of all instances together; by Timeloop's rule, at least, without remainders."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 from model.architecture import Fanout
 from model.cost.counting import Move, displacement, distinct_offsets, extents, fresh_words
 from model.cost.partition import partition_words
 from model.problem import Dataspace
+from model.sparse import FIXED_POINT
 from solver.search.path.costs import Above, Costs, Part, Price
 from solver.search.path.orders import Dims
 from solver.search.path.words import Line
 
 
-class PartitionedCosts(Costs):
+class SparseCosts(Costs):
+    """Words of all instances together; loads are counted in `FIXED_POINT` parts of a cycle."""
+
+    def by_instance(self, part: Part, lines: Sequence[Line]) -> Iterator[Part]:
+        """All instances together."""
+        del lines
+        yield part
+
+    @cached_property
+    def units(self) -> tuple[int, ...]:
+        """Parts of a cycle, by resource."""
+        return (FIXED_POINT,) * len(self._space.resources)
+
+
+class PartitionedCosts(SparseCosts):
     """The same for Timeloop's rule: windows may move less than these say, and words are counted per instance.
 
     Of a loop farther out, Timeloop says that it brings the whole tile unless it goes on as the innermost
@@ -88,17 +104,15 @@ class PartitionedCosts(Costs):
             yield math.prod(extents(space, box))
         yield 1
 
-    def words_of(
-        self, ends: tuple[int, int, int], lines: Sequence[Line], level: int, orders: Sequence[Dims]
+    def _brought_by(
+        self, part: Part, lines: Sequence[Line], level: int, orders: Sequence[Dims]
     ) -> tuple[int, ...]:
-        """Words that come whenever a loop of a level advances, for each of several orders of its loops."""
-        place, outer, boundary = ends
-        space = self._space.problem.dataspaces[place]
-        tile = self._extents(space, boundary, lines)
-        asked = self._asked(Part(place, outer, boundary, True), lines)
-        return tuple(asked * self._brought(space, tile, lines, (level, boundary), order) for order in orders)
+        space = self._space.problem.dataspaces[part.place]
+        tile, asked = self._extents(space, part.boundary, lines), self._asked(part, lines)
+        levels = level, part.boundary
+        return tuple(asked * self._moved(space, tile, lines, levels, order) for order in orders)
 
-    def _brought(
+    def _moved(
         self,
         space: Dataspace,
         tile: Sequence[int],

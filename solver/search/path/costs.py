@@ -14,7 +14,7 @@ from model.architecture import StorageLevel
 from model.cost.prices import access_energy, paying_instances
 from model.cost.traffic import accesses, in_passing
 from model.problem import Dataspace
-from solver.search.path.orders import Dims, Orders, Slot
+from solver.search.path.orders import Dims
 from solver.search.path.words import Line, Words
 from solver.search.space.keep_masks import Chain
 from solver.search.space.prices import Resource
@@ -134,10 +134,9 @@ class Costs:
     def __init__(self, space: SearchSpace) -> None:
         self._space = space
         self._words = Words(space)
-        self._orders = Orders(space)
         self._parts: dict[tuple[int, Chain], tuple[Part, ...]] = {}
         self._prices: dict[object, tuple[Price, int]] = {}
-        self._slots: dict[object, tuple[int, ...]] = {}
+        self._brought: dict[object, tuple[int, ...]] = {}
 
     def parts(self, place: int, chain: Chain) -> tuple[Part, ...]:
         """All accesses to a dataspace that some levels keep."""
@@ -264,25 +263,17 @@ class Costs:
             each = scale * unit if number in own.levels else 0
             yield int(own.read_cycles * each), int(own.write_cycles * each)
 
-    def of_slot(self, part: Part, lines: Sequence[Line], above: Above, slot: Slot) -> tuple[int, ...]:
-        """Words that loops of a slot bring in each of its orders."""
-        key = part, above, slot
-        if key not in self._slots:
-            ends = part.place, part.level, part.boundary
-            orders = self.orders(slot)
-            self._slots[key] = self._words.of_slot(ends, lines, slot.level, orders, part.shares)
-        return self._slots[key]
-
-    def words_of(
-        self, ends: tuple[int, int, int], lines: Sequence[Line], level: int, orders: Sequence[Dims]
+    def of_slot(
+        self, part: Part, lines: Sequence[Line], above: Above, level: int, orders: tuple[Dims, ...]
     ) -> tuple[int, ...]:
-        """As of `Words.of_slot`."""
-        return self._words.of_slot(ends, lines, level, orders)
+        """Words that loops of a level bring in each of some orders."""
+        key = part, above, level, orders
+        if key not in self._brought:
+            self._brought[key] = self._brought_by(part, lines, level, orders)
+        return self._brought[key]
 
-    def orders(self, slot: Slot) -> tuple[Dims, ...]:
-        """Orders of a slot, those that no other one is as good as."""
-        return self._orders.options(slot)
-
-    def any_order(self, level: int, live: Sequence[int]) -> Dims:
-        """An order of some loops of a level that the rules allow."""
-        return self._orders.any(level, live)
+    def _brought_by(
+        self, part: Part, lines: Sequence[Line], level: int, orders: Sequence[Dims]
+    ) -> tuple[int, ...]:
+        ends = part.place, part.level, part.boundary
+        return self._words.of_slot(ends, lines, level, orders, part.shares)

@@ -15,12 +15,13 @@ from model.cost import Evaluation, evaluate_in
 from model.cost.counting import tile_words
 from model.cost.limits import capacity_violations
 from model.cost.prices import leaking_instances
+from model.mapping import Mapping
 from solver.search.goal import Goal
 from solver.search.path.completion import Completion, Ordered
-from solver.search.path.costs import Cost, Costs, Part, Price
+from solver.search.path.costs import Cost, Costs, Part
 from solver.search.path.counting import counted_by
 from solver.search.path.factors import Chosen, Factors
-from solver.search.path.orders import Dims, Slot
+from solver.search.path.orders import Dims, Orders, Slot
 from solver.search.path.words import Line, Lines
 from solver.search.priced import Priced, Skeleton
 from solver.search.space.keep_masks import KeepMask
@@ -33,6 +34,9 @@ Leads = tuple[frozenset[int] | None, ...]
 
 Brought = tuple[Dims, tuple[int, ...]]
 """An order of a slot, and words of each part."""
+
+CostOf = Callable[[int], Cost]
+"""What so many words cost."""
 
 DECIDED_BY_ORDER = frozenset(("energy", "cycles"))
 """Quantities of rules that depend on the order of loops."""
@@ -209,7 +213,7 @@ class Leaves:
         self._stop = stop
         self._factors = Factors(space, goal.counts_cycles)
         self._lines = Lines(space)
-        self._costs = Costs(space)
+        self._costs, self._orders = Costs(space), Orders(space)
         self._counted = counted_by(space)
         self._priced_alike: set[object] = set()
         self._tile_words: dict[tuple[int, tuple[int, ...]], int] = {}
@@ -227,17 +231,11 @@ class Leaves:
             return
         if alike is not None and alike in self._priced_alike:
             return
-        latency = space.latency
-        compute = space.problem.computes * space.architecture.compute.energy
-
-        def hopeful(steps: int) -> bool:
-            return goal.improves(compute, steps + latency)
-
         spatial = [stage.factors for stage in path.spatial]
-        for chosen, steps in self._factors.chosen(path.tiles, spatial, hopeful):
+        for chosen, steps in self._factors.chosen(path.tiles, spatial, self._hopeful(path, goal)):
             if self._stop():
                 return
-            bones = self._bones(path, chosen, steps)
+            bones = self._bones(path, self._lines_of(path, chosen), steps)
             if not self._allowed(bones):
                 continue
             self._priced_alike.add(alike)
@@ -258,15 +256,24 @@ class Leaves:
         )
         return path.spatial, times
 
-    def _bones(self, path: Path, chosen: Chosen, steps: int) -> _Bones:
+    def _hopeful(self, path: Path, goal: Goal) -> Callable[[int], bool]:
+        """Whether mappings whose arithmetic takes so many steps may improve."""
+        del path
+        latency, computes = self._space.latency, self._space.problem.computes
+        energy = computes * self._space.architecture.compute.energy
+        return lambda steps: goal.improves(energy, steps + latency)
+
+    def _lines_of(self, path: Path, chosen: Chosen) -> tuple[Line, ...]:
         fanouts = [choice.factors for stage in path.spatial for choice in stage.choices]
-        lines = tuple(
+        return tuple(
             self._lines.line(d, own.factors, tuple(factors[d] for factors in fanouts))
             for d, own in enumerate(chosen)
         )
-        return _Bones(self._space, self._costs, path, lines, steps)
 
-    def _allowed(self, bones: _Bones) -> bool:
+    def _bones(self, path: Path, lines: tuple[Line, ...], steps: int) -> Bones:
+        return Bones(self._space, self._costs, self._orders, path, lines, steps)
+
+    def _allowed(self, bones: Bones) -> bool:
         """Whether limits and rules that no order changes allow these factors."""
         space = self._space
         units = math.prod(line.instances[-1] for line in bones.lines)
@@ -279,7 +286,7 @@ class Leaves:
             )
         )
 
-    def _fits(self, bones: _Bones, places: Sequence[int]) -> bool:
+    def _fits(self, bones: Bones, places: Sequence[int]) -> bool:
         space = self._space
         level = space.levels[places[0]]
         if level.usable_words is None:
@@ -303,28 +310,35 @@ class Leaves:
         return self._tile_words[key]
 
     @staticmethod
-    def _joined(bones: _Bones, places: Sequence[int]) -> bool:
+    def _joined(bones: Bones, places: Sequence[int]) -> bool:
         """Whether no place of a memory but the first has loops and keeps nothing."""
         return not any(bones.live(place) and not bones.path.mask[place] for place in places[1:])
 
-    def _improving(self, bones: _Bones, goal: Goal) -> Iterator[Priced]:
-        found: Iterator[Priced]
-        if self._counted.executed:
-            if not all(map(self._costs.orders, bones.slots)):
-                return
-            if (spent := bones.hopeless(goal)) is not None:
-                self.overloaded.update(bones.overloaded(goal, spent))
-                return
-            found = map(bones.priced, bones.best_first(goal, self._stop))
-        else:
-            found = _LedCompletion(bones.skeleton, leads=bones.path.leads).ordered(goal, self._stop)
-        for priced in found:
+    def _improving(self, bones: Bones, goal: Goal) -> Iterator[Priced]:
+        for priced in self._judged(bones, goal):
             self.priced += 1
+            if priced is None:
+                continue
             if not self._may_be_valid(priced.evaluation):
                 return
             evaluation = priced.evaluation
             if evaluation.valid and goal.improves(evaluation.energy, evaluation.cycles):
                 yield priced
+
+    def _judged(self, bones: Bones, goal: Goal) -> Iterator[Priced | None]:
+        """What the cost model says of mappings that may improve; None of those that there are not."""
+        if not self._counted.executed:
+            return _LedCompletion(bones.skeleton, leads=bones.path.leads).ordered(goal, self._stop)
+        return map(bones.priced, self._ordered(bones, goal))
+
+    def _ordered(self, bones: Bones, goal: Goal) -> Iterator[tuple[Dims, ...]]:
+        """Orders of all slots that may improve, by rising bounds."""
+        if not all(bones.options):
+            return
+        if (spent := bones.hopeless(goal)) is not None:
+            self.overloaded.update(bones.overloaded(goal, spent))
+            return
+        yield from bones.best_first(goal, self._stop)
 
     @staticmethod
     def _may_be_valid(evaluation: Evaluation) -> bool:
@@ -335,11 +349,13 @@ class Leaves:
 
 
 @dataclass(frozen=True, eq=False)
-class _Bones:
+class Bones:
     """All factors of a mapping, and bounds on what its orders of loops cost.
 
     Parameters
     ----------
+    costs, orders
+        What words cost, and in which orders loops may be.
     path
         It is of.
     lines
@@ -350,6 +366,7 @@ class _Bones:
 
     space: SearchSpace
     costs: Costs
+    orders: Orders
     path: Path
     lines: tuple[Line, ...]
     steps: int
@@ -381,21 +398,48 @@ class _Bones:
                 frozenset(d for d, line in enumerate(self.lines) if line.moves[level]),
                 leads,
                 frozenset(own.place for own in self._ordered if own.boundary > level),
+                self._sliding(level),
             )
-            for level, leads in enumerate(self.path.leads)
+            for level, leads in enumerate(self._leads)
+        )
+
+    @property
+    def _leads(self) -> Leads:
+        """By slot."""
+        return self.path.leads
+
+    def _sliding(self, level: int) -> frozenset[int]:
+        """Dimensions of windows that have loops in slots farther in, outside of the innermost boundary."""
+        inner = range(level + 1, len(self.path.leads))
+        return frozenset(
+            d for d in self.space.window_dims if any(self.lines[d].temporal[slot] > 1 for slot in inner)
         )
 
     def priced(self, orders: Sequence[Dims]) -> Priced:
         """The mapping with these orders, and what the cost model says of it."""
-        names, inner = self.space.active, len(self.slots)
+        inner = len(self.slots)
         live = [d for d, line in enumerate(self.lines) if line.temporal[inner] > 1]
-        every = (*orders, self.costs.any_order(inner, live))
-        mapping = self.skeleton.mapping(tuple(tuple(names[d] for d in order) for order in every))
+        mapping = self.mapping((*orders, self.orders.any(inner, live)))
         return Priced(mapping, evaluate_in(self.space.mapspace, mapping))
+
+    def mapping(self, orders: Sequence[Dims]) -> Mapping:
+        """The mapping with these orders of the loops of all levels."""
+        names = self.space.active
+        return self.skeleton.mapping(tuple(tuple(names[d] for d in order) for order in orders))
 
     def best_first(self, goal: Goal, stop: Stop) -> Iterator[tuple[Dims, ...]]:
         """Yield orders of all slots by rising bounds, as long as they may improve."""
-        yield from by_rising_bounds(goal, stop, self._fewest, self._beyond, self._least_with)
+        yield from by_rising_bounds(goal, stop, self._fewest, self._beyond, self._least_with, self._may_have)
+
+    def _may_have(self, above: tuple[Dims, ...]) -> bool:
+        """Whether the outermost slots may have some orders."""
+        del above
+        return True
+
+    @cached_property
+    def options(self) -> list[tuple[Dims, ...]]:
+        """Orders of each slot."""
+        return list(map(self.orders.options, self.slots))
 
     def _least_with(self, words: Sequence[int]) -> tuple[int, int]:
         """Energy and cycles of mappings with so many words."""
@@ -407,8 +451,8 @@ class _Bones:
         for part in self._ordered:
             if not goal.improves(*self._least(total)):
                 return total
-            price, words = self._price(part)
-            total = total.plus(price.of(words + sum(map(min, self._brought(part)))))
+            cost_of, words = self._price(part)
+            total = total.plus(cost_of(words + sum(map(min, self._brought(part)))))
         return None if goal.improves(*self._least(total)) else total
 
     def overloaded(self, goal: Goal, spent: Cost) -> Iterator[int]:
@@ -429,12 +473,13 @@ class _Bones:
     @cached_property
     def _leak(self) -> int:
         """What all instances leak per cycle."""
-        total, architecture = 0, self.space.architecture
-        for place, level in enumerate(self.space.levels):
-            if level.energy.leak_per_cycle:
-                leaking = leaking_instances(architecture, level, self._children(place))
-                total += level.energy.leak_per_cycle * leaking
-        return total
+        leaking = ((own.energy.leak_per_cycle, place) for place, own in enumerate(self.space.levels))
+        return sum(per_cycle * self._leaking(place) for per_cycle, place in leaking if per_cycle)
+
+    def _leaking(self, place: int) -> int:
+        """Instances of a level that leak."""
+        architecture, level = self.space.architecture, self.space.levels[place]
+        return leaking_instances(architecture, level, self._children(place))
 
     def _children(self, place: int) -> list[Fraction]:
         """Average number of children in use of each fanout above a level."""
@@ -461,40 +506,48 @@ class _Bones:
         return sorted((part for part in self._parts if part.by_order), key=lambda own: own.level)
 
     @cached_property
-    def _prices(self) -> list[tuple[Price, int]]:
+    def _prices(self) -> list[tuple[CostOf, int]]:
         """What their words cost, and how many come at the start."""
         return list(map(self._price, self._ordered))
 
-    def _price(self, part: Part) -> tuple[Price, int]:
+    def _price(self, part: Part) -> tuple[CostOf, int]:
         """What words of a part cost, and how many come at the start."""
-        return self.costs.price(part, self.lines, self._above[part.boundary])
+        price, words = self.costs.price(part, self.lines, self._above[part.boundary])
+        return price.of, words
 
     @cached_property
     def _above(self) -> tuple[tuple[int, ...], ...]:
         """Per level, and for the compute, what lies outside of it, by dimension."""
-        return tuple(zip(*(line.above for line in self.lines), strict=True)) or ((),) * (len(self.slots) + 2)
+        none: tuple[tuple[int, ...], ...] = ((),) * (len(self.space.levels) + 1)
+        return tuple(zip(*(line.above for line in self.lines), strict=True)) or none
 
     @cached_property
     def _fixed(self) -> Cost:
         """What no order changes."""
-        space = self.space
-        total = Cost(space.problem.computes * space.architecture.compute.energy, self.costs.besides)
+        total = self._without_words
         for part in (own for own in self._parts if not own.by_order):
-            price, words = self._price(part)
-            total = total.plus(price.of(words))
+            cost_of, words = self._price(part)
+            total = total.plus(cost_of(words))
         return total
+
+    @property
+    def _without_words(self) -> Cost:
+        """What the arithmetic costs, and what loads resources besides."""
+        computes = self.space.problem.computes
+        return Cost(computes * self.space.architecture.compute.energy, self.costs.besides)
 
     def _cost(self, words: Sequence[int]) -> Cost:
         """What all words come to."""
         total = self._fixed
-        for (price, _), own in zip(self._prices, words, strict=True):
-            total = total.plus(price.of(own))
+        for (cost_of, _), own in zip(self._prices, words, strict=True):
+            total = total.plus(cost_of(own))
         return total
 
     def _brought(self, part: Part) -> Iterator[tuple[int, ...]]:
         """Words that each slot outside of a part's boundary brings in each of its orders."""
         above = self._above[part.boundary]
-        return (self.costs.of_slot(part, self.lines, above, slot) for slot in self.slots[: part.boundary])
+        options = enumerate(self.options[: part.boundary])
+        return (self.costs.of_slot(part, self.lines, above, level, own) for level, own in options)
 
     @cached_property
     def _fewest(self) -> tuple[int, ...]:
@@ -506,4 +559,4 @@ class _Bones:
     def _beyond(self) -> list[list[tuple[Dims, tuple[int, ...]]]]:
         """Per slot, its orders, and how many words of each part they bring beyond the fewest."""
         by_part = [list(self._brought(part)) for part in self._ordered]
-        return beyond_fewest(list(map(self.costs.orders, self.slots)), by_part)
+        return beyond_fewest(self.options, by_part)

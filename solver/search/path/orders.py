@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
-from solver.search.space.dataspaces import DataspaceView
+from solver.search.space.dataspaces import Component, DataspaceView
 from solver.search.space.orders import allowed_orders
 from solver.search.space.search_space import SearchSpace
 
@@ -28,6 +29,8 @@ class Slot(NamedTuple):
         Those that may be innermost, None for all.
     views
         Dataspaces with boundaries inside that depend on the order.
+    sliding
+        Dimensions of windows that have loops in slots farther in.
     """
 
     level: int
@@ -35,6 +38,7 @@ class Slot(NamedTuple):
     moving: frozenset[int]
     leads: frozenset[int] | None
     views: frozenset[int]
+    sliding: frozenset[int]
 
 
 class Orders:
@@ -54,15 +58,9 @@ class Orders:
     def options(self, slot: Slot) -> tuple[Dims, ...]:
         """Orders that the rules and leads allow, those that no other one is as good as for all dataspaces."""
         if slot not in self._options:
-            self._options[slot] = tuple(self._best(slot))
+            alike = self._told_apart(slot).values()
+            self._options[slot] = tuple(own for every in alike for own in _undominated(every))
         return self._options[slot]
-
-    def _best(self, slot: Slot) -> list[Dims]:
-        best: list[tuple[Dims, tuple[Run, ...]]] = []
-        for order, runs in self._told_apart(slot).items():
-            if not any(no_worse(other, runs) for _, other in best):
-                best = [*((own, other) for own, other in best if not no_worse(runs, other)), (order, runs)]
-        return [order for order, _ in best]
 
     def any(self, level: int, live: Sequence[int]) -> Dims:
         """One order that the rules allow."""
@@ -71,23 +69,29 @@ class Orders:
             self._number[dim] for dim in next(allowed_orders(self._space.mapspace.temporal[level], names))
         )
 
-    def _told_apart(self, slot: Slot) -> dict[Dims, tuple[Run, ...]]:
-        """Orders that the rules and leads allow, one of each kind, and what dataspaces see of them."""
-        views, live = [self._space.views[place] for place in sorted(slot.views)], frozenset(slot.live)
-
-        def settled(first: Sequence[str]) -> bool:
-            inside = frozenset(map(self._number.__getitem__, first))
-            return bool(first) and all(
-                view.relevant.isdisjoint(live - inside) or not inside.isdisjoint(_ending(view, slot))
-                for view in views
-            )
-
-        kinds: dict[tuple[Run, ...], Dims] = {}
+    def _told_apart(self, slot: Slot) -> dict[object, dict[tuple[Run, ...], Dims]]:
+        """Orders that the rules and leads allow, one of each kind, by what is `_seen` of them."""
+        views = [self._space.views[place] for place in sorted(slot.views)]
         names = [self._space.active[d] for d in slot.live]
-        for named in self._allowed(slot, names, settled):
+        kinds: dict[object, dict[tuple[Run, ...], Dims]] = {}
+        for named in self._allowed(slot, names, partial(self._is_settled, slot, views)):
             order = tuple(map(self._number.__getitem__, named))
-            kinds.setdefault(tuple(run_of(view, slot, order) for view in views), order)
-        return {order: runs for runs, order in kinds.items()}
+            runs = tuple(run_of(view, slot, order) for view in views)
+            kinds.setdefault(self._seen(slot.level, order), {}).setdefault(runs, order)
+        return kinds
+
+    def _seen(self, level: int, order: Dims) -> object:
+        """What besides the words of dataspaces depends on an order: nothing."""
+        del level, order
+        return None
+
+    def _is_settled(self, slot: Slot, views: Sequence[DataspaceView], first: Sequence[str]) -> bool:
+        """Whether orders that begin so are all of one kind."""
+        inside = frozenset(map(self._number.__getitem__, first))
+        outside = frozenset(slot.live) - inside
+        return bool(first) and all(
+            view.relevant.isdisjoint(outside) or not inside.isdisjoint(_ending(view, slot)) for view in views
+        )
 
     def _allowed(
         self, slot: Slot, names: Sequence[str], settled: Callable[[Sequence[str]], bool]
@@ -96,6 +100,15 @@ class Orders:
         for named in allowed_orders(self._space.mapspace.temporal[slot.level], names, settled):
             if slot.leads is None or not named or self._number[named[0]] in slot.leads:
                 yield named
+
+
+def _undominated(orders: dict[tuple[Run, ...], Dims]) -> list[Dims]:
+    """Those that no other one is as good as."""
+    best: list[tuple[tuple[Run, ...], Dims]] = []
+    for runs, order in orders.items():
+        if not any(no_worse(other, runs) for other, _ in best):
+            best = [*(own for own in best if not no_worse(runs, own[0])), (runs, order)]
+    return [order for _, order in best]
 
 
 def _ending(view: DataspaceView, slot: Slot) -> frozenset[int]:
@@ -113,8 +126,8 @@ class Run(NamedTuple):
     inside
         One more set if there is one that ends it.
     entangled
-        Whether two of `moving` move the same window: where one goes on as the other goes back, the tile may
-        be the same again.
+        Whether one of `moving` moves a window that another one moves, too, or loops farther in: where one
+        goes on as the other goes back, the tile may be the same again.
     """
 
     moving: Dims
@@ -136,14 +149,19 @@ def run_of(view: DataspaceView, slot: Slot, order: Dims) -> Run:
         if d in ending:
             break
         moving.append(d)
-    together = (frozenset(moving).intersection(component.dims) for component in view.components)
-    return Run(tuple(moving), tuple(inside), any(len(own) > 1 for own in together))
+    return Run(tuple(moving), tuple(inside), any(_entangles(own, slot, moving) for own in view.components))
+
+
+def _entangles(component: Component, slot: Slot, moving: Sequence[int]) -> bool:
+    """Whether loops of a slot move a window together, or together with loops farther in."""
+    own = frozenset(moving).intersection(component.dims)
+    return len(own) > 1 or (len(own) == 1 and not slot.sliding.isdisjoint(component.dims))
 
 
 def no_worse(one: Sequence[Run], other: Sequence[Run]) -> bool:
     """Whether no dataspace gets more words: loops that leave tiles in place lie as far inside, or farther.
 
-    Where two loops move the same window, those farther inside may keep tiles from being the same again.
+    Where several loops move the same window, loops in between may keep tiles from being the same again.
     """
     return all(
         a.moving == b.moving

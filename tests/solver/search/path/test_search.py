@@ -6,8 +6,9 @@ from random import Random
 import pytest
 
 from model.architecture import AccessEnergy, Fanout, StorageLevel
-from model.extents import ANY
-from model.mapspace import Mapspace
+from model.extents import ANY, FACTORS
+from model.mapspace import FactorRule, KeepRules, Mapspace, TemporalRules
+from model.problem import Dataspace, Problem, Term
 from solver.search.goal import Goal
 from solver.search.path.search import PathSearch
 from solver.search.space.search_space import SearchSpace
@@ -146,6 +147,32 @@ def test_dataspaces_that_no_loop_indexes():
     active = {dim for dim, bound in mapspace.problem.bound.items() if bound > 1}
     assert any(active.isdisjoint(space.dims) for space in mapspace.problem.dataspaces)
     check(mapspace)
+
+
+@pytest.mark.parametrize("factors", FACTORS)
+def test_a_window_that_loops_farther_in_slide_along(factors: str):
+    """Where P goes on, I overlaps with what loops farther in had last: M is better outside of it."""
+    spaces = (
+        Dataspace("W", ((Term("K"),), (Term("R"),))),
+        Dataspace("I", ((Term("P"), Term("R")),)),
+        Dataspace("O", ((Term("M"),), (Term("P"),)), True),
+    )
+    problem = Problem("windows", ("M", "P", "R", "K"), (2, 6, 2, 2), spaces)
+    levels = (
+        StorageLevel("DRAM", energy=AccessEnergy(100, 100, 100)),
+        StorageLevel("buffer"),
+        StorageLevel("RF"),
+    )
+    mapspace = free_mapspace(problem, *levels, keep=False)
+    bounds = (2, 2, 1, 2), (1, 3, 1, 1), (1, 1, 2, 1)
+    rules = (tuple(map(fixed, problem.dims, own)) for own in bounds)
+    keep = tuple(KeepRules(own, frozenset("WIO") - own) for own in map(frozenset, ("WIO", "O", "I")))
+    check(replace(mapspace, temporal=tuple(map(TemporalRules, rules)), keep=keep, factors=factors))
+
+
+def fixed(dim: str, factor: int) -> FactorRule:
+    """A rule that a loop has one factor."""
+    return FactorRule(dim, "=", factor)
 
 
 @pytest.mark.parametrize("bounds", [(5, 1, 3), (3, 3, 1), (7, 1, 2)])
