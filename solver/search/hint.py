@@ -41,4 +41,4 @@ def hint(mapspace: Mapspace, objective: str, evaluations: int, seed: int, stop: 
 def helps(space: SearchSpace) -> bool:
     """Whether heuristics know the mapspace."""
     ported = any(level.ports for level in space.levels)
-    return not space.mapspace.joint and space.by_order and not ported
+    return space.by_order and not ported

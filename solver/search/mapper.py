@@ -35,7 +35,7 @@ from solver.result import (
     is_within,
 )
 from solver.search.goal import NO_CAPS, UNLIMITED, Caps, Goal
-from solver.search.hint import FEW_HINTED, FIRST_HINTED, hint
+from solver.search.hint import FEW_HINTED, FIRST_HINTED, helps, hint
 from solver.search.path.search import PathSearch
 from solver.search.path.tables import estimated_bytes
 from solver.search.priced import Priced
@@ -348,7 +348,7 @@ class SharedSearch:
         """A heuristic's mapping, where it may take long until the search has one."""
         space = self._space
         size = SLOWEST if space.coarse else space.most_keep_masks * space.lattice.size
-        if size < SLOW or space.uneven or goal.limits or not space.by_order or self._obstacle is not None:
+        if size < SLOW or space.uneven or goal.limits or not helps(space) or self._obstacle is not None:
             return None
         more = () if size < SLOWEST else (4 * FIRST_HINTED,)
         best: Priced | None = None
@@ -360,7 +360,7 @@ class SharedSearch:
 
     def _descended(self, goal: Goal, best: Priced | None) -> Priced | None:
         """The best mapping that a heuristic finds where nothing is searched by bounds."""
-        for seed in () if goal.limits else range(1, 1 + DESCENTS):
+        for seed in () if goal.limits or not helps(self._space) else range(1, 1 + DESCENTS):
             known = best
             for priced in hint(self.mapspace, goal.objective, 4 * FIRST_HINTED, seed, self._stop):
                 best = _better((goal.objective,), known, priced)
