@@ -77,7 +77,8 @@ class WordTables:
             words = words_along(view, lattice, unrolling, leading, (), ())
             begun: IntArray = np.maximum(words.begun, union_along(view, lattice, unrolling))
             return Delivered(begun.astype(np.float64), words.repeated.astype(np.float64))
-        words = relevant_words(view, tables, lattice, unrolling, leading, self.space.mapspace.counting)
-        begun = np.maximum(words.begun, union_words(view, tables, lattice, unrolling))
+        counting = self.space.mapspace.counting
+        words = relevant_words(view, tables, lattice, unrolling, leading, counting)
+        begun = np.maximum(words.begun, union_words(view, tables, lattice, unrolling, counting))
         dims = sorted(view.relevant)
         return Delivered(*(lattice.across(own, dims).astype(np.float64) for own in (begun, words.repeated)))

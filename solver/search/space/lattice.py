@@ -130,6 +130,10 @@ class Lattice:
         extents = np.array(self.divisors_of(dim), dtype=np.int64)
         return extents.reshape([-1 if d == dim else 1 for d in range(len(self.bounds))])
 
+    def longest(self, dim: int) -> IntArray:
+        """The same: only with remainders several extents have as many tiles."""
+        return self.side(dim)
+
     def tiles_along(self, dim: int) -> IntArray:
         """Tiles that cover a dimension, along its axis of tables of shape `counts`."""
         tiles: IntArray = self.bounds[dim] // self.side(dim)

@@ -426,7 +426,10 @@ class SearchSpace:
         if isinstance(self.lattice, CountLattice):
             uneven = self.lattice
             return self.memo(key, lambda: np.maximum(begun, uneven_union(view, table, uneven, unrolling)))
-        return self.memo(key, lambda: np.maximum(begun, union_words(view, table, self.lattice, unrolling)))
+        counting = self.mapspace.counting
+        return self.memo(
+            key, lambda: np.maximum(begun, union_words(view, table, self.lattice, unrolling, counting))
+        )
 
     @cached_property
     def _known(self) -> dict[object, IntArray]:

@@ -12,7 +12,7 @@ import numpy as np
 from solver.search.arrays import BoolArray, IntArray
 from solver.search.space.counts import Alone, CountLattice
 from solver.search.space.dataspaces import Component, DataspaceView, Tables, covered
-from solver.search.space.windows import Unrolling, Words
+from solver.search.space.windows import Unrolling, Words, words_apart
 
 
 def words_along(
@@ -398,6 +398,8 @@ def union_along(view: DataspaceView, lattice: CountLattice, unrolling: Unrolling
     for part in view.components:
         words = covered(part, lattice)
         if part.sliding:
-            words = np.minimum(words, max(part.window_words, _together(part, lattice, unrolling)))
+            least = max(part.window_words, _together(part, lattice, unrolling))
+            apart = 0 if lattice.grains else words_apart(part, lattice, unrolling)
+            words = np.minimum(words, np.maximum(least, apart))
         union = union * words
     return union

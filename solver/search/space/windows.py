@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from itertools import permutations
 from typing import NamedTuple
 
 import numpy as np
@@ -268,8 +270,10 @@ def _any_lead(
     return Lead(dim, live, bound, moves[dim], np.maximum(along, 0), np.maximum(back, 0))
 
 
-def union_words(view: DataspaceView, tables: Tables, lattice: Lattice, unrolling: Unrolling) -> IntArray:
-    """Words in the union of each instance's tiles, over all instances."""
+def union_words(
+    view: DataspaceView, tables: Tables, lattice: Lattice, unrolling: Unrolling, counting: Counting
+) -> IntArray:
+    """Words in the union of each instance's tiles, over all instances; or what Timeloop's rule may count."""
     union: IntArray = np.ones(lattice.size, dtype=np.int64)
     for number, part in enumerate(view.components):
         positions = math.prod(lattice.tiles_along(d) for d in part.dims)
@@ -278,7 +282,38 @@ def union_words(view: DataspaceView, tables: Tables, lattice: Lattice, unrolling
             instances = math.prod(unrolling.above[d] for d in part.dims)
             # Sums of sets of integers have at least so many values, wherever the tiles of an instance lie.
             reached = 1 + sum(-(-lattice.bounds[d] // unrolling.above[d]) - 1 for d in part.dims)
-            window = max(-(-part.window_words // instances), reached)
-            covered = np.minimum(covered, window * instances)
+            window = max(-(-part.window_words // instances), reached) * instances
+            apart = 0 if counting == TIMELOOP else words_apart(part, lattice, unrolling)
+            covered = np.minimum(covered, np.maximum(window, apart))
         union = union * lattice.spread(covered)
     return union
+
+
+def words_apart(part: Component, lattice: Lattice, unrolling: Unrolling) -> IntArray:
+    """Words along a window of two dimensions in all instances, at least, as a table along its axes.
+
+    An instance that has all iterations of one dimension touches as many words around each of its tiles along
+    the other one as lie before its next tile, which is as far away as the tiles of its neighbours in between.
+    """
+    words: IntArray = np.zeros((1,) * len(lattice.bounds), dtype=np.int64)
+    for dim, other in permutations(part.dims, 2) if part.linear and len(part.dims) == 2 else ():
+        if unrolling.above[other] == 1 and abs(part.coefficient(other)) == 1:
+            ends = (lattice.side(dim), lattice.longest(dim))
+            apart = (_words_apart(part, lattice, unrolling, dim, lattice.bounds[other], own) for own in ends)
+            # As a function of the extents this is concave.
+            words = np.maximum(words, reduce(np.minimum, apart))
+    return words
+
+
+def _words_apart(
+    part: Component, lattice: Lattice, unrolling: Unrolling, dim: int, others: int, extents: IntArray
+) -> IntArray:
+    """The same for tiles of some extents along `dim`, with so many iterations of the other dimension."""
+    step, tiles = abs(part.coefficient(dim)), lattice.tiles_along(dim)
+    busy = np.minimum((unrolling.used or unrolling.above)[dim], tiles)
+    each = min(step, others)
+    around = others + (extents - 1) * each
+    before = np.minimum(step * extents * unrolling.directly[dim], around)
+    missing = (tiles * extents - lattice.bounds[dim]) * each
+    words: IntArray = (tiles - busy) * before + busy * around - missing
+    return words

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from random import Random
 
@@ -14,6 +15,7 @@ from model.mapspace import ACCELFORGE
 from solver.result import Options, Status, Termination
 from solver.search import map_einsum
 from tests import strategies
+from tests.bruteforce import optimum
 from tests.conftest import SHARED
 from tests.mapspaces import free_mapspace, matmul
 from tests.reference import OBJECTIVES
@@ -58,6 +60,20 @@ def test_the_best_of_all_mappings_through_tolls(seed: int, monkeypatch: pytest.M
         mapspaces = [counted_as_accelforge(mapspace, random) for mapspace in mapspaces]
     assert Status.OPTIMAL in {result.status for result in compare(mapspaces, OBJECTIVES)}
     hold_search(mapspaces[-1], monkeypatch)
+
+
+@pytest.mark.parametrize("questions", (0, 1, 2, 5, 30))
+def test_a_search_that_is_stopped_has_no_bound_above_the_optimum(
+    questions: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(strategies, "EINSUMS", PRODUCTS)
+    for drawn in random_mapspaces(7, 3, 200, packed_share=0):
+        mapspace, asked = counted_as_accelforge(drawn, Random(7)), count()
+        result = map_einsum(mapspace, Options(("energy",)), None, lambda asked=asked: next(asked) >= questions)
+        best = optimum(mapspace, "energy")
+        assert best is not None
+        assert result.status is not Status.INFEASIBLE
+        assert result.bound is None or result.bound <= best[0]
 
 
 def test_windows_of_outputs_are_not_searched():

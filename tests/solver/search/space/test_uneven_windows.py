@@ -139,6 +139,22 @@ def bounds_and_words(space: SearchSpace, drawn: Drawn) -> Iterator[tuple[int, in
         yield repeated * again + (begun - repeated) * copies, words
 
 
+def test_tiles_that_lie_apart_share_nothing():
+    # Children that take turns: each needs all three rows of the filter around each of its rows.
+    line = Dataspace("I", ((Term("P"), Term("R")),))
+    problem = Problem("line", ("P", "R"), (56, 3), (line,))
+    space = SearchSpace(replace(free_mapspace(problem, StorageLevel("DRAM")), factors=ANY))
+    lattice = space.lattice
+    assert isinstance(lattice, CountLattice)
+    index = lattice.index((1, 2))
+
+    def union(children: int) -> int:
+        unrolling = space.unrolling([(children, 1)], [((children,), (1,))], [(children, 1)])
+        return int(uneven_union(space.views[0], space.tables[0], lattice, unrolling)[index])
+
+    assert [union(1), union(2), union(4)] == [58, 56 * 2 + 2, 56 * 3]
+
+
 @pytest.mark.parametrize("seed", few((2, 0, 1)))
 def test_no_mapping_delivers_fewer_words(seed: int):
     random, tight = Random(seed), 0

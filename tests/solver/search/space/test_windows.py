@@ -97,7 +97,7 @@ def test_no_arrangement_delivers_less(einsum: Callable[[Random], Dataspace], see
         outer = tuple(a * b for a, b in zip(directly, farther, strict=True))
         unrolling = Unrolling(outer, directly)
         known, weak = least(unrolling), least(Unrolling((1,) * len(dims), (1,) * len(dims)))
-        union = union_words(seen, own, lattice, unrolling)[place]
+        union = union_words(seen, own, lattice, unrolling, counting)[place]
         assert max(*known, *weak) <= own.plain_words[place]
         slots = [(loops, [t * d for t, d in zip(tile, directly, strict=True)])]
         spans = [s * n * f for s, n, f in zip(slots[0][1], loops, farther, strict=True)]
