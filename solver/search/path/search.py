@@ -297,7 +297,7 @@ class PathSearch:
         """The mappings with a mask; tables outside are shared by all masks that keep the same there."""
         frame, m = self._frame.under(charges.mask), self._frame.meeting
         tenants = tuple(self.space.tenants(charges.mask, level) for level in range(m + 1))
-        key = frame.idle, tenants, tuple(charges.at(boundary) for boundary in range(1, m + 1))
+        key = frame.left_out(m), tenants, tuple(charges.at(boundary) for boundary in range(1, m + 1))
         return Masked(frame, charges, self._outsides.setdefault(key, {}))
 
     def _bound(self, value: float) -> int:
