@@ -24,6 +24,14 @@ def distinct(values: IntArray) -> IntArray:
     return np.unique(values, axis=0, return_index=True)[0]
 
 
+def among(values: IntArray, known: IntArray) -> BoolArray:
+    """Which values are among some that ascend."""
+    if not len(known):
+        return np.zeros(values.shape, dtype=np.bool_)
+    found: BoolArray = known[np.searchsorted(known, values).clip(max=len(known) - 1)] == values
+    return found
+
+
 def ranges(starts: IntArray, sizes: IntArray) -> tuple[IntArray, IntArray]:
     """All numbers in several ranges, one range after the other: which range, and the number.
 

@@ -221,10 +221,10 @@ class Bounds:
         """Bounds on tiles at the first boundary inside, whichever of some spatial choices there is."""
         loosest = Loosest(choices, len(tiles))
         steps = np.maximum(self.masked.inside.steps(tiles, loosest), least_steps)
-        every = (self._bounded(tiles, loosest, leads, steps).values for leads in self.masked.labels())
-        least: FloatArray = np.full(len(tiles), np.inf)
-        for values in every:
-            least = np.minimum(least, values)
+        first, least = self.masked.inside.first, np.full(len(tiles), np.inf)
+        for leads in self.masked.labels():
+            own = self.closely(Listed({first: tiles}, loosest, leads), steps)
+            least = np.minimum(least, own.values)
         return least
 
     @property
@@ -244,25 +244,20 @@ class Bounds:
         loads = words + besides
         return loads.max(axis=0), loads.sum(axis=0)
 
-    def roughly(self, tiles: IntArray, unrolled: Unrolled, leads: Leads) -> Bounded:
-        """The same, but whatever bandwidths take."""
-        steps = self.masked.steps(tiles, unrolled)
-        cycles = self.cycles(np.full(len(tiles), self._loaded), steps)
-        fixed = self.masked.fixed(unrolled, self.waiting(cycles, steps))
-        words = self.masked.cost(Listed({self.masked.inside.first: tiles}, unrolled, leads), self._words)
+    def roughly(self, listed: Listed, steps: FloatArray) -> Bounded:
+        """Bounds on tiles with spatial choices, whatever bandwidths take, given steps of the arithmetic."""
+        cycles = self.cycles(np.full(len(listed), self._loaded), steps)
+        fixed = self.masked.fixed(listed.unrolled, self.waiting(cycles, steps))
+        words = self.masked.cost(listed, self._words)
         return Bounded(self.goal.values(self.masked.charges.whole(fixed + words), cycles), cycles, cycles)
 
-    def closely(self, tiles: IntArray, unrolled: Unrolled, leads: Leads) -> Bounded:
-        """Bounds on tiles with spatial choices."""
-        return self._bounded(tiles, unrolled, leads, self.masked.steps(tiles, unrolled))
-
-    def _bounded(self, tiles: IntArray, unrolled: Unrolled, leads: Leads, steps: FloatArray) -> Bounded:
-        """The same: ever closer, but only of rows that may improve."""
-        values, cycles = np.full(len(tiles), np.inf), np.full(len(tiles), np.inf)
+    def closely(self, listed: Listed, steps: FloatArray) -> Bounded:
+        """The same, ever closer, but only of rows that may improve."""
+        values, cycles = np.full(len(listed), np.inf), np.full(len(listed), np.inf)
         rows = np.flatnonzero(np.isfinite(steps))
-        energy, loads = np.zeros(len(tiles)), np.full(len(tiles), self._loaded)
-        total = np.zeros(len(tiles))
-        listed = Listed({self.masked.inside.first: tiles}, unrolled, leads)[rows]
+        energy, loads = np.zeros(len(listed)), np.full(len(listed), self._loaded)
+        tiles, total = listed.tiles[self.masked.inside.first], np.zeros(len(listed))
+        listed = listed[rows]
         for close in (False, True) if self._known else (False,):
             least = self.cycles(loads[rows], steps[rows])
             fixed = self.masked.fixed(listed.unrolled, self.waiting(least, steps[rows]), tiles[rows])

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from solver.search.arrays import BoolArray, FloatArray, IntArray, distinct
+from solver.search.arrays import BoolArray, FloatArray, IntArray, among, distinct
 from solver.search.path.axes import Axis, Loops, axes_of
 from solver.search.path.charges import ENERGY, Charge, Charges, Price
 from solver.search.path.counting import ByOrder, Lead, counted_by
@@ -35,6 +35,7 @@ ALIKE = (
     "anything",
     "held",
     "_known_loops",
+    "_led",
     "_leading",
     "_shares",
     "_alone",
@@ -212,7 +213,7 @@ class Frame:
         able = np.ones(len(choices), dtype=np.bool_)
         for d, column in enumerate(self.space.stages[stage].factors.T):
             some = [own for own in self._factors(stage, d) if len(self._rounds(stage, d, own))]
-            able &= np.isin(column, some)
+            able &= among(column, np.array(some, dtype=np.int64))
         return able
 
     def _factors(self, stage: int, dim: int) -> list[int]:
@@ -321,6 +322,15 @@ class Frame:
 
     def led(self, lead: Lead) -> BoolArray:
         """Where a slot may have a loop that leaves this in place, by numbers of tiles inside of it."""
+        if lead not in self._led:
+            self._led[lead] = self._where_led(lead)
+        return self._led[lead]
+
+    @cached_property
+    def _led(self) -> dict[Lead, BoolArray]:
+        return {}
+
+    def _where_led(self, lead: Lead) -> BoolArray:
         if lead is None or not self.counted.leads_are_loops:
             return np.ones(self.shape, dtype=np.bool_)
         none: BoolArray = np.zeros((1,) * len(self.axes), dtype=np.bool_)
