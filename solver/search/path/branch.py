@@ -381,6 +381,8 @@ class Branch:
             if own.open[0]
         ]
         spent = node.spent[:, 0]
+        if not np.isfinite(spent).all():
+            return
         left = (self.worth.limits - spent)[:, np.newaxis]
         every = [(node.by(k, price), price, left[k]) for k, price in enumerate(prices)]
         for lead in masked.frame.leads(m):

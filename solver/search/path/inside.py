@@ -370,7 +370,7 @@ class Inside:
     def _cost(self, listed: Listed, price: Price | Prices) -> Node:
         unrolled = listed.unrolled
         every = listed.once("tiles", lambda: self._every(listed))
-        joined = listed.once("joined", lambda: self._joined(every, unrolled, listed.leads))
+        joined = listed.once("joined", lambda: self._joined(every, listed))
         spent = np.empty((*price.shape, len(listed)), price.dtype)
         spent[...] = np.where(joined, 0.0, np.inf)
         node = Node(spent, [])
@@ -496,8 +496,9 @@ class Inside:
             for boundary in range(self.first, self.depth)
         }
 
-    def _joined(self, tiles: Tiles, unrolled: Unrolled, leads: Leads) -> BoolArray:
-        """Where loops of the slots inside may lead from tiles to tiles."""
+    def _joined(self, tiles: Tiles, listed: Listed) -> BoolArray:
+        """Where loops of the slots inside may lead from tiles to tiles, and leave in place what leads say."""
+        unrolled, leads = listed.unrolled, listed.leads
         joined = np.ones(len(unrolled), dtype=np.bool_)
         for slot in range(self.first, self.depth):
             most = -(-tiles[slot + 1] // unrolled.copies(slot, slot + 1))
@@ -505,7 +506,19 @@ class Inside:
             if slot in leads and leads[slot] is None:
                 able &= tiles[slot] >= -(-tiles[slot + 1] // unrolled.factors[slot])
             joined &= able.all(axis=1)
+            joined &= np.asarray(self._are_led(slot, tiles[slot] < most, listed))
         return joined
+
+    def _are_led(self, slot: int, loops: BoolArray, listed: Listed) -> BoolArray | bool:
+        """Whether a slot may have a loop that leads: one of some loops, or any that more tiles ask for."""
+        lead, frame = listed.leads.get(slot), self.frame
+        if lead is None or not frame.counted.leads_are_loops:
+            return True
+        leading = frame.leading(lead) & frame.loops[slot].live
+        is_known = slot + 1 in listed.tiles or slot + 1 == self.depth
+        if not is_known and self._free_dims[slot + 1] & leading:
+            return True
+        return np.asarray(loops[:, sorted(leading)].any(axis=1))
 
     def _operands(self, charge: Charge, tiles: Tiles, unrolled: Unrolled) -> FloatArray:
         """Words of an access that serves the arithmetic, at least, given the tiles that it works on."""
