@@ -16,6 +16,22 @@ MOST_VALUES = 1 << 31
 """Values of a column are told apart by themselves if they are less than so much apart."""
 
 
+def distinct(values: IntArray) -> IntArray:
+    """Distinct values or rows, ascending.
+
+    Without indices NumPy imports masked arrays for that, which takes as long as a small search.
+    """
+    return np.unique(values, axis=0, return_index=True)[0]
+
+
+def among(values: IntArray, known: IntArray) -> BoolArray:
+    """Which values are among some that ascend."""
+    if not len(known):
+        return np.zeros(values.shape, dtype=np.bool_)
+    found: BoolArray = known[np.searchsorted(known, values).clip(max=len(known) - 1)] == values
+    return found
+
+
 def ranges(starts: IntArray, sizes: IntArray) -> tuple[IntArray, IntArray]:
     """All numbers in several ranges, one range after the other: which range, and the number.
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from model.extents import ANY
 from model.numbers import divisors, prime_factors
-from solver.search.arrays import BoolArray, FloatArray, IntArray
+from solver.search.arrays import BoolArray, FloatArray, IntArray, among
 from solver.search.space.search_space import SearchSpace
 
 LONGEST_TABLE = 1 << 20
@@ -179,7 +179,7 @@ class Axis:
         if self.divides:
             exact = inner % outer == 0
             listed = np.array(sorted(allowed), dtype=np.int64)
-            divides: BoolArray = exact & np.isin(inner // outer, listed)
+            divides: BoolArray = exact & among(inner // outer, listed)
             return divides
         least = -(-inner // outer)
         most = np.where(outer == 1, inner, -(-inner // np.maximum(outer - 1, 1)) - 1)

@@ -221,22 +221,21 @@ class Bounds:
         """Bounds on tiles at the first boundary inside, whichever of some spatial choices there is."""
         loosest = Loosest(choices, len(tiles))
         steps = np.maximum(self.masked.inside.steps(tiles, loosest), least_steps)
-        least: FloatArray = np.full(len(tiles), np.inf)
-        rows = self._with_any_leads(tiles, loosest, steps)
+        first, least = self.masked.inside.first, np.full(len(tiles), np.inf)
+        rows = self.with_any_leads(tiles, loosest, steps)
+        tiles, steps, loosest = tiles[rows], steps[rows], loosest[rows]
         for leads in self.masked.labels() if len(rows) else ():
-            values = self._bounded(tiles[rows], loosest[rows], leads, steps[rows]).values
+            values = self.closely(Listed({first: tiles}, loosest, leads), steps).values
             least[rows] = np.minimum(least[rows], values)
         return least
 
-    def with_any_leads(self, tiles: IntArray, unrolled: Unrolled) -> IntArray:
+    def with_any_leads(self, tiles: IntArray, unrolled: Unrolled, steps: FloatArray) -> IntArray:
         """Which rows may improve on the incumbent, whatever the leads of the slots inside are."""
-        return self._with_any_leads(tiles, unrolled, self.masked.steps(tiles, unrolled))
-
-    def _with_any_leads(self, tiles: IntArray, unrolled: Unrolled, steps: FloatArray) -> IntArray:
-        if not self._known or len(list(self.masked.labels())) == 1:
+        masked = self.masked
+        if not self._known or len(masked.labels()) == 1:
             return np.arange(len(tiles))
-        values = self._bounded(tiles, unrolled, self.masked.any_leads, steps).values
-        return np.flatnonzero(self.goal.below(values))
+        listed = Listed({masked.inside.first: tiles}, unrolled, masked.any_leads)
+        return np.flatnonzero(self.goal.below(self.closely(listed, steps).values))
 
     @property
     def _known(self) -> bool:
@@ -255,25 +254,20 @@ class Bounds:
         loads = words + besides
         return loads.max(axis=0), loads.sum(axis=0)
 
-    def roughly(self, tiles: IntArray, unrolled: Unrolled, leads: Leads) -> Bounded:
-        """The same, but whatever bandwidths take."""
-        steps = self.masked.steps(tiles, unrolled)
-        cycles = self.cycles(np.full(len(tiles), self._loaded), steps)
-        fixed = self.masked.fixed(unrolled, self.waiting(cycles, steps))
-        words = self.masked.cost(Listed({self.masked.inside.first: tiles}, unrolled, leads), self._words)
+    def roughly(self, listed: Listed, steps: FloatArray) -> Bounded:
+        """Bounds on tiles with spatial choices, whatever bandwidths take, given steps of the arithmetic."""
+        cycles = self.cycles(np.full(len(listed), self._loaded), steps)
+        fixed = self.masked.fixed(listed.unrolled, self.waiting(cycles, steps))
+        words = self.masked.cost(listed, self._words)
         return Bounded(self.goal.values(self.masked.charges.whole(fixed + words), cycles), cycles, cycles)
 
-    def closely(self, tiles: IntArray, unrolled: Unrolled, leads: Leads) -> Bounded:
-        """Bounds on tiles with spatial choices."""
-        return self._bounded(tiles, unrolled, leads, self.masked.steps(tiles, unrolled))
-
-    def _bounded(self, tiles: IntArray, unrolled: Unrolled, leads: Leads, steps: FloatArray) -> Bounded:
-        """The same: ever closer, but only of rows that may improve."""
-        values, cycles = np.full(len(tiles), np.inf), np.full(len(tiles), np.inf)
+    def closely(self, listed: Listed, steps: FloatArray) -> Bounded:
+        """The same, ever closer, but only of rows that may improve."""
+        values, cycles = np.full(len(listed), np.inf), np.full(len(listed), np.inf)
         rows = np.flatnonzero(np.isfinite(steps))
-        energy, loads = np.zeros(len(tiles)), np.full(len(tiles), self._loaded)
-        total = np.zeros(len(tiles))
-        listed = Listed({self.masked.inside.first: tiles}, unrolled, leads)[rows]
+        energy, loads = np.zeros(len(listed)), np.full(len(listed), self._loaded)
+        tiles, total = listed.tiles[self.masked.inside.first], np.zeros(len(listed))
+        listed = listed[rows]
         for close in (False, True) if self._known else (False,):
             least = self.cycles(loads[rows], steps[rows])
             fixed = self.masked.fixed(listed.unrolled, self.waiting(least, steps[rows]), tiles[rows])

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial, reduce
-from itertools import chain, count
+from itertools import chain, count, takewhile
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -381,11 +381,16 @@ class Branch:
             if own.open[0]
         ]
         spent = node.spent[:, 0]
+        if not np.isfinite(spent).all():
+            return
         left = (self.worth.limits - spent)[:, np.newaxis]
         every = [(node.by(k, price), price, left[k]) for k, price in enumerate(prices)]
         for lead in masked.frame.leads(m):
-            costs = [masked.outside_cost(own, places, lead, price, most) for own, price, most in every]
-            if np.isfinite(self._values(np.array(costs) + spent[:, np.newaxis])[0]):
+            costs = (masked.outside_cost(own, places, lead, price, most) for own, price, most in every)
+            within = [cost for cost, most in takewhile(_is_below, zip(costs, left, strict=True))]
+            if len(within) < len(every):
+                continue
+            if np.isfinite(self._values(np.array(within) + spent[:, np.newaxis])[0]):
                 yield from self._led(lead, m, places[0], pending, spent, self.leads, tiles)
 
     def _led(
@@ -640,6 +645,11 @@ class Branch:
 
         part = of(frozenset(view.relevant))
         return _Open(part, lambda leading: of(leading).words, self._times(part, vector), self._nothing)
+
+
+def _is_below(pair: tuple[FloatArray, FloatArray]) -> bool:
+    """Whether a cost is below its limit."""
+    return bool(pair[0] < pair[1])
 
 
 def _single(known: Mapping[int, IntArray]) -> dict[int, tuple[int, ...]]:

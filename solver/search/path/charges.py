@@ -417,8 +417,12 @@ class Charges:
 
     def first_words(self, place: int) -> float:
         """Distinct words of a dataspace, at most."""
+        return self._first_words[place]
+
+    @cached_property
+    def _first_words(self) -> tuple[float, ...]:
         whole = np.array([self.space.lattice.bounds], dtype=np.int64)
-        return float(bounding_box(self.space.views[place], whole)[0])
+        return tuple(float(bounding_box(view, whole)[0]) for view in self.space.views)
 
 
 def gates(space: SearchSpace) -> tuple[tuple[int, int], ...]:

@@ -83,13 +83,8 @@ class ByPlace(ByOrder):
     @cached_property
     def merges(self) -> bool:
         """Where no window keeps what overlaps, and rules look at fanouts alone."""
-        mapspace = self.space.mapspace
-        ruled = any(
-            own.temporal.factors or own.temporal.inner or own.temporal.outer for own in mapspace.joint
-        )
         filled = any(level.min_utilization for level in self.space.levels)
-        others = any(not part.is_spatial for rule in mapspace.rules for part in rule.parts)
-        return not (self.space.window_dims or others or ruled or filled)
+        return self.space.is_unruled and not (self.space.window_dims or filled)
 
     def leads(self, loops: Loops) -> tuple[Lead, ...]:
         """One for all: any loops or none, which leave nothing in place."""

@@ -522,11 +522,11 @@ class Inside:
             ... to so many inside.
         """
         if lead is None:
-            return (outside >= fewest).all(axis=1)
+            return np.asarray((outside >= fewest).all(axis=1))
         if not self.frame.counted.leads_are_loops or lead == self.frame.everything:
             return np.ones(len(outside), dtype=np.bool_)
         leading = sorted(self.frame.leading(lead) & self.frame.loops[slot].live)
-        return (outside[:, leading] < most[:, leading]).any(axis=1)
+        return np.asarray((outside[:, leading] < most[:, leading]).any(axis=1))
 
     def _operands(self, charge: Charge, tiles: Tiles, unrolled: Unrolled) -> FloatArray:
         """Words of an access that serves the arithmetic, at least, given the tiles that it works on."""

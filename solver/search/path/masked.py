@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial, reduce
 from itertools import product
@@ -132,11 +132,11 @@ class Masked:
             fits = np.take(fits, places, axis=d)
         return fits
 
-    def labels(self) -> Iterator[dict[int, Lead]]:
+    def labels(self) -> list[dict[int, Lead]]:
         """Leads of the slots inside but the innermost one."""
         slots = range(self.inside.first, self.inside.depth - 1)
-        for chosen in product(*(self.frame.leads(slot) for slot in slots)):
-            yield dict(zip(slots, chosen, strict=True))
+        every = product(*(self.frame.leads(slot) for slot in slots))
+        return [dict(zip(slots, chosen, strict=True)) for chosen in every]
 
     @property
     def any_leads(self) -> dict[int, Lead]:

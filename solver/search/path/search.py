@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, count, islice
@@ -18,7 +18,7 @@ from solver.search.goal import Goal
 from solver.search.path.bounds import CLOSEST, TIED, Bounds
 from solver.search.path.branch import Branch, Found
 from solver.search.path.charges import ENERGY, Charge, Charges, Price
-from solver.search.path.inside import Leads
+from solver.search.path.inside import Leads, Listed
 from solver.search.path.leaves import Leaves, Path
 from solver.search.path.masked import Masked, fewest_steps, spatial_choices
 from solver.search.path.tables import Frame, Outside
@@ -76,6 +76,21 @@ class _Cell(NamedTuple):
     def only(self, places: IntArray) -> _Cell:
         """Some of the spatial choices."""
         return self._replace(choices=self.choices[places], by_choice=self.by_choice[places])
+
+
+class _Pairs(NamedTuple):
+    """Tiles with a spatial choice each, and steps of the arithmetic; listed by leads of the slots inside."""
+
+    bounds: Bounds
+    tiles: IntArray
+    choices: IntArray
+    steps: FloatArray
+    every: tuple[Listed, ...]
+
+    def only(self, rows: IntArray) -> _Pairs:
+        """Some of them."""
+        listed = tuple(own[rows] for own in self.every)
+        return _Pairs(self.bounds, self.tiles[rows], self.choices[rows], self.steps[rows], listed)
 
 
 class _Rows(NamedTuple):
@@ -301,7 +316,7 @@ class PathSearch:
         """The mappings with a mask; tables outside are shared by all masks that keep the same there."""
         frame, m = self._frame.under(charges.mask), self._frame.meeting
         tenants = tuple(self.space.tenants(charges.mask, level) for level in range(m + 1))
-        key = frame.idle, tenants, tuple(charges.at(boundary) for boundary in range(1, m + 1))
+        key = frame.left_out(m), tenants, tuple(charges.at(boundary) for boundary in range(1, m + 1))
         return Masked(frame, charges, self._outsides.setdefault(key, {}))
 
     def _bound(self, value: float) -> int:
@@ -356,17 +371,16 @@ class PathSearch:
 
     def _dive_from(self, bounds: Bounds, choices: IntArray, tiles: IntArray, value: float) -> None:
         """Price a path with some spatial choices: a good incumbent leaves little of all others."""
-        tiles, choices = self._paired(choices, tiles)
+        pairs = self._paired(bounds, choices, tiles)
         if not self.goal.counts_energy:
-            self._open_pairs(bounds, tiles, choices, value)
+            self._open_pairs(pairs, value)
             return
-        unrolled = self._unrolled(choices)
-        least: FloatArray = np.full(len(tiles), np.inf)
+        least: FloatArray = np.full(len(pairs.choices), np.inf)
         best: list[_Rows] = []
-        for leads in bounds.masked.labels():
-            values, cycles, _ = bounds.roughly(tiles, unrolled, leads)
+        for listed in pairs.every:
+            values, cycles, _ = bounds.roughly(listed, pairs.steps)
             least = np.minimum(least, values)
-            every = _Rows(bounds, leads, tiles, choices, values, cycles)
+            every = _Rows(bounds, listed.leads, pairs.tiles, pairs.choices, values, cycles)
             best += [every.only(np.array([row])) for row in np.argsort(values, kind="stable")[:TRIES]]
         best.sort(key=lambda row: float(row.values[0]))
         for row in best[: TRIES if self.goal.incumbent is None else 1]:
@@ -374,13 +388,19 @@ class PathSearch:
                 self._dive(row)
             if self.goal.incumbent is not None:
                 break
-        live = self._hopeful(least)
-        if len(live):
-            self._open_pairs(bounds, tiles[live], choices[live], value)
+        self._open_pairs(pairs.only(self._hopeful(least)), value)
 
-    def _paired(self, choices: IntArray, tiles: IntArray) -> tuple[IntArray, IntArray]:
+    def _paired(self, bounds: Bounds, choices: IntArray, tiles: IntArray) -> _Pairs:
         """All pairs of tiles and spatial choices."""
-        return np.tile(tiles, (len(choices), 1)), np.repeat(choices, len(tiles))
+        tiles, choices = np.tile(tiles, (len(choices), 1)), np.repeat(choices, len(tiles))
+        return self._pairs(bounds, tiles, choices, bounds.masked.labels())
+
+    def _pairs(self, bounds: Bounds, tiles: IntArray, choices: IntArray, labels: Iterable[Leads]) -> _Pairs:
+        """Those of some pairs that have mappings."""
+        unrolled, masked = self._unrolled(choices), bounds.masked
+        steps = masked.steps(tiles, unrolled)
+        every = tuple(Listed({masked.inside.first: tiles}, unrolled, leads) for leads in labels)
+        return _Pairs(bounds, tiles, choices, steps, every).only(np.flatnonzero(np.isfinite(steps)))
 
     def _unrolled(self, choices: IntArray) -> Unrolled:
         """One spatial choice a row."""
@@ -430,7 +450,7 @@ class PathSearch:
             few = max(1, cell.pairs // len(cell.tiles))
             cell = cell._replace(pairs=min(2 * cell.pairs, MOST_PAIRS))
         order = np.argsort(cell.by_choice, kind="stable")
-        self._open_pairs(cell.bounds, *self._paired(cell.choices[order[:few]], cell.tiles), value)
+        self._open_pairs(self._paired(cell.bounds, cell.choices[order[:few]], cell.tiles), value)
         rest = self._still(cell.only(order[few:]))
         if len(rest.choices) and len(rest.tiles):
             self._push(max(value, float(rest.by_choice.min())), rest)
@@ -451,34 +471,37 @@ class PathSearch:
         """Which bounds leave room for a better mapping."""
         return np.flatnonzero(self.goal.below(values))
 
-    def _open_pairs(self, bounds: Bounds, tiles: IntArray, choices: IntArray, value: float) -> None:
-        """Bound pairs of tiles and spatial choices."""
-        self.shared.statistics.states += len(tiles)
-        rows = bounds.with_any_leads(tiles, self._unrolled(choices))
-        for leads in bounds.masked.labels() if len(rows) else ():
-            self._push_rows(bounds, tiles[rows], choices[rows], leads, value)
-
-    def _push_rows(
-        self, bounds: Bounds, tiles: IntArray, choices: IntArray, leads: Leads, value: float
-    ) -> None:
-        """Queue those of some pairs that may improve, by rising bounds."""
-        values, cycles, loads = bounds.closely(tiles, self._unrolled(choices), leads)
-        rows = self._hopeful(values)
-        rows = rows[np.lexsort((loads[rows], values[rows]))]
-        if not len(rows):
+    def _open_pairs(self, pairs: _Pairs, value: float) -> None:
+        """Bound pairs of tiles and spatial choices, and queue those that may improve, by rising bounds."""
+        bounds = pairs.bounds
+        self.shared.statistics.states += len(pairs.choices)
+        if not len(pairs.choices):
             return
-        own = _Rows(bounds, leads, tiles[rows], choices[rows], values[rows], cycles[rows])
-        least = float(own.values[0])
-        self._push(max(value, least), own)
-        if self.goal.incumbent is None or least * NEAR < self.goal.incumbent:
-            self._dive(own)
+        rows = bounds.with_any_leads(pairs.tiles, self._unrolled(pairs.choices), pairs.steps)
+        self._open_labels(pairs.only(rows), value)
+
+    def _open_labels(self, pairs: _Pairs, value: float) -> None:
+        """Queue those of some pairs that may improve with the leads of each label."""
+        bounds = pairs.bounds
+        for listed in pairs.every if len(pairs.choices) else ():
+            values, cycles, loads = bounds.closely(listed, pairs.steps)
+            rows = self._hopeful(values)
+            rows = rows[np.lexsort((loads[rows], values[rows]))]
+            if not len(rows):
+                continue
+            tiles, choices = pairs.tiles[rows], pairs.choices[rows]
+            own = _Rows(bounds, listed.leads, tiles, choices, values[rows], cycles[rows])
+            least = float(own.values[0])
+            self._push(max(value, least), own)
+            if self.goal.incumbent is None or least * NEAR < self.goal.incumbent:
+                self._dive(own)
 
     def _open_row(self, item: _Rows, value: float) -> None:
         """Look for the complete paths of the first row, the best ones first."""
         place, bounds = item.next, self._heeding_loads(item.bounds)
         if bounds is not item.bounds:
-            rows = np.arange(place, len(item.values))
-            self._push_rows(bounds, item.tiles[rows], item.choices[rows], item.leads, value)
+            tiles, choices = item.tiles[place:], item.choices[place:]
+            self._open_labels(self._pairs(bounds, tiles, choices, [item.leads]), value)
             return
         if self._is_near(item.bounds, item.values[place]) and item.compared != self.goal.incumbent:
             self._compare(item, value)

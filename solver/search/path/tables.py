@@ -7,11 +7,12 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
 
-from solver.search.arrays import BoolArray, FloatArray, IntArray
+from solver.search.arrays import BoolArray, FloatArray, IntArray, among, distinct
 from solver.search.path.axes import Axis, Loops, axes_of
 from solver.search.path.charges import ENERGY, Charge, Charges, Price
 from solver.search.path.counting import ByOrder, Lead, counted_by
@@ -33,6 +34,8 @@ ALIKE = (
     "words",
     "anything",
     "held",
+    "_known_loops",
+    "_led",
     "_leading",
     "_shares",
     "_alone",
@@ -75,26 +78,47 @@ class Frame:
     ----------
     space
         What they are about.
-    idle
-        Slots without loops, besides those that may have none.
+    without
+        Loops that are left out, as pairs of a slot and a dimension.
     """
 
     space: SearchSpace
-    idle: frozenset[int] = frozenset()
+    without: frozenset[tuple[int, int]] = frozenset()
 
     def under(self, mask: KeepMask) -> Frame:
-        """The same for one keep mask: places of a memory that keep nothing have no loops, but the first."""
-        inner = (level for rules in self.space.mapspace.joint for level in rules.levels[1:])
-        idle = frozenset(level for level in inner if not mask[level])
-        if idle not in self._frames:
-            self._frames[idle] = other = Frame(self.space, idle)
+        """The same for one keep mask: without the loops that no mapping needs."""
+        without = frozenset(chain(self._idle(mask), self._needless(mask)))
+        if without not in self._frames:
+            self._frames[without] = other = Frame(self.space, without)
             for name in ALIKE:
                 other.__dict__[name] = getattr(self, name)
-        return self._frames[idle]
+        return self._frames[without]
 
     @cached_property
-    def _frames(self) -> dict[frozenset[int], Frame]:
-        return {self.idle: self}
+    def _frames(self) -> dict[frozenset[tuple[int, int]], Frame]:
+        return {self.without: self}
+
+    def _idle(self, mask: KeepMask) -> Iterator[tuple[int, int]]:
+        """Yield loops of places of a memory that keep nothing, but for the first place."""
+        inner = (level for rules in self.space.mapspace.joint for level in rules.levels[1:])
+        return product((level for level in inner if not mask[level]), range(len(self.axes)))
+
+    def _needless(self, mask: KeepMask) -> Iterator[tuple[int, int]]:
+        """Yield loops over dimensions that index nothing that is kept farther in.
+
+        As loops of the innermost slot they bring nothing anew. Neither rules nor children may stand between.
+        """
+        space, last = self.space, len(self.loops) - 1
+        if not space.is_unruled:
+            return
+        slots = [own.allowed for own in space.slots]
+        free = {d for d, own in enumerate(self.anything.allowed) if slots[last][d] == own}
+        free -= {d for level, d in self._idle(mask) if level == last}
+        for slot in reversed(range(last)):
+            indexed = (space.views[place].relevant for place in mask[slot + 1])
+            free -= frozenset().union(*indexed)
+            free = {d for d in free if max(space.stages[slot].unrolled[d]) == 1}
+            yield from ((slot, d) for d in free if 1 in slots[slot][d])
 
     @cached_property
     def held(self) -> Held:
@@ -129,11 +153,23 @@ class Frame:
     @cached_property
     def loops(self) -> tuple[Loops, ...]:
         """By slot."""
-        none = (frozenset((1,)),) * len(self.axes)
-        return tuple(
-            Loops(self.axes, none if level in self.idle else slot.allowed)
-            for level, slot in enumerate(self.space.slots)
-        )
+        return tuple(map(self._loops_of, range(len(self.space.slots))))
+
+    def _loops_of(self, slot: int) -> Loops:
+        key = slot, frozenset(d for level, d in self.without if level == slot)
+        if key not in self._known_loops:
+            allowed = enumerate(self.space.slots[slot].allowed)
+            one = frozenset((1,))
+            self._known_loops[key] = Loops(self.axes, [one if d in key[1] else own for d, own in allowed])
+        return self._known_loops[key]
+
+    @cached_property
+    def _known_loops(self) -> dict[tuple[int, frozenset[int]], Loops]:
+        return {}
+
+    def left_out(self, last: int) -> frozenset[tuple[int, int]]:
+        """Loops of the slots up to one that are left out."""
+        return frozenset(own for own in self.without if own[0] <= last)
 
     @cached_property
     def possible(self) -> tuple[tuple[BoolArray, ...], ...]:
@@ -177,7 +213,7 @@ class Frame:
         able = np.ones(len(choices), dtype=np.bool_)
         for d, column in enumerate(self.space.stages[stage].factors.T):
             some = [own for own in self._factors(stage, d) if len(self._rounds(stage, d, own))]
-            able &= np.isin(column, some)
+            able &= among(column, np.array(some, dtype=np.int64))
         return able
 
     def _factors(self, stage: int, dim: int) -> list[int]:
@@ -189,7 +225,7 @@ class Frame:
         axis, outer, inner = self.axes[dim], self.possible[slot][dim], self.possible[slot + 1][dim]
         tiles = np.flatnonzero(inner)
         rounds = axis.rounds_of(np.full(len(tiles), factor), axis.numbers[tiles])
-        rounds = np.unique(rounds[rounds >= 0])
+        rounds = distinct(rounds[rounds >= 0])
         return rounds[self.loops[slot].reach[dim][outer][:, rounds].any(axis=0)]
 
     def _steps(self, slot: int, dim: int) -> BoolArray:
@@ -291,6 +327,15 @@ class Frame:
 
     def led(self, lead: Lead) -> BoolArray:
         """Where a slot may have a loop that leaves this in place, by numbers of tiles inside of it."""
+        if lead not in self._led:
+            self._led[lead] = self._where_led(lead)
+        return self._led[lead]
+
+    @cached_property
+    def _led(self) -> dict[Lead, BoolArray]:
+        return {}
+
+    def _where_led(self, lead: Lead) -> BoolArray:
         if lead is None or not self.counted.leads_are_loops:
             return np.ones(self.shape, dtype=np.bool_)
         none: BoolArray = np.zeros((1,) * len(self.axes), dtype=np.bool_)

@@ -14,7 +14,7 @@ from model.cost.counting import distinct_sums
 from model.extents import PERFECT, Factors
 from model.numbers import divisors
 from model.problem import Dataspace, Problem
-from solver.search.arrays import IntArray
+from solver.search.arrays import IntArray, distinct
 from solver.search.space.lattice import Lattice
 
 MAX_WINDOW_POINTS = 2_000_000
@@ -185,7 +185,7 @@ def _window_words(ranks: Sequence[RankTerms], dims: Sequence[int], bounds: Seque
     for d in dims:
         step = np.array([dict(rank).get(d, 0) for rank in ranks], dtype=np.int64)
         moved = points[:, None, :] + np.arange(bounds[d])[None, :, None] * step[None, None, :]
-        points = np.unique(moved.reshape(-1, len(ranks)), axis=0)
+        points = distinct(moved.reshape(-1, len(ranks)))
     return len(points)
 
 

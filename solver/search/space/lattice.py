@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from model.numbers import prime_factors
-from solver.search.arrays import BoolArray, IntArray
+from solver.search.arrays import BoolArray, IntArray, among
 
 FEW_BASES, MANY_POWERS = 2, 4
 """Bases up to which those with so many powers get fewer of them, when a lattice is made coarser."""
@@ -172,7 +172,7 @@ class Lattice:
         """Which rows, shape (rows, dimensions), are factors of the lattice, as may not be of a coarse one."""
         have = np.ones(len(factors), dtype=np.bool_)
         for d, divisors in enumerate(self._divisors):
-            have &= np.isin(factors[:, d], divisors)
+            have &= among(factors[:, d], np.array(sorted(divisors), dtype=np.int64))
         return have
 
     def codes(self, factors: IntArray) -> IntArray:

@@ -139,6 +139,15 @@ class SearchSpace:
         return Slot(tuple(allowed))
 
     @cached_property
+    def is_unruled(self) -> bool:
+        """Whether rules of the user's own look at fanouts alone, and none binds places of a memory."""
+        own = (rules.temporal for rules in self.mapspace.joint)
+        return not (
+            any(rules.factors or rules.inner or rules.outer for rules in own)
+            or any(not part.is_spatial for rule in self.mapspace.rules for part in rule.parts)
+        )
+
+    @cached_property
     def excluded(self) -> bool:
         """Whether a rule forbids the factor 1 of a dimension of bound 1, or leaves no factor at all."""
         unit = set(self.problem.dims) - set(self.active)

@@ -14,7 +14,7 @@ from model.architecture import Fanout
 from model.choices import SideOrder
 from model.extents import Extents
 from model.mapspace import SpatialRules
-from solver.search.arrays import BoolArray, IntArray, alike, ranges
+from solver.search.arrays import BoolArray, IntArray, alike, distinct, ranges
 from solver.search.stopping import Stop, Stopped, never
 
 VECTORS_AT_ONCE = 1 << 18
@@ -317,4 +317,4 @@ class Stage:
     @cached_property
     def unrolled(self) -> tuple[Factors, ...]:
         """Per dimension, all factors that members have, ascending."""
-        return tuple(tuple(np.unique(own).tolist()) for own in self.factors.T)
+        return tuple(tuple(distinct(own).tolist()) for own in self.factors.T)

@@ -42,7 +42,7 @@ def test_windows_that_bypass_the_level_outside(monkeypatch: pytest.MonkeyPatch):
     assert best is not None
 
     def costs() -> np.ndarray:
-        frame = Frame(space).under(mask)
+        frame = Frame(space)
         masked = Masked(frame, Charges(space, mask), {})
         unrolled = spatial_choices(frame).repeated(0, len(masked.tiles))
         listed = Listed({masked.inside.first: masked.tiles}, unrolled, next(masked.labels()))

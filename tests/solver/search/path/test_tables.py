@@ -18,6 +18,7 @@ from solver.search.path.tables import Frame, Outside
 from solver.search.space.search_space import SearchSpace
 from tests.bruteforce import optimum
 from tests.mapspaces import free_mapspace, matmul
+from tests.solver.search.path.alone import searched
 
 DRAM = StorageLevel("DRAM", energy=AccessEnergy(read=200, fill=170, update=190))
 BUFFER = StorageLevel("buffer", size_words=30, energy=AccessEnergy(fill=3))
@@ -117,3 +118,26 @@ def test_a_fixed_factor_leaves_out_tiles_and_children(
     frame = Frame(SearchSpace(outer_loop_fixed(factor)))
     assert frame.narrowed().lattice.every_number(0) == numbers
     assert set(frame.space.stages[1].factors[frame.able(1), 0].tolist()) == children
+
+
+@pytest.mark.parametrize(
+    ("rows", "rule", "expected"),
+    [
+        (1, None, {(1, "N"), (2, "N")}),
+        (2, None, {(2, "N")}),
+        (1, FactorRule("N", "=", 1), set()),
+    ],
+)
+def test_loops_that_can_be_left_to_the_innermost_slot(
+    rows: int, rule: FactorRule | None, expected: set[tuple[int, str]]
+):
+    """The two innermost levels keep A alone, which N does not index; a rule may forbid it, or children."""
+    fanout = Fanout("array", rows)
+    nodes = (DRAM, BUFFER, fanout, replace(BUFFER, name="near"), StorageLevel("register", size_words=1))
+    mapspace = free_mapspace(matmul(2, 4, 6), *nodes, keep=False)
+    last = TemporalRules(() if rule is None else (rule,))
+    space = SearchSpace(replace(mapspace, temporal=(*mapspace.temporal[:-1], last)))
+    a, every = frozenset((0,)), frozenset(range(3))
+    without = Frame(space).under((every, every, a, a)).without
+    assert {(slot, space.active[d]) for slot, d in without} == expected
+    assert searched(space.mapspace, "energy") == (optimum(space.mapspace, "energy") or (0,))[:1] * 2
