@@ -45,7 +45,7 @@ def test_windows_that_bypass_the_level_outside(monkeypatch: pytest.MonkeyPatch):
         frame = Frame(space)
         masked = Masked(frame, Charges(space, mask), {})
         unrolled = spatial_choices(frame).repeated(0, len(masked.tiles))
-        listed = Listed({masked.inside.first: masked.tiles}, unrolled, next(masked.labels()))
+        listed = Listed({masked.inside.first: masked.tiles}, unrolled, masked.labels()[0])
         fixed = masked.fixed(unrolled, np.zeros(len(unrolled)))
         return np.asarray(fixed + masked.cost(listed, ENERGY, np.full(len(unrolled), 1e30)))
 
