@@ -135,6 +135,19 @@ def test_extents_that_a_rule_demands():
     check(ruled)
 
 
+@pytest.mark.filterwarnings("error")
+def test_tiles_inside_of_fanouts_that_a_rule_excludes():
+    nodes = (
+        StorageLevel("DRAM", energy=AccessEnergy(100, 100, 100)),
+        Fanout("clusters", 2, 2),
+        StorageLevel("buffer", size_words=60, energy=AccessEnergy(10, 10, 10)),
+        Fanout("PE", 2, 3),
+        StorageLevel("registers", size_words=7),
+    )
+    mapspace = replace(free_mapspace(matmul(1, 1, 4), *nodes), factors=ANY)
+    check(mapspace.where("tile(registers, K) > 1"))
+
+
 def test_several_memories_inside_of_the_fanouts():
     # Tiles of the outer one are known first; what lies farther in follows from those of the memory around it.
     mapspace = random_mapspaces_with_remainders(5030, 1, 150)[0]
