@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -18,7 +19,7 @@ LONGEST_TABLE = 1 << 20
 """Iterations of a dimension up to which places of all numbers are looked up in a table."""
 
 TOGETHER = 1 << 16
-"""Entries of a table whose running minima are taken together."""
+"""Entries of a table that are looked at together, so that they are in the cache."""
 
 NOWHERE = -1
 """Place of numbers of tiles that there are none of."""
@@ -261,22 +262,17 @@ class Loops:
         return table
 
     def _running(self, table: FloatArray, dim: int) -> FloatArray:
-        """The same along one dimension, by running minima: a part of the table at a time, for the cache."""
-        count = table.shape[dim]
-        parts = table.reshape(math.prod(table.shape[:dim]), count, -1)
-        least = np.empty_like(parts)
-        rows = max(1, TOGETHER // parts[0].size)
-        running = np.empty((count, min(rows, len(parts)), parts.shape[-1]), table.dtype)
-        halves = self.axes[dim].at_most(-(-self.axes[dim].numbers // 2)).tolist()
-        for start in range(0, len(parts), rows):
-            own, found = parts[start : start + rows], least[start : start + rows]
-            fewer = running[:, : len(own)]
-            fewer[-1] = own[:, -1]
-            for place in range(count - 2, -1, -1):
-                np.minimum(own[:, place], fewer[place + 1], out=fewer[place])
+        """The same along one dimension, by running minima."""
+        axis = self.axes[dim]
+        halves = axis.at_most(-(-axis.numbers // 2)).tolist()
+
+        def fill(own: FloatArray, least: FloatArray) -> None:
+            fewer = np.empty_like(own)
+            _fill_running(own, range(len(own))[::-1], fewer)
             for place, half in enumerate(halves):
-                np.minimum(own[:, place], fewer[half], out=found[:, place])
-        return least.reshape(table.shape)
+                np.minimum(own[place], fewer[half], out=least[place, ...])
+
+        return _by_parts(table, dim, fill)
 
     def _along(self, table: FloatArray, dim: int) -> FloatArray:
         """The same along one dimension."""
@@ -287,6 +283,28 @@ class Loops:
             if len(outer):
                 result[inner] = moved[outer].min(axis=0)
         return np.moveaxis(result, 0, dim)
+
+
+def running_minimum(table: FloatArray, dim: int, order: Sequence[int]) -> FloatArray:
+    """Minima along one dimension over each place and all that come before it in an order."""
+    return _by_parts(table, dim, lambda own, least: _fill_running(own, order, least))
+
+
+def _fill_running(own: FloatArray, order: Sequence[int], least: FloatArray) -> None:
+    """The same along the first axis of a table, into another one."""
+    least[order[0]] = own[order[0]]
+    for before, place in pairwise(order):
+        np.minimum(own[place], least[before], out=least[place, ...])
+
+
+def _by_parts(table: FloatArray, dim: int, fill: Callable[[FloatArray, FloatArray], None]) -> FloatArray:
+    """A table that is filled a part at a time, for the cache, along the first axis of each part."""
+    parts = table.reshape(math.prod(table.shape[:dim]), table.shape[dim], -1)
+    found, rows = np.empty_like(parts), max(1, TOGETHER // parts[0].size)
+    for start in range(0, len(parts), rows):
+        some = slice(start, start + rows)
+        fill(parts[some].swapaxes(0, 1), found[some].swapaxes(0, 1))
+    return found.reshape(table.shape)
 
 
 def axes_of(space: SearchSpace) -> tuple[Axis, ...]:

@@ -37,6 +37,9 @@ FEW_PAIRS, MOST_PAIRS = 2_000, 32_000
 PATHS = 4
 """Paths that are priced together."""
 
+HELD_SHARE = 0.6
+"""Of the memory, what tables outside take at most."""
+
 FIRST_MASKS = 16
 """Keep masks that are opened at once, whatever else is open."""
 
@@ -163,6 +166,7 @@ class PathSearch:
     def __post_init__(self) -> None:
         self.space = Frame(self.space).narrowed()
         self._frame = self._framed()
+        self._frame.held.most_bytes = int(HELD_SHARE * (self.shared.options.memory_limit_mib << 20))
         self._every = spatial_choices(self._frame)
         self._ticket = count()
         self._in_vain = self._passed_over = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray, among, distinct
-from solver.search.path.axes import Axis, Loops, axes_of
+from solver.search.path.axes import Axis, Loops, axes_of, running_minimum
 from solver.search.path.charges import ENERGY, Charge, Charges, Price
 from solver.search.path.counting import ByOrder, Lead, counted_by
 from solver.search.path.deliveries import Delivered, WordTables
@@ -25,8 +25,8 @@ from solver.search.stopping import Stopped
 TABLES = 60
 """Tables over all numbers of tiles that are held at a time, about, as many doubles each."""
 
-MOST_HELD = 1 << 29
-"""Bytes up to which more of them are."""
+MOST_HELD = 1 << 30
+"""Bytes up to which tables are held, if nothing else is said."""
 
 ALIKE = (
     "axes",
@@ -53,21 +53,22 @@ def estimated_bytes(space: SearchSpace) -> int:
 
 @dataclass
 class Held:
-    """Tables that are held: beyond so many bytes the oldest ones are forgotten."""
+    """Tables that are held: beyond so many bytes those are forgotten that were not used for longest."""
 
-    most_bytes: int
+    most_bytes: int = MOST_HELD
     _bytes: int = 0
-    _tables: deque[tuple[dict[Any, FloatArray], object, int]] = field(default_factory=deque)
+    _tables: OrderedDict[object, FloatArray] = field(default_factory=OrderedDict)
 
-    def add(self, known: dict[Any, FloatArray], key: object) -> None:
-        """Hold one more, which is known by a key."""
-        size = known[key].nbytes
-        self._tables.append((known, key, size))
-        self._bytes += size
+    def once(self, key: object, make: Callable[[], FloatArray]) -> FloatArray:
+        """What `make` returns, remembered by a key."""
+        if key in self._tables:
+            self._tables.move_to_end(key)
+            return self._tables[key]
+        self._tables[key] = table = make()
+        self._bytes += table.nbytes
         while self._bytes > self.most_bytes:
-            known, key, size = self._tables.popleft()
-            del known[key]
-            self._bytes -= size
+            self._bytes -= self._tables.popitem(last=False)[1].nbytes
+        return table
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ class Frame:
     @cached_property
     def held(self) -> Held:
         """Tables of least costs outside."""
-        return Held(max(MOST_HELD, estimated_bytes(self.space)))
+        return Held()
 
     def heed(self) -> None:
         """Raise `Stopped` if the search must end."""
@@ -460,15 +461,14 @@ class Outside:
     frame: Frame
     charges: Charges
     price: Price = ENERGY
-    _known: dict[Any, FloatArray] = field(default_factory=dict)
+    _own: object = field(default_factory=object)
 
     def _once(self, key: object, make: Callable[[], FloatArray]) -> FloatArray:
-        if key not in self._known:
+        def heeding() -> FloatArray:
             self.frame.heed()
-            self._known[key] = table = make()
-            self.frame.held.add(self._known, key)
-            return table
-        return self._known[key]
+            return make()
+
+        return self.frame.held.once((self._own, key), heeding)
 
     def exact(self, boundary: int, lead: Lead) -> FloatArray:
         """Least cost with these numbers of tiles at a boundary, and this lead of the slot outside."""
@@ -493,15 +493,15 @@ class Outside:
         return self._first_by_room(boundary, lead)[..., step]
 
     def _first_by_room(self, boundary: int, lead: Lead) -> FloatArray:
-        return self._once(("first", boundary, lead), lambda: self._first(boundary, lead))
-
-    def _first(self, boundary: int, lead: Lead) -> FloatArray:
-        options, leads = [], self.frame.leads(boundary - 1)
-        if lead in leads and (lead is not None or boundary == 1):
-            options.append(self._by_room(boundary, lead))
-        if None in leads and boundary > 1 and lead in self.frame.first_leads(boundary - 2):
-            options.append(self._without_loops(boundary, lead))
-        return reduce(np.minimum, options)
+        leads = self.frame.leads(boundary - 1)
+        if None not in leads or boundary == 1 or lead not in self.frame.first_leads(boundary - 2):
+            return self._by_room(boundary, lead)
+        if lead not in leads or lead is None:
+            return self._without_loops(boundary, lead)
+        key = "first", boundary, lead
+        return self._once(
+            key, lambda: np.minimum(self._by_room(boundary, lead), self._without_loops(boundary, lead))
+        )
 
     def least(self, boundary: int, step: int = -1) -> FloatArray:
         """The same with any lead, in one step of room."""
@@ -806,9 +806,7 @@ class Outside:
         for d, axis in enumerate(self.frame.axes):
             if dims is not None and d not in dims:
                 continue
-            order = np.argsort(-axis.numbers, kind="stable")
-            running = np.minimum.accumulate(np.take(table, order, axis=d), axis=d)
-            table = np.take(running, np.argsort(order), axis=d)
+            table = running_minimum(table, d, np.argsort(-axis.numbers, kind="stable").tolist())
         return table
 
     def loosest_through(self, boundary: int, lead: Lead, place: int) -> FloatArray:

@@ -69,9 +69,8 @@ def test_a_search_that_is_stopped_has_no_bound_above_the_optimum(
     monkeypatch.setattr(strategies, "EINSUMS", PRODUCTS)
     for drawn in random_mapspaces(7, 3, 200, packed_share=0):
         mapspace, asked = counted_as_accelforge(drawn, Random(7)), count()
-        result = map_einsum(
-            mapspace, Options(("energy",)), None, lambda asked=asked: next(asked) >= questions
-        )
+        options = Options(("energy",))
+        result = map_einsum(mapspace, options, None, lambda asked=asked: next(asked) >= questions)
         best = optimum(mapspace, "energy")
         assert best is not None
         assert result.status is not Status.INFEASIBLE
