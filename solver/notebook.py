@@ -430,7 +430,7 @@ def _as_searched(mapspace: Mapspace, remainders: bool) -> Mapspace:
     return mapspace if known else replace(mapspace, factors=PERFECT)
 
 
-def _values(result: Result | SparseResult | run.NetworkResult | mapper.FusedResult) -> dict[str, Any]:
+def _values(result: Result | run.NetworkResult | mapper.FusedResult) -> dict[str, Any]:
     return {field.name: getattr(result, field.name) for field in fields(result)}
 
 

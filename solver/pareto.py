@@ -9,10 +9,11 @@ prove that nothing is left, and each starts from a mapping within its cap.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import final
 
 from model.cost import Evaluation
+from model.extents import PERFECT
 from model.mapping import Mapping
 from model.mapspace import Mapspace
 from solver.result import (
@@ -30,7 +31,7 @@ from solver.search.goal import NO_CAPS, Caps
 from solver.search.mapper import SharedSearch
 from solver.search.priced import Priced
 from solver.search.trivial import trivial_bound
-from solver.sparse_search import FrontSearch
+from solver.sparse_search import sparse_search
 
 
 @dataclass(frozen=True)
@@ -78,14 +79,16 @@ def pareto_front(
     """
     refuse_gap(options, "a front")
     if mapspace.sparsity is not None:
-        return _Walk(FrontSearch(mapspace, options, on_progress, should_stop)).run(known)
+        perfect = replace(mapspace, factors=PERFECT)
+        search = sparse_search(perfect, options, on_progress, should_stop)
+        return _Walk(search).run(None if known is None else search.judged(known.mapping))
     return _Walk(SharedSearch(mapspace, options, on_progress, should_stop)).run(known)
 
 
 class _Walk:
     """The walk from the slow end of the front to the fast one."""
 
-    def __init__(self, search: SharedSearch | FrontSearch) -> None:
+    def __init__(self, search: SharedSearch) -> None:
         self._search = search
         self._points: list[FrontPoint] = []
         self._found: list[FrontPoint] = []

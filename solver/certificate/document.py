@@ -23,7 +23,6 @@ from model.mapping import Mapping
 from model.mapspace import ACCELFORGE, Mapspace, SpatialRules
 from model.objective import OBJECTIVES
 from model.rules import Rule
-from model.sparse import SparseEvaluation
 from solver.certificate.canonical import (
     CertificateError,
     Json,
@@ -73,7 +72,7 @@ class Claims(Protocol):
         ...
 
     @property
-    def evaluation(self) -> Evaluation | SparseEvaluation | None:
+    def evaluation(self) -> Evaluation | None:
         """Its cost."""
         ...
 
@@ -174,7 +173,7 @@ def _bounds(result: Claims) -> list[int]:
     return [result.bound, *result.later_bounds] if result.status is Status.OPTIMAL else [result.bound]
 
 
-def _cost(evaluation: Evaluation | SparseEvaluation) -> Json:
+def _cost(evaluation: Evaluation) -> Json:
     return {name: evaluation.value(name) for name in OBJECTIVES}
 
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from model.formats.timeloop import LoadedSpec
     from solver.certificate import Claims
     from solver.cli.output import Step
-    from solver.sparse_search import SparseResult
 
 POLL_S = 0.1
 """Seconds between two looks of the checker's parent at whether to stop."""
@@ -92,15 +91,16 @@ def prove_command(arguments: argparse.Namespace) -> int:
     return code or EXIT_OF_STATUS[result.status]
 
 
-def _outcome(result: Result | SparseResult) -> str:
+def _outcome(result: Result) -> str:
     """Return value, bound and gap."""
     from solver.report.sparse import sparse_outcome_text
     from solver.report.text import outcome_text
+    from solver.sparse_search import SparseResult
 
-    return outcome_text(result) if isinstance(result, Result) else sparse_outcome_text(result)
+    return sparse_outcome_text(result) if isinstance(result, SparseResult) else outcome_text(result)
 
 
-def _searched(loaded: LoadedSpec, arguments: argparse.Namespace) -> tuple[Mapspace, Result | SparseResult]:
+def _searched(loaded: LoadedSpec, arguments: argparse.Namespace) -> tuple[Mapspace, Result]:
     """Search for the best mapping, by bounds alone where they know all rules; return the mapspace, too."""
     sparsity = loaded.mapspace.sparsity
     if sparsity is None or not sparsity.optimized:
@@ -236,7 +236,7 @@ def _printed(process: subprocess.Popen[str], stop: threading.Event) -> str:
 
 
 def checked_result(
-    mapspace: Mapspace, result: Result | SparseResult, arguments: argparse.Namespace
+    mapspace: Mapspace, result: Result, arguments: argparse.Namespace
 ) -> tuple[int, str | None]:
     """With ``--check``, write the certificate and have it checked; return exit code and verdict."""
     if not arguments.check:
@@ -252,9 +252,7 @@ def checked_result(
     return code, " ".join(verdict.replace(f"{path}: ", "").split())
 
 
-def certificate_steps(
-    mapspace: Mapspace, result: Result | SparseResult, arguments: argparse.Namespace
-) -> Iterator[Step]:
+def certificate_steps(mapspace: Mapspace, result: Result, arguments: argparse.Namespace) -> Iterator[Step]:
     """Yield the step that writes a certificate, unless it was written to be checked, or none is asked for."""
     if arguments.certificate is not None and not arguments.check:
         yield lambda: write_certificate(arguments.certificate, mapspace, result, arguments)
@@ -263,7 +261,7 @@ def certificate_steps(
 def write_certificate(
     path: Path,
     mapspace: Mapspace,
-    result: Result | SparseResult,
+    result: Result,
     arguments: argparse.Namespace,
     command: str = "map",
 ) -> bool:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from model.formats.timeloop import LoadedSpec
     from model.mapping import Mapping
     from solver.sensitivity import Effect
-    from solver.sparse_search import SparseResult
 
 
 EXIT_OF_STATUS = {
@@ -41,7 +40,7 @@ EXIT_OF_STATUS = {
 }
 
 
-def exit_code(status: Status, results: Iterable[Result | SparseResult]) -> int:
+def exit_code(status: Status, results: Iterable[Result]) -> int:
     """Return the exit code of a status, of several results the worst; a gap that was asked for is success."""
     open_results = [result for result in results if result.status is Status.FEASIBLE]
     if status is Status.FEASIBLE and all(own.termination is Termination.GAP for own in open_results):

@@ -68,10 +68,10 @@ def map_sparse_data(loaded: LoadedSpec, arguments: argparse.Namespace) -> int:
     result = search_sparse(mapspace, arguments)
     code, check = checked_result(mapspace, result, arguments)
     reasons = _reasons(mapspace, arguments) if result.status is Status.INFEASIBLE else ()
-    effects = sensitivities(mapspace, result.totals, arguments)[1] if arguments.sensitivity else None
+    effects = sensitivities(mapspace, result, arguments)[1] if arguments.sensitivity else None
     costs = None
     if arguments.price_constraints and result.best is not None:
-        narrower = without_remainders("constraints are priced", mapspace, result.totals, arguments)
+        narrower = without_remainders("constraints are priced", mapspace, result, arguments)
         costs = _constraint_costs(narrower or mapspace, arguments)
     mapping = None if result.best is None else result.best.mapping
     outputs = (arguments.mapping, arguments.mapped_spec, arguments.certificate)

@@ -17,7 +17,7 @@ from model.mapping import Mapping as LoopMapping
 from model.mapping import NodeMapping, StorageMapping
 from model.mapspace import Mapspace
 from model.objective import EDP, UNITS, in_reported_unit
-from model.sparse import FIXED_POINT, evaluate_sparse_in
+from model.sparse import FIXED_POINT
 from model.sparse.counting import MetadataAccesses, RankWords
 from model.sparse.report import SparseDataspaceCost, SparseEvaluation, SparseLevelCost
 from model.sparsity import Density, Sparsity
@@ -50,7 +50,7 @@ from solver.report.text import (
 from solver.report.timeloop_mapping import mapping_targets
 from solver.result import Reason, Result, Status
 from solver.sensitivity import Effect
-from solver.sparse_search import DensityPoint, Priced, SparseResult
+from solver.sparse_search import DensityPoint, SparseResult
 
 ACCESSES = ("reads", "fills", "updates")
 
@@ -74,14 +74,14 @@ def print_sparse_result(
         console.print(title("The best mapping of dense data"))
         console.print(_dense_table(result))
     if effects:
-        print_sensitivity(console, mapspace, result.totals, effects)
+        print_sensitivity(console, mapspace, result, effects)
     print_notes(console, mapspace.notes)
 
 
 def _status_parts(result: SparseResult) -> tuple[str, ...]:
     ending = ENDINGS[result.termination], work_text(result.statistics)
     if result.status is Status.UNKNOWN:
-        return (*narrower_parts(result.totals, None), *ending)
+        return (*narrower_parts(result, None), *ending)
     return ending if result.value is None else (sparse_outcome_text(result), *ending)
 
 
@@ -95,7 +95,7 @@ def sparse_outcome_text(result: SparseResult) -> str:
         for quantity in (result.value, result.bound)
     )
     gap = f", bound {bound}, gap {percent(result.gap)}" if result.gap else ""
-    narrower = "".join(f", {part}" for part in narrower_parts(result.totals, result.value))
+    narrower = "".join(f", {part}" for part in narrower_parts(result, result.value))
     return f"{result.objective} {value}{gap}{narrower}"
 
 
@@ -319,20 +319,7 @@ def sparse_result_document(
 
 def totals_document(mapspace: Mapspace, result: Result) -> Document:
     """Return the document of a search on sparse data that returned totals alone."""
-    mapping = result.mapping
-    own = SparseResult(
-        result.status,
-        result.termination,
-        result.objectives,
-        result.units_per_pj,
-        value=result.value,
-        bound=result.bound,
-        later_bounds=result.later_bounds,
-        best=None if mapping is None else Priced(mapping, evaluate_sparse_in(mapspace, mapping)),
-        statistics=result.statistics,
-        perfect_factors=result.perfect_factors,
-    )
-    return sparse_result_document(mapspace, own, result.reasons)
+    return sparse_result_document(mapspace, SparseResult.of(mapspace, result), result.reasons)
 
 
 def _reported(result: SparseResult, objective: str, quantity: int | None) -> float | int | None:

@@ -149,7 +149,7 @@ def map_einsum(
     return search.minimise(options.objectives or mapspace.objectives)
 
 
-class _Minimum(NamedTuple):
+class Minimum(NamedTuple):
     """What minimising one objective comes to: a bound of None says that there is no mapping."""
 
     best: Priced | None
@@ -178,15 +178,33 @@ class SharedSearch:
         should_stop: StopCallback | None = None,
         partner: Partner = ALONE,
     ) -> None:
-        mapspace.check_searchable(simple_rules=True, by_bounds=True)
-        _check_size(mapspace.problem)
         self.mapspace = mapspace
+        self._check()
         self._options = options
         self._clock = _Clock(options, mapspace.factors, on_progress, should_stop)
         self._partner = partner
         self._narrow = self._narrower(options, on_progress)
         self._statistics = Statistics()
         self._is_begun = False
+
+    def _check(self) -> None:
+        """Refuse what the search does not know, as its constructor says."""
+        self.mapspace.check_searchable(simple_rules=True, by_bounds=True)
+        _check_size(self.mapspace.problem)
+
+    @property
+    def _units_per_pj(self) -> int:
+        """Parts of a picojoule that energies are whole numbers of."""
+        return self.mapspace.architecture.units_per_pj
+
+    @property
+    def _cost_limits(self) -> tuple[tuple[str, int], ...]:
+        """The most that rules let mappings cost, by objective."""
+        return self.mapspace.cost_limits
+
+    def _known_bound(self, objective: str) -> int:
+        """A bound that is known at once."""
+        return trivial_bound(self.mapspace, objective)
 
     @cached_property
     def _space(self) -> SearchSpace:
@@ -220,7 +238,7 @@ class SharedSearch:
         # A wider search that ends at once leaves it all the time.
         share = NARROWER_SHARE if self._obstacle is None else 1.0
         limited = replace(options, time_limit_s=None if limit_s is None else limit_s * share)
-        return SharedSearch(first, limited, on_progress, self._stop)
+        return type(self)(first, limited, on_progress, self._stop)
 
     def _stop(self) -> bool:
         """Whether to end: out of time, or because the partner has settled everything."""
@@ -276,7 +294,7 @@ class SharedSearch:
 
     def _minimise_all(self, objectives: Sequence[str], caps: Caps, best: Priced | None) -> Result:
         """Minimise the objectives, one after the other."""
-        own = ((name, min(UNLIMITED, most)) for name, most in self.mapspace.cost_limits)
+        own = ((name, min(UNLIMITED, most)) for name, most in self._cost_limits)
         limits = (*caps.limits, *own)
         bounds: list[int | None] = []
         evidence: list[Evidence] = []
@@ -291,12 +309,11 @@ class SharedSearch:
         if self._space.coarse:
             # Only a part of the mapspace was searched: what was found stands, what was proven does not.
             self._clock.end(Termination.MEMORY_LIMIT)
-            bounds, evidence = [trivial_bound(self.mapspace, objectives[0])], []
+            bounds, evidence = [self._known_bound(objectives[0])], []
         best = _tidied(self.mapspace, best)
-        result = _result(self.mapspace, tuple(objectives), best, bounds, self._clock, self._statistics)
-        return replace(result, evidence=tuple(evidence))
+        return replace(self._result(tuple(objectives), best, bounds), evidence=tuple(evidence))
 
-    def _with_partner(self, goal: Goal, best: Priced | None) -> _Minimum:
+    def _with_partner(self, goal: Goal, best: Priced | None) -> Minimum:
         """Best mapping for one objective, and its bound, together with what the partner knows."""
         if best is not None:
             goal.incumbent = goal.value(best.evaluation.energy, best.evaluation.cycles)
@@ -310,19 +327,19 @@ class SharedSearch:
         if bound is None or settled or not (self._partner.is_empty or (known or 0) > bound):
             self._statistics.settled_by += (BOUNDS if settled else "",)
             self._end_within_gap(goal, bound)
-            return _Minimum(best, bound, grounds)
+            return Minimum(best, bound, grounds)
         if known is not None and goal.incumbent is not None:
             known = min(known, goal.incumbent)
         self._end_within_gap(goal, known)
         self._statistics.settled_by += (CP_SAT if known == goal.incumbent else "",)
-        return _Minimum(best, known)
+        return Minimum(best, known)
 
     def _end_within_gap(self, goal: Goal, bound: int | None) -> None:
         """Note that the search ends because value and bound are as close as requested, if they are."""
         if is_within(self._options.gap, goal.incumbent, bound):
             self._clock.end(Termination.GAP)
 
-    def _searched(self, goal: Goal, best: Priced | None) -> _Minimum:
+    def _searched(self, goal: Goal, best: Priced | None) -> Minimum:
         """Best mapping for one objective, and its bound."""
         space = self._space
         best = self._first(goal) if best is None else best
@@ -330,14 +347,18 @@ class SharedSearch:
             if self._obstacle is None and space.spatial_choices <= MOST_SPATIAL_CHOICES:
                 self._statistics.masks += len(space.keep_masks)
                 self._statistics.spatial_choices = space.spatial_choices
-                paths = PathSearch(space, goal, self._shared, best)
+                paths = self._paths(goal, best)
                 bound = paths.run()
-                return _Minimum(paths.best, bound, self._evidence(paths))
+                return Minimum(paths.best, bound, self._evidence(paths))
         if self._obstacle is not None or not self._partner.has_settled():
             best = self._descended(goal, best)
             # The first reason is kept: without any there are too many spatial choices.
             self._clock.end(self._obstacle or Termination.CHOICES)
-        return _Minimum(best, trivial_bound(self.mapspace, goal.objective))
+        return Minimum(best, self._known_bound(goal.objective))
+
+    def _paths(self, goal: Goal, best: Priced | None) -> PathSearch:
+        """The search for one objective."""
+        return PathSearch(self._space, goal, self._shared, best)
 
     def _evidence(self, paths: PathSearch) -> tuple[Evidence, ...]:
         """What the bound rests on; there is no time for that when a search of many masks is stopped."""
@@ -369,6 +390,29 @@ class SharedSearch:
             goal.incumbent = None if best is None else best.evaluation.value(goal.objective)
             self._clock.report(Phase.SURVEY, goal, None)
         return best
+
+    def _result(self, objectives: tuple[str, ...], best: Priced | None, bounds: list[int | None]) -> Result:
+        clock, units = self._clock, self._units_per_pj
+        statistics = replace(self._statistics, seconds=clock.seconds)
+        termination = clock.termination or Termination.PROVEN
+        if best is None:
+            status = Status.UNKNOWN if clock.termination else Status.INFEASIBLE
+            return Result(status, termination, objectives, units, bound=bounds[0], statistics=statistics)
+        evaluation = best.evaluation
+        values = [evaluation.value(name) for name in objectives]
+        proven = len(bounds) == len(values) and all(b == v for b, v in zip(bounds, values, strict=True))
+        return Result(
+            Status.OPTIMAL if proven else Status.FEASIBLE,
+            Termination.PROVEN if proven else termination,
+            objectives,
+            units,
+            value=values[0],
+            bound=bounds[0],
+            later_bounds=tuple(b for b in bounds[1:] if b is not None),
+            mapping=best.mapping,
+            evaluation=evaluation,
+            statistics=statistics,
+        )
 
 
 def _narrowed(mapspace: Mapspace, known: Priced | None) -> Priced | None:
@@ -424,34 +468,3 @@ def _affordable(mapspace: Mapspace, most_bytes: int, stop: StopCallback) -> Sear
         coarser = {**dict(space.coarse), space.active[finest]: coarsened(lattice.steps(finest))}
         space = SearchSpace(mapspace, tuple(coarser.items()), stop)
     return space
-
-
-def _result(
-    mapspace: Mapspace,
-    objectives: tuple[str, ...],
-    best: Priced | None,
-    bounds: list[int | None],
-    clock: _Clock,
-    statistics: Statistics,
-) -> Result:
-    statistics = replace(statistics, seconds=clock.seconds)
-    termination = clock.termination or Termination.PROVEN
-    units = mapspace.architecture.units_per_pj
-    if best is None:
-        status = Status.UNKNOWN if clock.termination else Status.INFEASIBLE
-        return Result(status, termination, objectives, units, bound=bounds[0], statistics=statistics)
-    evaluation = best.evaluation
-    values = [evaluation.value(name) for name in objectives]
-    proven = len(bounds) == len(values) and all(b == v for b, v in zip(bounds, values, strict=True))
-    return Result(
-        Status.OPTIMAL if proven else Status.FEASIBLE,
-        Termination.PROVEN if proven else termination,
-        objectives,
-        units,
-        value=values[0],
-        bound=bounds[0],
-        later_bounds=tuple(b for b in bounds[1:] if b is not None),
-        mapping=best.mapping,
-        evaluation=evaluation,
-        statistics=statistics,
-    )

@@ -2,18 +2,17 @@
 
 from solver.sparse_search.densities import DensityPoint, density_sweep
 from solver.sparse_search.mapper import (
-    FrontSearch,
     Priced,
     SparseResult,
     first_mapping,
     lack_of_remainders,
     map_sparse,
     map_totals,
+    sparse_search,
 )
 
 __all__ = [
     "DensityPoint",
-    "FrontSearch",
     "Priced",
     "SparseResult",
     "density_sweep",
@@ -21,4 +20,5 @@ __all__ = [
     "lack_of_remainders",
     "map_sparse",
     "map_totals",
+    "sparse_search",
 ]

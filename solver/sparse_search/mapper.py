@@ -4,39 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
-from model.cost.nest import build_nest
-from model.extents import ANY, PERFECT
+from model.extents import PERFECT
 from model.mapping import Mapping
 from model.mapspace import EXACT, Mapspace
 from model.objective import EDP, ENERGY, LATENCY
-from model.sparse import FIXED_POINT, MappingError, SparseEvaluation, evaluate_sparse_in
+from model.sparse import FIXED_POINT, SparseEvaluation, evaluate_sparse_in, evaluate_totals
 from solver.result import (
-    REMAINDERS_S,
     Clock,
     Evidence,
-    Narrower,
     Options,
-    Phase,
     Progress,
     ProgressCallback,
-    Reason,
     Result,
-    Statistics,
     Status,
     StopCallback,
     Termination,
-    is_within,
-    relative_gap,
 )
-from solver.search.goal import NO_CAPS, UNLIMITED, Caps, Goal
-from solver.search.mapper import MOST_KEEP_MASKS, MOST_SPATIAL_CHOICES, map_einsum
-from solver.search.path.tables import estimated_bytes
-from solver.search.priced import Priced as IncumbentMapping
-from solver.search.shared import Shared
-from solver.search.stopping import Stopped
+from solver.search.goal import UNLIMITED, Goal
+from solver.search.mapper import Minimum, SharedSearch, map_einsum
+from solver.search.path.search import PathSearch
+from solver.search.priced import Priced as Totals
+from solver.search.space.search_space import SearchSpace
 from solver.sparse_search.paths import SparseData, SparsePaths, unlimited
 from solver.sparse_search.shares import skips_instances
 
@@ -49,12 +40,6 @@ DENSE_S = 5.0
 FRUGAL_S = 10.0
 """Seconds in which a mapping of low energy and latency is searched before latency alone, at most."""
 
-NARROWER_SHARE = 0.5
-"""Share of the time, at most, in which mappings without remainders are searched first."""
-
-PROGRESS_PERIOD_S = 0.1
-"""Progress is reported no more often."""
-
 
 @dataclass(frozen=True)
 class Priced:
@@ -65,18 +50,14 @@ class Priced:
 
 
 @dataclass(frozen=True)
-class SparseResult:
+class SparseResult(Result):
     """The result of a search for the best mapping of sparse data.
+
+    Energies of values and bounds are whole numbers of parts (`model.sparse.FIXED_POINT`) of the
+    architecture's units, and the evaluation has totals in place of costs by level.
 
     Parameters
     ----------
-    status, termination, objectives, bound, later_bounds, statistics
-        As of `solver.result.Result`.
-    units_per_pj
-        Parts of a picojoule that energies of `value` and `bound` are whole numbers of: those of
-        `model.sparse.FIXED_POINT` in each of the architecture's units.
-    value
-        Exact value of the mapping, as of `SparseEvaluation.value`.
     best
         The best mapping found, with its costs; None if there is none.
     dense
@@ -84,69 +65,21 @@ class SparseResult:
         one in general.
     dense_best
         That mapping on sparse data; None if there is none, or formats cannot hold it.
-    perfect_factors
-        Where loops may have remainders, what is known of the mappings without any.
     """
 
-    status: Status
-    termination: Termination
-    objectives: tuple[str, ...]
-    units_per_pj: int
-    value: int | None = None
-    bound: int | None = None
-    later_bounds: tuple[int, ...] = ()
     best: Priced | None = None
     dense: Result | None = None
     dense_best: Priced | None = None
-    statistics: Statistics = field(default_factory=Statistics)
-    perfect_factors: Narrower | None = None
 
-    @property
-    def objective(self) -> str:
-        """The first objective."""
-        return self.objectives[0]
-
-    @property
-    def gap(self) -> float | None:
-        """Relative distance between value and bound, None unless both are known."""
-        return relative_gap(self.value, self.bound)
-
-    @property
-    def mapping(self) -> Mapping | None:
-        """The best mapping found."""
-        return None if self.best is None else self.best.mapping
-
-    @property
-    def evaluation(self) -> SparseEvaluation | None:
-        """Its costs."""
-        return None if self.best is None else self.best.evaluation
-
-    @property
-    def totals(self) -> Result:
-        """The same for what compares values and bounds alone, with totals in place of costs by level."""
-        return Result(
-            self.status,
-            self.termination,
-            self.objectives,
-            self.units_per_pj,
-            value=self.value,
-            bound=self.bound,
-            later_bounds=self.later_bounds,
-            mapping=self.mapping,
-            evaluation=None if self.evaluation is None else self.evaluation.totals,
-            statistics=self.statistics,
-            perfect_factors=self.perfect_factors,
+    @classmethod
+    def of(cls, mapspace: Mapspace, result: Result, dense: Result | None = None) -> SparseResult:
+        """Add what mappings cost in detail."""
+        return cls(
+            **{own.name: getattr(result, own.name) for own in fields(Result)},
+            best=_priced(mapspace, result.mapping),
+            dense=dense,
+            dense_best=None if dense is None else _priced(mapspace, dense.mapping),
         )
-
-    @property
-    def reasons(self) -> tuple[Reason, ...]:
-        """Nothing: `explain` looks for reasons."""
-        return ()
-
-    @property
-    def evidence(self) -> tuple[Evidence, ...]:
-        """Nothing: a checker of sparse data relies on the problem alone."""
-        return ()
 
 
 def map_sparse(
@@ -163,8 +96,8 @@ def map_sparse(
     mapspace
         Its data are sparse. Loops have no remainders where `lack_of_remainders` says why.
     options
-        Objectives (default: those of the mapspace) and the time limit. The search is one process. The best
-        mapping without remainders is searched first.
+        Objectives (default: those of the mapspace) and limits. The search is one process. The best mapping
+        without remainders is searched first.
     on_progress
         Called from time to time with incumbent and bound.
     should_stop
@@ -182,40 +115,32 @@ def map_sparse(
     ValueError
         The data are dense, or the mapspace has what only the cost model knows.
     """
-    if mapspace.sparsity is None:
-        raise ValueError("the data are dense")
-    if mapspace.joint:
-        raise ValueError("memories with several places are not searched with sparse data")
-    perfect = replace(mapspace, factors=PERFECT)
-    _without_zeros(perfect).check_searchable(simple_rules=True)
-    if not _may_have_remainders(mapspace):
-        return _without_remainders(perfect, options, on_progress, should_stop, known)
-    whole = Clock(options.time_limit_s, should_stop)
-    left_s = whole.left_s
-    shorter = replace(options, time_limit_s=None if left_s is None else left_s * NARROWER_SHARE)
-    first = _without_remainders(perfect, shorter, on_progress, should_stop, known)
-    left_s = whole.left_s
-    limit_s, kind = (REMAINDERS_S, _RemainderClock) if left_s is None else (left_s, Clock)
-    clock = kind(limit_s, should_stop, whole)
-    search = SparseSearch(mapspace, clock, on_progress, options)
-    found = (*search.beginning(known), *(() if first.best is None else (first.best,)))
-    result = search.minimise(first.objectives, found)
-    work = first.statistics.together(result.statistics)
-    return replace(
-        result,
-        dense=first.dense,
-        dense_best=first.dense_best,
-        perfect_factors=Narrower(first.status, first.value, first.bound),
-        statistics=replace(work, seconds=whole.seconds),
-    )
+    search = sparse_search(mapspace, options, on_progress, should_stop)
+    objectives = options.objectives or mapspace.objectives
+    dense = search.without_zeros(objectives)
+    every = (search.judged(own) for own in (known, dense.mapping) if own is not None)
+    found = [own for own in every if own is not None]
+    if objectives[0] == LATENCY:
+        found += search.frugal(found)
+    return SparseResult.of(mapspace, search.minimise(objectives, known=_best(objectives, found)), dense)
 
 
-class _RemainderClock(Clock):
-    """A clock with the default limit on mappings with remainders."""
+def map_totals(
+    mapspace: Mapspace,
+    options: Options = Options(),
+    on_progress: ProgressCallback | None = None,
+    should_stop: StopCallback | None = None,
+    known: Totals | None = None,
+) -> Result:
+    """Find the best mapping of sparse data as `map_sparse` does: a `solver.result.Search`."""
+    return map_sparse(mapspace, options, on_progress, should_stop, None if known is None else known.mapping)
 
-    def end(self, reason: Termination) -> None:
-        """See `Clock`: its own limit is not one that was asked for."""
-        super().end(Termination.REMAINDER_LIMIT if reason is Termination.TIME_LIMIT else reason)
+
+def first_mapping(mapspace: Mapspace, clock: Clock) -> Status:
+    """Say whether sparse data have a mapping at all: FEASIBLE, INFEASIBLE, or UNKNOWN once time is over."""
+    any_mapping = _AnyMapping(_searchable(mapspace), Options(time_limit_s=math.inf), None, clock.stop)
+    result = any_mapping.minimise((ENERGY,))
+    return result.status if result.mapping is None else Status.FEASIBLE
 
 
 def lack_of_remainders(mapspace: Mapspace) -> str | None:
@@ -231,261 +156,148 @@ def lack_of_remainders(mapspace: Mapspace) -> str | None:
     return None
 
 
-def _without_remainders(
-    mapspace: Mapspace,
-    options: Options,
-    on_progress: ProgressCallback | None,
-    should_stop: StopCallback | None,
-    known: Mapping | None,
-) -> SparseResult:
-    """The best mapping with perfect factors."""
-    dense = _without_zeros(mapspace)
-    clock = Clock(options.time_limit_s, should_stop)
-    objectives = options.objectives or mapspace.objectives
-    left_s = clock.left_s
-    limit_s = DENSE_S if left_s is None else min(DENSE_S, left_s * DENSE_SHARE)
-    of_dense = map_einsum(
-        dense, replace(options, objectives=objectives, time_limit_s=limit_s), None, clock.stop
-    )
-    search = SparseSearch(mapspace, clock, on_progress, options)
-    of_zeros = None if of_dense.mapping is None else search.priced(of_dense.mapping)
-    found = [*search.beginning(known), *(() if of_zeros is None else (of_zeros,))]
-    if objectives[0] == LATENCY:
-        found += _frugal(mapspace, clock, found)
-    return replace(search.minimise(objectives, found), dense=of_dense, dense_best=of_zeros)
-
-
 def _without_zeros(mapspace: Mapspace) -> Mapspace:
     """The same of dense data, under those rules that its search knows and that mean the same of them."""
     rules = (rule for rule in mapspace.rules if rule.is_simple and not rule.limits_costs and not rule.sized)
     return replace(mapspace, sparsity=None, rules=tuple(rules))
 
 
-def _limits_of_rules(mapspace: Mapspace) -> tuple[tuple[str, int], ...]:
-    """The most that rules let mappings cost; a part more of an energy unit, to which values are rounded."""
-    parts = replace(mapspace.architecture, units_per_pj=mapspace.architecture.units_per_pj * FIXED_POINT)
-    every = replace(mapspace, architecture=parts).cost_limits
-    return tuple((name, min(UNLIMITED, most + (name == ENERGY))) for name, most in every)
+def _best(objectives: Sequence[str], every: Sequence[Totals]) -> Totals | None:
+    return min(every, key=lambda own: [own.evaluation.value(name) for name in objectives], default=None)
 
 
-def _frugal(mapspace: Mapspace, clock: Clock, known: Sequence[Priced]) -> list[Priced]:
-    """The mapping of least EDP that is found in a while; bounds on energy lead to such that are fast, too."""
-    left_s = clock.left_s
-    limit_s = FRUGAL_S if left_s is None else min(FRUGAL_S, left_s * DENSE_SHARE)
-    best = SparseSearch(mapspace, Clock(limit_s, clock.stop), None).minimise((EDP,), known).best
-    return [] if best is None else [best]
+def _totals(mapspace: Mapspace, mapping: Mapping) -> Totals | None:
+    """A mapping as searches compare it; None if it is not allowed, or formats cannot hold it."""
+    most = mapspace.max_temporal_loops
+    if most is not None and mapping.temporal_loops > most:
+        return None
+    if mapspace.factors == PERFECT and not mapping.divides(mapspace.problem.bound):
+        return None
+    totals = evaluate_totals(mapspace, mapping)
+    return Totals(mapping, totals) if totals is not None and totals.valid else None
 
 
-def map_totals(
+def _priced(mapspace: Mapspace, mapping: Mapping | None) -> Priced | None:
+    """A mapping with its costs in detail, if there is one, and it is allowed."""
+    if mapping is None or _totals(mapspace, mapping) is None:
+        return None
+    return Priced(mapping, evaluate_sparse_in(mapspace, mapping))
+
+
+def _searchable(mapspace: Mapspace) -> Mapspace:
+    """The same without the remainders that are not searched."""
+    if mapspace.sparsity is None:
+        raise ValueError("the data are dense")
+    return mapspace if lack_of_remainders(mapspace) is None else replace(mapspace, factors=PERFECT)
+
+
+def sparse_search(
     mapspace: Mapspace,
     options: Options = Options(),
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
-    known: IncumbentMapping | None = None,
-) -> Result:
-    """Find the best mapping of sparse data as `map_sparse` does; return values and bounds alone.
+) -> SparseSearch:
+    """Return searches of one mapspace, one after the other, within one time limit.
 
-    It is a `solver.result.Search`.
-    """
-    mapping = None if known is None else known.mapping
-    return map_sparse(mapspace, options, on_progress, should_stop, mapping).totals
-
-
-def first_mapping(mapspace: Mapspace, clock: Clock) -> Status:
-    """Say whether sparse data have a mapping at all: FEASIBLE, INFEASIBLE, or UNKNOWN once time is over."""
-    status = Status.INFEASIBLE
-    for factors in (PERFECT, ANY) if _may_have_remainders(mapspace) else (PERFECT,):
-        if status is Status.INFEASIBLE:
-            search = SparseSearch(replace(mapspace, factors=factors), clock, None)
-            status = search.minimise((ENERGY,), first_only=True).status
-    return status
-
-
-def _may_have_remainders(mapspace: Mapspace) -> bool:
-    return mapspace.factors != PERFECT and lack_of_remainders(mapspace) is None
-
-
-class FrontSearch:
-    """Searches of one mapspace of sparse data, one after the other, within one time limit.
-
-    Parameters
-    ----------
-    mapspace, options, on_progress, should_stop
-        As of `map_sparse`; loops have no remainders, whatever the mapspace says of factors.
+    Parameters are those of `map_sparse`. Progress is told in the architecture's energy units.
     """
 
-    def __init__(
-        self,
-        mapspace: Mapspace,
-        options: Options = Options(),
-        on_progress: ProgressCallback | None = None,
-        should_stop: StopCallback | None = None,
-    ) -> None:
-        self.mapspace = replace(mapspace, factors=PERFECT)
-        self._search = SparseSearch(self.mapspace, Clock(options.time_limit_s, should_stop), on_progress)
-
-    def minimise(
-        self, objectives: Sequence[str], caps: Caps = NO_CAPS, known: IncumbentMapping | None = None
-    ) -> Result:
-        """Find the lexicographically best mapping within `caps`; return totals, as `map_totals` does."""
-        first = self._search.beginning(None if known is None else known.mapping)
-        return self._search.minimise(objectives, first, caps.limits).totals
-
-
-class SparseSearch:
-    """Searches of one mapspace, one objective after the other.
-
-    Parameters
-    ----------
-    mapspace
-        Its data are sparse.
-    clock
-        When they end.
-    options
-        Gap at which they may end, and room for tables.
-    """
-
-    def __init__(
-        self,
-        mapspace: Mapspace,
-        clock: Clock,
-        on_progress: ProgressCallback | None,
-        options: Options = Options(),
-    ) -> None:
-        self.mapspace = mapspace
-        self._options = options
-        self.clock = clock
-        self.statistics = Statistics()
-        self._on_progress = on_progress
-        self._reported = -math.inf
-
-    def priced(self, mapping: Mapping) -> Priced | None:
-        """A mapping with its costs; None if it is not allowed or formats cannot hold it."""
-        self.statistics.mappings_priced += 1
-        most = self.mapspace.max_temporal_loops
-        if most is not None and mapping.temporal_loops > most:
-            return None
-        try:
-            evaluation = evaluate_sparse_in(self.mapspace, mapping)
-        except MappingError:
-            return None
-        return Priced(mapping, evaluation) if evaluation.valid else None
-
-    def beginning(self, mapping: Mapping | None) -> tuple[Priced, ...]:
-        """A mapping that is known, with its costs, if it is one of those that are searched."""
-        problem, architecture = self.mapspace.problem, self.mapspace.architecture
-        if mapping is None:
-            return ()
-        if self.mapspace.factors == PERFECT and build_nest(problem, architecture, mapping).uneven:
-            return ()
-        priced = self.priced(mapping)
-        return () if priced is None else (priced,)
-
-    def minimise(
-        self,
-        objectives: Sequence[str],
-        known: Sequence[Priced] = (),
-        limits: tuple[tuple[str, int], ...] = (),
-        first_only: bool = False,
-    ) -> SparseResult:
-        """The lexicographically best mapping within some limits, from known ones on; or any first one."""
-        limits = (*limits, *_limits_of_rules(self.mapspace))
-        first = Goal(objectives[0], limits)
-        fitting = (own for own in known if first.improves(own.evaluation.fixed_energy, own.evaluation.cycles))
-        best = min(fitting, key=lambda own: [own.evaluation.value(name) for name in objectives], default=None)
-        bounds: list[int | None] = []
-        for objective in objectives:
-            goal = Goal(objective, limits, None if best is None else best.evaluation.value(objective))
-            best, bound = self._searched(goal, best, first_only)
-            bounds.append(bound)
-            if best is None or bound != goal.incumbent:
-                break
-            limits = (*limits, (objective, best.evaluation.value(objective)))
-        return self._result(tuple(objectives), best, bounds)
-
-    def _searched(
-        self, goal: Goal, best: Priced | None, first_only: bool
-    ) -> tuple[Priced | None, int | None]:
-        """The best mapping for one objective, and its bound."""
-        known = None if best is None else IncumbentMapping(best.mapping, best.evaluation.totals)
-
-        def stop() -> bool:
-            return self.clock.stop() or (first_only and search.best is not None)
-
-        try:
-            if self._is_too_large:
-                self.clock.end(self._is_too_large)
-                return best, 0
-            shared = Shared(self._options, stop, self._report, self.statistics)
-            search = SparsePaths(self.data.space, goal, shared, known, data=self.data)
-            bound = search.run()
-        except Stopped:
-            # The first reason is kept: without any there are too many spatial choices.
-            self.clock.end(Termination.CHOICES)
-            return best, 0
-        if is_within(self._options.gap, goal.incumbent, bound):
-            self.clock.end(Termination.GAP)
-        if search.best is None or search.best is known:
-            return best, bound
-        return self.priced(search.best.mapping), bound
-
-    @cached_property
-    def data(self) -> SparseData:
-        """What all searches share."""
-        space = unlimited(self.mapspace, self.clock.stop)
-        self.statistics.masks = len(space.keep_masks)
-        return SparseData(self.mapspace, self._judged, space)
-
-    @cached_property
-    def _is_too_large(self) -> Termination | None:
-        """What there is too much of for tables over all numbers of tiles, with remainders."""
-        if self.mapspace.factors == PERFECT or not self.data.space.active:
-            return None
-        space = self.data.space
-        if space.most_keep_masks > MOST_KEEP_MASKS or space.spatial_choices > MOST_SPATIAL_CHOICES:
-            return Termination.CHOICES
-        memory_bytes = self._options.memory_limit_mib << 20
-        return Termination.MEMORY_LIMIT if estimated_bytes(space) > memory_bytes else None
-
-    def _judged(self, mapping: Mapping) -> IncumbentMapping | None:
-        priced = self.priced(mapping)
-        return None if priced is None else IncumbentMapping(mapping, priced.evaluation.totals)
-
-    def _result(
-        self, objectives: tuple[str, ...], best: Priced | None, bounds: list[int | None]
-    ) -> SparseResult:
-        self.statistics.seconds = self.clock.seconds
-        units = self.mapspace.architecture.units_per_pj * FIXED_POINT
-        ended = self.clock.termination
-        if best is None:
-            status = Status.UNKNOWN if ended else Status.INFEASIBLE
-            termination = ended or Termination.PROVEN
-            return SparseResult(
-                status, termination, objectives, units, bound=bounds[0], statistics=self.statistics
-            )
-        values = [best.evaluation.value(name) for name in objectives]
-        proven = len(bounds) == len(values) and bounds == values
-        return SparseResult(
-            Status.OPTIMAL if proven else Status.FEASIBLE,
-            Termination.PROVEN if proven else ended or Termination.TIME_LIMIT,
-            objectives,
-            units,
-            value=values[0],
-            bound=bounds[0],
-            later_bounds=tuple(bound for bound in bounds[1:] if bound is not None),
-            best=best,
-            statistics=self.statistics,
+    def report(progress: Progress) -> None:
+        assert on_progress is not None
+        scale = 1 if progress.objective == LATENCY else FIXED_POINT
+        incumbent, bound = (
+            None if own is None else own // scale for own in (progress.incumbent, progress.bound)
         )
+        on_progress(replace(progress, incumbent=incumbent, bound=bound))
 
-    def _report(self, phase: Phase, goal: Goal, bound: int | None) -> None:
-        """Tell the caller how far the search is."""
-        seconds = self.clock.whole.seconds
-        if self._on_progress is None or seconds - self._reported < PROGRESS_PERIOD_S:
-            return
-        self._reported = seconds
-        scale = 1 if goal.objective == LATENCY else FIXED_POINT
-        incumbent = None if goal.incumbent is None else goal.incumbent // scale
-        floor = None if bound is None else bound // scale
-        if floor is not None and incumbent is not None:
-            floor = min(floor, incumbent)
-        self._on_progress(Progress(phase, seconds, goal.objective, incumbent, floor))
+    return SparseSearch(_searchable(mapspace), options, None if on_progress is None else report, should_stop)
+
+
+class SparseSearch(SharedSearch):
+    """Searches of one mapspace of sparse data, in parts of energy units (`model.sparse.FIXED_POINT`)."""
+
+    def without_zeros(self, objectives: tuple[str, ...]) -> Result:
+        """Search for the best mapping of dense data without remainders, for a while."""
+        mapspace = _without_zeros(replace(self.mapspace, factors=PERFECT))
+        options = replace(self._options, objectives=objectives, time_limit_s=self._share_s(DENSE_S))
+        return map_einsum(mapspace, options, None, self._stop)
+
+    def frugal(self, known: Sequence[Totals]) -> list[Totals]:
+        """The mapping of least EDP found in a while: bounds on energy lead to fast ones, too."""
+        mapspace = replace(self.mapspace, factors=PERFECT)
+        search = SparseSearch(mapspace, Options(time_limit_s=self._share_s(FRUGAL_S)), None, self._stop)
+        found = search.minimise((EDP,), known=_best((EDP,), known))
+        if found.mapping is None or found.evaluation is None:
+            return []
+        return [Totals(found.mapping, found.evaluation)]
+
+    def judged(self, mapping: Mapping) -> Totals | None:
+        """Return a mapping with its costs; None if it is not allowed, or formats cannot hold it."""
+        return _totals(self.mapspace, mapping)
+
+    def _share_s(self, most_s: float) -> float:
+        """A share of the time that is left, of so many seconds at most."""
+        left_s = self._clock.left_s
+        return most_s if left_s is None else min(most_s, left_s * DENSE_SHARE)
+
+    def _check(self) -> None:
+        if self.mapspace.joint:
+            raise ValueError("memories with several places are not searched with sparse data")
+        _without_zeros(replace(self.mapspace, factors=PERFECT)).check_searchable(simple_rules=True)
+
+    @property
+    def _units_per_pj(self) -> int:
+        return self.mapspace.architecture.units_per_pj * FIXED_POINT
+
+    @property
+    def _cost_limits(self) -> tuple[tuple[str, int], ...]:
+        """The same with a part more of an energy unit, to which values are rounded."""
+        parts = replace(self.mapspace.architecture, units_per_pj=self._units_per_pj)
+        every = replace(self.mapspace, architecture=parts).cost_limits
+        return tuple((name, min(UNLIMITED, most + (name == ENERGY))) for name, most in every)
+
+    def _known_bound(self, objective: str) -> int:
+        """Nothing."""
+        del objective
+        return 0
+
+    @cached_property
+    def _space(self) -> SearchSpace:
+        return unlimited(self.mapspace, self._stop)
+
+    @cached_property
+    def _data(self) -> SparseData:
+        return SparseData(self.mapspace, self.judged, self._space)
+
+    def _paths(self, goal: Goal, best: Totals | None) -> PathSearch:
+        return SparsePaths(self._space, goal, self._shared, best, data=self._data)
+
+    def _evidence(self, paths: PathSearch) -> tuple[Evidence, ...]:
+        """Nothing: a checker of sparse data relies on the problem alone."""
+        del paths
+        return ()
+
+    def _first(self, goal: Goal) -> None:
+        """No heuristic knows zeros."""
+
+    def _descended(self, goal: Goal, best: Totals | None) -> Totals | None:
+        """No heuristic knows zeros."""
+        del goal
+        return best
+
+
+class _AnyMapping(SparseSearch):
+    """Ends with the first mapping."""
+
+    def judged(self, mapping: Mapping) -> Totals | None:
+        """End if there is one."""
+        priced = super().judged(mapping)
+        if priced is not None:
+            self._clock.end(Termination.INTERRUPTED)
+        return priced
+
+    def _searched(self, goal: Goal, best: Totals | None) -> Minimum:
+        if best is None:
+            return super()._searched(goal, best)
+        self._clock.end(Termination.INTERRUPTED)
+        return Minimum(best, 0)

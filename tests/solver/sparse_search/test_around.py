@@ -41,7 +41,7 @@ def test_fronts(seed):
 @pytest.mark.parametrize("seed", few(range(20, 26), 2))
 def test_optima_under_other_limits(seed):
     mapspace = random_sparse_mapspace(seed, 100)
-    base = map_sparse(mapspace, Options(("energy",))).totals
+    base = map_sparse(mapspace, Options(("energy",)))
     if base.mapping is None:
         return
     for effect in sensitivity(mapspace, base, Options(("energy",)), map_totals):
