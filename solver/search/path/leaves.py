@@ -403,20 +403,27 @@ class _Bones:
 
     def may_improve(self, goal: Goal) -> bool:
         """Whether the best orders for each part alone may improve: some parts may be too dear alone."""
+        return all(goal.improves(*self._least(total)) for total in self._totals())
+
+    def _totals(self) -> Iterator[Cost]:
+        """Yield costs of ever more parts, each in the orders that are best for it alone."""
         total = self._fixed
+        yield total
         for part in self._ordered:
-            if not goal.improves(*self._least(total)):
-                return False
             price, words = self._price(part)
             total = total.plus(price.of(words + sum(map(min, self._brought(part)))))
-        return goal.improves(*self._least(total))
+            yield total
 
     def overloaded(self, goal: Goal) -> Iterator[int]:
         """Yield the busiest resource if nothing but its load keeps the best orders from improving."""
-        total = self._cost(self._fewest)
-        if goal.improves(*self._least(total.without_loads)):
-            loads = [load / unit for load, unit in zip(total.loads, self.costs.units, strict=True)]
-            yield loads.index(max(loads))
+        if not goal.counts_cycles and not self._leak:
+            return
+        total = self._fixed
+        for total in self._totals():
+            if not goal.improves(*self._least(total.without_loads)):
+                return
+        loads = [load / unit for load, unit in zip(total.loads, self.costs.units, strict=True)]
+        yield loads.index(max(loads))
 
     def _least(self, cost: Cost) -> tuple[int, int]:
         """Energy and cycles of mappings with such a cost."""

@@ -61,13 +61,17 @@ class _Mask(NamedTuple):
 
 
 class _Cell(NamedTuple):
-    """Some spatial choices under a mask, and the tiles inside that may go with any of them; with bounds."""
+    """Some spatial choices under a mask, and the tiles inside that may go with any of them; with bounds.
+
+    So many `pairs` are bounded next.
+    """
 
     bounds: Bounds
     choices: IntArray
     by_choice: FloatArray
     tiles: IntArray
     by_tile: FloatArray
+    pairs: int = FEW_PAIRS
 
     def only(self, places: IntArray) -> _Cell:
         """Some of the spatial choices."""
@@ -436,10 +440,10 @@ class PathSearch:
             return
         if is_large:
             # The choice says more than the tiles.
-            few = max(1, FEW_PAIRS // len(cell.tiles))
+            few = max(1, cell.pairs // len(cell.tiles))
         order = np.argsort(cell.by_choice, kind="stable")
         self._open_pairs(self._paired(cell.bounds, cell.choices[order[:few]], cell.tiles), value)
-        rest = self._still(cell.only(order[few:]))
+        rest = self._still(cell.only(order[few:]))._replace(pairs=min(2 * cell.pairs, MOST_PAIRS))
         if len(rest.choices) and len(rest.tiles):
             self._push(max(value, float(rest.by_choice.min())), rest)
 
