@@ -407,7 +407,9 @@ class PathSearch:
     def _push_cell(self, cell: _Cell, value: float) -> None:
         """Queue the tiles that may improve with some of the spatial choices."""
         cell = self._still(cell)
-        if not len(cell.choices) or not len(cell.tiles):
+        pairs = len(cell.choices) * len(cell.tiles)
+        if pairs <= FEW_PAIRS:
+            self._push(max(value, float(cell.by_choice.min(initial=np.inf))), cell)
             return
         every = self._every[cell.choices]
         steps = cell.bounds.masked.charges.steps(self._steps[cell.choices], every)
