@@ -57,6 +57,8 @@ class Charge(NamedTuple):
         Words that are paid for together.
     action
         Read, fill or update.
+    grains
+        The price in grains of the words' energy, as closely as numbers can tell.
     """
 
     place: int
@@ -69,16 +71,12 @@ class Charge(NamedTuple):
     free: float
     block: int
     action: str
+    grains: np.longdouble
 
     @property
     def ends(self) -> tuple[int, int, int, bool]:
         """What its words depend on."""
         return self[:4]
-
-    def fine(self, grain: int) -> np.longdouble:
-        """Grains of energy per word, as closely as numbers can tell."""
-        exact = self.exact / grain
-        return np.longdouble(exact.numerator) / np.longdouble(exact.denominator)
 
 
 class Price(NamedTuple):
@@ -121,7 +119,7 @@ class Price(NamedTuple):
     def of(self, charge: Charge) -> tuple[float, float]:
         """What a word of an access costs, and what it costs divided by the instances of its level."""
         cycles = dict(charge.loads)
-        price: Any = charge.fine(self.grain) if self.grain else charge.price
+        price: Any = charge.grains if self.grain else charge.price
         return self.energy * price, sum(weight * cycles.get(r, 0.0) for r, weight in self.loads)
 
     def parts(self, charge: Charge) -> tuple[float, float]:
@@ -252,6 +250,8 @@ class Charges:
                 (number, float(cycles_per_word(space.levels, resource, action, name)))
                 for number, resource in enumerate(space.resources)
             )
+            exact = Fraction(price) / packing.block_size
+            grains = exact / self._word_grain
             found.append(
                 Charge(
                     place,
@@ -259,11 +259,12 @@ class Charges:
                     access.level,
                     access.per_child,
                     float(price / packing.block_size),
-                    Fraction(price) / packing.block_size,
+                    exact,
                     tuple((number, cycles) for number, cycles in loads if cycles),
                     float(access.free_share) if access.first_touch_free else 0.0,
                     packing.block_size if paying == 1 else 1,
                     access.name,
+                    np.longdouble(grains.numerator) / np.longdouble(grains.denominator),
                 )
             )
         return found

@@ -339,22 +339,17 @@ class Inside:
         take longer.
         """
         computes = self.frame.space.problem.computes
-        pairs = zip(self.frame.space.levels, gates(self.frame.space), strict=True)
-        for place, (level, (stage, behind)) in enumerate(pairs):
-            if not level.energy.leak_per_cycle:
-                continue
+        for place, stage, leak in self._leaks:
             used = unrolled.at_once(stage, tiles).prod(axis=1)
             busy = computes // unrolled.product(stage, self.depth).prod(axis=1)
-            leaking = self.charges.leaking(place, used * cycles, busy, cycles)
-            yield level.energy.leak_per_cycle * behind, leaking
+            yield leak, self.charges.leaking(place, used * cycles, busy, cycles)
 
-    def leak(self, unrolled: Unrolled) -> FloatArray:
-        """What all levels leak per cycle, at least."""
-        total = np.zeros(1)
-        pairs = zip(self.frame.space.levels, gates(self.frame.space), strict=True)
-        for level, (stage, behind) in (own for own in pairs if own[0].energy.leak_per_cycle):
-            total = total + float(level.energy.leak_per_cycle) * behind * unrolled.at_once(stage).prod(axis=1)
-        return total
+    @cached_property
+    def _leaks(self) -> list[tuple[int, int, int]]:
+        """Levels that leak, the stages from which on gates power them, and what leaks per cycle there."""
+        pairs = enumerate(zip(self.frame.space.levels, gates(self.frame.space), strict=True))
+        every = [(n, stage, level.energy.leak_per_cycle * behind) for n, (level, (stage, behind)) in pairs]
+        return [own for own in every if own[2]]
 
     def are_whole(self, unrolled: Unrolled) -> BoolArray:
         """Whether words are whole numbers: no neighbours share a part of them on the average."""
@@ -599,11 +594,12 @@ class Inside:
         if not reuses:
             np.add(spent, part.of_times(number), out=spent)
             return
-        by_lead = {}
-        for lead in frame.leads(slot) + frame.first_leads(slot - 1 if slot else 0):
-            if lead not in by_lead and (lead is None or charge.place not in lead):
-                words = self._words(charge, bill, lead) if view.window_dims else part.words
-                by_lead[lead] = part._replace(words=words).scaled(open_rows).of_times(number)
+        leads = frame.leads(slot) + frame.first_leads(slot - 1 if slot else 0)
+        moving = (lead for lead in leads if lead is None or charge.place not in lead)
+        by_lead = dict.fromkeys(moving, part.of_times(number))
+        for lead in by_lead if view.window_dims else ():
+            words = self._words(charge, bill, lead)
+            by_lead[lead] = part._replace(words=words).scaled(open_rows).of_times(number)
         bill.node.waiting.append(Waiting(part, by_lead, number, open_rows))
 
     def _times(

@@ -335,8 +335,8 @@ class Leaves:
         """Orders of all slots that may improve, by rising bounds."""
         if not all(bones.options):
             return
-        if (spent := bones.hopeless(goal)) is not None:
-            self.overloaded.update(bones.overloaded(goal, spent))
+        if not bones.may_improve(goal):
+            self.overloaded.update(bones.overloaded(goal))
             return
         yield from bones.best_first(goal, self._stop)
 
@@ -445,24 +445,29 @@ class Bones:
         """Energy and cycles of mappings with so many words."""
         return self._least(self._cost(words))
 
-    def hopeless(self, goal: Goal) -> Cost | None:
-        """What some parts cost with the best orders for each alone, if none that costs as much improves."""
+    def may_improve(self, goal: Goal) -> bool:
+        """Whether the best orders for each part alone may improve: some parts may be too dear alone."""
+        return all(goal.improves(*self._least(total)) for total in self._totals())
+
+    def _totals(self) -> Iterator[Cost]:
+        """Yield costs of ever more parts, each in the orders that are best for it alone."""
         total = self._fixed
+        yield total
         for part in self._ordered:
-            if not goal.improves(*self._least(total)):
-                return total
             cost_of, words = self._price(part)
             total = total.plus(cost_of(words + sum(map(min, self._brought(part)))))
-        return None if goal.improves(*self._least(total)) else total
+            yield total
 
-    def overloaded(self, goal: Goal, spent: Cost) -> Iterator[int]:
+    def overloaded(self, goal: Goal) -> Iterator[int]:
         """Yield the busiest resource if nothing but its load keeps the best orders from improving."""
-        if not goal.improves(*self._least(spent.without_loads)):
+        if not goal.counts_cycles and not self._leak:
             return
-        total = self._cost(self._fewest)
-        if goal.improves(*self._least(total.without_loads)):
-            loads = [load / unit for load, unit in zip(total.loads, self.costs.units, strict=True)]
-            yield loads.index(max(loads))
+        total = self._fixed
+        for total in self._totals():
+            if not goal.improves(*self._least(total.without_loads)):
+                return
+        loads = [load / unit for load, unit in zip(total.loads, self.costs.units, strict=True)]
+        yield loads.index(max(loads))
 
     def _least(self, cost: Cost) -> tuple[int, int]:
         """Energy and cycles of mappings with such a cost."""

@@ -66,7 +66,7 @@ class _Mask(NamedTuple):
 class _Cell(NamedTuple):
     """Some spatial choices under a mask, and the tiles inside that may go with any of them; with bounds.
 
-    So many `pairs` of them are bounded next.
+    So many `pairs` are bounded next.
     """
 
     bounds: Bounds
@@ -420,7 +420,7 @@ class PathSearch:
     def _bounded(self, cell: _Cell) -> _Cell:
         """The tiles of a cell that may improve with some of its spatial choices."""
         cell = self._still(cell)
-        if not len(cell.choices) or not len(cell.tiles):
+        if len(cell.choices) * len(cell.tiles) <= FEW_PAIRS:
             return cell
         every = self._every[cell.choices]
         steps = cell.bounds.masked.charges.steps(self._steps[cell.choices], every)
@@ -452,10 +452,9 @@ class PathSearch:
         if is_large:
             # The choice says more than the tiles.
             few = max(1, cell.pairs // len(cell.tiles))
-            cell = cell._replace(pairs=min(2 * cell.pairs, MOST_PAIRS))
         order = np.argsort(cell.by_choice, kind="stable")
         self._open_pairs(self._paired(cell.bounds, cell.choices[order[:few]], cell.tiles), value)
-        rest = self._still(cell.only(order[few:]))
+        rest = self._still(cell.only(order[few:]))._replace(pairs=min(2 * cell.pairs, MOST_PAIRS))
         if len(rest.choices) and len(rest.tiles):
             self._push(max(value, float(rest.by_choice.min())), rest)
 
@@ -507,8 +506,10 @@ class PathSearch:
             tiles, choices = item.tiles[place:], item.choices[place:]
             self._open_labels(self._pairs(bounds, tiles, choices, [item.leads]), value)
             return
-        if self._is_near(item.bounds, item.values[place]) and item.compared != self.goal.incumbent:
-            self._compare(item, value)
+        if self._is_to_compare(item, item.values[place]):
+            again = self._compared(item)
+            if len(again.values):
+                self._push(max(value, float(again.values[0])), again)
             return
         if place + 1 < len(item.values):
             self._push(max(value, float(item.values[place + 1])), item._replace(next=place + 1))
@@ -516,6 +517,10 @@ class PathSearch:
         self._branched.setdefault(item.bounds.masked.charges.mask, set()).add(int(item.choices[place]))
         value = max(value, float(item.values[place]))
         self._push(value, self._paths(item.only(np.array([place])), value))
+
+    def _is_to_compare(self, item: _Rows, value: float) -> bool:
+        """Whether a bound is close to the incumbent, and the rows were not compared with it."""
+        return item.compared != self.goal.incumbent and self._is_near(item.bounds, value)
 
     def _is_near(self, bounds: Bounds, value: float) -> bool:
         """Whether a bound is close to the incumbent."""
@@ -529,16 +534,14 @@ class PathSearch:
         branch = Branch(bounds.masked, row.tiles, unrolled, row.leads, worth, self.shared.stop)
         return _Paths(row, branch, branch.paths(), finely, done)
 
-    def _compare(self, item: _Rows, value: float) -> None:
-        """Keep those of the rows that may improve on the incumbent though they are close to it."""
+    def _compared(self, item: _Rows) -> _Rows:
+        """Those of the rows that may improve on the incumbent though they are close to it."""
         rows = np.arange(item.next, len(item.values))
         able = item.bounds.still(
             item.tiles[rows], self._every[item.choices[rows]], item.leads, item.cycles[rows]
         )
         rows = rows[able & self.goal.below(item.values[rows])]
-        if len(rows):
-            again = item.only(rows)._replace(compared=self.goal.incumbent)
-            self._push(max(value, float(again.values[0])), again)
+        return item.only(rows)._replace(compared=self.goal.incumbent)
 
     def _dive(self, item: _Rows) -> None:
         """Price a path of the best row so far at once: a good incumbent leaves little to do.
@@ -566,6 +569,10 @@ class PathSearch:
         """Price the mappings of the next paths, as long as no other region may have better ones."""
         if self._heeding_loads(item.row.bounds) is not item.row.bounds:
             self._push(value, item.row)
+            return
+        if self._is_to_compare(item.row, value):
+            item = item._replace(row=self._compared(item.row))
+        if not len(item.row.values):
             return
         if not item.finely and self._is_near(item.row.bounds, value):
             # What was priced may seem to cost a little more or less now.

@@ -137,6 +137,11 @@ class Frame:
         return axes_of(self.space)
 
     @cached_property
+    def divides(self) -> bool:
+        """Whether loops have divisors only."""
+        return any(axis.divides for axis in self.axes)
+
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         """Places along each axis."""
         return tuple(len(axis.numbers) for axis in self.axes)

@@ -81,7 +81,7 @@ class Unrolled:
             stage.least_used[own] for stage, own in zip(self.frame.space.stages, self.members, strict=True)
         )
 
-    @property
+    @cached_property
     def _ones(self) -> IntArray:
         return np.ones((1, len(self.frame.axes)), dtype=np.int64)
 
@@ -137,6 +137,8 @@ class Unrolled:
         tiles
             Right inside of the meeting stage, shape (rows, dimensions), where these are known.
         """
+        if self.frame.divides:
+            return self.copies(0, last)
         if tiles is None or last <= self.frame.meeting:
             used = self.once(("in use", last), lambda: self._at_once(last, None))
         else:
@@ -150,9 +152,9 @@ class Unrolled:
 
     def _nesting(self, last: int) -> Iterator[int]:
         """Dimensions that two stages unroll in some choice, and not all children have as much to do."""
-        for d, axis in enumerate(self.frame.axes):
+        for d in range(len(self.frame.axes)):
             stages = sum(max(stage.unrolled[d]) > 1 for stage in self.frame.space.stages[:last])
-            if stages > 1 and not axis.divides:
+            if stages > 1:
                 yield d
 
     def _nested(self, dim: int, last: int, tiles: IntArray | None) -> tuple[IntArray, IntArray]:
@@ -184,7 +186,7 @@ class Unrolled:
 
     def _at_once(self, last: int, tiles: IntArray | None) -> IntArray:
         """The same, whatever the last one has, unless all have as much to do."""
-        if any(axis.divides for axis in self.frame.axes):
+        if self.frame.divides:
             return self.copies(0, last)
         used, all_of_them = self._ones, self._ones
         for stage in reversed(range(last)):
@@ -196,7 +198,7 @@ class Unrolled:
         self, view: DataspaceView, level: int, boundary: int, tiles: IntArray | None = None
     ) -> IntArray:
         """Of those of a level, groups of children at a boundary that share a dataspace, likewise."""
-        if any(axis.divides for axis in self.frame.axes):
+        if self.frame.divides:
             return self.copies(0, level) * self.alone(view, level, boundary)
         used, all_of_them = self._ones, self._ones
         for stage in reversed(range(level, boundary)):
