@@ -399,18 +399,6 @@ class FusionSpace:
             found[dim] = Counter({size: times for size, times in found[dim].items() if size and times})
         return found
 
-    @cached_property
-    def _evenly(self) -> dict[Frames, bool]:
-        return {}
-
-    def cuts_evenly(self, frames: Frames) -> bool:
-        """Whether loops cut dimensions into equal parts that do not overlap."""
-        if frames not in self._evenly:
-            plain = not self.slides(frames)
-            is_open = self.remainders and bool(frames)
-            self._evenly[frames] = plain and not (is_open and self.cuts(frames, frames[-1].start)[-1].parts)
-        return self._evenly[frames]
-
     def slides(self, frames: Frames) -> bool:
         """Whether some loop of open bodies moves a window."""
         return any(
