@@ -109,8 +109,11 @@ class Bounds:
     def together(self) -> tuple[tuple[int, ...], ...]:
         """Resources whose mean load is bounded: each alone, and the busiest ones outside of the fanouts.
 
-        Some tiles load one, others the other. The mean is no more than the largest.
+        Some tiles load one, others the other. The mean is no more than the largest. Where energy counts, it
+        tells these tiles apart.
         """
+        if self.goal.counts_energy:
+            return tuple((r,) for r in self.busy)
         frame = self.masked.frame
         outer = [r for r in self.busy if min(frame.space.resources[r].levels) <= frame.meeting]
         outer = sorted(outer, key=self._least_load, reverse=True)
