@@ -107,7 +107,7 @@ def exact_changes(tile: Sequence[int], moves: Iterable[Move]) -> Iterator[Change
 
 
 def timeloop_changes(tile: Sequence[int], moves: Iterable[Move]) -> Iterator[Change]:
-    """The same by Timeloop's rule; same parameters.
+    """What each temporal loop brings into one instance, by Timeloop's rule; parameters as of `exact_changes`.
 
     Every loop is looked at between its first two iterations, and the words that are new in the
     second one count for all further ones. The innermost loop that moves the tile keeps what
@@ -130,7 +130,7 @@ def timeloop_changes(tile: Sequence[int], moves: Iterable[Move]) -> Iterator[Cha
 
 
 def place_changes(tile: Sequence[int], moves: Iterable[Move]) -> Iterator[Change]:
-    """The same by AccelForge's rule; same parameters.
+    """What each temporal loop brings into one instance, by AccelForge's rule.
 
     Whether a tile stays is decided by its place in the nest alone: every loop outside of it fetches the
     whole tile again, be it that of the iteration before. Only the innermost of these loops, where it moves
@@ -211,7 +211,7 @@ def _covered_in_group(tile: Sequence[int], moves: Sequence[Move]) -> int:
 
 
 def _counted_words(tile: Sequence[int], moves: Sequence[Move]) -> int:
-    """The same as a set of bits, one per position of a box that holds them all."""
+    """Distinct words as a set of bits, one per position of a box that holds them all."""
     weight, loops = 1, []
     weights = []
     for rank, extent in enumerate(tile):

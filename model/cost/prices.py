@@ -82,7 +82,7 @@ def exact_cycles(level: StorageLevel, steps: int, demands: Iterable[Demand]) -> 
 
 
 def unrounded_cycles(level: StorageLevel, steps: int, demands: Iterable[Demand]) -> Fraction:
-    """The same, not rounded; same parameters."""
+    """Cycles that a level needs, not rounded; parameters as of `exact_cycles`."""
     if level.unlimited:
         return Fraction(steps)
     reads: int | Fraction = level.other_reads
@@ -95,7 +95,7 @@ def unrounded_cycles(level: StorageLevel, steps: int, demands: Iterable[Demand])
 
 
 def timeloop_cycles(level: StorageLevel, steps: int, demands: Iterable[Demand]) -> int:
-    """The same as Timeloop calculates it: quotients of doubles, rounded up.
+    """Cycles that a level needs as Timeloop calculates them: quotients of doubles, rounded up.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def transfer_cycles(level: StorageLevel, reads: int | Fraction, writes: int | Fr
 
 
 def transfer_time(level: StorageLevel, reads: int | Fraction, writes: int | Fraction) -> Fraction:
-    """The same, not rounded; same parameters."""
+    """Cycles that words alone need, not rounded; parameters as of `transfer_cycles`."""
     demands = (
         (reads, level.read_bandwidth),
         (writes, level.write_bandwidth),

@@ -223,7 +223,7 @@ class Way:
     # ------------------------------------------------- children that may hold equal tiles
 
     def _meeting_sums(self, group: Group, shares: Shares, kind: int | str | None) -> tuple[int, int]:
-        """The same, looking at the children one by one."""
+        """Whether two dimensions are unrolled in one fanout that shares accesses, child by child."""
         ways = [range(loop.place, loop.place + 1) for dim in group.dims for loop in self._between(dim)]
         fanouts = sorted({place for way in ways for place in way})
         moments = [self._moments(dim, shares[dim], kind) for dim in group.dims]

@@ -251,7 +251,7 @@ class Estimate:
         )
 
     def scaled(self, node_nm: float) -> Estimate:
-        """The same component at another node than 45 nm; leakage scales as energy does."""
+        """The component at a node other than 45 nm; leakage scales as energy does."""
         energy, area = energy_scale(node_nm), area_scale(node_nm)
         return Estimate(self.access_pj * energy, self.leak_w * energy, self.area_um2 * area)
 

@@ -195,7 +195,7 @@ class FusedEvaluation:
 
     @property
     def edp_pj_cycles(self) -> float:
-        """The same in picojoule times cycles."""
+        """Total energy times total cycles, in picojoule times cycles."""
         return self.edp / self.units_per_pj
 
     def value(self, objective: str) -> int:

@@ -122,7 +122,7 @@ class Program:
         return self.checked.weighted_sum(literals, weights or [1] * len(literals))
 
     def equal(self, parts: Sequence[Literal], whole: Literal) -> None:
-        """As many of `parts` hold as of `whole`: one of them, or none."""
+        """Require as many of `parts` as of `whole`: one of them, or none."""
         self.model.add(self.sum_of([*parts, whole], [*[1] * len(parts), -1]) == 0)
 
     def joined(self, parts: Sequence[Literal], name: str = "") -> Literal:
@@ -224,7 +224,7 @@ class Program:
         return total
 
     def least_product(self, parts: Sequence[Choice[Number]], name: str = "") -> Choice[Number]:
-        """The same, rounded down to fewer different numbers where pairs would be too many."""
+        """Return a lower bound on the product: few numbers where pairs would be too many."""
         total: Choice[Number] = self.constant(1)
         for part in sorted(parts, key=lambda own: len(own.values)):
             room = max(2, MOST_PAIRS // len(part.values))

@@ -415,7 +415,7 @@ class EdgeBounds:
         return Inner(least.free, max(least.paid, paid), max(least.cycles, cycles))
 
     def in_open_parts(self, place: int, cut: Cut) -> Inner:
-        """The same where further loops may cut these parts again: by the least that an iteration costs."""
+        """Least costs where further loops may cut parts again: by the least that an iteration costs."""
         least = self.arithmetic(place)
         if self.is_unknown(place) or self.space.einsums[place].is_copy:
             return least
@@ -492,7 +492,7 @@ class EdgeBounds:
     def _in_part(
         self, place: int, part: tuple[tuple[str, Parts], ...], deeper: Deeper = ()
     ) -> tuple[int, int]:
-        """The same for one visit, by its floor alone: there are many parts."""
+        """Least energy and cycles of one visit, by its floor alone: there are many parts."""
         dims = self.space.einsums[place].problem.dims
         sizes = tuple((dims.index(dim), size) for dim, ((size, _),) in part)
         key = self.alike[place], sizes, self._numbered(place, deeper)

@@ -99,7 +99,7 @@ class _Option(NamedTuple):
 
 
 class _Inside(NamedTuple):
-    """As `Inner`, in each body."""
+    """What an Einsum costs inside of the outermost memory, by body: energy free or paid for words, cycles."""
 
     free: float
     paid: FloatArray | float
@@ -216,7 +216,7 @@ class Floor:
         return energy, cycles
 
     def among(self, trips: dict[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
-        """The same for many bodies at a time."""
+        """Energy and cycles of many bodies at a time."""
         index = tuple(
             np.searchsorted(own, trips[dim], side="right") - 1
             for dim, own in zip(self.dims, self.parts, strict=True)
@@ -624,7 +624,7 @@ class DraftBounds:
         return found
 
     def _in_fewest(self, place: int, trips: dict[str, FloatArray]) -> dict[str, FloatArray]:
-        """As many parts of each dimension as one loop makes that comes to tiles of the same extents."""
+        """The number of parts of each dimension that one loop makes with tiles of these extents."""
         bound = self.space.einsums[place].problem.bound
         return {dim: np.ceil(bound[dim] / np.ceil(bound[dim] / own)) for dim, own in trips.items()}
 

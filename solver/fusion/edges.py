@@ -210,7 +210,7 @@ class EdgeSpace:
         return with_places_of(self.einsum, self.even_mapspace(room_words), self.kind.above)
 
     def even_mapspace(self, room_words: int | None) -> Mapspace:
-        """The same with one place for each memory."""
+        """The mapspace of `mapspace`, but with one place for each memory."""
         own = self.einsum.mapspace
         return replace(
             own,

@@ -106,7 +106,7 @@ class LeastCosts:
         cuts: Sequence[Cut],
         left: Sequence[int] = (),
     ) -> tuple[int, int]:
-        """The same, given the trips above each place; the innermost body has further loops `left`."""
+        """Least energy and cycles given the trips above each place, with further loops `left` innermost."""
         einsum = self.space.einsums[place]
         if einsum.is_copy:
             return 0, 0

@@ -172,7 +172,7 @@ class EdgePricer(EdgeBounds):
     alone: dict[tuple[object, ...], Alone] = field(default_factory=dict)
 
     def without_unlike_visits(self) -> EdgePricer:
-        """The same, but for what is known of edges whose visits differ."""
+        """The pricer without what it knows of edges whose visits differ."""
         kept = {kind: edge for kind, edge in self.edges.items() if not kind.is_mixed}
         known = {id(edge.core) for edge in kept.values()}
         cores = {key: core for key, core in self.cores.items() if id(core) in known}
@@ -260,7 +260,7 @@ class EdgePricer(EdgeBounds):
         return self._least[kind]
 
     def _shared(self, kind: EdgeKind) -> tuple[int, int]:
-        """The same by a floor where it is known how stored tensors are spread, but for held tiles."""
+        """Least energy and cycles by a floor that knows how stored tensors are spread, but for held tiles."""
         kind = replace(kind, shifts=(), least=())
         own = EdgeSpace(self.space.einsums[kind.place], kind, self.timed)
         mapspace = own.mapspace(self.space.memory.usable_words)

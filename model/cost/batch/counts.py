@@ -303,7 +303,7 @@ def _delivered_whole(nest: BatchNest, index: SpaceIndex, extents: Integers, leve
 
 
 def _delivered_exactly(nest: BatchNest, index: SpaceIndex, extents: Integers, level: int) -> Integers:
-    """As `model.cost.counting.exact_changes` counts."""
+    """Words delivered as `model.cost.counting.exact_changes` counts them."""
     tile: Integers = np.prod(extents, axis=0)
     total, position = tile.astype(nest.repeats.dtype), np.zeros_like(extents)
     for outer in reversed(range(level)):
@@ -320,7 +320,7 @@ def _delivered_exactly(nest: BatchNest, index: SpaceIndex, extents: Integers, le
 
 
 def _delivered_by_timeloop(nest: BatchNest, index: SpaceIndex, extents: Integers, level: int) -> Integers:
-    """As `model.cost.counting.timeloop_changes` counts."""
+    """Words delivered as `model.cost.counting.timeloop_changes` counts them."""
     tile: Integers = np.prod(extents, axis=0)
     total = tile.copy()
     innermost, position, fresh = np.zeros_like(tile), np.zeros_like(tile), np.zeros_like(tile)

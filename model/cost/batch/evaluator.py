@@ -450,7 +450,7 @@ def _shares(level: StorageLevel, names: Sequence[str], rate: Fraction) -> tuple[
 def timeloop_cycles(
     level: StorageLevel, names: Sequence[str], steps: Integers, reads: Integers, writes: Integers
 ) -> Integers:
-    """The same as Timeloop calculates it: the doubles of `model.cost.prices`, in the same order."""
+    """Cycles as Timeloop calculates them: the doubles of `model.cost.prices`, in their order."""
     read_demand, write_demand = np.zeros(len(steps)), np.zeros(len(steps))
     for number, name in enumerate(names):
         scale = float(level.scale(name))

@@ -321,7 +321,7 @@ class _Way:
 def _group_words(
     index: SpaceIndex, group: tuple[int, ...], turns: Sequence[Sequence[_Turn]]
 ) -> tuple[Integers, Integers]:
-    """The same for the ranks that a group of dimensions indexes."""
+    """Words after some steps, and those there before, along ranks that one group of dimensions indexes."""
     ranks = np.flatnonzero(index.coefficients[:, list(group)].any(axis=1))
     whole = kept = np.zeros_like(turns[0][0].times)
     for chosen in product(*turns):

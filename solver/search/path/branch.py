@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial, reduce
-from itertools import chain, count, takewhile
+from itertools import chain, count
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -368,8 +368,11 @@ class Branch:
         tiles = _single(known)
         if self._passes_again(m, m + 1, tiles):
             return
-        node, prices = masked.inside.cost(listed, self._prices), self._prices.each
+        node = masked.inside.cost(listed, self._prices)
         places, _ = masked.rounds(self.tiles, self.unrolled)
+        spent = node.spent[:, 0]
+        if not np.isfinite(spent).all():
+            return
         pending = [
             _Open(
                 own.part,
@@ -380,18 +383,8 @@ class Branch:
             for own in node.waiting
             if own.open[0]
         ]
-        spent = node.spent[:, 0]
-        if not np.isfinite(spent).all():
-            return
-        left = (self.worth.limits - spent)[:, np.newaxis]
-        every = [(node.by(k, price), price, left[k]) for k, price in enumerate(prices)]
         for lead in masked.frame.leads(m):
-            costs = (masked.outside_cost(own, places, lead, price, most) for own, price, most in every)
-            within = [cost for cost, most in takewhile(_is_below, zip(costs, left, strict=True))]
-            if len(within) < len(every):
-                continue
-            if np.isfinite(self._values(np.array(within) + spent[:, np.newaxis])[0]):
-                yield from self._led(lead, m, places[0], pending, spent, self.leads, tiles)
+            yield from self._led(lead, m, places[0], pending, spent, self.leads, tiles)
 
     def _led(
         self,
@@ -645,11 +638,6 @@ class Branch:
 
         part = of(frozenset(view.relevant))
         return _Open(part, lambda leading: of(leading).words, self._times(part, vector), self._nothing)
-
-
-def _is_below(pair: tuple[FloatArray, FloatArray]) -> bool:
-    """Whether a cost is below its limit."""
-    return bool(pair[0] < pair[1])
 
 
 def _single(known: Mapping[int, IntArray]) -> dict[int, tuple[int, ...]]:

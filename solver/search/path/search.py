@@ -34,8 +34,8 @@ from solver.search.trivial import trivial_bound
 FEW_PAIRS, MOST_PAIRS = 2_000, 32_000
 """Pairs of tiles and spatial choices that are bounded at first; and those up to which all of a cell are."""
 
-PATHS = 4
-"""Paths that are priced together."""
+PATHS = 1
+"""Paths that are priced together at first."""
 
 HELD_SHARE = 0.6
 """Of the memory, what tables outside take at most."""
@@ -111,6 +111,12 @@ class _Rows(NamedTuple):
     next: int = 0
     compared: int | None = None
 
+    @property
+    def first(self) -> tuple[object, ...]:
+        """What tells the first row from all others."""
+        mask = self.bounds.masked.charges.mask
+        return mask, tuple(self.leads.items()), self.tiles[0].tobytes(), int(self.choices[0])
+
     def only(self, rows: IntArray) -> _Rows:
         """Some of them."""
         return self._replace(
@@ -170,6 +176,7 @@ class PathSearch:
         self._every = spatial_choices(self._frame)
         self._ticket = count()
         self._in_vain = self._passed_over = 0
+        self._dived: set[object] = set()
         self._branched: dict[KeepMask, set[int]] = {}
         self._outsides: dict[object, dict[Price, Outside]] = {}
         self._known_charges: dict[tuple[int, Chain], tuple[Charge, ...]] = {}
@@ -548,9 +555,12 @@ class PathSearch:
 
         The more of these were in vain, one after the other, the rarer they get.
         """
+        if item.first in self._dived:
+            return
         if self._passed_over < self._in_vain:
             self._passed_over += 1
             return
+        self._dived.add(item.first)
         incumbent = self.goal.incumbent
         self._follow_best(item)
         self._passed_over = 0
