@@ -501,9 +501,9 @@ class SparseCharges(Charges):
     def arithmetic(self, unrolled: Unrolling) -> Rows:
         """Energy units of the arithmetic, at least, without what rounding may save; by spatial choice."""
         energies, _ = self._computed(unrolled, None)
-        return energies * FIXED_POINT - self._rounded(unrolled)
+        return energies * FIXED_POINT - self.saved_by_rounding(unrolled)
 
-    def _rounded(self, unrolled: Unrolling) -> Rows:
+    def saved_by_rounding(self, unrolled: Unrolling) -> Rows:
         """Energy that rounding may save: of words, and of the sum of all energies."""
         total: Rows = 0.5
         for charge in self.every:

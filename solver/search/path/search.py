@@ -276,7 +276,7 @@ class PathSearch:
                 served = self._masked(own).floor(view.place, self._every, ENERGY, with_tables=False)
                 self._served[key] = float(served.min(initial=np.inf))
             total += self._served[key]
-        return total
+        return total - float(np.max(own.saved_by_rounding(self._every)))
 
     def _bounds(self, mask: KeepMask) -> Bounds:
         """Bounds on the mappings with a mask."""

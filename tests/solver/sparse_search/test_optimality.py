@@ -9,9 +9,9 @@ from fractions import Fraction
 
 import pytest
 
-from model.architecture import Fanout, StorageLevel
+from model.architecture import AccessEnergy, Fanout, StorageLevel
 from model.extents import ANY, PERFECT
-from model.mapspace import TIMELOOP, Mapspace
+from model.mapspace import TIMELOOP, KeepRules, Mapspace
 from model.sparse import FIXED_POINT, evaluate_sparse_in
 from model.sparsity import Density, Sparsity
 from solver.result import Clock, Narrower, Options, Status, Termination
@@ -169,6 +169,19 @@ def test_compressed_tiles_leave_room_for_larger_ones():
     assert best is not None
     inner = best.evaluation.level("inner")
     assert sum(space.tile_words for space in inner.dataspaces) > 10
+
+
+def test_sums_are_read_a_whole_number_of_times():
+    """Of 9 reads of sums 0.3 are left: 2."""
+    sparsity = Sparsity({"A": uniform("0.3")}, (level(), level(saves("skipping", "Z", "A"))))
+    nodes = StorageLevel("outer"), StorageLevel("inner", energy=AccessEnergy(1, 1, 1))
+    mapspace = free_mapspace(gemm(1, 10, 1), *nodes)
+    only_sums = KeepRules(frozenset("Z"), frozenset("AB"))
+    mapspace = replace(mapspace, keep=(mapspace.keep[0], only_sums), sparsity=sparsity)
+    (best,) = sparse_optima(mapspace, ("energy",))
+    assert best is not None
+    assert best[0] == 5 * FIXED_POINT
+    assert searched(mapspace, "energy", incumbent=best[0] + 1) == (best[0], best[0])
 
 
 def test_the_best_dense_mapping_need_not_be_the_best_sparse_one():
