@@ -9,13 +9,12 @@ from functools import cached_property
 import numpy as np
 
 from model.architecture import Fanout, StorageLevel
-from model.mapping import FanoutMapping, Mapping, StorageMapping
 from model.mapspace import Mapspace
 from model.rules import Locality
 from solver.search.arrays import BoolArray
 from solver.search.path.axes import Loops
 from solver.search.path.charges import Charge, Charges
-from solver.search.path.search import PathSearch, Pricing
+from solver.search.path.search import PathSearch
 from solver.search.path.tables import Frame
 from solver.search.space.keep_masks import Chain, KeepMask
 from solver.search.space.search_space import SearchSpace
@@ -172,28 +171,6 @@ class SparsePaths(PathSearch):
 
     data: SparseData = field(kw_only=True)
 
-    def run(self) -> int | None:
-        """As for dense data; where each dimension has one iteration, every keep mask has one mapping."""
-        if self.space.active:
-            return super().run()
-        masks = () if self.space.excluded else self._masks()
-        priced = filter(None, (self.data.judge(self._only(mask)) for mask in masks))
-        for own in priced:
-            if self.goal.improves(own.evaluation.energy, own.evaluation.cycles):
-                self._keep(own)
-        return self.goal.incumbent
-
-    def _only(self, mask: KeepMask) -> Mapping:
-        """The mapping without loops."""
-        kept = iter(self.data.charges(mask).named.kept)
-        nodes = self.space.architecture.nodes
-        return Mapping(
-            tuple(
-                StorageMapping((), next(kept)) if isinstance(node, StorageLevel) else FanoutMapping()
-                for node in nodes
-            )
-        )
-
     def _framed(self) -> Frame:
         """The same with what compressed tiles take."""
         return self.data.frame
@@ -202,7 +179,7 @@ class SparsePaths(PathSearch):
         """What expected words cost."""
         return self.data.charges(mask)
 
-    def _pricing(self) -> Pricing:
+    def _pricing(self) -> SparseLeaves:
         """What prices complete paths."""
         data = self.data
         return SparseLeaves(data.space, data.mapspace, data.charges, data.judge, self.goal, self.shared.stop)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, count, islice
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -139,16 +139,6 @@ class _Paths(NamedTuple):
     times: int = 0
 
 
-class Pricing(Protocol):
-    """Prices complete paths: `priced` mappings so far; loads of `overloaded` resources spoiled some."""
-
-    priced: int
-    overloaded: set[int]
-
-    def improve(self, paths: Sequence[Path]) -> Priced | None:
-        """Return the best mapping of all these paths that improves on the incumbent, None if none does."""
-
-
 @dataclass
 class PathSearch:
     """The search for one objective of a search space.
@@ -191,7 +181,7 @@ class PathSearch:
         """What words cost under a mask."""
         return Charges(self.space, mask, self._known_charges)
 
-    def _pricing(self) -> Pricing:
+    def _pricing(self) -> Leaves:
         """What prices complete paths."""
         return Leaves(self.space, self.goal, self.shared.stop)
 

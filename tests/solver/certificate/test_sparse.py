@@ -113,7 +113,7 @@ def optimum():
             for m in valid_mappings(mapspace)
             if evaluate_sparse_in(mapspace, m).value("energy") > result.value
         ]
-        if worse and result.evaluation.computes.actual and mapspace.architecture.fanouts:
+        if worse and result.best.evaluation.computes.actual and mapspace.architecture.fanouts:
             return mapspace, as_read(certificate(mapspace, result, ["python"])), worse[0]
     raise AssertionError("no problem has mappings of unequal costs")
 
