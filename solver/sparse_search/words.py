@@ -6,10 +6,12 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from model.architecture import Fanout
-from model.cost.counting import Move, displacement, distinct_offsets, extents, fresh_words
-from model.cost.partition import partition_words
-from model.problem import Dataspace
+from model.cost.counting import displacement, extents, fresh_words
+from model.cost.nest import Nest, build_nest
+from model.cost.rules import rule_of
+from model.cost.traffic import distinct_children
+from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
+from model.mapspace import TIMELOOP
 from model.sparse import FIXED_POINT
 from solver.search.path.costs import Above, Costs, Part, Price
 from solver.search.path.orders import Dims
@@ -41,90 +43,74 @@ class PartitionedCosts(SparseCosts):
         """Return what words of a part cost, and how many come whatever loops bring."""
         key = part, above, tuple(line.extents for line in lines)
         if key not in self._prices:
-            space = self._space.problem.dataspaces[part.place]
-            words = self._tile(space, part.boundary, lines) * self._asked(part, lines)
+            words = math.prod(self._tile(part, lines)) * self._asked(part, lines)
             if not part.by_order:
                 words *= math.prod(own for line in lines for own in line.temporal[: part.boundary])
             self._prices[key] = self._price(part, lines), words
         return self._prices[key]
 
-    def _tile(self, space: Dataspace, level: int, lines: Sequence[Line]) -> int:
-        return math.prod(self._extents(space, level, lines))
-
-    def _extents(self, space: Dataspace, level: int, lines: Sequence[Line]) -> tuple[int, ...]:
-        box = {**dict.fromkeys(self._space.problem.dims, 1)}
-        box.update(zip(self._space.active, (line.extents[level] for line in lines), strict=True))
-        return tuple(extents(space, box))
+    def _tile(self, part: Part, lines: Sequence[Line]) -> tuple[int, ...]:
+        """Extents of what comes to one instance."""
+        space = self._space.problem.dataspaces[part.place]
+        return tuple(extents(space, self._nest(lines).bounds[self._positions[part.boundary]]))
 
     def _asked(self, part: Part, lines: Sequence[Line]) -> int:
         """Accesses of all instances of a level for each word that one instance of a boundary gets."""
-        architecture = self._space.architecture
-        positions = (*architecture.storage_indices, len(architecture.nodes))
-        first, last = positions[part.level], positions[part.boundary]
-        used = math.prod(line.instances[first] for line in lines)
-        if part.level == part.boundary:
-            return used
-        space, total = self._space.problem.dataspaces[part.place], used
-        for position in range(first, last):
-            node = architecture.nodes[position]
-            if isinstance(node, Fanout):
-                moves = list(self._spatial_moves(space, position, lines))
-                apart = space.name in node.no_multicast
-                total *= math.prod(bound for bound, _ in moves) if apart else distinct_offsets(moves)
-        return total
-
-    def _spatial_moves(self, space: Dataspace, position: int, lines: Sequence[Line]) -> Iterator[Move]:
-        for dim, line in zip(self._space.active, lines, strict=True):
-            for loop in (loop for loop in line.spatial if loop.place == position):
-                yield loop.bound, displacement(space, dim, loop.stride)
+        nest, architecture = self._nest(lines), self._space.architecture
+        space, used = self._space.problem.dataspaces[part.place], nest.instances(self._positions[part.level])
+        between = range(self._positions[part.level], self._positions[part.boundary])
+        fanouts = (own for own in architecture.fanout_indices if own in between)
+        return used * math.prod(distinct_children(architecture, nest, space, own) for own in fanouts)
 
     def _firsts(self, part: Part, lines: Sequence[Line]) -> tuple[int, int]:
         """Of an output, the partitions of all instances of a level."""
         if not self._space.views[part.place].read_write:
             return 0, 0
-        architecture = self._space.architecture
-        space, position = self._space.problem.dataspaces[part.place], architecture.storage_indices[part.level]
-        words = partition_words(architecture, list(self._by_node(space, lines)))[position]
-        held = words * math.prod(line.instances[position] for line in lines)
+        nest, space = self._nest(lines), self._space.problem.dataspaces[part.place]
+        position = self._positions[part.level]
+        touched = rule_of(TIMELOOP).touched(self._space.architecture, nest, space)
+        held = touched(position, position) * nest.instances(position)
         return held, held
 
-    def _by_node(self, space: Dataspace, lines: Sequence[Line]) -> Iterator[int]:
-        """Words that the loops at or below each node touch, and a single computation."""
-        architecture, level = self._space.architecture, -1
-        for position, node in enumerate(architecture.nodes):
-            if not isinstance(node, Fanout):
-                level += 1
-                yield self._tile(space, level, lines)
-                continue
-            box = {**dict.fromkeys(self._space.problem.dims, 1)}
-            for dim, line in zip(self._space.active, lines, strict=True):
-                own = (loop.bound for loop in line.spatial if loop.place >= position)
-                inside = math.prod(line.temporal[level + 1 :])
-                box[dim] = inside * math.prod(own)
-            yield math.prod(extents(space, box))
-        yield 1
+    @cached_property
+    def _positions(self) -> tuple[int, ...]:
+        """Of the levels in the architecture, and of the compute."""
+        architecture = self._space.architecture
+        return (*architecture.storage_indices, len(architecture.nodes))
+
+    def _nest(self, lines: Sequence[Line]) -> Nest:
+        """The loops, in any order."""
+        key = tuple(lines)
+        if key not in self._nests:
+            problem, architecture = self._space.problem, self._space.architecture
+            nodes = tuple(self._node(lines, place) for place in range(len(architecture.nodes)))
+            self._nests[key] = build_nest(problem, architecture, Mapping(nodes))
+        return self._nests[key]
+
+    def _node(self, lines: Sequence[Line], place: int) -> NodeMapping:
+        pairs = list(zip(self._space.active, lines, strict=True))
+        if place in self._positions:
+            level = self._positions.index(place)
+            return StorageMapping(tuple(Loop(dim, line.temporal[level]) for dim, line in pairs), frozenset())
+        loops = ((dim, own.bound) for dim, line in pairs for own in line.spatial if own.place == place)
+        return FanoutMapping(tuple(SpatialLoop(dim, bound, "x") for dim, bound in loops))
+
+    @cached_property
+    def _nests(self) -> dict[tuple[Line, ...], Nest]:
+        return {}
 
     def _brought_by(
         self, part: Part, lines: Sequence[Line], level: int, orders: Sequence[Dims]
     ) -> tuple[int, ...]:
-        space = self._space.problem.dataspaces[part.place]
-        tile, asked = self._extents(space, part.boundary, lines), self._asked(part, lines)
-        levels = level, part.boundary
-        return tuple(asked * self._moved(space, tile, lines, levels, order) for order in orders)
+        asked = self._asked(part, lines)
+        return tuple(asked * self._moved(part, lines, level, own) for own in orders)
 
-    def _moved(
-        self,
-        space: Dataspace,
-        tile: Sequence[int],
-        lines: Sequence[Line],
-        levels: tuple[int, int],
-        order: Dims,
-    ) -> int:
+    def _moved(self, part: Part, lines: Sequence[Line], level: int, order: Dims) -> int:
         """The same for one order, and one instance."""
-        level, boundary = levels
+        space, tile = self._space.problem.dataspaces[part.place], self._tile(part, lines)
         moves = [displacement(space, dim, 1) for dim in self._space.active]
         position = [0] * len(tile)
-        for inner in range(level + 1, boundary):
+        for inner in range(level + 1, part.boundary):
             for line, move in zip(lines, moves, strict=True):
                 steps = line.strides[inner] if line.temporal[inner] > 1 else 0
                 position = [at + steps * own for at, own in zip(position, move, strict=True)]
