@@ -221,7 +221,7 @@ def sweep_densities(arguments: argparse.Namespace) -> int:
             raise OutputError(f"--density sweeps one layer: it does not go with {name}")
     check_outputs((arguments.json, arguments.plot), arguments.specs)
     check_plot(arguments.plot)
-    loaded = as_searched(load_unmapped(arguments, sparse=True, all_rules=True))
+    loaded = as_searched(load_unmapped(arguments, sparse=True))
     mapspace = loaded.mapspace
     if mapspace.sparsity is None:
         raise OutputError(

@@ -256,10 +256,11 @@ def load_node(
     if not context.optimizes_sparse:
         note_overbooking(clauses, context)
     parallelism = min_parallelism(clauses, assembly, context)
-    rules = _rules(written, assembly, context, options, problem is not None)
+    sparsity = read_sparsity(top, clauses, context)
+    all_rules = options.all_rules or (sparsity is not None and sparsity.optimized)
+    rules = _rules(written, assembly, context, replace(options, all_rules=all_rules), problem is not None)
     mapper = read_mapper(section_of(top, "mapper"), context.variables, context.note)
     objectives = options.objectives or mapper.objectives
-    sparsity = read_sparsity(top, clauses, context)
     mapspace = _mapspace(top, assembly, parallelism, mapper, context, objectives, sparsity, rules)
     uneven = _uneven(assembly, options)
     if options.refuse_infeasible:  # once all else is right: `explain` reads the same spec without it

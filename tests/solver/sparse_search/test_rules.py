@@ -5,6 +5,7 @@
 
 import os
 from dataclasses import replace
+from fractions import Fraction
 from random import Random
 
 import pytest
@@ -12,8 +13,9 @@ import pytest
 from model.mapspace import Mapspace
 from model.sparse import MappingError, evaluate_sparse_in
 from solver.explain import explain_sparse
+from solver.pareto import pareto_front
 from solver.result import Options, Status
-from solver.sparse_search import map_sparse
+from solver.sparse_search import density_sweep, map_sparse
 from tests.bruteforce import enumerate_sparse, sparse_optima
 from tests.random_rules import SPATIAL, TILE, WIDE, means, random_rule
 from tests.random_sparsity import random_sparse_mapspace
@@ -91,6 +93,23 @@ def test_rules_mean_what_they_say(seed):
     assert all(means(text, free, mapping) for text in plain for mapping in left)
     if len(texts) == 1 and "pJ" not in texts[0] and "cycles" not in texts[0]:
         assert left == [mapping for mapping, _ in priced(free) if means(texts[0], free, mapping)]
+
+
+@pytest.mark.parametrize("seed", range(4000, 4000 + PROBLEMS // 3))
+def test_fronts_and_densities_under_rules(seed):
+    mapspace = ruled(seed, (TILE, SPATIAL, WIDE, WIDE))[0]
+    costs = sorted({(own.cycles, own.fixed_energy) for _, own in priced(mapspace)})
+    front = [own for n, own in enumerate(costs) if all(own[1] < other[1] for other in costs[:n])]
+    points = pareto_front(mapspace, Options()).points
+    assert [(own.evaluation.cycles, own.evaluation.energy) for own in points] == front
+    name = mapspace.problem.dataspaces[0].name
+    for point in density_sweep(mapspace, {name: (Fraction(1, 4), Fraction(1))}, Options(("energy",))):
+        share = dict(point.densities)[name]
+        sparsity = mapspace.sparsity
+        density = replace(sparsity.density(name), share=share)
+        own = replace(mapspace, sparsity=replace(sparsity, densities={**sparsity.densities, name: density}))
+        (best,) = sparse_optima(own, ("energy",))
+        assert point.result.value == (None if best is None else best[0])
 
 
 def test_rules_that_conflict_are_named():
