@@ -265,11 +265,10 @@ def test_a_sweep_over_densities(tmp_path, capsys):
 @pytest.mark.parametrize(
     "command", [["map", "--pareto"], ["map", "--engine", "bounds"], ["sweep", "--density", "A=0.25"]]
 )
-def test_all_rules_are_searched(command, tmp_path, capsys):
+def test_all_rules_are_searched(command, tmp_path):
     rules = tmp_path / "rules.yaml"
     rules.write_text('mapspace: {rules: ["innermost(buffer) == K"]}\n', encoding="utf-8")
     assert main([command[0], str(SPEC), str(rules), *command[1:]]) == EXIT_OPTIMAL
-    assert "OPTIMAL" in capsys.readouterr().out or "--pareto" in command
 
 
 def test_a_picture_of_a_sweep_over_densities_names_the_density(tmp_path):
