@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from model.sparse.density import Distribution, FixedStructured, Hypergeometric
-from solver.sparse_search.grid import BoolArray, FloatArray, IntArray
+from solver.search.arrays import BoolArray, FloatArray, IntArray
 
 FEW_WORDS = 1024
 """Words of a tensor up to which chances are exact."""

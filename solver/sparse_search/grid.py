@@ -12,14 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 
 import numpy as np
-import numpy.typing as npt
 
 from model.problem import Dataspace, Problem
+from solver.search.arrays import FloatArray, IntArray
 from solver.search.path.axes import Axis
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 
 ONE = frozenset((1,))
 """The factors of loops that there are not."""
@@ -202,7 +198,13 @@ class TensorGrid:
 
     def table(self, figure: Callable[[Vector], float]) -> FloatArray:
         """A figure of every tile, computed once for each shape of the dataspace's part of it."""
-        return figures(self.ranks_of(self.cells.least), figure)
+        ranks = np.broadcast_arrays(*self.ranks_of(self.cells.least))
+        if not ranks:
+            return np.array(figure(()))
+        rows = np.stack([own.reshape(-1) for own in ranks], axis=1)
+        kinds, places = np.unique(rows, axis=0, return_inverse=True)
+        found = np.array([figure(tuple(own)) for own in kinds.tolist()], dtype=np.float64)
+        return found[places.reshape(-1)].reshape(ranks[0].shape)
 
     @cached_property
     def shapes(self) -> IntArray:
@@ -215,14 +217,3 @@ class TensorGrid:
 def _axes(columns: Columns) -> int:
     """Axes of columns."""
     return columns[0].ndim if columns else 0
-
-
-def figures(ranks: Sequence[IntArray], figure: Callable[[Vector], float]) -> FloatArray:
-    """A figure of tiles with some extents per rank, computed once for each kind."""
-    if not ranks:
-        return np.array(figure(()))
-    together = np.broadcast_arrays(*ranks)
-    rows = np.stack([own.reshape(-1) for own in together], axis=1)
-    kinds, places = np.unique(rows, axis=0, return_inverse=True)
-    found = np.array([figure(tuple(own)) for own in kinds.tolist()], dtype=np.float64)
-    return found[places.reshape(-1)].reshape(together[0].shape)

@@ -15,9 +15,10 @@ import numpy as np
 
 from model.choices import SideOrder
 from model.sparse.density import Banded
+from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.space.spatial import Stage
 from solver.sparse_search.choices import Mask, fits_mesh, unrolled
-from solver.sparse_search.grid import BoolArray, FloatArray, IntArray, Vector
+from solver.sparse_search.grid import Vector
 from solver.sparse_search.shares import LeastShares
 
 

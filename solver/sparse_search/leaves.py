@@ -21,7 +21,6 @@ from solver.search.path.leaves import Bones, CostOf, Leads, Leaves, Path
 from solver.search.path.orders import Dims
 from solver.search.path.words import Line
 from solver.search.priced import Priced
-from solver.search.space.choices import Choice, choice_of
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stop
@@ -60,7 +59,7 @@ class SparseLeaves(Leaves):
     ) -> None:
         super().__init__(space, goal, stop)
         self._mapspace, self._charges, self._judge = mapspace, charges, judge
-        self._factors = EveryFactors(space, goal.counts_cycles)
+        self._factors = Factors(space, goal.counts_cycles, every=True)
         self._costs = (SparseCosts if mapspace.counting == EXACT else PartitionedCosts)(space)
         self._by_mask: dict[KeepMask, SparseOrders] = {}
 
@@ -93,17 +92,6 @@ class SparseLeaves(Leaves):
         assert isinstance(bones, _SparseBones)
         for orders in self._ordered(bones, goal):
             yield from map(self._judge, bones.arranged(self._mapspace, orders))
-
-
-class EveryFactors(Factors):
-    """All choices: what sparse data leave may be less with larger tiles."""
-
-    def _best(
-        self, dim: int, tiles: Sequence[int], spatial: Sequence[int], factors: Sequence[Sequence[int]]
-    ) -> Sequence[Choice]:
-        del tiles
-        every = (choice_of(self._bounds[dim], own, spatial) for own in product(*factors))
-        return [own for own in every if self._may_have(dim, own)]
 
 
 @dataclass(frozen=True, eq=False)

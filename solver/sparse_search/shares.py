@@ -31,11 +31,12 @@ from model.sparsity import (
     Representation,
     Sparsity,
 )
+from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.space.prices import Access, Resource, resources
 from solver.search.space.user_rules import TileRules
 from solver.sparse_search.chances import Chances, Sizes, cut
 from solver.sparse_search.choices import Chain, Mask
-from solver.sparse_search.grid import BoolArray, Cells, FloatArray, IntArray, TensorGrid, TileGrid, Vector
+from solver.sparse_search.grid import Cells, TensorGrid, TileGrid, Vector
 
 Fanouts = tuple[Vector, ...]
 """Spatial factors: per fanout one for each active dimension."""

@@ -33,11 +33,13 @@ class Factors:
         Its rules decide which factors there are.
     timed
         Whether cycles count.
+    every
+        Whether larger tiles may always be better, as sparse data may leave less of them.
     """
 
-    def __init__(self, space: SearchSpace, timed: bool) -> None:
+    def __init__(self, space: SearchSpace, timed: bool, every: bool = False) -> None:
         self._space = space
-        self._timed = timed
+        self._timed, self._every = timed, every
         self._bounds = tuple(space.problem.bound[dim] for dim in space.active)
         self._allowed = [[sorted(own) for own in slot.allowed] for slot in space.slots]
         self._known: dict[tuple[int, Tiles, Tiles], tuple[Choice, ...]] = {}
@@ -144,7 +146,7 @@ class Factors:
         """
         every = (choice_of(self._bounds[dim], own, spatial) for own in product(*factors))
         found = (own for own in every if self._may_have(dim, own))
-        if self._is_entangled(dim) or self._fills or dim in self._space.window_dims:
+        if self._every or self._is_entangled(dim) or self._fills or dim in self._space.window_dims:
             return [*found]
         if self._idle_in_last_round(dim, tiles, spatial, factors):
             return [*found]
