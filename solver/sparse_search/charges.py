@@ -19,7 +19,7 @@ from solver.search.path.unrolled import Loosest, Unrolled
 from solver.search.space.prices import Access
 from solver.search.space.spatial import StageChoice
 from solver.sparse_search.chances import cut, of_any
-from solver.sparse_search.choices import Mask
+from solver.sparse_search.choices import Chains
 from solver.sparse_search.grid import Cells, Columns, TileGrid, Vector
 from solver.sparse_search.instances import Kinds, NeededInstances
 from solver.sparse_search.shares import LeastShares, Parts, Saver
@@ -226,11 +226,9 @@ class SparseCharges(Charges):
         return self.space.chains(self.mask)
 
     @cached_property
-    def named(self) -> Mask:
-        """The keep mask by names."""
-        names = [view.name for view in self.space.views]
-        kept = tuple(frozenset(names[place] for place in own) for own in self.mask)
-        return Mask(kept, dict(zip(names, self.chains, strict=True)))
+    def named(self) -> Chains:
+        """The same by names."""
+        return {view.name: chain for view, chain in zip(self.space.views, self.chains, strict=True)}
 
     # ------------------------------------------------------------------------------------------ words
 
@@ -337,13 +335,13 @@ class SparseCharges(Charges):
 
     def _kinds(self, unrolled: Unrolling) -> IntArray | None:
         """Kinds of spatial choices, of several ones all of them; None if no instances are skipped."""
-        if not self.figures.shares.skips_instances or isinstance(unrolled, _Nothing):
+        if not self.figures.shares.skips_instances:
             return None
         kinds = self.figures.kinds
         if isinstance(unrolled, Unrolled):
             return kinds.numbers(unrolled.listed.members)
         assert isinstance(unrolled, Chosen)
-        return np.array([kinds.number(unrolled.fanouts)])
+        return np.array([kinds.number(unrolled.fanouts)]) if unrolled.stages else None
 
     def needed(self, fanouts: tuple[Vector, ...]) -> NeededInstances | None:
         """The instances that are needed with some spatial factors, where units skip some."""
@@ -470,7 +468,7 @@ class SparseCharges(Charges):
         seen = {d for name in names for d in self.figures.shares.tensors[name].axes}
         numbers = [axis.numbers if d in seen else np.array([axis.bound]) for d, axis in enumerate(grid.axes)]
         rows = np.stack([own.reshape(-1) for own in np.meshgrid(*numbers, indexing="ij")], axis=1)
-        share = self.share(charge, price, rows, _Nothing(len(grid.axes)), ())
+        share = self.share(charge, price, rows, Chosen(len(grid.axes)), ())
         table = np.asarray(share).reshape(tuple(map(len, numbers)))
         return float(table.max()) if table.min() == table.max() else table
 
@@ -554,7 +552,7 @@ class SparseCharges(Charges):
         """By operand that has units, the share of accesses that the innermost ones save, at most; by row."""
         found = self._cut_off(unrolled)
         for name, savers in self._innermost.items():
-            chain = self.named.chains[name]
+            chain = self.named[name]
             most = np.maximum(self._worst(savers, chain, None, unrolled), found.get(name, 0.0))
             if name in found:
                 found[name] = most
@@ -609,10 +607,10 @@ class SparseCharges(Charges):
 
     def _in_use(self, level: int) -> float:
         """Share of a level's instances that are in use on average, at least."""
-        shares, names = self.figures.shares, self.named
+        shares, views = self.figures.shares, (self.space.views[place] for place in self.mask[level])
         if shares.skips_instances:
             return 0.0
-        return max(float(shares.coming(own, level, names.chains[own]).min()) for own in names.kept[level])
+        return max(float(shares.coming(v.name, level, self.chains[v.place]).min()) for v in views)
 
     # ----------------------------------------------------------------------------------------- energy
 
@@ -649,15 +647,18 @@ def _access(charge: Charge) -> Access:
 
 @dataclass(frozen=True)
 class Chosen:
-    """One spatial choice, as rows of spatial choices are.
+    """One spatial choice, as rows of spatial choices are; without stages it unrolls nothing.
 
     Parameters
     ----------
+    dims
+        Number of dimensions.
     stages
         One per stage, outermost first.
     """
 
-    stages: tuple[StageChoice, ...]
+    dims: int
+    stages: tuple[StageChoice, ...] = ()
 
     def __len__(self) -> int:
         """One row."""
@@ -671,25 +672,6 @@ class Chosen:
     def product(self, first: int, last: int) -> IntArray:
         """Factors of the stages from one up to before another, shape (1, dimensions)."""
         columns = zip(*(stage.factors for stage in self.stages[first:last]), strict=True)
-        ones = (1,) * len(self.stages[0].factors)
-        return np.array([tuple(map(math.prod, columns)) or ones], dtype=np.int64)
-
-    copies = product
-
-
-@dataclass(frozen=True)
-class _Nothing:
-    """Spatial choices that unroll nothing."""
-
-    dims: int
-
-    def __len__(self) -> int:
-        """One for all rows."""
-        return 1
-
-    def product(self, first: int, last: int) -> IntArray:
-        """Ones."""
-        del first, last
-        return np.ones((1, self.dims), dtype=np.int64)
+        return np.array([tuple(map(math.prod, columns)) or (1,) * self.dims], dtype=np.int64)
 
     copies = product

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import permutations, product
 
 from model.architecture import Fanout
@@ -18,20 +17,8 @@ Chain = tuple[int, ...]
 """Storage levels that keep a dataspace in effect, outermost first; 0 is the outermost level."""
 
 
-@dataclass(frozen=True)
-class Mask:
-    """Who keeps what.
-
-    Parameters
-    ----------
-    kept
-        Dataspaces that each storage level keeps, outermost level first.
-    chains
-        By dataspace.
-    """
-
-    kept: tuple[frozenset[str], ...]
-    chains: dict[str, Chain]
+Chains = dict[str, Chain]
+"""By dataspace."""
 
 
 def always_kept(mapspace: Mapspace, sparsity: Sparsity, name: str) -> frozenset[int]:

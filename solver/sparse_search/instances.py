@@ -17,7 +17,7 @@ from model.choices import SideOrder
 from model.sparse.density import Banded
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.space.spatial import Stage
-from solver.sparse_search.choices import Mask, fits_mesh, unrolled
+from solver.sparse_search.choices import Chains, fits_mesh, unrolled
 from solver.sparse_search.grid import Vector
 from solver.sparse_search.shares import LeastShares
 
@@ -30,12 +30,12 @@ class NeededInstances:
     ----------
     shares
         Figures of all tiles.
-    mask, fanouts
+    chains, fanouts
         What is chosen: who keeps what, and per fanout a factor for each active dimension.
     """
 
     shares: LeastShares
-    mask: Mask
+    chains: Chains
     fanouts: tuple[Vector, ...]
 
     def least(self, name: str, level: int) -> FloatArray:
@@ -59,9 +59,7 @@ class NeededInstances:
 
     def needs_all(self, fanout: int) -> bool:
         """Whether some dataspace needs all children of a fanout, whatever is empty."""
-        return any(
-            not any(self._narrows(name, outer) for outer in range(fanout + 1)) for name in self.mask.chains
-        )
+        return any(not any(self._narrows(name, outer) for outer in range(fanout + 1)) for name in self.chains)
 
     @property
     def fits(self) -> bool:
@@ -140,7 +138,7 @@ class NeededInstances:
 
     def _seen(self, name: str, fanout: int) -> Iterator[int]:
         """Yield the axes of a fanout along which metadata say which parts of a dataspace are empty."""
-        outer = [level for level in self.mask.chains[name] if self._places[level] < self._position(fanout)]
+        outer = [level for level in self.chains[name] if self._places[level] < self._position(fanout)]
         if outer and self.shares.representation(outer[-1], name) is not None:
             factors = self.fanouts[fanout]
             yield from (axis for axis in self.shares.tensors[name].axes if factors[axis] > 1)

@@ -65,8 +65,8 @@ class SparseLeaves(Leaves):
 
     def _hopeful(self, path: Path, goal: Goal) -> Callable[[int], bool]:
         """Whether mappings that take so many steps if data are dense may improve."""
-        charges, chosen, latency = self._charges(path.mask), Chosen(path.spatial), self._space.latency
-        energy = math.floor(float(np.min(charges.arithmetic(chosen))) * LEAST)
+        charges, latency = self._charges(path.mask), self._space.latency
+        energy = math.floor(float(np.min(charges.arithmetic(self._chosen(path)))) * LEAST)
 
         def hopeful(steps: int) -> bool:
             least = self._steps(path, steps)
@@ -78,7 +78,10 @@ class SparseLeaves(Leaves):
         """Cycles of the arithmetic, at least, given those of all computations."""
         charges = self._charges(path.mask)
         tiles = np.array([path.tiles[charges.first]]) if charges.first < len(path.tiles) else None
-        return float(charges.steps(np.array([float(steps)]), Chosen(path.spatial), tiles)[0])
+        return float(charges.steps(np.array([float(steps)]), self._chosen(path), tiles)[0])
+
+    def _chosen(self, path: Path) -> Chosen:
+        return Chosen(len(self._space.active), path.spatial)
 
     def _bones(self, path: Path, lines: tuple[Line, ...], steps: int) -> Bones:
         charges = self._charges(path.mask)
@@ -111,7 +114,7 @@ class _SparseBones(Bones):
     @cached_property
     def _chosen(self) -> Chosen:
         """The spatial choice."""
-        return Chosen(self.path.spatial)
+        return Chosen(len(self.space.active), self.path.spatial)
 
     @property
     def _leads(self) -> Leads:

@@ -13,7 +13,7 @@ from model.sparse.fibers import has_ranks_for
 from solver.search.path.orders import Dims, Orders, Slot
 from solver.search.space.dataspaces import DataspaceView
 from solver.search.space.search_space import SearchSpace
-from solver.sparse_search.choices import Chain, Mask
+from solver.sparse_search.choices import Chain, Chains
 from solver.sparse_search.grid import TensorGrid, Vector
 from solver.sparse_search.shares import LeastShares
 
@@ -30,13 +30,13 @@ class SparseOrders(Orders):
         Its rules decide which orders there are.
     shares
         What sparse data leave.
-    mask
+    chains
         Who keeps what.
     """
 
-    def __init__(self, space: SearchSpace, shares: LeastShares, mask: Mask) -> None:
+    def __init__(self, space: SearchSpace, shares: LeastShares, chains: Chains) -> None:
         super().__init__(space)
-        self.shares, self.mask = shares, mask
+        self.shares, self.chains = shares, chains
         self._tensors = tuple(shares.tensors.values())
         self._depth = len(shares.levels)
 
@@ -49,7 +49,7 @@ class SparseOrders(Orders):
         """What rules, formats, units and Timeloop's rule see of an order of a slot."""
         kind: list[object] = [order if self._is_asked_for else ()]
         for tensor in self._tensors:
-            name, own = tensor.space.name, self.mask.chains[tensor.space.name]
+            name, own = tensor.space.name, self.chains[tensor.space.name]
             run, mover = _run(order, tensor.axes)
             moving = tuple(axis for axis in order if axis in tensor.axes)
             keeper = max((k for k in own if k <= level), default=None)
@@ -80,7 +80,7 @@ class SparseOrders(Orders):
         """Whether units see more than one word at a time of what serves the arithmetic."""
         return any(
             self.shares.levels[saver.place].packing_of(name).block_size > 1
-            for name, own in self.mask.chains.items()
+            for name, own in self.chains.items()
             for saver in self.shares.savers(name, own)
         )
 
@@ -104,7 +104,7 @@ class SparseOrders(Orders):
 
     def _is_seen(self, name: str, level: int) -> bool:
         """Whether units see which loops of a slot leave a dataspace in place."""
-        own = self.mask.chains[name]
+        own = self.chains[name]
         for saver in self.shares.savers(name, own):
             child = next((k for k in own if k > saver.place), None)
             if child is not None and saver.place <= level < child:
@@ -142,7 +142,7 @@ class SparseOrders(Orders):
         slots: Sequence[Sequence[tuple[int, int]]],
         fanouts: Sequence[Vector],
     ) -> bool:
-        own = self.mask.chains[tensor.space.name]
+        own = self.chains[tensor.space.name]
         outer = max((keeper for keeper in own if keeper < level), default=None)
         if outer is None or (level < self._depth and level not in own):
             return True
@@ -180,7 +180,7 @@ class SparseOrders(Orders):
 
     def is_crossed(self, fanout: int, factors: Vector) -> bool:
         """Whether formats or units see the order of a fanout's loops."""
-        return any(self._crosses(name, own, fanout, factors) for name, own in self.mask.chains.items())
+        return any(self._crosses(name, own, fanout, factors) for name, own in self.chains.items())
 
     def _crosses(self, name: str, own: Chain, fanout: int, factors: Vector) -> bool:
         units = {saver.place for saver in self.shares.savers(name, own)}

@@ -35,7 +35,7 @@ from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.space.prices import Access, Resource, resources
 from solver.search.space.user_rules import TileRules
 from solver.sparse_search.chances import Chances, Sizes, cut
-from solver.sparse_search.choices import Chain, Mask
+from solver.sparse_search.choices import Chain, Chains
 from solver.sparse_search.grid import Cells, TensorGrid, TileGrid, Vector
 
 Fanouts = tuple[Vector, ...]
@@ -500,10 +500,10 @@ class LeastShares:
 
     # ----------------------------------------------------------------------------------- computations
 
-    def innermost(self, mask: Mask) -> dict[str, tuple[Saver, ...]]:
+    def innermost(self, chains: Chains) -> dict[str, tuple[Saver, ...]]:
         """By operand, the units that may be the innermost ones that save accesses to it."""
         return {
-            space.name: self._innermost(space.name, mask.chains[space.name])
+            space.name: self._innermost(space.name, chains[space.name])
             for space in self.mapspace.problem.dataspaces
             if not space.read_write
         }
@@ -513,16 +513,16 @@ class LeastShares:
         surely = max((saver.place for saver in savers if saver.certain), default=0)
         return tuple(saver for saver in savers if saver.place >= surely)
 
-    def computes(self, mask: Mask, useless: dict[str, float]) -> Computes:
+    def computes(self, chains: Chains, useless: dict[str, float]) -> Computes:
         """Computations, at least, if the innermost units save no more than some shares, by operand."""
-        savers = self.innermost(mask)
+        savers = self.innermost(chains)
         operands = [
-            self._operand(space.name, mask, savers[space.name], useless.get(space.name, 0.0))
+            self._operand(space.name, chains, savers[space.name], useless.get(space.name, 0.0))
             for space in self.mapspace.problem.dataspaces
             if not space.read_write
         ]
         made = computes(self.mapspace.problem.computes, operands, self.sparsity.compute)
-        settled = all(self._is_settled(mask, name, own, len(operands)) for name, own in savers.items())
+        settled = all(self._is_settled(chains, name, own, len(operands)) for name, own in savers.items())
         if settled and not self.skips_instances:
             return made
         left = math.prod(1 - min(1.0, ROUNDING / max(ROUNDING, 1 - share)) for share in useless.values())
@@ -530,12 +530,12 @@ class LeastShares:
         actual, gated = (max(0, math.floor(count * left) - 3) for count in (made.actual, made.gated))
         return Computes(actual, gated, 0)
 
-    def _is_settled(self, mask: Mask, name: str, savers: Sequence[Saver], operands: int) -> bool:
+    def _is_settled(self, chains: Chains, name: str, savers: Sequence[Saver], operands: int) -> bool:
         """Whether all mappings have the same computations, as far as units of one operand go.
 
         That is so where units surely see single words.
         """
-        last = mask.chains[name][-1]
+        last = chains[name][-1]
         if not savers:
             return True
         if len(savers) > 1 and operands != 2:  # the stronger one's conditions count alone
@@ -544,11 +544,11 @@ class LeastShares:
         scalar = self._is_scalar(len(self.levels))
         return words and scalar and all(own.certain and own.place == last for own in savers)
 
-    def _operand(self, name: str, mask: Mask, savers: Sequence[Saver], useless: float) -> Operand:
+    def _operand(self, name: str, chains: Chains, savers: Sequence[Saver], useless: float) -> Operand:
         conditions = {c for saver in savers for c in saver.option.conditions}
         empty = tuple((condition, self.one_empty(condition)) for condition in sorted(conditions))
         unit = Unit(Saved(useless, any(s.skips for s in savers), empty)) if savers or useless else None
-        announced = self.representation(mask.chains[name][-1], name) is not None
+        announced = self.representation(chains[name][-1], name) is not None
         return Operand(name, self.distributions[name].mean, announced, unit)
 
 
