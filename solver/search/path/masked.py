@@ -465,6 +465,12 @@ class Masked:
         dims = sorted(frozenset().union(*(frame.space.views[p.charge.place].irrelevant for p in still)))
         others = [d for d in range(len(frame.axes)) if d not in dims]
         table = outside(others)
+        reach = (frame.anything if loosely else frame.loops[m]).reach
+        if least_outside is not None and not loosely:
+            reach = frame.reach_through(m)
+        parts = [_Closing.of(part, sorted(frame.space.views[part.charge.place].irrelevant)) for part in still]
+        if len(places) == 1:
+            return self._closed_once(parts, dims, places[0], table, reach, least_outside)
         counts = [frame.shape[d] for d in dims]
         grids = np.meshgrid(*map(np.arange, counts), indexing="ij")
         listed = (
@@ -476,10 +482,6 @@ class Masked:
             inner = np.ravel_multi_index(
                 tuple(places[:, d] for d in others), [frame.shape[d] for d in others]
             )
-        reach = (frame.anything if loosely else frame.loops[m]).reach
-        if least_outside is not None and not loosely:
-            reach = frame.reach_through(m)
-        parts = [_Closing.of(part, sorted(frame.space.views[part.charge.place].irrelevant)) for part in still]
         columns, own = places[:, dims].T.copy(), np.arange(len(places))
         best = np.full(len(places), np.inf, table.dtype)
         found, least = best.copy(), table.min(axis=1)
@@ -504,6 +506,25 @@ class Masked:
             np.minimum(best, cost, out=best)
         found[own] = best
         return found
+
+    def _closed_once(
+        self,
+        parts: Sequence[_Closing],
+        dims: Sequence[int],
+        places: IntArray,
+        table: FloatArray,
+        reach: Sequence[BoolArray],
+        least_outside: FloatArray | None,
+    ) -> FloatArray:
+        """The same for one row: all tiles outside together."""
+        cost = table[tuple(slice(None) if d in dims else place for d, place in enumerate(places.tolist()))]
+        cost = cost if least_outside is None else np.maximum(cost, least_outside[0])
+        columns = {d: [-1 if e == d else 1 for e in dims] for d in dims}
+        rounds = {d: self.frame.axes[d].numbers.astype(np.float64).reshape(columns[d]) for d in dims}
+        cost = sum((part.cost(rounds) for part in parts), cost)
+        for d in dims:
+            cost = np.where(reach[d][:, places[d]].reshape(columns[d]), cost, np.inf)
+        return np.full(1, cost.min())
 
 
 class _Closing(NamedTuple):
@@ -542,7 +563,7 @@ class _Closing(NamedTuple):
         )
         return _Closing(self.dims, copies, last, begun, again, alike, free)
 
-    def cost(self, rounds: Mapping[int, float]) -> FloatArray:
+    def cost(self, rounds: Mapping[int, float] | Mapping[int, FloatArray]) -> FloatArray:
         """What it costs with so many rounds along each dimension."""
         number = np.ones(1)
         for d, copies, last in zip(self.dims, self.copies, self.last, strict=True):
