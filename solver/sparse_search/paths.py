@@ -18,6 +18,7 @@ from solver.search.path.search import PathSearch
 from solver.search.path.tables import Frame
 from solver.search.space.keep_masks import Chain, KeepMask
 from solver.search.space.search_space import SearchSpace
+from solver.search.space.spatial import Stage
 from solver.search.stopping import Stop
 from solver.sparse_search.charges import Figures, SparseCharges
 from solver.sparse_search.choices import always_kept, packs
@@ -28,6 +29,18 @@ from solver.sparse_search.shares import LeastShares, skips_instances
 
 WIDEST = 1 << 31
 """Children along one side of a fanout, at most, where units skip some."""
+
+
+@dataclass(frozen=True)
+class _Widened(SearchSpace):
+    """Fanouts unroll as many as `wide` ones do."""
+
+    wide: SearchSpace = field(kw_only=True)
+
+    @cached_property
+    def stages(self) -> tuple[Stage, ...]:
+        """See `SearchSpace`."""
+        return self.wide.stages
 
 
 def unlimited(mapspace: Mapspace, stop: Stop) -> SearchSpace:
@@ -45,15 +58,13 @@ def unlimited(mapspace: Mapspace, stop: Stop) -> SearchSpace:
         else node
         for node in architecture.nodes
     )
-    space = SearchSpace(replace(mapspace, architecture=replace(architecture, nodes=nodes)), stop=stop)
-    if skips_instances(mapspace):
-        most = min(mapspace.problem.computes, WIDEST)
-        wide = (
-            replace(node, mesh_x=most, mesh_y=most) if isinstance(node, Fanout) else node for node in nodes
-        )
-        other = replace(mapspace, architecture=replace(architecture, nodes=tuple(wide)))
-        space.__dict__["stages"] = SearchSpace(other, stop=stop).stages
-    return space
+    roomy = replace(mapspace, architecture=replace(architecture, nodes=nodes))
+    if not skips_instances(mapspace):
+        return SearchSpace(roomy, stop=stop)
+    most = min(mapspace.problem.computes, WIDEST)
+    wide = (replace(node, mesh_x=most, mesh_y=most) if isinstance(node, Fanout) else node for node in nodes)
+    other = replace(mapspace, architecture=replace(architecture, nodes=tuple(wide)))
+    return _Widened(roomy, stop=stop, wide=SearchSpace(other, stop=stop))
 
 
 @dataclass(frozen=True)

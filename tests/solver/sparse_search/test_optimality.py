@@ -205,6 +205,14 @@ def test_a_search_that_is_stopped_keeps_its_bound():
     assert optimum.units_per_pj == mapspace.architecture.units_per_pj * FIXED_POINT
 
 
+@pytest.mark.parametrize("calls", [0, 5, 10])
+def test_a_search_that_is_stopped_before_it_knows_the_spatial_choices(calls: int):
+    skips = Sparsity({"A": uniform("0.25")}, (level(saves("skipping_spatial", "B", "A")), level()))
+    result = map_sparse(sparse_gemm(skips), Options(("energy",)), should_stop=stops_after(calls))
+    assert result.status in (Status.UNKNOWN, Status.FEASIBLE)
+    assert result.termination is Termination.INTERRUPTED
+
+
 def test_remainders_go_beyond_what_divides():
     """Five columns on three children take two steps."""
     sparsity = Sparsity({"A": uniform("0.75")}, (level(saves("gating", "B", "A")), level()))
