@@ -74,7 +74,7 @@ class WordTables:
     def _windows(self, place: int, unrolling: Unrolling, leading: Collection[int]) -> Delivered:
         lattice, view, tables = self.space.lattice, self.space.views[place], self.space.tables[place]
         if isinstance(lattice, CountLattice):
-            words = words_along(view, lattice, unrolling, leading, (), ())
+            words = words_along(view, lattice, unrolling, leading)
             begun: IntArray = np.maximum(words.begun, union_along(view, lattice, unrolling))
             return Delivered(begun.astype(np.float64), words.repeated.astype(np.float64))
         counting = self.space.mapspace.counting

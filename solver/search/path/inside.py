@@ -786,8 +786,7 @@ class Inside:
             return self.frame.space.no_unrolling
         factors = [tuple(unrolled.factors[k][row].tolist()) for k in range(boundary)]
         needed = [tuple(unrolled.needed[k][row].tolist()) for k in range(boundary)]
-        every = [tuple((factor,) for factor in vector) for vector in factors]
-        return self.frame.space.unrolling(factors, every, needed)
+        return self.frame.space.unrolling(factors, needed)
 
 
 def _rounds(axis: Axis, tiles: IntArray, outside: IntArray, inside: IntArray) -> FloatArray:

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count, pairwise
-from typing import NamedTuple
 
 import numpy as np
 
@@ -104,21 +103,6 @@ def _joined(starts: Sequence[int], numbers: Sequence[int], grain: float) -> list
         if numbers[kept[-1]] > grain * numbers[end - 1]:
             kept.append(start)
     return kept
-
-
-class Alone(NamedTuple):
-    """A loop whose last pass leaves some tiles in place: some child has one iteration.
-
-    Parameters
-    ----------
-    dim
-        What it runs over.
-    left
-        Rounds of tiles in that pass: 1, or 2 of which the second one has fewer tiles than there are children.
-    """
-
-    dim: int
-    left: int
 
 
 @dataclass(frozen=True)

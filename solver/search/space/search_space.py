@@ -17,7 +17,7 @@ from model.mapspace import ACCELFORGE, FactorRule, Mapspace, TemporalRules
 from model.problem import Problem
 from model.rules import Locality, Rule
 from solver.search.arrays import BoolArray, IntArray
-from solver.search.space.counts import Alone, CountLattice, numbers_of_tiles
+from solver.search.space.counts import CountLattice, numbers_of_tiles
 from solver.search.space.dataspaces import (
     DataspaceView,
     Tables,
@@ -214,11 +214,6 @@ class SearchSpace:
         sliding = {self.left_in_place(d) for d in self.window_dims}
         return tuple(sorted(maximal | sliding, key=sorted)) or (frozenset(),)
 
-    def left(self, dim: int) -> tuple[int, ...]:
-        """Rounds that the last pass of a loop may have where children have one iteration only."""
-        unrolled = any(factor > 1 for stage in self.stages for factor in stage.unrolled[dim])
-        return (1, 2) if unrolled else (1,)
-
     def left_in_place(self, dim: int) -> frozenset[int]:
         """Places of the dataspaces that a loop over `dim` leaves in place."""
         return frozenset(view.place for view in self.views if dim in view.irrelevant)
@@ -409,16 +404,13 @@ class SearchSpace:
         overlaps = self.overlaps(place, level)
         if not overlaps and (not self.reuses(place, level) or not (view.window_dims or self.uneven)):
             return Words(table.plain_words, table.plain_words)
-        leading = view.relevant if self.uneven else view.window_dims
+        leading = view.window_dims
         key = (place, unrolling, leading)
         if isinstance(self.lattice, CountLattice):
-            alone, uneven = [Alone(d, left) for d in sorted(leading) for left in self.left(d)], self.lattice
-            if not alone and not view.window_dims:
+            if not leading:
                 return Words(table.plain_words, table.plain_words)
-            both = self.memo(
-                key, lambda: np.stack(uneven_words(view, table, uneven, unrolling, leading, alone, ()))
-            )
-            return Words(both[0], both[1] if view.window_dims else table.plain_words)
+            uneven = self.lattice
+            return Words(*self.memo(key, lambda: np.stack(uneven_words(view, uneven, unrolling, leading))))
         counting = self.mapspace.counting
         both = self.memo(
             key, lambda: np.stack(relevant_words(view, table, self.lattice, unrolling, leading, counting))
@@ -434,7 +426,7 @@ class SearchSpace:
         key = ("floor", place, unrolling)
         if isinstance(self.lattice, CountLattice):
             uneven = self.lattice
-            return self.memo(key, lambda: np.maximum(begun, uneven_union(view, table, uneven, unrolling)))
+            return self.memo(key, lambda: np.maximum(begun, uneven_union(view, uneven, unrolling)))
         counting = self.mapspace.counting
         return self.memo(
             key, lambda: np.maximum(begun, union_words(view, table, self.lattice, unrolling, counting))
@@ -456,44 +448,24 @@ class SearchSpace:
     def no_unrolling(self) -> Unrolling:
         """The assumption on spatial factors that always holds."""
         ones = (1,) * len(self.active)
-        return Unrolling(ones, ones, self._inside([stage.unrolled for stage in self.stages]), ones)
+        return Unrolling(ones, ones, ones)
 
-    def unrolling(
-        self,
-        stages: Sequence[Factors],
-        unrolled: Sequence[Sequence[Factors]] = (),
-        least_used: Sequence[Factors] = (),
-    ) -> Unrolling:
+    def unrolling(self, stages: Sequence[Factors], least_used: Sequence[Factors] = ()) -> Unrolling:
         """Spatial factors of the window dimensions above a level, given those of all stages above it.
 
-        With remainders it matters what else these may unroll, all factors of each dimension, and how many
-        children have something to do, at least; both by stage.
+        With remainders it matters how many children have something to do, at least, by stage.
         """
         dims = range(len(self.active))
         above = [math.prod(s[d] for s in stages) if d in self.window_dims else 1 for d in dims]
         directly = [stages[-1][d] if d in self.window_dims else 1 for d in dims]
         every = used_above(least_used, len(self.active)) if self.uneven else ()
         used = tuple(own if d in self.window_dims else 1 for d, own in enumerate(every))
-        return Unrolling(tuple(above), tuple(directly), self._inside(unrolled), used)
+        return Unrolling(tuple(above), tuple(directly), used)
 
     @property
     def uneven(self) -> bool:
         """Whether loops may have remainders."""
         return self.mapspace.factors == ANY
-
-    def _inside(self, stages: Sequence[Sequence[Factors]]) -> tuple[tuple[int, ...], ...]:
-        """What the innermost of some stages unroll of each dimension, by any of their choices."""
-        if not self.uneven:
-            return ()
-        return tuple(self._products(stages, d) for d in range(len(self.active)))
-
-    def _products(self, stages: Sequence[Sequence[Factors]], dim: int) -> tuple[int, ...]:
-        products, every = {1}, {1} if not stages else set()
-        for stage in reversed(stages):
-            factors = {1, *stage[dim]}
-            products = {min(p * f, self.lattice.bounds[dim]) for p in products for f in factors}
-            every |= products
-        return tuple(sorted(every))
 
     def chain(self, mask: KeepMask, place: int) -> Chain:
         """Levels that keep a dataspace, outermost first; `chain_of` tells which count."""

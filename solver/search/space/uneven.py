@@ -10,33 +10,20 @@ from itertools import product
 import numpy as np
 
 from solver.search.arrays import BoolArray, IntArray
-from solver.search.space.counts import Alone, CountLattice
-from solver.search.space.dataspaces import Component, DataspaceView, Tables, covered
+from solver.search.space.counts import CountLattice
+from solver.search.space.dataspaces import Component, DataspaceView, covered
 from solver.search.space.windows import Unrolling, Words, words_apart
 
 
 def words_along(
-    view: DataspaceView,
-    lattice: CountLattice,
-    unrolling: Unrolling,
-    leading: Collection[int],
-    alone: Collection[Alone],
-    moving: Collection[int],
+    view: DataspaceView, lattice: CountLattice, unrolling: Unrolling, leading: Collection[int]
 ) -> Words:
     """Least words of deliveries with remainders, as tables along the axes that index the dataspace.
-
-    A loop leaves a tile in place where its last pass has one iteration only. So a loop that repeats
-    deliveries need not repeat those of such passes.
 
     Parameters
     ----------
     leading
         Dimensions: the innermost loop that moves the tile, if there is one, runs over one of these.
-    alone
-        Loops that may have passes of one iteration only.
-    moving
-        Dimensions: a loop over one of these lies outside of such a loop, and inside of all others. It moves
-        the tile, too, but in its own passes of one iteration. None if there is no such loop.
 
     References
     ----------
@@ -46,94 +33,21 @@ def words_along(
     plain = math.prod((covered(component, lattice) for component in view.components), start=unit)
     repeated = begun = plain
     for component, dim in ((own, d) for own in view.components for d in own.dims if d in leading):
-        own, split = covered(component, lattice), [one for one in alone if one.dim == dim]
-        live = lattice.most_along(dim) > unrolling.above[dim]
-        if component.sliding:
-            most = max(unrolling.inside[dim]) if split else 0
-            again, first = _led(view, component, lattice, unrolling, dim, plain // own, own, most)
-            begun = np.where(live, np.minimum(begun, first), begun)
-            repeated = np.where(live, np.minimum(repeated, again), repeated)
-        for one in () if component.sliding else split:
-            kept = plain // own * (own - _moved_apart(component, lattice, unrolling, one, own))
-            again = plain - _kept_besides(view, lattice, unrolling, kept, moving)
-            repeated = np.where(live, np.minimum(repeated, again), repeated)
-            # Where a loop moves a window next, tiles of a pass of one iteration only overlap, too.
-            first = plain - kept if view.window_dims else begun
-            begun = np.where(live, np.minimum(begun, first), begun)
+        if not component.sliding:
+            continue
+        own, live = covered(component, lattice), lattice.most_along(dim) > unrolling.above[dim]
+        again, first = _led(view, component, lattice, unrolling, dim, plain // own, own)
+        begun = np.where(live, np.minimum(begun, first), begun)
+        repeated = np.where(live, np.minimum(repeated, again), repeated)
     return Words(repeated, begun if view.window_dims else plain)
 
 
 def uneven_words(
-    view: DataspaceView,
-    tables: Tables,
-    lattice: CountLattice,
-    unrolling: Unrolling,
-    leading: Collection[int],
-    alone: Collection[Alone],
-    moving: Collection[int],
+    view: DataspaceView, lattice: CountLattice, unrolling: Unrolling, leading: Collection[int]
 ) -> Words:
     """As `words_along`, each of shape (lattice size,)."""
-    del tables
-    words = words_along(view, lattice, unrolling, leading, alone, moving)
+    words = words_along(view, lattice, unrolling, leading)
     return Words(*(np.broadcast_to(own, lattice.counts).reshape(lattice.size) for own in words))
-
-
-def _kept_besides(
-    view: DataspaceView,
-    lattice: CountLattice,
-    unrolling: Unrolling,
-    kept: IntArray,
-    moving: Collection[int],
-) -> IntArray:
-    """Words of those that one loop leaves in place that another one leaves there, too, at most."""
-    if not moving:
-        return kept
-    most: IntArray = np.zeros((1,) * len(lattice.counts), dtype=np.int64)
-    for dim in moving:
-        (component,) = (own for own in view.components if dim in own.dims)
-        if component.sliding:
-            return kept
-        own = covered(component, lattice)
-        for left in (1, 2):
-            moved = _moved_apart(component, lattice, unrolling, Alone(dim, left), own)
-            most = np.maximum(most, -(-kept * (own - moved) // own))
-    return most
-
-
-def _most_alone(lattice: CountLattice, unrolling: Unrolling, alone: Alone) -> IntArray:
-    """Tiles along a dimension, at most, that are the only one of their pass of a loop over it.
-
-    With s children there are rounds of s tiles, and maybe a last one of some more. These are alone where the
-    last pass has one round; where it has two, the children that have nothing to do in the last one are.
-    """
-    dim, left = alone
-    tiles, most = lattice.tiles_along(dim), lattice.most_along(dim)
-    found: IntArray = np.zeros_like(tiles)
-    for children in unrolling.inside[dim]:
-        more = tiles % children
-        last = np.where(more == 0, children, more)
-        own = last if left == 1 else children - last
-        # Of several numbers of tiles, any is possible.
-        found = np.maximum(found, np.where(tiles == most, own, children if left == 1 else children - 1))
-    # One pass has several at least.
-    return np.minimum(found, np.maximum(most - 2, 0))
-
-
-def _moved_apart(
-    component: Component, lattice: CountLattice, unrolling: Unrolling, split: Alone, own: IntArray
-) -> IntArray:
-    """Words along a component whose tiles share nothing, but those that a loop leaves in place."""
-    dim = split.dim
-    tiles, alone = lattice.tiles_along(dim), _most_alone(lattice, unrolling, split)
-    others = math.prod(lattice.tiles_along(d) for d in component.dims if d != dim)
-    if split.left == 1 and component.linear and len(component.dims) == 1:
-        # The last tile is one of those, so that all others are full.
-        left = (tiles - alone) * _box(component, lattice)
-    elif unrolling.inside[dim] == (1,):
-        left = 0 * own
-    else:
-        left = own - alone * _box(component, lattice, longest=True) * others
-    return np.where(alone == 0, own, np.maximum(np.minimum(left, own), 0))
 
 
 def _box(component: Component, lattice: CountLattice, longest: bool = False) -> IntArray:
@@ -153,7 +67,6 @@ def _led(
     dim: int,
     share: IntArray,
     own: IntArray,
-    most_alone: int,
 ) -> tuple[IntArray, IntArray]:
     """Least words each time that tiles are repeated, and at first, if a loop over `dim` moves windows.
 
@@ -169,14 +82,15 @@ def _led(
     others = sum((own for d, own in spans.items() if d != dim), np.zeros_like(box))
     only = others == 0
     start = np.where(only, np.minimum(step[dim], box), _least_start(component, dim, step, spans, box))
-    led = _moved_along(component, lattice, unrolling, dim, own, most_alone, start, only)
+    led = _moved_along(component, lattice, unrolling, dim, own, start, only)
     steps = led
     if len(component.dims) == 2:
-        steps = np.maximum(led, _steps_along(component, lattice, unrolling, dim, most_alone, start, only))
+        steps = np.maximum(led, _steps_along(component, lattice, unrolling, dim, start, only))
     back = np.clip(step[dim] - others * (2 if component.turns else 1), 0, box)
     again = share * np.maximum(steps + np.where(only, 0, np.maximum(back - start, 0)), 0)
     # When the tile moves along other components, a loop over `dim` goes back; at first the tile comes whole.
-    first = _overlap(component, lattice, unrolling, dim, start, only)
+    used = math.prod(unrolling.used[d] for d in component.dims)
+    first = used * _overlap(component, lattice, unrolling, dim, start, only)
     begun = led * share + first * _first_tiles(view, component, lattice, unrolling)
     if not component.turns:
         begun = begun + _advances(view, component, lattice, unrolling, dim, start)
@@ -230,12 +144,11 @@ def _overlap(
     start: IntArray,
     only: BoolArray | bool,
 ) -> IntArray:
-    """Words beyond `start` of a whole tile, at least, in all instances; where loops over `dim` lead."""
+    """Words beyond `start` of a whole tile, at least, in one instance; where loops over `dim` lead."""
     # Longer tiles overlap less, if a step is all that is known of their start.
     longer = np.where(only, lattice.longest(dim) - lattice.side(dim), 0)
     beyond = abs(component.coefficient(dim)) * (unrolling.directly[dim] - 1) * longer
-    used = math.prod(unrolling.used[d] for d in component.dims)
-    overlap: IntArray = used * np.maximum(_box(component, lattice) - start - beyond, 0)
+    overlap: IntArray = np.maximum(_box(component, lattice) - start - beyond, 0)
     return overlap
 
 
@@ -265,8 +178,8 @@ def _first_along(component: Component, lattice: CountLattice, unrolling: Unrolli
     several = sum(moving.values(), np.zeros_like(box))
     for d, moves in moving.items():
         step = np.minimum(steps[d], box)
-        led = _moved_along(component, lattice, unrolling, d, own, 0, step, True)
-        more = led + _overlap(component, lattice, unrolling, d, step, True)
+        led = _moved_along(component, lattice, unrolling, d, own, step, True)
+        more = led + math.prod(used) * _overlap(component, lattice, unrolling, d, step, True)
         least = np.where((several == 1) & moves, np.maximum(least, more), least)
     return np.where(several == 0, own, least)
 
@@ -279,15 +192,17 @@ def _advances(
     dim: int,
     start: IntArray,
 ) -> IntArray:
-    """Words beyond `start` that come when other loops along a window advance, at least.
+    """Words beyond `start`, and beyond a step, that come when other loops along a window advance, at least.
 
     A loop over `dim` leads. Each of the others comes to all of its tiles, to all but the first by advancing.
     """
     step, spans = _moves(component, lattice, unrolling)
     box, every = _box(component, lattice), sum(spans.values())
+    # After a pass of a single tile such a delivery counts as a step already.
+    known = np.maximum(start, np.minimum(step[dim], box))
     words = np.zeros_like(box + start)
     for d in (own for own in component.dims if own != dim):
-        more = np.maximum(np.minimum(step[d] - (every - spans[d]), box) - start, 0)
+        more = np.maximum(np.minimum(step[d] - (every - spans[d]), box) - known, 0)
         used = math.prod(unrolling.used[other] for other in component.dims if other != d)
         advances = np.maximum(lattice.tiles_along(d) - unrolling.used[d], 0)
         words = words + np.where(spans[d] > 0, more * advances * used, 0)
@@ -299,13 +214,29 @@ def _advances(
     return words
 
 
+def _most_starts(component: Component, lattice: CountLattice, unrolling: Unrolling, dim: int) -> IntArray:
+    """Deliveries of all instances, at most, that begin a pass of the lead and may bring less than its steps.
+
+    After a pass of a single tile the next one begins with a whole tile, so that two such passes count as one
+    of two tiles; but nothing comes after the last pass. It may be one of a single tile in each instance whose
+    number of tiles is odd.
+    """
+    tiles = lattice.tiles_along(dim)
+    rows = math.prod(lattice.tiles_along(d) for d in component.dims if d != dim)
+    beside = math.prod(unrolling.above[d] for d in component.dims if d != dim)
+    odd = np.minimum(tiles, unrolling.above[dim]) * beside
+    most: IntArray = np.minimum(tiles * rows, (tiles * rows + odd) // 2)
+    if beside > 1:
+        return most
+    return np.where(rows > 1, rows * (tiles // 2) + tiles % 2, most)
+
+
 def _moved_along(
     component: Component,
     lattice: CountLattice,
     unrolling: Unrolling,
     dim: int,
     own: IntArray,
-    most_alone: int,
     start: IntArray,
     only: BoolArray | bool,
 ) -> IntArray:
@@ -317,10 +248,8 @@ def _moved_along(
     As a function of the extents that leave so many tiles this is concave: its least is at the shortest or the
     longest ones.
     """
-    tiles = lattice.tiles_along(dim)
-    alone = np.minimum(most_alone, tiles)
-    starts = (tiles + alone) // 2
     number = math.prod(lattice.tiles_along(d) for d in component.dims)
+    starts = _most_starts(component, lattice, unrolling, dim)
     (rank,) = component.ranks
     moved = []
     for ends in product((False, True), repeat=len(component.dims)):
@@ -330,8 +259,8 @@ def _moved_along(
         }
         box = 1 + sum(abs(c) * (side[d] - 1) for d, c in rank)
         step = np.minimum(abs(component.coefficient(dim)) * side[dim] * unrolling.directly[dim], box)
-        words = (tiles - starts) * step + (starts - alone) * np.where(only, step, np.minimum(start, step))
-        moved.append(words * (number // tiles) - (number * box - own))
+        words = (number - starts) * step + starts * np.where(only, step, np.minimum(start, step))
+        moved.append(words - (number * box - own))
     least: IntArray = reduce(np.minimum, moved)
     return least
 
@@ -341,7 +270,6 @@ def _steps_along(
     lattice: CountLattice,
     unrolling: Unrolling,
     dim: int,
-    most_alone: int,
     start: IntArray,
     only: BoolArray | bool,
 ) -> IntArray:
@@ -352,22 +280,25 @@ def _steps_along(
     """
     (other,) = (d for d in component.dims if d != dim)
     tiles, beside = lattice.tiles_along(dim), lattice.tiles_along(other)
-    alone = np.minimum(most_alone, tiles)
-    starts = (tiles + alone) // 2
+    starts = tiles // 2
+    more = _most_starts(component, lattice, unrolling, dim) - beside * starts
     words_each, words_other = (abs(component.coefficient(d)) for d in (dim, other))
     moved = []
     for end, other_end in product((False, True), repeat=2):
         side = lattice.longest(dim) if end else lattice.side(dim)
         width = lattice.longest(other) if other_end else lattice.side(other)
         short = lattice.bounds[other] - (beside - 1) * width
-        least = np.zeros_like(tiles * beside)
+        least = lost = np.zeros_like(tiles * beside)
         full = words_each * side * unrolling.directly[dim]
         for rows, extent in ((beside - 1, width), (1, short)):
             step = np.minimum(full, 1 + words_each * (side - 1) + words_other * (extent - 1))
-            began = np.where(only, step, np.minimum(start, step))
-            least = least + rows * ((tiles - starts) * step + (starts - alone) * began)
+            # The tile before may be longer: it has what a short one lacks of the words that come.
+            began = np.where(only, step, np.clip(start - words_other * (width - extent), 0, step))
+            least = least + rows * ((tiles - starts) * step + starts * began)
+            lost = np.maximum(lost, step - began)
         # The last tile along the loop may be short, too: its step brings as much less.
-        moved.append(least - beside * np.minimum(words_each * (side * tiles - lattice.bounds[dim]), full))
+        shorter = np.minimum(words_each * (side * tiles - lattice.bounds[dim]), full)
+        moved.append(least - more * lost - beside * shorter)
     words: IntArray = reduce(np.minimum, moved)
     return words
 
@@ -383,11 +314,8 @@ def _together(part: Component, lattice: CountLattice, unrolling: Unrolling) -> i
     return sum(lattice.bounds[d] * (every // used[d]) for d in part.dims) - (len(used) - 1) * every
 
 
-def uneven_union(
-    view: DataspaceView, tables: Tables, lattice: CountLattice, unrolling: Unrolling
-) -> IntArray:
+def uneven_union(view: DataspaceView, lattice: CountLattice, unrolling: Unrolling) -> IntArray:
     """As `union_along`, shape (lattice size,)."""
-    del tables
     union = union_along(view, lattice, unrolling)
     return np.broadcast_to(union, lattice.counts).reshape(lattice.size)
 

@@ -28,14 +28,12 @@ class Unrolling:
     """Spatial factors of the window dimensions above a level, per active dimension (1 for others).
 
     ``above`` multiplies all fanouts above the level, ``directly`` those between it and the next level
-    outside. All ones is always a valid, if weaker, assumption. Only bounds with remainders depend on the
-    rest: ``inside`` has what fanouts may unroll between the level and the innermost loop over each dimension,
-    all that there may be, and ``used`` how many instances have something to do, at least.
+    outside. All ones is always a valid, if weaker, assumption. Only bounds with remainders depend on
+    ``used``: how many instances have something to do, at least.
     """
 
     above: tuple[int, ...]
     directly: tuple[int, ...]
-    inside: tuple[tuple[int, ...], ...] = ()
     used: tuple[int, ...] = ()
 
 
