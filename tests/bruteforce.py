@@ -164,7 +164,7 @@ def _parallel_enough(mapspace: Mapspace, factors: Sequence[Factors], fanouts: Se
 
 def count_mappings(mapspace: Mapspace, limit: int, *, innermost_orders: bool = True) -> int:
     """Count the mappings of `mapspace`, stopping at ``limit + 1``."""
-    masks, count = len(list(_keep_masks(mapspace))), 0
+    masks, count = sum(1 for _ in islice(_keep_masks(mapspace), limit + 1)), 0
     # Those of memories with several places are not all allowed.
     storage = list(zip(mapspace.architecture.storage_indices, mapspace.temporal, strict=True))
     ordered = storage if innermost_orders else storage[:-1]
