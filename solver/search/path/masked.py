@@ -102,14 +102,7 @@ class Masked:
         axes = frame.axes
         if first == self.inside.depth:
             return np.array([[axis.bound for axis in axes]], dtype=np.int64)
-        allowed = []
-        for d, axis in enumerate(axes):
-            places = np.arange(len(axis.numbers))
-            if frame.are_single(first, d):
-                places = places[axis.numbers == axis.bound]
-            elif not frame.parts(range(first), d):
-                places = places[axis.numbers == 1]
-            allowed.append(places[frame.possible[first][d][places]])
+        allowed = list(map(np.flatnonzero, frame.possible[first]))
         fits: BoolArray = np.ones(tuple(map(len, allowed)), dtype=np.bool_)
         for boundary in range(first, self.inside.depth):
             fits = fits & self._room(boundary, allowed)
@@ -256,7 +249,7 @@ class Masked:
         for lead in self.frame.leads(self.frame.meeting):
             self.frame.heed()
             within = None if limits is None else np.minimum(limits, best) - spent
-            cost = spent + self.outside_cost(node, places, lead, price, within, fewest)
+            cost = spent + self._outside_cost(node, places, lead, price, within, fewest)
             best = np.where(self.frame.led(lead)[tuple(places.T)], np.minimum(best, cost), best)
         return np.where(finite, best, np.inf)
 
@@ -272,19 +265,6 @@ class Masked:
             return listed.tiles[self.inside.first]
         return np.repeat(self.tiles, len(listed), axis=0)
 
-    def outside_cost(
-        self,
-        node: Node,
-        places: IntArray,
-        lead: Lead,
-        price: Price,
-        limits: FloatArray | None,
-        fewest: IntArray | None = None,
-    ) -> FloatArray:
-        """Least cost of what is pending and of all boundaries outside, given the lead of the meeting slot."""
-        cost = self._outside_cost(node, places, lead, price, limits, fewest)
-        return np.where(self.frame.led(lead)[tuple(places.T)], cost, np.inf)
-
     def _outside_cost(
         self,
         node: Node,
@@ -294,7 +274,7 @@ class Masked:
         limits: FloatArray | None,
         fewest: IntArray | None,
     ) -> FloatArray:
-        """The same, though there may be no such loop."""
+        """Least cost of what is pending and of all boundaries outside, given the lead of the meeting slot."""
         frame, outside, m = self.frame, self.outside(price), self.frame.meeting
         index, loosely = np.ravel_multi_index(tuple(places.T), frame.shape), fewest is not None
         if m == 0:
