@@ -172,7 +172,11 @@ class Companion:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._may_descend = False
+        self.end()
+
+    def end(self) -> None:
+        """End both processes; no further one begins."""
+        self._may_descend = self._is_willing = False
         self._end_descents()
         self._end()
 

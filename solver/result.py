@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from model.objective import OBJECTIVES, in_reported_unit
 
@@ -62,6 +63,12 @@ class Termination(Enum):
 REMAINDERS_S = 10.0
 """Seconds per Einsum that mappings with remainders are searched at most, if there is no time limit."""
 
+AUTO, BOUNDS, CP_SAT = ENGINES = ("auto", "bounds", "cp-sat")
+"""Who searches: `auto` is bounds, and CP-SAT where they leave a gap."""
+
+HEURISTIC, MODEL = "heuristic", "cost model"
+"""Who else has stages of a search."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -88,11 +95,15 @@ class Options:
         Relative gap, from 0 to below 1, at which the search may end: the mapping is FEASIBLE then, with
         `Termination.GAP`, and no mapping is better by more than this share of its value. 0, the default,
         searches to the proof.
+    engine
+        Who searches, out of `ENGINES`. Rules that bounds do not know go to CP-SAT in any case; sparse data
+        are searched by bounds in any case.
 
     Raises
     ------
     ValueError
-        An objective is unknown, named twice or missing, or a limit out of its range; the message says which.
+        An objective is unknown, named twice or missing, the engine is unknown, or a limit out of its range;
+        the message says which.
     """
 
     objectives: tuple[str, ...] | None = None
@@ -101,9 +112,12 @@ class Options:
     seed: int = 0
     memory_limit_mib: int = 1536
     gap: float = 0.0
+    engine: str = BOUNDS
 
     def __post_init__(self) -> None:
         """Check the ranges; ``ValueError`` says which option is wrong."""
+        if self.engine not in ENGINES:
+            raise ValueError(f"unknown engine {self.engine!r}; choose from {', '.join(ENGINES)}")
         unknown = [name for name in self.objectives or () if name not in OBJECTIVES]
         if unknown:
             raise ValueError(f"unknown objective {unknown[0]!r}; choose from {', '.join(OBJECTIVES)}")
@@ -123,8 +137,26 @@ def refuse_gap(options: Options, searched: str) -> None:
         raise ValueError(f"{searched}: a gap is for searches of one Einsum's best mapping")
 
 
-BOUNDS, CP_SAT = "bounds", "cp-sat"
-"""What settles an objective, see `Statistics.settled_by`."""
+@dataclass(frozen=True, slots=True)
+class StageCost:
+    """What one stage of a search cost, without the stages inside of it."""
+
+    stage: str
+    engine: str  # who searched
+    seconds: float  # wall-clock time
+    cpu_seconds: float  # of this process, all threads; other processes are not counted
+
+
+def _all_stages(*parts: Sequence[StageCost]) -> tuple[StageCost, ...]:
+    """Return the costs of stages, each stage once, in the order in which they begin."""
+    found: dict[tuple[str, str], StageCost] = {}
+    for own in (own for part in parts for own in part):
+        key = own.stage, own.engine
+        seconds, cpu_seconds = own.seconds, own.cpu_seconds
+        if key in found:
+            seconds, cpu_seconds = seconds + found[key].seconds, cpu_seconds + found[key].cpu_seconds
+        found[key] = StageCost(*key, seconds, cpu_seconds)
+    return tuple(found.values())
 
 
 @dataclass(slots=True)
@@ -139,9 +171,10 @@ class Statistics:
     core_variables: int = 0  # of the largest CP-SAT model
     core_calls: int = 0
     mappings_priced: int = 0  # by the cost model; of those that a heuristic tries, the best one
-    settled_by: tuple[str, ...] = ()  # bounds or cp-sat, by objective; empty where a gap is left
+    settled_by: tuple[str, ...] = ()  # `BOUNDS` or `CP_SAT`, by objective; empty where a gap is left
     cp_sat: str = ""  # whether CP-SAT was asked on the whole problem, and why not or how that ended
     cp_sat_seconds: float = 0.0  # that it worked, beside bounds or after them
+    stages: tuple[StageCost, ...] = ()  # of the search, in the order in which they begin
 
     def together(self, other: Statistics) -> Statistics:
         """Return the work of two searches of one mapspace, which look at the same masks and choices."""
@@ -157,6 +190,7 @@ class Statistics:
             settled_by=other.settled_by or self.settled_by,
             cp_sat=other.cp_sat or self.cp_sat,
             cp_sat_seconds=self.cp_sat_seconds + other.cp_sat_seconds,
+            stages=_all_stages(self.stages, other.stages),
         )
 
 
@@ -227,7 +261,7 @@ class Progress:
 ProgressCallback = Callable[[Progress], None]
 StopCallback = Callable[[], bool]
 Search = Callable[..., "Result"]
-"""A search such as `solver.fallback.map_from`, called with its five arguments by position."""
+"""A search such as `solver.stages.map_einsum`, called with its first five arguments by position."""
 
 
 class Clock:
@@ -268,6 +302,52 @@ class Clock:
     def end(self, reason: Termination) -> None:
         """Stop the search; the first reason given is kept."""
         self.termination = self.termination or reason
+
+
+class _Times(NamedTuple):
+    """Wall-clock time, and CPU time of this process."""
+
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+
+    @classmethod
+    def now(cls) -> _Times:
+        return cls(time.monotonic(), time.process_time())
+
+    def since(self, before: _Times) -> _Times:
+        return _Times(self.seconds - before.seconds, self.cpu_seconds - before.cpu_seconds)
+
+
+class Stopwatch:
+    """Measures what stages of a search cost; one inside of another counts for itself alone.
+
+    Parameters
+    ----------
+    expected
+        Stages and engines that come first among the costs, in this order.
+    """
+
+    def __init__(self, expected: Sequence[tuple[str, str]] = ()) -> None:
+        self._costs = tuple(StageCost(*own, 0.0, 0.0) for own in expected)
+        self._inside = _Times()  # what stages inside of the one that runs have cost
+
+    @contextmanager
+    def during(self, stage: str, engine: str) -> Iterator[None]:
+        """Measure a stage, which may run several times."""
+        began, outside = _Times.now(), self._inside
+        self._inside = _Times()
+        try:
+            yield
+        finally:
+            spent = _Times.now().since(began)
+            own = spent.since(self._inside)
+            self._costs = _all_stages(self._costs, [StageCost(stage, engine, *own)])
+            self._inside = _Times(*map(sum, zip(outside, spent, strict=True)))
+
+    @property
+    def costs(self) -> tuple[StageCost, ...]:
+        """What was measured, in the order in which stages ended first."""
+        return tuple(own for own in self._costs if own.seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,6 +453,9 @@ class Result:
     even_tiles
         Where memories may have several places, what is known of the mappings with one place each, and
         without remainders.
+    dense
+        Of sparse data, what was found for the same data without zeros: the best mapping, if it was proven, is
+        another one in general.
 
     Raises
     ------
@@ -394,6 +477,7 @@ class Result:
     evidence: tuple[Evidence, ...] = ()
     perfect_factors: Narrower | None = None
     even_tiles: Narrower | None = None
+    dense: Result | None = None
 
     def __post_init__(self) -> None:
         """Check that the status agrees with the other fields."""
@@ -435,6 +519,26 @@ class Result:
         if quantity is None:
             return None
         return in_reported_unit(self.objective, quantity, self.units_per_pj)
+
+    @property
+    def found(self) -> tuple[Mapping, Evaluation] | None:
+        """The mapping with its costs, if there is one."""
+        return None if self.mapping is None or self.evaluation is None else (self.mapping, self.evaluation)
+
+    def nothing_fits(self, reasons: tuple[Reason, ...]) -> Result:
+        """Return the result of a search that was cut short, once it is known that there is no mapping."""
+        ending = Status.INFEASIBLE, Termination.PROVEN
+        return replace(self, status=ending[0], termination=ending[1], bound=None, reasons=reasons)
+
+    def with_bound_of(self, first: Result) -> Result:
+        """Return the result with the bound of a search before it, where that is the higher one.
+
+        A mapping that meets it is proven to be the best, unless later objectives are still open.
+        """
+        is_open = self.status in (Status.FEASIBLE, Status.UNKNOWN)
+        if not is_open or first.bound is None or first.bound <= (self.bound or 0):
+            return self
+        return replace(bounded(self, first.bound), evidence=first.evidence)
 
 
 def bounded(result: Result, bound: int) -> Result:

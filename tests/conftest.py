@@ -52,7 +52,7 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.T
 @pytest.fixture
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let searches take as long as they need where no limit is given: seconds depend on the machine."""
-    for module in ("solver.search.mapper", "solver.fallback", "solver.fusion.mapper"):
+    for module in ("solver.search.mapper", "solver.stages", "solver.fusion.mapper"):
         monkeypatch.setattr(importlib.import_module(module), "REMAINDERS_S", math.inf)
     monkeypatch.setattr(importlib.import_module("solver.cli.running"), "EXPLAIN_TIME_LIMIT_S", math.inf)
 

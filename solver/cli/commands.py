@@ -21,7 +21,6 @@ from model.text.source import (
     values_in,
 )
 from solver.cli.arguments import OPERATORS
-from solver.cli.options import AUTO, BOUNDS, CP_SAT
 from solver.cli.output import (
     STDOUT,
     OutputError,
@@ -55,14 +54,13 @@ from solver.cli.running import (
     refused_reasons,
     refused_result,
     search,
-    search_formulated,
     search_options,
     sensitivities,
     without_remainders,
 )
 from solver.exit_codes import EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
 from solver.report.pictures import PAINTED, check_plot, draw_convergence, draw_front
-from solver.result import Phase, Progress, Reason, Result, Status
+from solver.result import AUTO, BOUNDS, CP_SAT, Phase, Progress, Reason, Result, Status
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -77,7 +75,7 @@ if TYPE_CHECKING:
     from solver.heuristics.registry import Mapper, OptionValue
     from solver.report.document import Document
     from solver.report.tiling import TilingReport
-    from solver.result import ProgressCallback, Search, StopCallback
+    from solver.result import ProgressCallback, StopCallback
     from solver.sensitivity import Effect
 
 SINGLE = (
@@ -160,12 +158,10 @@ def map_command(arguments: argparse.Namespace) -> int:
 
 def _found(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
     """Search with the engine that is asked for; what needs bounds, or their evidence, by them alone."""
-    if arguments.engine == CP_SAT:
-        return search_formulated(mapspace, arguments)
     is_certified = arguments.certificate is not None or arguments.check
     by_bounds = is_certified or any(getattr(arguments, name) for name in BY_BOUNDS)
-    by_all = arguments.engine == AUTO and not (by_bounds and mapspace.has_simple_rules)
-    return search(mapspace, arguments, by_all=by_all)
+    is_narrowed = arguments.engine == AUTO and by_bounds and mapspace.has_simple_rules
+    return search(mapspace, arguments, BOUNDS if is_narrowed else arguments.engine)
 
 
 @dataclass(frozen=True)
@@ -179,16 +175,13 @@ class _Further:
 
 def _constraint_costs(mapspace: Mapspace, arguments: argparse.Namespace) -> tuple[Mapspace, CostReport]:
     """Search without each constraint; an interrupt ends that with what is known."""
-    from solver.fallback import map_from
-
     with watched(mapspace, arguments.quiet) as callbacks:
-        return _priced(mapspace, arguments, map_from, *callbacks)
+        return _priced(mapspace, arguments, *callbacks)
 
 
 def _priced(
     mapspace: Mapspace,
     arguments: argparse.Namespace,
-    find: Search,
     on_progress: ProgressCallback | None,
     should_stop: StopCallback,
 ) -> tuple[Mapspace, CostReport]:
@@ -197,8 +190,9 @@ def _priced(
     These have no remainders where the best one with them is not proven in time, and nobody asked for them.
     """
     from solver.explain import constraint_costs
+    from solver.stages import map_einsum
 
-    options = explain_options(arguments)
+    options, find = explain_options(arguments), partial(map_einsum, reasons=False)
     baseline = find(mapspace, options, on_progress, should_stop, None)
     narrower = without_remainders("constraints are priced", mapspace, baseline, arguments)
     if narrower is not None and not should_stop():
@@ -272,12 +266,10 @@ def _pareto(arguments: argparse.Namespace) -> int:
         document = document_steps(lambda: _refused_front(arguments), arguments)
         return refuse(conflict, [*document, *plot_steps(arguments.plot, lambda: None, "point")])
     mapspace = loaded.mapspace
-    from solver.fallback import front_or_explain
     from solver.pareto import pareto_front
 
-    find = front_or_explain if mapspace.sparsity is None else pareto_front
     with watched(mapspace, arguments.quiet) as callbacks:
-        front = find(mapspace, search_options(arguments), *callbacks)
+        front = pareto_front(mapspace, search_options(arguments), *callbacks)
     from solver.report.front import front_document, print_front
 
     places = places_of(loaded.document) if front.reasons else {}
@@ -450,7 +442,6 @@ def _explain(
 ) -> tuple[Mapspace, tuple[Reason, ...], CostReport | None]:
     """Return the reasons of an infeasible mapspace, or the costs of a feasible one, see `_priced`."""
     from solver.explain import Verdict, diagnose, explain_infeasible, reasons_time_s
-    from solver.fallback import map_by_any
 
     with watched(mapspace) as (on_progress, should_stop):
         if on_progress is not None:
@@ -459,7 +450,7 @@ def _explain(
         diagnosis = diagnose(mapspace, should_stop, time_s)
         if diagnosis.verdict is Verdict.INFEASIBLE:
             return mapspace, diagnosis.reasons, None
-        priced, report = _priced(mapspace, arguments, map_by_any, on_progress, should_stop)
+        priced, report = _priced(mapspace, arguments, on_progress, should_stop)
         if report.baseline.status is not Status.INFEASIBLE:
             return priced, (), report
         # The search proved what the diagnosis could not decide in its time.

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING
 
 from model.extents import ANY, PERFECT
 from model.note import Note
 from model.text.source import places_of
 from solver.cli.certify import certificate_steps, checked_result
-from solver.cli.options import CP_SAT
 from solver.cli.output import OutputError, check_outputs, deliver, document_steps, plot_steps, report_steps
 from solver.cli.progress import interruptible, watched
 from solver.cli.running import (
@@ -21,12 +21,13 @@ from solver.cli.running import (
     load_unmapped,
     mapped_spec_text,
     mapping_steps,
+    search,
     search_options,
     sensitivities,
     without_remainders,
 )
 from solver.report.pictures import check_plot
-from solver.result import Status
+from solver.result import CP_SAT, Status
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from model.mapspace import Mapspace
     from solver.explain import CostReport
     from solver.result import Reason
-    from solver.sparse_search import SparseResult
 
 PERFECT_NOTE = Note("loops have perfect factors: for sparse data, this is searched without remainders")
 
@@ -65,20 +65,19 @@ def map_sparse_data(loaded: LoadedSpec, arguments: argparse.Namespace) -> int:
     if certified:
         check_certified(loaded)
     spec_text = mapped_spec_text(loaded, arguments)
-    result = search_sparse(mapspace, arguments)
+    result = search(mapspace, arguments)
     code, check = checked_result(mapspace, result, arguments)
-    reasons = _reasons(mapspace, arguments) if result.status is Status.INFEASIBLE else ()
     effects = sensitivities(mapspace, result, arguments)[1] if arguments.sensitivity else None
     costs = None
-    if arguments.price_constraints and result.best is not None:
+    if arguments.price_constraints and result.mapping is not None:
         narrower = without_remainders("constraints are priced", mapspace, result, arguments)
         costs = _constraint_costs(narrower or mapspace, arguments)
-    mapping = None if result.best is None else result.best.mapping
+    mapping = result.mapping
     outputs = (arguments.mapping, arguments.mapped_spec, arguments.certificate)
 
     def show(console: Console) -> None:
         print_sparse_result(console, mapspace, result, effects or ())
-        for line in reason_lines(reasons, places_of(loaded.document)):
+        for line in reason_lines(result.reasons, places_of(loaded.document)):
             console.print(line)
         if costs is not None:
             console.print(title("Constraints"))
@@ -89,11 +88,11 @@ def map_sparse_data(loaded: LoadedSpec, arguments: argparse.Namespace) -> int:
     report = report_steps(show, arguments, *outputs)
     priced = None if costs is None else costs_document(costs)
     document = document_steps(
-        lambda: sparse_result_document(mapspace, result, reasons, effects, check, priced), arguments
+        lambda: sparse_result_document(mapspace, result, effects, check, priced), arguments
     )
     plot = plot_steps(
         arguments.plot,
-        lambda: draw_mapping(as_value(sparse_result_document(mapspace, result, reasons)), arguments.plot),
+        lambda: draw_mapping(as_value(sparse_result_document(mapspace, result)), arguments.plot),
         "" if mapping is not None else "mapping",
     )
     files = (*mapping_steps(arguments, loaded, mapping, spec_text), *plot)
@@ -113,12 +112,13 @@ def _constraint_costs(mapspace: Mapspace, arguments: argparse.Namespace) -> Cost
     """Search without each constraint."""
     from solver.explain import constraint_costs
     from solver.sensitivity import overflows
-    from solver.sparse_search import map_totals
+    from solver.stages import map_einsum
 
     if overflows(mapspace):
         raise OutputError(OVERFLOWING)
     with watched(mapspace, getattr(arguments, "quiet", False)) as callbacks:
-        return constraint_costs(mapspace, explain_options(arguments), map_totals, *callbacks)
+        find = partial(map_einsum, reasons=False)
+        return constraint_costs(mapspace, explain_options(arguments), find, *callbacks)
 
 
 def explain_sparse_data(
@@ -134,14 +134,6 @@ def explain_sparse_data(
     if status is Status.INFEASIBLE:
         return mapspace, _reasons(mapspace, arguments), None
     return mapspace, (), _constraint_costs(mapspace, arguments)
-
-
-def search_sparse(mapspace: Mapspace, arguments: argparse.Namespace) -> SparseResult:
-    """Map an Einsum on sparse data with live progress; an interrupt ends the search early."""
-    from solver.sparse_search import map_sparse
-
-    with watched(mapspace, arguments.quiet) as callbacks:
-        return map_sparse(mapspace, search_options(arguments), *callbacks)
 
 
 def unasked(arguments: argparse.Namespace) -> Note | None:
@@ -227,8 +219,8 @@ def sweep_densities(arguments: argparse.Namespace) -> int:
         raise OutputError(
             "--density: the specs have no sparse optimizations, without which densities do nothing"
         )
+    from solver.densities import density_sweep
     from solver.report.sparse import density_sweep_document, draw_density_sweep, print_density_sweep
-    from solver.sparse_search import density_sweep
 
     densities = dict(map(_densities, arguments.densities))
     try:
@@ -238,7 +230,7 @@ def sweep_densities(arguments: argparse.Namespace) -> int:
         raise OutputError(f"--density: the problem has no dataspace {error}") from error
     report = report_steps(lambda console: print_density_sweep(console, mapspace, points), arguments)
     document = document_steps(lambda: density_sweep_document(mapspace, points), arguments)
-    lack = "" if all(point.result.best is not None for point in points) else "mapping of every point"
+    lack = "" if all(point.result.mapping is not None for point in points) else "mapping of every point"
     plot = plot_steps(arguments.plot, lambda: draw_density_sweep(points, arguments.plot), lack)
     deliver([*report, *document, *plot])
     statuses = {point.result.status for point in points}

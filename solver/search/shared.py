@@ -32,12 +32,30 @@ class Partner(Protocol):
     def bound(self) -> int | None:
         """A bound on the goal's objective, None if it knows none."""
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether it does not know such problems."""
+
+    @property
+    def remark(self) -> str:
+        """Whether it was asked, and why not or how that ended."""
+
+    @property
+    def seconds(self) -> float:
+        """How long it has worked."""
+
+    def end(self) -> None:
+        """Work no longer."""
+
 
 class Alone:
     """No other engine."""
 
     is_empty = False
     bound = None
+    is_refused = False
+    remark = ""
+    seconds = 0.0
 
     def exchange(self, _goal: Goal, _best: Priced | None) -> None:
         """There is no other mapping."""
@@ -45,6 +63,9 @@ class Alone:
     def has_settled(self) -> bool:
         """Nothing is settled elsewhere."""
         return False
+
+    def end(self) -> None:
+        """Nothing ends."""
 
 
 ALONE = Alone()

@@ -21,7 +21,7 @@ from solver.report.comparison import (
     summary_table,
 )
 from solver.result import ContradictionError, Options, Status, Termination
-from solver.search import map_einsum
+from solver.stages import map_einsum
 from tests.conftest import REPOSITORY
 from tests.solver.examples import FEASIBLE, INFEASIBLE, MAPPING, MAPSPACE, OPTIMAL
 from tests.strategies import random_mapspaces

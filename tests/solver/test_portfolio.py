@@ -11,15 +11,14 @@ from model.architecture import AccessEnergy, Fanout, StorageLevel
 from model.cost import evaluate_in
 from model.mapspace import Mapspace
 from solver import portfolio
-from solver.fallback import map_by_all, map_or_explain
 from solver.portfolio import Companion, map_by_cp_sat
 from solver.result import ContradictionError, Options, Result, Status, Termination
-from solver.search import map_einsum
 from solver.search.goal import Goal
 from solver.search.priced import Priced
+from solver.stages import map_einsum
 from tests.mapspaces import free_mapspace, matmul
 
-BESIDE = Options(("energy",), jobs=2, memory_limit_mib=1 << 14)
+BESIDE = Options(("energy",), jobs=2, memory_limit_mib=1 << 14, engine="auto")
 """CP-SAT has what this process leaves, and other tests may have taken much."""
 
 
@@ -76,7 +75,7 @@ def test_cp_sat_settles_a_goal_and_another_one():
 
 def test_both_together_find_what_bounds_find():
     mapspace = levels(16)
-    together, alone = map_by_all(mapspace, BESIDE), map_einsum(mapspace, BESIDE)
+    together, alone = map_einsum(mapspace, BESIDE), map_einsum(mapspace, Options(("energy",)))
     assert (together.status, together.value, together.bound) == (alone.status, alone.value, alone.bound)
     assert together.statistics.settled_by in {("bounds",), ("cp-sat",)}
     assert together.statistics.cp_sat == "asked beside bounds"
@@ -163,7 +162,7 @@ def test_cp_sat_goes_on_where_bounds_do_not_know_a_limit():
     free = free_mapspace(matmul(12, 8, 8), nodes[0], replace(nodes[1], size_words=60), Fanout("PE", 4))
     most = priced(map_einsum(free, Options(("energy",)))).mapping.temporal_loops - 1
     mapspace = replace(free, max_temporal_loops=most)
-    result = map_by_all(mapspace, BESIDE)
+    result = map_einsum(mapspace, BESIDE)
     assert result.status is Status.OPTIMAL
     assert result.mapping is not None
     assert result.mapping.temporal_loops <= most
@@ -173,7 +172,7 @@ def test_cp_sat_goes_on_where_bounds_do_not_know_a_limit():
 
 def test_from_python_rules_of_all_kinds_are_searched_in_this_process():
     ruled = levels(8).where("tile(buffer, M) == 2 * tile(registers, M)")
-    result = map_or_explain(ruled, Options(("energy",)))
+    result = map_einsum(ruled, Options(("energy",)))
     assert result.status is Status.OPTIMAL
     assert (result.value or 0) >= (map_einsum(levels(8), Options(("energy",))).value or 0)
     assert evaluate_in(ruled, priced(result).mapping).valid

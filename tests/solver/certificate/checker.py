@@ -6,7 +6,7 @@ from typing import Any
 
 from solver import Options, Result
 from solver.certificate import canonical_sha256, certificate
-from solver.fallback import map_or_explain
+from solver.stages import map_einsum
 from tests.conftest import REPOSITORY
 
 SCRIPTS = REPOSITORY / "scripts"
@@ -30,7 +30,7 @@ __all__ = [
 
 def solved(mapspace, *objectives: str) -> Result:
     """Map with the given objectives; certificates do not say why nothing fits."""
-    return map_or_explain(mapspace, Options(objectives=objectives), reasons=False)
+    return map_einsum(mapspace, Options(objectives=objectives), reasons=False)
 
 
 def certified(mapspace, *objectives: str) -> dict[str, Any]:
