@@ -19,6 +19,7 @@ from model.mapspace import Mapspace
 from solver.result import (
     BOUNDS,
     CP_SAT,
+    ENGINES,
     Options,
     ProgressCallback,
     Reason,
@@ -35,6 +36,7 @@ from solver.search.priced import Priced
 from solver.search.trivial import trivial_bound
 from solver.sparse_search import sparse_search
 from solver.stages import (
+    SPARSE,
     Question,
     Stage,
     State,
@@ -128,20 +130,12 @@ def _walked_over_sparse_data(question: Question, state: State) -> State:
     return state.told(walk.run(state.known))
 
 
-def _is_dense(question: Question, _: State) -> bool:
-    return not question.is_sparse
-
-
-def _is_sparse(question: Question, _: State) -> bool:
-    return question.is_sparse
-
-
 STAGES = (
-    Stage("bounds", BOUNDS, _is_sparse, _walked_over_sparse_data, SCOPES),
-    Stage("bounds", BOUNDS, _is_dense, partial(patiently, _walked), SCOPES),
-    Stage("feasibility", CP_SAT, is_stuck, feasibility, most_s=60.0),
-    Stage("bounds again", BOUNDS, is_stuck, partial(again, _walked), SCOPES),
-    Stage("reasons", CP_SAT, is_infeasible, reasons, ()),
+    Stage("bounds", BOUNDS, (SPARSE,), _walked_over_sparse_data, SCOPES),
+    Stage("bounds", BOUNDS, ENGINES, partial(patiently, _walked), SCOPES),
+    Stage("feasibility", CP_SAT, ENGINES, feasibility, most_s=60.0, is_due=is_stuck),
+    Stage("bounds again", BOUNDS, ENGINES, partial(again, _walked), SCOPES, is_due=is_stuck),
+    Stage("reasons", CP_SAT, (SPARSE, *ENGINES), reasons, (), is_due=is_infeasible),
 )
 """The stages of a search for a front, in order."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from model.objective import OBJECTIVES, in_reported_unit
 
@@ -139,24 +139,20 @@ def refuse_gap(options: Options, searched: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StageCost:
-    """What one stage of a search cost, without the stages inside of it."""
+    """What one stage of a search took, without the stages inside of it."""
 
     stage: str
     engine: str  # who searched
     seconds: float  # wall-clock time
-    cpu_seconds: float  # of this process, all threads; other processes are not counted
 
 
-def _all_stages(*parts: Sequence[StageCost]) -> tuple[StageCost, ...]:
-    """Return the costs of stages, each stage once, in the order in which they begin."""
-    found: dict[tuple[str, str], StageCost] = {}
-    for own in (own for part in parts for own in part):
+def merged(costs: Iterable[StageCost]) -> tuple[StageCost, ...]:
+    """Return what stages took, each of them once, in the order in which they come first."""
+    seconds: dict[tuple[str, str], float] = {}
+    for own in costs:
         key = own.stage, own.engine
-        seconds, cpu_seconds = own.seconds, own.cpu_seconds
-        if key in found:
-            seconds, cpu_seconds = seconds + found[key].seconds, cpu_seconds + found[key].cpu_seconds
-        found[key] = StageCost(*key, seconds, cpu_seconds)
-    return tuple(found.values())
+        seconds[key] = seconds.get(key, 0.0) + own.seconds
+    return tuple(StageCost(*key, own) for key, own in seconds.items())
 
 
 @dataclass(slots=True)
@@ -190,7 +186,7 @@ class Statistics:
             settled_by=other.settled_by or self.settled_by,
             cp_sat=other.cp_sat or self.cp_sat,
             cp_sat_seconds=self.cp_sat_seconds + other.cp_sat_seconds,
-            stages=_all_stages(self.stages, other.stages),
+            stages=merged((*self.stages, *other.stages)),
         )
 
 
@@ -304,22 +300,8 @@ class Clock:
         self.termination = self.termination or reason
 
 
-class _Times(NamedTuple):
-    """Wall-clock time, and CPU time of this process."""
-
-    seconds: float = 0.0
-    cpu_seconds: float = 0.0
-
-    @classmethod
-    def now(cls) -> _Times:
-        return cls(time.monotonic(), time.process_time())
-
-    def since(self, before: _Times) -> _Times:
-        return _Times(self.seconds - before.seconds, self.cpu_seconds - before.cpu_seconds)
-
-
 class Stopwatch:
-    """Measures what stages of a search cost; one inside of another counts for itself alone.
+    """Measures what stages of a search take; one inside of another counts for itself alone.
 
     Parameters
     ----------
@@ -328,26 +310,24 @@ class Stopwatch:
     """
 
     def __init__(self, expected: Sequence[tuple[str, str]] = ()) -> None:
-        self._costs = tuple(StageCost(*own, 0.0, 0.0) for own in expected)
-        self._inside = _Times()  # what stages inside of the one that runs have cost
+        self._costs = [StageCost(*own, 0.0) for own in expected]
+        self._inside_s = 0.0  # that stages inside of the one that runs have taken
 
     @contextmanager
     def during(self, stage: str, engine: str) -> Iterator[None]:
         """Measure a stage, which may run several times."""
-        began, outside = _Times.now(), self._inside
-        self._inside = _Times()
+        began, outside_s, self._inside_s = time.monotonic(), self._inside_s, 0.0
         try:
             yield
         finally:
-            spent = _Times.now().since(began)
-            own = spent.since(self._inside)
-            self._costs = _all_stages(self._costs, [StageCost(stage, engine, *own)])
-            self._inside = _Times(*map(sum, zip(outside, spent, strict=True)))
+            spent_s = time.monotonic() - began
+            self._costs.append(StageCost(stage, engine, max(0.0, spent_s - self._inside_s)))
+            self._inside_s = outside_s + spent_s
 
     @property
     def costs(self) -> tuple[StageCost, ...]:
         """What was measured, in the order in which stages ended first."""
-        return tuple(own for own in self._costs if own.seconds)
+        return tuple(own for own in merged(self._costs) if own.seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from model.extents import PERFECT
+from model.mapping import Mapping
 from model.mapspace import Mapspace
 from model.objective import EDP, LATENCY
 from solver.result import (
@@ -69,6 +70,9 @@ WITHOUT_MAPPING = (Termination.MEMORY_LIMIT, Termination.CHOICES, Termination.RE
 """How searches by bounds end that have not looked at all mappings, though there was time."""
 
 
+SPARSE = "sparse data"
+"""The route of questions about sparse data; those of others are the engines."""
+
 # ------------------------------------------------------------------------- what is asked
 
 
@@ -93,38 +97,24 @@ class Question:
         return self.should_stop is not None and self.should_stop()
 
     @property
-    def is_sparse(self) -> bool:
-        """Whether data are sparse."""
-        return self.mapspace.sparsity is not None
-
-    @property
-    def by_bounds(self) -> bool:
-        """Whether bounds search all mappings, of dense data."""
-        is_known = self.mapspace.has_simple_rules and self.options.engine != CP_SAT
-        return is_known and not self.is_sparse
-
-    @property
-    def by_cp_sat(self) -> bool:
-        """Whether CP-SAT searches alone."""
-        return not self.by_bounds and not self.is_sparse
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether CP-SAT helps bounds."""
-        return self.by_bounds and self.options.engine == AUTO
+    def route(self) -> str:
+        """Which stages come, see `Stage.routes`."""
+        if self.mapspace.sparsity is not None:
+            return SPARSE
+        return self.options.engine if self.mapspace.has_simple_rules else CP_SAT
 
     def within(self, clock: Clock, share: float = 1.0, most_s: float = math.inf) -> Question:
         """Return the question for a share of the time that a clock leaves, and so many seconds at most."""
-        passed, left_s = clock.seconds, clock.left_s
+        passed, left_s, told = clock.seconds, clock.left_s, self.on_progress
 
         def report(progress: Progress) -> None:
-            if self.on_progress is not None:
-                self.on_progress(replace(progress, seconds=progress.seconds + passed))
+            assert told is not None
+            told(replace(progress, seconds=progress.seconds + passed))
 
         limit_s = most_s if left_s is None else min(most_s, left_s * share)
         is_free = left_s is None and limit_s == math.inf
         options = replace(self.options, time_limit_s=None if is_free else limit_s)
-        return replace(self, options=options, on_progress=report)
+        return replace(self, options=options, on_progress=None if told is None else report)
 
     def about(self, mapspace: Mapspace) -> Question:
         """Return the question about other mappings."""
@@ -151,10 +141,10 @@ class State:
         What searches beside bounds.
     is_stuck
         Whether bounds have found nothing, and feasibility decides.
+    is_formulated
+        Whether CP-SAT has searched.
     dense
         What was found for the same data without zeros.
-    divisors
-        What CP-SAT alone knows of mappings without remainders.
     """
 
     answer: Any = None
@@ -164,7 +154,6 @@ class State:
     is_stuck: bool = False
     is_formulated: bool = False
     dense: Result | None = None
-    divisors: Result | None = None
 
     def told(self, answer: Any, **changes: Any) -> State:
         """Return the state with the answer of a further search, and its work."""
@@ -181,10 +170,12 @@ class Stage:
         For people.
     engine
         Who searches.
-    is_due
-        Whether the stage comes, as the question and the stages before have it.
+    routes
+        Of the questions for which it comes.
     search
         What it does.
+    is_due
+        Whether it comes as things are; always, unless given.
     scopes
         Which mappings it looks at, narrower ones first. Bounds measure what each of several scopes takes.
     share
@@ -195,18 +186,19 @@ class Stage:
 
     name: str
     engine: str
-    is_due: Callable[[Question, State], bool]
+    routes: tuple[str, ...]
     search: Callable[[Question, State], State]
     scopes: tuple[Scope, ...] = (EVERYTHING,)
     share: float = 1.0
     most_s: float = math.inf
+    is_due: Callable[[Question, State], bool] | None = None
 
 
 def through(stages: Sequence[Stage], question: Question, state: State) -> Any:
     """Go through the stages that are due, one after the other; return the answer with its statistics."""
     clock = Clock(question.options.time_limit_s)
     for stage in stages:
-        if not stage.is_due(question, state):
+        if question.route not in stage.routes or (stage.is_due and not stage.is_due(question, state)):
             continue
         watch = Stopwatch()
         with watch.during(stage.name, stage.engine):
@@ -219,15 +211,6 @@ def through(stages: Sequence[Stage], question: Question, state: State) -> Any:
 
 
 # ----------------------------------------------------------------------------- sparse data
-
-
-def _is_sparse(question: Question, _: State) -> bool:
-    return question.is_sparse
-
-
-def _is_sparse_and_fast(question: Question, _: State) -> bool:
-    """Whether bounds on energy lead to a fast mapping, too, where latency alone has many equal ones."""
-    return question.is_sparse and question.objectives[0] == LATENCY
 
 
 def _without_zeros(question: Question, state: State) -> State:
@@ -245,7 +228,7 @@ def _frugal(question: Question, state: State) -> State:
     mapspace, options = DIVISORS.of(question.mapspace), Options((EDP,), question.options.time_limit_s)
     known = None if state.known is None else judged(mapspace, state.known.mapping)
     found = map_sparse_by_bounds(mapspace, options, None, question.should_stop, known)
-    return replace(state, known=_best(question.objectives, [state.known, _priced(found)]))
+    return replace(state, known=_best(question.objectives, [state.known, Priced.of(found)]))
 
 
 def _on_sparse_data(question: Question, state: State) -> State:
@@ -257,13 +240,6 @@ def _on_sparse_data(question: Question, state: State) -> State:
 def _best(objectives: Sequence[str], every: Sequence[Priced | None]) -> Priced | None:
     found = (own for own in every if own is not None)
     return min(found, key=lambda own: [own.evaluation.value(name) for name in objectives], default=None)
-
-
-def _priced(result: Result) -> Priced | None:
-    """Return the mapping of a result, if it has one."""
-    if result.mapping is None or result.evaluation is None:
-        return None
-    return Priced(result.mapping, result.evaluation)
 
 
 # ---------------------------------------------------------------- bounds, and what fits at all
@@ -354,7 +330,7 @@ def reasons(question: Question, state: State) -> State:
     from solver.explain import explain_infeasible, explain_sparse, reasons_time_s  # noqa: PLC0415 (rare)
 
     _report_explanation(question)
-    explain = explain_sparse if question.is_sparse else explain_infeasible
+    explain = explain_sparse if question.route == SPARSE else explain_infeasible
     time_s = reasons_time_s(question.options.time_limit_s)
     found = explain(question.mapspace, question.should_stop, time_s)
     return replace(state, answer=replace(state.answer, reasons=found))
@@ -375,74 +351,9 @@ def _simplest(question: Question, state: State) -> State:
 # ------------------------------------------------------------------------------- CP-SAT
 
 
-def _formulated(question: Question, beginning: object) -> Result:
-    """Search by CP-SAT, within the default limit where loops may have remainders and there is no other.
-
-    It has a process of its own where it is asked for: time and memory are kept to.
-    """
-    from solver.formulation.engine import map_by_formulation  # noqa: PLC0415 (takes a second)
-    from solver.portfolio import map_by_cp_sat  # noqa: PLC0415 (most searches are by bounds)
-
-    mapspace, options = question.mapspace, question.options
-    is_limited = mapspace.factors != PERFECT and options.time_limit_s is None
-    if is_limited:
-        question = replace(question, options=replace(options, time_limit_s=REMAINDERS_S))
-    answer = question.ask(map_by_formulation if options.engine == BOUNDS else map_by_cp_sat, beginning)
-    if is_limited and answer.termination is Termination.TIME_LIMIT:
-        return replace(answer, termination=Termination.REMAINDER_LIMIT)
-    return answer
-
-
-def _is_alone(question: Question, _: State) -> bool:
-    return question.by_cp_sat
-
-
-def _is_alone_with_remainders(question: Question, state: State) -> bool:
-    return question.by_cp_sat and question.mapspace.factors != PERFECT and state.known is None
-
-
-def _alone_on_divisors(question: Question, state: State) -> State:
-    """Search mappings without remainders, by bounds if only these know all rules."""
-    from solver.formulation.engine import FROM_NOTHING  # noqa: PLC0415 (takes a second)
-
-    question = question.about(DIVISORS.of(question.mapspace))
-    if question.mapspace.rules and question.mapspace.has_simple_rules:
-        found = State(question.ask(map_by_bounds))
-        first: Result = _simplest(question, found).answer
-    else:
-        first = _formulated(question, FROM_NOTHING)
-    work = state.work.together(replace(first.statistics, settled_by=()))
-    return replace(state, work=work, divisors=first, known=_priced(first))
-
-
-def _alone(question: Question, state: State) -> State:
-    """Search all mappings by CP-SAT alone."""
-    from solver.formulation.engine import Beginning  # noqa: PLC0415 (takes a second)
-
-    first = state.divisors
-    known = None if state.known is None else state.known.mapping
-    try:
-        answer = _formulated(question, Beginning(known=known))
-    except TooLargeError as error:
-        if first is None or first.mapping is None:
-            raise
-        answer = replace(
-            first,
-            status=Status.FEASIBLE,
-            termination=Termination.MEMORY_LIMIT,
-            bound=trivial_bound(question.mapspace, first.objective),
-            later_bounds=(),
-            evidence=(),
-            statistics=Statistics(cp_sat=f"refused: {error}"),
-        )
-    perfect = None if first is None else Narrower.of(first)
-    return state.told(replace(answer, perfect_factors=perfect), is_formulated=True)
-
-
-def _is_left_to_cp_sat(question: Question, state: State) -> bool:
+def _ended_early(question: Question, state: State) -> bool:
     """Whether bounds ended for another reason than time, and CP-SAT may go on."""
-    ended_early = question.is_shared and state.answer.termination in UNSEARCHED
-    if not ended_early or state.partner.is_refused:
+    if state.answer.termination not in UNSEARCHED or state.partner.is_refused:
         return False
     from solver.portfolio import is_worth_a_process  # noqa: PLC0415 (most searches are by bounds)
 
@@ -451,28 +362,53 @@ def _is_left_to_cp_sat(question: Question, state: State) -> bool:
     return is_worth_a_process(replace(question.options, time_limit_s=left_s))
 
 
-def _has_open_divisors(question: Question, state: State) -> bool:
+def _leaves_divisors(question: Question, state: State) -> bool:
     """Whether bounds leave to CP-SAT mappings without remainders, too."""
-    if not _is_left_to_cp_sat(question, state):
-        return False
     perfect = state.answer.perfect_factors
-    return perfect is not None and perfect.status not in (Status.OPTIMAL, Status.INFEASIBLE)
+    is_open = perfect is not None and perfect.status not in (Status.OPTIMAL, Status.INFEASIBLE)
+    return is_open and _ended_early(question, state)
 
 
-def _after_bounds_on_divisors(question: Question, state: State) -> State:
-    """Let CP-SAT improve on the best mapping without remainders."""
-    from solver.formulation.engine import Beginning  # noqa: PLC0415 (rarely needed)
+def _formulated(question: Question, known: Mapping | None) -> Result:
+    """Search by CP-SAT, within the default limit where loops may have remainders and there is no other.
 
-    first: Result = state.answer
-    known = first.mapping
+    It has a process of its own where it is asked for: time and memory are kept to. After bounds, its effort
+    is limited.
+    """
+    from solver.formulation.engine import Beginning, map_by_formulation  # noqa: PLC0415 (takes a second)
+    from solver.portfolio import map_by_cp_sat  # noqa: PLC0415 (most searches are by bounds)
+
+    options = question.options
+    is_limited = question.mapspace.factors != PERFECT and options.time_limit_s is None
+    if is_limited:
+        question = replace(question, options=replace(options, time_limit_s=REMAINDERS_S))
+    beginning = Beginning(known=known, effort_s=MOST_EFFORT_S if question.route == AUTO else math.inf)
+    answer = question.ask(map_by_formulation if options.engine == BOUNDS else map_by_cp_sat, beginning)
+    if is_limited and answer.termination is Termination.TIME_LIMIT:
+        return replace(answer, termination=Termination.REMAINDER_LIMIT)
+    return answer
+
+
+def _on_divisors(question: Question, state: State) -> State:
+    """Let CP-SAT search mappings without remainders, or improve on those of bounds; or bounds under rules."""
+    first: Result | None = state.answer
+    known = None if first is None else first.mapping
     if known is not None and not known.divides(question.mapspace.problem.bound):
         known = None
-    state.partner.end()
     narrow = question.about(DIVISORS.of(question.mapspace))
+    state.partner.end()
     try:
-        answer = _formulated(narrow, Beginning(known=known, effort_s=MOST_EFFORT_S))
+        if first is None and narrow.mapspace.rules and narrow.mapspace.has_simple_rules:
+            answer: Result = _simplest(narrow, State(narrow.ask(map_by_bounds))).answer
+        else:
+            answer = _formulated(narrow, known)
     except TooLargeError:
+        if first is None:
+            raise
         return state
+    if first is None:  # with remainders, nothing is proven yet
+        bound, ending = trivial_bound(question.mapspace, answer.objective), Termination.MEMORY_LIMIT
+        first = Result(Status.UNKNOWN, ending, answer.objectives, answer.units_per_pj, bound=bound)
     best = first if answer.value is None or answer.value >= (first.value or math.inf) else answer
     improved = replace(
         first,
@@ -482,33 +418,42 @@ def _after_bounds_on_divisors(question: Question, state: State) -> State:
         evaluation=best.evaluation,
         perfect_factors=Narrower.of(answer),
     )
-    return replace(state, answer=improved, work=state.work.together(answer.statistics))
+    work = state.work.together(replace(answer.statistics, settled_by=()))
+    return replace(state, answer=improved, work=work, is_formulated=True)
 
 
-def _after_bounds(question: Question, state: State) -> State:
-    """Let CP-SAT go on where bounds end for another reason than time."""
-    from solver.formulation.engine import Beginning  # noqa: PLC0415 (rarely needed)
-
-    first: Result = state.answer
+def _by_cp_sat(question: Question, state: State) -> State:
+    """Search all mappings by CP-SAT: alone, or from where bounds have ended."""
+    first: Result | None = state.answer
+    known = state.known if first is None else Priced.of(first)
     state.partner.end()
     try:
-        answer = _formulated(question, Beginning(known=first.mapping, effort_s=MOST_EFFORT_S))
+        answer = _formulated(question, None if known is None else known.mapping)
     except TooLargeError as error:
+        if first is None or (question.route == CP_SAT and first.mapping is None):
+            raise
         return replace(state, work=state.work.together(Statistics(cp_sat=f"refused: {error}")))
-    told = replace(answer.statistics, cp_sat=AFTER_BOUNDS, cp_sat_seconds=answer.statistics.seconds)
-    answer = replace(
-        answer, perfect_factors=first.perfect_factors, even_tiles=first.even_tiles, statistics=told
-    )
-    if answer.termination is Termination.INTERRUPTED and not question.is_stopped:
+    if first is not None:
+        answer = replace(answer, perfect_factors=first.perfect_factors, even_tiles=first.even_tiles)
+        answer = answer.with_bound_of(first)
+    if question.route == AUTO:
+        told = replace(answer.statistics, cp_sat=AFTER_BOUNDS, cp_sat_seconds=answer.statistics.seconds)
+        answer = replace(answer, statistics=told)
+    if first is not None and answer.termination is Termination.INTERRUPTED and not question.is_stopped:
         answer = replace(answer, termination=first.termination)  # CP-SAT's effort was spent
-    return state.told(answer.with_bound_of(first), is_formulated=True)
+    return state.told(answer, is_formulated=True)
 
 
 # ---------------------------------------------------------------------------- the table
 
 
-def _is_by_bounds(question: Question, _: State) -> bool:
-    return question.by_bounds
+def _is_about_latency(question: Question, _: State) -> bool:
+    """Whether latency comes first: bounds on energy lead to fast mappings, too."""
+    return question.objectives[0] == LATENCY
+
+
+def _has_remainders(question: Question, state: State) -> bool:
+    return question.mapspace.factors != PERFECT and state.known is None
 
 
 def _is_formulated(_: Question, state: State) -> bool:
@@ -516,19 +461,19 @@ def _is_formulated(_: Question, state: State) -> bool:
 
 
 STAGES = (
-    Stage("dense data", BOUNDS, _is_sparse, _without_zeros, (DIVISORS,), share=0.25, most_s=5.0),
-    Stage("low EDP", BOUNDS, _is_sparse_and_fast, _frugal, (DIVISORS,), share=0.25, most_s=10.0),
-    Stage("bounds", BOUNDS, _is_sparse, _on_sparse_data, SCOPES),
-    Stage("bounds", BOUNDS, _is_by_bounds, partial(patiently, _by_bounds), SCOPES),
-    Stage("feasibility", CP_SAT, is_stuck, feasibility, most_s=60.0),
-    Stage("bounds again", BOUNDS, is_stuck, partial(again, _by_bounds), SCOPES),
-    Stage("divisors", CP_SAT, _is_alone_with_remainders, _alone_on_divisors, (DIVISORS,), share=0.5),
-    Stage("all mappings", CP_SAT, _is_alone, _alone),
-    Stage("simple mapping", MODEL, _is_by_bounds, _simplest, ()),
-    Stage("divisors", CP_SAT, _has_open_divisors, _after_bounds_on_divisors, (DIVISORS,), share=0.5),
-    Stage("all mappings", CP_SAT, _is_left_to_cp_sat, _after_bounds),
-    Stage("reasons", CP_SAT, is_infeasible, reasons, ()),
-    Stage("simple mapping", MODEL, _is_formulated, _simplest, ()),
+    Stage("dense data", BOUNDS, (SPARSE,), _without_zeros, (DIVISORS,), 0.25, 5.0),
+    Stage("low EDP", BOUNDS, (SPARSE,), _frugal, (DIVISORS,), 0.25, 10.0, _is_about_latency),
+    Stage("bounds", BOUNDS, (SPARSE,), _on_sparse_data, SCOPES),
+    Stage("bounds", BOUNDS, (BOUNDS, AUTO), partial(patiently, _by_bounds), SCOPES),
+    Stage("feasibility", CP_SAT, (BOUNDS, AUTO), feasibility, most_s=60.0, is_due=is_stuck),
+    Stage("bounds again", BOUNDS, (BOUNDS, AUTO), partial(again, _by_bounds), SCOPES, is_due=is_stuck),
+    Stage("simple mapping", MODEL, (BOUNDS, AUTO), _simplest, ()),
+    Stage("divisors", CP_SAT, (AUTO,), _on_divisors, (DIVISORS,), 0.5, is_due=_leaves_divisors),
+    Stage("all mappings", CP_SAT, (AUTO,), _by_cp_sat, is_due=_ended_early),
+    Stage("divisors", CP_SAT, (CP_SAT,), _on_divisors, (DIVISORS,), 0.5, is_due=_has_remainders),
+    Stage("all mappings", CP_SAT, (CP_SAT,), _by_cp_sat),
+    Stage("reasons", CP_SAT, (SPARSE, BOUNDS, AUTO, CP_SAT), reasons, (), is_due=is_infeasible),
+    Stage("simple mapping", MODEL, (AUTO, CP_SAT), _simplest, (), is_due=_is_formulated),
 )
 """The stages of a search for the best mapping of an Einsum, in order."""
 
@@ -580,10 +525,10 @@ def map_einsum(
     with _beside(question) as partner:
         answer: Result = through(STAGES, question, State(known=known, partner=partner))
     work = answer.statistics
-    if question.is_shared:
+    if question.route == AUTO:
         remark, seconds = work.cp_sat or partner.remark or NOT_NEEDED, work.cp_sat_seconds + partner.seconds
         work = replace(work, cp_sat=remark, cp_sat_seconds=seconds)
-    elif question.by_cp_sat and options.engine == AUTO:
+    elif question.route == CP_SAT and options.engine == AUTO:
         work = replace(work, cp_sat=ALONE_FOR_RULES)
     return replace(answer, statistics=work)
 
@@ -591,7 +536,7 @@ def map_einsum(
 @contextmanager
 def _beside(question: Question) -> Iterator[Partner]:
     """Return what searches beside bounds, until the end."""
-    if not question.is_shared:
+    if question.route != AUTO:
         yield ALONE
         return
     from solver.portfolio import Companion  # noqa: PLC0415 (most searches are by bounds alone)

@@ -212,7 +212,7 @@ def _map_steps(
     from solver.report.mapping_picture import draw_mapping
     from solver.report.reading import as_value
     from solver.report.reasons import costs_document, print_costs
-    from solver.report.text import print_result, title
+    from solver.report.text import print_result, print_stages, title
 
     mapspace, check, costs = loaded.mapspace, further.check, further.costs
     places = places_of(loaded.document) if result.reasons else {}
@@ -220,6 +220,8 @@ def _map_steps(
 
     def show(console: Console) -> None:
         print_result(console, mapspace, result, places, further.effects or (), arguments.verbose)
+        if arguments.verbose:
+            print_stages(console, result.statistics.stages)
         if costs is not None:
             console.print(title("Constraints"))
             print_costs(console, costs)

@@ -57,7 +57,7 @@ def map_sparse_data(loaded: LoadedSpec, arguments: argparse.Namespace) -> int:
     from solver.report.reading import as_value
     from solver.report.reasons import costs_document, print_costs, reason_lines
     from solver.report.sparse import print_sparse_result, sparse_result_document
-    from solver.report.text import title
+    from solver.report.text import print_stages, title
 
     certified = arguments.certificate is not None or arguments.check
     loaded = as_searched(loaded, PERFECT_NOTE if certified else unasked(arguments))
@@ -77,6 +77,8 @@ def map_sparse_data(loaded: LoadedSpec, arguments: argparse.Namespace) -> int:
 
     def show(console: Console) -> None:
         print_sparse_result(console, mapspace, result, effects or ())
+        if arguments.verbose:
+            print_stages(console, result.statistics.stages)
         for line in reason_lines(result.reasons, places_of(loaded.document)):
             console.print(line)
         if costs is not None:

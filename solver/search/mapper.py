@@ -510,11 +510,10 @@ def _better(objectives: Sequence[str], known: Priced | None, first: Priced | Non
 
 def _priced(mapspace: Mapspace, result: Result) -> Priced | None:
     """The mapping of a search of fewer mappings, if it has one, as one of the mapspace."""
-    if result.mapping is None or result.evaluation is None:
-        return None
-    if not mapspace.joint or len(result.mapping.nodes) == len(mapspace.architecture.nodes):
-        return Priced(result.mapping, result.evaluation)
-    mapping = on_places(mapspace, result.mapping)
+    own = Priced.of(result)
+    if own is None or not mapspace.joint or len(own.mapping.nodes) == len(mapspace.architecture.nodes):
+        return own
+    mapping = on_places(mapspace, own.mapping)
     return Priced(mapping, evaluate_in(mapspace, mapping))
 
 

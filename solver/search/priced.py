@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from model.cost import Evaluation
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
+from solver.result import Result
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.orders import allowed_orders
 from solver.search.space.search_space import SearchSpace
@@ -22,6 +23,11 @@ class Priced:
 
     mapping: Mapping
     evaluation: Evaluation
+
+    @classmethod
+    def of(cls, result: Result) -> Priced | None:
+        """Return the mapping of a result, if it has one."""
+        return None if result.found is None else cls(*result.found)
 
 
 @dataclass(frozen=True)
