@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -396,7 +396,7 @@ def _on_divisors(question: Question, state: State) -> State:
     if known is not None and not known.divides(question.mapspace.problem.bound):
         known = None
     narrow = question.about(DIVISORS.of(question.mapspace))
-    state.partner.end()
+    state.partner.close()
     try:
         if first is None and narrow.mapspace.rules and narrow.mapspace.has_simple_rules:
             answer: Result = _simplest(narrow, State(narrow.ask(map_by_bounds))).answer
@@ -426,7 +426,7 @@ def _by_cp_sat(question: Question, state: State) -> State:
     """Search all mappings by CP-SAT: alone, or from where bounds have ended."""
     first: Result | None = state.answer
     known = state.known if first is None else Priced.of(first)
-    state.partner.end()
+    state.partner.close()
     try:
         answer = _formulated(question, None if known is None else known.mapping)
     except TooLargeError as error:
@@ -522,7 +522,7 @@ def map_einsum(
     """
     own = mapspace if mapspace.sparsity is None else searchable(mapspace)
     question = Question(own, options, on_progress, should_stop, reasons)
-    with _beside(question) as partner:
+    with closing(_partner(question)) as partner:
         answer: Result = through(STAGES, question, State(known=known, partner=partner))
     work = answer.statistics
     if question.route == AUTO:
@@ -533,13 +533,10 @@ def map_einsum(
     return replace(answer, statistics=work)
 
 
-@contextmanager
-def _beside(question: Question) -> Iterator[Partner]:
-    """Return what searches beside bounds, until the end."""
+def _partner(question: Question) -> Partner:
+    """Return what searches beside bounds."""
     if question.route != AUTO:
-        yield ALONE
-        return
+        return ALONE
     from solver.portfolio import Companion  # noqa: PLC0415 (most searches are by bounds alone)
 
-    with Companion(question.mapspace, question.options) as companion:
-        yield companion
+    return Companion(question.mapspace, question.options)

@@ -44,7 +44,7 @@ class Partner(Protocol):
     def seconds(self) -> float:
         """How long it has worked."""
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Work no longer."""
 
 
@@ -64,7 +64,7 @@ class Alone:
         """Nothing is settled elsewhere."""
         return False
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Nothing ends."""
 
 

@@ -2,6 +2,7 @@
 
 import math
 import time
+from contextlib import closing
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -60,7 +61,7 @@ def waited(companion: Companion, goal: Goal, best: Priced | None) -> Priced | No
 
 def test_cp_sat_settles_a_goal_and_another_one():
     mapspace = levels(4)
-    with Companion(mapspace, BESIDE) as companion:
+    with closing(Companion(mapspace, BESIDE)) as companion:
         best = waited(companion, Goal("energy"), None)
         assert best is not None
         optimum = map_einsum(mapspace, Options(("energy",)))
@@ -85,7 +86,7 @@ def test_a_heuristic_beside_bounds_has_its_mappings_taken(monkeypatch: pytest.Mo
     monkeypatch.setattr(portfolio, "START_AFTER_S", math.inf)
     monkeypatch.setattr(portfolio, "DESCEND_AFTER_S", 0.0)
     goal, better, until = Goal("energy"), None, time.monotonic() + 60
-    with Companion(levels(24), BESIDE) as companion:
+    with closing(Companion(levels(24), BESIDE)) as companion:
         while better is None and time.monotonic() < until:
             better = companion.exchange(goal, None)
             time.sleep(0.01)
@@ -101,7 +102,7 @@ def test_a_heuristic_beside_bounds_has_its_mappings_taken(monkeypatch: pytest.Mo
 
 def test_a_lost_process_leaves_the_search_to_bounds():
     goal = Goal("energy")
-    with Companion(levels(12), BESIDE) as companion:
+    with closing(Companion(levels(12), BESIDE)) as companion:
         companion.exchange(goal, None)
         process = companion._process
         assert process is not None
@@ -124,7 +125,7 @@ def test_a_lost_process_leaves_the_search_to_bounds():
 )
 def test_cp_sat_is_not_always_asked(change: dict[str, str], options: Options, remark: str):
     mapspace = replace(levels(8), **change)
-    with Companion(mapspace, options) as companion:
+    with closing(Companion(mapspace, options)) as companion:
         companion.exchange(Goal("energy"), None)
         assert companion.remark.startswith(remark)
         assert not companion.has_settled()
@@ -135,9 +136,9 @@ def test_a_bound_above_a_mapping_is_a_defect():
     best = priced(map_einsum(levels(8), Options(("energy",))))
     goal = Goal("energy", incumbent=best.evaluation.energy)
     line = SimpleNamespace(
-        refusal="", mapping=lambda: None, bound=best.evaluation.energy + 1, is_empty=False, say=print
+        refusal="", better=lambda: None, bound=best.evaluation.energy + 1, is_empty=False, found=print
     )
-    with Companion(levels(8), BESIDE) as companion:
+    with closing(Companion(levels(8), BESIDE)) as companion:
         companion.exchange(goal, best)
         process = companion._process
         assert process is not None

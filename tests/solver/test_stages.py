@@ -1,13 +1,14 @@
-"""Searches with a known mapping, and with a feasibility check: the results do not change."""
+"""The stages of a search: with a known mapping, or a feasibility check, the results do not change."""
 
 import time
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
+from pathlib import Path
 
 import pytest
 
-from model.architecture import Architecture, Compute, Node, Port
+from model.architecture import AccessEnergy, Architecture, Compute, Node, Port, StorageLevel
 from model.extents import ANY
 from model.mapspace import TIMELOOP
 from model.sparsity import Sparsity
@@ -16,11 +17,12 @@ from solver.explain import Diagnosis, Verdict, diagnose, explain_infeasible
 from solver.explain.explanation import NOT_FOUND
 from solver.explain.feasibility import Witness
 from solver.pareto import pareto_front
-from solver.result import Options, Phase, Progress, Result, Status, Termination
+from solver.result import Options, Phase, Progress, Result, Status, Stopwatch, Termination
 from solver.search import map_by_bounds, mapper
 from solver.search.mapper import SharedSearch
 from solver.search.priced import Priced
 from solver.stages import map_einsum
+from tests.mapspaces import free_mapspace, matmul
 from tests.slow import few
 from tests.solver.explain.enumeration import allows_a_mapping, some_mapspaces
 from tests.solver.explain.row import mapspace_of
@@ -28,6 +30,10 @@ from tests.solver.explain.row import mapspace_of
 SPACES = 42
 ENERGY = Options(objectives=("energy",))
 SHORT = 1.0
+OUTERMOST_TWO = (
+    StorageLevel("DRAM", energy=AccessEnergy(100, 100, 100)),
+    StorageLevel("buffer", size_words=6, energy=AccessEnergy(5, 5, 5)),
+)
 
 
 def walked(mapspace):
@@ -121,6 +127,64 @@ def test_the_opinion_answers_for_a_front(asked, monkeypatch):
             assert walk.open_ranges
             assert (front.reasons, front.open_ranges) == (next(opinions).reasons, ())
     assert asked
+
+
+def stages_of(result):
+    return [(cost.stage, cost.engine) for cost in result.statistics.stages]
+
+
+def test_a_result_says_what_each_stage_took():
+    """Divisors come before remainders; reasons are no part of the time of the search."""
+    mapspace = replace(mapspace_of(), factors=ANY)
+    result = map_einsum(mapspace, Options(("energy",), time_limit_s=600))
+    ends = [("divisors", "bounds"), ("all mappings", "bounds"), ("simple mapping", "cost model")]
+    assert stages_of(result) == ends
+    searched = sum(cost.seconds for cost in result.statistics.stages[:2])
+    assert 0 < searched <= result.statistics.seconds
+    assert stages_of(map_einsum(nothing()[0], ENERGY))[-1] == ("reasons", "cp-sat")
+
+
+def test_the_feasibility_check_is_a_stage(impatient):
+    assert ("feasibility", "cp-sat") in stages_of(map_einsum(mapspace_of(), ENERGY))
+
+
+def test_cp_sat_alone_has_stages_of_its_own():
+    """Fewer than four mappings, one of them without remainders."""
+    mapspace = replace(free_mapspace(matmul(1, 1, 3), *OUTERMOST_TWO), factors=ANY)
+    result = map_einsum(mapspace, Options(("energy",), engine="cp-sat", time_limit_s=600))
+    assert result.status is Status.OPTIMAL
+    assert stages_of(result) == [
+        ("divisors", "cp-sat"),
+        ("all mappings", "cp-sat"),
+        ("simple mapping", "cost model"),
+    ]
+    assert result.perfect_factors is not None
+
+
+def test_a_stage_inside_of_another_counts_for_itself():
+    watch = Stopwatch([("later", "bounds")])
+    with watch.during("outer", "bounds"):
+        with watch.during("inner", "heuristic"):
+            time.sleep(0.05)
+        with watch.during("inner", "heuristic"):
+            pass
+    with watch.during("later", "bounds"):
+        time.sleep(0.01)
+    seconds = {cost.stage: cost.seconds for cost in watch.costs}
+    assert list(seconds) == ["later", "inner", "outer"]
+    assert seconds["inner"] >= 0.05 > seconds["outer"]
+
+
+def test_an_engine_that_is_not_known_is_refused():
+    with pytest.raises(ValueError, match="unknown engine 'guess'; choose from auto, bounds, cp-sat"):
+        Options(engine="guess")
+
+
+def test_the_documentation_names_all_stages():
+    text = (Path(__file__).parents[2] / "docs" / "search.md").read_text(encoding="utf-8")
+    names = {stage.name for stage in stages.STAGES if len(stage.scopes) < 2}
+    names |= {scope.name for scope in mapper.SCOPES}
+    assert {name for name in names if f"| `{name}` |" not in text} == set()
 
 
 @pytest.mark.parametrize("search", [map_einsum, pareto_front])
