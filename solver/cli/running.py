@@ -308,7 +308,7 @@ def counting_notes(
     mapspace: Mapspace, mapping: Mapping | None, evaluation: Evaluation | None
 ) -> tuple[Note, ...]:
     """Note the energy and cycles of a priced mapping by the other counting rule, where the rules differ."""
-    if mapping is None or evaluation is None:
+    if mapping is None or evaluation is None or mapspace.sparsity is not None:
         return ()
     from model.cost import evaluate
     from model.cost.nest import build_nest
@@ -346,7 +346,8 @@ NO_RULE = (
 def link_transfer_notes(mapspace: Mapspace, result: Result) -> tuple[Note, ...]:
     """Note what link transfers between neighbours would save, which Timeloop counts by default."""
     is_timeloop = mapspace.architecture.cycle_s is None
-    if result.mapping is None or result.evaluation is None or not is_timeloop:
+    is_dense = mapspace.sparsity is None
+    if result.mapping is None or result.evaluation is None or not is_timeloop or not is_dense:
         return ()
     from model.cost import evaluate
     from model.cost.nest import build_nest

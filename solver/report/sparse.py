@@ -21,6 +21,7 @@ from model.sparse import FIXED_POINT
 from model.sparse.counting import MetadataAccesses, RankWords
 from model.sparse.report import SparseDataspaceCost, SparseEvaluation, SparseLevelCost
 from model.sparsity import Density, Sparsity
+from model.text.source import Places
 from solver.densities import DensityPoint
 from solver.report.document import (
     FIGURES,
@@ -35,6 +36,7 @@ from solver.report.document import (
 )
 from solver.report.figures import NOTHING, count_text, energy_text, objective_text, percent, significant
 from solver.report.pictures import blank_figure, save_figure, verbatim
+from solver.report.reasons import reason_lines
 from solver.report.tables import RULES, ReportTable, plain_grid, plain_table
 from solver.report.text import (
     ENDINGS,
@@ -66,7 +68,11 @@ def print_sparse_evaluation(
 
 
 def print_sparse_result(
-    console: Console, mapspace: Mapspace, result: Result, effects: Sequence[Effect] = ()
+    console: Console,
+    mapspace: Mapspace,
+    result: Result,
+    places: Places | None = None,
+    effects: Sequence[Effect] = (),
 ) -> None:
     """Print the result of a search on sparse data, and what the best mapping of dense data is worth."""
     console.print(status_line(result.status, _status_parts(result)))
@@ -78,6 +84,8 @@ def print_sparse_result(
     if effects:
         print_sensitivity(console, mapspace, result, effects)
     print_notes(console, mapspace.notes)
+    for line in reason_lines(result.reasons, places or {}):
+        console.print(line)
 
 
 def _status_parts(result: Result) -> tuple[str, ...]:
