@@ -82,9 +82,9 @@ class Front:
     reasons: tuple[Reason, ...] = ()
 
     @property
-    def found(self) -> tuple[Mapping, Evaluation] | None:
+    def found(self) -> Priced | None:
         """A mapping with its costs, if there is one."""
-        return next(((point.mapping, point.evaluation) for point in self.points), None)
+        return next((Priced(point.mapping, point.evaluation) for point in self.points), None)
 
     def nothing_fits(self, reasons: tuple[Reason, ...]) -> Front:
         """Return the front of a walk that was cut short, once it is known that there is no mapping."""
@@ -155,14 +155,14 @@ class _Walk:
             return self._front(last)
         if last.status is not Status.OPTIMAL:
             return self._front(last, self._open(last, 1, None))
-        fast = self._search.minimise(("latency",), known=_priced(last))
+        fast = self._search.minimise(("latency",), known=last.found)
         self._found.extend(_front_points(fast, proven=False))
         least_cycles = fast.bound or 1
         if fast.status is not Status.OPTIMAL:
             return self._front(fast, self._open(last, least_cycles, _costs(last).cycles - 1))
         while _costs(last).cycles > least_cycles:
             cap = _costs(last).cycles - 1
-            step = self._step(Caps(cycles=cap), _priced(fast))
+            step = self._step(Caps(cycles=cap), fast.found)
             if step.status is not Status.OPTIMAL:
                 return self._front(step, self._open(step, least_cycles, cap, _costs(last).energy))
             last = step
@@ -217,8 +217,3 @@ def _front_points(result: Result, proven: bool) -> list[FrontPoint]:
 def _costs(result: Result) -> Evaluation:
     assert result.evaluation is not None  # a proven optimum has one
     return result.evaluation
-
-
-def _priced(result: Result) -> Priced:
-    assert result.mapping is not None  # a proven optimum has one
-    return Priced(result.mapping, _costs(result))

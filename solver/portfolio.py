@@ -41,6 +41,7 @@ from solver.result import (
 from solver.search.goal import Goal
 from solver.search.mapper import SLOW
 from solver.search.priced import Priced
+from solver.search.shared import Partner
 
 START_AFTER_S = 5.0
 """Seconds of bounds and branching before CP-SAT is asked as well."""
@@ -104,8 +105,8 @@ def _answer(question: _Question) -> Result | None:
 # ------------------------------------------------------------------------------ together
 
 
-class Companion:
-    """CP-SAT and a heuristic beside a search by bounds: a `solver.search.shared.Partner`.
+class Companion(Partner):
+    """CP-SAT and a heuristic beside a search by bounds.
 
     The heuristic makes greedy descents, as `compare` does with the same seed, from soon after the start on.
     It knows no limits, and so ends with the first objective.
@@ -114,13 +115,6 @@ class Companion:
     ----------
     mapspace, options
         As of the search by bounds.
-
-    Attributes
-    ----------
-    remark
-        Whether CP-SAT was asked, and why not or how that ended.
-    seconds
-        How long it worked.
     """
 
     def __init__(self, mapspace: Mapspace, options: Options) -> None:

@@ -379,6 +379,14 @@ class Reason:
     complete: bool = True  # whether there was time to look for all of this
 
 
+@dataclass(frozen=True)
+class Priced:
+    """A complete mapping with what the cost model says of it."""
+
+    mapping: Mapping
+    evaluation: Evaluation
+
+
 @dataclass(frozen=True, slots=True)
 class Narrower:
     """What the search of fewer mappings came to that went first.
@@ -501,9 +509,11 @@ class Result:
         return in_reported_unit(self.objective, quantity, self.units_per_pj)
 
     @property
-    def found(self) -> tuple[Mapping, Evaluation] | None:
+    def found(self) -> Priced | None:
         """The mapping with its costs, if there is one."""
-        return None if self.mapping is None or self.evaluation is None else (self.mapping, self.evaluation)
+        if self.mapping is None or self.evaluation is None:
+            return None
+        return Priced(self.mapping, self.evaluation)
 
     def nothing_fits(self, reasons: tuple[Reason, ...]) -> Result:
         """Return the result of a search that was cut short, once it is known that there is no mapping."""

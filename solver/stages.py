@@ -29,6 +29,7 @@ from solver.result import (
     Narrower,
     Options,
     Phase,
+    Priced,
     Progress,
     ProgressCallback,
     Result,
@@ -42,7 +43,6 @@ from solver.result import (
     within_loop_limit,
 )
 from solver.search.mapper import DIVISORS, EVERYTHING, SCOPES, Scope, map_by_bounds
-from solver.search.priced import Priced
 from solver.search.shared import ALONE, Partner
 from solver.search.trivial import trivial_bound
 from solver.simplest import simplified
@@ -228,7 +228,7 @@ def _frugal(question: Question, state: State) -> State:
     mapspace, options = DIVISORS.of(question.mapspace), Options((EDP,), question.options.time_limit_s)
     known = None if state.known is None else judged(mapspace, state.known.mapping)
     found = map_sparse_by_bounds(mapspace, options, None, question.should_stop, known)
-    return replace(state, known=_best(question.objectives, [state.known, Priced.of(found)]))
+    return replace(state, known=_best(question.objectives, [state.known, found.found]))
 
 
 def _on_sparse_data(question: Question, state: State) -> State:
@@ -293,7 +293,7 @@ def feasibility(question: Question, state: State) -> State:
     """Decide whether anything fits: a mapping to begin with, or the reasons why not, if they are wanted."""
     late = state.answer.found  # between the decision to stop and the end of the search
     if late is not None:
-        return replace(state, known=Priced(*late))
+        return replace(state, known=late)
     from solver.explain import Verdict, diagnose  # noqa: PLC0415 (most searches end otherwise)
 
     _report_explanation(question)
@@ -425,7 +425,7 @@ def _on_divisors(question: Question, state: State) -> State:
 def _by_cp_sat(question: Question, state: State) -> State:
     """Search all mappings by CP-SAT: alone, or from where bounds have ended."""
     first: Result | None = state.answer
-    known = state.known if first is None else Priced.of(first)
+    known = state.known if first is None else first.found
     state.partner.close()
     try:
         answer = _formulated(question, None if known is None else known.mapping)

@@ -510,7 +510,7 @@ def _better(objectives: Sequence[str], known: Priced | None, first: Priced | Non
 
 def _priced(mapspace: Mapspace, result: Result) -> Priced | None:
     """The mapping of a search of fewer mappings, if it has one, as one of the mapspace."""
-    own = Priced.of(result)
+    own = result.found
     if own is None or not mapspace.joint or len(own.mapping.nodes) == len(mapspace.architecture.nodes):
         return own
     mapping = on_places(mapspace, own.mapping)
