@@ -25,9 +25,9 @@ from model.architecture import (
     Port,
     StorageLevel,
 )
+from model.counting import ACCELFORGE
 from model.extents import ANY, PERFECT, Factors
 from model.mapspace import (
-    ACCELFORGE,
     FactorRule,
     KeepRules,
     Mapspace,

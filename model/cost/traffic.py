@@ -9,9 +9,9 @@ from fractions import Fraction
 from typing import Protocol
 
 from model.architecture import Architecture, Fanout, StorageLevel
-from model.cost.counting import Move, distinct_offsets, extents, tile_words
 from model.cost.nest import Nest
-from model.cost.rules import CountingRule
+from model.counting import CountingRule
+from model.counting.words import Move, distinct_offsets, extents, tile_words
 from model.mapping import Mapping, StorageMapping
 from model.problem import Dataspace
 
@@ -102,7 +102,7 @@ def distinct_children(
     position
         Of the fanout in ``architecture.nodes``.
     copies
-        How many accesses serve the children of a fanout, see `model.cost.rules`.
+        How many accesses serve the children of a fanout, see `model.counting`.
     """
     fanout = architecture.nodes[position]
     if isinstance(fanout, Fanout) and space.name in fanout.no_multicast:

@@ -12,9 +12,9 @@ from itertools import accumulate, dropwhile
 
 from model.architecture import Architecture, Fanout, Port, StorageLevel
 from model.choices import SideOrder, allowed_factors, factor_range, keep_sets
-from model.cost.counting import tile_words
 from model.cost.prices import network_latency
 from model.cost.traffic import kept_positions
+from model.counting.words import tile_words
 from model.extents import PERFECT
 from model.mapping import Loop, Mapping, SpatialLoop, StorageMapping
 from model.mapspace import FactorRule, JointRules, Mapspace, SpatialRules, TemporalRules

@@ -18,8 +18,8 @@ from fractions import Fraction
 from functools import cached_property, partial
 
 from model.architecture import BANDWIDTHS, StorageLevel
-from model.cost.counting import tile_words
 from model.cost.prices import network_latency, paying_instances
+from model.counting.words import tile_words
 from model.extents import PERFECT
 from model.problem import Dataspace
 from solver.cpsat import Literal

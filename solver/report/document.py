@@ -10,10 +10,10 @@ from fractions import Fraction
 from importlib.metadata import version
 
 from model.architecture import Architecture, Node, StorageLevel
-from model.cost.counting import Vector, extents
 from model.cost.nest import build_nest
 from model.cost.report import BrokenRule, Evaluation, LevelCost, Violation
 from model.cost.slack import Slack, slacks
+from model.counting.words import Vector, extents
 from model.mapping import Mapping as LoopMapping
 from model.mapspace import Mapspace
 from model.note import Note

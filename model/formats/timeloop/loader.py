@@ -10,6 +10,7 @@ from pathlib import Path
 
 from model.architecture import Architecture, Compute
 from model.cost.nest import build_nest
+from model.counting import ACCELFORGE, EXACT, Counting, rule_of
 from model.energy import load_compound_classes, load_tables
 from model.extents import ANY, PERFECT, Factors
 from model.formats.timeloop.assembly import (
@@ -57,7 +58,7 @@ from model.formats.timeloop.sparse import has_optimizations, read_sparsity, with
 from model.formats.timeloop.storage import note_unread, refuse_networks
 from model.formats.timeloop.tree import read_tree, read_variables
 from model.mapping import Mapping as LoopNest
-from model.mapspace import ACCELFORGE, EXACT, Counting, Mapspace
+from model.mapspace import Mapspace
 from model.note import Note
 from model.objective import LATENCY
 from model.places import on_places, spread, tidied
@@ -124,7 +125,7 @@ class LoadOptions:
     def on_arch(self) -> LoadOptions:
         """Return the options on an architecture of AccelForge: by default words are counted as it does."""
         counting = self.counting or ACCELFORGE
-        uneven = counting == ACCELFORGE if self.uneven is None else self.uneven
+        uneven = rule_of(counting).has_places if self.uneven is None else self.uneven
         return replace(self, counting=counting, uneven=uneven)
 
     @property
@@ -134,7 +135,7 @@ class LoadOptions:
 
     def check_searched(self, mapspace: Mapspace, span: Span | None = None) -> None:
         """Raise a SpecError for what no search knows of AccelForge's rule, if the spec is to be searched."""
-        if self.counting != ACCELFORGE or not self.refuse_unsearchable:
+        if rule_of(self.rule).is_general or not self.refuse_unsearchable:
             return
         try:
             mapspace.check_searchable(simple_rules=True, by_bounds=True)
@@ -154,7 +155,7 @@ class LoadOptions:
 
     def check_factors(self, kind: Factors, span: Span | None = None) -> Factors:
         """Return the kind of factors; `SpecError` for remainders that a search would count wrong."""
-        if kind == ANY and self.rule != EXACT and self.refuse_unsearchable:
+        if kind == ANY and not rule_of(self.rule).remainders and self.refuse_unsearchable:
             hint = "--counting exact, or --factors perfect"
             raise SpecError(f"the rule `{self.rule}` does not count remainders", span, hint=hint)
         return kind
@@ -395,7 +396,7 @@ def _factors(top: MappingNode, options: LoadOptions, note: TakeNote) -> Factors:
 
 def _obstacle(top: MappingNode, options: LoadOptions) -> str | None:
     """Return what excludes remainders, if anything does."""
-    if options.rule != EXACT:
+    if not rule_of(options.rule).remainders:
         return f"the rule `{options.rule}` does not count remainders"
     nodes = [value for name in _CONSTRAINED for _, value in sections_of(top, name)]
     if any(_says(node, "remainders", 1) for node in nodes):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path, PurePath
 
-from model.cost.counting import extents
+from model.counting.words import extents
 from model.formats.timeloop.document import check_density, check_version, with_entry
 from model.note import Note
 from model.problem import Dataspace, Problem, Term

@@ -200,7 +200,7 @@ def accesses(
 ) -> Iterator[Access]:
     """All accesses to a dataspace that the levels of `chain` keep, outermost first.
 
-    They follow the counting rules of `model.cost.traffic`; `drains_are_reads` is one of `model.cost.rules`.
+    They follow the counting rules of `model.cost.traffic`; `drains_are_reads` is one of `model.counting`.
     """
     for place, child in zip(chain, (*chain[1:], len(levels)), strict=True):
         level, source = levels[place], _source(levels, name, chain, child)

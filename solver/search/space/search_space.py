@@ -11,9 +11,8 @@ import numpy as np
 
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.cost.prices import network_latency
-from model.cost.rules import rule_of
 from model.extents import ANY, Extents
-from model.mapspace import ACCELFORGE, FactorRule, Mapspace, TemporalRules
+from model.mapspace import FactorRule, Mapspace, TemporalRules
 from model.problem import Problem
 from model.rules import Locality, Rule
 from solver.search.arrays import BoolArray, IntArray
@@ -351,7 +350,7 @@ class SearchSpace:
     def accesses(self, place: int, chain: Sequence[int]) -> Iterator[Access]:
         """All accesses to a dataspace that the levels of `chain` keep."""
         view = self.views[place]
-        drains = rule_of(self.mapspace.counting).drains_are_reads
+        drains = self.mapspace.counting_rule.drains_are_reads
         return accesses(self.levels, view.name, view.read_write, chain, drains)
 
     def tenants(self, mask: KeepMask, level: int) -> frozenset[int]:
@@ -382,7 +381,7 @@ class SearchSpace:
     @property
     def by_order(self) -> bool:
         """Whether the order of loops decides what stays in place; by AccelForge's rule it does not."""
-        return self.mapspace.counting != ACCELFORGE
+        return self.mapspace.counting_rule.by_order
 
     def touched_apart(self, place: int) -> bool:
         """Whether first touches of children count apart, though they touch the same words of a dataspace."""
@@ -391,7 +390,8 @@ class SearchSpace:
 
     def unrounded(self, leak_per_cycle: int) -> int:
         """Energy units by which whole cycles may leak more than those that are not rounded up."""
-        return 0 if self.by_order or not leak_per_cycle else leak_per_cycle + len(self.levels)
+        rounded = self.mapspace.counting_rule.rounds_cycles
+        return 0 if rounded or not leak_per_cycle else leak_per_cycle + len(self.levels)
 
     @cached_property
     def window_dims(self) -> frozenset[int]:

@@ -17,9 +17,9 @@ from model.cost import evaluate
 from model.cost.batch import BatchEvaluation, BatchEvaluator, encode
 from model.cost.batch.counts import index_space
 from model.cost.batch.uneven import UnevenNest, needs_one_by_one
+from model.counting import COUNTINGS, EXACT, TIMELOOP, Counting
 from model.extents import ANY, PERFECT
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
-from model.mapspace import COUNTINGS, EXACT, TIMELOOP, Counting
 from model.problem import Dataspace, Problem, Term
 from tests.model.cost.random_mappings import random_case, random_mapping
 from tests.slow import slow
