@@ -291,10 +291,11 @@ class Mapspace:
         ------
         ValueError
             If words are counted by a rule that is not general, a level has a `Port`, a memory has several
-            places, factors may leave remainders that the rule does not count, data are sparse, or there are
-            rules that the search does not know.
+            places, factors may leave remainders that the rule does not count, or outputs have given first
+            values that it does not count, data are sparse, or there are rules that the search does not know.
         """
         rule = self.counting_rule
+        rule.check_given(self.problem)
         if not (rule.is_general or by_bounds):
             raise ValueError(f"mappings are not searched by the counting rule {self.counting!r}")
         if not rule.by_order:

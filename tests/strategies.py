@@ -200,6 +200,14 @@ def _with_toll(random: Random, mapspace: Mapspace, name: str) -> Mapspace:
     )
 
 
+def with_first_values(random: Random, problem: Problem) -> Problem:
+    """Return the problem onto values of its outputs, some of them if there are several."""
+    outputs = [space.name for space in problem.dataspaces if space.read_write]
+    given = random.sample(outputs, random.randint(1, len(outputs)))
+    spaces = (replace(space, given=space.name in given) for space in problem.dataspaces)
+    return replace(problem, dataspaces=tuple(spaces))
+
+
 def counted_as_accelforge(mapspace: Mapspace, random: Random) -> Mapspace:
     """The same by AccelForge's rule, with ports, leakage, and children that share nothing here and there."""
     names = [space.name for space in mapspace.problem.dataspaces]

@@ -75,9 +75,11 @@ def evaluate(
     ValueError
         If the mapping does not belong to the problem and the architecture, if no level keeps a
         dataspace, or two places of one memory do, or if link transfers are to be counted by another rule
-        than Timeloop's, or remainders by another one than the exact rule.
+        than Timeloop's, remainders by another one than the exact rule, or given first values of outputs by
+        AccelForge's.
     """
     rule = rule_of(counting)
+    rule.check_given(problem)
     if link_transfers and not rule.links:
         raise ValueError("link transfers are counted by Timeloop's rule only")
     nest = build_nest(problem, architecture, mapping)

@@ -23,7 +23,7 @@ from model.counting.words import (
     tile_words,
     timeloop_changes,
 )
-from model.problem import Dataspace
+from model.problem import Dataspace, Problem
 
 Counting = Literal["exact", "timeloop", "accelforge"]
 EXACT: Counting = "exact"
@@ -91,8 +91,8 @@ class CountingRule:
         Says of remainders that the rule does not count them; None if it does.
     rounds_counts
         Whether batches may round counts beyond 2^53.
-    links, sparse, fused
-        Whether link transfers, sparse data and fused mappings are counted.
+    links, given, sparse, fused
+        Whether link transfers, given first values of outputs, sparse data and fused mappings are counted.
     certifies_ports
         Whether the checker of certificates knows ports by this rule.
     has_places
@@ -122,6 +122,7 @@ class CountingRule:
     lack_of_remainders: str | None = None
     rounds_counts: bool = False
     links: bool = False
+    given: bool = True
     sparse: bool = True
     fused: bool = True
     certifies_ports: bool = False
@@ -131,6 +132,12 @@ class CountingRule:
     def remainders(self) -> bool:
         """Whether remainders are counted."""
         return self.lack_of_remainders is None
+
+    def check_given(self, problem: Problem) -> None:
+        """Raise a ValueError if first values of outputs are given and the rule does not count them."""
+        for space in problem.dataspaces:
+            if space.given and not self.given:
+                raise ValueError(f"given first values of {space.name!r} are not counted by {self.title}")
 
     def delivered_words(self, tile: Sequence[int], moves: Iterable[Move]) -> int:
         """Words that one instance receives while temporal loops above it run.
@@ -241,6 +248,7 @@ _RULES: dict[Counting, CountingRule] = {
         rounds_cycles=False,
         is_general=False,
         lack_of_remainders="AccelForge does not know",
+        given=False,
         sparse=False,
         certifies_ports=True,
         has_places=True,

@@ -70,10 +70,12 @@ def evaluate_sparse(
         If formats cannot hold the tiles, or a level cannot unpack or pack what it exchanges.
     ValueError
         As of `model.cost.evaluate`, if the rule does not count sparse data, and if there are
-        tolls.
+        tolls, or given first values of outputs.
     """
     if not rule_of(counting).sparse:
         raise ValueError(f"sparse data are not counted by the rule {counting!r}")
+    if any(space.given for space in problem.dataspaces):
+        raise ValueError("sparse data are not counted where first values of outputs are given")
     if any(level.tolls for level in architecture.levels):
         raise ValueError("sparse data that pay tolls are not counted")
     dense = evaluate(problem, architecture, mapping, counting)

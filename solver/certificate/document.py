@@ -149,6 +149,11 @@ def check_certifiable(mapspace: Mapspace) -> None:
     tolls = [level.name for level in mapspace.architecture.levels if level.tolls]
     if tolls and mapspace.factors != PERFECT:
         raise CertificateError(f"the checker knows no remainders where words pass {tolls[0]!r}")
+    given = [space.name for space in mapspace.problem.dataspaces if space.given]
+    if tolls and given:
+        raise CertificateError(
+            f"the checker does not know given first values of {given[0]!r} at {tolls[0]!r}"
+        )
     ported = [level.name for level in mapspace.architecture.levels if level.ports]
     if ported and not mapspace.counting_rule.certifies_ports:
         raise CertificateError(f"the checker knows ports of {ported[0]!r} by AccelForge's rule only")

@@ -164,7 +164,12 @@ def einsum_document(problem: Problem) -> Document:
         "dimensions": problem.bound,
         "computes": problem.computes,
         "dataspaces": [
-            {"name": space.name, "ranks": list(map(rank_text, space.ranks)), "output": space.read_write}
+            {
+                "name": space.name,
+                "ranks": list(map(rank_text, space.ranks)),
+                "output": space.read_write,
+                **({"initial": "given"} if space.given else {}),
+            }
             for space in problem.dataspaces
         ],
     }

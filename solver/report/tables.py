@@ -345,6 +345,7 @@ def problem_table(problem: Problem) -> ReportTable:
     table.add_row("Computes", count_text(problem.computes))
     for space in problem.dataspaces:
         kind = "read-write" if space.read_write else "read-only"
+        kind += ", first values given" if space.given else ""
         table.add_row(space.name, f"{count_text(tile_words(space, problem.bound))} words, {kind}")
     return table
 

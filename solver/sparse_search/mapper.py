@@ -244,6 +244,8 @@ class SparseSearch(SharedSearch):
     def _check(self) -> None:
         if self.mapspace.joint:
             raise ValueError("memories with several places are not searched with sparse data")
+        if any(space.given for space in self.mapspace.problem.dataspaces):
+            raise ValueError("sparse data are not searched where first values of outputs are given")
         _without_zeros(replace(self.mapspace, factors=PERFECT)).check_searchable(simple_rules=True)
 
     @property

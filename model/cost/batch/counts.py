@@ -12,6 +12,7 @@ import numpy as np
 
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.cost.batch.mappings import BatchNest, Booleans, Integers
+from model.counting.first_touches import reads_firsts
 from model.counting.words import distinct_offsets, tile_words
 from model.problem import Dataspace, Problem
 
@@ -338,7 +339,7 @@ def access_counts(
         return served, delivered, np.zeros_like(served)
     if space.name in level.no_coalesce:
         return served, served, served
-    if space.name in level.rmw_first_update:
+    if reads_firsts(level, space):
         return served, delivered, served
     served_first, filled_first = firsts
     return np.maximum(served - served_first, 0), np.maximum(delivered - filled_first, 0), served
@@ -348,7 +349,7 @@ def _paid_in_passing(
     level: StorageLevel, space: Dataspace, served: Integers, firsts: Integers
 ) -> tuple[Integers, Integers, Integers]:
     none = np.zeros_like(served)
-    down = np.maximum(served - firsts, 0) if space.read_write else served
+    down = served if reads_firsts(level, space) else np.maximum(served - firsts, 0)
     return (
         down if level.charges(space.name, "down") else none,
         none,

@@ -30,6 +30,7 @@ from model.formats.timeloop.document import (
     check_version,
     read_mapper,
     read_template,
+    reads_first_values,
     section_of,
     sections_of,
     without_section,
@@ -258,6 +259,7 @@ def load_node(
         note_overbooking(clauses, context)
     parallelism = min_parallelism(clauses, assembly, context)
     sparsity = read_sparsity(top, clauses, context)
+    _check_given(context, sparsity)
     all_rules = options.all_rules or (sparsity is not None and sparsity.optimized)
     rules = _rules(written, assembly, context, replace(options, all_rules=all_rules), problem is not None)
     mapper = read_mapper(section_of(top, "mapper"), context.variables, context.note)
@@ -360,7 +362,13 @@ def _context(
     if loaded is None:
         section = top.require("problem", "the spec")
         loaded = read_problem(
-            section, find, variables, options.ignore_sparse, options.limits, options.reads_sparse
+            section,
+            find,
+            variables,
+            options.ignore_sparse,
+            options.limits,
+            options.reads_sparse,
+            reads_first_values(top),
         )
     tree = read_tree(top.require("architecture", "the spec"), variables, options.limits)
     notes.extend(loaded.notes)
@@ -382,6 +390,19 @@ def _context(
     for leaf in tree.leaves:
         refuse_networks(leaf)
     return context
+
+
+def _check_given(context: Context, sparsity: Sparsity | None) -> None:
+    """Check that first values of outputs are counted where they are given."""
+    rule, place = rule_of(context.counting), context.loaded.given
+    if place is None:
+        return
+    if not rule.given:
+        message = f"given first values of outputs are not counted by {rule.title}"
+        raise SpecError(message, place, hint="--counting exact")
+    if sparsity is not None:
+        message = "given first values of outputs are not counted where data are sparse"
+        raise SpecError(message, place, hint="--ignore-sparse drops densities")
 
 
 def _factors(top: MappingNode, options: LoadOptions, note: TakeNote) -> Factors:

@@ -349,9 +349,8 @@ class SearchSpace:
 
     def accesses(self, place: int, chain: Sequence[int]) -> Iterator[Access]:
         """All accesses to a dataspace that the levels of `chain` keep."""
-        view = self.views[place]
         drains = self.mapspace.counting_rule.drains_are_reads
-        return accesses(self.levels, view.name, view.read_write, chain, drains)
+        return accesses(self.levels, self.problem.dataspaces[place], chain, drains)
 
     def tenants(self, mask: KeepMask, level: int) -> frozenset[int]:
         """Dataspaces whose tiles take room in `level`, at least as much as tiles of its extents would."""

@@ -45,7 +45,9 @@ def across(loops: str) -> FanoutMapping:
 def operands_of(task: Problem, seed: int = 0) -> dict[str, np.ndarray]:
     random = np.random.default_rng(seed)
     return {
-        s.name: random.integers(-9, 10, Layout.of(task, s).shape) for s in task.dataspaces if not s.read_write
+        s.name: random.integers(-9, 10, Layout.of(task, s).shape)
+        for s in task.dataspaces
+        if s.given or not s.read_write
     }
 
 
