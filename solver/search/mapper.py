@@ -12,7 +12,7 @@ from typing import NamedTuple
 from model.cost import evaluate_in
 from model.cost.batch.counts import most_words
 from model.extents import ANY, PERFECT, Factors
-from model.mapspace import ACCELFORGE, Mapspace
+from model.mapspace import Mapspace
 from model.places import gathered, on_places, tidied
 from model.problem import Problem
 from solver.result import (
@@ -149,7 +149,7 @@ SCOPES = (EVEN_TILES, DIVISORS, EVERYTHING)
 
 def scopes(mapspace: Mapspace) -> tuple[Scope, ...]:
     """Return the scopes that bounds go through, one after the other."""
-    if mapspace.counting == ACCELFORGE:
+    if not mapspace.counting_rule.by_order:
         return (EVERYTHING,)  # one place for all dataspaces says little where places decide what stays
     idle = {EVEN_TILES: not mapspace.joint, DIVISORS: mapspace.factors == PERFECT}
     return tuple(scope for scope in SCOPES if not idle.get(scope))

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from model.architecture import AccessEnergy, Architecture, Compute, Node, Port, StorageLevel
+from model.counting import TIMELOOP
 from model.extents import ANY
-from model.mapspace import TIMELOOP
 from model.sparsity import Sparsity
 from solver import pareto, stages
 from solver.explain import Diagnosis, Verdict, diagnose, explain_infeasible
