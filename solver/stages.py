@@ -436,11 +436,11 @@ def _by_cp_sat(question: Question, state: State) -> State:
     if first is not None:
         answer = replace(answer, perfect_factors=first.perfect_factors, even_tiles=first.even_tiles)
         answer = answer.with_bound_of(first)
-    if question.route == AUTO:
+    is_spent = answer.termination is Termination.INTERRUPTED and not question.is_stopped
+    if first is not None and question.route == AUTO:
         told = replace(answer.statistics, cp_sat=AFTER_BOUNDS, cp_sat_seconds=answer.statistics.seconds)
-        answer = replace(answer, statistics=told)
-    if first is not None and answer.termination is Termination.INTERRUPTED and not question.is_stopped:
-        answer = replace(answer, termination=first.termination)  # CP-SAT's effort was spent
+        ending = first.termination if is_spent else answer.termination
+        answer = replace(answer, termination=ending, statistics=told)
     return state.told(answer, is_formulated=True)
 
 

@@ -28,6 +28,9 @@ def test_both_engines_find_the_same(tmp_path: Path):
     assert len(set(map(str, values.values()))) == 1
     assert found["cp-sat"]["statistics"]["core_calls"] > 0
     assert found["bounds"]["statistics"]["core_calls"] == 0
+    engines = {name: {own["engine"] for own in run["statistics"]["stages"]} for name, run in found.items()}
+    assert engines["bounds"] == {"bounds", "cost model"}
+    assert engines["cp-sat"] == {"cp-sat", "cost model"}
 
 
 @pytest.mark.slow
