@@ -9,12 +9,12 @@ from model.architecture import Architecture, Compute, StorageLevel
 from model.cost import evaluate
 from model.counting import ACCELFORGE, EXACT, TIMELOOP, Counting
 from model.fused.cascade import Cascade, CascadeEinsum
-from model.loopnest.sparse import execute_sparse
 from model.mapping import Loop, Mapping, StorageMapping
 from model.problem import Dataspace, Term
 from model.sparse import evaluate_sparse
 from model.sparsity import Density, SparseLevel, Sparsity
 from tests.mapspaces import free_mapspace, matmul
+from tests.witness.sparse import execute_sparse
 
 LEVELS = StorageLevel("main"), StorageLevel("buf")
 EVERYTHING = frozenset("ABZ")

@@ -16,8 +16,7 @@ from model.cost.shares import RowLoop, Share, deal, share_of
 from model.cost.traffic import MulticastDelivery, dataspace_traffic
 from model.cost.uneven import uneven_traffic
 from model.counting import EXACT, TIMELOOP, rule_of
-from tests.model.cost.random_mappings import random_case
-from tests.model.loopnest.nests import (
+from tests.model.cost.nests import (
     BUFFER,
     DRAM,
     MATMUL,
@@ -30,6 +29,7 @@ from tests.model.loopnest.nests import (
     space,
     storage,
 )
+from tests.model.cost.random_mappings import random_case
 
 REGISTERS = StorageLevel("registers")
 

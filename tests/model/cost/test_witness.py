@@ -15,14 +15,12 @@ from model.architecture import Architecture, Compute, Fanout, StorageLevel
 from model.cost import evaluate
 from model.cost.nest import build_nest
 from model.extents import ANY
-from model.loopnest import AccessCounts, Execution, Layout, execute
 from model.mapping import Mapping
 from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem
 from tests.bruteforce import enumerate_mappings
 from tests.mapspaces import free_mapspace
-from tests.model.cost.random_mappings import random_mapping
-from tests.model.loopnest.nests import (
+from tests.model.cost.nests import (
     BUFFER,
     DRAM,
     across,
@@ -34,6 +32,7 @@ from tests.model.loopnest.nests import (
     space,
     storage,
 )
+from tests.model.cost.random_mappings import random_mapping
 from tests.strategies import (
     EINSUMS,
     mapspaces,
@@ -43,6 +42,7 @@ from tests.strategies import (
     with_first_values,
     with_tolls,
 )
+from tests.witness import AccessCounts, Execution, Layout, execute
 
 Case = tuple[Mapspace, Mapping]
 

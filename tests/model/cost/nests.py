@@ -5,9 +5,9 @@ import numpy as np
 from model.architecture import Architecture, Compute, Node, StorageLevel
 from model.cost import evaluate
 from model.counting import EXACT, Counting
-from model.loopnest import Execution, Layout, execute
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.problem import Dataspace, Problem, Term
+from tests.witness import Execution, Layout, execute
 
 
 def rank(*terms: str | tuple[str, int]) -> tuple[Term, ...]:

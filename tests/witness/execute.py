@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.architecture import Architecture, Fanout, StorageLevel
-from model.loopnest.layout import Layout
-from model.loopnest.storage import EMPTY, AccessCounts, Link, Store, Toll, Visits, Words, whole_visits
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.problem import Dataspace, Problem
+from tests.witness.layout import Layout
+from tests.witness.storage import EMPTY, AccessCounts, Link, Store, Toll, Visits, Words, whole_visits
 
 Array = NDArray[np.int64]
 
