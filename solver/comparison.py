@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from model.mapspace import Mapspace
 from model.places import gathered
+from solver import stages
 from solver.heuristics.interface import Budget, BudgetSpent, MapperError
 from solver.heuristics.pricing import Incumbent, Pricing
 from solver.heuristics.registry import Mapper
@@ -22,7 +23,6 @@ from solver.result import (
     Status,
     StopCallback,
 )
-from solver.stages import map_einsum
 
 MILESTONES_PERCENT = (10, 1, 0)
 """Distances from the optimum whose times are reported."""
@@ -146,7 +146,7 @@ def _prove(
 
     # Of sparse data, whole energy units are reported.
     told = listen if mapspace.sparsity is None else on_progress
-    result = map_einsum(mapspace, options, told, should_stop, reasons=False)
+    result = stages.map_einsum(mapspace, options, told, should_stop, reasons=False)
     if result.value is not None and (not trace or result.value < trace[-1].value):
         trace.append(Point(result.statistics.seconds, result.value))
     return result, tuple(trace)

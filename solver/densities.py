@@ -9,9 +9,9 @@ from itertools import product
 
 from model.mapspace import Mapspace
 from model.sparse import SparseEvaluation
+from solver import stages
 from solver.result import Options, ProgressCallback, Result, StopCallback
 from solver.sparse_search import detailed
-from solver.stages import map_einsum
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def density_sweep(
         chosen = tuple(zip(densities, values, strict=True))
         own = {name: replace(sparsity.density(name), share=share) for name, share in chosen}
         point = replace(mapspace, sparsity=replace(sparsity, densities={**sparsity.densities, **own}))
-        result = map_einsum(point, options, on_progress, should_stop, reasons=False)
+        result = stages.map_einsum(point, options, on_progress, should_stop, reasons=False)
         yield DensityPoint(chosen, point, result)
         if should_stop is not None and should_stop():
             return

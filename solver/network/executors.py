@@ -16,6 +16,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Protocol
 
 from model.mapspace import Mapspace
+from solver import stages
 from solver.network.cache import VERSION, sources_digest
 from solver.network.tasks import Task
 from solver.processes import Workers
@@ -29,7 +30,6 @@ from solver.result import (
     Termination,
     TooLargeError,
 )
-from solver.stages import map_einsum
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -60,7 +60,7 @@ def search_task(
     Reasons are left out: they would use the task's names, which no user has seen.
     """
     try:
-        answer = map_einsum(mapspace, options, on_progress, should_stop, reasons=False)
+        answer = stages.map_einsum(mapspace, options, on_progress, should_stop, reasons=False)
         return replace(answer, dense=None)  # it would not be renamed
     except TooLargeError:
         objectives = options.objectives or mapspace.objectives

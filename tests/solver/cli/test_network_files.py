@@ -124,7 +124,7 @@ def test_an_interrupted_run_checks_nothing(arguments, capsys, monkeypatch):
         return map_einsum(mapspace, options)
 
     monkeypatch.setattr("solver.cli.network.interruptible", lambda: nullcontext(stop))
-    monkeypatch.setattr("solver.network.executors.map_einsum", interrupted)
+    monkeypatch.setattr("solver.stages.map_einsum", interrupted)
     monkeypatch.setattr("solver.cli.network.checked", pytest.fail)
     assert main([*arguments, "--quiet", "--check", "--certificates", "proofs"]) == 6
     assert "note: interrupted: certificates are not checked" in capsys.readouterr().err
