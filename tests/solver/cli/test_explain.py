@@ -144,7 +144,7 @@ def test_a_search_without_a_mapping_is_unknown(row, capsys):
 def test_an_interrupt_is_said_with_what_it_kept_from_being_done(row, capsys, monkeypatch):
     stop = threading.Event()
 
-    def once(mapspace, options, *_):
+    def once(mapspace, options, *_, **__):
         stop.set()
         return map_einsum(mapspace, options)
 
