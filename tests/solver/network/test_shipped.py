@@ -1,5 +1,7 @@
 """Shipped workloads on shipped architectures: every Einsum proven."""
 
+import math
+
 import pytest
 
 from model.formats.cascade import load_network
@@ -18,7 +20,7 @@ def test_every_einsum_is_proven(workload: str, einsums: int, searches: int, arch
     """GPT-3's softmax over 8192 x 8192 x 32 values has energies that the tables can only just hold."""
     files = [SPECS / "workloads" / f"{workload}.yaml", SPECS / "architectures" / f"{architecture}.yaml"]
     result = map_network(
-        load_network(files, options=PERFECT_ONLY), Options(objectives=("edp",), time_limit_s=60)
+        load_network(files, options=PERFECT_ONLY), Options(objectives=("edp",), time_limit_s=math.inf)
     )
     assert result.status is Status.OPTIMAL
     assert result.proven == len(result.layers) == einsums
