@@ -11,7 +11,7 @@ import numpy as np
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.goal import Goal
 from solver.search.path.charges import ENERGY, MOST_GRAINS, NOTHING, Price, Prices
-from solver.search.path.inside import Leads, Listed
+from solver.search.path.inside import Listed
 from solver.search.path.masked import SMALL, Masked
 from solver.search.path.unrolled import Loosest, Unrolled
 
@@ -224,20 +224,21 @@ class Bounds:
         """Bounds on tiles at the first boundary inside, whichever of some spatial choices there is."""
         loosest = Loosest(choices, len(tiles))
         steps = np.maximum(self.masked.inside.steps(tiles, loosest), least_steps)
-        first, least = self.masked.inside.first, np.full(len(tiles), np.inf)
+        least = np.full(len(tiles), np.inf)
         rows = self.with_any_leads(tiles, loosest, steps)
-        tiles, steps, loosest = tiles[rows], steps[rows], loosest[rows]
-        for leads in self.masked.labels() if len(rows) else ():
-            values = self.closely(Listed({first: tiles}, loosest, leads), steps).values
-            least[rows] = np.minimum(least[rows], values)
+        for labels in self.masked.parted(len(rows)) if len(rows) else ():
+            every = np.tile(rows, len(labels))
+            listed = self.masked.listed(tiles[every], loosest[every], np.repeat(labels, len(rows)))
+            values = self.closely(listed, steps[every]).values.reshape(len(labels), len(rows))
+            least[rows] = np.minimum(least[rows], values.min(axis=0))
         return least
 
     def with_any_leads(self, tiles: IntArray, unrolled: Unrolled, steps: FloatArray) -> IntArray:
         """Which rows may improve on the incumbent, whatever the leads of the slots inside are."""
         masked = self.masked
-        if not self._known or len(masked.labels()) == 1:
+        if not self._known or len(masked.parted(len(tiles))) == 1:
             return np.arange(len(tiles))
-        listed = Listed({masked.inside.first: tiles}, unrolled, masked.any_leads)
+        listed = masked.with_any_leads(tiles, unrolled)
         return np.flatnonzero(self.goal.below(self.closely(listed, steps).values))
 
     @property
@@ -294,10 +295,10 @@ class Bounds:
             values[rows[tied[~self._improve(listed[tied], cycles[rows[tied]], steps[rows[tied]])]]] = np.inf
         return Bounded(values, cycles, total)
 
-    def still(self, tiles: IntArray, unrolled: Unrolled, leads: Leads, cycles: FloatArray) -> BoolArray:
+    def still(self, listed: Listed, cycles: FloatArray) -> BoolArray:
         """Whether rows that are tied with the incumbent may improve, given the least cycles of each."""
-        listed = Listed({self.masked.inside.first: tiles}, unrolled, leads)
-        return self._improve(listed, cycles, self.masked.steps(tiles, unrolled))
+        steps = self.masked.steps(listed.tiles[self.masked.inside.first], listed.unrolled)
+        return self._improve(listed, cycles, steps)
 
     def _improve(self, listed: Listed, cycles: FloatArray, steps: FloatArray) -> BoolArray:
         """The same."""

@@ -15,13 +15,16 @@ from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.axes import NOWHERE
 from solver.search.path.charges import NOTHING, Charge, Charges, Price, Prices
 from solver.search.path.counting import Lead
-from solver.search.path.inside import Inside, Listed, Node, Pending, price_of
+from solver.search.path.inside import Inside, Labels, Listed, Node, Pending, price_of
 from solver.search.path.rooms import Rooms
 from solver.search.path.tables import Frame, Outside
 from solver.search.path.unrolled import Loosest, Unrolled
 
 SMALL = 1 << 14
 """Numbers of tiles up to which tables cost next to nothing."""
+
+MOST_LISTED = 1 << 13
+"""Rows up to which several labels are looked at together."""
 
 FEWER = 0.8
 """Share of rows that may still improve below which the others are left out."""
@@ -125,16 +128,27 @@ class Masked:
             fits = np.take(fits, places, axis=d)
         return fits
 
-    def labels(self) -> list[dict[int, Lead]]:
+    @cached_property
+    def labels(self) -> tuple[dict[int, Lead], ...]:
         """Leads of the slots inside but the innermost one."""
         slots = range(self.inside.first, self.inside.depth - 1)
         every = product(*(self.frame.leads(slot) for slot in slots))
-        return [dict(zip(slots, chosen, strict=True)) for chosen in every]
+        return tuple(dict(zip(slots, chosen, strict=True)) for chosen in every)
 
-    @property
-    def any_leads(self) -> dict[int, Lead]:
-        """Whatever they are: as if all stayed in place."""
-        return dict.fromkeys(range(self.inside.first, self.inside.depth - 1), self.frame.everything)
+    def parted(self, rows: int) -> list[IntArray]:
+        """Labels, parted into such as are looked at together, for so many tiles with spatial choices."""
+        size, number = max(1, MOST_LISTED // max(1, rows)), len(self.labels)
+        return [np.arange(first, min(first + size, number)) for first in range(0, number, size)]
+
+    def listed(self, tiles: IntArray, unrolled: Unrolled, labels: IntArray) -> Listed:
+        """Rows of tiles, spatial choices, and labels."""
+        return Listed({self.inside.first: tiles}, unrolled, Labels(self.labels, labels))
+
+    def with_any_leads(self, tiles: IntArray, unrolled: Unrolled) -> Listed:
+        """The same as if all stayed in place, whatever the leads are."""
+        slots = range(self.inside.first, self.inside.depth - 1)
+        anything = Labels.alike(dict.fromkeys(slots, self.frame.everything))
+        return Listed({self.inside.first: tiles}, unrolled, anything)
 
     def rounds(self, tiles: IntArray, unrolled: Unrolled) -> tuple[IntArray, BoolArray]:
         """Places of the rounds outside of the meeting fanouts, and where there are any.
@@ -289,7 +303,7 @@ class Masked:
         still = [own.part for own in node.waiting if own.part.charge.place in lead]
         spent: FloatArray = np.zeros(len(places))
         for own in (own for own in node.waiting if own.part.charge.place not in lead):
-            spent = spent + own.moved[lead]
+            spent = spent + own.moved_by(lead)
         table = (outside.loosest_least if loosely else outside.joined_least)(m, None)
         least: FloatArray = spent + table.reshape(-1)[index]
         for part in still:
@@ -322,7 +336,7 @@ class Masked:
         table = (outside.beyond if loosely else outside.first)(m, outer).reshape(-1)[at]
         through = [own.part for own in node.waiting if outer is None or own.part.charge.place in outer]
         moved = [own for own in node.waiting if outer is not None and own.part.charge.place not in outer]
-        closed: FloatArray = sum((own.moved[outer] for own in moved), table)
+        closed: FloatArray = sum((own.moved_by(outer) for own in moved), table)
         least: FloatArray = sum(map(self.once, through), closed)
         if m == 1 or limits is None or outer is None:
             return least
@@ -390,7 +404,7 @@ class Masked:
         total = np.zeros(len(places))
         for own in node.waiting:
             goes_on = lead is None or own.part.charge.place in lead
-            total = total + (self.once(own.part) if goes_on else own.moved[lead])
+            total = total + (self.once(own.part) if goes_on else own.moved_by(lead))
         if loosely:
             return total
         whole = [int(np.flatnonzero(axis.numbers == 1)[0]) for axis in self.frame.axes]
@@ -403,7 +417,7 @@ class Masked:
     def once(self, part: Pending) -> FloatArray:
         """What a pending access costs with one round outside."""
         irrelevant = sorted(self.frame.space.views[part.charge.place].irrelevant)
-        return part.cost(irrelevant, np.ones(part.copies.shape))
+        return part.cost(irrelevant, np.ones((1, part.copies.shape[1])))
 
     def _closed_apart(
         self, still: Sequence[Pending], places: IntArray, outside: Outside, limits: FloatArray
