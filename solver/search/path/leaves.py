@@ -329,7 +329,15 @@ class Leaves:
         """What the cost model says of mappings that may improve; None of those that there are not."""
         if not self._counted.executed:
             return _LedCompletion(bones.skeleton, leads=bones.path.leads).ordered(goal, self._stop)
-        return map(bones.priced, self._ordered(bones, goal))
+        is_settled = all(len(own) == 1 for own in bones.options)
+        return map(bones.priced, (self._only if is_settled else self._ordered)(bones, goal))
+
+    def _only(self, bones: Bones, goal: Goal) -> Iterator[tuple[Dims, ...]]:
+        """The only order of all slots: its price is known sooner than a bound."""
+        incumbent = goal.incumbent
+        yield tuple(own[0] for own in bones.options)
+        if goal.incumbent == incumbent:
+            self.overloaded.update(bones.overloaded(goal))
 
     def _ordered(self, bones: Bones, goal: Goal) -> Iterator[tuple[Dims, ...]]:
         """Orders of all slots that may improve, by rising bounds."""
