@@ -23,6 +23,9 @@ from solver.search.space.windows import Unrolling
 Tiles = Mapping[int, IntArray]
 """Numbers of tiles by boundary, each of shape (rows, dimensions)."""
 
+Rates = tuple[float, float] | tuple[FloatArray, FloatArray]
+"""What a word costs, and what it costs divided by the instances of a level."""
+
 Leads = Mapping[int, Lead]
 """What the innermost loops of slots leave in place, by slot."""
 
@@ -222,7 +225,8 @@ class Due(NamedTuple):
     times
         How often all their tiles are delivered if the innermost loop of that slot moves them, shape (rows,).
     moved, which
-        How many words those are then, and which of these numbers belongs to each lead.
+        How many words those are then, and which of these numbers belongs to each lead; the last number is of
+        one round outside.
     open
         Rows in which they stay in place, shape (rows,).
     """
@@ -251,7 +255,8 @@ class Waiting(NamedTuple):
     part
         What is known of it.
     moved, which
-        Its costs if the innermost loop of the slot outside moves it, and which of them belongs to each lead.
+        Its costs if the innermost loop of the slot outside moves it, and which of them belongs to each lead;
+        the last one is that of one round outside.
     times, open
         How often all its tiles are delivered then, and which rows it stays in; shape (rows,).
     """
@@ -261,6 +266,11 @@ class Waiting(NamedTuple):
     which: Mapping[Lead, int]
     times: FloatArray
     open: BoolArray
+
+    @property
+    def once(self) -> FloatArray:
+        """Its cost with one round outside."""
+        return self.moved[-1]
 
     def moved_by(self, lead: Lead) -> FloatArray:
         """Its cost if a loop with this lead is the innermost one of the slot outside."""
@@ -427,13 +437,13 @@ class Inside:
         spent = np.empty((*price.shape, len(listed)), price.dtype)
         spent[...] = np.where(joined, 0.0, np.inf)
         node, unrolled = Node(spent, []), listed.unrolled
-        for charge in self._paid(price):
+        for charge, rates in self._paid(price):
             self.frame.heed()
             due = listed.once(("due", charge.ends), partial(self._due, charge, listed), Due.at)
             free = listed.once(
                 ("free", charge.ends, charge.free), partial(self.free, charge, unrolled), _some
             )
-            each, split = self._price(charge, price, listed), self._split(charge, price, listed)
+            each, split = self._price(charge, price, rates, listed), self._split(charge, price, listed)
             if due.closed is not None:
                 spent += each * price.paid(charge, due.closed, free, split)
             if due.part is not None:
@@ -442,20 +452,22 @@ class Inside:
                 node.waiting.append(Waiting(part, moved, due.which, due.times, due.open))
         return node
 
-    def _paid(self, price: Price | Prices) -> list[Charge]:
-        """Accesses inside that cost anything."""
+    def _paid(self, price: Price | Prices) -> list[tuple[Charge, Rates]]:
+        """Accesses inside that cost anything, and how much."""
         if price not in self._known_paid:
-            every = (own for own in self.charges.every if own.boundary > self.frame.meeting)
-            self._known_paid[price] = [own for own in every if price.pays(own)]
+            every = [
+                own for own in self.charges.every if own.boundary > self.frame.meeting and price.pays(own)
+            ]
+            self._known_paid[price] = [(own, price.of(own)) for own in every]
         return self._known_paid[price]
 
     @cached_property
-    def _known_paid(self) -> dict[Price | Prices, list[Charge]]:
+    def _known_paid(self) -> dict[Price | Prices, list[tuple[Charge, Rates]]]:
         return {}
 
-    def _price(self, charge: Charge, price: Price | Prices, listed: Listed) -> FloatArray:
+    def _price(self, charge: Charge, price: Price | Prices, rates: Rates, listed: Listed) -> FloatArray:
         """What a word of an access costs, by row: the busiest instance has its share of all words."""
-        whole, divided = price.of(charge)
+        whole, divided = rates
         each = np.reshape(whole, (*price.shape, 1))
         if np.any(divided):
             key = "busiest", charge.place, charge.level
@@ -649,6 +661,8 @@ class Inside:
         still = np.ones(len(listed), dtype=np.bool_)
         direct = np.ones((1, 1), dtype=np.bool_)
         for slot in range(charge.boundary - 1, self.frame.meeting, -1):
+            if listed.labels.of(slot) == {None} and self.frame.space.reuses(charge.place, charge.boundary):
+                continue
             site = -(-tiles[slot + 1] // unrolled.factors[slot])
             passing, moving = self._met(charge, listed, slot)
             closing = still & (moving | (self._led_away(charge, listed, slot, site) & ~passing))
@@ -697,7 +711,8 @@ class Inside:
                 words = self.words(charge, listed, self._tiles(listed), frame.leading(lead))
                 moved[along] = part._replace(words=words).only(due.open).asked(due.times)
             which[lead] = list(moved).index(along)
-        return due._replace(part=part, moved=tuple(moved.values()), which=which)
+        once = part.asked(part.times(sorted(view.irrelevant), np.ones((1, len(frame.axes)))))
+        return due._replace(part=part, moved=(*moved.values(), once), which=which)
 
     def _times(
         self, charge: Charge, listed: Listed, site: IntArray, slot: int, direct: BoolArray
@@ -797,7 +812,7 @@ class Inside:
         else:
             copies, alike = unrolled.copies(slot, charge.boundary), unrolled.at_once(charge.boundary, outer)
             share = np.ones(1)
-        used = np.minimum(alike, own)[:, sorted(view.irrelevant)].prod(axis=1).astype(np.float64)
+        used = _product(np.minimum(alike, own), view.irrelevant)
         return copies.astype(np.float64), used, share
 
     def words(self, charge: Charge, listed: Listed, tiles: Tiles, leading: frozenset[int]) -> Delivered:

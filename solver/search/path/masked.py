@@ -300,17 +300,15 @@ class Masked:
             )
             none: FloatArray = reduce(np.minimum, passed)
             return none
-        still = [own.part for own in node.waiting if own.part.charge.place in lead]
+        still = [own for own in node.waiting if own.part.charge.place in lead]
         spent: FloatArray = np.zeros(len(places))
         for own in (own for own in node.waiting if own.part.charge.place not in lead):
             spent = spent + own.moved_by(lead)
         table = (outside.loosest_least if loosely else outside.joined_least)(m, None)
-        least: FloatArray = spent + table.reshape(-1)[index]
-        for part in still:
-            least = least + self.once(part)
+        least: FloatArray = sum((own.once for own in still), spent + table.reshape(-1)[index])
         rows = np.flatnonzero(least < limits) if limits is not None and still else np.empty(0, dtype=np.int64)
         if len(rows) and limits is not None:
-            parts, left = [part.at(rows) for part in still], limits[rows] - spent[rows]
+            parts, left = [own.part.at(rows) for own in still], limits[rows] - spent[rows]
             farther = outside.loosest_least if loosely else outside.joined_least
             close = self._closed(parts, places[rows], partial(farther, m), left, loosely)
             if not loosely:
@@ -334,15 +332,15 @@ class Masked:
         m, loosely = self.frame.meeting, fewest is not None
         at = np.ravel_multi_index(tuple(places.T), self.frame.shape) if fewest is None else fewest
         table = (outside.beyond if loosely else outside.first)(m, outer).reshape(-1)[at]
-        through = [own.part for own in node.waiting if outer is None or own.part.charge.place in outer]
+        through = [own for own in node.waiting if outer is None or own.part.charge.place in outer]
         moved = [own for own in node.waiting if outer is not None and own.part.charge.place not in outer]
         closed: FloatArray = sum((own.moved_by(outer) for own in moved), table)
-        least: FloatArray = sum(map(self.once, through), closed)
+        least: FloatArray = sum((own.once for own in through), closed)
         if m == 1 or limits is None or outer is None:
             return least
-        for place in sorted({part.charge.place for part in through}):
+        for place in sorted({own.part.charge.place for own in through}):
             rows = np.flatnonzero(least < limits)
-            parts = [part.at(rows) for part in through]
+            parts = [own.part.at(rows) for own in through]
             besides = closed[rows] - table[rows]
             left = limits[rows] - besides
             found = self._moved_later(parts, place, places[rows], outside, left, table[rows], loosely)
@@ -404,7 +402,7 @@ class Masked:
         total = np.zeros(len(places))
         for own in node.waiting:
             goes_on = lead is None or own.part.charge.place in lead
-            total = total + (self.once(own.part) if goes_on else own.moved_by(lead))
+            total = total + (own.once if goes_on else own.moved_by(lead))
         if loosely:
             return total
         whole = [int(np.flatnonzero(axis.numbers == 1)[0]) for axis in self.frame.axes]
