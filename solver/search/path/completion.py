@@ -423,9 +423,11 @@ class Completion:
 
     def _waiting(self, load: float) -> tuple[int, int]:
         """What leaks beyond the compute's steps, and all cycles, if a resource is loaded with so many."""
-        busy = max(self._steps, math.ceil(load * SLACK))
-        latency = self.space.latency
-        return self._leak_per_cycle * (busy - self._steps), busy + latency
+        per_cycle, steps = self.space.ticks_per_cycle, self._steps
+        ticks = max(steps * per_cycle, math.ceil(load * SLACK * per_cycle))
+        rounded = len(self.space.levels) if per_cycle > 1 else 0  # what leaks is rounded level by level
+        leak = self._leak_per_cycle * (ticks - steps * per_cycle) // per_cycle - rounded
+        return max(0, leak), -(-ticks // per_cycle) + self.space.latency
 
     @cached_property
     def _steps(self) -> int:
@@ -457,5 +459,5 @@ class Completion:
         steps = self._steps
         operands = self._cost(innermost, dict.fromkeys(self._due(innermost), steps))
         compute = space.problem.computes * space.architecture.compute.energy
-        leak = self._leak_per_cycle * steps - self.space.unrounded(self._leak_per_cycle)
+        leak = self._leak_per_cycle * steps
         return _Cost(compute + operands.energy + leak, operands.loads)

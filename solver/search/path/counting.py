@@ -28,14 +28,11 @@ class ByOrder:
         Whether words are those that an execution moves, which `words` counts.
     leads_are_loops
         Whether a lead that is not None says that there is such a loop.
-    rounded_up
-        Cycles by which those of a mapping may exceed the ones in which instances leak.
     """
 
     space: SearchSpace
     executed: bool = True
     leads_are_loops: bool = True
-    rounded_up: int = 0
 
     @property
     def merges(self) -> bool:
@@ -78,7 +75,6 @@ class ByPlace(ByOrder):
 
     executed: bool = False
     leads_are_loops: bool = False
-    rounded_up: int = 1
 
     @cached_property
     def merges(self) -> bool:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 
 import numpy as np
 
@@ -389,9 +390,17 @@ class SearchSpace:
         name = self.views[place].name
         return not self.by_order and any(name in own.no_multicast for own in self.architecture.fanouts)
 
-    def unrounded(self, leak_per_cycle: int) -> int:
-        """Energy units by which whole cycles may leak more than those that are not rounded up."""
-        return 0 if self.by_order or not leak_per_cycle else leak_per_cycle + len(self.levels)
+    @cached_property
+    def ticks_per_cycle(self) -> int:
+        """Parts of a cycle that what leaks is counted in: AccelForge's rule does not round cycles up."""
+        if self.by_order:
+            return 1
+        names = [view.name for view in self.views]
+        times = [own.besides(self.levels) for own in self.resources]
+        for own, name in product(self.resources, names):
+            scales = (self.levels[place].scale(name) for place in own.levels)
+            times += [scale * cycles for scale in scales for cycles in (own.read_cycles, own.write_cycles)]
+        return math.lcm(*(time.denominator for time in times))
 
     @cached_property
     def window_dims(self) -> frozenset[int]:
