@@ -23,9 +23,6 @@ from solver.search.space.windows import Unrolling
 Tiles = Mapping[int, IntArray]
 """Numbers of tiles by boundary, each of shape (rows, dimensions)."""
 
-Rates = tuple[float, float] | tuple[FloatArray, FloatArray]
-"""What a word costs, and what it costs divided by the instances of a level."""
-
 Leads = Mapping[int, Lead]
 """What the innermost loops of slots leave in place, by slot."""
 
@@ -437,13 +434,15 @@ class Inside:
         spent = np.empty((*price.shape, len(listed)), price.dtype)
         spent[...] = np.where(joined, 0.0, np.inf)
         node, unrolled = Node(spent, []), listed.unrolled
-        for charge, rates in self._paid(price):
-            self.frame.heed()
+        self.frame.heed()
+        for charge, whole, divided in self._paid(price):
             due = listed.once(("due", charge.ends), partial(self._due, charge, listed), Due.at)
             free = listed.once(
                 ("free", charge.ends, charge.free), partial(self.free, charge, unrolled), _some
             )
-            each, split = self._price(charge, price, rates, listed), self._split(charge, price, listed)
+            split = self._split(charge, price, listed)
+            each = whole if divided is None else whole + divided * self._busiest(charge, listed)
+            each = each * self._share(charge, price, listed) if self.charges.are_sparse else each
             if due.closed is not None:
                 spent += each * price.paid(charge, due.closed, free, split)
             if due.part is not None:
@@ -452,30 +451,27 @@ class Inside:
                 node.waiting.append(Waiting(part, moved, due.which, due.times, due.open))
         return node
 
-    def _paid(self, price: Price | Prices) -> list[tuple[Charge, Rates]]:
-        """Accesses inside that cost anything, and how much."""
+    def _paid(self, price: Price | Prices) -> list[tuple[Charge, FloatArray, FloatArray | None]]:
+        """Accesses that cost anything: what a word costs, and what one costs that the busiest instance has."""
         if price not in self._known_paid:
-            every = [
+            paid = [
                 own for own in self.charges.every if own.boundary > self.frame.meeting and price.pays(own)
             ]
-            self._known_paid[price] = [(own, price.of(own)) for own in every]
+            self._known_paid[price] = [(own, *_rates(own, price)) for own in paid]
         return self._known_paid[price]
 
     @cached_property
-    def _known_paid(self) -> dict[Price | Prices, list[tuple[Charge, Rates]]]:
+    def _known_paid(self) -> dict[Price | Prices, list[tuple[Charge, FloatArray, FloatArray | None]]]:
         return {}
 
-    def _price(self, charge: Charge, price: Price | Prices, rates: Rates, listed: Listed) -> FloatArray:
-        """What a word of an access costs, by row: the busiest instance has its share of all words."""
-        whole, divided = rates
-        each = np.reshape(whole, (*price.shape, 1))
-        if np.any(divided):
-            key = "busiest", charge.place, charge.level
-            each = whole + divided * listed.once(key, lambda: self._busiest(charge, listed), _some)
-        return each * self._share(charge, price, listed) if self.charges.are_sparse else each
-
     def _busiest(self, charge: Charge, listed: Listed) -> FloatArray:
-        """Share of the words of an access that the busiest instance of a level has, at least."""
+        """Share of the words of an access that the busiest instance of a level has, at least, by row."""
+        return listed.once(
+            ("busiest", charge.place, charge.level), partial(self._most, charge, listed), _some
+        )
+
+    def _most(self, charge: Charge, listed: Listed) -> FloatArray:
+        """The same."""
         unrolled = listed.unrolled
         share: FloatArray = 1 / unrolled.product(0, charge.level).prod(axis=1)
         if charge.level <= self.frame.meeting or self.first not in listed.tiles:
@@ -905,6 +901,12 @@ def price_of(charge: Charge, price: Price | Prices, unrolled: Unrolled) -> Float
         return np.reshape(whole, (*price.shape, 1))
     each: FloatArray = whole + divided / unrolled.product(0, charge.level).prod(axis=1)
     return each
+
+
+def _rates(charge: Charge, price: Price | Prices) -> tuple[FloatArray, FloatArray | None]:
+    """What a word of an access costs, and what one costs that the busiest instance has, shape (..., 1)."""
+    whole, divided = (np.reshape(own, (*price.shape, 1)) for own in price.of(charge))
+    return whole, divided if divided.any() else None
 
 
 def _gathered(table: FloatArray, dims: Sequence[int], places: Sequence[IntArray]) -> FloatArray:

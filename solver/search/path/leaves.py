@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import count
+from itertools import count, product
 
 from model.cost import Evaluation, evaluate_in
 from model.cost.counting import tile_words
@@ -37,6 +37,9 @@ Brought = tuple[Dims, tuple[int, ...]]
 
 CostOf = Callable[[int], Cost]
 """What so many words cost."""
+
+FEW_ORDERS = 2
+"""Orders of all slots up to which their prices are known sooner than bounds."""
 
 DECIDED_BY_ORDER = frozenset(("energy", "cycles"))
 """Quantities of rules that depend on the order of loops."""
@@ -329,13 +332,13 @@ class Leaves:
         """What the cost model says of mappings that may improve; None of those that there are not."""
         if not self._counted.executed:
             return _LedCompletion(bones.skeleton, leads=bones.path.leads).ordered(goal, self._stop)
-        is_settled = all(len(own) == 1 for own in bones.options)
-        return map(bones.priced, (self._only if is_settled else self._ordered)(bones, goal))
+        are_few = math.prod(map(len, bones.options)) <= FEW_ORDERS
+        return map(bones.priced, (self._all_orders if are_few else self._ordered)(bones, goal))
 
-    def _only(self, bones: Bones, goal: Goal) -> Iterator[tuple[Dims, ...]]:
-        """The only order of all slots: its price is known sooner than a bound."""
+    def _all_orders(self, bones: Bones, goal: Goal) -> Iterator[tuple[Dims, ...]]:
+        """The few orders of all slots."""
         incumbent = goal.incumbent
-        yield tuple(own[0] for own in bones.options)
+        yield from product(*bones.options)
         if goal.incumbent == incumbent:
             self.overloaded.update(bones.overloaded(goal))
 
