@@ -452,7 +452,7 @@ class Inside:
         return node
 
     def _paid(self, price: Price | Prices) -> list[tuple[Charge, FloatArray, FloatArray | None]]:
-        """Accesses that cost anything: what a word costs, and what one costs that the busiest instance has."""
+        """Accesses that cost anything: what a word costs, and one that the busiest instance has."""
         if price not in self._known_paid:
             paid = [
                 own for own in self.charges.every if own.boundary > self.frame.meeting and price.pays(own)
