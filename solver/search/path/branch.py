@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial, reduce
 from itertools import chain, count
+from operator import methodcaller
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -25,6 +26,9 @@ from solver.search.stopping import Stop, Stopped
 MOST_LISTED = 4_096
 """Steps of a path that are sorted at a time."""
 
+
+FEW_COSTS = 1_024
+"""Costs that are worked out by all prices together, instead of by one price after the other."""
 
 MOST_TURNS = 64
 """Steps after which a first path is given up."""
@@ -527,23 +531,26 @@ class Branch:
             able = able & (rooms.words(slot)[chosen] <= left).reshape(-1)
         live = np.flatnonzero(able)
         costs = np.empty((len(self._prices.each), len(live)), self._prices.dtype)
-        for k, price in enumerate(self._prices.each):
-            parts = []
+        # Of many entries the first price leaves few.
+        parted = [slice(None)] if costs.size <= FEW_COSTS else [slice(k, k + 1) for k in range(len(costs))]
+        for some in parted:
+            prices, parts = Prices(self._prices.each[some]), []
             for own, closes, times in zip(site.still, reached.closes, reached.times, strict=True):
-                part, least = own.part.by(k, price), own.least[k]
+                part, least = own.part.by(some, prices), own.least[some, np.newaxis]
                 closed = np.maximum(part.of_times(times[live]), least)
-                once = max(float(self.masked.once(part)[0]), float(least))
+                once = np.maximum(self.masked.once(part), least)
                 parts.append((own.place, closed, np.where(closes[live], closed, once)))
             entries = partial(_entries, chosen, live)
-            cost = self._farther_out(self.masked.outside(price), slot, step, entries, parts) + site.spent[k]
-            costs[k] = cost
-            fewer = cost < self.worth.limits[k]
+            every = list(map(self.masked.outside, prices.each))
+            cost = self._farther_out(every, slot, step, entries, parts) + site.spent[some, np.newaxis]
+            costs[some] = cost
+            fewer = (cost < self.worth.limits[some, np.newaxis]).all(axis=0)
             live, costs = live[fewer], costs[:, fewer]
         return live, costs
 
     def _farther_out(
         self,
-        outside: Outside,
+        outside: Sequence[Outside],
         slot: int,
         step: int,
         entries: Callable[[FloatArray], FloatArray],
@@ -554,7 +561,7 @@ class Branch:
         Parameters
         ----------
         outside
-            The tables.
+            The tables, by price.
         slot, step
             The boundary, and the step of room that is left there.
         entries
@@ -563,12 +570,20 @@ class Branch:
             Dataspaces that are in place, with the costs if the slot or the next loop outside moves them, and
             if only the slot may.
         """
+        # Prices by which nothing is paid outside share tables.
+        distinct = {id(own): own for own in outside}
+        number = {own: place for place, own in enumerate(distinct)}
+        places = [number[id(own)] for own in outside]
+
+        def of_all(table: Callable[[Outside], FloatArray]) -> FloatArray:
+            return np.stack([entries(table(own)) for own in distinct.values()])[places]
+
         if not parts:
-            return entries(outside.least(slot, step))
+            return of_all(methodcaller("least", slot, step))
         every = (
             sum(
                 (passed if lead is None or place in lead else closed for place, closed, passed in parts),
-                entries(outside.first(slot, lead, step)),
+                of_all(methodcaller("first", slot, lead, step)),
             )
             for lead in self.masked.frame.first_leads(slot - 1)
         )

@@ -204,8 +204,8 @@ class Pending(NamedTuple):
             self.split.at(rows),
         )
 
-    def by(self, place: int, price: Price) -> Pending:
-        """The same by one of several prices."""
+    def by(self, place: int | slice, price: Price | Prices) -> Pending:
+        """The same by some of several prices."""
         return self._replace(currency=price, price=self.price[place])
 
 
