@@ -244,9 +244,13 @@ class Masked:
     def costs(self, listed: Listed, prices: Prices, limits: FloatArray | None = None) -> FloatArray:
         """The same by several prices, shape (prices, rows); rows that reach the limit of one are left."""
         cost = np.full((*prices.shape, len(listed)), np.inf, prices.dtype)
-        rows, places, some = listed.once("joined outside", lambda: self._joined(listed))
+        places, valid = listed.once(
+            "rounds", lambda: self.rounds(self._first_tiles(listed), listed.unrolled), _some_rounds
+        )
+        rows = np.flatnonzero(valid)
         if not len(rows):
             return cost
+        places, some = places[rows], listed[rows]
         node, live = self.inside.cost(some, prices), np.ones(len(rows), dtype=np.bool_)
         for place, price in enumerate(prices.each):
             within = None if limits is None else np.where(live, limits[place, rows], -np.inf)
@@ -270,12 +274,6 @@ class Masked:
             cost = spent + self._outside_cost(node, places, lead, price, within, fewest)
             best = np.where(self.frame.led(lead)[tuple(places.T)], np.minimum(best, cost), best)
         return np.where(finite, best, np.inf)
-
-    def _joined(self, listed: Listed) -> tuple[IntArray, IntArray, Listed]:
-        """The rows with any rounds outside of the meeting fanouts, and places of these."""
-        places, valid = self.rounds(self._first_tiles(listed), listed.unrolled)
-        rows = np.flatnonzero(valid)
-        return rows, places[rows], listed[rows]
 
     def _first_tiles(self, listed: Listed) -> IntArray:
         """Numbers of tiles at the first boundary inside: single iterations where that is the arithmetic."""
@@ -521,6 +519,12 @@ class Masked:
         for d in dims:
             cost = np.where(reach[d][:, places[d]].reshape(columns[d]), cost, np.inf)
         return np.full(1, cost.min())
+
+
+def _some_rounds(rounds: tuple[IntArray, BoolArray], rows: IntArray) -> tuple[IntArray, BoolArray]:
+    """Rounds of some rows."""
+    places, valid = rounds
+    return places[rows], valid[rows]
 
 
 class _Closing(NamedTuple):

@@ -522,7 +522,8 @@ class PathSearch:
             self._open_led(_Led(_Pairs(bounds, rest.tiles, rest.choices, steps), listed), value)
             return
         if self._is_to_compare(item, item.values[place]):
-            again = self._compared(item)
+            rest = item.only(np.arange(place, len(item.values)))
+            again = self._compared(rest, self._listed(rest))
             if len(again.values):
                 self._push(max(value, float(again.values[0])), again)
             return
@@ -549,11 +550,10 @@ class PathSearch:
         branch = Branch(bounds.masked, listed, worth, self.shared.stop)
         return _Paths(row, branch, branch.paths(), finely, done)
 
-    def _compared(self, item: _Rows) -> _Rows:
-        """Those of the rows that may improve on the incumbent though they are close to it."""
-        rest = item.only(np.arange(item.next, len(item.values)))
-        able = item.bounds.still(self._listed(rest), rest.cycles) & self.goal.below(rest.values)
-        return rest.only(np.flatnonzero(able))._replace(compared=self.goal.incumbent)
+    def _compared(self, item: _Rows, listed: Listed) -> _Rows:
+        """Those of some rows that may improve on the incumbent though they are close to it."""
+        able = item.bounds.still(listed, item.cycles) & self.goal.below(item.values)
+        return item.only(np.flatnonzero(able))._replace(compared=self.goal.incumbent)
 
     def _listed(self, rows: _Rows) -> Listed:
         """Some rows as a list."""
@@ -590,7 +590,7 @@ class PathSearch:
             self._push(value, item.row)
             return
         if self._is_to_compare(item.row, value):
-            item = item._replace(row=self._compared(item.row))
+            item = item._replace(row=self._compared(item.row, item.branch.row))
         if not len(item.row.values):
             return
         if not item.finely and self._is_near(item.row.bounds, value):
