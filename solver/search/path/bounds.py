@@ -271,15 +271,8 @@ class Bounds:
         loads = words + besides
         return loads.max(axis=0), loads.sum(axis=0)
 
-    def roughly(self, listed: Listed, steps: FloatArray) -> Bounded:
-        """Bounds on tiles with spatial choices, whatever bandwidths take, given steps of the arithmetic."""
-        cycles = self.cycles(np.full(len(listed), self._loaded), steps)
-        fixed = self.masked.fixed(listed.unrolled, self.waiting(cycles, steps))
-        words = self.masked.cost(listed, self._words)
-        return Bounded(self.values(self.masked.charges.whole(fixed + words), cycles), cycles, cycles)
-
     def closely(self, listed: Listed, steps: FloatArray) -> Bounded:
-        """The same, ever closer, but only of rows that may improve."""
+        """Bounds on rows, given steps of the arithmetic: ever closer, but only on rows that may improve."""
         values, cycles = np.full(len(listed), np.inf), np.full(len(listed), np.inf)
         rows = np.flatnonzero(np.isfinite(steps))
         energy, loads = np.zeros(len(listed)), np.full(len(listed), self._loaded)

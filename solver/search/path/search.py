@@ -392,20 +392,25 @@ class PathSearch:
             self._open_pairs(pairs, value)
             return
         self.shared.statistics.states += len(pairs.choices)
-        every, best = list[tuple[_Led, FloatArray]](), list[_Rows]()
-        for own in self._led(pairs):
-            values, cycles, _ = bounds.roughly(own.listed, own.pairs.steps)
-            rows = own.bounded(values, cycles)
-            best += [rows.only(np.array([row])) for row in np.argsort(values, kind="stable")[:TRIES]]
-            every.append((own, values))
+        every = list(self._led(pairs))
+        for own in self._with_first(every) if self.goal.incumbent is None else every:
+            self._open_led(own, value)
+
+    def _with_first(self, every: Sequence[_Led]) -> list[_Led]:
+        """Price a path of the best of some pairs that has one; those that may improve on it."""
+        pairs = [(own, own.pairs.bounds.closely(own.listed, own.pairs.steps)) for own in every]
+        best = [
+            own.bounded(found.values, found.cycles).only(np.array([row]))
+            for own, found in pairs
+            for row in np.argsort(found.values, kind="stable")[:TRIES]
+        ]
         best.sort(key=lambda row: float(row.values[0]))
-        for row in best[: TRIES if self.goal.incumbent is None else 1]:
+        for row in best[:TRIES]:
             if len(self._hopeful(row.values)):
                 self._dive(row)
             if self.goal.incumbent is not None:
                 break
-        for own, values in every:
-            self._open_led(own.only(self._hopeful(values)), value)
+        return [own.only(self._hopeful(found.values)) for own, found in pairs]
 
     def _paired(self, bounds: Bounds, choices: IntArray, tiles: IntArray) -> _Pairs:
         """Those pairs of some tiles and spatial choices that have mappings."""
