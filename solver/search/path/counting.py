@@ -8,7 +8,6 @@ from functools import cached_property
 
 import numpy as np
 
-from model.mapspace import ACCELFORGE, EXACT
 from solver.search.arrays import FloatArray, IntArray
 from solver.search.path.axes import Loops
 from solver.search.space.dataspaces import DataspaceView
@@ -105,5 +104,5 @@ class ByPlace(ByOrder):
 
 def counted_by(space: SearchSpace) -> ByOrder:
     """The rule of a search space."""
-    counting = space.mapspace.counting
-    return ByPlace(space) if counting == ACCELFORGE else ByOrder(space, counting == EXACT)
+    rule = space.mapspace.counting_rule
+    return ByOrder(space, rule.is_executed) if rule.by_order else ByPlace(space)

@@ -12,9 +12,8 @@ import numpy as np
 
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.cost.prices import network_latency
-from model.cost.rules import rule_of
 from model.extents import ANY, Extents
-from model.mapspace import ACCELFORGE, FactorRule, Mapspace, TemporalRules
+from model.mapspace import FactorRule, Mapspace, TemporalRules
 from model.problem import Problem
 from model.rules import Locality, Rule
 from solver.search.arrays import BoolArray, IntArray
@@ -351,9 +350,8 @@ class SearchSpace:
 
     def accesses(self, place: int, chain: Sequence[int]) -> Iterator[Access]:
         """All accesses to a dataspace that the levels of `chain` keep."""
-        view = self.views[place]
-        drains = rule_of(self.mapspace.counting).drains_are_reads
-        return accesses(self.levels, view.name, view.read_write, chain, drains)
+        drains = self.mapspace.counting_rule.drains_are_reads
+        return accesses(self.levels, self.problem.dataspaces[place], chain, drains)
 
     def tenants(self, mask: KeepMask, level: int) -> frozenset[int]:
         """Dataspaces whose tiles take room in `level`, at least as much as tiles of its extents would."""
@@ -383,7 +381,7 @@ class SearchSpace:
     @property
     def by_order(self) -> bool:
         """Whether the order of loops decides what stays in place; by AccelForge's rule it does not."""
-        return self.mapspace.counting != ACCELFORGE
+        return self.mapspace.counting_rule.by_order
 
     def touched_apart(self, place: int) -> bool:
         """Whether first touches of children count apart, though they touch the same words of a dataspace."""
@@ -393,7 +391,7 @@ class SearchSpace:
     @cached_property
     def ticks_per_cycle(self) -> int:
         """Parts of a cycle that what leaks is counted in: AccelForge's rule does not round cycles up."""
-        if self.by_order:
+        if self.mapspace.counting_rule.rounds_cycles:
             return 1
         names = [view.name for view in self.views]
         times = [own.besides(self.levels) for own in self.resources]

@@ -10,9 +10,9 @@ from random import Random
 import pytest
 
 from model.architecture import AccessEnergy, Fanout, StorageLevel
+from model.counting import ACCELFORGE
 from model.formats.cascade import load_network
 from model.formats.timeloop import LoadOptions
-from model.mapspace import ACCELFORGE
 from solver.result import Options, Status, Termination
 from solver.search import map_einsum
 from tests import strategies
