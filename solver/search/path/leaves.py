@@ -332,7 +332,7 @@ class Leaves:
         """What the cost model says of mappings that may improve; None of those that there are not."""
         if not self._counted.executed:
             return _LedCompletion(bones.skeleton, leads=bones.path.leads).ordered(goal, self._stop)
-        are_few = math.prod(map(len, bones.options)) <= FEW_ORDERS
+        are_few = 0 < math.prod(map(len, bones.options)) <= FEW_ORDERS
         return map(bones.priced, (self._all_orders if are_few else self._ordered)(bones, goal))
 
     def _all_orders(self, bones: Bones, goal: Goal) -> Iterator[tuple[Dims, ...]]:
