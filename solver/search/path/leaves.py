@@ -39,7 +39,7 @@ CostOf = Callable[[int], Cost]
 """What so many words cost."""
 
 FEW_ORDERS = 2
-"""Orders of all slots up to which their prices are known sooner than bounds."""
+"""Orders of all slots up to which the first mappings are priced without bounds."""
 
 DECIDED_BY_ORDER = frozenset(("energy", "cycles"))
 """Quantities of rules that depend on the order of loops."""
@@ -332,15 +332,10 @@ class Leaves:
         """What the cost model says of mappings that may improve; None of those that there are not."""
         if not self._counted.executed:
             return _LedCompletion(bones.skeleton, leads=bones.path.leads).ordered(goal, self._stop)
-        are_few = 0 < math.prod(map(len, bones.options)) <= FEW_ORDERS
-        return map(bones.priced, (self._all_orders if are_few else self._ordered)(bones, goal))
-
-    def _all_orders(self, bones: Bones, goal: Goal) -> Iterator[tuple[Dims, ...]]:
-        """The few orders of all slots."""
-        incumbent = goal.incumbent
-        yield from product(*bones.options)
-        if goal.incumbent == incumbent:
-            self.overloaded.update(bones.overloaded(goal))
+        is_first = goal.incumbent is None and not goal.limits
+        if is_first and math.prod(map(len, bones.options)) <= FEW_ORDERS:
+            return map(bones.priced, product(*bones.options))
+        return map(bones.priced, self._ordered(bones, goal))
 
     def _ordered(self, bones: Bones, goal: Goal) -> Iterator[tuple[Dims, ...]]:
         """Orders of all slots that may improve, by rising bounds."""
