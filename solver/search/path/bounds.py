@@ -11,7 +11,7 @@ import numpy as np
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.goal import Goal
 from solver.search.path.charges import ENERGY, MOST_GRAINS, NOTHING, Price, Prices
-from solver.search.path.inside import Leads, Listed
+from solver.search.path.inside import Listed
 from solver.search.path.masked import SMALL, Masked
 from solver.search.path.unrolled import Loosest, Unrolled
 
@@ -237,20 +237,21 @@ class Bounds:
         """Bounds on tiles at the first boundary inside, whichever of some spatial choices there is."""
         loosest = Loosest(choices, len(tiles))
         steps = np.maximum(self.masked.inside.steps(tiles, loosest), least_steps)
-        first, least = self.masked.inside.first, np.full(len(tiles), np.inf)
+        least = np.full(len(tiles), np.inf)
         rows = self.with_any_leads(tiles, loosest, steps)
-        tiles, steps, loosest = tiles[rows], steps[rows], loosest[rows]
-        for leads in self.masked.labels() if len(rows) else ():
-            values = self.closely(Listed({first: tiles}, loosest, leads), steps).values
-            least[rows] = np.minimum(least[rows], values)
+        for labels in self.masked.parted(len(rows)) if len(rows) else ():
+            every = np.tile(rows, len(labels))
+            listed = self.masked.listed(tiles[every], loosest[every], np.repeat(labels, len(rows)))
+            values = self.closely(listed, steps[every]).values.reshape(len(labels), len(rows))
+            least[rows] = np.minimum(least[rows], values.min(axis=0))
         return least
 
     def with_any_leads(self, tiles: IntArray, unrolled: Unrolled, steps: FloatArray) -> IntArray:
         """Which rows may improve on the incumbent, whatever the leads of the slots inside are."""
         masked = self.masked
-        if not self._known or len(masked.labels()) == 1:
+        if not self._known or len(masked.parted(len(tiles))) == 1:
             return np.arange(len(tiles))
-        listed = Listed({masked.inside.first: tiles}, unrolled, masked.any_leads)
+        listed = masked.with_any_leads(tiles, unrolled)
         return np.flatnonzero(self.goal.below(self.closely(listed, steps).values))
 
     @property
@@ -270,15 +271,8 @@ class Bounds:
         loads = words + besides
         return loads.max(axis=0), loads.sum(axis=0)
 
-    def roughly(self, listed: Listed, steps: FloatArray) -> Bounded:
-        """Bounds on tiles with spatial choices, whatever bandwidths take, given steps of the arithmetic."""
-        cycles = self.cycles(np.full(len(listed), self._loaded), steps)
-        fixed = self.masked.fixed(listed.unrolled, self.waiting(cycles, steps))
-        words = self.masked.cost(listed, self._words)
-        return Bounded(self.values(self.masked.charges.whole(fixed + words), cycles), cycles, cycles)
-
     def closely(self, listed: Listed, steps: FloatArray) -> Bounded:
-        """The same, ever closer, but only of rows that may improve."""
+        """Bounds on rows, given steps of the arithmetic: ever closer, but only on rows that may improve."""
         values, cycles = np.full(len(listed), np.inf), np.full(len(listed), np.inf)
         rows = np.flatnonzero(np.isfinite(steps))
         energy, loads = np.zeros(len(listed)), np.full(len(listed), self._loaded)
@@ -307,10 +301,10 @@ class Bounds:
             values[rows[tied[~self._improve(listed[tied], cycles[rows[tied]], steps[rows[tied]])]]] = np.inf
         return Bounded(values, cycles, total)
 
-    def still(self, tiles: IntArray, unrolled: Unrolled, leads: Leads, cycles: FloatArray) -> BoolArray:
+    def still(self, listed: Listed, cycles: FloatArray) -> BoolArray:
         """Whether rows that are tied with the incumbent may improve, given the least cycles of each."""
-        listed = Listed({self.masked.inside.first: tiles}, unrolled, leads)
-        return self._improve(listed, cycles, self.masked.steps(tiles, unrolled))
+        steps = self.masked.steps(listed.tiles[self.masked.inside.first], listed.unrolled)
+        return self._improve(listed, cycles, steps)
 
     def _improve(self, listed: Listed, cycles: FloatArray, steps: FloatArray) -> BoolArray:
         """The same."""

@@ -15,13 +15,16 @@ from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.axes import NOWHERE
 from solver.search.path.charges import NOTHING, Charge, Charges, Price, Prices
 from solver.search.path.counting import Lead
-from solver.search.path.inside import Inside, Listed, Node, Pending, price_of
+from solver.search.path.inside import Inside, Labels, Listed, Node, Pending, price_of
 from solver.search.path.rooms import Rooms
 from solver.search.path.tables import Frame, Outside
 from solver.search.path.unrolled import Loosest, Unrolled
 
 SMALL = 1 << 14
 """Numbers of tiles up to which tables cost next to nothing."""
+
+MOST_LISTED = 1 << 13
+"""Rows up to which several labels are looked at together."""
 
 FEWER = 0.8
 """Share of rows that may still improve below which the others are left out."""
@@ -128,16 +131,27 @@ class Masked:
             fits = np.take(fits, places, axis=d)
         return fits
 
-    def labels(self) -> list[dict[int, Lead]]:
+    @cached_property
+    def labels(self) -> tuple[dict[int, Lead], ...]:
         """Leads of the slots inside but the innermost one."""
         slots = range(self.inside.first, self.inside.depth - 1)
         every = product(*(self.frame.leads(slot) for slot in slots))
-        return [dict(zip(slots, chosen, strict=True)) for chosen in every]
+        return tuple(dict(zip(slots, chosen, strict=True)) for chosen in every)
 
-    @property
-    def any_leads(self) -> dict[int, Lead]:
-        """Whatever they are: as if all stayed in place."""
-        return dict.fromkeys(range(self.inside.first, self.inside.depth - 1), self.frame.everything)
+    def parted(self, rows: int) -> list[IntArray]:
+        """Labels, parted into such as are looked at together, for so many tiles with spatial choices."""
+        size, number = max(1, MOST_LISTED // max(1, rows)), len(self.labels)
+        return [np.arange(first, min(first + size, number)) for first in range(0, number, size)]
+
+    def listed(self, tiles: IntArray, unrolled: Unrolled, labels: IntArray) -> Listed:
+        """Rows of tiles, spatial choices, and labels."""
+        return Listed({self.inside.first: tiles}, unrolled, Labels(self.labels, labels))
+
+    def with_any_leads(self, tiles: IntArray, unrolled: Unrolled) -> Listed:
+        """The same as if all stayed in place, whatever the leads are."""
+        slots = range(self.inside.first, self.inside.depth - 1)
+        anything = Labels.alike(dict.fromkeys(slots, self.frame.everything))
+        return Listed({self.inside.first: tiles}, unrolled, anything)
 
     def rounds(self, tiles: IntArray, unrolled: Unrolled) -> tuple[IntArray, BoolArray]:
         """Places of the rounds outside of the meeting fanouts, and where there are any.
@@ -230,9 +244,13 @@ class Masked:
     def costs(self, listed: Listed, prices: Prices, limits: FloatArray | None = None) -> FloatArray:
         """The same by several prices, shape (prices, rows); rows that reach the limit of one are left."""
         cost = np.full((*prices.shape, len(listed)), np.inf, prices.dtype)
-        rows, places, some = listed.once("joined outside", lambda: self._joined(listed))
+        places, valid = listed.once(
+            "rounds", lambda: self.rounds(self._first_tiles(listed), listed.unrolled), _some_rounds
+        )
+        rows = np.flatnonzero(valid)
         if not len(rows):
             return cost
+        places, some = places[rows], listed[rows]
         node, live = self.inside.cost(some, prices), np.ones(len(rows), dtype=np.bool_)
         for place, price in enumerate(prices.each):
             within = None if limits is None else np.where(live, limits[place, rows], -np.inf)
@@ -256,12 +274,6 @@ class Masked:
             cost = spent + self._outside_cost(node, places, lead, price, within, fewest)
             best = np.where(self.frame.led(lead)[tuple(places.T)], np.minimum(best, cost), best)
         return np.where(finite, best, np.inf)
-
-    def _joined(self, listed: Listed) -> tuple[IntArray, IntArray, Listed]:
-        """The rows with any rounds outside of the meeting fanouts, and places of these."""
-        places, valid = self.rounds(self._first_tiles(listed), listed.unrolled)
-        rows = np.flatnonzero(valid)
-        return rows, places[rows], listed[rows]
 
     def _first_tiles(self, listed: Listed) -> IntArray:
         """Numbers of tiles at the first boundary inside: single iterations where that is the arithmetic."""
@@ -290,17 +302,15 @@ class Masked:
             )
             none: FloatArray = reduce(np.minimum, passed)
             return none
-        still = [own.part for own in node.waiting if own.part.charge.place in lead]
+        still = [own for own in node.waiting if own.part.charge.place in lead]
         spent: FloatArray = np.zeros(len(places))
         for own in (own for own in node.waiting if own.part.charge.place not in lead):
-            spent = spent + own.moved[lead]
+            spent = spent + own.moved_by(lead)
         table = (outside.loosest_least if loosely else outside.joined_least)(m, None)
-        least: FloatArray = spent + table.reshape(-1)[index]
-        for part in still:
-            least = least + self.once(part)
+        least: FloatArray = sum((own.once for own in still), spent + table.reshape(-1)[index])
         rows = np.flatnonzero(least < limits) if limits is not None and still else np.empty(0, dtype=np.int64)
         if len(rows) and limits is not None:
-            parts, left = [part.at(rows) for part in still], limits[rows] - spent[rows]
+            parts, left = [own.part.at(rows) for own in still], limits[rows] - spent[rows]
             farther = outside.loosest_least if loosely else outside.joined_least
             close = self._closed(parts, places[rows], partial(farther, m), left, loosely)
             if not loosely:
@@ -324,15 +334,15 @@ class Masked:
         m, loosely = self.frame.meeting, fewest is not None
         at = np.ravel_multi_index(tuple(places.T), self.frame.shape) if fewest is None else fewest
         table = (outside.beyond if loosely else outside.first)(m, outer).reshape(-1)[at]
-        through = [own.part for own in node.waiting if outer is None or own.part.charge.place in outer]
+        through = [own for own in node.waiting if outer is None or own.part.charge.place in outer]
         moved = [own for own in node.waiting if outer is not None and own.part.charge.place not in outer]
-        closed: FloatArray = sum((own.moved[outer] for own in moved), table)
-        least: FloatArray = sum(map(self.once, through), closed)
+        closed: FloatArray = sum((own.moved_by(outer) for own in moved), table)
+        least: FloatArray = sum((own.once for own in through), closed)
         if m == 1 or limits is None or outer is None:
             return least
-        for place in sorted({part.charge.place for part in through}):
+        for place in sorted({own.part.charge.place for own in through}):
             rows = np.flatnonzero(least < limits)
-            parts = [part.at(rows) for part in through]
+            parts = [own.part.at(rows) for own in through]
             besides = closed[rows] - table[rows]
             left = limits[rows] - besides
             found = self._moved_later(parts, place, places[rows], outside, left, table[rows], loosely)
@@ -394,7 +404,7 @@ class Masked:
         total = np.zeros(len(places))
         for own in node.waiting:
             goes_on = lead is None or own.part.charge.place in lead
-            total = total + (self.once(own.part) if goes_on else own.moved[lead])
+            total = total + (own.once if goes_on else own.moved_by(lead))
         if loosely:
             return total
         whole = [int(np.flatnonzero(axis.numbers == 1)[0]) for axis in self.frame.axes]
@@ -407,7 +417,7 @@ class Masked:
     def once(self, part: Pending) -> FloatArray:
         """What a pending access costs with one round outside."""
         irrelevant = sorted(self.frame.space.views[part.charge.place].irrelevant)
-        return part.cost(irrelevant, np.ones(part.copies.shape))
+        return part.cost(irrelevant, np.ones((1, part.copies.shape[1])))
 
     def _closed_apart(
         self, still: Sequence[Pending], places: IntArray, outside: Outside, limits: FloatArray
@@ -509,6 +519,12 @@ class Masked:
         for d in dims:
             cost = np.where(reach[d][:, places[d]].reshape(columns[d]), cost, np.inf)
         return np.full(1, cost.min())
+
+
+def _some_rounds(rounds: tuple[IntArray, BoolArray], rows: IntArray) -> tuple[IntArray, BoolArray]:
+    """Rounds of some rows."""
+    places, valid = rounds
+    return places[rows], valid[rows]
 
 
 class _Closing(NamedTuple):

@@ -9,7 +9,6 @@ from model.architecture import AccessEnergy, Fanout, StorageLevel
 from model.mapspace import KeepRules, Mapspace
 from model.problem import Dataspace, Problem, Term
 from solver.search.path.charges import ENERGY, Charges
-from solver.search.path.inside import Listed
 from solver.search.path.masked import Masked, spatial_choices
 from solver.search.path.tables import Frame
 from solver.search.space.search_space import SearchSpace
@@ -45,7 +44,7 @@ def test_windows_that_bypass_the_level_outside(monkeypatch: pytest.MonkeyPatch):
         frame = Frame(space)
         masked = Masked(frame, Charges(space, mask), {})
         unrolled = spatial_choices(frame).repeated(0, len(masked.tiles))
-        listed = Listed({masked.inside.first: masked.tiles}, unrolled, masked.labels()[0])
+        listed = masked.listed(masked.tiles, unrolled, np.zeros(1, dtype=np.int64))
         fixed = masked.fixed(unrolled, np.zeros(len(unrolled)))
         return np.asarray(fixed + masked.cost(listed, ENERGY, np.full(len(unrolled), 1e30)))
 
