@@ -566,11 +566,11 @@ class Branch:
             if only the slot may.
         """
         if not parts:
-            return entries(outside.least(slot, step))
+            return outside.paid(entries(outside.least(slot, step)))
         every = (
             sum(
                 (passed if lead is None or place in lead else closed for place, closed, passed in parts),
-                entries(outside.first(slot, lead, step)),
+                outside.paid(entries(outside.first(slot, lead, step))),
             )
             for lead in self.masked.frame.first_leads(slot - 1)
         )

@@ -34,6 +34,9 @@ from solver.search.trivial import trivial_bound
 FEW_PAIRS, MOST_PAIRS = 2_000, 32_000
 """Pairs of tiles and spatial choices that are bounded at first; and those up to which all of a cell are."""
 
+MOST_BOUNDED = 1_000_000
+"""Pairs up to which all of a cell are bounded by the words of windows alone."""
+
 PATHS = 1
 """Paths that are priced together at first."""
 
@@ -392,8 +395,12 @@ class PathSearch:
         self._open_pairs(pairs.only(self._hopeful(least)), value)
 
     def _paired(self, bounds: Bounds, choices: IntArray, tiles: IntArray) -> _Pairs:
-        """All pairs of tiles and spatial choices."""
-        tiles, choices = np.tile(tiles, (len(choices), 1)), np.repeat(choices, len(tiles))
+        """All pairs of tiles and spatial choices that may improve."""
+        if not bounds.has_pairs:
+            tiles, choices = np.tile(tiles, (len(choices), 1)), np.repeat(choices, len(tiles))
+        else:
+            rows, own = bounds.by_pair(tiles, choices, self._steps[choices]).able
+            tiles, choices = tiles[rows], choices[own]
         return self._pairs(bounds, tiles, choices, bounds.masked.labels())
 
     def _pairs(self, bounds: Bounds, tiles: IntArray, choices: IntArray, labels: Iterable[Leads]) -> _Pairs:
@@ -405,7 +412,7 @@ class PathSearch:
 
     def _unrolled(self, choices: IntArray) -> Unrolled:
         """One spatial choice a row."""
-        first = int(choices[0])
+        first = int(choices[0]) if len(choices) else 0
         return self._every.repeated(first, len(choices)) if (choices == first).all() else self._every[choices]
 
     def _push_cell(self, cell: _Cell, value: float) -> None:
@@ -416,14 +423,31 @@ class PathSearch:
 
     def _bounded(self, cell: _Cell) -> _Cell:
         """The tiles of a cell that may improve with some of its spatial choices."""
-        cell = self._still(cell)
-        if len(cell.choices) * len(cell.tiles) <= FEW_PAIRS:
+        cell = self._by_pair(self._still(cell))
+        if self._number_of_pairs(cell) <= (MOST_PAIRS if cell.bounds.has_pairs else FEW_PAIRS):
             return cell
         every = self._every[cell.choices]
         steps = cell.bounds.masked.charges.steps(self._steps[cell.choices], every)
         values = cell.bounds.floors(cell.tiles, every, float(steps.min()))
         self.shared.statistics.states += len(values)
         return self._still(cell._replace(by_tile=np.maximum(values, cell.by_tile)))
+
+    def _number_of_pairs(self, cell: _Cell) -> int:
+        """Pairs of a cell that may improve, at most."""
+        pairs = len(cell.choices) * len(cell.tiles)
+        if not 0 < pairs <= MOST_BOUNDED or not cell.bounds.has_pairs:
+            return pairs
+        return len(cell.bounds.by_pair(cell.tiles, cell.choices, self._steps[cell.choices]).able[0])
+
+    def _by_pair(self, cell: _Cell) -> _Cell:
+        """A cell whose choices and tiles are bounded by what windows take in any pair of them."""
+        if not 0 < len(cell.choices) * len(cell.tiles) <= MOST_BOUNDED or not cell.bounds.has_pairs:
+            return cell
+        pairs = cell.bounds.by_pair(cell.tiles, cell.choices, self._steps[cell.choices])
+        by_choice = np.maximum(cell.by_choice, pairs.by_choice)
+        return self._still(
+            cell._replace(by_choice=by_choice, by_tile=np.maximum(cell.by_tile, pairs.by_tile))
+        )
 
     def _still(self, cell: _Cell) -> _Cell:
         """What of a cell may improve on the incumbent."""
@@ -438,7 +462,7 @@ class PathSearch:
     def _open_cell(self, item: _Cell, value: float) -> None:
         """Bound all pairs once they are few; else part the spatial choices in two, or take the best ones."""
         cell = self._still(item)
-        pairs = len(cell.choices) * len(cell.tiles)
+        pairs = self._number_of_pairs(cell)
         if not pairs:
             return
         is_large, few = len(cell.choices) > 1 and pairs > MOST_PAIRS, len(cell.choices)
