@@ -411,8 +411,8 @@ class ByPair(NamedTuple):
         energy, cycles = np.full((2, self.more.shape[1]), np.inf)
         np.minimum.at(energy, self.classes, self.energy)
         np.minimum.at(cycles, self.classes, self.cycles)
-        every: FloatArray = self._values(self.more + energy, np.broadcast_to(cycles, self.more.shape))
-        return every.min(axis=1)
+        least: FloatArray = self._values(self.more + energy, cycles).min(axis=1)
+        return least
 
     @property
     def able(self) -> tuple[IntArray, IntArray]:

@@ -133,17 +133,19 @@ class Masked:
             The costs by tile and class of choices, shape (tiles, classes); the class of each choice.
         """
         some, views = every[choices], self.frame.space.views
-        paid = [
-            (charge, some.share(views[charge.place], charge.level, charge.boundary) if charge.shared else 1.0)
-            for charge in filter(price.pays, self._windows)
+        told: list[float | FloatArray] = []
+        paid, one = list(filter(price.pays, self._windows)), np.ones(1)
+        shares = [
+            some.share(views[own.place], own.level, own.boundary) if own.shared else one for own in paid
         ]
-        told = [price_of(charge, price, some) for charge, _ in paid]
-        told += [self.inside.free(charge, some) for charge, _ in paid] + [share for _, share in paid]
+        for own, share in zip(paid, shares, strict=True):
+            told += share, self.inside.free(own, some), price_of(own, price, some)
+            told.append(self.charges.least_share(own, price, some))
         columns = (np.broadcast_to(own, len(some)) for own in (every.kinds[1][choices], *told))
         codes = [np.unique(own, return_inverse=True)[1] for own in columns]
         firsts, classes = alike(np.stack(codes, axis=1))
         total: FloatArray = np.zeros((len(tiles), len(firsts)))
-        for charge, share in paid:
+        for charge, share in zip(paid, shares, strict=True):
             each, once = some[firsts], self._once(charge, some[firsts])
             words = self._begun(charge, tiles, every, choices[firsts])
             words = words * np.broadcast_to(share, len(some))[firsts]

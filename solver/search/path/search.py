@@ -21,7 +21,7 @@ from solver.search.path.charges import ENERGY, Charge, Charges, Price
 from solver.search.path.inside import Leads, Listed
 from solver.search.path.leaves import Leaves, Path
 from solver.search.path.masked import Masked, fewest_steps, spatial_choices
-from solver.search.path.tables import Frame, Outside
+from solver.search.path.tables import Frame, Outside, bytes_beside
 from solver.search.path.unrolled import Unrolled
 from solver.search.path.worth import RowWorth
 from solver.search.priced import Priced
@@ -161,11 +161,13 @@ class PathSearch:
     shared: Shared
     best: Priced | None = None
     _queue: list[tuple[float, int, int, object]] = field(default_factory=list)
+    _aside: list[tuple[float, int, int, object]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.space = Frame(self.space).narrowed()
         self._frame = self._framed()
-        self._frame.held.most_bytes = int(HELD_SHARE * (self.shared.options.memory_limit_mib << 20))
+        limit = self.shared.options.memory_limit_mib << 20
+        self._frame.held.most_bytes = max(0, min(int(HELD_SHARE * limit), limit - bytes_beside(self.space)))
         self._every = spatial_choices(self._frame)
         self._ticket = count()
         self._in_vain = self._passed_over = 0
@@ -285,11 +287,9 @@ class PathSearch:
     def _open_first(self) -> None:
         """Open some masks at once: where bounds are loose, good mappings may be in later ones."""
         opened = 0
-        aside: list[tuple[float, int, int, object]] = []
         while self._queue and opened < FIRST_MASKS:
             value, rank, ticket, item = heapq.heappop(self._queue)
-            if not aside:
-                self._least = max(self._least, self._bound(value))
+            self._rise(value)
             self.shared.report(Phase.PATHS, self.goal, self._least)
             if self._settles(value):
                 break
@@ -300,9 +300,16 @@ class PathSearch:
                     opened += 1
                     self._open_mask(item._replace(stage=CLOSEST), value)
                 case _:
-                    aside.append((value, rank, ticket, item))
-        for own in aside:
+                    self._aside.append((value, rank, ticket, item))
+        for own in self._aside:
             heapq.heappush(self._queue, own)
+        self._aside.clear()
+
+    def _rise(self, value: float) -> None:
+        """Note the least bound of all regions, of which the one at hand is no better than a value."""
+        others = (own[0][0] for own in (self._queue, self._aside) if own)
+        if math.isfinite(least := min((value, *others))):
+            self._least = max(self._least, self._bound(least))
 
     def evidence(self) -> Evidence:
         """What the bound rests on: for how many spatial choices of each keep mask paths had to be listed."""
@@ -358,6 +365,8 @@ class PathSearch:
         if item.stage < CLOSEST:
             self._push(max(value, float(values.min())), _Mask(bounds, item.stage + 1))
             return
+        # What follows may take longer than there is time.
+        self._rise(max(value, float(values.min())))
         choices = self._hopeful(values)
         choices = choices[np.argsort(values[choices], kind="stable")]
         tiles = bounds.masked.tiles

@@ -23,8 +23,10 @@ from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stopped
 
-TABLES = 60
-"""Tables over all numbers of tiles that are held at a time, about, as many doubles each."""
+TABLES, BESIDE = 34, 22
+"""Tables over all numbers of tiles that there are at a time, at least, and those of them that are not held.
+
+As many doubles each, about."""
 
 DOUBLES = 2.0**53
 """Whole numbers up to which doubles are exact."""
@@ -53,6 +55,11 @@ ALIKE = (
 def estimated_bytes(space: SearchSpace) -> int:
     """Memory that the tables of a search take, roughly, before any of them is made."""
     return TABLES * 8 * space.lattice.size
+
+
+def bytes_beside(space: SearchSpace) -> int:
+    """Memory that is taken besides tables that are held, roughly: what these are made of, and lists."""
+    return BESIDE * 8 * space.lattice.size
 
 
 @dataclass
@@ -514,8 +521,8 @@ class Outside:
             return entries
         grains, numbers = step / self.paid_in.unit, entries / float(step)
         wide = np.longdouble(grains.numerator) / np.longdouble(grains.denominator)
-        whole: FloatArray = np.where(numbers < self._most_steps, np.rint(numbers), numbers * CLOSE) * wide
-        return whole
+        whole: FloatArray = np.where(numbers < self._most_steps, np.rint(numbers), numbers * CLOSE)
+        return np.multiply(whole, wide)
 
     def exact(self, boundary: int, lead: Lead) -> FloatArray:
         """Least cost with these numbers of tiles at a boundary, and this lead of the slot outside."""
