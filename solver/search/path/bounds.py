@@ -411,7 +411,7 @@ class ByPair(NamedTuple):
     classes: IntArray
 
     def _values(self, energy: FloatArray, cycles: FloatArray) -> FloatArray:
-        return self.bounds.goal.values(self.bounds.masked.charges.whole(energy), cycles)
+        return self.bounds.values(self.bounds.masked.charges.whole(energy), cycles)
 
     @property
     def by_choice(self) -> FloatArray:
