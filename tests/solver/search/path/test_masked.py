@@ -94,7 +94,7 @@ def test_no_pair_is_left_out_that_has_a_better_mapping(stride: int, factors: Fac
     buffer = StorageLevel("buffer", 12, energy=AccessEnergy(6, 5, 7))
     registers = StorageLevel("registers", 5, energy=AccessEnergy(1, 2, 1))
     fanout = Fanout("row", 4, no_multicast=frozenset(no_multicast))
-    problem = depthwise(stride) if factors == PERFECT else replace(depthwise(stride), bounds=(1, 5, 2))
+    problem = depthwise(stride) if factors == PERFECT else replace(depthwise(stride), bounds=(1, 3, 2))
     mapspace = free_mapspace(problem, dram, buffer, fanout, registers, keep=False)
     rules = KeepRules(), KeepRules(frozenset("O"), frozenset("W")), KeepRules(frozenset("I"), frozenset("O"))
     space = SearchSpace(replace(mapspace, factors=factors, keep=rules))
