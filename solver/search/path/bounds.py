@@ -162,6 +162,31 @@ class Bounds:
             values[tied[~self.improves(self.every[tied], floors[tied], cycles[tied], steps[tied])]] = np.inf
         return values
 
+    @property
+    def has_pairs(self) -> bool:
+        """Whether `by_pair` says anything."""
+        return self._known and self.goal.counts_energy and self.masked.has_windows(self.every)
+
+    def by_pair(self, tiles: IntArray, choices: IntArray, steps: FloatArray) -> ByPair:
+        """Bounds on tiles with spatial choices, from what says much and costs little: words of windows.
+
+        Parameters
+        ----------
+        tiles
+            At the first boundary inside, shape (tiles, dimensions).
+        choices
+            Places of the spatial choices.
+        steps
+            The least ones of each of these choices.
+        """
+        every = self.every[choices]
+        steps = self.masked.charges.steps(steps, every)
+        cycles = self.cycles(np.full(len(steps), self._loaded), steps)
+        fixed = self.masked.fixed(every, self.waiting(cycles, steps))
+        floors = self.masked.floors(every, self._words, with_tables=True)
+        more, classes = self.masked.windows(tiles, self.every, choices, self._words)
+        return ByPair(self, fixed + floors, cycles, more, classes)
+
     def tied(self, values: FloatArray) -> IntArray:
         """Which values doubles hardly tell from the incumbent."""
         return self._from(TIED, values)
@@ -356,6 +381,52 @@ class Bounds:
         limits = [-(-self.goal.energy_limit(int(own)) // grain) for own in every]
         most = np.array([min(float(own), 2 * MOST_GRAINS) for own in limits])
         return rows[np.rint(energy[rows] / grain) < most[inverse.reshape(-1)]]
+
+
+class ByPair(NamedTuple):
+    """Bounds on all pairs of some tiles and spatial choices.
+
+    Parameters
+    ----------
+    bounds
+        Whose they are.
+    energy, cycles
+        Of each choice with any tile, shape (choices,).
+    more
+        Energy beyond that, by tile and class of choices, shape (tiles, classes).
+    classes
+        Of each choice.
+    """
+
+    bounds: Bounds
+    energy: FloatArray
+    cycles: FloatArray
+    more: FloatArray
+    classes: IntArray
+
+    def _values(self, energy: FloatArray, cycles: FloatArray) -> FloatArray:
+        return self.bounds.values(self.bounds.masked.charges.whole(energy), cycles)
+
+    @property
+    def by_choice(self) -> FloatArray:
+        """Bounds by choice with any tile, shape (choices,)."""
+        return self._values(self.energy + self.more.min(axis=0)[self.classes], self.cycles)
+
+    @property
+    def by_tile(self) -> FloatArray:
+        """Bounds by tile with any choice, shape (tiles,)."""
+        energy, cycles = np.full((2, self.more.shape[1]), np.inf)
+        np.minimum.at(energy, self.classes, self.energy)
+        np.minimum.at(cycles, self.classes, self.cycles)
+        least: FloatArray = self._values(self.more + energy, cycles).min(axis=1)
+        return least
+
+    @property
+    def able(self) -> tuple[IntArray, IntArray]:
+        """Places of the tiles and choices of all pairs that may improve, choice by choice."""
+        every = self._values((self.energy + self.more[:, self.classes]).T, self.cycles[:, np.newaxis])
+        choices, tiles = np.nonzero(self.bounds.goal.below(every))
+        return tiles, choices
 
 
 def mean_load(resources: tuple[int, ...]) -> Price:

@@ -576,7 +576,7 @@ class Branch:
         places = [number[id(own)] for own in outside]
 
         def of_all(table: Callable[[Outside], FloatArray]) -> FloatArray:
-            return np.stack([entries(table(own)) for own in distinct.values()])[places]
+            return np.stack([own.paid(entries(table(own))) for own in distinct.values()])[places]
 
         if not parts:
             return of_all(methodcaller("least", slot, step))

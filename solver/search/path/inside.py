@@ -842,14 +842,14 @@ class Inside:
         firsts, kinds = unrolled.kinds
         for kind, first in enumerate(firsts.tolist()):
             rows = slice(None) if len(firsts) == 1 else np.flatnonzero(kinds == kind)
-            unrolling = self._unrolling(unrolled, first, charge.boundary)
+            unrolling = self.unrolling(unrolled, first, charge.boundary)
             words = frame.words.of(charge.place, unrolling, leading)
             words = frame.words.at_most(words, loose)
             some = [p[rows] for p in places]
             begun[rows], again[rows] = (_gathered(table, dims, some) for table in words)
         return Delivered(begun, again)
 
-    def _unrolling(self, unrolled: Unrolled, row: int, boundary: int) -> Unrolling:
+    def unrolling(self, unrolled: Unrolled, row: int, boundary: int) -> Unrolling:
         """What one row unrolls above a boundary; of several choices it is not known."""
         if isinstance(unrolled, Loosest):
             return self.frame.space.no_unrolling

@@ -21,7 +21,7 @@ from solver.search.path.charges import ENERGY, Charge, Charges, Price
 from solver.search.path.inside import Listed
 from solver.search.path.leaves import Leaves, Path
 from solver.search.path.masked import Masked, fewest_steps, spatial_choices
-from solver.search.path.tables import Frame, Outside
+from solver.search.path.tables import Frame, Outside, bytes_beside
 from solver.search.path.unrolled import Unrolled
 from solver.search.path.worth import RowWorth
 from solver.search.priced import Priced
@@ -33,6 +33,9 @@ from solver.search.trivial import trivial_bound
 
 FEW_PAIRS, MOST_PAIRS = 2_000, 32_000
 """Pairs of tiles and spatial choices that are bounded at first; and those up to which all of a cell are."""
+
+MOST_BOUNDED = 1_000_000
+"""Pairs up to which all of a cell are bounded by the words of windows alone."""
 
 PATHS = 1
 """Paths that are priced together at first."""
@@ -173,11 +176,13 @@ class PathSearch:
     shared: Shared
     best: Priced | None = None
     _queue: list[tuple[float, int, int, object]] = field(default_factory=list)
+    _aside: list[tuple[float, int, int, object]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.space = Frame(self.space).narrowed()
         self._frame = self._framed()
-        self._frame.held.most_bytes = int(HELD_SHARE * (self.shared.options.memory_limit_mib << 20))
+        limit = self.shared.options.memory_limit_mib << 20
+        self._frame.held.most_bytes = max(0, min(int(HELD_SHARE * limit), limit - bytes_beside(self.space)))
         self._every = spatial_choices(self._frame)
         self._ticket = count()
         self._in_vain = self._passed_over = 0
@@ -297,11 +302,9 @@ class PathSearch:
     def _open_first(self) -> None:
         """Open some masks at once: where bounds are loose, good mappings may be in later ones."""
         opened = 0
-        aside: list[tuple[float, int, int, object]] = []
         while self._queue and opened < FIRST_MASKS:
             value, rank, ticket, item = heapq.heappop(self._queue)
-            if not aside:
-                self._least = max(self._least, self._bound(value))
+            self._rise(value)
             self.shared.report(Phase.PATHS, self.goal, self._least)
             if self._settles(value):
                 break
@@ -312,9 +315,16 @@ class PathSearch:
                     opened += 1
                     self._open_mask(item._replace(stage=CLOSEST), value)
                 case _:
-                    aside.append((value, rank, ticket, item))
-        for own in aside:
+                    self._aside.append((value, rank, ticket, item))
+        for own in self._aside:
             heapq.heappush(self._queue, own)
+        self._aside.clear()
+
+    def _rise(self, value: float) -> None:
+        """Note the least bound of all regions, of which the one at hand is no better than a value."""
+        others = (own[0][0] for own in (self._queue, self._aside) if own)
+        if math.isfinite(least := min((value, *others))):
+            self._least = max(self._least, self._bound(least))
 
     def evidence(self) -> Evidence:
         """What the bound rests on: for how many spatial choices of each keep mask paths had to be listed."""
@@ -370,6 +380,8 @@ class PathSearch:
         if item.stage < CLOSEST:
             self._push(max(value, float(values.min())), _Mask(bounds, item.stage + 1))
             return
+        # What follows may take longer than there is time.
+        self._rise(max(value, float(values.min())))
         choices = self._hopeful(values)
         choices = choices[np.argsort(values[choices], kind="stable")]
         tiles = bounds.masked.tiles
@@ -413,8 +425,12 @@ class PathSearch:
         return [own.only(self._hopeful(found.values)) for own, found in pairs]
 
     def _paired(self, bounds: Bounds, choices: IntArray, tiles: IntArray) -> _Pairs:
-        """Those pairs of some tiles and spatial choices that have mappings."""
-        tiles, choices = np.tile(tiles, (len(choices), 1)), np.repeat(choices, len(tiles))
+        """Pairs of some tiles and spatial choices that have mappings and may improve."""
+        if not bounds.has_pairs:
+            tiles, choices = np.tile(tiles, (len(choices), 1)), np.repeat(choices, len(tiles))
+        else:
+            rows, own = bounds.by_pair(tiles, choices, self._steps[choices]).able
+            tiles, choices = tiles[rows], choices[own]
         steps = bounds.masked.steps(tiles, self._unrolled(choices))
         return _Pairs(bounds, tiles, choices, steps).only(np.flatnonzero(np.isfinite(steps)))
 
@@ -428,7 +444,7 @@ class PathSearch:
 
     def _unrolled(self, choices: IntArray) -> Unrolled:
         """One spatial choice a row."""
-        first = int(choices[0])
+        first = int(choices[0]) if len(choices) else 0
         return self._every.repeated(first, len(choices)) if (choices == first).all() else self._every[choices]
 
     def _push_cell(self, cell: _Cell, value: float) -> None:
@@ -439,14 +455,31 @@ class PathSearch:
 
     def _bounded(self, cell: _Cell) -> _Cell:
         """The tiles of a cell that may improve with some of its spatial choices."""
-        cell = self._still(cell)
-        if len(cell.choices) * len(cell.tiles) <= FEW_PAIRS:
+        cell = self._by_pair(self._still(cell))
+        if self._number_of_pairs(cell) <= (MOST_PAIRS if cell.bounds.has_pairs else FEW_PAIRS):
             return cell
         every = self._every[cell.choices]
         steps = cell.bounds.masked.charges.steps(self._steps[cell.choices], every)
         values = cell.bounds.floors(cell.tiles, every, float(steps.min()))
         self.shared.statistics.states += len(values)
         return self._still(cell._replace(by_tile=np.maximum(values, cell.by_tile)))
+
+    def _number_of_pairs(self, cell: _Cell) -> int:
+        """Pairs of a cell that may improve, at most."""
+        pairs = len(cell.choices) * len(cell.tiles)
+        if not 0 < pairs <= MOST_BOUNDED or not cell.bounds.has_pairs:
+            return pairs
+        return len(cell.bounds.by_pair(cell.tiles, cell.choices, self._steps[cell.choices]).able[0])
+
+    def _by_pair(self, cell: _Cell) -> _Cell:
+        """A cell whose choices and tiles are bounded by what windows take in any pair of them."""
+        if not 0 < len(cell.choices) * len(cell.tiles) <= MOST_BOUNDED or not cell.bounds.has_pairs:
+            return cell
+        pairs = cell.bounds.by_pair(cell.tiles, cell.choices, self._steps[cell.choices])
+        by_choice = np.maximum(cell.by_choice, pairs.by_choice)
+        return self._still(
+            cell._replace(by_choice=by_choice, by_tile=np.maximum(cell.by_tile, pairs.by_tile))
+        )
 
     def _still(self, cell: _Cell) -> _Cell:
         """What of a cell may improve on the incumbent."""
@@ -461,7 +494,7 @@ class PathSearch:
     def _open_cell(self, item: _Cell, value: float) -> None:
         """Bound all pairs once they are few; else part the spatial choices in two, or take the best ones."""
         cell = self._still(item)
-        pairs = len(cell.choices) * len(cell.tiles)
+        pairs = self._number_of_pairs(cell)
         if not pairs:
             return
         is_large, few = len(cell.choices) > 1 and pairs > MOST_PAIRS, len(cell.choices)
