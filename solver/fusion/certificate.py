@@ -53,7 +53,7 @@ def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0
         raise CertificateError(f"a result that is {result.status.value} without a bound claims nothing")
     if result.equal_parts is not None:
         raise CertificateError(
-            "shared loops with remainders are not certified: `FusionLimits(equal_parts=True)`"
+            "shared loops with remainders are not certified"
         )
     _check_memories(FusionSpace(result.cascade, result.limits), result.evidence)
     problem, evaluation = _problem(result), result.evaluation

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from model.extents import ANY
+from model.extents import ANY, PERFECT, Factors
 from model.fused.cascade import Cascade
 from model.fused.check import FusedMappingError, check_held_spread, check_spread
 from model.fused.cost import evaluate_fused
@@ -51,7 +51,7 @@ ROUNDS = 4
 
 EVEN_NESTS = "tiles that are neither stored nor held have one place in {memories} below shared loops"
 PERFECT_LOOPS = "loops have no remainders"
-PERFECT_SHARED_LOOPS = "shared loops have no remainders"
+PERFECT_SHARED_LOOPS = "shared loops have factors that divide"
 PERFECT_STORES = (
     "nests of Einsums that store tensors in memories which exist several times have no remainders"
 )
@@ -147,6 +147,16 @@ class FusedResult:
     def units_per_pj(self) -> int:
         """Energy units in a picojoule."""
         return self.cascade.einsums[0].mapspace.architecture.units_per_pj
+
+    @property
+    def factors(self) -> Factors:
+        """Factors that loops of nests may have."""
+        return ANY if any(einsum.mapspace.factors == ANY for einsum in self.cascade.einsums) else PERFECT
+
+    @property
+    def shared_factors(self) -> Factors:
+        """Factors that shared loops may have: the bound is one on mappings with these."""
+        return PERFECT if self.limits.equal_parts else ANY
 
     @property
     def gap(self) -> float | None:
@@ -251,8 +261,7 @@ class _Search:
         self.on_progress = on_progress
         self.incumbent: int | None = None  # of all spaces
         self.is_any = any(einsum.mapspace.factors == ANY for einsum in cascade.einsums)
-        remainders = self.is_any and not limits.equal_parts
-        self.widest = replace(self.space, remainders=True) if remainders else self.space
+        self.widest = self.space if limits.equal_parts else replace(self.space, remainders=True)
 
     def run(self) -> FusedResult:
         """Search without fusion first, then with; then with remainders in nests where there may be any."""
