@@ -581,7 +581,7 @@ def _add_fusion(parser: argparse.ArgumentParser) -> None:
         "--shared-factors",
         choices=FACTORS,
         metavar="KIND",
-        help="factors of shared loops: those that divide (perfect, the default), or with remainders, too (any)",
+        help="factors of shared loops: divisors only (perfect, the default), or remainders, too (any)",
     )
     add_path(group, "--fused-mapping", "write the fused mapping as YAML, which `evaluate` prices")
     add_path(

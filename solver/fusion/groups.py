@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from model.numbers import divisors
-from solver.fusion.bounds import Remainders
 from solver.fusion.drafts import (
     DECIDED_OUTSIDE,
     SHARES,
@@ -263,8 +262,7 @@ class GroupBounds:
         cut, side = (start + 1, (start + 1, end)) if is_first else (place, (start, place))
         rules = self.bounds.space.einsums[place].mapspace.temporal[0]
         # With remainders, the private loops of visits are none of the whole.
-        uneven = self.bounds.pricer.remainders is Remainders.EVERYWHERE
-        is_ruled = uneven or bool(rules.factors or rules.inner or rules.outer)
+        is_ruled = self.bounds.pricer.remainders or bool(rules.factors or rules.inner or rules.outer)
         return (
             not is_ruled
             and not self._is_joined(inside, cut, outside)

@@ -128,8 +128,6 @@ class LeastCosts:
                 else self.bounds.floor(place, outside, given.taken_words).least(cuts[-1].trips)
             )
             energy, cycles = max(energy, least[0]), max(cycles, least[1])
-        if not frames:
-            energy, cycles = self.pricer.or_alone(place, (energy, cycles))
         return energy * einsum.n_instances, cycles * einsum.n_instances
 
     def _fitting(

@@ -62,8 +62,8 @@ class FusionLimits:
         Raises
         ------
         LimitError
-            If a tensor or a memory is not there, or is none that tensors are stored in; or if shared loops may
-            have remainders where no nest may.
+            If a tensor or a memory is not there, or is none that tensors are stored in; or if shared loops
+            may have remainders where no nest may.
         """
         if not self.equal_parts and all(own.mapspace.factors == PERFECT for own in cascade.einsums):
             raise LimitError("equal_parts", "remainders of shared loops need nests that may have some")

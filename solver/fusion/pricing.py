@@ -12,7 +12,7 @@ from model.fused.mapping import PrivateNest
 from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
 from model.objective import objective_value
-from solver.fusion.bounds import Deeper, EdgeBounds, Numbered, Remainders
+from solver.fusion.bounds import Deeper, EdgeBounds, Numbered
 from solver.fusion.edges import EdgeKind, EdgeSpace, Shift
 from solver.fusion.points import IMPOSSIBLE, Choice, Point
 from solver.fusion.space import Cut, Trips
@@ -171,13 +171,6 @@ class EdgePricer(EdgeBounds):
     in_shares: dict[EdgeKind, tuple[int, int]] = field(default_factory=dict)
     alone: dict[tuple[object, ...], Alone] = field(default_factory=dict)
 
-    def without_unlike_visits(self) -> EdgePricer:
-        """The pricer without what it knows of edges whose visits differ."""
-        kept = {kind: edge for kind, edge in self.edges.items() if not kind.is_mixed}
-        known = {id(edge.core) for edge in kept.values()}
-        cores = {key: core for key, core in self.cores.items() if id(core) in known}
-        return replace(self, edges=kept, cores=cores)
-
     def edge(self, kind: EdgeKind) -> Edge:
         """The edge of a kind; those that differ only in names are one."""
         if kind not in self.edges:
@@ -246,11 +239,10 @@ class EdgePricer(EdgeBounds):
                 if tile.space.name not in kind.at_home or tile.space.name in shifts
             ]
             held = sum(move.energy for move in moves if move.dataspace in shifts)
-            is_loose = kind.remainders and self.remainders is not Remainders.EVERYWHERE
-            looped = () if kind.parts or is_loose else ((),) if kind.remainders else ((), kind.trips)
+            looped = () if kind.parts else ((),) if kind.remainders else ((), kind.trips)
             cores = [self.core(kind.place, kind.above, trips, kind.deeper) for trips in looped]
             cores += [self._shared(kind)] if kind.shares and not kind.parts else []
-            energy, cycles = self.together(kind.place, cut, moves, kind.deeper, is_open=is_loose)
+            energy, cycles = self.together(kind.place, cut, moves, kind.deeper)
             if kind.shares and kind.shifts:
                 held = max(held, EdgeSpace(self.space.einsums[kind.place], kind, self.timed).shift_energy)
             self._least[kind] = (
@@ -269,14 +261,6 @@ class EdgePricer(EdgeBounds):
             self.part_bounds[renamed] = self.floor(renamed)
         self.in_shares[kind] = self.part_bounds[renamed]
         return self.in_shares[kind]
-
-    def or_alone(self, place: int, least: tuple[int, int]) -> tuple[int, int]:
-        """A bound on an Einsum without remainders, or what it costs at the least if it has some, alone."""
-        if self.remainders is not Remainders.ALONE:
-            return least
-        known = list(self.edge(self.space.stores.alone(place, remainders=True)).choices())
-        energies, cycles = (own.energy for own in known), (own.cycles for own in known)
-        return min(least[0], min(energies, default=least[0])), min(least[1], min(cycles, default=least[1]))
 
     def core(
         self, place: int, above: frozenset[str], trips: tuple[tuple[str, int], ...], deeper: Deeper = ()
@@ -311,8 +295,7 @@ class EdgePricer(EdgeBounds):
 
     def _core_of(self, kind: EdgeKind, is_whole: bool) -> tuple[int, int]:
         """Least energy and cycles by a floor; of edges without shared loops, which are few, by a search."""
-        if self.remainders is Remainders.EVERYWHERE:
-            kind = replace(kind, remainders=True)
+        kind = replace(kind, remainders=self.remainders)
         own = EdgeSpace(self.space.einsums[kind.place], kind, self.timed, is_relaxed=True)
         rules = own.einsum.mapspace.temporal[0]
         is_plain = not kind.remainders and not kind.deeper
@@ -370,7 +353,7 @@ class EdgePricer(EdgeBounds):
     def _is_raised(self, edge: Edge) -> bool:
         """Raise the bound on an edge whose nests may have remainders by its floor, once."""
         kind = edge.space.kind
-        if self.remainders is not Remainders.EVERYWHERE or not kind.remainders or not kind.trips:
+        if not self.remainders or not kind.remainders or not kind.trips:
             return False
         if kind.parts or edge.has_floor or edge.core.solved:
             return False
@@ -413,7 +396,6 @@ class EdgePricer(EdgeBounds):
     def _without_remainders(self, edge: Edge, room: int | None, caps: Caps) -> Priced | None:
         """The best known mapping of an edge without remainders, to begin with."""
         even = self.edge(replace(edge.space.kind, remainders=False))
-        self.refine(even, room)
         fitting = [
             point
             for known in even.core.solved

@@ -10,7 +10,6 @@ from itertools import chain, islice, product
 from model.fused.mapping import Stored
 from model.fused.room import is_part_of_other
 from model.fused.visits import multi_term_dims
-from solver.fusion.bounds import Remainders
 from solver.fusion.edges import EdgeKind, lone_dims
 from solver.fusion.labels import Label, Room, Step, StoredTile, room_of
 from solver.fusion.least import LeastCosts
@@ -223,8 +222,7 @@ class Successors:
                 shares=shares,
                 undivided=self._undivided(place, above, [tile for tile, _ in held]),
             )
-            is_even = not self.pricer.may_leave(frames, kind.at_home)
-            may_leave = not is_even and self.space.stores.may_leave(kind.deeper, kind.above)
+            may_leave = self.pricer.remainders and self.space.stores.may_leave(kind.deeper, kind.above)
             kinds = self._parted(replace(kind, remainders=may_leave), extents, frames)
             rooms = ((own, self._room(label, stores, held, cuts, own.shares)) for own in kinds)
             for own, room in ((own, room) for own, room in rooms if room is not None):
@@ -489,8 +487,7 @@ class Successors:
         for start, end in ((frame.start, cut), (cut, frame.end)):
             rules = self.space.einsums[start].mapspace.temporal[0]
             # With remainders, the private loops of visits are none of the whole.
-            uneven = self.pricer.remainders is Remainders.EVERYWHERE
-            is_ruled = uneven or bool(rules.factors or rules.inner or rules.outer)
+            is_ruled = self.pricer.remainders or bool(rules.factors or rules.inner or rules.outer)
             if end == start + 1 and (is_ruled or bound.get(start, True)):
                 return False
             if end > start + 1 and self.least.groups.inside_of(frame.start, frame.end, start, end) is None:

@@ -120,6 +120,7 @@ def test_without_time_there_is_a_bound_at_least(tmp_path: Path):
     assert document["bound"] >= 0
 
 
+@pytest.mark.usefixtures("patience")
 def test_remainders_of_shared_loops_are_searched_on_request(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -135,4 +136,4 @@ def test_remainders_of_shared_loops_are_searched_on_request(
     assert "factors that divide" not in printed
     assert "Without remainders of shared loops" in printed
     assert document["shared_factors"] == "any"
-    assert document["equal_parts"]["status"] == "OPTIMAL"
+    assert document["equal_parts"]["value"] >= document["value"]

@@ -11,10 +11,10 @@ from model.architecture import AccessEnergy, Architecture, Compute, StorageLevel
 from model.extents import ANY
 from model.fused.cascade import Cascade
 from solver.fusion import FusionLimits, fuse_cascade
-from solver.fusion.bounds import Remainders
+from solver.fusion.assembly import Left, rooms_left
 from solver.fusion.drafts import Given
 from solver.fusion.labels import Label, Queue, Step
-from solver.fusion.mapper import _Left, _rooms_left, _Search
+from solver.fusion.mapper import _Search
 from solver.fusion.path import PathSearch
 from solver.fusion.points import Choice
 from solver.fusion.space import Frame
@@ -49,15 +49,17 @@ def check_bounds(cascade: Cascade, objective: str, random: Random, walks: int) -
     """Compare the bound at each label of some paths with what the rest costs; how many were compared."""
     run = _Search(cascade, objective, Options(), FusionLimits(), None, None)
     if cascade.einsums[0].mapspace.factors == ANY:
-        run.pricer = replace(run.pricer, remainders=Remainders.EVERYWHERE)
+        run.pricer = replace(run.pricer, remainders=True)
     search = PathSearch(run.space, run.pricer, objective, run.counts)
     search.tighten()
     compared = 0
     for last in filter(None, (walk(search, random) for _ in range(walks))):
         steps = last.steps()
-        rooms = _rooms_left(search, steps)
+        rooms = rooms_left(search.space, steps)
         for _ in range(4):
-            steps = [run._mapped(search, step, room) for step, room in zip(steps, rooms, strict=True)]
+            steps = [
+                run._with_known_mapping(search, step, room) for step, room in zip(steps, rooms, strict=True)
+            ]
             run._refine(steps, rooms)
         costs = [cheapest(run, step, room) for step, room in zip(steps, rooms, strict=True)]
         if None in costs:
@@ -69,13 +71,13 @@ def check_bounds(cascade: Cascade, objective: str, random: Random, walks: int) -
     return compared
 
 
-def _fits(choice: Choice, room: _Left) -> bool:
+def _fits(choice: Choice, room: Left) -> bool:
     if choice.point is not None:
         return room.has_room(choice.point)
     return room.words is None or choice.need_words <= room.words
 
 
-def cheapest(run: _Search, step: Step, room: _Left) -> int | None:
+def cheapest(run: _Search, step: Step, room: Left) -> int | None:
     """Least cost of an edge by a mapping that fits; None if that is not known."""
     if step.kind is None:
         return 0

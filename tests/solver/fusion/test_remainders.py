@@ -16,7 +16,6 @@ from tests.fused_bruteforce import BruteForce
 from tests.model.fused.agreement import disagreements
 from tests.model.fused.random_cascades import SHAPES, cascade_of
 
-
 UNLIKE = FusionLimits(equal_parts=False)
 """Shared loops may have remainders."""
 
