@@ -8,8 +8,8 @@ from functools import cached_property
 
 from solver.fusion.edges import EdgeKind
 from solver.fusion.labels import Step
+from solver.fusion.least import EdgePricer
 from solver.fusion.points import Choice
-from solver.fusion.pricing import EdgePricer
 from solver.fusion.space import Frame, FusionSpace
 
 Waiting = frozenset[tuple[str, int]] | None
@@ -174,5 +174,5 @@ class Likeness:
         )
 
     def _choice(self, kind: EdgeKind, known: Choice) -> Choice | None:
-        choices = (own for as_paid in (False, True) for own in self.pricer.edge(kind).choices(as_paid))
+        choices = (own for as_paid in (False, True) for own in self.pricer.least(kind, as_paid=as_paid))
         return next((own for own in choices if own == known), None)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from model.extents import ANY, PERFECT, Extents
 from solver.fusion.bounds import Deeper
-from solver.fusion.pricing import EdgePricer
+from solver.fusion.least import EdgePricer
 from solver.fusion.space import WHOLE, Cut, Frame, Frames, FusionSpace, Tile, Trips
 
 FloatArray = npt.NDArray[np.float64]

@@ -12,13 +12,13 @@ from model.fused.mapping import FusedMapping
 from model.fused.report import FusedEvaluation
 from model.objective import objective_value
 from solver.fusion.assembly import Left, fused_mapping, is_spread_alike, rooms_left
+from solver.fusion.bodies import BodyBounds
 from solver.fusion.evidence import evidence_of
 from solver.fusion.labels import Label, Step
-from solver.fusion.least import LeastCosts
+from solver.fusion.least import EdgePricer, Effort
 from solver.fusion.limits import FusionLimits
 from solver.fusion.path import Counts, PathSearch
 from solver.fusion.points import Point
-from solver.fusion.pricing import EdgePricer
 from solver.fusion.result import (
     FusedResult,
     FusionProgress,
@@ -144,7 +144,7 @@ class _Search:
         self.pricer = EdgePricer(self.space, objective, options, self.clock)
         self.perfect_pricer: EdgePricer | None = None  # as it was before there were remainders everywhere
         self.counts = Counts()
-        self.bounds: dict[object, LeastCosts] = {}
+        self.bounds: dict[object, BodyBounds] = {}
         self.paths = 0
         self.agreed = set[object]()
         self.on_progress = on_progress
@@ -248,7 +248,7 @@ class _Search:
         for number, edge in enumerate(distinct):
             left_s = self.clock.left_s
             self.pricer.search_s = REMAINDERS_S if left_s is None else left_s / (len(distinct) - number + 1)
-            self.pricer.refine(edge, None)
+            self.pricer.least(edge.space.kind, Effort.ONE_STEP)
 
     def _map_best_path_again(self, best: _Best) -> None:
         """Map the Einsums of the best path again, with remainders."""
@@ -269,8 +269,7 @@ class _Search:
         left = rooms_left(search.space, steps)
         left_s = self.pricer.clock.left_s
         self.pricer.search_s = REMAINDERS_S if left_s is None else left_s / (2 * len(steps))
-        for _ in range(2):  # a floor, then a search
-            self._refine(steps, left)
+        self._refine(steps, left, Effort.ROOM_LEFT)
         self._price_path(self.space, steps, left, best)
 
     def _ending(self, outcome: _Outcome) -> Termination:
@@ -323,9 +322,9 @@ class _Search:
         homes = tuple(sorted(space.homes.items()))
         key = homes, space.limits.max_loops == 0, is_estimate, self.pricer.remainders, space.remainders
         if key not in self.bounds:
-            self.bounds[key] = LeastCosts(space, self.pricer, is_estimate)
+            self.bounds[key] = BodyBounds(space, self.pricer, is_estimate)
         search = PathSearch(space, self.pricer, self.objective, self.counts, longest, as_paid=as_paid)
-        search.least = self.bounds[key]
+        search.bodies = self.bounds[key]
         return search
 
     def _improve_by_nests(self, space: FusionSpace, best: _Best, bound: int) -> None:
@@ -408,7 +407,7 @@ class _Search:
         """The step with a mapping that has room and costs no more than its bound, if one is known."""
         if step.kind is None or step.choice is None or not _is_open(step):
             return step
-        for known in self.pricer.edge(step.kind).choices(search.as_paid):
+        for known in self.pricer.least(step.kind, as_paid=search.as_paid):
             cheap = known.energy <= step.choice.energy and known.cycles <= step.choice.cycles
             is_known = left.words is None or known.room_words <= left.words
             if known.point is not None and is_known and left.has_room(known.point) and cheap:
@@ -434,8 +433,8 @@ class _Search:
             )
         )
 
-    def _refine(self, steps: Sequence[Step], left: Sequence[Left]) -> bool:
-        """Settle what edges of a path cost that are only bounded; whether anything was learned."""
+    def _refine(self, steps: Sequence[Step], left: Sequence[Left], effort: Effort = Effort.ONE_STEP) -> bool:
+        """Take a step on edges of a path that are only bounded; whether anything was learned."""
         done, learned = set[tuple[int, int | None]](), False
         for step, (room, _) in zip(steps, left, strict=True):
             if step.kind is None or not _is_open(step) or self.pricer.clock.stop():
@@ -443,7 +442,9 @@ class _Search:
             edge = self.pricer.edge(step.kind)
             if (id(edge.core), room) not in done:
                 done.add((id(edge.core), room))
-                learned |= self.pricer.refine(edge, room)
+                before = edge.steps
+                self.pricer.least(step.kind, effort, room)
+                learned |= edge.steps > before
         return learned
 
     def _price_path(
@@ -455,7 +456,7 @@ class _Search:
             if step.kind is None:
                 points.append(None)
                 continue
-            known = ((c, c.point) for c in self.pricer.edge(step.kind).choices() if c.point is not None)
+            known = ((c, c.point) for c in self.pricer.least(step.kind) if c.point is not None)
             fitting = [(choice, point) for choice, point in known if room.has_room(point)]
             if not fitting:
                 return

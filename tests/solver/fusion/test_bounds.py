@@ -81,7 +81,7 @@ def cheapest(run: _Search, step: Step, room: Left) -> int | None:
     """Least cost of an edge by a mapping that fits; None if that is not known."""
     if step.kind is None:
         return 0
-    known = run.pricer.edge(step.kind).choices()
+    known = run.pricer.least(step.kind)
     fitting = [own for own in known if _fits(own, room)]
     costs = [(own.cycles if run.objective == "latency" else own.energy, own.point is None) for own in fitting]
     if not costs or min(costs)[1]:
@@ -133,7 +133,7 @@ def test_held_tiles_below_loops_to_come_have_no_holes_between_strides(size_words
     shape, bounds = ("U[q,n] = T[2*q+r]", "Z[q] = U[q,n]"), {"q": 7, "r": 1, "n": 3}
     cascade = cascade_of(shape, bounds, architecture)
     run = _Search(cascade, "energy", Options(), FusionLimits(), None, None)
-    least, nothing = run._paths(run.space).least, [Given((), 0)] * 2
+    least, nothing = run._paths(run.space).bodies, [Given((), 0)] * 2
     body, following, left = Frame(0, 2, (), flat=True), np.array([[1, 1]]), np.array([[7, 3]])
     (bound,), _ = least.of_bodies((), body, following, left, nothing)
     (floor, _) = least.bounds.floor(0, frozenset(), 0).least({"q": 7, "n": 3})
