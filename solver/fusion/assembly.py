@@ -8,9 +8,9 @@ from typing import NamedTuple
 from model.fused.cascade import Cascade
 from model.fused.check import FusedMappingError, check_held_spread, check_spread
 from model.fused.mapping import Body, FusedMapping, Held, Leaf, Stored
+from solver.fusion.edges import Point
 from solver.fusion.labels import Step, StoredTile, room_of
 from solver.fusion.least import EdgePricer
-from solver.fusion.points import Point
 from solver.fusion.space import FusionSpace
 from solver.fusion.stores import Spread
 

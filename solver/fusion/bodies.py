@@ -25,6 +25,7 @@ from solver.fusion.drafts import (
 )
 from solver.fusion.groups import GroupBounds, Inside, Share, least_together, shares_of
 from solver.fusion.least import EdgePricer
+from solver.fusion.remembered import remembered
 from solver.fusion.space import Cut, Frame, Frames, FusionSpace, Tile
 
 UNLIMITED_WORDS = 1 << 200
@@ -87,16 +88,10 @@ class BodyBounds:
         """Bounds on Einsums that have bodies inside of a body."""
         return GroupBounds(self.bounds)
 
-    @cached_property
-    def _lowers(self) -> dict[tuple[Frames, int, Given], tuple[int, int]]:
-        return {}
-
+    @remembered
     def lower(self, frames: Frames, place: int, given: Given) -> tuple[int, int]:
         """Least energy and cycles of an Einsum under open bodies, all of its instances."""
-        key = frames, place, given
-        if key not in self._lowers:
-            self._lowers[key] = self.lower_by(frames, place, given, self.space.cuts(frames, place))
-        return self._lowers[key]
+        return self.lower_by(frames, place, given, self.space.cuts(frames, place))
 
     def lower_by(
         self,
@@ -262,23 +257,17 @@ class BodyBounds:
         energy, cycles = (least_together(own, most) for own in zip(*shares, strict=True))
         return UNLIMITED_WORDS if energy is None else energy, UNLIMITED_WORDS if cycles is None else cycles
 
-    @cached_property
-    def _shared(self) -> dict[tuple[Frames, int, Given], tuple[list[Share], list[Share]]]:
-        return {}
-
+    @remembered
     def _shares(self, frames: Frames, place: int, given: Given) -> tuple[list[Share], list[Share]]:
         """The ways to keep an Einsum's tiles in a body without bodies inside, by energy and by cycles."""
-        key = frames, place, given
-        if key not in self._shared:
-            times, free = self.space.einsums[place].n_instances, self.usable - given.taken_words
-            fits = list(self._fits(frames, place, given, self.space.cuts(frames, place), ()))
-            energies = ((own.words, own.lasting_words, own.energy * times) for own in fits)
-            cycles = ((own.words, own.lasting_words, own.cycles * times) for own in fits)
-            self._shared[key] = (
-                shares_of(energies, free, self.usable),
-                shares_of(cycles, free, self.usable),
-            )
-        return self._shared[key]
+        times, free = self.space.einsums[place].n_instances, self.usable - given.taken_words
+        fits = list(self._fits(frames, place, given, self.space.cuts(frames, place), ()))
+        energies = ((own.words, own.lasting_words, own.energy * times) for own in fits)
+        cycles = ((own.words, own.lasting_words, own.cycles * times) for own in fits)
+        return (
+            shares_of(energies, free, self.usable),
+            shares_of(cycles, free, self.usable),
+        )
 
     def with_bodies(
         self, frames: Frames, at: int, given: Sequence[Given], is_parted: bool

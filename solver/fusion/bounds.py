@@ -16,6 +16,7 @@ from model.extents import PERFECT
 from model.mapspace import Mapspace
 from solver.fusion.edges import EdgeKind, EdgeSpace, Shift, unlimited, with_places_of
 from solver.fusion.parts import PartSizes
+from solver.fusion.remembered import remembered
 from solver.fusion.space import WHOLE, Cut, FusionSpace, Parts, Tile
 from solver.network.tasks import by_position
 from solver.result import Clock, Options, Result, Termination
@@ -326,15 +327,9 @@ class EdgeBounds:
 
         Bandwidths do not count, which all visits load together; whole vectors are rounded up on totals.
         """
-        key = place, tuple(sorted(parts.items())), deeper
-        if key not in self._in_parts:
-            self._in_parts[key] = self._least_in_parts(*key)
-        return self._in_parts[key]
+        return self._least_in_parts(place, tuple(sorted(parts.items())), deeper)
 
-    @cached_property
-    def _in_parts(self) -> dict[tuple[int, tuple[tuple[str, Parts], ...], Deeper], Inner]:
-        return {}
-
+    @remembered
     def _least_in_parts(self, place: int, parts: tuple[tuple[str, Parts], ...], deeper: Deeper) -> Inner:
         spare = EdgeSpace(self.space.einsums[place], EdgeKind(place)).rounding_energy()
         paid, cycles = spare, 0
@@ -456,15 +451,9 @@ class EdgeBounds:
         outermost private ones there. So these are looked at which no other one is a multiple of.
         """
         bound = self.space.einsums[place].problem.bound
-        key = place, tuple((dim, _halved(bound[dim], size)) for dim, size in most)
-        if key not in self._rates:
-            self._rates[key] = self._rate(*key)
-        return self._rates[key]
+        return self._rate(place, tuple((dim, _halved(bound[dim], size)) for dim, size in most))
 
-    @cached_property
-    def _rates(self) -> dict[tuple[int, tuple[tuple[str, int], ...]], tuple[Fraction, Fraction]]:
-        return {}
-
+    @remembered
     def _rate(self, place: int, most: tuple[tuple[str, int], ...]) -> tuple[Fraction, Fraction]:
         extents = [self.sizes.largest(place, dim, size) for dim, size in most]
         if not extents or None in extents:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 
 from model.problem import Problem
 from solver.fusion.bounds import Deeper
-from solver.fusion.edges import EdgeKind
+from solver.fusion.edges import IMPOSSIBLE, EdgeKind
 from solver.fusion.least import EdgePricer
-from solver.fusion.points import IMPOSSIBLE
 from solver.fusion.space import Parts
 from solver.result import Status
 

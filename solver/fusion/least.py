@@ -19,8 +19,8 @@ from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
 from model.objective import objective_value
 from solver.fusion.bounds import Deeper, EdgeBounds, Numbered
-from solver.fusion.edges import EdgeKind, EdgeSpace, Shift
-from solver.fusion.points import IMPOSSIBLE, Choice, Point
+from solver.fusion.edges import IMPOSSIBLE, Choice, EdgeKind, EdgeSpace, Point, Shift
+from solver.fusion.remembered import remembered
 from solver.fusion.space import Cut, Trips
 from solver.fusion.unlike import Alone, UnlikeVisits, as_named
 from solver.network.tasks import Renaming, by_position
@@ -185,7 +185,7 @@ class EdgePricer(EdgeBounds):
     is_cut_short: bool = False
     """Whether there was no time for a search with remainders to end."""
     edges: dict[EdgeKind, Edge] = field(default_factory=dict)
-    cores: dict[tuple[object, ...], _Core] = field(default_factory=dict)
+    cores: dict[EdgeKind, _Core] = field(default_factory=dict)
     coarser: Coarser = field(default_factory=Coarser)
     in_shares: dict[EdgeKind, tuple[int, int]] = field(default_factory=dict)
     alone: dict[tuple[object, ...], Alone] = field(default_factory=dict)
@@ -200,75 +200,40 @@ class EdgePricer(EdgeBounds):
             self.edges[kind] = Edge(own, least, core, self.coarser, self._positional(kind), wider)
         return self.edges[kind]
 
+    @remembered
     def _positional(self, kind: EdgeKind) -> EdgeKind:
         """A kind with names of positions, of the first Einsum that differs in names alone."""
-        problem = self.space.einsums[kind.place].problem
-        renaming = by_position(problem)
-        return replace(
-            kind,
-            place=self.alike[kind.place],
-            trips=tuple(sorted((renaming.dims[dim], count) for dim, count in kind.trips)),
-            above=frozenset(map(renaming.dataspaces.__getitem__, kind.above)),
-            shifts=tuple(replace(s, dataspace=renaming.dataspaces[s.dataspace]) for s in kind.shifts),
-            deeper=tuple(sorted((renaming.dataspaces[name], level) for name, level in kind.deeper)),
-            shares=tuple(
-                (n, tuple((renaming.dims[dim], count) for dim, count in own)) for n, own in kind.shares
-            ),
-            undivided=tuple(sorted(renaming.dims[dim] for dim in kind.undivided)),
-        )
+        renaming = by_position(self.space.einsums[kind.place].problem)
+        return kind.renamed(self.alike[kind.place], renaming.dims, renaming.dataspaces)
 
-    def _core_key(self, kind: EdgeKind) -> tuple[object, ...]:
+    def _core_key(self, kind: EdgeKind) -> EdgeKind:
         """What edges have in common that differ in names alone."""
-        problem = self.space.einsums[kind.place].problem
-        names = [space.name for space in problem.dataspaces]
-        trips = tuple((problem.dims.index(dim), count) for dim, count in kind.trips)
-        above = frozenset(map(names.index, kind.above))
-        shifts = ((names.index(s.dataspace), s.moved, s.first) for s in kind.shifts if self.timed)
-        parts = tuple(sorted((problem.dims.index(dim), sizes) for dim, sizes in kind.parts))
-        return (
-            self.alike[kind.place],
-            tuple(sorted(trips)),
-            above,
-            tuple(sorted(shifts)),
-            parts,
-            kind.homes,
-            frozenset(map(problem.dims.index, kind.later)),
-            kind.remainders,
-            tuple(sorted((names.index(name), level) for name, level in kind.deeper)),
-            kind.rooms,
-            tuple((n, tuple((problem.dims.index(d), count) for d, count in own)) for n, own in kind.shares),
-            kind.least,
-            tuple(sorted(map(problem.dims.index, kind.undivided))),
-        )
+        own = self._positional(kind)
+        return own if self.timed else replace(own, shifts=())
 
     # Bounds of edges
 
-    @cached_property
-    def _least(self) -> dict[EdgeKind, tuple[int, int]]:
-        return {}
-
+    @remembered
     def formula(self, kind: EdgeKind) -> tuple[int, int]:
         """Least energy and cycles of an edge, without any search."""
-        if kind not in self._least:
-            cut = Cut(dict(kind.trips), dict(kind.parts))
-            shifts = {shift.dataspace: shift for shift in kind.shifts}
-            moves = [
-                self.exchange(tile, cut, shifts.get(tile.space.name))
-                for tile in self.space.tiles[kind.place]
-                if tile.space.name not in kind.at_home or tile.space.name in shifts
-            ]
-            held = sum(move.energy for move in moves if move.dataspace in shifts)
-            looped = () if kind.parts else ((),) if kind.remainders else ((), kind.trips)
-            cores = [self.core(kind.place, kind.above, trips, kind.deeper) for trips in looped]
-            cores += [self._shared(kind)] if kind.shares and not kind.parts else []
-            energy, cycles = self.together(kind.place, cut, moves, kind.deeper)
-            if kind.shares and kind.shifts:
-                held = max(held, EdgeSpace(self.space.einsums[kind.place], kind, self.timed).shift_energy)
-            self._least[kind] = (
-                max(energy, *(core[0] + held for core in cores), 0),
-                max(cycles, *(core[1] for core in cores), 0),
-            )
-        return self._least[kind]
+        cut = Cut(dict(kind.trips), dict(kind.parts))
+        shifts = {shift.dataspace: shift for shift in kind.shifts}
+        moves = [
+            self.exchange(tile, cut, shifts.get(tile.space.name))
+            for tile in self.space.tiles[kind.place]
+            if tile.space.name not in kind.at_home or tile.space.name in shifts
+        ]
+        held = sum(move.energy for move in moves if move.dataspace in shifts)
+        looped = () if kind.parts else ((),) if kind.remainders else ((), kind.trips)
+        cores = [self.core(kind.place, kind.above, trips, kind.deeper) for trips in looped]
+        cores += [self._shared(kind)] if kind.shares and not kind.parts else []
+        energy, cycles = self.together(kind.place, cut, moves, kind.deeper)
+        if kind.shares and kind.shifts:
+            held = max(held, EdgeSpace(self.space.einsums[kind.place], kind, self.timed).shift_energy)
+        return (
+            max(energy, *(core[0] + held for core in cores), 0),
+            max(cycles, *(core[1] for core in cores), 0),
+        )
 
     def _shared(self, kind: EdgeKind) -> tuple[int, int]:
         """Least energy and cycles by a floor that knows how stored tensors are spread, but for held tiles."""
@@ -281,6 +246,7 @@ class EdgePricer(EdgeBounds):
         self.in_shares[kind] = self.part_bounds[renamed]
         return self.in_shares[kind]
 
+    @remembered
     def core(
         self, place: int, above: frozenset[str], trips: tuple[tuple[str, int], ...], deeper: Deeper = ()
     ) -> tuple[int, int]:
@@ -289,13 +255,7 @@ class EdgePricer(EdgeBounds):
         It holds with further loops, too: they may be the outermost private loops, which keep what a visit
         would bring again.
         """
-        if (place, above, trips, deeper) not in self._named_cores:
-            self._named_cores[place, above, trips, deeper] = self._named_core(place, above, trips, deeper)
-        return self._named_cores[place, above, trips, deeper]
-
-    @cached_property
-    def _named_cores(self) -> dict[tuple[object, ...], tuple[int, int]]:
-        return {}
+        return self._named_core(place, above, trips, deeper)
 
     def _named_core(
         self, place: int, above: frozenset[str], trips: tuple[tuple[str, int], ...], deeper: Deeper

@@ -13,12 +13,12 @@ from model.fused.report import FusedEvaluation
 from model.objective import objective_value
 from solver.fusion.assembly import Left, fused_mapping, is_spread_alike, rooms_left
 from solver.fusion.bodies import BodyBounds
+from solver.fusion.edges import Point
 from solver.fusion.evidence import evidence_of
 from solver.fusion.labels import Label, Step
 from solver.fusion.least import EdgePricer, Effort
 from solver.fusion.limits import FusionLimits
 from solver.fusion.path import Counts, PathSearch
-from solver.fusion.points import Point
 from solver.fusion.result import (
     FusedResult,
     FusionProgress,

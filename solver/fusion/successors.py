@@ -11,10 +11,9 @@ from model.fused.mapping import Stored
 from model.fused.room import is_part_of_other
 from model.fused.visits import multi_term_dims
 from solver.fusion.bodies import BodyBounds
-from solver.fusion.edges import EdgeKind, lone_dims
+from solver.fusion.edges import Choice, EdgeKind, lone_dims
 from solver.fusion.labels import Label, Room, Step, StoredTile, room_of
 from solver.fusion.least import EdgePricer
-from solver.fusion.points import Choice
 from solver.fusion.space import Cut, Frame, Frames, FusionSpace, Tile
 from solver.fusion.stores import Shares
 

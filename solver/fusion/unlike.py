@@ -14,8 +14,7 @@ from model.cost.report import Evaluation
 from model.mapping import Mapping as LoopNest
 from model.objective import objective_value
 from solver.fusion.bounds import EdgeBounds
-from solver.fusion.edges import EdgeKind, EdgeSpace
-from solver.fusion.points import Point
+from solver.fusion.edges import EdgeKind, EdgeSpace, Point
 from solver.network.tasks import by_position
 from solver.result import Result, Status, Termination
 from solver.search.goal import NO_CAPS
@@ -60,7 +59,7 @@ class UnlikeVisits:
 
     bounds: EdgeBounds
     alone: dict[tuple[object, ...], Alone]
-    key_of: Callable[[EdgeKind], tuple[object, ...]]
+    key_of: Callable[[EdgeKind], EdgeKind]
     is_cut_short: bool = False
 
     def points(

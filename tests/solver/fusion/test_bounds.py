@@ -13,10 +13,10 @@ from model.fused.cascade import Cascade
 from solver.fusion import FusionLimits, fuse_cascade
 from solver.fusion.assembly import Left, rooms_left
 from solver.fusion.drafts import Given
+from solver.fusion.edges import Choice
 from solver.fusion.labels import Label, Queue, Step
 from solver.fusion.mapper import _Search
 from solver.fusion.path import PathSearch
-from solver.fusion.points import Choice
 from solver.fusion.space import Frame
 from solver.result import Options
 from tests.model.fused.random_cascades import cascade_of
