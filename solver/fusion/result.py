@@ -9,7 +9,6 @@ from model.extents import ANY, PERFECT, Factors
 from model.fused.cascade import Cascade
 from model.fused.mapping import FusedMapping
 from model.fused.report import FusedEvaluation
-from model.mapspace import EXACT
 from model.wording import listing
 from solver.fusion.evidence import FusionEvidence
 from solver.fusion.limits import FusionLimits
@@ -140,7 +139,7 @@ def restrictions(space: FusionSpace) -> Iterator[str]:
         yield PERFECT_SHARED_LOOPS if any_factors else PERFECT_LOOPS
     on_chip = first.mapspace.architecture.on_chip
     even = [level.name for level in on_chip if level.name not in first.uneven]
-    if first.mapspace.counting == EXACT and even:
+    if even and not first.mapspace.counting_rule.has_places:
         yield EVEN_NESTS.format(memories=listing(even))
     homes = {level for levels in space.homes.values() for level in levels if level > 1}
     if any_factors and any(map(space.stores.outside, homes)):

@@ -9,7 +9,8 @@ from random import Random
 import pytest
 
 from model.architecture import AccessEnergy, StorageLevel
-from model.mapspace import COUNTINGS, EXACT, TIMELOOP, KeepRules
+from model.counting import COUNTINGS, EXACT, TIMELOOP
+from model.mapspace import KeepRules
 from model.numbers import prime_factors
 from model.problem import Dataspace, Problem, Term
 from solver.certificate import canonical, canonical_sha256
