@@ -198,15 +198,11 @@ class _Search:
         return self._looped(self.limits, best)
 
     def _looped(self, limits: FusionLimits, best: _Best) -> _Outcome:
-        """Search with each rank looped once on a path, then without that limit."""
+        """Search for good mappings first, whose paths loop each rank once, then to the proof."""
         space = self.space if limits == self.limits else replace(self.space, limits=limits)
-        if limits.max_loops_per_rank is None:
-            once = replace(space, limits=replace(limits, max_loops_per_rank=1))
-            with self._within_half_of_time():
-                self._find_good_mappings(once, best)
-                self._solve(once, best)
-        else:
-            self._find_good_mappings(space, best)
+        once = replace(limits, max_loops_per_rank=limits.max_loops_per_rank or 1)
+        with self._within_half_of_time():
+            self._find_good_mappings(replace(space, limits=once), best)
         return self._solve(space, best)
 
     @contextmanager
