@@ -47,7 +47,7 @@ DRAWN = [
 
 def certified(cascade: Cascade, objective: str, limits: FusionLimits | None = None):
     """The certificate of the best fused mapping, as it is read back from a file."""
-    result = fuse_cascade(cascade, objective, limits=limits or FusionLimits(equal_parts=True))
+    result = fuse_cascade(cascade, objective, limits=limits or FusionLimits())
     return json.loads(json.dumps(fused_certificate(result, ["python"])))
 
 
