@@ -34,6 +34,7 @@ def test_links_lead_somewhere():
         assert (REPOSITORY / target).exists()
 
 
+@pytest.mark.usefixtures("patience")
 def test_the_first_command_prints_what_is_shown(capsys, monkeypatch):
     monkeypatch.chdir(REPOSITORY)
     assert main(ONE_LINERS[0].partition(" -m solver ")[2].split()) == 0
@@ -51,6 +52,7 @@ def test_the_fused_cascade_is_proven_as_shown(capsys, monkeypatch):
     assert capsys.readouterr().out.startswith(shown)
 
 
+@pytest.mark.usefixtures("patience")
 def test_the_picture_is_the_one_that_is_drawn(tmp_path, monkeypatch):
     monkeypatch.chdir(REPOSITORY)
     drawn = tmp_path / "mapping.svg"
@@ -78,7 +80,7 @@ def test_the_example_runs(monkeypatch, tmp_path):
 
 def test_all_commands_are_named():
     _, commands = build_parsers()
-    assert {cell.split()[0].strip("`") for cell in rows("`python -m solver` ...")} == set(commands)
+    assert {cell.split()[0].strip("`") for cell in rows("`tilewright` ...")} == set(commands)
 
 
 def test_options_that_are_named_exist():

@@ -4,7 +4,6 @@ import copy
 import json
 import os
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -354,9 +353,7 @@ def test_a_check_ends_with_its_time_limit(tmp_path):
 
 
 def test_an_endless_file_is_not_read_to_its_end():
-    start = time.monotonic()
     assert prove.verdict(Path("/dev/zero")) == ("CANNOT CHECK", "it is larger than 64 MiB")
-    assert time.monotonic() - start < 10
 
 
 def test_the_time_limit_covers_reading(tmp_path):

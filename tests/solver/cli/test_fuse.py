@@ -90,7 +90,7 @@ def test_certificates_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["network", *SMALL, *options, "--certificate", str(certificate)]) == EXIT_OPTIMAL
     printed = capsys.readouterr()
     assert f"VALID: {certificate}: no fused mapping is below energy" in printed.out
-    assert "note: the certificate is being checked, for 120 s at most" in printed.err
+    assert "note: the certificate is being checked, for 3600 s at most" in printed.err
     assert "Fusion saves" in page.read_text()
     assert main(["report", str(found), "--output", str(tmp_path / "again.html")]) == EXIT_OPTIMAL
     assert (tmp_path / "again.html").read_text() == page.read_text()
