@@ -9,7 +9,8 @@ from typing import Any
 from model.cost import evaluate_in
 from model.mapspace import Mapspace
 from solver import Result, Status, Termination
-from solver.certificate import canonical, certificate
+from solver.certificate.canonical import canonical
+from solver.certificate.document import certificate
 from tests.bruteforce import Optimum, optima
 from tests.solver.certificate.checker import digested
 

@@ -12,8 +12,7 @@ from model.architecture import AccessEnergy, StorageLevel
 from model.mapspace import COUNTINGS, EXACT, TIMELOOP, KeepRules
 from model.numbers import prime_factors
 from model.problem import Dataspace, Problem, Term
-from solver.certificate import canonical, canonical_sha256
-from solver.certificate.canonical import canonical_mapping
+from solver.certificate.canonical import canonical, canonical_mapping, canonical_sha256
 from tests import strategies
 from tests.bruteforce import objective_value, valid_mappings
 from tests.mapspaces import free_mapspace

@@ -11,7 +11,8 @@ import pytest
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Port, StorageLevel
 from model.fused.cascade import Cascade
 from model.mapspace import KeepRules
-from solver.certificate import CertificateError, canonical_sha256
+from solver.certificate.canonical import CertificateError, canonical_sha256
+from solver.certificate.checker import fused_cascade, fused_edges, fused_paths
 from solver.fusion import FusionLimits, fuse_cascade
 from solver.fusion.certificate import fused_certificate
 from solver.result import Status
@@ -28,10 +29,6 @@ from tests.solver.fusion.test_optimum import (
     uneven,
     windowed,
 )
-
-import fused_cascade  # isort: skip (next to the checker)
-import fused_edges  # isort: skip
-import fused_paths  # isort: skip
 
 ONCE = FusionLimits(max_loops_per_rank=1)
 

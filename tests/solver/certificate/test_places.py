@@ -13,8 +13,8 @@ from model.cost import evaluate_in
 from model.extents import ANY, PERFECT, Factors
 from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
 from model.places import gathered, on_places, spread, tidied
-from solver.certificate import CertificateError, canonical, canonical_sha256, certificate
-from solver.certificate.canonical import canonical_mapping
+from solver.certificate.canonical import CertificateError, canonical, canonical_mapping, canonical_sha256
+from solver.certificate.document import certificate
 from tests.bruteforce import enumerate_mappings
 from tests.mapspaces import free_mapspace, matmul
 from tests.reference import OBJECTIVES

@@ -18,7 +18,8 @@ from model.energy.figures import MOST_DIGITS
 from model.mapspace import EXACT, TIMELOOP, KeepRules
 from model.problem import Dataspace, Problem, Term
 from solver import Status, Termination
-from solver.certificate import canonical, canonical_sha256, certificate
+from solver.certificate.canonical import canonical, canonical_sha256
+from solver.certificate.document import certificate
 from tests.bruteforce import objective_value, optima, valid_mappings
 from tests.conftest import REPOSITORY
 from tests.mapspaces import free_mapspace, perfect_mapspace

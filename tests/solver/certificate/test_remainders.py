@@ -11,8 +11,8 @@ import pytest
 from model.architecture import AccessEnergy, StorageLevel
 from model.cost import evaluate_in
 from model.extents import ANY, PERFECT
-from solver.certificate import canonical, canonical_sha256
-from solver.certificate.canonical import canonical_mapping
+from solver.certificate.canonical import canonical, canonical_mapping, canonical_sha256
+from solver.certificate.checker import remainder_bounds
 from tests.bruteforce import enumerate_mappings, objective_value
 from tests.conftest import REPOSITORY
 from tests.mapspaces import free_mapspace, matmul, outer_product, perfect_mapspace, uneven_split
@@ -21,8 +21,6 @@ from tests.slow import few
 from tests.solver.certificate.checker import certified, digested, prove, verdict
 from tests.solver.certificate.enumerated import claimed, enumerated
 from tests.solver.certificate.uneven import uneven_mapspaces
-
-import remainder_bounds  # isort: skip (next to the checker)
 
 OBJECTIVES = (("energy",), ("latency",), ("edp",), ("energy", "latency"), ("latency", "energy"))
 
