@@ -1,12 +1,13 @@
 """What certificates claim, as their checker reads it: the problem, queries, and the verdicts on claims."""
 
-from collections import namedtuple
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
 from math import inf, prod
 from types import MethodType
-from typing import Concatenate, Generic, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeAlias, TypeVar
+
+from numpy.typing import NDArray
 
 EXACT = 1 << 53  # sums of whole doubles compare rightly with numbers up to here
 SLACK = 1e-9  # relative; doubles, here and in the definition of cycles, err far less
@@ -23,9 +24,28 @@ HELD, TRUTHS = (
 )
 TOTALS = ("compute_energy", "network_latency", "least_units")
 
-Own, Found, Given = TypeVar("Own"), TypeVar("Found"), ParamSpec("Given")
+Own = TypeVar("Own")
+Found = TypeVar("Found")
+Given = ParamSpec("Given")
 
-Query = namedtuple("Query", "energy latency edp", defaults=(inf,) * 3)  # asks for a mapping within all
+Json = dict[str, Any]  # an object of a certificate
+Levels = tuple[int, ...]  # nodes that keep a dataspace, outermost first
+Mask = tuple[Levels, ...]  # those of each dataspace
+Loops = Sequence[Mapping[int, int]]  # per node its factors by dimension, innermost first
+Cost = dict[str, Any]  # energy, latency, edp, and whether a mapping fits
+Array = NDArray[Any]
+Number: TypeAlias = Any  # an integer, or an array of them for many points at once
+
+
+class Query(NamedTuple):
+    """Asks for a mapping within all of these limits."""
+
+    energy: int | float = inf
+    latency: int | float = inf
+    edp: int | float = inf
+
+
+Refute = Callable[[Any, Query], Cost | None]  # the cost of a mapping that satisfies a query, if there is any
 
 
 class remembered(Generic[Own, Given, Found]):  # noqa: N801 (a decorator)
@@ -38,7 +58,7 @@ class remembered(Generic[Own, Given, Found]):  # noqa: N801 (a decorator)
         self.name = name
 
     def __get__(self, own: Own, owner: type) -> Callable[Given, Found]:
-        found = lru_cache(1 << 18)(MethodType(self.method, own))
+        found: Callable[Given, Found] = lru_cache(1 << 18)(MethodType(self.method, own))  # type: ignore[assignment]
         own.__dict__[self.name] = found  # where it is looked for first from now on
         return found
 
@@ -55,13 +75,13 @@ class CannotCheckError(Exception):
     """More work than this program takes on."""
 
 
-def need(condition, claim, error=InvalidError):
+def need(condition: object, claim: str, error: type[Exception] = InvalidError) -> None:
     """Raise `error` unless `condition` holds."""
     if not condition:
         raise error(claim)
 
 
-def natural(value):
+def natural(value: object) -> bool:
     """Whether a JSON value has no other numbers than natural ones; names and ranks are left out."""
     if isinstance(value, dict):
         return all(natural(entry) for key, entry in value.items() if key not in NAMES)
@@ -70,7 +90,7 @@ def natural(value):
     return value is None or isinstance(value, bool) or (type(value) is int and value >= 0)
 
 
-def formed(node, count):
+def formed(node: Json, count: int) -> bool:
     """Whether a node has whole numbers, truth values and fractions where it should; `count` dataspaces."""
     lists, held, truths = node.get("factors", []), node.get("dataspaces", []), node.get("multicast", [])
     if node["kind"] == "storage":
@@ -100,7 +120,7 @@ class Memory:
     none that keeps anything lies inside of it.
     """
 
-    def __init__(self, doc, problem):
+    def __init__(self, doc: Json, problem: "Problem") -> None:
         self.places, self.groups, self.factors = doc["places"], doc["groups"], doc["factors"]
         nodes = [p for place, own in zip(self.places, self.groups, strict=True) for p in (place, *own)]
         need(len(self.groups) == len(self.places) > 1, "memories have several places")
@@ -118,37 +138,37 @@ class Memory:
             need(all(len(own) == 2 and own[0] for own in ends), "factors lie between two numbers")
         self.binds = len(self.groups[0]) > 1 or any(own is not None for own in self.factors)
 
-    def outside(self, p):
+    def outside(self, p: int) -> list[int]:
         """The places from the outermost one to `p`."""
         return [place for place in self.places if place <= p]
 
-    def kept(self, mask):
+    def kept(self, mask: Mask) -> list[int]:
         """How many dataspaces each place keeps."""
         return [sum(place in levels for levels in mask) for place in self.places]
 
-    def arranged(self, mask):
+    def arranged(self, mask: Mask) -> bool:
         """Whether places that keep nothing are the last ones."""
         kept = self.kept(mask)
         return all(own or not any(kept[i:]) for i, own in enumerate(kept))
 
-    def idle(self, mask):
+    def idle(self, mask: Mask) -> list[int]:
         """Nodes that have no loops as their place keeps nothing."""
         pairs = zip(self.kept(mask)[1:], self.groups[1:], strict=True)
         return [p for own, group in pairs if not own for p in group]
 
-    def ordered(self, loops):
+    def ordered(self, loops: Loops) -> bool:
         """Whether the loops of inner places may lie inside of those of outer ones."""
         live = [[i for i, p in enumerate(own) if loops[p]] for own in self.groups]
         ends = [(own[0], own[-1]) for own in live if own]
         return all(last <= first for (_, last), (first, _) in pairwise(ends))
 
-    def allow(self, loops):
+    def allow(self, loops: Loops) -> bool:
         """Whether rules allow the loops of all places together."""
         nodes = [p for own in self.groups for p in own]
         products = [prod(loops[p].get(d, 1) for p in nodes) for d in range(len(self.factors))]
         return self.ordered(loops) and all(map(self.multiplies, self.factors, products))
 
-    def multiplies(self, own, number):
+    def multiplies(self, own: list[int] | None, number: int) -> bool:
         """Whether factors may multiply to a number, given what the memory says of the dimension."""
         if own is None or not self.any:
             return own is None or number in own
@@ -160,10 +180,12 @@ class Problem:
     """The canonical problem of a certificate, well formed; dimensions, dataspaces and nodes are numbers.
 
     Node 0 is the outermost. `lists` holds what the document says of the factors of each node, dimension by
-    dimension; storage levels have no loops of their own.
+    dimension; storage levels have no loops of their own. Who builds on it reads the dataspaces (`spaces`).
     """
 
-    def __init__(self, doc):
+    spaces: list[Any]
+
+    def __init__(self, doc: Json) -> None:
         self.bounds, self.nodes, self.every = doc["bounds"], doc["nodes"], range(len(doc["bounds"]))
         kinds = [node["kind"] for node in self.nodes]
         pairs = zip(self.nodes, kinds, strict=True)
@@ -203,12 +225,13 @@ class Problem:
         self.homes = [p for p, home in self.home.items() if p == home]
         places = [*chain(*(own.places for own in self.memories))]
         need(len({*places}) == len(places), "no place is one of two memories")
-        self.computes, self.latency = prod(self.bounds), doc["network_latency"]
-        self.arithmetic = self.computes * doc["compute_energy"]
+        self.computes: int = prod(self.bounds)
+        self.latency: int = doc["network_latency"]
+        self.arithmetic: int = self.computes * doc["compute_energy"]
         masks = prod(len(space["keep"]) for space in doc["dataspaces"]) <= MOST_MASKS
         need(masks, "the problem is too large", CannotCheckError)
 
-    def written(self, mapping):
+    def written(self, mapping: Json) -> list[dict[int, int]]:
         """The factors of each node's loops, innermost first, as a mapping has them."""
         pairs = [*chain(*mapping["loops"])]
         known = all(d in self.every and type(n) is int and n > 1 for d, n in pairs)
@@ -217,7 +240,7 @@ class Problem:
         need(once, "no node has two loops over a dimension")
         return loops
 
-    def arranged(self, mask, single=False):
+    def arranged(self, mask: Mask, single: bool = False) -> bool:
         """Whether places that keep nothing are the last ones of their memories; `single`: none keeps two.
 
         One at each place is enough: places with equal tiles have no loops between them.
@@ -225,12 +248,12 @@ class Problem:
         crowded = single and any(max(own.kept(mask)) > 1 for own in self.memories)
         return not crowded and all(own.arranged(mask) for own in self.memories)
 
-    def go_together(self, loops, mask):
+    def go_together(self, loops: Loops, mask: Mask) -> bool:
         """Whether the loops of each memory with several places may go together."""
         idle = [p for own in self.memories for p in own.idle(mask)]
         return not any(loops[p] for p in idle) and all(own.allow(loops) for own in self.memories)
 
-    def bounded(self, spaces):
+    def bounded(self, spaces: Sequence[Any]) -> None:
         """Check that no count can leave the numbers that doubles hold exactly."""
         pairs = [pair for docs in self.at.values() for pair in zip(spaces, docs, strict=True)]
         most = [space.most * max(1, doc["size"]) for space, doc in pairs]

@@ -5,10 +5,12 @@ width; in it a layer costs at least what a claim on its factors says, and all la
 """
 
 from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, combinations
 from math import inf, lcm, prod
+from typing import Any
 
-from solver.certificate.checker.claims import CannotCheckError, Query, natural, need
+from solver.certificate.checker.claims import CannotCheckError, Json, Query, Refute, natural, need
 
 FORMAT = "tilewright certificate same 1"
 CLAIMS = "problem problem_sha256 status objective bound loops mappings cost regions claims"
@@ -16,10 +18,16 @@ KEYS = {"format", "versions", "seed", "command", "digest", *CLAIMS.split()}
 MOST_BOXES, MOST_DIMS = 1 << 16, 12  # that are looked at; dimensions of a fanout that are arranged
 
 
+Ends = tuple[int, int]
+Slot = tuple[int, str]  # a fanout and a dimension
+Box = dict[Slot, Ends]  # a least and a largest width of each common loop
+Meshes = tuple[tuple[str, int, int], ...]
+
+
 class Layer:
     """A layer: its mapspace as a document, its bounds by name, and what its fanouts' nodes are."""
 
-    def __init__(self, doc, mapspaces):
+    def __init__(self, doc: Json, mapspaces: Sequence[Json]) -> None:
         need(type(doc["mapspace"]) is int and type(doc["n_instances"]) is int, "layers have numbers")
         need(0 <= doc["mapspace"] < len(mapspaces) and doc["n_instances"] > 0, "layers have mapspaces")
         self.number, self.times, self.doc = doc["mapspace"], doc["n_instances"], mapspaces[doc["mapspace"]]
@@ -30,7 +38,7 @@ class Layer:
         self.perfect = self.doc["factors"] == "perfect"
 
     @property
-    def meshes(self):
+    def meshes(self) -> Meshes:
         """Name and mesh of each fanout."""
         nodes = (self.doc["nodes"][p] for p in self.fans)
         return tuple((node["name"], node["mesh_x"], node["mesh_y"]) for node in nodes)
@@ -39,13 +47,13 @@ class Layer:
 class Common:
     """The common loops that layers may have, and what follows from ranges of their widths."""
 
-    def __init__(self, doc):
+    def __init__(self, doc: Json) -> None:
         self.layers = [Layer(own, doc["mapspaces"]) for own in doc["layers"]]
         need(self.layers, "there are layers")
         meshes = {layer.meshes for layer in self.layers}
         need(len(meshes) == 1, "all layers have the same fanouts")
         (self.meshes,) = meshes
-        self.most = defaultdict(int)
+        self.most: dict[str, int] = defaultdict(int)
         for layer in self.layers:
             for dim, bound in layer.bound.items():
                 self.most[dim] = max(self.most[dim], bound)
@@ -54,7 +62,7 @@ class Common:
         self.widths = {slot: self.possible(*slot) for slot in self.slots}
         self.root = {slot: (own[0], own[-1]) for slot, own in self.widths.items()}
 
-    def possible(self, f, dim):
+    def possible(self, f: int, dim: str) -> list[int]:
         """The widths of a loop that matter.
 
         With perfect factors a loop of the innermost fanout divides the bound of each layer, or covers it. One
@@ -71,11 +79,11 @@ class Common:
             return [*every]
         return [w for w in every if any(n % w == 0 for n in bounds)]
 
-    def innermost(self, f):
+    def innermost(self, f: int) -> bool:
         """Whether a fanout is the innermost one."""
         return f + 1 == len(self.meshes)
 
-    def snapped(self, box):
+    def snapped(self, box: Box) -> Box | None:
         """The box with ends that are widths, None if some loop has none."""
         found = {}
         for slot, (low, high) in box.items():
@@ -85,7 +93,7 @@ class Common:
             found[slot] = own[0], own[-1]
         return found
 
-    def factors(self, layer, box):
+    def factors(self, layer: Layer, box: Box) -> Box:
         """The factors that a layer may have: fewer iterations than a width may be left to it."""
         left, found = {dim: (n, n) for dim, n in layer.bound.items()}, {}
         for (f, dim), (low, high) in ((slot, box[slot]) for slot in self.slots if slot[1] in layer.bound):
@@ -94,7 +102,7 @@ class Common:
             left[dim] = -(-few // own[1]), -(-many // own[0])
         return found
 
-    def excluded(self, box):
+    def excluded(self, box: Box) -> bool:
         """Whether no widths of a box fit the fanouts, or the rules of all layers."""
         for f in range(len(self.meshes)):
             least = {dim: low for (own, dim), (low, _) in box.items() if own == f and low > 1}
@@ -103,7 +111,7 @@ class Common:
                 return True
         return all(low == high for low, high in box.values()) and not self.arranged(box)
 
-    def fitting(self, f, widths):
+    def fitting(self, f: int, widths: Mapping[str, int]) -> Iterator[set[str]]:
         """Yield the sets of dimensions that may lie along X, as far as the mesh goes."""
         _, mesh_x, mesh_y = self.meshes[f]
         sets = chain(*(combinations(sorted(widths), size) for size in range(len(widths) + 1)))
@@ -112,7 +120,7 @@ class Common:
             if wide <= mesh_x and prod(widths.values()) // wide <= mesh_y:
                 yield {*chosen}
 
-    def arranged(self, box):
+    def arranged(self, box: Box) -> bool:
         """Whether all layers allow the same axes for single widths."""
         for f in range(len(self.meshes)):
             widths = {dim: low for (own, dim), (low, _) in box.items() if own == f and low > 1}
@@ -123,14 +131,14 @@ class Common:
                 return False
         return True
 
-    def allows(self, layer, f, box, along_x):
+    def allows(self, layer: Layer, f: int, box: Box, along_x: set[str]) -> bool:
         """Whether a layer's loops at a fanout may lie along X as some dimensions do, and along Y."""
         own = self.factors(layer, box)
         live = {dim for (other, dim), (low, _) in own.items() if other == f and low > 1}
         sets = layer.doc["nodes"][layer.fans[f]]["along_x"]
         return any({layer.dims[d] for d in chosen} & live == along_x & live for chosen in sets)
 
-    def restricted(self, layer, ranges):
+    def restricted(self, layer: Layer, ranges: Box) -> Json | None:
         """The mapspace of a layer with factors within ranges; None if it has none."""
         nodes = [dict(node) for node in layer.doc["nodes"]]
         for (f, dim), ends in ranges.items():
@@ -141,10 +149,10 @@ class Common:
             node["factors"] = [*node["factors"][:d], own, *node["factors"][d + 1 :]]
         return {**layer.doc, "nodes": nodes}
 
-    def within(self, layer, slot, factors, ends):
+    def within(self, layer: Layer, slot: Slot, factors: Sequence[int], ends: Ends) -> list[int]:
         """The factors of a loop within a range that come of a common width; with remainders, ends."""
         if not layer.perfect:
-            least, most = both(factors, ends)
+            least, most = both((factors[0], factors[1]), ends)
             return [least, most] if least <= most else []
         found = [n for n in factors if ends[0] <= n <= ends[1]]
         if not self.innermost(slot[0]):
@@ -156,45 +164,48 @@ class Common:
 class Proof:
     """Claims on layers, and the boxes that they close."""
 
-    def __init__(self, common, doc, weights, limit):
+    def __init__(self, common: Common, doc: Json, weights: Sequence[int], limit: int | float) -> None:
         self.common, self.objective, self.limit = common, doc["objective"], limit
-        self.weights, self.claims, self.used, self.left = weights, defaultdict(list), {}, MOST_BOXES
+        self.weights, self.left = weights, MOST_BOXES
+        self.claims: dict[int, list[tuple[Box, int | None, int]]] = defaultdict(list)
+        self.used: dict[tuple[Any, ...], tuple[Box, int | None, int]] = {}
         for own in doc["claims"]:
             layer, bound = own["layer"], own["bound"]
             known = type(layer) is int and 0 <= layer < len(common.layers)
             need(known and (bound is None or (type(bound) is int and bound >= 0)), "claims have bounds")
             self.claims[common.layers[layer].number].append((self.read(own["ranges"]), bound, layer))
 
-    def read(self, ranges):
+    def read(self, ranges: Sequence[Any]) -> Box:
         """Ranges of factors or widths, by slot."""
         need(natural([row[2:] for row in ranges]), "ranges have natural numbers")
         found = {(f, dim): (low, high) for f, dim, low, high in ranges}
         need(len(found) == len(ranges) and found.keys() <= self.common.root.keys(), "ranges are of loops")
         return found
 
-    def close(self, region, box):
+    def close(self, region: Json, box: Box) -> None:
         """Check that nothing in a box, for which a region has been searched, is below the limit."""
         self.left -= 1
         need(self.left, "too many sets of unrollings are left open", CannotCheckError)
-        box = self.common.snapped(box)
-        if box is None or self.common.excluded(box) or self.bounded(box):
+        within = self.common.snapped(box)
+        if within is None or self.common.excluded(within) or self.bounded(within):
             return
-        rest = [box]
+        rest = [within]
         need(region["parts"], "a set of unrollings is left open", CannotCheckError)
         for part in region["parts"]:
-            own = {**box, **{slot: both(box[slot], ends) for slot, ends in self.read(part["ranges"]).items()}}
+            ranges = self.read(part["ranges"]).items()
+            own = {**within, **{slot: both(within[slot], ends) for slot, ends in ranges}}
             if all(low <= high for low, high in own.values()):
                 self.close(part, own)
                 rest = [piece for old in rest for piece in without(old, own)]
         for piece in rest:
-            own = self.common.snapped(piece)
-            need(
-                own is None or self.common.excluded(own), "a set of unrollings is left out", CannotCheckError
-            )
+            left = self.common.snapped(piece)
+            closed = left is None or self.common.excluded(left)
+            need(closed, "a set of unrollings is left out", CannotCheckError)
 
-    def bounded(self, box):
+    def bounded(self, box: Box) -> bool:
         """Whether claims show that all layers together cost no less than the limit in a box."""
-        total, used = 0, []
+        total: int | float = 0
+        used = []
         for layer, weight in zip(self.common.layers, self.weights, strict=True):
             ranges = self.common.factors(layer, box)
             fitting = [
@@ -210,11 +221,11 @@ class Proof:
         if total < self.limit:
             return False
         chosen = [own for own in used if own[1] is None] if total == inf else used
-        for ranges, bound, layer in chosen:
-            self.used[self.common.layers[layer].number, *sorted(ranges.items())] = ranges, bound, layer
+        for known, bound, number in chosen:
+            self.used[self.common.layers[number].number, *sorted(known.items())] = known, bound, number
         return True
 
-    def verify(self, mapspace, refute):
+    def verify(self, mapspace: Callable[[Json], Any], refute: Refute) -> None:
         """Check all claims that something rests on."""
         for ranges, bound, number in self.used.values():
             layer = self.common.layers[number]
@@ -226,12 +237,12 @@ class Proof:
             need(refute(mapspace(doc), query) is None, f"layer {number} has {what} with factors as listed")
 
 
-def both(one, other):
+def both(one: Ends, other: Ends) -> Ends:
     """What two ranges have in common."""
     return max(one[0], other[0]), min(one[1], other[1])
 
 
-def without(box, other):
+def without(box: Box, other: Box) -> Iterator[Box]:
     """Yield boxes that cover what is in a box and not in another one."""
     common = {slot: both(ends, other[slot]) for slot, ends in box.items()}
     if any(low > high for low, high in common.values()):
@@ -247,7 +258,7 @@ def without(box, other):
         rest[slot] = low, high
 
 
-def priced(common, doc, weights, mapspace):
+def priced(common: Common, doc: Json, weights: Sequence[int], mapspace: Callable[[Json], Any]) -> int:
     """The sum over all layers of mappings that have the common loops; raises if one has not."""
     box = dict.fromkeys(common.slots, (1, 1))
     for f, dim, width in doc["loops"]:
@@ -269,7 +280,9 @@ def priced(common, doc, weights, mapspace):
     return total
 
 
-def check_common(doc, sha256, mapspace, refute):
+def check_common(
+    doc: Json, sha256: Callable[[object], str], mapspace: Callable[[Json], Any], refute: Refute
+) -> int | None:
     """The value that no common unrolling is below, None if there is none; raises unless this is shown."""
     need(doc.keys() == KEYS and doc["format"] == FORMAT, f"it has the keys of a {FORMAT!r}")
     need(doc["digest"] == sha256({key: doc[key] for key in doc if key != "digest"}), "the digest is right")
@@ -291,4 +304,4 @@ def check_common(doc, sha256, mapspace, refute):
     if proof.limit:
         proof.close(doc["regions"], common.root)
     proof.verify(mapspace, refute)
-    return bound
+    return None if bound is None else int(bound)

@@ -6,15 +6,16 @@ operators with their operands. Nothing here is taken from the program whose clai
 """
 
 import re
-from collections import namedtuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from math import ceil, floor, prod
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from solver.certificate.checker.claims import CannotCheckError, need
+from solver.certificate.checker.claims import Array, CannotCheckError, Cost, Json, Loops, Mask, Query, need
 
 MOST_RULES, MOST_TEXT = 256, 1 << 16
 MOST_CASES = 1 << 20  # combinations of values for which a rule is decided at a time
@@ -43,37 +44,49 @@ TOKEN = re.compile(
 )
 COMPARED = ("==", "!=", "<", "<=", ">", ">=")
 
-Place = namedtuple("Place", "kind node")  # the constraint that a rule stands in, and the node that has it
+Part = tuple[Any, ...]  # of a rule: an operator with its operands
+Ask = tuple[Any, ...]  # a quantity with its arguments
+Known = Callable[[Ask], Any]  # the value of a quantity, None if it is open
+Pinned = dict[tuple[int, ...], Any]
+
+
+class Place(NamedTuple):
+    """The constraint that a rule stands in, and the node that has it."""
+
+    kind: str
+    node: str
 
 
 class Reader:
     """Reads the text of one rule, of a whole mapspace or at a place of it."""
 
-    def __init__(self, text, place, dims):
+    def __init__(self, text: str, place: Place | None, dims: Sequence[str]) -> None:
         need(len(text) <= MOST_TEXT, "a rule is too long", CannotCheckError)
-        self.place, self.dims, self.i, self.tokens = place, dims, 0, []
+        self.place, self.dims, self.i = place, dims, 0
+        self.tokens: list[tuple[str, str]] = []
         text, at = " ".join(text.split("\n")).rstrip(), 0
         while at < len(text):
             found = TOKEN.match(text, at)
             need(found, "rules are written in their language")
+            assert found is not None and found.lastgroup is not None
             self.tokens.append((found.lastgroup, found[found.lastgroup]))
             at = found.end()
 
-    def whole(self):
+    def whole(self) -> Part:
         """The condition of the whole text."""
         found = self.joined("or")
         need(self.i == len(self.tokens), "rules are written in their language")
         return found
 
-    def peek(self, *values):
+    def peek(self, *values: str) -> bool:
         """Whether the next token is a sign or a word out of `values`."""
         return self.i < len(self.tokens) and self.tokens[self.i][1] in values and self.kind() != "text"
 
-    def kind(self):
+    def kind(self) -> str | None:
         """The kind of the next token, None at the end."""
         return self.tokens[self.i][0] if self.i < len(self.tokens) else None
 
-    def take(self, *values):
+    def take(self, *values: str) -> str:
         """The next token, which is one of `values` if there are any."""
         need(
             self.i < len(self.tokens) and (not values or self.peek(*values)),
@@ -82,25 +95,26 @@ class Reader:
         self.i += 1
         return self.tokens[self.i - 1][1]
 
-    def joined(self, word):
+    def joined(self, word: str) -> Part:
         """Conditions joined by `or`, or by `and`, which binds closer."""
-        one = (lambda: self.joined("and")) if word == "or" else self.denied
+        one: Callable[[], Part] = (lambda: self.joined("and")) if word == "or" else self.denied
         parts = [one()]
         while self.peek(word):
             self.take()
             parts.append(one())
         return (word, *parts) if len(parts) > 1 else parts[0]
 
-    def denied(self):
+    def denied(self) -> Part:
         """A comparison, perhaps after `not`."""
         if not self.peek("not"):
             return self.compared()
         self.take()
         return "not", self.denied()
 
-    def compared(self):
+    def compared(self) -> Part:
         """A comparison, or a chain of them, which hold together; without any its first side."""
-        left, parts = self.sum(), []
+        left = self.sum()
+        parts: list[Part] = []
         while self.peek(*COMPARED, "in", "not"):
             sign = self.take()
             if sign in COMPARED:
@@ -110,18 +124,18 @@ class Reader:
                 continue
             if sign == "not":
                 self.take("in")
-            equal = [("==", left, item) for item in self.listed(left)]
+            equal: list[Part] = [("==", left, item) for item in self.listed(left)]
             found = equal[0] if len(equal) == 1 else ("or", *equal)
             parts.append(("not", found) if sign == "not" else found)
         return left if not parts else parts[0] if len(parts) == 1 else ("and", *parts)
 
-    def side(self, left):
+    def side(self, left: Part) -> Part:
         """What is compared with `left`: the name of a dimension beside an innermost one."""
         if left[:2] != ("ask", "innermost"):
             return self.sum()
         return "dimension", self.named()
 
-    def listed(self, left):
+    def listed(self, left: Part) -> list[Part]:
         """The items of a list that `left` is looked for in."""
         closing = {"[": "]", "(": ")"}[self.take("[", "(")]
         items = [self.side(left)]
@@ -132,7 +146,7 @@ class Reader:
         self.take(closing)
         return items
 
-    def named(self):
+    def named(self) -> str:
         """A name, perhaps in quotes."""
         need(self.kind() in ("name", "text"), "rules are written in their language")
         kind, found = self.kind(), self.take()
@@ -141,15 +155,15 @@ class Reader:
         need(not re.search(r"\\[^\\'\"]", found), "a name is written with escapes", CannotCheckError)
         return re.sub(r"\\(.)", r"\1", found[1:-1])
 
-    def sum(self, signs=("+", "-")):
+    def sum(self, signs: tuple[str, ...] = ("+", "-")) -> Part:
         """Terms with signs between them; factors, which bind closer, have other signs."""
-        one = (lambda: self.sum(("*", "/", "//", "%"))) if "+" in signs else self.signed
+        one: Callable[[], Part] = (lambda: self.sum(("*", "/", "//", "%"))) if "+" in signs else self.signed
         found = one()
         while self.peek(*signs):
             found = (self.take(), found, one())
         return found
 
-    def signed(self):
+    def signed(self) -> Part:
         """What stands alone, perhaps after a sign."""
         if not self.peek("+", "-"):
             return self.alone()
@@ -158,7 +172,7 @@ class Reader:
             return found
         return ("number", -found[1]) if found[0] == "number" else ("minus", found)
 
-    def alone(self):
+    def alone(self) -> Part:
         """A number with its unit, a quantity, or an expression in parentheses."""
         if self.peek("("):
             self.take()
@@ -174,13 +188,13 @@ class Reader:
         return self.quantity(self.take())
 
     @staticmethod
-    def number(text):
+    def number(text: str) -> Fraction:
         """A number, exactly."""
         digits, _, exponent = text.replace("_", "").lower().partition("e")
         need(len(digits) <= 1 << 12 and len(exponent) <= 4, "a number is too long", CannotCheckError)
         return Fraction(digits) * Fraction(10) ** int(exponent or 0)
 
-    def quantity(self, name):
+    def quantity(self, name: str) -> Part:
         """What a name stands for, with its arguments; a dimension alone is the one of the place."""
         if self.place and name in self.dims and not self.peek("("):
             return "ask", self.place.kind, self.place.node, name
@@ -190,15 +204,16 @@ class Reader:
         given = self.arguments() if self.peek("(") else []
         wanted = ARGUMENTS[name]
         if len(given) < len(wanted):
-            kind = self.place and ("fanout" if self.place.kind == "spatial" else "level")
+            place = self.place or Place("", "")
+            kind = {"": "", "spatial": "fanout"}.get(place.kind, "level")
             need(kind == wanted[0], "quantities have their arguments")
-            given.insert(0, self.place.node)
+            given.insert(0, place.node)
         need(len(given) == len(wanted), "quantities have their arguments")
         if name == "share":
             return "/", ("ask", "words", *given), ("ask", "capacity", given[0])
         return ("ask", name, *given)
 
-    def arguments(self):
+    def arguments(self) -> list[str]:
         """The names in parentheses after a quantity."""
         self.take("(")
         given = []
@@ -210,10 +225,10 @@ class Reader:
         return given
 
 
-def alike(written, condition):
+def alike(written: Part, condition: Part) -> bool:
     """Whether a rule as it is written says what a condition says; numbers may go by names there."""
     if written[0] == "name":
-        return condition[0] == "number"
+        return bool(condition[0] == "number")
     parts = [*zip(written, condition, strict=False)]
     return len(written) == len(condition) and all(
         alike(one, other) if isinstance(one, tuple) and isinstance(other, tuple) else one == other
@@ -221,21 +236,21 @@ def alike(written, condition):
     )
 
 
-def asked(part):
+def asked(part: Part) -> set[Ask]:
     """All quantities that a part of a rule asks for."""
     if part[0] == "ask":
         return {part[1:]}
     return set().union(*(asked(own) for own in part[1:] if isinstance(own, tuple)))
 
 
-def asking(part, at):
+def asking(part: Part, at: Callable[..., Part]) -> Part:
     """The same part of a rule with other quantities: `at` returns them."""
     if part[0] == "ask":
         return "ask", *at(*part[1:])
     return tuple(asking(own, at) if isinstance(own, tuple) else own for own in part)
 
 
-OPERATORS = {
+OPERATORS: dict[str, Callable[..., Any]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
@@ -253,7 +268,7 @@ OPERATORS = {
 }
 
 
-def settled(part, known):
+def settled(part: Part, known: Known) -> Part:
     """A part of a rule with values for what is `known`: ("value", v) once it has one.
 
     Conditions are looked at from the left, as far as they matter. What divides by zero stays as it is.
@@ -277,7 +292,7 @@ def settled(part, known):
     return part[0], *operands
 
 
-def joined(word, parts):
+def joined(word: str, parts: Iterable[Part]) -> Part:
     """The same of conditions that are joined: those that change nothing go, one that decides ends all."""
     left, decides = [], word == "or"
     for own in parts:
@@ -288,12 +303,12 @@ def joined(word, parts):
     return ("value", not decides) if not left else left[0] if len(left) == 1 else (word, *left)
 
 
-def conjuncts(part):
+def conjuncts(part: Part) -> list[Part]:
     """Parts that hold together just where a rule does."""
     return [own for each in part[1:] for own in conjuncts(each)] if part[0] == "and" else [part]
 
 
-def cost_limit(part):
+def cost_limit(part: Part) -> tuple[str, Any, bool] | None:
     """The quantity that a part limits from above, the limit, whether costs stay below; None without one."""
     mirrored = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
     if part[0] not in mirrored:
@@ -314,9 +329,9 @@ class Rules:
     ("cycles",). What is known of the hardware is settled.
     """
 
-    def __init__(self, doc, problem):
+    def __init__(self, doc: Json, problem: Any) -> None:
         self.problem, self.units, texts = problem, doc["units_per_pj"], doc.get("rules", [])
-        self.known = {}
+        self.known: dict[tuple[int, Mask], list[Allowed]] = {}
         need(type(texts) is list and {*map(type, texts)} <= {str}, "rules are texts")
         need(len(texts) <= MOST_RULES, "there are too many rules", CannotCheckError)
         self.dims, nodes = doc["dims"], [*enumerate(problem.nodes)]
@@ -330,12 +345,13 @@ class Rules:
         self.read = {text: Reader(text, None, doc["dims"]).whole() for text in texts}
         found = [settled(self.numbered(own), self.of_hardware) for own in self.read.values()]
         self.parts = [part for own in found for part in conjuncts(own)]
-        self.memory, self.of_masks = {own.places[0]: own for own in problem.memories}, {}
+        self.memory = {own.places[0]: own for own in problem.memories}
+        self.of_masks: dict[Mask, list[Part]] = {}
         loops = [ask for part in self.parts for ask in asked(part) if ask[0] in ("temporal", "innermost")]
         known = not any(p in self.memory for _, p, *_ in loops)
         need(known, "rules on loops at several places of a memory are not known", CannotCheckError)
 
-    def numbered(self, part):
+    def numbered(self, part: Part) -> Part:
         """The same part with numbers in the place of names."""
         if part[0] != "ask":
             need(part[0] != "name", "rules ask for known quantities")
@@ -344,15 +360,15 @@ class Rules:
         need(all(name in self.places[kind] for name, kind in pairs), "rules name what there is")
         return *part[:2], *(self.places[kind][name] for name, kind in pairs)
 
-    def of_hardware(self, ask):
+    def of_hardware(self, ask: Ask) -> int | None:
         """What is known whatever the mapping is."""
         if ask[0] == "capacity":
-            return self.problem.nodes[ask[1]]["most_size"]
+            return int(self.problem.nodes[ask[1]]["most_size"])
         if ask[0] == "fanout":
-            return self.problem.nodes[ask[1]]["mesh_x"] * self.problem.nodes[ask[1]]["mesh_y"]
+            return int(self.problem.nodes[ask[1]]["mesh_x"] * self.problem.nodes[ask[1]]["mesh_y"])
         return None
 
-    def written(self, rules):
+    def written(self, rules: Sequence[Json]) -> None:
         """Check that rules as they are written, with their places, say what the problem's rules say."""
         known = set()
         for rule in rules:
@@ -365,7 +381,7 @@ class Rules:
                 need(same, f"the rule {text!a} is one of the problem's")
         need(known == self.read.keys(), "all rules are written down")
 
-    def of_mask(self, mask):
+    def of_mask(self, mask: Mask) -> list[Part]:
         """The parts for some keep sets: about the tiles at the places of memories that are in use."""
         if not self.memory:
             return self.parts
@@ -374,7 +390,7 @@ class Rules:
             self.of_masks[key] = [own for part in self.parts for own in self.at_places(part, mask)]
         return self.of_masks[key]
 
-    def at_places(self, part, mask):
+    def at_places(self, part: Part, mask: Mask) -> Iterator[Part]:
         """A part with the places at which tiles are looked at, and at which dataspaces are kept."""
         tiled = {ask[1] for ask in asked(part) if ask[0] == "tile" and ask[1] in self.memory}
         used = {
@@ -383,7 +399,7 @@ class Rules:
         for places in product(*used.values()):
             chosen = dict(zip(used, places, strict=True))
 
-            def at(kind, p=None, *of, chosen=chosen):
+            def at(kind: str, p: int | None = None, *of: int, chosen: Mapping[int, int] = chosen) -> Part:
                 if p is None:
                     return (kind,)
                 if kind == "tile":
@@ -394,13 +410,13 @@ class Rules:
 
             yield asking(part, at)
 
-    def case(self, mask, known):
+    def case(self, mask: Mask, known: Known) -> list[Part] | None:
         """The parts that are left once some quantities are known; None if one of them is broken."""
         parts = [own for part in self.of_mask(mask) for own in conjuncts(settled(part, known))]
         left = [part for part in parts if part != ("value", True)]
         return None if any(not asked(part) for part in left) else left
 
-    def limited(self, query, parts):
+    def limited(self, query: Query, parts: Iterable[Part]) -> Query:
         """A query that asks for the limits on costs among some parts as well."""
         for name, limit, strict in filter(None, map(cost_limit, parts)):
             most = Fraction(limit) * (self.units if name == "energy" else 1)
@@ -411,12 +427,12 @@ class Rules:
             query = query._replace(**{key: min(getattr(query, key), whole)})
         return query
 
-    def broken(self, loops, mask, cost=None):
+    def broken(self, loops: Loops, mask: Mask, cost: Cost | None = None) -> bool:
         """Whether a mapping breaks a rule; those about costs are left out if these are not known."""
         if not self.parts:
             return False
 
-        def facts(ask):
+        def facts(ask: Ask) -> Any:
             if ask[0] in ("energy", "cycles"):
                 return cost and (
                     Fraction(cost["energy"], self.units) if ask[0] == "energy" else cost["latency"]
@@ -426,7 +442,7 @@ class Rules:
         left = self.case(mask, facts)
         return left is None or bool(cost and left)
 
-    def fact(self, ask, loops, mask):
+    def fact(self, ask: Ask, loops: Loops, mask: Mask) -> Any:
         """The value of a quantity that does not depend on costs, given the loops of each node."""
         kind, p, *of = ask
         if kind in ("spatial", "instances"):
@@ -442,15 +458,15 @@ class Rules:
         inner = next(filter(None, reversed(own)), {})
         return self.dims[next(iter(inner))] if inner else ""
 
-    def extent(self, p, d, loops):
+    def extent(self, p: int, d: int, loops: Loops) -> int:
         """Iterations of a dimension that a tile of level `p` has."""
-        return min(self.problem.bounds[d], prod(own.get(d, 1) for own in loops[p:]))
+        return min(int(self.problem.bounds[d]), prod(own.get(d, 1) for own in loops[p:]))
 
-    def words(self, p, v, extents, mask):
+    def words(self, p: int, v: int, extents: Sequence[Any], mask: Mask) -> Any:
         """Words of level `p` that the tile of a dataspace takes."""
         return self.problem.spaces[v].tile(extents) * self.problem.at[p][v]["size"] if p in mask[v] else 0
 
-    def loops_of(self, p):
+    def loops_of(self, p: int) -> list[int]:
         """The nodes with the loops of level `p`, outermost first."""
         found = []
         for q in range(p + 1, len(self.problem.nodes)):
@@ -460,10 +476,13 @@ class Rules:
         return found
 
     @cached_property
-    def open(self):
+    def open(self) -> Array:
         """Which choices of spatial factors rules about these alone allow."""
         spatial, fans = self.problem.spatial, self.problem.fans
-        kinds = {"spatial": lambda own, d: own[:, d], "instances": lambda own: own.prod(axis=1)}
+        kinds: dict[str, Callable[..., Array]] = {
+            "spatial": lambda own, d: own[:, d],
+            "instances": lambda own: own.prod(axis=1),
+        }
         allowed = np.ones(len(spatial), dtype=bool)
         for part in self.parts:
             asks = sorted(asked(part))
@@ -473,17 +492,17 @@ class Rules:
         return allowed
 
     @cached_property
-    def asks_order(self):
+    def asks_order(self) -> bool:
         """Whether rules ask for the order of loops."""
         return any(ask[0] == "innermost" for part in self.parts for ask in asked(part))
 
-    def tiles(self, p, mask):
+    def tiles(self, p: int, mask: Mask) -> list["Allowed"]:
         """For each rule about the tile at level `p`, if it is not too large, the extents that it allows."""
         if (p, mask) not in self.known:
             self.known[p, mask] = [*self.tiles_of(p, mask)] if self.parts else []
         return self.known[p, mask]
 
-    def tiles_of(self, p, mask):
+    def tiles_of(self, p: int, mask: Mask) -> Iterator["Allowed"]:
         """The same, found anew."""
         for part in self.case(mask, self.kept(mask)) or ():
             asks = sorted(asked(part))
@@ -499,10 +518,10 @@ class Rules:
                 )
                 yield Allowed(decided(part, asks, [*values]), sizes)
 
-    def kept(self, mask):
+    def kept(self, mask: Mask) -> Known:
         """What is known once it is known which levels keep what."""
 
-        def known(ask):
+        def known(ask: Ask) -> bool | int | None:
             if ask[0] in ("keeps", "words") and ask[1] not in mask[ask[2]]:
                 return 0 if ask[0] == "words" else False
             return True if ask[0] == "keeps" else None
@@ -510,7 +529,7 @@ class Rules:
         return known
 
 
-def decided(part, asks, columns):
+def decided(part: Part, asks: Sequence[Ask], columns: Sequence[Any]) -> Array:
     """Whether a part holds, for arrays of values of what it asks for, of one shape."""
     columns = np.broadcast_arrays(*columns)
     code, first = np.zeros(columns[0].size, dtype=np.int64), np.zeros(1, dtype=np.int64)
@@ -527,7 +546,7 @@ def decided(part, asks, columns):
 class Allowed:
     """Which extents a rule about one tile allows, along the dimensions that matter to it."""
 
-    def __init__(self, holds, sizes):
+    def __init__(self, holds: Array, sizes: Sequence[int]) -> None:
         self.dims = [d for d, n in enumerate(sizes) if n > 1]
         grid = np.broadcast_to(holds, sizes).reshape([sizes[d] for d in self.dims])
         self.sums = grid.astype(np.int64)
@@ -535,7 +554,7 @@ class Allowed:
             ahead = [(1, 0) if own == axis else (0, 0) for own in range(len(self.dims))]
             self.sums = np.pad(self.sums.cumsum(axis=axis), ahead)
 
-    def any_between(self, small, large):
+    def any_between(self, small: Sequence[Any], large: Sequence[Any]) -> Any:
         """Whether it allows some extents between two, per dimension."""
         ends = [[(large[d], 1), (small[d] - 1, -1)] for d in self.dims]
         corners = product(*ends)
@@ -552,9 +571,13 @@ class Case:
     several levels becomes one about a single tile.
     """
 
-    def __init__(self, space, mask, i, pinned):
-        self.rules, self.space, self.mask, self.pinned, self.judged = space.rules, space, mask, pinned, {}
-        self.parts, self.local, self.wide, self.first = [], {}, [], {}
+    def __init__(self, space: Any, mask: Mask, i: int, pinned: Pinned) -> None:
+        self.rules, self.space, self.mask, self.pinned = space.rules, space, mask, pinned
+        self.judged: dict[tuple[Any, ...], bool] = {}
+        self.parts: list[Part] | None = []
+        self.local: dict[int, list[tuple[Part, list[Ask]]]] = {}
+        self.wide: list[Part] = []
+        self.first: dict[int, int | None] = {}
         if not self.rules.parts:
             return
         self.used = dict(zip(space.fans, space.spatial[i].tolist(), strict=True))
@@ -569,13 +592,13 @@ class Case:
             asks = sorted(asked(part))
             levels = {ask[1] for ask in asks if ask[0] in ("tile", "words")}
             if len(levels) == 1 and all(ask[0] in ("tile", "words") for ask in asks):
-                self.local.setdefault(*levels, []).append((part, asks))
+                self.local.setdefault(levels.pop(), []).append((part, asks))
             elif not cost_limit(part):
                 self.wide.append(part)
         self.asks = sorted({ask for part in self.wide for ask in asked(part) if len(ask) > 1})
         self.prices = any(len(ask) == 1 for part in self.wide for ask in asked(part))
 
-    def known(self, ask):
+    def known(self, ask: Ask) -> Any:
         """The value of a quantity that this choice fixes, None if loops decide it."""
         kind, *of = ask
         if kind in ("spatial", "instances"):
@@ -592,29 +615,29 @@ class Case:
                 return self.rules.words(*of, [whole.get(d, 1) for d in self.space.every], self.mask)
         return self.rules.kept(self.mask)(ask)
 
-    def relevant(self, v):
+    def relevant(self, v: int) -> list[int]:
         """The dimensions that index a dataspace."""
         return sorted(self.space.spaces[v].relevant)
 
-    def unrolled(self, p, d, end=None):
+    def unrolled(self, p: int, d: int, end: int | None = None) -> int:
         """Product of the factors of a dimension in the fanouts inside of node `p`, and outside of `end`."""
         return prod(own[d] for q, own in self.used.items() if q > p and (end is None or q < end))
 
-    def extent(self, p, d):
+    def extent(self, p: int, d: int) -> int | None:
         """The extent of the tiles of a level, None if it is open."""
         return self.pinned.get((p, d), self.unrolled(p, d) if self.inside[d] == 1 else None)
 
-    def below(self, p):
+    def below(self, p: int) -> int | None:
         """The level inside of a level, None for the innermost one."""
         return next((q for q in self.space.stores if q > p), None)
 
-    def factor(self, p, d):
+    def factor(self, p: int, d: int) -> int | None:
         """The factor of a level's loop, None if it is open."""
         inner, outside = self.below(p), self.extent(p, d)
         within = 1 if inner is None else self.extent(inner, d)
-        return None if None in (within, outside) else outside // (within * self.unrolled(p, d, inner))
+        return None if within is None or outside is None else outside // (within * self.unrolled(p, d, inner))
 
-    def begun(self, p, name):
+    def begun(self, p: int, name: str) -> Iterator[tuple[int, int | None]]:
         """The innermost loop of each node of a level: a dimension, or none; (node, dimension) pairs."""
         d = self.rules.dims.index(name) if name else None
         for q in reversed(self.rules.loops_of(p)):
@@ -623,7 +646,7 @@ class Case:
                 return
             yield q, None
 
-    def possible(self, p):
+    def possible(self, p: int) -> list[str]:
         """The dimensions that the innermost loop of a level may have; an empty name for none."""
         lists = [self.space.factors[q] for q in self.rules.loops_of(p)]
         own = [any(max(factors[d]) > 1 for factors in lists) for d in self.space.every]
@@ -632,7 +655,7 @@ class Case:
         ]
         return ["", *names]
 
-    def coordinates(self, ask):
+    def coordinates(self, ask: Ask) -> list[tuple[int, ...]]:
         """What has to be pinned until the value of a quantity is known."""
         kind, p, *of = ask
         if kind == "innermost":
@@ -641,7 +664,7 @@ class Case:
         dims = self.relevant(*of) if kind == "words" else of
         return [(q, d) for q in levels for d in dims if self.extent(q, d) is None]
 
-    def next(self):
+    def next(self) -> tuple[tuple[int, ...], Sequence[Any]] | None:
         """What to pin next, and its values; None if that helps no more."""
         best = None
         for part in self.wide:
@@ -658,24 +681,24 @@ class Case:
         rest = self.inside[of[0]]
         return best[1], [self.unrolled(p, *of) * n for n in range(1, rest + 1) if rest % n == 0]
 
-    def allows(self, p, extents):
+    def allows(self, p: int, extents: Sequence[Any]) -> Any:
         """Whether level `p` may have tiles of these extents, which are numbers or arrays."""
         pins = [extents[own[1]] == n for own, n in self.pinned.items() if own[0] == p and len(own) == 2]
         found = [decided(part, asks, self.columns(p, asks, extents)) for part, asks in self.local.get(p, ())]
         return np.all(np.broadcast_arrays(True, *pins, *found), axis=0)
 
-    def columns(self, p, asks, extents):
+    def columns(self, p: int, asks: Iterable[Ask], extents: Sequence[Any]) -> list[Any]:
         """Values of the quantities of a tile."""
         words = {of: self.rules.words(p, of, extents, self.mask) for kind, _, of in asks if kind == "words"}
         return [extents[of] if kind == "tile" else words[of] for kind, _, of in asks]
 
-    def allows_one(self, p, extents):
+    def allows_one(self, p: int, extents: Sequence[int]) -> bool:
         """The same of one tile, remembered."""
         key = p, tuple(extents)
         if key not in self.judged:
             self.judged[key] = bool(self.allows(p, extents))
         return self.judged[key]
 
-    def recalled(self, loops):
+    def recalled(self, loops: Loops) -> tuple[Any, ...]:
         """What the rules that are left ask of loops so far: nests that differ in it are not compared."""
         return tuple(self.rules.fact(ask, loops, self.mask) for ask in self.asks) if self.wide else ()

@@ -1,21 +1,36 @@
 """Cascades as the checker reads them: tensors and memories, and how shared loops cut Einsums and tensors."""
 
-from collections import Counter, namedtuple
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from math import inf, prod
+from typing import Any, NamedTuple
 
-from solver.certificate.checker.claims import CannotCheckError, natural, need, remembered
-from solver.certificate.checker.fused_einsums import Einsum
+from solver.certificate.checker.claims import CannotCheckError, Json, natural, need, remembered
+from solver.certificate.checker.fused_einsums import Cut, Einsum
+from solver.certificate.checker.fused_visits import Numbers
 
 MOST_EINSUMS, MOST_PARTS = 1 << 10, 1 << 20  # parts: of a dimension, which loops cut
-Loop = namedtuple("Loop", "trips start dims")  # a shared loop: a dimension of each Einsum of its body
+
+
+class Loop(NamedTuple):
+    """A shared loop: a dimension of each Einsum of its body."""
+
+    trips: int
+    start: int
+    dims: Numbers
+
+
+Above = tuple[Loop, ...]  # the shared loops above an Einsum, outermost first
+Spans = tuple[tuple[int, int], ...]  # first index and end, in each iteration
+Shared = tuple[tuple[int, str, int], ...]  # how a tensor is spread: fanouts, ranks, and children
 
 
 class Cascade:
     """The cascade of a certificate, and what of it may be fused."""
 
-    def __init__(self, doc):
+    def __init__(self, doc: Json) -> None:
         need(0 < len(doc["einsums"]) <= MOST_EINSUMS, "there are Einsums, and not too many", CannotCheckError)
         self.einsums = [Einsum(own, number) for number, own in enumerate(doc["einsums"])]
         self.rooms, self.most_loops, self.most_per_rank = (
@@ -31,13 +46,13 @@ class Cascade:
             "scales are positive",
         )
         self.scales = scales
-        users = [[] for _ in scales]
+        users: list[list[int]] = [[] for _ in scales]
         for einsum in self.einsums:
             need(all(type(t) is int and 0 <= t < len(users) for t in einsum.tensors), "tensors are known")
             for tensor in dict.fromkeys(einsum.tensors):
                 users[tensor].append(einsum.number)
         self.users = users
-        self.writer = {}
+        self.writer: dict[int, int] = {}
         for einsum in self.einsums:
             written = [t for t, own in zip(einsum.tensors, einsum.writes, strict=True) if own]
             need(
@@ -63,7 +78,7 @@ class Cascade:
         numbers = {*chain(*self.storable.values())}
         need(numbers <= {1, *self.known}, "memories store tensors without rules on order", CannotCheckError)
 
-    def sizes(self, number):
+    def sizes(self, number: int) -> Iterator[tuple[int, int]]:
         """Most and least words of an on-chip memory, Einsum by Einsum."""
         need(
             all(len(e.levels) == len(self.rooms) for e in self.einsums), "Einsums share the on-chip memories"
@@ -73,7 +88,7 @@ class Cascade:
             yield node["most_size"], node["least_size"]
 
     @cached_property
-    def known(self):
+    def known(self) -> list[int]:
         """Numbers of the memories farther in that may store tensors: no rules order fanouts outside."""
         found = []
         for number in range(2, len(self.rooms) + 1):
@@ -86,21 +101,21 @@ class Cascade:
                 found.append(number)
         return found
 
-    def instances(self, number):
+    def instances(self, number: int) -> int:
         """How often an on-chip memory exists."""
         return prod(prod(mesh) for _, mesh in self.einsums[0].outside(number).values())
 
     @property
-    def usable(self):
+    def usable(self) -> int | float:
         """Room of the outermost on-chip memory."""
         return self.room(1)
 
-    def room(self, number):
+    def room(self, number: int) -> int | float:
         """Room of an on-chip memory."""
         room = self.rooms[number - 1]
         return inf if room is None else room
 
-    def accesses(self, tensor):
+    def accesses(self, tensor: int) -> list[tuple[Einsum, int]]:
         """Einsums and dataspaces that access a tensor."""
         return [
             (self.einsums[j], v)
@@ -109,7 +124,7 @@ class Cascade:
             if t == tensor
         ]
 
-    def may_store(self, tensor):
+    def may_store(self, tensor: int) -> set[int]:
         """Numbers of the memories that a tensor may wait in."""
         accesses = self.accesses(tensor)
         same = len({frozenset(e.names[v]) for e, v in accesses}) == 1
@@ -117,24 +132,24 @@ class Cascade:
         return {n for n in found if tensor not in self.family or self.instances(n) == 1}
 
     @cached_property
-    def family(self):
+    def family(self) -> dict[int, int]:
         """Per tensor that is copied, or a copy, the first one of which it is a copy, or a copy of a copy."""
-        found = {}
+        found: dict[int, int] = {}
         for einsum in (own for own in self.einsums if own.is_copy):
             source = einsum.tensors[einsum.writes.index(False)]
             first = found.setdefault(source, source)
             found |= dict.fromkeys(einsum.tensors, first)
         return found
 
-    def together(self, tiles):
+    def together(self, tiles: Iterable[tuple[int, int]]) -> int:
         """Least words of some tensors in one memory: of a tensor and its copies the largest one counts."""
-        largest = {}
+        largest: dict[int, int] = {}
         for t, words in tiles:
             first = self.family.get(t, t)
             largest[first] = max(words, largest.get(first, 0))
         return sum(largest.values())
 
-    def is_part(self, copy, source, target):
+    def is_part(self, copy: Einsum, source: tuple[int, Above], target: tuple[int, Above]) -> bool:
         """Whether the tile of a copy, or that of its source, is always part of the other one."""
         if not source[1] and not target[1]:
             return True
@@ -151,7 +166,7 @@ class Cascade:
         inside = all(a <= c and d <= b for (a, b), (c, d) in pairs)
         return inside or all(c <= a and b <= d for (a, b), (c, d) in pairs)
 
-    def handed(self, start, end):
+    def handed(self, start: int, end: int) -> list[int]:
         """Tensors that some of neighbouring Einsums write, and others of them read."""
         inside = range(start, end)
         return [
@@ -161,7 +176,7 @@ class Cascade:
         ]
 
     @remembered
-    def classes(self, start, end):
+    def classes(self, start: int, end: int) -> tuple[Numbers, ...] | None:
         """The loops that a body may have: a dimension of each Einsum. None if it is not connected."""
         members, handed = self.einsums[start:end], self.handed(start, end)
         known, grown = {start}, True
@@ -178,7 +193,9 @@ class Cascade:
         allowed = (dims for dims in dict.fromkeys(found) if self.agrees(start, end, handed, dims))
         return tuple(dims for dims in allowed if not self.tangled(start, end, dims))
 
-    def followed(self, start, end, handed, dims):
+    def followed(
+        self, start: int, end: int, handed: Sequence[int], dims: Mapping[int, int]
+    ) -> Iterator[Numbers]:
         """Yield the dimensions of all Einsums of a body that index what some dimensions of others index."""
         if len(dims) == end - start:
             yield tuple(dims[j] for j in range(start, end))
@@ -192,7 +209,7 @@ class Cascade:
         for d in (d for rank in ranks for d, _ in rank):
             yield from self.followed(start, end, handed, {**dims, j: d})
 
-    def agrees(self, start, end, handed, dims):
+    def agrees(self, start: int, end: int, handed: Sequence[int], dims: Numbers) -> bool:
         """Whether a loop runs over one rank of each tensor that is handed over, alone where it is written."""
         for t in handed:
             j = self.writer[t]
@@ -208,18 +225,18 @@ class Cascade:
         return all(self.parts_alike(*own) for own in copies)
 
     @staticmethod
-    def parts_alike(copy, d):
+    def parts_alike(copy: Einsum, d: int) -> bool:
         """Whether a dimension of a copy indexes one rank of what it reads and of what it writes, alone."""
         using = [[rank for rank in ranks if d in dict(rank)] for ranks in copy.ranks]
         return all(ranks == [[(d, 1)]] for ranks in using)
 
     @staticmethod
-    def reads_along(einsum, v, d, name):
+    def reads_along(einsum: Einsum, v: int, d: int, name: str) -> bool:
         """Whether a dimension moves an access along one rank, forwards."""
         ranks = zip(einsum.names[v], einsum.ranks[v], strict=True)
         return [(own, dict(rank)[d] > 0) for own, rank in ranks if d in dict(rank)] == [(name, True)]
 
-    def tangled(self, start, end, dims):
+    def tangled(self, start: int, end: int, dims: Numbers) -> bool:
         """Whether a loop moves a window of an output, or one that slides indexes two ranks of a tensor."""
         slides = self.slides(Loop(2, start, dims))
         for e, d in zip(self.einsums[start:end], dims, strict=True):
@@ -230,13 +247,13 @@ class Cascade:
         return False
 
     @remembered
-    def slides(self, loop):
+    def slides(self, loop: Loop) -> bool:
         """Whether a loop cuts what is handed over into unequal parts, or parts that overlap."""
         start, end = loop.start, loop.start + len(loop.dims)
         if len({e.bounds[d] for e, d in zip(self.einsums[start:end], loop.dims, strict=True)}) > 1:
             return True
         uses = [(t, e, v) for t in self.handed(start, end) for e, v in self.accesses(t)]
-        found = {}
+        found: dict[tuple[int, str], set[int | None]] = {}
         for t, e, v in (own for own in uses if start <= own[1].number < end):
             d = loop.dims[e.number - start]
             ranks = zip(e.names[v], e.ranks[v], e.offsets[v], strict=True)
@@ -247,7 +264,7 @@ class Cascade:
     # Visits
 
     @remembered
-    def spans(self, j, d, loops):
+    def spans(self, j: int, d: int, loops: Above) -> Spans:
         """The parts of a dimension, as first index and end, in each iteration of the loops over it.
 
         A loop cuts equal tiles. What is handed over goes as far as those that read it under the same loop,
@@ -277,7 +294,7 @@ class Cascade:
                 place = end
         return tuple(found)
 
-    def asked(self, j, d, loops):
+    def asked(self, j: int, d: int, loops: Above) -> Iterator[list[int]]:
         """Yield how far each access goes that reads what an Einsum hands over under the same loops."""
         einsum, last = self.einsums[j], loops[-1]
         below = range(last.start, last.start + len(last.dims))
@@ -292,7 +309,7 @@ class Cascade:
                 yield [high - offset for _, high in self.indices(e.number, u, name, loops)]
 
     @remembered
-    def indices(self, j, v, name, loops):
+    def indices(self, j: int, v: int, name: str, loops: Above) -> Spans:
         """Indices into a rank that an access takes in each iteration: only the looped dimension is cut."""
         einsum = self.einsums[j]
         place = einsum.names[v].index(name)
@@ -307,7 +324,7 @@ class Cascade:
         )
 
     @remembered
-    def waiting(self, tensor, loops):
+    def waiting(self, tensor: int, loops: Above) -> dict[str, tuple[list[tuple[int, int]], Spans | None]]:
         """Per rank of a tensor, the indices that wait in each iteration, and those that are produced then."""
         (writer, w) = next((e, v) for e, v in self.accesses(tensor) if e.writes[v])
         found = {}
@@ -323,7 +340,7 @@ class Cascade:
         return found
 
     @remembered
-    def keeps(self, tensor, loops):
+    def keeps(self, tensor: int, loops: Above) -> bool:
         """Whether no loop drops what overlaps: it moves the tile before this has slid on."""
         (writer, w) = next((e, v) for e, v in self.accesses(tensor) if e.writes[v])
         for name, (spans, made) in self.waiting(tensor, loops).items():
@@ -338,7 +355,7 @@ class Cascade:
         return True
 
     @remembered
-    def cut(self, j, loops):
+    def cut(self, j: int, loops: Above) -> Cut:
         """How loops cut the dimensions of an Einsum, as `kinds` takes it."""
         einsum = self.einsums[j]
         dims = [loop.dims[j - loop.start] for loop in loops]
@@ -346,21 +363,21 @@ class Cascade:
             pairs = [(d, loop.trips) for d, loop in zip(dims, loops, strict=True)]
             every = range(len(einsum.bounds))
             return einsum.parted([prod(n for e, n in pairs if e == d) for d in every])
-        cut = list(einsum.whole)
+        cut: list[tuple[tuple[int, int], ...]] = list(einsum.whole)
         for d in {*dims}:
             sizes = (high - low for low, high in self.spans(j, d, loops))
             cut[d] = tuple(Counter(size for size in sizes if size).items())
         return tuple(cut)
 
-    def divides(self, j, loops):
+    def divides(self, j: int, loops: Above) -> bool:
         """Whether the last loop leaves no remainder, but where others are followed, nor cuts too often."""
         last, d = loops[-1], loops[-1].dims[j - loops[-1].start]
         trips = prod(loop.trips for loop in loops if loop.dims[j - loop.start] == d)
         if any(True for _ in self.asked(j, d, loops)):
-            return trips <= self.einsums[j].bounds[d]
+            return trips <= int(self.einsums[j].bounds[d])
         return all((high - low) % last.trips == 0 for low, high in self.spans(j, d, loops[:-1]))
 
-    def moves_once(self, j, loops):
+    def moves_once(self, j: int, loops: Above) -> bool:
         """Whether the loops that an Einsum shares with a writer move each window along one dimension."""
         einsum = self.einsums[j]
         for v, t in enumerate(einsum.tensors):
@@ -372,7 +389,7 @@ class Cascade:
         return True
 
     @remembered
-    def stored_words(self, tensor, loops, level, spread=None):
+    def stored_words(self, tensor: int, loops: Above, level: int, spread: Shared | None = None) -> int:
         """Room of a tensor that waits below shared loops in an instance of a memory.
 
         At the least, without a `spread` over the instances: fanouts, ranks, and children.
@@ -383,17 +400,17 @@ class Cascade:
             lengths = {name: max(high - low for low, high in spans) for name, (spans, _) in waiting}
         else:
             lengths = self.even_lengths(tensor, einsum, v, loops)
-        parts = Counter()
+        parts: Counter[str] = Counter()
         for _, name, count in spread or ():
             parts[name] = max(1, parts[name]) * count
         words = prod(-(-length // max(1, parts[name])) for name, length in lengths.items())
         words = -(-words // self.instances(level)) if spread is None else words
         size, (up, down) = einsum.space.at[einsum.levels[level - 1][0]][v]["size"], self.scales[tensor]
-        return -(-words * size * up // down)
+        return int(-(-words * size * up // down))
 
-    def even_lengths(self, tensor, einsum, v, loops):
+    def even_lengths(self, tensor: int, einsum: Einsum, v: int, loops: Above) -> dict[str, int]:
         """Per rank what a tensor has between its first and last index, divided by the trips of loops."""
-        trips = Counter()
+        trips: Counter[int] = Counter()
         for loop in loops:
             d = loop.dims[einsum.number - loop.start]
             trips[d] = max(1, trips[d]) * loop.trips
@@ -401,7 +418,8 @@ class Cascade:
             n: prod(max(1, trips[d]) for d, _ in r)
             for n, r in zip(einsum.names[v], einsum.ranks[v], strict=True)
         }
-        low, high = {}, {}
+        low: dict[str, Any] = {}
+        high: dict[str, Any] = {}
         for e, own in self.accesses(tensor):
             for name, rank, offset in zip(e.names[own], e.ranks[own], e.offsets[own], strict=True):
                 ways = [c * (e.bounds[d] - 1) for d, c in rank]
@@ -410,7 +428,7 @@ class Cascade:
         return {name: -(-(high[name] - low[name]) // divided.get(name, 1)) for name in low}
 
 
-def in_step(one, other):
+def in_step(one: Sequence[Any], other: Sequence[Any]) -> list[tuple[Any, Any]]:
     """Parts that wait at the same time: loops below one place cut its parts further."""
     steps = max(len(one), len(other))
     return [(one[n * len(one) // steps], other[n * len(other) // steps]) for n in range(steps)]

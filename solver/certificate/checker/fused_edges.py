@@ -1,25 +1,53 @@
 """Bounds on the Einsums of a cascade between two cuts: claims that are checked, and closed forms."""
 
 import math
-from collections import defaultdict, namedtuple
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from functools import partial, reduce
 from itertools import chain, islice, pairwise, product
 from math import inf, prod
+from typing import Any, NamedTuple
 
-from solver.certificate.checker.claims import CannotCheckError, Query, natural, need, remembered
-from solver.certificate.checker.fused_einsums import divisors_of, vectors
+from solver.certificate.checker.claims import CannotCheckError, Json, Query, Refute, natural, need, remembered
+from solver.certificate.checker.fused_cascade import Cascade
+from solver.certificate.checker.fused_einsums import Cut, Einsum, Rooms, Spread, divisors_of, vectors
 from solver.certificate.checker.fused_further import floor
-from solver.certificate.checker.fused_visits import UNLIMITED, Kind, UnevenVisits, visits_as_mapspace
+from solver.certificate.checker.fused_visits import (
+    UNLIMITED,
+    Deep,
+    HeldTile,
+    Kind,
+    Numbers,
+    UnevenVisits,
+    visits_as_mapspace,
+)
+from solver.certificate.checker.remainders import Uneven
 
 QUERIED = {"energy": "energy", "cycles": "latency"}
 MOST_LEARNED, MOST_CORNERS = 256, 8  # edges of paths that are looked at; of the mappings of each
 MOST_SPATIAL = 256  # choices of spatial factors of mapspaces that are looked at so
 MOST_CUTS, MOST_POINTS = 64, 1 << 7  # by further shared loops that are looked at one by one; of their tables
-Way = namedtuple(
-    "Way", "room energy reads writes passes stored held", defaults=(0, 0, 0, 0, False, 0, False)
-)  # stored: number of the memory that a tensor waits in, of which the outermost one on chip is 1; or 0
+Corners = tuple[tuple[Any, Any], ...]  # energies and cycles
+Claim = tuple[Any, Corners, tuple[Any, ...]]  # room, corners, and the claim that it comes of
+Left = dict[tuple[Any, ...], Any]  # what is left of claims that were checked
+RoomLeft = tuple[Sequence[Any], Mapping[int, Any]]  # room of each memory, and loops by fanout
+VisitKind = tuple[Numbers, Numbers]  # bounds of visits, and how many there are
+Edge = tuple[Any, ...]  # of a path: Einsum, cut, ways, held tiles, room
+Problem = Callable[[Kind], Json]
+
+
+class Way(NamedTuple):
+    """How a tile is kept."""
+
+    room: int = 0
+    energy: int = 0
+    reads: Any = 0
+    writes: Any = 0
+    passes: bool = False
+    stored: int = 0  # the memory that a tensor waits in, of which the outermost one on chip is 1; or 0
+    held: bool = False
 
 
 class Floors:
@@ -28,9 +56,10 @@ class Floors:
     `used` has the claims that something rests on, `left` what is left of those that were checked.
     """
 
-    def __init__(self, cascade, claims, timed, left):
+    def __init__(self, cascade: Cascade, claims: Iterable[Json], timed: bool, left: Left) -> None:
         self.cascade, self.timed, self.left = cascade, timed, left
-        self.known, self.used = defaultdict(list), {}
+        self.known: dict[tuple[Any, ...], list[tuple[Any, ...]]] = defaultdict(list)
+        self.used: dict[tuple[Any, ...], tuple[Any, ...]] = {}
         for claim in claims:
             einsum, exchanging = cascade.einsums[claim["einsum"]], frozenset(claim["exchanging"])
             numbers = tuple(claim[key] for key in ("free", "paid", "cycles"))
@@ -42,7 +71,7 @@ class Floors:
             numbers = left.get((einsum.key, deep, exchanging, visits, numbers), numbers)
             self.known[einsum.key, deep, exchanging].append((visits, *numbers))
 
-    def verify(self, refute):
+    def verify(self, refute: Refute) -> bool:
         """Check all claims that something rests on; whether they count for what they say."""
         is_whole = True
         for einsum, deep, exchanging, visits, *numbers in self.used.values():
@@ -53,7 +82,15 @@ class Floors:
             is_whole &= self.left[*key, claimed] == claimed
         return is_whole
 
-    def check(self, einsum, visits, deep, exchanging, numbers, refute):
+    def check(
+        self,
+        einsum: Einsum,
+        visits: VisitKind,
+        deep: Deep,
+        exchanging: frozenset[int],
+        numbers: Numbers,
+        refute: Refute,
+    ) -> Numbers:
         """Check a claim; what is left of it, where this program's own bounds are lower."""
         (free, paid, cycles), once = numbers, einsum.whole
         pairs = ((v, einsum.touched(v, once)) for v in sorted(exchanging) if self.timed)
@@ -69,7 +106,7 @@ class Floors:
         paid = least(all_of_it, einsum, kind, refute, energy=paid)
         return free, paid, least(inside, einsum, kind, refute, cycles=cycles)
 
-    def problem(self, einsum, kind, without):
+    def problem(self, einsum: Einsum, kind: Kind, without: bool) -> Json:
         """The problem without rules for outermost loops, and `without` costs of the outermost memory."""
         doc = unruled(einsum, einsum.visit(kind, None, is_relaxed=True))
         nodes, passing = doc["nodes"], [v for v in sorted(kind.above) if einsum.may_pass[v]]
@@ -88,7 +125,7 @@ class Floors:
         return doc
 
     @staticmethod
-    def cheaper(einsum, v):
+    def cheaper(einsum: Einsum, v: int) -> Json:
         """What the on-chip memory knows of a tile that may pass it by: the less of both energies.
 
         Nothing where their blocks differ.
@@ -96,10 +133,10 @@ class Floors:
         outside, inside = einsum.space.at[0][v], einsum.space.at[einsum.home][v]
         is_alike = inside["block"] == outside["block"]
         keys = ("read", "fill", "update")
-        return inside | {key: min(inside[key], outside[key]) if is_alike else 0 for key in keys}
+        return {**inside, **{key: min(inside[key], outside[key]) if is_alike else 0 for key in keys}}
 
     @remembered
-    def least(self, j, exchanging, cut, deep=()):
+    def least(self, j: int, exchanging: frozenset[int], cut: Cut, deep: Deep = ()) -> tuple[int, int, int]:
         """Least energy with and without what bypasses the on-chip memory; cycles but for networks.
 
         Visits that differ have claims of their own, kind by kind; whole vectors are rounded up for all.
@@ -112,7 +149,9 @@ class Floors:
         spare = einsum.rounding() * (len(kinds) - 1)
         return max(0, free - spare), max(0, paid - spare), cycles
 
-    def of_kind(self, einsum, deep, wanted, bounds, trips):
+    def of_kind(
+        self, einsum: Einsum, deep: Deep, wanted: frozenset[int], bounds: Numbers, trips: Numbers
+    ) -> Numbers:
         """The same of visits with equal bounds, at least of their arithmetic.
 
         Claims on fewer trips hold as well: the other loops may be the outermost private ones.
@@ -141,7 +180,7 @@ class Floors:
         }
         return tuple(max(own, n) for own, (n, _) in zip(least, best, strict=True)) if best else least
 
-    def arithmetic(self, j):
+    def arithmetic(self, j: int) -> tuple[int, int, int]:
         """What is paid and takes time however visits differ."""
         einsum = self.cascade.einsums[j]
         energy = einsum.space.computes * einsum.doc["compute_energy"]
@@ -151,12 +190,17 @@ class Floors:
 class Edges:
     """Bounds on the edges of a cascade: claims of a certificate, each checked, and closed forms."""
 
-    def __init__(self, cascade, doc, left, every=True):
-        self.cascade, self.counts_cycles, self.used = cascade, doc["objective"] != "energy", {}
+    def __init__(self, cascade: Cascade, doc: Json, left: Left, every: bool = True) -> None:
+        self.cascade, self.counts_cycles = cascade, doc["objective"] != "energy"
+        self.used: dict[tuple[Any, ...], tuple[Any, ...]] = {}
         leaks = any(node.get("leak") for einsum in cascade.einsums for node in einsum.doc["nodes"])
         self.timed = timed = self.counts_cycles or leaks
         self.floors = Floors(cascade, [own for own in doc["least"] if every or is_once(own)], timed, left)
-        self.claims, self.settled, self.left = defaultdict(list), defaultdict(list), left
+        self.claims: dict[tuple[Any, ...], list[Claim]] = defaultdict(list)
+        self.settled: dict[tuple[Any, ...], list[tuple[Kind, tuple[Any, Any], tuple[Any, ...]]]] = (
+            defaultdict(list)
+        )
+        self.left = left
         for claim in doc["edges"]:
             need(type(claim["ruled"]) is bool, "rules bind the outermost loops, or not")
             if every or claim["ruled"] or is_once(claim):
@@ -167,7 +211,7 @@ class Edges:
         for own in self.claims.values():
             own.sort(key=lambda claim: -claim[0])
 
-    def add(self, einsum, claim):
+    def add(self, einsum: Einsum, claim: Json) -> None:
         """Add a claim, well formed."""
         above, room, homes = frozenset(claim["above"]), claim["room"], claim["homes"]
         held, corners = tuple(map(tuple, claim["held"])), tuple(map(tuple, claim["corners"]))
@@ -181,8 +225,8 @@ class Edges:
         deep, rooms = deep_of(self.cascade, einsum, claim), rooms_of(self.cascade, claim)
         limited = rooms, shares_of(einsum, claim)
         need(not above & dict(deep).keys(), "tiles are above the nests once")
-        limits = above, held if self.timed else (), homes, claim["loose"], deep
-        kind, most = Kind(*visits_of(einsum, claim), *limits), inf if room is None else room
+        visits, held = visits_of(einsum, claim), held if self.timed else ()
+        kind, most = Kind(*visits, above, held, homes, claim["loose"], deep), inf if room is None else room
         # What is stored farther in may be moved by further shared loops, but not by private ones.
         ruled = claim["ruled"] and (bool(deep) or einsum.is_any or not self.is_free(einsum))
         if claim["ruled"] or einsum.doc_for(kind)["factors"] == "any":
@@ -196,7 +240,7 @@ class Edges:
             least = (corners[0][0], corners[-1][1]) if corners else (inf, inf)
             self.settled[einsum.key, above, deep].append((kind, least, stated))
 
-    def verify(self, refute):
+    def verify(self, refute: Refute) -> bool:
         """Check all claims that something rests on; whether they count for what they say."""
         is_whole = self.floors.verify(refute)
         for key, stated in self.used.items():
@@ -205,12 +249,12 @@ class Edges:
                 self.left |= {key: found, (*key[:-2], found, key[-1]): found}
         return is_whole and all(self.left[key] == key[-2] for key in self.used)
 
-    def use(self, einsum, *stated):
+    def use(self, einsum: Einsum | None, *stated: Any) -> None:
         """Remember a claim that something rests on, unless it was found here."""
         if einsum is not None:
             self.used[einsum.key, *stated] = einsum, *stated
 
-    def learn(self, edges, refute):
+    def learn(self, edges: Iterable[Edge], refute: Refute) -> bool:
         """Find what edges of a path with remainders cost, first with all of the room; whether any is new."""
         is_new, many = False, sum(key[0] == "learned" for key in self.left) > MOST_LEARNED
         for j, cut, ways, held, room in edges:
@@ -222,14 +266,15 @@ class Edges:
             if many or others or einsum.doc_for(kind)["factors"] == "perfect" or (*known, room) in self.left:
                 continue
             most = self.cascade.usable if (*known, self.cascade.usable) not in self.left else room
-            space = visits_as_mapspace(einsum, kind, einsum.visit(kind, None if most == inf else most))
-            if not is_small(space):
+            words = None if most == inf else int(most)
+            space = visits_as_mapspace(einsum, kind, einsum.visit(kind, words))
+            if not isinstance(space, UnevenVisits) or not is_small(space):
                 continue
             self.left[(*known, most)] = front(space, self.counts_cycles, refute)
             is_new = True
         return is_new
 
-    def checked(self, einsum, kind, *stated):
+    def checked(self, einsum: Einsum, kind: Kind, *stated: Any) -> Corners:
         """What is left of a claim: nothing where a check takes too much, if others may do."""
         try:
             return self.check(einsum, kind, *stated)
@@ -239,10 +284,18 @@ class Edges:
             return ((0, 0),)
 
     @staticmethod
-    def check(einsum, kind, room, limited, corners, ruled, refute):
+    def check(
+        einsum: Einsum,
+        kind: Kind,
+        room: int | None,
+        limited: tuple[Rooms, Spread],
+        corners: Corners,
+        ruled: bool,
+        refute: Refute,
+    ) -> Corners:
         """Check a claim: each mapping has the energy and the cycles of some corner; what is left of these."""
 
-        def problem(kind):
+        def problem(kind: Kind) -> Json:
             doc = einsum.visit(kind, room, *limited, is_relaxed=not ruled)
             return doc if ruled else unruled(einsum, doc)
 
@@ -267,7 +320,7 @@ class Edges:
     # Closed forms
 
     @remembered
-    def fetched(self, j, v, cut):
+    def fetched(self, j: int, v: int, cut: Cut) -> Way:
         """Ways of a tile that is neither stored nor held: what it exchanges with the outermost memory."""
         einsum = self.cascade.einsums[j]
         moved = einsum.touched(v, cut)
@@ -287,13 +340,13 @@ class Edges:
         moves = self.loads(outside, read, written)
         return Way(0, max(0, min(energies)), *moves, not einsum.may_keep[v])
 
-    def loads(self, outside, read, written):
+    def loads(self, outside: Json, read: int, written: int) -> tuple[Any, Any]:
         """What words load the bandwidths of the outermost memory, if cycles count."""
         scale = Fraction(*outside["bandwidth_scale"]) if self.counts_cycles else 0
         return read * scale, written * scale
 
     @remembered
-    def held(self, j, v, cut):
+    def held(self, j: int, v: int, cut: Cut) -> Way:
         """The way of a tile that is held below shared loops."""
         einsum = self.cascade.einsums[j]
         shift = einsum.held(v, cut)
@@ -302,7 +355,7 @@ class Edges:
         words = einsum.tile(v, cut) * einsum.space.at[einsum.home][v]["size"]
         return Way(words, einsum.shift_energy([shift]), *moves, held=True)
 
-    def together(self, j, cut, ways, is_open=False):
+    def together(self, j: int, cut: Cut, ways: Sequence[Way], is_open: bool = False) -> tuple[int, int]:
         """Least energy and cycles of an Einsum, given per dataspace how its tile is kept.
 
         Where it `is_open`, further loops may cut dimensions into unequal parts.
@@ -316,7 +369,7 @@ class Edges:
         reads, writes = sum(way.reads for way in ways), sum(way.writes for way in ways)
         return max(paid + passing, free + every), self.busy(einsum, cut, cycles, reads, writes)
 
-    def busy(self, einsum, cut, cycles, reads, writes):
+    def busy(self, einsum: Einsum, cut: Cut, cycles: int, reads: Any, writes: Any) -> int:
         """Cycles, given those of all but the outermost memory, and the words that this moves."""
         if not self.counts_cycles:
             return 0
@@ -326,9 +379,9 @@ class Edges:
         ported = [math.ceil(n / Fraction(*widths[kind])) for kind, n in loads.items() if widths[kind]]
         for port in einsum.space.nodes[0].get("ports", ()):
             ported.append(math.ceil(sum(loads[kind] * Fraction(*port[kind]) for kind in ("read", "write"))))
-        return max([cycles, *ported]) + visits * latency
+        return int(max([cycles, *ported])) + visits * int(latency)
 
-    def least(self, j, cut, ways):
+    def least(self, j: int, cut: Cut, ways: Sequence[Way]) -> tuple[int, int]:
         """Least energy and cycles of an Einsum with such ways, by claims on fewer shared loops as well."""
         energy, cycles = self.together(j, cut, ways)
         above = frozenset(v for v, way in enumerate(ways) if way.stored == 1 or way.held)
@@ -336,7 +389,9 @@ class Edges:
         shift = sum(way.energy for way in ways if way.held)
         return max(energy, own[0] + shift), max(cycles, own[1])
 
-    def choices(self, j, cut, ways, held, left):
+    def choices(
+        self, j: int, cut: Cut, ways: Sequence[Way], held: tuple[HeldTile, ...], left: RoomLeft
+    ) -> list[tuple[int, int, int]]:
         """Energy, cycles and room of own tiles: each mapping has all three of some choice at least.
 
         What is `left`: room of each on-chip memory, and how fanouts spread what is stored, if that is known.
@@ -356,7 +411,15 @@ class Edges:
             found += [(max(closed[0], e + shift), max(closed[1], c), below + 1) for e, c in corners]
         return found
 
-    def claims_on(self, einsum, cut, above, deep, held, left):
+    def claims_on(
+        self,
+        einsum: Einsum,
+        cut: Cut,
+        above: frozenset[int],
+        deep: Deep,
+        held: tuple[HeldTile, ...],
+        left: RoomLeft,
+    ) -> list[tuple[Any, Corners]]:
         """Corners of all mappings of an edge, by falling room; words of held tiles only take more cycles."""
         ((bounds, trips), *others) = einsum.kinds(cut)
         if others:
@@ -373,7 +436,9 @@ class Edges:
             found[room] = reduce(both, least.values())
         return [*found.items()]
 
-    def joined(self, einsum, cut, above, deep, left):
+    def joined(
+        self, einsum: Einsum, cut: Cut, above: frozenset[int], deep: Deep, left: RoomLeft
+    ) -> list[tuple[Any, Corners]]:
         """Corners of visits that differ: the sum over their kinds, with the output in common memories.
 
         Bandwidths, which all visits load together, do not count; whole vectors are rounded up for all.
@@ -384,13 +449,14 @@ class Edges:
             each = [Kind(*own, above, (), homes, self.timed, deep) for own in kinds]
             known = [self.claims.get((einsum.key, kind), ()) for kind in each]
             options.append([[own for own in claims if has_room(own, left)] for claims in known])
-        found = []
+        found: list[tuple[Any, Corners]] = []
         for room in sorted({own[0] for many in chain(*options) for own in many}, reverse=True):
             open_ = [own for claims in options if (own := self.at_room(claims, room, spare))]
-            found.append((room, [tuple(map(min, zip(*open_, strict=True)))] if open_ else []))
+            best = (min(energy for energy, _ in open_), min(cycles for _, cycles in open_)) if open_ else None
+            found.append((room, (best,) if best else ()))
         return found
 
-    def at_room(self, claims, room, spare):
+    def at_room(self, claims: Sequence[Sequence[Claim]], room: Any, spare: int) -> tuple[int, int] | None:
         """Least energy and cycles of all kinds of visits with some room; None if one has no mapping."""
         energy = cycles = 0
         for many in claims:
@@ -405,7 +471,9 @@ class Edges:
             energy, cycles = energy + corners[0][0], cycles + corners[-1][1]
         return max(0, energy - spare), cycles
 
-    def coarser(self, einsum, cut, above, deep, held):
+    def coarser(
+        self, einsum: Einsum, cut: Cut, above: frozenset[int], deep: Deep, held: tuple[HeldTile, ...]
+    ) -> tuple[int, int]:
         """Least costs by claims on fewer shared loops: the others may be the outermost private ones."""
         ((_, trips), *others) = einsum.kinds(cut)
         if others:
@@ -415,21 +483,22 @@ class Edges:
             less = all(moved.get(v, 0) >= words for v, words, _ in kind.held)
             if less and all(n % f == 0 for n, f in zip(trips, kind.trips, strict=True)):
                 found.append((corner, stated))
-        best = [max(found, key=lambda pair: pair[0][i], default=((0, 0), None)) for i in (0, 1)]
+        nothing: tuple[Any, Any] = (0, 0), ()
+        best = [max(found, key=lambda pair: pair[0][i], default=nothing) for i in (0, 1)]
         for i, (corner, stated) in enumerate(best):
             if corner[i]:
                 self.use(*stated)
         return best[0][0][0], best[1][0][1]
 
     @staticmethod
-    def is_free(einsum):
+    def is_free(einsum: Einsum) -> bool:
         """Whether the outermost memory may have any loops in any order."""
         groups = einsum.doc["nodes"][1 : einsum.home]
         groups = [node["factors"] for node in groups if node["kind"] == "temporal"]
         return groups == [[divisors_of(n) for n in einsum.bounds]] or einsum.space.computes == 1
 
 
-def least(problem, einsum, kind, refute, **claimed):
+def least(problem: Problem, einsum: Einsum, kind: Kind, refute: Refute, **claimed: int | float) -> Any:
     """The energy or the cycles that a claim on further shared loops says, or what is left of it.
 
     With perfect factors these may be the outermost private loops: then it holds or not. With remainders, it
@@ -448,7 +517,9 @@ def least(problem, einsum, kind, refute, **claimed):
     return most
 
 
-def least_of_cuts(problem, einsum, kind, refute, claimed):
+def least_of_cuts(
+    problem: Problem, einsum: Einsum, kind: Kind, refute: Refute, claimed: Mapping[str, int | float]
+) -> Any:
     """The same way by way, by tables and then by a query; 0 if there are many ways."""
     cuts = [*vectors(kind.bounds)] if prod(map(len, map(divisors_of, kind.bounds))) <= MOST_CUTS else []
     (key, found), pairs = *claimed.items(), [*zip(kind.bounds, kind.trips, strict=True)]
@@ -457,18 +528,19 @@ def least_of_cuts(problem, einsum, kind, refute, claimed):
         trips = tuple(n * count for (_, n), count in zip(pairs, cut, strict=True))
         own = kind._replace(bounds=bounds, trips=trips)
         space = visits_as_mapspace(einsum, own, problem(own))
-        less = floor(space, **{key: found})
+        assert isinstance(space, UnevenVisits)
+        less = floor(space, found, inf) if key == "energy" else floor(space, inf, found)
         if less < found and not excludes(space, Query(**{QUERIED[key]: found - 1}), refute):
             found = less
     return found if cuts else 0
 
 
-def is_small(space):
+def is_small(space: Uneven) -> bool:
     """Whether a mapspace is small enough for queries that no claim asks for."""
     return prod(map(len, space.numbers)) <= MOST_POINTS and len(space.spatial) <= MOST_SPATIAL
 
 
-def excludes(space, query, refute):
+def excludes(space: Uneven, query: Query, refute: Refute) -> bool:
     """Whether no mapping satisfies a query; False where that takes too much."""
     try:
         return not refute(space, query)
@@ -476,18 +548,20 @@ def excludes(space, query, refute):
         return False
 
 
-def front(space, counts_cycles, refute):
+def front(space: Uneven, counts_cycles: bool, refute: Refute) -> Corners:
     """Corners of all mappings of visits; as far as queries take little, those of the best ones."""
-    limit, found = (1 << 62) - 1, []
+    limit = (1 << 62) - 1
+    found: list[tuple[Any, Any] | None] = []
     floors = floor(space, energy=limit), floor(space, cycles=limit) if counts_cycles else 0
     with suppress(CannotCheckError):
         found += islice(best_of(space, counts_cycles, refute), MOST_CORNERS + 1)
-    if found and found[-1] is None:
-        return tuple(found[:-1])
-    return (*found, (max(floors[0], found[-1][0] if found else 0), floors[1]))
+    corners = tuple(own for own in found if own is not None)
+    if len(corners) < len(found):
+        return corners
+    return (*corners, (max(floors[0], corners[-1][0] if corners else 0), floors[1]))
 
 
-def best_of(space, counts_cycles, refute):
+def best_of(space: Uneven, counts_cycles: bool, refute: Refute) -> Iterator[tuple[Any, Any] | None]:
     """Yield energy and cycles of mappings of which none is better in both; None after the last one."""
     cap = inf
     while (energy := optimum(space, "energy", {"latency": cap}, refute)) < inf:
@@ -497,7 +571,7 @@ def best_of(space, counts_cycles, refute):
     yield None
 
 
-def optimum(space, key, limits, refute):
+def optimum(space: Uneven, key: str, limits: Mapping[str, int | float], refute: Refute) -> int | float:
     """The least energy or cycles within limits, found by queries."""
     least = inf
     while found := refute(space, Query(**{**limits, key: least - 1})):
@@ -505,7 +579,7 @@ def optimum(space, key, limits, refute):
     return least
 
 
-def visits_of(einsum, claim):
+def visits_of(einsum: Einsum, claim: Json) -> VisitKind:
     """Bounds of the visits that a claim is about, and how many there are, per dimension."""
     bounds, trips = tuple(claim["bounds"]), tuple(claim["trips"])
     whole = all(type(n) is int and n > 0 for n in (*bounds, *trips))
@@ -513,7 +587,7 @@ def visits_of(einsum, claim):
     return bounds, trips
 
 
-def deep_of(cascade, einsum, claim):
+def deep_of(cascade: Cascade, einsum: Einsum, claim: Json) -> Deep:
     """What a claim has stored in memories farther in: dataspaces, and numbers of memories."""
     deep, known = tuple(map(tuple, claim["deeper"])), cascade.known
     need(all(len(own) == 2 and natural([*own]) for own in deep), "what is stored has numbers")
@@ -524,7 +598,7 @@ def deep_of(cascade, einsum, claim):
     return deep
 
 
-def rooms_of(cascade, claim):
+def rooms_of(cascade: Cascade, claim: Json) -> Rooms:
     """Room that a claim leaves of memories farther in, by number."""
     rooms, numbers = tuple(map(tuple, claim["rooms"])), range(2, len(cascade.rooms) + 1)
     whole = all(len(own) == 2 and {*map(type, own)} == {int} and own[1] >= 0 for own in rooms)
@@ -533,7 +607,7 @@ def rooms_of(cascade, claim):
     return rooms
 
 
-def shares_of(einsum, claim):
+def shares_of(einsum: Einsum, claim: Json) -> Spread:
     """Spatial loops of the mappings of a claim, by fanout."""
     shares = tuple((number, tuple(map(tuple, loops))) for number, loops in claim["shares"])
     numbers, dims = range(len(einsum.space.fans)), range(len(einsum.bounds))
@@ -545,44 +619,44 @@ def shares_of(einsum, claim):
     return shares
 
 
-def has_room(claim, left):
+def has_room(claim: Claim, left: RoomLeft) -> bool:
     """Whether a claim is about all mappings in so much room, and with the spatial loops that are known."""
     *_, (_, _, _, (rooms, shares), *_) = claim
     words, known = left
     return all(own >= words[n - 1] for n, own in rooms) and all(known.get(n) == own for n, own in shares)
 
 
-def both(one, other):
+def both(one: Iterable[tuple[Any, Any]], other: Iterable[tuple[Any, Any]]) -> Corners:
     """Corners of mappings that have the energy and the cycles of some corner of each of two lists."""
-    kept = []
+    kept: list[tuple[Any, Any]] = []
     for corner in sorted((max(a, c), max(b, d)) for (a, b), (c, d) in product(one, other)):
         if not kept or corner[1] < kept[-1][1]:
             kept.append(corner)
     return tuple(kept)
 
 
-def deep_ways(ways):
+def deep_ways(ways: Iterable[Way]) -> Deep:
     """Dataspaces that wait in memories farther in, and the numbers of these."""
     return tuple((v, way.stored) for v, way in enumerate(ways) if way.stored > 1)
 
 
-def holds(whole, size, count, own_size, own_count):
+def holds(whole: int, size: int, count: int, own_size: int, own_count: int) -> bool:
     """Whether a claim on visits is one on others as well: along a dimension, with its extents and counts."""
     same = (size, count) == (own_size, own_count)
     return same or (size * count == own_size * own_count == whole and count % own_count == 0)
 
 
-def is_toll(node):
+def is_toll(node: Json) -> bool:
     """Whether words only pass a node, for a toll."""
     return any("toll" in own for own in node["dataspaces"])
 
 
-def is_once(claim):
+def is_once(claim: Json) -> bool:
     """Whether a claim is about an Einsum without shared loops."""
     return prod(claim["trips"]) == 1
 
 
-def unruled(einsum, doc):
+def unruled(einsum: Einsum, doc: Json) -> Json:
     """A problem in which the outermost memory may have any loops in any order."""
     old = doc["nodes"]
     inner = [n for n, node in enumerate(old) if n and (n > einsum.home or node["kind"] != "temporal")]

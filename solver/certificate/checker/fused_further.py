@@ -6,13 +6,22 @@ as many iterations that the whole would have there. docs/certificates.md explain
 """
 
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from itertools import product
 from math import inf
+from typing import Any
 
-from solver.certificate.checker.claims import MOST_NUMBERS, Query
-from solver.certificate.checker.remainder_bounds import Carried, CarriedAsIs, Tables, halves, limited, split
-from solver.certificate.checker.remainders import ceiling, leaving, numbers_of_tiles
+from solver.certificate.checker.claims import MOST_NUMBERS, Mask, Number, Query
+from solver.certificate.checker.remainder_bounds import (
+    Carried,
+    Charge,
+    Tables,
+    halves,
+    limited,
+    split,
+)
+from solver.certificate.checker.remainders import Uneven, ceiling, leaving, numbers_of_tiles
 
 
 class Further(Tables):
@@ -21,26 +30,27 @@ class Further(Tables):
     Loops of a visit end where it does: the next T is then the number of visits, which divides the bound.
     """
 
-    def fixed_dims(self):
+    def fixed_dims(self) -> list[bool]:
         """Cells stand for tiles at their own point."""
         return [False for _ in self.space.every]
 
-    def children(self, number, factors):
+    @staticmethod
+    def children(number: Number, factors: Sequence[int]) -> Number:
         """Of several spatial loops, which a visit may end in, the largest one counts."""
         return split(number, [max(factors, default=1)])
 
-    def whole(self, charge, n, cell):
+    def whole(self, charge: Charge, n: int, cell: Sequence[Number]) -> Number:
         """Words of all tiles that come, at least as many as iterations: more tiles have more holes."""
         words = 1
         for ((d, _),) in self.spaces[charge.v].ranks:
             words = words * self.space.bounds[d]
         return words
 
-    def lefts(self, p, d, number, factors):
+    def lefts(self, p: int, d: int, number: int, factors: range) -> Iterable[int]:
         """Numbers of tiles that a loop makes of as many, and of visits that it may end."""
         return looped(self.space.bounds[d], number, factors)
 
-    def joins(self, p, d):
+    def joins(self, p: int, d: int) -> dict[int, list[int]]:
         """The loops of a node over a dimension as pairs of places."""
         return joins(self.space.bounds[d], self.space.factors[p][d])
 
@@ -50,7 +60,7 @@ class CarriedFurther(Carried, Further):
 
 
 @lru_cache(1 << 12)
-def joins(bound, factors):
+def joins(bound: int, factors: range) -> dict[int, list[int]]:
     """The same, as places in the list of all numbers of tiles."""
     numbers = numbers_of_tiles(bound)
     place = {number: i for i, number in enumerate(numbers)}
@@ -58,7 +68,7 @@ def joins(bound, factors):
     return {i: lefts for i, lefts in found.items() if lefts}
 
 
-def ending(bound, number, factors):
+def ending(bound: int, number: int, factors: range) -> Iterator[int]:
     """Yield each number of visits that a loop over so many tiles of the whole may end."""
     if number == 1:
         return
@@ -69,26 +79,31 @@ def ending(bound, number, factors):
             yield visits
 
 
-def looped(bound, number, factors):
+def looped(bound: int, number: int, factors: range) -> list[int]:
     """Numbers of tiles that a loop makes of as many, and of visits that it may end."""
     return [*dict.fromkeys((*leaving(number, factors), *ending(bound, number, factors)))]
 
 
-def floor(space, energy=inf, cycles=inf, is_further=False):
+def floor(
+    space: Uneven, energy: int | float = inf, cycles: int | float = inf, is_further: bool = False
+) -> int | float:
     """The least energy or cycles of all mappings; at most what is given.
 
     If there may be any further shared loops, it holds however these cut.
     """
-    kinds = (Further, CarriedFurther) if is_further else (Tables, CarriedAsIs)
+    kinds = (Further, CarriedFurther) if is_further else (Tables, Carried)
     masks = product(*(own.keep for own in space.spaces))
     for mask in (own for own in masks if space.arranged(own, single=True)):
         energy, cycles = floor_kept(space, mask, energy, cycles, *kinds)
     return min(energy, cycles)
 
 
-def floor_kept(space, mask, energy, cycles, plain, carried):
+def floor_kept(
+    space: Uneven, mask: Mask, energy: int | float, cycles: int | float, plain: Any, carried: Any
+) -> tuple[int | float, int | float]:
     """The same of one choice of levels that keep the dataspaces; of that of both which is given."""
-    stack, known = [space.spatial] if len(space.spatial) else [], defaultdict(dict)
+    stack = [space.spatial] if len(space.spatial) else []
+    known: dict[int, dict[Any, Any]] = defaultdict(dict)
     ways = [partial(carried, way) for way in limited(space) if energy == inf] or [plain]
     while stack and min(energy, cycles) > 0:
         rows = stack.pop()

@@ -6,33 +6,58 @@ the places between these at which tiles may be held, as far as these bounds do n
 """
 
 import math
-from collections import Counter, namedtuple
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import chain, pairwise, product
 from math import inf, prod
 from operator import le
+from typing import Any, NamedTuple
 
-from solver.certificate.checker.claims import CannotCheckError, Query, need, remembered
-from solver.certificate.checker.fused_cascade import Cascade, Loop
-from solver.certificate.checker.fused_edges import Edges, Way
-from solver.certificate.checker.fused_einsums import divisors_of, vectors
+from solver.certificate.checker.claims import CannotCheckError, Json, Query, Refute, need, remembered
+from solver.certificate.checker.fused_cascade import Above, Cascade, Loop, Shared
+from solver.certificate.checker.fused_edges import Edge, Edges, Left, Way
+from solver.certificate.checker.fused_einsums import Cut, Einsum, divisors_of, vectors
 from solver.certificate.checker.fused_tree import Tree
+from solver.certificate.checker.fused_visits import Numbers
 
 FEW_LABELS, MOST_LABELS = 1 << 14, 1 << 22  # that a check looks at, first by few claims, then by all
 
-Open = namedtuple(
-    "Open", "start end classes places trips flat"
-)  # a body; trips per class above each of its places
-Label = namedtuple(
-    "Label", "energy cycles stored rooms path", defaults=((),)
-)  # stored: (tensor, open bodies, words, memory, spread or None); rooms: per open body; path: before, edge
-Room = namedtuple(
-    "Room", "held peak parted", defaults=(0, 0, False)
-)  # held: words of its tiles; peak: of all else
+
+class Open(NamedTuple):
+    """A body; trips per class above each of its places."""
+
+    start: int
+    end: int
+    classes: tuple[Numbers, ...]
+    places: tuple[Numbers, ...]
+    trips: Numbers
+    flat: bool
 
 
-def value(objective, energy, cycles):
+class Room(NamedTuple):
+    """Room of an open body."""
+
+    held: int = 0  # words of its tiles
+    peak: int = 0  # of all else
+    parted: bool = False
+
+
+class Label(NamedTuple):
+    """A path so far."""
+
+    energy: Any
+    cycles: Any
+    stored: frozenset[tuple[Any, ...]]  # tensor, open bodies, words, memory, spread or None
+    rooms: tuple[Room, ...]  # per open body
+    path: tuple[Any, ...] = ()  # the path before, and its last edge
+
+
+Context = tuple[Open, ...]  # open bodies, outermost first
+
+
+def value(objective: str, energy: Any, cycles: Any) -> Any:
     """Value of an objective."""
     return {"energy": energy, "latency": cycles, "edp": energy * cycles}[objective]
 
@@ -44,12 +69,21 @@ class Paths:
     is left open, or told apart, if it `is_spread`.
     """
 
-    def __init__(self, cascade, edges, objective, limit, most=MOST_LABELS, is_spread=False):
+    def __init__(
+        self,
+        cascade: Cascade,
+        edges: Edges,
+        objective: str,
+        limit: int | float,
+        most: int = MOST_LABELS,
+        is_spread: bool = False,
+    ) -> None:
         self.cascade, self.edges, self.objective, self.limit = cascade, edges, objective, limit
         self.count, self.looks_left, self.is_spread = len(cascade.einsums), most, is_spread
-        self.rest, self.open_edges = [(0, 0)] * (self.count + 1), []  # of the least path below the limit
+        self.rest: list[tuple[Any, Any]] = [(0, 0)] * (self.count + 1)
+        self.open_edges: list[Edge] = []  # of the least path below the limit
 
-    def least(self):
+    def least(self) -> int | float:
         """The least value below the limit, or the limit."""
         self.fill()
         ends = self.parts(Label(0, 0, frozenset(), ()), 0, self.count, ())
@@ -60,18 +94,18 @@ class Paths:
             self.open_edges.append(edge)
         return least
 
-    def fill(self):
+    def fill(self) -> None:
         """Bound the rests of paths, from the last cut back: what crosses a cut is on chip without room."""
         objective, limit = self.objective, self.limit
         for place in reversed(range(self.count)):
-            rest = []
+            rest: list[Any] = []
             for own in ("energy", "latency"):
                 self.objective, self.limit = own, limit if own == objective else inf
                 rest.append(self.least_from(place) if objective in (own, "edp") else 0)
-            self.rest[place] = tuple(rest)
+            self.rest[place] = rest[0], rest[1]
         self.objective, self.limit = objective, limit
 
-    def least_from(self, place):
+    def least_from(self, place: int) -> int | float:
         """The least value of a part from a cut on and of the rest after it, or the limit."""
         users, storable = self.cascade.users, self.cascade.storable
         crossing = [t for t in sorted(storable) if self.cascade.writer[t] < place <= users[t][-1]]
@@ -87,12 +121,12 @@ class Paths:
                 self.limit = min(self.limit, self.worth(label, stop))
         return self.limit
 
-    def worth(self, label, end, more=(0, 0)):
+    def worth(self, label: Label, end: int, more: tuple[Any, Any] = (0, 0)) -> Any:
         """Least value of all paths that go on from a label, whose open bodies cost so much `more`."""
         outside = self.rest[end]
         return value(self.objective, label.energy + more[0] + outside[0], label.cycles + more[1] + outside[1])
 
-    def insert(self, labels, label):
+    def insert(self, labels: list[Label], label: Label) -> None:
         """Add a label unless another one is as good in everything."""
         for own in labels:
             if own.stored == label.stored and self.covers(own, label):
@@ -100,7 +134,7 @@ class Paths:
         labels[:] = [own for own in labels if own.stored != label.stored or not self.covers(label, own)]
         labels.append(label)
 
-    def covers(self, one, other):
+    def covers(self, one: Label, other: Label) -> bool:
         """Whether a label has no more of anything that counts."""
         energy = self.objective == "latency" or one.energy <= other.energy
         cycles = self.objective == "energy" or one.cycles <= other.cycles
@@ -112,7 +146,7 @@ class Paths:
 
     # Parts of a body
 
-    def parts(self, label, start, end, ctx):
+    def parts(self, label: Label, start: int, end: int, ctx: Context) -> list[Label]:
         """Labels after all parts of a body, or of the cascade."""
         at = {start: [label]}
         for place in range(start, end):
@@ -121,7 +155,7 @@ class Paths:
                 self.insert(at.setdefault(stop, []), own)
         return at.get(end, [])
 
-    def children(self, label, place, end, ctx):
+    def children(self, label: Label, place: int, end: int, ctx: Context) -> Iterator[tuple[int, Label]]:
         """Yield the end of each part that begins at a place, and the label after it."""
         for stored in self.stored_by(label, place, place + 1, end, ctx):
             for own in self.leaf(stored, place, ctx):
@@ -137,13 +171,15 @@ class Paths:
                     self.ended(own, stop, ctx) for own in self.inside(stored, (*ctx, body))
                 )
 
-    def opened(self, label, place, stop, end, ctx):
+    def opened(
+        self, label: Label, place: int, stop: int, end: int, ctx: Context
+    ) -> Iterator[tuple[Label, Open]]:
         """Yield the label with tensors that a body stores for others, and the body."""
         for stored in self.stored_by(label, place, stop, end, ctx):
             for flat in (True, False)[: 1 + (stop > place + 2)]:
                 yield from ((stored, body) for body in self.bodies(stored, place, stop, ctx, flat))
 
-    def ended(self, label, stop, ctx):
+    def ended(self, label: Label, stop: int, ctx: Context) -> Iterator[tuple[int, Label]]:
         """Yield the label after a part of the innermost body, if it is still worth a look."""
         users = self.cascade.users
         kept = frozenset(own for own in label.stored if own[1] < len(ctx) or users[own[0]][-1] >= stop)
@@ -151,18 +187,18 @@ class Paths:
         if not self.reaches(label, stop, ctx):
             yield stop, label
 
-    def reaches(self, label, place, ctx):
+    def reaches(self, label: Label, place: int, ctx: Context) -> bool:
         """Whether no path that goes on from a label is below the limit."""
         self.look()
         more = self.left(place, ctx)
-        return self.worth(label, ctx[0].end if ctx else place, more) >= self.limit
+        return bool(self.worth(label, ctx[0].end if ctx else place, more) >= self.limit)
 
-    def look(self):
+    def look(self) -> None:
         """Count a part of a path."""
         self.looks_left -= 1
         need(self.looks_left, "too many fused mappings are left open by the bounds", CannotCheckError)
 
-    def left(self, place, ctx):
+    def left(self, place: int, ctx: Context) -> tuple[Any, Any]:
         """Least energy and cycles from a place to the end of all open bodies."""
         energy = cycles = 0
         for depth in reversed(range(len(ctx))):
@@ -173,7 +209,7 @@ class Paths:
             place = ctx[depth].end
         return energy, cycles
 
-    def inside(self, label, ctx):
+    def inside(self, label: Label, ctx: Context) -> Iterator[Label]:
         """Labels at the end of a body, which is closed."""
         body = ctx[-1]
         for own in self.parts(label._replace(rooms=(*label.rooms, Room())), body.start, body.end, ctx):
@@ -184,7 +220,7 @@ class Paths:
                 outer[-1] = Room(outer[-1].held, max(outer[-1].peak, last.peak + last.held), True)
             yield own._replace(rooms=tuple(outer))
 
-    def stored_by(self, label, start, stop, end, ctx):
+    def stored_by(self, label: Label, start: int, stop: int, end: int, ctx: Context) -> Iterator[Label]:
         """Yield the label with each choice of tensors that a part stores for others of its body."""
         users, writer = self.cascade.users, self.cascade.writer
         storable = self.cascade.storable
@@ -195,7 +231,7 @@ class Paths:
             yield self.storing(label, tensors, ctx) if tensors else label
 
     @remembered
-    def spreads(self, tensor, level, ctx):
+    def spreads(self, tensor: int, level: int, ctx: Context) -> list[Shared | None]:
         """Ways to spread a tensor over the instances of a memory, of extents at most those of open bodies."""
         (einsum, v) = next((e, v) for e, v in self.cascade.accesses(tensor) if e.writes[v])
         fans = einsum.outside(level)
@@ -203,7 +239,7 @@ class Paths:
             return [None]
         left_of = self.left_of(einsum.number, ctx)
         extents = {name: left_of[d] for d, name in einsum.lone(v).items()}
-        found = [((), extents)]
+        found: list[tuple[Shared, dict[str, int]]] = [((), extents)]
         for number, (_, mesh) in fans.items():
             pairs = [(own, left, counts) for own, left in found for counts in vectors(left.values())]
             found = [
@@ -216,7 +252,7 @@ class Paths:
             ]
         return [own for own, _ in found]
 
-    def storing(self, label, tensors, ctx):
+    def storing(self, label: Label, tensors: Iterable[tuple[int, int, Shared | None]], ctx: Context) -> Label:
         """The label with some tensors stored, below as many loops as may be.
 
         What keeps an overlap may lie above some loops of an open body: then it takes room in all of that. In
@@ -233,7 +269,7 @@ class Paths:
         return label._replace(stored=label.stored.union(words), rooms=tuple(rooms))
 
     @remembered
-    def deepest(self, tensor, ctx):
+    def deepest(self, tensor: int, ctx: Context) -> tuple[int | None, Above]:
         """The body above whose loops a tensor has to lie, if any, and the loops that are above it."""
         whole = self.loops(ctx)
         if not any(map(self.cascade.slides, whole)) or self.cascade.keeps(tensor, whole):
@@ -245,7 +281,7 @@ class Paths:
                 return level, above
         raise AssertionError("nothing is dropped above all loops")
 
-    def leaf(self, label, j, ctx):
+    def leaf(self, label: Label, j: int, ctx: Context) -> Iterator[Label]:
         """Yield the label with an Einsum mapped in each way."""
         einsum = self.cascade.einsums[j]
         if einsum.is_copy:
@@ -256,7 +292,7 @@ class Paths:
         if min(left) < 0 or shares is None:
             return
         waiting = self.waiting(label, 1)
-        ways = [
+        ways: list[list[tuple[Any, Way]]] = [
             [(None, Way(stored=levels[t]))]
             if t in levels
             else [(None, self.edges.fetched(j, v, cut)), *self.holds(j, v, ctx)]
@@ -273,16 +309,16 @@ class Paths:
             edge = einsum.number, cut, tuple(way for _, way in chosen), tiles, left[0] - held_words(rooms)
             yield from self.priced(label._replace(path=(label.path, edge)), rooms, waiting, einsum, options)
 
-    def unwaiting(self, label):
+    def unwaiting(self, label: Label) -> list[Any]:
         """Room of each on-chip memory but for what waits there."""
         return [self.cascade.room(n) - self.waiting(label, n) for n, _ in enumerate(self.cascade.rooms, 1)]
 
-    def waiting(self, label, memory):
+    def waiting(self, label: Label, memory: int) -> int:
         """Words of an on-chip memory that wait."""
         tiles = ((t, words) for t, _, words, own, _ in label.stored if own == memory)
         return self.cascade.together(tiles)
 
-    def copied(self, label, einsum):
+    def copied(self, label: Label, einsum: Einsum) -> Iterator[Label]:
         """Yield the label with a copy, if it may move what it copies."""
         stored = {t: memory for t, _, _, memory, _ in label.stored}
         levels = tuple(stored.get(t, 0) for t in einsum.tensors)
@@ -292,9 +328,10 @@ class Paths:
             yield label._replace(energy=label.energy + energy, cycles=label.cycles + cycles)
 
     @classmethod
-    def shares(cls, label, einsum, left_of):
+    def shares(cls, label: Label, einsum: Einsum, left_of: Sequence[int]) -> dict[int, Any] | None:
         """Loops of an Einsum that spread what is stored, by fanout; None if there are none that do."""
-        found, spreads = {}, {t: own for t, _, _, *own in label.stored}
+        found: dict[int, Any] = {}
+        spreads = {t: own for t, _, _, *own in label.stored}
         tiles = [(v, *spreads[t]) for v, t in enumerate(einsum.tensors) if t in spreads]
         for v, memory, spread in (own for own in tiles if own[2] is not None):
             loops = cls.spreading(einsum, v, memory, spread, left_of)
@@ -303,7 +340,9 @@ class Paths:
         return found
 
     @staticmethod
-    def spreading(einsum, v, memory, spread, left_of):
+    def spreading(
+        einsum: Einsum, v: int, memory: int, spread: Shared, left_of: Sequence[int]
+    ) -> dict[int, Any] | None:
         """The loops that spread one dataspace; None if it has no such ranks, or these are not divided."""
         dims = {name: d for d, name in einsum.lone(v).items()}
         if any(name not in dims or left_of[dims[name]] % n for _, name, n in spread):
@@ -314,7 +353,14 @@ class Paths:
             for number in einsum.outside(memory)
         }
 
-    def priced(self, label, rooms, waiting, einsum, options):
+    def priced(
+        self,
+        label: Label,
+        rooms: tuple[Room, ...],
+        waiting: int,
+        einsum: Einsum,
+        options: Iterable[tuple[int, int, int]],
+    ) -> Iterator[Label]:
         """Yield the label with each choice for an edge that has room."""
         taken = waiting + sum(room.held for room in rooms)
         for energy, cycles, need_words in options:
@@ -329,7 +375,9 @@ class Paths:
                 energy=label.energy + energy * times, cycles=label.cycles + cycles * times, rooms=own
             )
 
-    def roomy(self, label, held, waiting):
+    def roomy(
+        self, label: Label, held: Iterable[tuple[int, int, Any]], waiting: int
+    ) -> tuple[Room, ...] | None:
         """Rooms of open bodies with further held tiles, None if there is too little."""
         rooms = list(label.rooms)
         for _, words, (level, _) in held:
@@ -341,7 +389,7 @@ class Paths:
                 return None
         return tuple(rooms) if total + waiting <= self.cascade.usable else None
 
-    def holds(self, j, v, ctx):
+    def holds(self, j: int, v: int, ctx: Context) -> list[tuple[Any, Way]]:
         """Where a tile may be held with profit, as body and trips, and the way that it then is."""
         einsum = self.cascade.einsums[j]
         if not einsum.may_keep[v]:
@@ -349,14 +397,14 @@ class Paths:
         return [(spot, way) for spot, way in self.spots(j, v, ctx) if way.room <= self.cascade.usable]
 
     @remembered
-    def spots(self, j, v, ctx):
+    def spots(self, j: int, v: int, ctx: Context) -> list[tuple[Any, Way]]:
         """All of these, whatever their room."""
         levels = range(self.least_level(j, v, ctx), len(ctx))
         spots = [(level, at) for level in levels for at in self.profitable(j, v, ctx[level])]
         found = [(level, self.cascade.cut(j, self.loops_above(ctx, level, at))) for level, at in spots]
         return [(spot, self.edges.held(j, v, spot[1])) for spot in found]
 
-    def profitable(self, j, v, body):
+    def profitable(self, j: int, v: int, body: Open) -> Iterator[Numbers]:
         """Yield places below loops that move a tile, and above some that bring it anew."""
         moving, again = self.kinds(j, v, body.start, body.end)
         first = body.places[:1]
@@ -367,7 +415,7 @@ class Paths:
             if changed(at, then) & again and (is_first or changed(before, at) & moving):
                 yield at
 
-    def least_level(self, j, v, ctx):
+    def least_level(self, j: int, v: int, ctx: Context) -> int:
         """Open bodies that a tile lies inside of if its tensor goes through the outermost memory."""
         tensor = self.cascade.einsums[j].tensors[v]
         writer = self.cascade.writer.get(tensor)
@@ -375,16 +423,17 @@ class Paths:
         return max((sum(body.start <= other < body.end for body in ctx) for other in others), default=0)
 
     @remembered
-    def kinds(self, j, v, start, end):
+    def kinds(self, j: int, v: int, start: int, end: int) -> tuple[set[int], set[int]]:
         """Classes of a body's loops that move a tile, and those that bring words of it again."""
-        einsum, dims = self.cascade.einsums[j], [own[j - start] for own in self.cascade.classes(start, end)]
+        einsum, classes = self.cascade.einsums[j], self.cascade.classes(start, end) or ()
+        dims = [own[j - start] for own in classes]
         moving = {c for c, d in enumerate(dims) if d in einsum.dims[v]}
         return moving, {c for c, d in enumerate(dims) if d not in einsum.dims[v] or d in einsum.windowed[v]}
 
     # Loops
 
     @remembered
-    def loops(self, ctx):
+    def loops(self, ctx: Context) -> Above:
         """The loops of open bodies, outermost first; between two places those that slide come last."""
         found = []
         for body in ctx:
@@ -395,27 +444,27 @@ class Paths:
                 found += sorted(loops, key=self.cascade.slides)
         return tuple(found)
 
-    def loops_above(self, ctx, level, at):
+    def loops_above(self, ctx: Context, level: int, at: Numbers) -> Above:
         """The loops above a place of an open body."""
         body = ctx[level]
         places = tuple(own for own in body.places if own != at and all(map(le, own, at)))
         return self.loops((*ctx[:level], body._replace(places=places, trips=at)))
 
-    def cut(self, j, ctx):
+    def cut(self, j: int, ctx: Context) -> Cut:
         """How all loops of open bodies cut an Einsum."""
         return self.cascade.cut(j, self.loops(ctx))
 
     # Bodies
 
-    def bodies(self, label, start, stop, ctx, flat):
+    def bodies(self, label: Label, start: int, stop: int, ctx: Context, flat: bool) -> Iterator[Open]:
         """Yield each body over some Einsums that is worth a look: its trips, and places between its loops."""
-        classes = self.cascade.classes(start, stop)
+        classes = self.cascade.classes(start, stop) or ()
         lefts = [self.left_of(j, ctx) for j in range(start, stop)]
         sliding = [self.cascade.slides(Loop(2, start, own)) for own in classes]
         leaders = [not self.is_followed(j, start, stop) for j in range(start, stop)]
         most = []
-        for own, slides in zip(classes, sliding, strict=True):
-            pairs = zip(lefts, own, leaders, strict=True)
+        for dims, slides in zip(classes, sliding, strict=True):
+            pairs = zip(lefts, dims, leaders, strict=True)
             most.append(math.gcd(*(left[d] for left, d, leads in pairs if leads or not slides)))
         body, ones = Open(start, stop, classes, (), tuple(most), flat), (1,) * len(most)
         if not self.is_sliding(ctx):
@@ -423,15 +472,15 @@ class Paths:
             for own in self.alike(label, ctx, body._replace(trips=still), ones, lefts):
                 yield from self.placed(label, ctx, own, ones)
         for trips in vectors(most):
-            own, slides = (
-                body._replace(trips=trips),
-                any(n > 1 and own for n, own in zip(trips, sliding, strict=True)),
-            )
+            own = body._replace(trips=trips)
+            slides = any(n > 1 and slides for n, slides in zip(trips, sliding, strict=True))
             is_apart = prod(trips) > 1 and (slides or self.is_sliding(ctx))
             if is_apart and self.divide_apart(ctx, own, slides):
                 yield from self.placed(label, ctx, own, ones)
 
-    def alike(self, label, ctx, body, least, lefts):
+    def alike(
+        self, label: Label, ctx: Context, body: Open, least: Numbers, lefts: Sequence[Sequence[int]]
+    ) -> Iterator[Open]:
         """Yield the body with each multiple of the `least` trips that divides its own, if it is worth a look.
 
         Traffic is bounded by the fewest trips, and the room of tiles by the most, for all of them together.
@@ -453,21 +502,21 @@ class Paths:
         many = replaced(least, c, least[c] * factor ** (power // 2 + 1))
         yield from self.alike(label, ctx, body, many, lefts)
 
-    def is_sliding(self, ctx):
+    def is_sliding(self, ctx: Context) -> bool:
         """Whether some loop of open bodies moves a window."""
         return any(map(self.cascade.slides, self.loops(ctx)))
 
-    def is_followed(self, j, start, stop):
+    def is_followed(self, j: int, start: int, stop: int) -> bool:
         """Whether an Einsum of a body hands something over in it."""
         tensors = self.cascade.handed(start, stop)
         return any(self.cascade.writer[t] == j for t in tensors)
 
     @remembered
-    def left_of(self, j, ctx):
+    def left_of(self, j: int, ctx: Context) -> list[int]:
         """What divides all parts of each dimension."""
         return [math.gcd(*(size for size, _ in parts)) for parts in self.cut(j, ctx)]
 
-    def divide_apart(self, ctx, body, slides):
+    def divide_apart(self, ctx: Context, body: Open, slides: bool) -> bool:
         """Whether the loops of a body leave no remainders, but where visits go as far as others read."""
         outer, every = len(self.loops(ctx)), self.loops((*ctx, body))
         need(slides or outer, "a body has loops")
@@ -477,16 +526,16 @@ class Paths:
         )
 
     @staticmethod
-    def divide(lefts, classes, trips):
+    def divide(lefts: Sequence[Sequence[int]], classes: Sequence[Numbers], trips: Numbers) -> bool:
         """Whether trips of several loops over one dimension divide it together."""
-        together = [Counter() for _ in lefts]
+        together: list[Counter[int]] = [Counter() for _ in lefts]
         for (number, own), (dims, count) in product(enumerate(together), zip(classes, trips, strict=True)):
             own[dims[number]] = max(1, own[dims[number]]) * count
         return all(
             left[d] % n == 0 for left, own in zip(lefts, together, strict=True) for d, n in own.items()
         )
 
-    def placed(self, label, ctx, body, at):
+    def placed(self, label: Label, ctx: Context, body: Open, at: Numbers) -> Iterator[Open]:
         """Yield the body with each further list of places from one on, `at`, if it is worth a look."""
         if self.excluded(label, ctx, body, at):
             return
@@ -506,20 +555,20 @@ class Paths:
                     label, ctx, longer, tuple(n * f for n, f in zip(at, counts, strict=True))
                 )
 
-    def keeps_between(self, body, below):
+    def keeps_between(self, body: Open, below: Iterable[int]) -> bool:
         """Whether a tensor may have to lie at a place of a body, as loops below would drop what overlaps."""
         above = {c for c, n in enumerate(body.places[-1]) if n > 1}
         slides = [self.cascade.slides(Loop(2, body.start, own)) for own in body.classes]
         return any(slides[c] for c in above) or sum(slides[c] for c in below) > 1
 
     @remembered
-    def every_kind(self, start, end):
+    def every_kind(self, start: int, end: int) -> set[tuple[frozenset[int], frozenset[int]]]:
         """Kinds of all tiles that may be held."""
         tiles = ((j, v) for j in range(start, end) for v in self.cascade.einsums[j].stay)
         kinds = (self.kinds(j, v, start, end) for j, v in tiles)
         return {(frozenset(moving), frozenset(again)) for moving, again in kinds}
 
-    def within(self, ctx, body, counts):
+    def within(self, ctx: Context, body: Open, counts: Numbers) -> bool:
         """Whether the loops so far, those of the next segment with them, are no more than allowed."""
         most, per_rank = self.cascade.most_loops, self.cascade.most_per_rank
         if most is None and per_rank is None:
@@ -535,7 +584,9 @@ class Paths:
                 return False
         return True
 
-    def excluded(self, label, ctx, body, at, least=None):
+    def excluded(
+        self, label: Label, ctx: Context, body: Open, at: Numbers, least: Numbers | None = None
+    ) -> bool:
         """Whether the Einsums of a body cost too much, whatever the loops inside of a place.
 
         So it is with all trips that are multiples of the `least` ones.
@@ -547,10 +598,12 @@ class Paths:
         outer = self.left(body.end, ctx)
         self.look()
         end = ctx[0].end if ctx else body.end
-        return self.worth(label, end, (energy + outer[0], cycles + outer[1])) >= self.limit
+        return bool(self.worth(label, end, (energy + outer[0], cycles + outer[1])) >= self.limit)
 
     @remembered
-    def lower(self, j, ctx, at=None, least=None):
+    def lower(
+        self, j: int, ctx: Context, at: Numbers | None = None, least: Numbers | None = None
+    ) -> tuple[Any, Any]:
         """Least energy and cycles of an Einsum in open bodies, all its instances.
 
         Of the innermost one the loops inside of the place `at` are not known yet, and may hold tiles at any;
@@ -576,7 +629,7 @@ class Paths:
         return energy * einsum.times, cycles * einsum.times
 
     @staticmethod
-    def cheapest(ways):
+    def cheapest(ways: Sequence[Way]) -> list[Way]:
         """What costs the least in each memory that a tile may be in, if it takes no room."""
         deep = [way for way in ways if way.stored > 1]
         for way in ways:
@@ -585,15 +638,15 @@ class Paths:
         least = {key: min(getattr(way, key) for way in ways if not way.stored) for key in Way._fields[:4]}
         return [ways[0]._replace(**least), *deep]
 
-    def has_room_for(self, ways):
+    def has_room_for(self, ways: Iterable[Way]) -> bool:
         """Whether memories have room for all tiles together."""
-        taken = Counter()
+        taken: Counter[int] = Counter()
         for way in ways:
             taken[max(1, way.stored)] += way.room
         return all(words <= self.cascade.room(level) for level, words in taken.items())
 
     @cached_property
-    def followers(self):
+    def followers(self) -> set[int]:
         """Einsums that loops of some body may cut into unequal parts."""
         found, count = set(), self.count
         for start, end in ((a, b) for a in range(count) for b in range(a + 2, count + 1)):
@@ -602,7 +655,7 @@ class Paths:
                 found |= {j for j in range(start, end) if self.is_followed(j, start, end)}
         return found
 
-    def ways(self, j, v, ctx, at, cut):
+    def ways(self, j: int, v: int, ctx: Context, at: Numbers | None, cut: Cut) -> list[Way]:
         """Ways to keep a tile."""
         einsum, body = self.cascade.einsums[j], ctx[-1]
         found = [self.edges.fetched(j, v, cut)]
@@ -618,7 +671,7 @@ class Paths:
             )
         return found
 
-    def open_spots(self, j, v, ctx, at):
+    def open_spots(self, j: int, v: int, ctx: Context, at: Numbers) -> list[Way]:
         """Ways of a held tile at the places that are known, and inside of the last one."""
         body, found = ctx[-1], []
         for level, own in enumerate(ctx):
@@ -630,7 +683,7 @@ class Paths:
             [*found, found[-1]._replace(room=min(deep.room, found[-1].room))] if at != body.trips else found
         )
 
-    def stored_room(self, tensor, ctx, level):
+    def stored_room(self, tensor: int, ctx: Context, level: int) -> int:
         """Room of a tensor that is stored in the innermost body; others may be there before."""
         users, body = self.cascade.users[tensor], ctx[-1]
         if not (body.start <= users[0] and users[-1] < body.end) or tensor in self.cascade.family:
@@ -638,17 +691,17 @@ class Paths:
         return self.cascade.stored_words(tensor, self.loops(ctx), level)
 
 
-def replaced(numbers, place, number):
+def replaced(numbers: Numbers, place: int, number: int) -> Numbers:
     """A tuple with another number at a place."""
     return (*numbers[:place], number, *numbers[place + 1 :])
 
 
-def held_words(rooms):
+def held_words(rooms: Iterable[Room]) -> int:
     """Words that tiles take which are held above loops of open bodies."""
     return sum(room.held for room in rooms)
 
 
-def fits_mesh(counts, mesh):
+def fits_mesh(counts: Numbers, mesh: tuple[int, int]) -> bool:
     """Whether loops may lie along the axes of a mesh."""
     mesh_x, mesh_y = mesh
     along = {1}
@@ -658,21 +711,21 @@ def fits_mesh(counts, mesh):
     return any(n <= mesh_x and whole // n <= mesh_y for n in along if whole % n == 0)
 
 
-def undominated(ways):
+def undominated(ways: Iterable[Way]) -> list[Way]:
     """The ways to keep a tile of which no other one of its kind has no more of anything."""
-    kept = []
+    kept: list[Way] = []
     for way in sorted(ways):
         if not any(own[4:] == way[4:] and all(map(le, own[:4], way[:4])) for own in kept):
             kept.append(way)
     return kept
 
 
-def changed(one, other):
+def changed(one: Numbers, other: Numbers) -> set[int]:
     """Classes of loops between two places."""
     return {c for c, (a, b) in enumerate(zip(one, other, strict=True)) if a != b}
 
 
-def parted(above, below, kinds):
+def parted(above: set[int], below: set[int], kinds: Iterable[tuple[frozenset[int], frozenset[int]]]) -> bool:
     """Whether tiles may be held between two groups of loops so that no loop is better in the other group."""
     using = [(moving, again) for moving, again in kinds if above & moving and below & again]
     moving, again = ({*chain.from_iterable(own[i] for own in using)} for i in (0, 1))
@@ -684,7 +737,7 @@ CLAIMS = "problem problem_sha256 status objective bound mapping cost least edges
 KEYS = {"format", "versions", "seed", "command", "digest", *CLAIMS.split()}
 
 
-def check_fused(doc, sha256, refute):
+def check_fused(doc: Json, sha256: Callable[[object], str], refute: Refute) -> int | None:
     """The value that no fused mapping is below, None if there is no mapping; raises unless this is shown."""
     need(doc.keys() == KEYS and doc["format"] == FORMAT, f"it has the keys of a {FORMAT!r}")
     need(doc["digest"] == sha256({key: doc[key] for key in doc if key != "digest"}), "the digest is right")
@@ -705,16 +758,16 @@ def check_fused(doc, sha256, refute):
     least = confirmed(cascade, doc, limit, refute) if limit else limit
     text = "no fused mapping exists" if limit == inf else f"no fused mapping has {objective} below {limit:,}"
     need(least >= limit, f"{text}: edges as listed leave some from {least:,} on open", CannotCheckError)
-    return bound
+    return None if bound is None else int(bound)
 
 
-def confirmed(cascade, doc, limit, refute):
+def confirmed(cascade: Cascade, doc: Json, limit: int | float, refute: Refute) -> int | float:
     """The limit, if claims that hold show that nothing is below; else what they leave open.
 
     Claims without shared loops alone are often enough, and are quickly checked. How stored tensors are spread
     over memories that exist several times is left open first.
     """
-    left = {}
+    left: Left = {}
     with suppress(CannotCheckError):
         if left_open(cascade, doc, limit, refute, left, FEW_LABELS, every=False) >= limit:
             return limit
@@ -725,7 +778,16 @@ def confirmed(cascade, doc, limit, refute):
     return least
 
 
-def left_open(cascade, doc, limit, refute, left, most=MOST_LABELS, every=True, is_spread=False):
+def left_open(
+    cascade: Cascade,
+    doc: Json,
+    limit: int | float,
+    refute: Refute,
+    left: Left,
+    most: int = MOST_LABELS,
+    every: bool = True,
+    is_spread: bool = False,
+) -> int | float:
     """The least value of all paths that claims leave open below a limit, or the limit; claims are checked.
 
     Claims of which less is `left`, as this program's own bounds are lower, are used as that. Where a path is

@@ -6,10 +6,12 @@ are where the order and the factors of loops are open.
 
 import math
 from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache, reduce
 from itertools import chain, pairwise, product
 from math import inf, prod
+from typing import Any
 
 import numpy as np
 
@@ -23,22 +25,42 @@ from solver.certificate.checker.claims import (
     MOST_PLACES,
     MOST_STATES,
     SLACK,
+    Array,
     CannotCheckError,
+    Cost,
+    Json,
+    Levels,
+    Loops,
+    Mask,
+    Number,
     Problem,
     need,
     remembered,
 )
 from solver.certificate.checker.conditions import Rules
 
+Extent = Sequence[Number]  # iterations per dimension, of one tile or of many
+Whole = tuple[int, ...]  # the same of one
+Term = tuple[int, int]  # a dimension and its coefficient
+Rank = Sequence[Term]
+Strides = tuple[tuple[int, int, int], ...]  # loops: dimension, factor, how far the dimension advances
+Begun = Callable[[int, int | None], int]  # words that a level writes first for tiles of another one
+Measure = tuple[int, str] | None  # a level and a bandwidth; None is energy
+Rates = dict[tuple[int, str], Fraction]
+Access = tuple[int | None, int, str, int, int, Any, Any, Any]  # see `Space.accesses`
+Move = tuple[
+    int, int, str, int, int, int, int
+]  # dataspace, level, bandwidth, block, energy, payers, accesses
+
 
 @cache
-def divisors(number):
+def divisors(number: int) -> list[int]:
     """Divisors in ascending order."""
     small = [f for f in range(1, math.isqrt(number) + 1) if number % f == 0]
     return sorted({*small, *(number // f for f in small)})
 
 
-def least_factor(numbers, bound):
+def least_factor(numbers: Number, bound: int) -> Number:
     """The least factor above 1 of divisors of a bound; 1 has 1."""
     least = numbers
     for n in reversed(divisors(bound)[1:]):
@@ -46,7 +68,7 @@ def least_factor(numbers, bound):
     return least
 
 
-def advances(steps, loops):
+def advances(steps: Number, loops: Iterable[tuple[Number, Number]]) -> Number:
     """Words that loops bring in all, given their factors and what each advance brings, innermost first.
 
     They have so many `steps` together with the loops outside of them.
@@ -57,7 +79,7 @@ def advances(steps, loops):
     return words
 
 
-def listed(loops):
+def listed(loops: Iterable[tuple[int, int]]) -> Array:
     """All places that loops (factor, step) reach, in ascending order."""
     places = np.zeros(1, dtype=np.int64)
     for n, step in loops:
@@ -73,7 +95,7 @@ class Dataspace:
     are open, and the words of an output that are touched for the first time.
     """
 
-    def __init__(self, doc, bounds):
+    def __init__(self, doc: Json, bounds: Sequence[int]) -> None:
         self.rw, self.keep, self.bounds = doc["read_write"], [tuple(kept) for kept in doc["keep"]], bounds
         self.ranks = [[(d, c) for d, c in rank if c and bounds[d] > 1] for rank in doc["ranks"]]
         times = Counter(d for rank in self.ranks for d, _ in rank)
@@ -81,7 +103,9 @@ class Dataspace:
         self.plain, self.relevant = {rank[0][0] for rank in alone if len(rank) == 1}, set(times)
         self.windows = [rank for rank in alone if len(rank) == 2 and rank[0][1] * rank[1][1] > 0]
         self.tangled = self.relevant - self.plain - {d for rank in self.windows for d, _ in rank}
-        self.groups = []  # of ranks that share dimensions, however indirectly; plain ones are in none
+        self.groups: list[
+            list[int]
+        ] = []  # of ranks that share dimensions, however indirectly; plain ones are in none
         for r in [r for r, rank in enumerate(self.ranks) if {d for d, _ in rank} - self.plain]:
             joined = [ranks for ranks in self.groups if any(self.share(r, other) for other in ranks)]
             apart = [ranks for ranks in self.groups if ranks not in joined]
@@ -90,36 +114,36 @@ class Dataspace:
         self.dense = self.plain == self.relevant and {*steps} <= {2}
         self.most = prod(steps) * prod(bounds[d] ** (n - 1) for d, n in times.items()) * prod(bounds)
         self.ending = self.relevant  # dimensions of loops that end the reuse of a tile
-        self.multicast = {}  # by fanout, whether equal words are sent once
+        self.multicast: dict[int, bool] = {}  # by fanout, whether equal words are sent once
 
-    def stays(self, doc):
+    def stays(self, doc: Json) -> bool:
         """Whether tiles at a level may stay in place, or keep a part, from one step to the next."""
-        return doc["temporal_reuse"]
+        return bool(doc["temporal_reuse"])
 
-    def share(self, *ranks):
+    def share(self, *ranks: int) -> bool:
         """Whether two ranks have a dimension in common."""
         one, other = ({d for d, _ in self.ranks[r]} for r in ranks)
         return bool(one & other)
 
-    def lengths(self, extent):
+    def lengths(self, extent: Extent) -> list[Number]:
         """Lengths of the box that `extent` iterations per dimension touch, holes included, rank by rank."""
         return [1 + sum(abs(c) * (extent[d] - 1) for d, c in rank) for rank in self.ranks]
 
-    def tile(self, extent):
+    def tile(self, extent: Extent) -> Number:
         """Words of that box."""
         return prod(self.lengths(extent))
 
-    def move(self, d, stride):
+    def move(self, d: int, stride: Number) -> tuple[Number, ...]:
         """How far the box moves along each rank when dimension `d` advances by `stride`."""
         return tuple(sum(c * stride for e, c in rank if e == d) for rank in self.ranks)
 
-    def fresh(self, extent, move):
+    def fresh(self, extent: Extent, move: Sequence[Number]) -> Number:
         """Words of the box that it did not cover before it moved."""
         both = [np.maximum(n - abs(step), 0) for n, step in zip(self.lengths(extent), move, strict=True)]
         return self.tile(extent) - prod(both)
 
     @remembered
-    def distinct(self, loops, multicast):
+    def distinct(self, loops: Strides, multicast: bool) -> int:
         """Number of children that spatial loops span, with multicast of those with different tiles."""
         children = prod(n for _, n, _ in loops)
         if not multicast:
@@ -133,11 +157,11 @@ class Dataspace:
             }
         return len(offsets)
 
-    def few_distinct(self, factors, multicast):
+    def few_distinct(self, factors: Array, multicast: bool) -> Array:
         """At most that number for all strides, given factors (choice, dimension): windows may coincide."""
         if not multicast:
-            return factors.prod(axis=1)
-        least = factors[:, sorted(self.plain)].prod(axis=1)
+            return np.asarray(factors.prod(axis=1))
+        least: Array = factors[:, sorted(self.plain)].prod(axis=1)
         least = least * factors[:, sorted(self.tangled)].max(axis=1, initial=1)
         for (d, near), (e, far) in self.windows:
             pairs, index = np.unique(factors[:, [d, e]], axis=0, return_inverse=True)
@@ -148,15 +172,23 @@ class Dataspace:
             least = least * (a * b - reduce(np.maximum, again))[index.ravel()]
         return least
 
+    def decisive(
+        self, loops: Iterable[tuple[int, int]], inner: Whole, outer: Whole, spatial: bool
+    ) -> Hashable:
+        """What words written first depend on: all loops that move a tile, in any order within a node."""
+        return frozenset((d, n, inner[d]) for d, n in loops if n > 1 and d in self.relevant)
+
 
 class Timeloop(Dataspace):
     """Timeloop's rule: each loop is looked at between its first two iterations only."""
 
     @remembered
-    def delivered(self, extent, loops, reuse):
+    def delivered(self, extent: Whole, loops: Strides, reuse: bool) -> int:
         """Words delivered to a tile of `extent`: the first tile, and what each loop outside of it brings."""
-        words = tile = self.tile(extent)
-        outer, at, first = prod(n for _, n, _ in loops), (0,) * len(self.ranks), None
+        tile: int = self.tile(extent)
+        words = tile
+        outer, at = prod(n for _, n, _ in loops), (0,) * len(self.ranks)
+        first: tuple[int, ...] | None = None
         for d, n, stride in loops:
             step = self.move(d, stride)
             jump = tuple(a - b for a, b in zip(step, at, strict=True))
@@ -166,7 +198,7 @@ class Timeloop(Dataspace):
             outer, at = outer // n, tuple(map(sum, zip(at, step, strict=True)))
         return words
 
-    def few_words(self, extent, stride, left, outer):
+    def few_words(self, extent: Extent, stride: Extent, left: Extent, outer: Number) -> Number:
         """At most the words delivered to a tile of `extent`, whatever the order of the loops above.
 
         `stride` is how far a dimension advances there, `left` the iterations left per dimension, `outer`
@@ -183,14 +215,14 @@ class Timeloop(Dataspace):
             words = np.where(left[d] > 1, np.minimum(words, least), words)
         return words
 
-    def apart(self, d, e, stride):
+    def apart(self, d: int, e: int, stride: Extent) -> Number:
         """Whether moves of the two dimensions of a window, from these strides on, can never sum up alike."""
         near, far = (max(abs(step) for step in self.move(i, 1)) for i in (d, e))
         farthest = far * (self.bounds[e] - stride[e]) // (divisors(self.bounds[e])[1] - 1)
         return (near * stride[d] > farthest) | (far * stride[e] > near * self.bounds[d])
 
     @remembered
-    def loose(self, d, factor, stride):
+    def loose(self, d: int, factor: int, stride: Whole) -> Whole:
         """Dimensions whose later loops may agree with the first that moves a tile, over `d`."""
         if d in self.tangled:
             return tuple(e for e in range(len(self.bounds)) if e not in self.plain)
@@ -198,19 +230,20 @@ class Timeloop(Dataspace):
         apart = all(self.apart(d, e, stride) for e in others)
         return (d, *others) if not apart else (d,) if others and factor == 2 else ()
 
-    def to_come(self, extent, loops, then, left, now):
+    def to_come(self, extent: Whole, loops: Strides, then: Whole, left: Whole, now: Whole) -> int:
         """At most the words that a tile gets first and from loops to come, by what is left of these.
 
         `loops` have moved it; dimensions advanced by `then` when they began, and advance by `now` here.
         """
         loose = self.loose(*loops[0][:2], then)
-        return self.tile(extent) * (prod(left) // prod(left[d] for d in loose))
+        tile: int = self.tile(extent)
+        return tile * (prod(left) // prod(left[d] for d in loose))
 
-    def memory(self, loops):
+    def memory(self, loops: Strides) -> Strides:
         """What decides, of the loops that move a tile, what those to come bring."""
         return tuple(loop for loop in loops if loop[0] in self.relevant)
 
-    def begun(self, extents, nest, used):
+    def begun(self, extents: Sequence[Whole], nest: Sequence[Strides], used: Mapping[int, int]) -> Begun:
         """The words that an instance of level p writes first: Timeloop's partitions."""
         tile = [self.tile(x) for x in extents]
         part = [
@@ -219,7 +252,9 @@ class Timeloop(Dataspace):
         ]
         return lambda p, _: part[p]
 
-    def decisive(self, loops, inner, outer, spatial):
+    def decisive(
+        self, loops: Iterable[tuple[int, int]], inner: Whole, outer: Whole, spatial: bool
+    ) -> Hashable:
         """What words written first depend on: the sizes of tiles inside and outside of a fanout."""
         return (self.tile(inner), self.tile(outer)) if spatial else ()
 
@@ -228,12 +263,13 @@ class Executed(Dataspace):
     """The exact rule: what an execution moves that keeps of a tile what the next one shares with it."""
 
     @remembered
-    def delivered(self, extent, loops, reuse):
+    def delivered(self, extent: Whole, loops: Strides, reuse: bool) -> int:
         """Words delivered to a tile of `extent`: the first tile, and what each loop outside of it brings.
 
         When a loop advances, those inside of it go from their last iteration back to their first.
         """
-        words = tile = self.tile(extent)
+        tile: int = self.tile(extent)
+        words = tile
         outer, last = prod(n for _, n, _ in loops), (0,) * len(self.ranks)
         for d, n, stride in loops:
             step = self.move(d, stride)
@@ -246,7 +282,7 @@ class Executed(Dataspace):
             outer, last = outer // n, tuple(b + (n - 1) * a for a, b in zip(step, last, strict=True))
         return words
 
-    def few_words(self, extent, stride, left, outer):
+    def few_words(self, extent: Extent, stride: Extent, left: Extent, outer: Number) -> Number:
         """At most the words delivered to a tile of `extent`, whatever the order of the loops above.
 
         `stride` is how far a dimension advances there, `left` the iterations left per dimension, `outer`
@@ -264,18 +300,27 @@ class Executed(Dataspace):
             words = np.where(left[near[0]] > 1, np.minimum(words, least), words)
         return words
 
-    def led(self, near, far, extent, stride, left, outer, plain):
+    def led(
+        self,
+        near: Term,
+        far: Term,
+        extent: Extent,
+        stride: Extent,
+        left: Extent,
+        outer: Number,
+        plain: Number,
+    ) -> Number:
         """At most the words of all advances but those of plain loops, if the first loop runs over `near`.
 
         `near` and `far` are the terms of a window. When a loop advances, the tile moves along it by the
         loop's step, less the way that loops inside of it go back.
         """
-        (d, near), (e, far) = near, far
-        length = 1 + abs(near) * (extent[d] - 1) + abs(far) * (extent[e] - 1)
+        (d, by), (e, over) = near, far
+        length = 1 + abs(by) * (extent[d] - 1) + abs(over) * (extent[e] - 1)
         row, first = self.tile(extent) // length, least_factor(left[d], self.bounds[d])
-        step, leap = abs(near) * stride[d], abs(far) * stride[e]
-        reach = abs(near) * (self.bounds[d] - self.bounds[d] // left[d])
-        span = abs(far) * (self.bounds[e] - self.bounds[e] // left[e])
+        step, leap = abs(by) * stride[d], abs(over) * stride[e]
+        reach = abs(by) * (self.bounds[d] - self.bounds[d] // left[d])
+        span = abs(over) * (self.bounds[e] - self.bounds[e] // left[e])
         back = (first - 1) * step
         on = np.maximum(np.maximum(step - span, np.minimum(step, leap - reach)), 0)
         across = np.maximum(np.maximum(leap - reach, back - span), 0)
@@ -289,15 +334,16 @@ class Executed(Dataspace):
         orders = [[*others[:i], (left[e], across), *others[i:]] for i in range(len(others) + 1)]
         return reduce(np.minimum, (advances(outer, [(first, new), *order]) for order in orders))
 
-    def shared(self, terms, extent, stride, left):
+    def shared(self, terms: Rank, extent: Extent, stride: Extent, left: Extent) -> tuple[Number, int, Number]:
         """Places along another window, its length, and what it shares at most when its loops advance."""
-        length, rest = 1 + sum(abs(c) * (extent[i] - 1) for i, c in terms), 0
+        length: Number = 1 + sum(abs(c) * (extent[i] - 1) for i, c in terms)
+        rest: Number = 0
         for (i, c), (other, far) in (terms, terms[::-1]):
             way = abs(c) * stride[i] - abs(far) * (self.bounds[other] - self.bounds[other] // left[other])
             rest = np.maximum(rest, np.where(left[i] > 1, length - np.clip(way, 0, length), 0))
         return prod(left[i] for i, _ in terms), length, rest
 
-    def to_come(self, extent, loops, then, left, now):
+    def to_come(self, extent: Whole, loops: Strides, then: Whole, left: Whole, now: Whole) -> int:
         """At most the words that a tile gets first and from loops to come, by what is left of these.
 
         `loops` have moved it; dimensions advanced by `then` when they began, and advance by `now` here.
@@ -305,15 +351,15 @@ class Executed(Dataspace):
         return self.coming(extent, self.memory(loops), left, now)
 
     @remembered
-    def coming(self, extent, last, left, now):
+    def coming(self, extent: Whole, last: Whole, left: Whole, now: Whole) -> int:
         """The same of a tile that is at its `last` place; the loops that bring least count as innermost."""
         classes = []
         for d in (d for d, n in enumerate(left) if n > 1):
             jump = [self.jump(d, rank, way, left, now) for rank, way in zip(self.ranks, last, strict=True)]
             classes.append((int(self.fresh(extent, jump)), left[d]))
-        return self.tile(extent) + advances(prod(left), [(n, words) for words, n in sorted(classes)])
+        return int(self.tile(extent) + advances(prod(left), [(n, words) for words, n in sorted(classes)]))
 
-    def jump(self, d, rank, last, left, now):
+    def jump(self, d: int, rank: Rank, last: int, left: Whole, now: Whole) -> int:
         """How far a tile moves along a rank at least when a loop to come over `d` advances.
 
         It goes back by `last` for the loops so far, and by any way for others inside of the loop.
@@ -326,15 +372,15 @@ class Executed(Dataspace):
         return max(low, -high, 0)
 
     @remembered
-    def memory(self, loops):
+    def memory(self, loops: Strides) -> Whole:
         """What decides, of the loops that move a tile, what those to come bring: the last place."""
         steps = [[(n - 1) * step for step in self.move(d, stride)] for d, n, stride in loops]
         return tuple(map(sum, zip(*steps, strict=True)))
 
-    def begun(self, extents, nest, used):
+    def begun(self, extents: Sequence[Whole], nest: Sequence[Strides], used: Mapping[int, int]) -> Begun:
         """The words that an instance of level p writes first for tiles of level q: all that these cover."""
 
-        def words(p, q):
+        def words(p: int, q: int | None) -> int:
             q = len(nest) if q is None else q
             nodes = [i for i in range(q) if i not in used or i > p]
             return self.covered(extents[q], tuple(sorted(chain(*(nest[i] for i in nodes)))))
@@ -342,24 +388,21 @@ class Executed(Dataspace):
         return words
 
     @remembered
-    def covered(self, extent, loops):
+    def covered(self, extent: Whole, loops: Strides) -> int:
         """Distinct words of all places of a tile: a product over ranks that share no dimension."""
-        words, lengths, whole = 1, self.lengths(extent), self.lengths(self.bounds)
+        words: int = 1
+        lengths, whole = self.lengths(extent), self.lengths(self.bounds)
         for ranks in self.groups:
             *others, last = ranks
             unit = {r: prod(whole[other] for other in ranks[i + 1 :]) for i, r in enumerate(ranks)}
-            moves = [(n, self.move(d, stride)) for d, n, stride in loops if d not in self.plain]
-            moves = [
-                (n, sum(move[r] * unit[r] for r in ranks)) for n, move in moves if any(move[r] for r in ranks)
-            ]
-            places = listed([*((lengths[r], unit[r]) for r in others), *moves])
+            every = [(n, self.move(d, stride)) for d, n, stride in loops if d not in self.plain]
+            moves = [(n, move) for n, move in every if any(move[r] for r in ranks)]
+            steps = [(n, sum(move[r] * unit[r] for r in ranks)) for n, move in moves]
+            places = listed([*((lengths[r], unit[r]) for r in others), *steps])
             words *= int(lengths[last] + np.minimum(np.diff(places), lengths[last]).sum())
         alone = {*range(len(lengths))}.difference(*self.groups)
-        return words * prod(lengths[r] for r in alone) * prod(n for d, n, _ in loops if d in self.plain)
-
-    def decisive(self, loops, inner, outer, spatial):
-        """What words written first depend on: all loops that move a tile, in any order within a node."""
-        return frozenset((d, n, inner[d]) for d, n in loops if n > 1 and d in self.relevant)
+        words *= prod(lengths[r] for r in alone) * prod(n for d, n, _ in loops if d in self.plain)
+        return words
 
 
 class Placed(Dataspace):
@@ -369,38 +412,39 @@ class Placed(Dataspace):
     along loops that do not move their tiles, and loops that move them count as touching new words.
     """
 
-    def __init__(self, doc, bounds):
+    def __init__(self, doc: Json, bounds: Sequence[int]) -> None:
         super().__init__(doc, bounds)
         self.ending, self.sliding = {*range(len(bounds))}, sorted(self.relevant - self.plain)
         need(self.dense or not self.rw, "outputs have no windows by this rule", CannotCheckError)
 
-    def stays(self, doc):
+    def stays(self, doc: Json) -> bool:
         """Whether a part of a tile may stay."""
         return doc["temporal_reuse"] and bool(self.sliding)
 
-    def distinct(self, loops, multicast):
+    def distinct(self, loops: Strides, multicast: bool) -> int:
         """Children that spatial loops span, those along loops that do not move a tile only once."""
         return prod(n for d, n, _ in loops if d in self.relevant or not multicast)
 
-    def few_distinct(self, factors, multicast):
+    def few_distinct(self, factors: Array, multicast: bool) -> Array:
         """The same, given factors (choice, dimension)."""
-        return factors[:, sorted(self.relevant) if multicast else slice(None)].prod(axis=1)
+        return np.asarray(factors[:, sorted(self.relevant) if multicast else slice(None)].prod(axis=1))
 
-    def distinct_again(self, factors):
+    def distinct_again(self, factors: Array) -> Array:
         """Per choice, the children of a fanout along loops that do not move a tile."""
-        return factors.prod(axis=1) // self.few_distinct(factors, True)
+        return np.asarray(factors.prod(axis=1) // self.few_distinct(factors, True))
 
     @remembered
-    def delivered(self, extent, loops, reuse):
+    def delivered(self, extent: Whole, loops: Strides, reuse: bool) -> int:
         """Words delivered to a tile of `extent`: whole tiles, but for what the first loop outside brings."""
-        tile, outer = self.tile(extent), prod(n for _, n, _ in loops)
+        tile: int = self.tile(extent)
+        outer = prod(n for _, n, _ in loops)
         if not reuse or not loops:
             return outer * tile
         d, n, stride = loops[0]
         new = int(self.fresh(extent, self.move(d, stride))) if d in self.relevant else tile
-        return advances(outer, [(n, new), (outer // n, tile)]) + tile
+        return int(advances(outer, [(n, new), (outer // n, tile)])) + tile
 
-    def few_words(self, extent, stride, left, outer):
+    def few_words(self, extent: Extent, stride: Extent, left: Extent, outer: Number) -> Number:
         """At most the words delivered to a tile of `extent`, whatever the order of the loops above."""
         tile = self.tile(extent)
         words = outer * tile
@@ -410,35 +454,39 @@ class Placed(Dataspace):
             words = np.where(left[d] > 1, np.minimum(words, least), words)
         return words
 
-    def to_come(self, extent, loops, then, left, now):
+    def to_come(self, extent: Whole, loops: Strides, then: Whole, left: Whole, now: Whole) -> int:
         """The words that a tile gets first and from loops to come: whole tiles."""
-        return self.tile(extent) * prod(left)
+        tile: int = self.tile(extent)
+        return tile * prod(left)
 
-    def memory(self, loops):
+    def memory(self, loops: Strides) -> Strides:
         """What decides, of the loops that follow a tile, what those to come bring: nothing."""
         return ()
 
-    def begun(self, extents, nest, used):
+    def begun(self, extents: Sequence[Whole], nest: Sequence[Strides], used: Mapping[int, int]) -> Begun:
         """The words that an instance of level p writes first for tiles of level q."""
 
-        def words(p, q):
+        def words(p: int, q: int | None) -> int:
             q = len(nest) if q is None else q
             moving = [n for i in range(q) if i not in used for d, n, _ in nest[i] if d in self.relevant]
             apart = (self.distinct(nest[i], self.multicast[i]) for i in used if p < i < q)
-            return self.tile(extents[q]) * prod(moving) * prod(apart)
+            tile: int = self.tile(extents[q])
+            return tile * prod(moving) * prod(apart)
 
         return words
 
 
-RULES = {"exact": Executed, "timeloop": Timeloop, "accelforge": Placed}
+Counted = Executed | Timeloop | Placed
+RULES: dict[str, Any] = {"exact": Executed, "timeloop": Timeloop, "accelforge": Placed}
 
 
 class Space(Problem):
     """A mapspace of perfect factors: its choices of spatial factors, exact costs, and floors under them."""
 
     is_sparse = False
+    spaces: list[Counted]
 
-    def __init__(self, doc):
+    def __init__(self, doc: Json) -> None:
         need(doc["counting"] in [*RULES], "words are counted by a known rule")
         super().__init__(doc)
         one = [[1]] * len(self.bounds)
@@ -448,7 +496,8 @@ class Space(Problem):
         states = prod(len(divisors(n)) for n in self.bounds)
         need(states < MOST_STATES, "the problem is too large", CannotCheckError)
         self.exact, self.placed = doc["counting"] != "timeloop", doc["counting"] == "accelforge"
-        self.spaces = [RULES[doc["counting"]](space, self.bounds) for space in doc["dataspaces"]]
+        rule: type[Counted] = RULES[doc["counting"]]
+        self.spaces = [rule(space, self.bounds) for space in doc["dataspaces"]]
         for v, space in enumerate(self.spaces):
             space.multicast = {p: self.nodes[p]["multicast"][v] for p in self.fans}
         blocks = {held["block"] for own in self.at.values() for held in own}
@@ -458,7 +507,7 @@ class Space(Problem):
         self.rules = Rules(doc, self)
         self.steps = self.computes // self.spatial.prod(axis=(1, 2))
 
-    def choices(self, least_units):
+    def choices(self, least_units: int) -> Array:
         """All choices of spatial factors: (choice, fanout, dimension)."""
         rows = np.ones((1, len(self.fans), len(self.bounds)), dtype=np.int64)
         for i, p in enumerate(self.fans):
@@ -478,11 +527,11 @@ class Space(Problem):
             wide = [rows[:, i, x].prod(axis=1) for x in self.nodes[p]["along_x"]]
             fits = [(n <= mesh_x) & (rows[:, i].prod(axis=1) // n <= mesh_y) for n in wide]
             rows = rows[np.any(fits, axis=0)]
-        return rows[rows.prod(axis=(1, 2)) >= least_units]
+        return np.asarray(rows[rows.prod(axis=(1, 2)) >= least_units])
 
-    def read(self, mapping):
+    def read(self, mapping: Json) -> tuple[list[dict[int, int]], Mask]:
         """The factors of each node's loops, innermost first, and the levels of each dataspace, if legal."""
-        loops, mask = self.written(mapping), [tuple(kept) for kept in mapping["keep"]]
+        loops, mask = self.written(mapping), tuple(map(tuple, mapping["keep"]))
         rows = [[factors.get(d, 1) for d in self.every] for factors in loops]
         need(
             [prod(column) for column in zip(*rows, strict=True)] == self.bounds,
@@ -503,7 +552,7 @@ class Space(Problem):
         need(self.go_together(loops, mask), "loops of several places of a memory go together")
         return loops, mask
 
-    def rates(self, v, p, kind):
+    def rates(self, v: int, p: int, kind: str) -> Rates:
         """Cycles that a word takes of the limited bandwidths (level, kind) that it uses."""
         widths, scale = self.nodes[p]["bandwidths"], Fraction(*self.at[p][v]["bandwidth_scale"])
         home = self.home[p]
@@ -511,26 +560,35 @@ class Space(Problem):
         ports = ((i, Fraction(*port[kind])) for i, port in enumerate(self.nodes[p].get("ports", ())))
         return rates | {(home, f"port {i}"): scale * cycles for i, cycles in ports if cycles}
 
-    def leaks(self, used):
+    def leaks(self, used: Mapping[int, int]) -> list[int]:
         """Leakage of each level per cycle, given how many children each fanout uses."""
         nodes = [self.nodes[p] for p in self.stores]
         return [node["leak"] * prod(used[q] for q in node["leak_fanouts"]) for node in nodes]
 
-    def least_leakage(self, used, busy, steps):
+    def least_leakage(self, used: Mapping[int, int], busy: int, steps: int) -> int:
         """What leaks at least while levels are busy for so many cycles, which may have been rounded up."""
         leaks = self.leaks(used)
         if not self.placed:
             return busy * sum(leaks)
         return max(0, max(busy - 1, steps) * sum(leaks) - sum(map(bool, leaks)))
 
-    def accesses(self, v, kept, one, used, split, part):
+    def accesses(
+        self,
+        v: int,
+        kept: Levels,
+        one: Number,
+        used: Mapping[int, Number],
+        split: Callable[[int], Any],
+        part: Callable[[int, int | None], Any],
+    ) -> Iterator[Access]:
         """Yield accesses: source, level, bandwidth, words of a block and its energy, payers, times, first.
 
         Words delivered into level `source` (None: the arithmetic) cause max(0, words * times - first)
         accesses per instance. Fanout p uses `used[p]` children, `split(p)` of them with different tiles;
         level p writes `part(p, source)` words before it reads them for tiles of the level inside.
         """
-        source, times, rw = None, one, self.spaces[v].rw
+        source: int | None = None
+        times, rw = one, self.spaces[v].rw
         for p in range(len(self.nodes) - 1, kept[0] - 1, -1):
             times = times * split(p) if p in used else times
             if p not in kept:
@@ -542,19 +600,21 @@ class Space(Problem):
             passes, paying = doc["passes_on"], np.minimum(above, min(self.nodes[p]["most_paying"], EXACT))
             writes = rw and not passes and not doc["first_write_reads"]
             first, own = (part(p, source), part(p, p)) if writes else (0 * one, 0 * one)
-            kinds = [(source, "read", times, first)]
+            kinds: list[tuple[int | None, str, Number, Number]] = [(source, "read", times, first)]
             if p > kept[0]:
                 kinds.append((source, "fill", times, 0 * one) if rw and passes else (p, "fill", one, own))
             if rw:
                 kinds.append((source, "update", times, 0 * one))
             if rw and self.placed and p > kept[0]:
                 kinds.append((p, "read", one, 0 * one))
-            for origin, action, *counts in kinds:
+            for origin, action, often, free in kinds:
                 kind = "read" if action == "read" else "write"
-                yield origin, p, kind, doc["block"], doc[action], paying, *counts
+                yield origin, p, kind, doc["block"], doc[action], paying, often, free
             source, times = (source, times) if passes else (p, one)
 
-    def tolls(self, doc, source, p, times, first, above, rw):
+    def tolls(
+        self, doc: Json, source: int | None, p: int, times: Number, first: Number, above: Number, rw: bool
+    ) -> Iterator[Access]:
         """Yield the same of a level that words only pass, those that go down and those that go up."""
         (down, up), paying = doc["toll"], np.minimum(above, min(self.nodes[p]["most_paying"], EXACT))
         if down:
@@ -562,16 +622,15 @@ class Space(Problem):
         if up and rw:
             yield source, p, "write", doc["block"], doc["update"], paying, times, 0 * first
 
-    def moves(self, loops, mask):
+    def moves(self, loops: Loops, mask: Mask) -> tuple[list[Move], Counter[int], dict[int, int]]:
         """What a mapping moves: accesses as `accesses` has them with their number; room; children in use."""
-        extents, nest = [(1,) * len(self.bounds)], []
-        for factors in reversed(loops):
-            nest.insert(0, tuple((d, n, extents[0][d]) for d, n in factors.items()))
-            extents.insert(0, tuple(x * factors.get(d, 1) for d, x in enumerate(extents[0])))
+        extents, nest = self.nest(loops)
         used = {p: prod(loops[p].values()) for p in self.fans}
-        steps, moves, sizes = self.computes // prod(used.values()), [], Counter()
+        steps: int = self.computes // prod(used.values())
+        moves: list[Move] = []
+        sizes: Counter[int] = Counter()
         for v, (space, kept) in enumerate(zip(self.spaces, mask, strict=True)):
-            words = {None: steps}
+            words: dict[int | None, int] = {None: steps}
             for p in kept:
                 above = tuple(loop for q in reversed(range(p)) if q not in used for loop in nest[q])
                 words[p] = space.delivered(extents[p], above, space.stays(self.at[p][v]))
@@ -582,15 +641,25 @@ class Space(Problem):
                 moves.append((v, p, kind, block, access, int(paying), max(0, words[source] * times - first)))
         return moves, sizes, used
 
-    def fits(self, sizes):
+    def nest(self, loops: Loops) -> tuple[list[Whole], list[Strides]]:
+        """Iterations at and inside of each node, inside of all at last, and each node's loops."""
+        extents: list[Whole] = [(1,) * len(self.bounds)]
+        found: list[Strides] = []
+        for factors in reversed(loops):
+            found.insert(0, tuple((d, n, extents[0][d]) for d, n in factors.items()))
+            extents.insert(0, tuple(x * factors.get(d, 1) for d, x in enumerate(extents[0])))
+        return extents, found
+
+    def fits(self, sizes: Mapping[int, int]) -> bool:
         """Whether tiles of these sizes fit."""
         limits = ((sizes[p], *self.sizes[p]) for p in self.homes)
         return all(least <= size <= most for size, least, most in limits)
 
-    def price(self, loops, mask):
+    def price(self, loops: Loops, mask: Mask) -> Cost:
         """The exact energy, cycles and product of both of a mapping, and whether its tiles fit."""
         moves, sizes, used = self.moves(loops, mask)
-        energy, counts, steps = self.arithmetic, Counter(), self.computes // prod(used.values())
+        energy, steps = self.arithmetic, self.computes // prod(used.values())
+        counts: Counter[tuple[int, int, str]] = Counter()
         for v, p, kind, block, access, paying, count in moves:
             energy += -(-count // block) * access * paying
             counts[self.home[p], v, kind] += count
@@ -604,14 +673,15 @@ class Space(Problem):
             "fits": self.fits(sizes),
         }
 
-    def level_cycles(self, p, counts, steps):
+    def level_cycles(self, p: int, counts: Mapping[Any, Any], steps: int) -> Fraction | int:
         """Cycles that level `p` needs, in doubles as Timeloop defines them, or exact quotients rounded up."""
         if self.exact:
             pairs = [*product(range(len(self.spaces)), ("read", "write"))]
             rates = [(pair, self.rates(pair[0], p, pair[1])) for pair in pairs]
             loads = [(way, rate * counts[p, *pair]) for pair, own in rates for way, rate in own.items()]
             busy = (sum(load for way, load in loads if way == own) for own, _ in loads)
-            return max(steps, *(busy if self.placed else map(math.ceil, busy)), 0)
+            found: Fraction | int = max(steps, *(busy if self.placed else map(math.ceil, busy)), 0)
+            return found
         demand, widths, slowdown = {"read": 0.0, "write": 0.0}, self.nodes[p]["bandwidths"], 1.0
         for v, kind in product(range(len(self.spaces)), demand):
             demand[kind] += counts[p, v, kind] / steps * float(Fraction(*self.at[p][v]["bandwidth_scale"]))
@@ -620,24 +690,24 @@ class Space(Problem):
             slowdown = min(slowdown, width / words) if width < words else slowdown
         return math.ceil(steps / slowdown)
 
-    def above(self, p, dims):
+    def above(self, p: int, dims: Iterable[int]) -> Array:
         """Per choice, the product of the factors over `dims` in the fanouts above node `p`."""
-        return self.spatial[:, [q < p for q in self.fans]][:, :, sorted(dims)].prod(axis=(1, 2))
+        return np.asarray(self.spatial[:, [q < p for q in self.fans]][:, :, sorted(dims)].prod(axis=(1, 2)))
 
     @remembered
-    def charges(self, v, kept):
+    def charges(self, v: int, kept: Levels) -> list[Access]:
         """The accesses to dataspace `v`, with arrays per choice, no cheaper than in any mapping."""
         space, fans = self.spaces[v], dict(zip(self.fans, np.moveaxis(self.spatial, 1, 0), strict=True))
         dims, used = space.relevant if space.dense else (), {p: n.prod(axis=1) for p, n in fans.items()}
         split = {p: space.few_distinct(n, self.nodes[p]["multicast"][v]) for p, n in fans.items()}
         part = {p: space.tile(self.bounds) // self.above(p, dims) for p in kept}
-        if self.placed:  # children that share nothing touch words apart
+        if isinstance(space, Placed):  # children that share nothing touch words apart
             alone = {p: [n for q, n in fans.items() if q > p and not space.multicast[q]] for p in kept}
             part = {p: n * prod(space.distinct_again(own) for own in alone[p]) for p, n in part.items()}
         return [*self.accesses(v, kept, 1 + 0 * self.steps, used, split.get, lambda p, _: part[p])]
 
     @remembered
-    def fewest(self, v, p):
+    def fewest(self, v: int, p: int) -> Number:
         """Least words that all instances of level `p` get of dataspace `v`, over all tiles that fit."""
         space = self.spaces[v]
         tile = np.ix_(*(divisors(n) if d in space.relevant else [1] for d, n in enumerate(self.bounds)))
@@ -646,11 +716,18 @@ class Space(Problem):
         return np.where(fits, space.few_words(tile, tile, left, prod(left)), EXACT).min()
 
     @remembered
-    def floor(self, v, kept, measure):
+    def floor(self, v: int, kept: Levels, measure: Measure) -> Array:
         """Per choice, at most the energy of dataspace `v`, or its cycles of the bandwidth `measure`."""
-        total, relevant = 0.0 * self.steps, self.spaces[v].relevant
+        return self.floor_of(v, kept, measure)
+
+    def floor_of(self, v: int, kept: Levels, measure: Measure) -> Array:
+        """Per choice, at most the energy of dataspace `v`, or its cycles of the bandwidth `measure`."""
+        relevant = self.spaces[v].relevant
+        total: Array = 0.0 * self.steps
         for source, p, kind, block, access, paying, times, first in self.charges(v, kept):
             words = self.steps if source is None else self.fewest(v, source) / self.above(source, relevant)
-            unit = float(self.rates(v, p, kind).get(measure, 0)) if measure else access / block * paying
+            unit: Number = (
+                float(self.rates(v, p, kind).get(measure, 0)) if measure else access / block * paying
+            )
             total = total + unit * (words * times * (1 - SLACK) - first * (1 + SLACK))
         return total

@@ -14,14 +14,19 @@ import json
 import signal
 import sys
 import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from io import TextIOWrapper
 from itertools import permutations, product
 from math import inf
 from pathlib import Path
+from typing import Any
 
 from solver.certificate.checker.claims import (
     CannotCheckError,
+    Cost,
     InvalidError,
+    Json,
     Query,
     UnreadableError,
     natural,
@@ -45,7 +50,7 @@ EXITS = {"UNREADABLE": 2, "INVALID": 1, "CANNOT CHECK": 6, "VALID": 0}  # the wo
 ENERGY_UNITS = (10**12, "J"), (10**9, "mJ"), (10**6, "uJ"), (10**3, "nJ")
 
 
-def mapspace(problem):
+def mapspace(problem: Json) -> Space | Uneven:
     """The mapspace of a canonical problem: its loops have perfect factors, or any."""
     need(problem["factors"] in ("perfect", "any"), "loops have factors of a known kind")
     if "sparse" in problem:
@@ -54,7 +59,7 @@ def mapspace(problem):
     return Space(problem) if problem["factors"] == "perfect" else Uneven(problem)
 
 
-def refute(space, query):
+def refute(space: Any, query: Query) -> Cost | None:
     """The cost of a mapping that satisfies the query, None if the mapspace has none."""
     query = space.rules.limited(query, space.rules.parts)
     if isinstance(space, Uneven):
@@ -62,12 +67,12 @@ def refute(space, query):
     return refute_sparse(space, query) if space.is_sparse else refute_perfect(space, query)
 
 
-def sha256(document):
+def sha256(document: object) -> str:
     """SHA-256 of a JSON value: sorted keys, no spaces."""
     return hashlib.sha256(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def covered(space, doc, status, names):
+def covered(space: Any, doc: Json, status: str, names: Sequence[str]) -> None:
     """Check what the search says of itself: no objective, keep set or class of choices is left out."""
     evidence = doc["evidence"]
     named = names[: {"OPTIMAL": None, "INFEASIBLE": 1}.get(status, len(evidence))]
@@ -84,7 +89,7 @@ def covered(space, doc, status, names):
         need(classes == classes[:1] * len(classes), "all keep sets have the same classes")
 
 
-def check(doc):
+def check(doc: Json) -> str:
     """What a certificate proves; raises `InvalidError` with the first claim that fails."""
     if doc["format"] == FUSED:
         bound, units = (
@@ -130,7 +135,7 @@ def check(doc):
     values = [cost[name] for name in names]
     proven = {"OPTIMAL": bounds == values, "FEASIBLE": len(bounds) == 1 and bounds <= values}
     need(proven.get(status, False), "the bounds match the status")
-    limits = {}
+    limits: dict[str, int] = {}
     for name, bound in zip(names, bounds, strict=False):
         better = refute(space, Query(**{**limits, name: bound - 1})) if bound else None
         found = f": one has {better[name]:,}" if better else ""
@@ -141,7 +146,7 @@ def check(doc):
     )
 
 
-def shown(name, value, units_per_pj):
+def shown(name: str, value: int, units_per_pj: int) -> str:
     """A value of an objective for people, to five digits: the certificate has it exactly."""
     if name == "latency":
         return f"{name} {value:,} cycles"
@@ -151,17 +156,17 @@ def shown(name, value, units_per_pj):
     return f"{name} {value / (size * units_per_pj):#.5g} {unit}".replace("e+", "e")
 
 
-def distinct(pairs):
+def distinct(pairs: Sequence[tuple[str, Any]]) -> Json:
     """A JSON object, unless a key repeats."""
     need(len(dict(pairs)) == len(pairs), "no key occurs twice")
     return dict(pairs)
 
 
 @contextmanager
-def limited(seconds):
+def limited(seconds: float) -> Iterator[None]:
     """Raise `CannotCheckError` after that many seconds, whatever is at work."""
 
-    def stop(*_):
+    def stop(*_: object) -> None:
         raise CannotCheckError("it is not decided within the time limit")
 
     if seconds == inf:
@@ -177,7 +182,7 @@ def limited(seconds):
         signal.signal(signal.SIGALRM, before)
 
 
-def read(path):
+def read(path: Path) -> Any:
     """The JSON object in a file."""
     with path.open("rb") as file:  # perhaps a device or a pipe, whose size nobody knows
         content = file.read(MOST_BYTES + 1)
@@ -192,7 +197,7 @@ def read(path):
     return doc
 
 
-def verdict(path, seconds=inf):
+def verdict(path: Path, seconds: float = inf) -> tuple[str, str]:
     """The verdict on a file, VALID, INVALID, CANNOT CHECK or UNREADABLE, and what it rests on."""
     try:
         with limited(seconds):
@@ -209,7 +214,7 @@ def verdict(path, seconds=inf):
         return "INVALID", f"this claim fails: the document is well formed ({error!a})"
 
 
-def nonnegative(text):
+def nonnegative(text: str) -> float:
     """A number of seconds on the command line."""
     number = float(text)
     if not number >= 0:
@@ -217,7 +222,7 @@ def nonnegative(text):
     return number
 
 
-def parser(description):
+def parser(description: str | None) -> argparse.ArgumentParser:
     """The command line: certificates, and a time limit."""
     found = argparse.ArgumentParser(description=description, allow_abbrev=False)
     found.add_argument("certificates", nargs="*", type=Path, metavar="CERT.json")
@@ -227,9 +232,10 @@ def parser(description):
     return found
 
 
-def printed(paths, seconds):
+def printed(paths: Iterable[Path], seconds: float) -> set[str]:
     """Check files, print the verdict on each, and return the verdicts."""
-    sys.stdout.reconfigure(errors="backslashreplace")  # file names may be any bytes
+    if isinstance(sys.stdout, TextIOWrapper):  # file names may be any bytes
+        sys.stdout.reconfigure(errors="backslashreplace")
     found = set()
     for path in paths:
         start = time.perf_counter()
@@ -239,12 +245,12 @@ def printed(paths, seconds):
     return found
 
 
-def exit_code(verdicts):
+def exit_code(verdicts: Collection[str]) -> int:
     """The code of the worst of several verdicts."""
     return next((code for result, code in EXITS.items() if result in verdicts), 0)
 
 
-def main():
+def main() -> int:
     """Check the certificates that the command line names."""
     line = parser(__doc__)
     options = line.parse_args()

@@ -7,11 +7,13 @@ the dimension: its share. docs/certificates.md explains the bounds, and why they
 """
 
 import math
-from collections import Counter, defaultdict, namedtuple
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property, lru_cache, reduce
 from itertools import chain, pairwise, product
-from math import inf, prod
+from math import prod
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,29 +24,55 @@ from solver.certificate.checker.claims import (
     MOST_NUMBERS,
     MOST_PLACES,
     MOST_STATES,
+    Array,
     CannotCheckError,
+    Cost,
+    Json,
+    Levels,
+    Loops,
+    Mask,
+    Number,
     Problem,
     need,
 )
 from solver.certificate.checker.conditions import Rules
 
-Loop = namedtuple("Loop", "place node factor stride")  # over one dimension; temporal ones have places
+Dims = tuple[int, ...]
+Ranks = tuple[tuple[tuple[int, int], ...], ...]  # each a sum of dimensions with coefficients
+Group = tuple[Dims, Ranks]  # dimensions that share ranks
+Shares = Counter[int]  # how many instances have so many iterations
+Step = tuple[int, int, int]  # how far a tile moves, its extents before and after
+When = str | tuple[int, bool]  # see `turns`
+Box = tuple[tuple[int, int], ...]  # first and last word along each rank
+Child = tuple[tuple[int | None, ...], int, Step]
+Asked = tuple[tuple[Any, ...], Box, Box | None]
+Tenant = tuple[int, int, int, bool]  # see `Uneven.tenants`
+Flow = tuple[int, dict[int, tuple[int, int, int]]]  # see `Uneven.flows`
 
 
-def ceiling(number, by):
+class Loop(NamedTuple):
+    """A loop over one dimension; temporal ones have places."""
+
+    place: int
+    node: int
+    factor: int
+    stride: int
+
+
+def ceiling(number: Number, by: Number) -> Number:
     """The quotient, rounded up."""
     return -(-number // by)
 
 
-def share(count, loop, digit):
+def share(count: int, loop: Loop, digit: int) -> int:
     """Iterations, of `count`, of the instance at a digit of a spatial loop."""
     rounds, rest = divmod(count, loop.factor * loop.stride)
     return rounds * loop.stride + min(max(rest - digit * loop.stride, 0), loop.stride)
 
 
-def dealt(shares, loop):
+def dealt(shares: Shares, loop: Loop) -> Shares:
     """Shares of the children of instances with these `shares`, a `Counter`; idle ones are left out."""
-    found = Counter()
+    found: Shares = Counter()
     for count, instances in shares.items():
         full = count // loop.stride % loop.factor
         digits = (0, full), (full, 1), (full + 1, loop.factor - full - 1)
@@ -53,7 +81,7 @@ def dealt(shares, loop):
     return Counter({own: number for own, number in found.items() if own and number})
 
 
-def digits_of(tile, loops):
+def digits_of(tile: int, loops: Sequence[Loop]) -> list[int]:
     """The iterations of loops, innermost first, in which a tile is worked on, by its number."""
     found = []
     for loop in loops:
@@ -62,13 +90,13 @@ def digits_of(tile, loops):
     return found
 
 
-def position(tile, loops):
+def position(tile: int, loops: Sequence[Loop]) -> int:
     """Where a tile starts, by its number."""
     return sum(digit * loop.stride for digit, loop in zip(digits_of(tile, loops), loops, strict=True))
 
 
 @lru_cache(1 << 16)
-def turns(count, extent, loops, kind):
+def turns(count: int, extent: int, loops: tuple[Loop, ...], kind: When) -> tuple[int, Step | None, Step, int]:
     """What happens to an instance's tile along a dimension: (rounds, step) pairs, all in round 0 if alike.
 
     A step is a triple: how far the start of the tile moves, and its extents before and after; 0 before if
@@ -84,6 +112,7 @@ def turns(count, extent, loops, kind):
         return 1, None, (0, 0, min(extent, count)), 1
     if kind == "every":
         return tiles, (0, 0, extent), (0, 0, short), 1
+    assert not isinstance(kind, str)
     i, own = kind
     inside = prod(loop.factor for loop in loops[:i])
     rounds, back = ceiling(tiles, inside), position(inside - 1, loops)
@@ -96,28 +125,28 @@ def turns(count, extent, loops, kind):
     return rounds, (-back, extent, extent), (-position(begun - 1, loops), there, after), 1
 
 
-def times(first, last, period):
+def times(first: int, last: int, period: int) -> int:
     """How many of the rounds from `first` to before `last` have a step."""
     return last - first if period == 1 else last - first - (ceiling(last, period) - ceiling(first, period))
 
 
 @lru_cache(1 << 16)
-def steps_of(count, extent, loops, kind):
+def steps_of(count: int, extent: int, loops: tuple[Loop, ...], kind: When) -> list[tuple[Step, int]]:
     """The steps of `turns`, and how often each happens."""
     rounds, regular, last, period = turns(count, extent, loops, kind)
     pairs = (regular, times(0, rounds - 1, period)), (last, times(rounds - 1, rounds, period))
-    return [(step, number) for step, number in pairs if number]
+    return [(step, number) for step, number in pairs if number and step is not None]
 
 
 class Tensor:
     """A dataspace: its dimensions in groups that share ranks, and the words of boxes."""
 
-    def __init__(self, doc, bounds):
+    def __init__(self, doc: Json, bounds: Sequence[int]) -> None:
         self.rw, self.keep = doc["read_write"], [tuple(kept) for kept in doc["keep"]]
         ranks = [tuple((d, c) for d, c in rank if c and bounds[d] > 1) for rank in doc["ranks"]]
         self.ranks = [rank for rank in ranks if rank]
         self.relevant = {d for rank in self.ranks for d, _ in rank}
-        groups = [((d,), ()) for d in range(len(bounds))]
+        groups: list[Group] = [((d,), ()) for d in range(len(bounds))]
         for rank in self.ranks:
             met = [group for group in groups if {*group[0]} & {*dict(rank)}]
             joined = tuple(chain(*(dims for dims, _ in met))), (*chain(*(own for _, own in met)), rank)
@@ -130,16 +159,16 @@ class Tensor:
         self.most = prod(steps) * prod(bounds[d] ** (n - 1) for d, n in times.items()) * prod(bounds)
 
     @staticmethod
-    def distinct(ranks, bounds):
+    def distinct(ranks: Ranks, bounds: Sequence[int]) -> int:
         """At most the words that a group of dimensions touches: those of one rank, which are sums."""
         return max(1 + sum(bounds[d] - 1 for d, _ in rank) for rank in ranks)
 
-    def tile(self, extent):
+    def tile(self, extent: Sequence[Number]) -> Number:
         """Words of the box that so many iterations per dimension touch, holes included."""
         return prod(1 + sum(abs(c) * (extent[d] - 1) for d, c in rank) for rank in self.ranks)
 
 
-def box(ranks, dims, starts, extents):
+def box(ranks: Ranks, dims: Dims, starts: Sequence[int], extents: Sequence[int]) -> Box:
     """First and last word along each rank of a block of iterations."""
     at = dict(zip(dims, zip(starts, extents, strict=True), strict=True))
     ends = []
@@ -149,17 +178,17 @@ def box(ranks, dims, starts, extents):
     return tuple(ends)
 
 
-def both(one, other):
+def both(one: Box, other: Box) -> Box:
     """Words that two boxes have in common, as a box."""
     return tuple((max(a, c), min(b, d)) for (a, b), (c, d) in zip(one, other, strict=True))
 
 
-def words_of(ends):
+def words_of(ends: Box) -> int:
     """Words of a box."""
     return prod(max(0, high - low + 1) for low, high in ends)
 
 
-def brought(ranks, dims, starts, steps):
+def brought(ranks: Ranks, dims: Dims, starts: Sequence[int], steps: Sequence[Step]) -> tuple[Box, Box | None]:
     """The box that comes in a step, and the part of it that was there before."""
     new = box(ranks, dims, starts, [after for _, _, after in steps])
     if not all(before for _, before, _ in steps):
@@ -171,10 +200,11 @@ def brought(ranks, dims, starts, steps):
 class Nest:
     """The loops of a mapping, dimension by dimension; counts what they move."""
 
-    def __init__(self, space, loops):
+    def __init__(self, space: "Uneven", loops: Loops) -> None:
         self.space, self.bounds, size = space, space.bounds, len(space.nodes)
         stride, place, self.extents = [1] * len(self.bounds), 0, {size: (1,) * len(self.bounds)}
-        self.temporal, self.spatial = [[] for _ in self.bounds], [[] for _ in self.bounds]
+        self.temporal: list[list[Loop]] = [[] for _ in self.bounds]
+        self.spatial: list[list[Loop]] = [[] for _ in self.bounds]
         for p in reversed(range(size)):
             for d, n in loops[p].items():
                 found = Loop(place, p, n, stride[d])
@@ -182,28 +212,29 @@ class Nest:
                 stride[d], place = stride[d] * n, place + (p not in space.fans)
             self.extents[p] = tuple(map(min, stride, self.bounds))
         self.places = [loop.place for own in self.temporal for loop in own]
-        self.known = {}
+        self.known: dict[tuple[Any, ...], Any] = {}
 
-    def above(self, d, q):
+    def above(self, d: int, q: int) -> tuple[Loop, ...]:
         """The temporal loops over a dimension above node `q`, innermost first."""
         return tuple(loop for loop in self.temporal[d] if loop.node < q)
 
-    def shares(self, d, p):
+    def shares(self, d: int, p: int) -> Shares:
         """Iterations of a dimension that instances of node `p` have, and how many instances."""
         if (d, p) not in self.known:
             self.known[d, p] = self.shared_out(d, p)
-        return self.known[d, p]
+        shares: Shares = self.known[d, p]
+        return shares
 
-    def shared_out(self, d, p):
+    def shared_out(self, d: int, p: int) -> Shares:
         """The same, reckoned anew."""
         outwards = [loop for loop in reversed(self.spatial[d]) if loop.node < p]
         return reduce(dealt, outwards, Counter({self.bounds[d]: 1}))
 
-    def instances(self, p):
+    def instances(self, p: int) -> int:
         """Instances of a node that are ever in use."""
         return prod(sum(self.shares(d, p).values()) for d in self.space.every)
 
-    def steps(self):
+    def steps(self) -> int:
         """Steps of all temporal loops: the first instance takes part in all of them."""
         counts = self.bounds
         for d, own in enumerate(self.spatial):
@@ -211,7 +242,7 @@ class Nest:
             counts = [*counts[:d], first, *counts[d + 1 :]]
         return prod(counts)
 
-    def words(self, v, p, q, shares, reuse):
+    def words(self, v: int, p: int, q: int, shares: Sequence[Shares], reuse: bool) -> int:
         """Words that instances of level `p` with these shares give to node `q`, or get themselves (p = q)."""
         groups = self.space.spaces[v].groups
         if not reuse:
@@ -223,14 +254,16 @@ class Nest:
             total += prod(whole for whole, _ in pairs) - prod(kept for _, kept in pairs)
         return total
 
-    def kind(self, d, q, when):
+    def kind(self, d: int, q: int, when: str | int) -> When:
         """The kind of a step, as `turns` has it, for one dimension."""
         if isinstance(when, str):
             return when
         loops = self.above(d, q)
         return sum(loop.place < when for loop in loops), any(loop.place == when for loop in loops)
 
-    def sums(self, v, group, p, q, shares, when):
+    def sums(
+        self, v: int, group: Group, p: int, q: int, shares: Sequence[Shares], when: str | int
+    ) -> tuple[int, int]:
         """Words of a group's tiles in some steps, and those that are there already."""
         dims = group[0]
         kinds = [self.kind(d, q, when) for d in dims]
@@ -241,9 +274,18 @@ class Nest:
             apart = sum(map(len, shared)) == len({*chain(*shared)})
             count = self.sums_apart if apart else self.sums_meeting
             self.known[key] = count(v, group, q, shares, kinds, between)
-        return self.known[key]
+        found: tuple[int, int] = self.known[key]
+        return found
 
-    def sums_apart(self, v, group, q, shares, kinds, between):
+    def sums_apart(
+        self,
+        v: int,
+        group: Group,
+        q: int,
+        shares: Sequence[Shares],
+        kinds: Sequence[When],
+        between: Sequence[Sequence[Loop]],
+    ) -> tuple[int, int]:
         """The same where children that share ranks have different tiles, or none are looked at."""
         dims, ranks = group
         lists = []
@@ -262,14 +304,22 @@ class Nest:
             whole, kept = whole + number * words_of(new), kept + (number * words_of(held) if held else 0)
         return whole, kept
 
-    def below(self, v, ranks, shares, loop):
+    def below(self, v: int, ranks: Ranks, shares: Shares, loop: Loop) -> Shares:
         """The shares of children along a dimension, as far as they cause accesses of their own."""
         if ranks or not self.space.multicast(loop.node, v):
             return dealt(shares, loop)
         # The first child takes part in all that others do.
         return sum((Counter({share(count, loop, 0): number}) for count, number in shares.items()), Counter())
 
-    def sums_meeting(self, v, group, q, shares, kinds, between):
+    def sums_meeting(
+        self,
+        v: int,
+        group: Group,
+        q: int,
+        shares: Sequence[Shares],
+        kinds: Sequence[When],
+        between: Sequence[Sequence[Loop]],
+    ) -> tuple[int, int]:
         """The same where children may have equal tiles, child by child."""
         dims, ranks = group
         nodes = sorted({loop.node for loop in chain(*between)})
@@ -287,14 +337,23 @@ class Nest:
             number = prod(number for number, _ in chosen)
             asked = []
             for children in product(*(children for _, children in chosen)):
-                digits = [*zip(*(digits for digits, _, _ in children), strict=True)]
+                digits = tuple(zip(*(digits for digits, _, _ in children), strict=True))
                 starts, steps = [start for _, start, _ in children], [step for _, _, step in children]
                 asked.append((digits, *brought(ranks, dims, starts, steps)))
             for new, held in joined(asked, shared, 0):
                 whole, kept = whole + number * words_of(new), kept + (number * words_of(held) if held else 0)
         return whole, kept
 
-    def moments(self, d, q, count, instances, kind, loops, nodes):
+    def moments(
+        self,
+        d: int,
+        q: int,
+        count: int,
+        instances: int,
+        kind: When,
+        loops: Sequence[Loop],
+        nodes: Sequence[int],
+    ) -> Iterator[tuple[int, list[Child]]]:
         """Rounds in which children do the same along a dimension: how many, and the children in use.
 
         A child is given by its digit at each of the `nodes`, the start of its tile, and its step.
@@ -312,14 +371,15 @@ class Nest:
         for first, last in pairwise(ends):
             number = times(first, last, children[0][2][3])
             if number:
-                busy = [
+                steps = [
                     (digits, start, turn[2] if first == turn[0] - 1 else turn[1])
                     for digits, start, turn in children
                     if first < turn[0]
                 ]
+                busy = [(digits, start, step) for digits, start, step in steps if step is not None]
                 yield number * instances, busy
 
-    def touched(self, v, p, q, counts):
+    def touched(self, v: int, p: int, q: int, counts: Sequence[int]) -> int:
         """Distinct words that tiles of node `q` ever take under an instance of `p` with these `counts`."""
         return prod(
             self.covered(v, group, p, q, tuple(counts[d] for d in group[0]))
@@ -327,7 +387,7 @@ class Nest:
             if group[1]
         )
 
-    def covered(self, v, group, p, q, counts):
+    def covered(self, v: int, group: Group, p: int, q: int, counts: tuple[int, ...]) -> int:
         """The same of one group of dimensions: the union of boxes."""
         dims, ranks = group
         places = []
@@ -338,7 +398,8 @@ class Nest:
             tiles = ceiling(count, extent)
             if len(dims) == len(ranks) == 1:
                 c = abs(ranks[0][0][1])
-                return (tiles - 1) * (1 + c * (extent - 1)) + 1 + c * (count - (tiles - 1) * extent - 1)
+                words = (tiles - 1) * (1 + c * (extent - 1)) + 1 + c * (count - (tiles - 1) * extent - 1)
+                return int(words)
             need(tiles <= MOST_PLACES, "tiles have too many places", CannotCheckError)
             size = [min(extent, count - tile * extent) for tile in range(tiles)]
             places.append([(position(tile, loops), size[tile]) for tile in range(tiles)])
@@ -347,17 +408,17 @@ class Nest:
         return united(boxes)
 
 
-def joined(asked, shared, i):
+def joined(asked: Sequence[Asked], shared: Sequence[bool], i: int) -> list[tuple[Box, Box | None]]:
     """What children ask for in all, from the i-th fanout inwards: the boxes, and what all hold of each.
 
     Children that ask for the same boxes share accesses.
     """
     if i == len(shared):
         return [(new, held) for _, new, held in asked[:1]]
-    parts = defaultdict(list)
-    for own in asked:
-        parts[own[0][i]].append(own)
-    found = {}
+    parts: dict[Any, list[Asked]] = defaultdict(list)
+    for one in asked:
+        parts[one[0][i]].append(one)
+    found: dict[tuple[Any, int], tuple[Box, Box | None]] = {}
     for child, own in parts.items():
         boxes = joined(own, shared, i + 1)
         via = frozenset(new for new, _ in boxes) if shared[i] else child
@@ -367,10 +428,10 @@ def joined(asked, shared, i):
     return [*found.values()]
 
 
-def united(boxes):
+def united(boxes: Collection[Box]) -> int:
     """Words of a union of boxes."""
     if len(next(iter(boxes))) == 1:
-        total, reach = 0, -inf
+        total, reach = 0, min(low for ((low, _),) in boxes) - 1
         for ((low, high),) in sorted(boxes):
             total, reach = total + max(0, high - max(low, reach + 1) + 1), max(reach, high)
         return total
@@ -384,7 +445,7 @@ def united(boxes):
     return int(grid.sum())
 
 
-def numbers_of_tiles(bound):
+def numbers_of_tiles(bound: int) -> list[int]:
     """All numbers of tiles that cover a bound, descending."""
     found = [bound]
     while found[-1] > 1:
@@ -392,7 +453,7 @@ def numbers_of_tiles(bound):
     return found
 
 
-def leaving(tiles, factors):
+def leaving(tiles: int, factors: range) -> Iterator[int]:
     """Numbers of tiles that a loop with one of these factors, above 1, makes of as many tiles."""
     factor, most = max(2, factors.start), min(factors.stop - 1, tiles)
     while factor <= most:
@@ -403,7 +464,7 @@ def leaving(tiles, factors):
         factor = (tiles - 1) // (left - 1) + 1
 
 
-def between(tiles, left, factors):
+def between(tiles: int, left: int, factors: range) -> range:
     """The factors of a loop that makes so many tiles of as many."""
     least, most = ceiling(tiles, left), tiles if left == 1 else (tiles - 1) // (left - 1)
     return range(max(least, factors.start, 2), min(most, factors.stop - 1) + 1)
@@ -416,7 +477,9 @@ class Uneven(Problem):
     the times touch words of their own, and `loads` what words besides load a level (level, dataspace, kind).
     """
 
-    def __init__(self, doc):
+    spaces: list[Tensor]
+
+    def __init__(self, doc: Json) -> None:
         need(doc["counting"] == "exact", "remainders are counted by the exact rule")
         super().__init__(doc)
         one = [range(1, 2)] * len(self.bounds)
@@ -432,25 +495,27 @@ class Uneven(Problem):
         need(states < MOST_STATES, "the problem is too large", CannotCheckError)
         self.spaces = [Tensor(space, self.bounds) for space in doc["dataspaces"]]
         self.bounded(self.spaces)
-        self.visits, self.fresh, self.loads = 1, [1] * len(self.spaces), Counter()
+        self.visits, self.fresh = 1, [1] * len(self.spaces)
+        self.loads: Counter[tuple[int, int, str]] = Counter()
         for p in self.stores:
             gates = self.nodes[p]["leak_fanouts"]
             need(gates == [q for q in self.fans if q < p][: len(gates)], "leakage follows the outer fanouts")
-        self.least_units, self.joined = doc["least_units"], {}
+        self.least_units: int = doc["least_units"]
+        self.joined: dict[tuple[int, int, int], dict[int, list[int]]] = {}
         self.spatial = self.choices()
         self.rules = Rules(doc, self)
 
     @cached_property
-    def numbers(self):
+    def numbers(self) -> list[list[int]]:
         """Per dimension all numbers of tiles."""
         return [numbers_of_tiles(bound) for bound in self.bounds]
 
     @cached_property
-    def place(self):
+    def place(self) -> list[dict[int, int]]:
         """Per dimension the place of a number of tiles among all."""
         return [{number: i for i, number in enumerate(own)} for own in self.numbers]
 
-    def joins(self, p, d, by):
+    def joins(self, p: int, d: int, by: int) -> dict[int, list[int]]:
         """Loops of node `p` over a dimension: the places that they lead to, by place.
 
         A place stands for a number of tiles inside of fanouts that have factors of `by` in all.
@@ -458,7 +523,8 @@ class Uneven(Problem):
         key = p, d, by
         if key in self.joined:
             return self.joined[key]
-        found, place = defaultdict(list), {}
+        found: dict[int, list[int]] = defaultdict(list)
+        place: dict[int, int] = {}
         tiles = [ceiling(number, by) for number in self.numbers[d]]
         for i, number in enumerate(tiles):
             place.setdefault(number, i)
@@ -467,11 +533,11 @@ class Uneven(Problem):
         self.joined[key] = {i: lefts for i, lefts in found.items() if lefts}
         return self.joined[key]
 
-    def multicast(self, p, v):
+    def multicast(self, p: int, v: int) -> bool:
         """Whether the children of a fanout share accesses to a dataspace."""
-        return self.nodes[p]["multicast"][v]
+        return bool(self.nodes[p]["multicast"][v])
 
-    def choices(self):
+    def choices(self) -> Array:
         """All choices of spatial factors: (choice, fanout, dimension)."""
         rows = np.ones((1, len(self.fans), len(self.bounds)), dtype=np.int64)
         left = np.array([self.bounds], dtype=np.int64)
@@ -492,14 +558,15 @@ class Uneven(Problem):
                 rows[:, i, d] = factors[index]
                 left[:, d] = ceiling(left[:, d], factors[index])
             wide = [rows[:, i, x].prod(axis=1) for x in self.nodes[p]["along_x"]]
-            fits = [(n <= mesh_x) & (rows[:, i].prod(axis=1) // n <= mesh_y) for n in wide]
-            kept = np.any(fits, axis=0)
+            sides_fit = [(n <= mesh_x) & (rows[:, i].prod(axis=1) // n <= mesh_y) for n in wide]
+            kept = np.any(sides_fit, axis=0)
             rows, left = rows[kept], left[kept]
-        return rows[rows.prod(axis=(1, 2)) >= self.least_units]
+        found: Array = rows[rows.prod(axis=(1, 2)) >= self.least_units]
+        return found
 
-    def read(self, mapping):
+    def read(self, mapping: Json) -> tuple[list[dict[int, int]], Mask]:
         """The factors of each node's loops, innermost first, and the levels of each dataspace, if legal."""
-        loops, mask = self.written(mapping), [tuple(kept) for kept in mapping["keep"]]
+        loops, mask = self.written(mapping), tuple(map(tuple, mapping["keep"]))
         left = [*self.bounds]
         for own in reversed(loops):
             need(all(n <= left[d] for d, n in own.items()), "no loop goes beyond its dimension")
@@ -517,22 +584,22 @@ class Uneven(Problem):
         need(self.go_together(loops, mask), "loops of several places of a memory go together")
         return loops, mask
 
-    def allowed(self, p, own):
+    def allowed(self, p: int, own: Mapping[int, int]) -> bool:
         """Whether a node may have these loops, and none over other dimensions."""
         return all(own.get(d, 1) in factors for d, factors in enumerate(self.factors[p]))
 
-    def sources(self, v, kept):
+    def sources(self, v: int, kept: Levels) -> Iterator[tuple[int, int]]:
         """Levels that keep a dataspace, innermost first, each with the node that asks it."""
         asking = len(self.nodes)
         for p in reversed(kept):
             yield p, asking
             asking = asking if self.at[p][v]["passes_on"] else p
 
-    def reuses(self, q, v):
+    def reuses(self, q: int, v: int) -> bool:
         """Whether a node keeps what it has of a dataspace from step to step."""
         return q < len(self.nodes) and self.at[q][v]["temporal_reuse"]
 
-    def price(self, loops, mask):
+    def price(self, loops: Loops, mask: Mask) -> Cost:
         """The exact energy, cycles and product of both of a mapping, and whether it is allowed."""
         nest, energy, fits = Nest(self, loops), self.arithmetic, True
         busy = nest.steps() * self.visits
@@ -547,21 +614,21 @@ class Uneven(Problem):
         cycles = busy + self.latency
         return {"energy": energy, "latency": cycles, "edp": energy * cycles, "fits": fits}
 
-    def tenants(self, mask):
+    def tenants(self, mask: Mask) -> dict[int, list[Tenant]]:
         """Per memory, the dataspaces that it keeps: number, place, who asks, whether none is outside."""
-        found = {p: [] for p in self.homes}
+        found: dict[int, list[Tenant]] = {p: [] for p in self.homes}
         for v, kept in enumerate(mask):
             for p, asking in self.sources(v, kept):
                 found[self.home[p]].append((v, p, asking, p == kept[0]))
         return found
 
-    def leaking(self, nest):
+    def leaking(self, nest: Nest) -> dict[int, int]:
         """Leakage of each level per cycle."""
         gates = {p: self.nodes[p]["leak_fanouts"] for p in self.stores}
         used = {p: nest.instances(own[-1] + 1) if own else 1 for p, own in gates.items()}
         return {p: self.nodes[p]["leak"] * used[p] for p in self.stores}
 
-    def flows(self, nest, home, own):
+    def flows(self, nest: Nest, home: int, own: Sequence[Tenant]) -> list[Flow]:
         """Alike instances of a memory: how many, and the reads, fills and updates of one, by dataspace.
 
         All are one if sums are enough. Between places there are no fanouts: instances have the same shares
@@ -579,7 +646,7 @@ class Uneven(Problem):
             for alike, instances in zip(shares, number, strict=True)
         ]
 
-    def spent(self, v, p, flows):
+    def spent(self, v: int, p: int, flows: Iterable[tuple[int, Sequence[int]]]) -> int:
         """Energy that instances of a level spend on a dataspace, all of them or as many as pay."""
         held, parts = self.at[p][v], []
         for instances, counts in flows:
@@ -587,9 +654,9 @@ class Uneven(Problem):
             parts.append((sum(ceiling(n, held["block"]) * held[key] for n, key in prices), instances))
         return paid(parts, self.nodes[self.home[p]]["most_paying"])
 
-    def cycles(self, home, own, counts):
+    def cycles(self, home: int, own: Sequence[Tenant], counts: Mapping[int, Sequence[int]]) -> list[Fraction]:
         """Cycles that each limited bandwidth of a memory needs for the words of an instance, as fractions."""
-        load = Counter()
+        load: dict[str, Fraction] = defaultdict(Fraction)
         for v, p, *_ in own:
             (reads, fills, updates), scale = counts[v], Fraction(*self.at[p][v]["bandwidth_scale"])
             load["read"] += scale * reads
@@ -598,15 +665,17 @@ class Uneven(Problem):
             load[kind] += Fraction(*self.at[p][v]["bandwidth_scale"]) * words if p == home else 0
         load["shared"] = load["read"] + load["write"]
         widths = self.nodes[home]["bandwidths"].items()
-        return [Fraction(load[kind]) / Fraction(*width) for kind, width in widths if width] or [0]
+        return [Fraction(load[kind]) / Fraction(*width) for kind, width in widths if width] or [Fraction(0)]
 
-    def summed(self, nest, p, held):
+    def summed(self, nest: Nest, p: int, held: Iterable[int]) -> bool:
         """Whether the words of all instances together say what a level costs."""
         blocks = {self.at[p][v]["block"] for v in held} <= {1}
         free = not any(self.nodes[p]["bandwidths"].values())
         return blocks and free and nest.instances(p) <= self.nodes[p]["most_paying"]
 
-    def accesses(self, nest, p, v, asking, outermost, shares):
+    def accesses(
+        self, nest: Nest, p: int, v: int, asking: int, outermost: bool, shares: Sequence[Shares]
+    ) -> tuple[int, int, int]:
         """Reads, fills and updates of dataspace `v` by instances of level `p` with these shares."""
         doc, rw = self.at[p][v], self.spaces[v].rw
         served = nest.words(v, p, asking, shares, self.reuses(asking, v)) * self.visits
@@ -620,7 +689,7 @@ class Uneven(Problem):
         first, own = (self.begun(nest, v, p, q, shares) * self.fresh[v] for q in (asking, p))
         return max(0, served - first), max(0, got - own), served
 
-    def begun(self, nest, v, p, q, shares):
+    def begun(self, nest: Nest, v: int, p: int, q: int, shares: Sequence[Shares]) -> int:
         """Words that instances write first, which they need not read."""
         found = product(*(pairs.items() for pairs in shares))
         return sum(
@@ -629,7 +698,7 @@ class Uneven(Problem):
         )
 
 
-def paid(parts, most):
+def paid(parts: Iterable[tuple[int, int]], most: int) -> int:
     """Energy of at most so many instances, the busiest ones; `parts` are pairs of energy and instances."""
     total = 0
     for energy, instances in sorted(parts, reverse=True):

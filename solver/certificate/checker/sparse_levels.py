@@ -1,11 +1,16 @@
 """The checker's reading of one level with sparse data: metadata, accesses of each kind, room, energy."""
 
 import math
-from collections import namedtuple
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from itertools import product
 from math import prod
+from typing import Any, NamedTuple
+
+from solver.certificate.checker.claims import Json
+from solver.certificate.checker.perfect import Whole
+from solver.certificate.checker.zeros import Chances
 
 FULL_BLOCKS = {  # by words of a block, and by tenths of the density: so many blocks, or more, count as full
     2: (251, 125, 84, 63, 51, 42, 36, 32, 28, 1),
@@ -16,17 +21,32 @@ FULL_BLOCKS = {  # by words of a block, and by tenths of the density: so many bl
 }
 ACCESSES = ("read", "fill", "update")
 
-Flow = namedtuple("Flow", "data metadata")  # words by access; by access and rank, words and payloads
-Moved = namedtuple("Moved", "made saved skips")
+Ranks = tuple[tuple[Any, Any], ...]  # words of metadata and of payloads, by rank
+LayoutKey = tuple[tuple[str, ...], bool]
 
 
-def layout_key(layout):
+class Flow(NamedTuple):
+    """Words by access, and by access and rank those of metadata."""
+
+    data: dict[str, int]
+    metadata: Mapping[str, Ranks]
+
+
+class Moved(NamedTuple):
+    """What a level moves, and what units save."""
+
+    made: Flow
+    saved: Flow | None
+    skips: bool
+
+
+def layout_key(layout: Json) -> LayoutKey:
     """A layout in a form that keys of tables can have."""
     return tuple(rank["kind"] for rank in layout["fibers"]), layout["inner_to_outer"]
 
 
 @lru_cache(1 << 12)
-def expected_metadata(layout, tree, tile, tensor, chances):
+def expected_metadata(layout: LayoutKey, tree: Any, tile: Whole, tensor: Any, chances: Chances) -> Ranks:
     """Words of metadata and payload per rank, on average over the numbers of nonzeros."""
     totals = [[0.0, 0.0] for _ in tree.fibers]
     for k, chance in chances:
@@ -35,15 +55,17 @@ def expected_metadata(layout, tree, tile, tensor, chances):
         ):
             total[0] += metadata * chance
             total[1] += payload * chance
-    return tuple(map(tuple, totals))
+    return tuple((metadata, payload) for metadata, payload in totals)
 
 
-def idle(layout, tree, r):
+def idle(layout: LayoutKey, tree: Any, r: int) -> bool:
     """Whether rank `r` needs nothing: its fibers have one coordinate, and it is not the first one."""
     return tree.fibers[r][0] == 1 and r != (0 if layout[1] else len(tree.fibers) - 1)
 
 
-def metadata_of(layout, tree, tile, nonzeros, tensor):
+def metadata_of(
+    layout: LayoutKey, tree: Any, tile: Whole, nonzeros: int, tensor: Any
+) -> list[tuple[float, float]]:
     """Words of metadata and payload per rank of a tile with so many nonzeros."""
     kinds, count, found, own = layout[0], 1, [(0.0, 0.0)] * len(tree.fibers), tile
     for r in reversed(range(len(kinds))):
@@ -55,7 +77,9 @@ def metadata_of(layout, tree, tile, nonzeros, tensor):
     return [(words[0], 0.0) if r == last else words for r, words in enumerate(found)]
 
 
-def rank_words(kind, count, coordinates, tiles, known, tensor):
+def rank_words(
+    kind: str, count: int, coordinates: int, tiles: tuple[Whole, Whole], known: tuple[Whole, int], tensor: Any
+) -> tuple[float, float]:
     """Words of metadata and payload of a rank with `count` fibers, empty ones included."""
     if kind == "UB":
         return float(count * coordinates), float(count * coordinates)
@@ -69,7 +93,7 @@ def rank_words(kind, count, coordinates, tiles, known, tensor):
     return words, words
 
 
-def cut(ranks, share, count):
+def cut(ranks: Ranks, share: float, count: int) -> Ranks:
     """The share, rounded down, of the words of the lowest ranks."""
     return tuple(
         (math.floor(m * share), math.floor(f * share)) if r < count else (0, 0)
@@ -77,18 +101,18 @@ def cut(ranks, share, count):
     )
 
 
-def less(ranks, others):
+def less(ranks: Ranks, others: Ranks) -> Ranks:
     """Words per rank without some of them."""
     return tuple((m - a, f - b) for (m, f), (a, b) in zip(ranks, others, strict=True))
 
 
-def without(flow, share):
+def without(flow: Flow, share: float) -> Flow:
     """What is left of a flow without a share, which nobody asks for."""
     data = {access: n - math.floor(n * share) for access, n in flow.data.items()}
     return Flow(data, {access: less(own, cut(own, share, len(own))) for access, own in flow.metadata.items()})
 
 
-def saved(flow, share, ranks, rw, skips):
+def saved(flow: Flow, share: float, ranks: int, rw: bool, skips: bool) -> Moved:
     """A flow with a share of reads and updates saved, and of the metadata that goes inwards."""
     data = {
         "read": math.ceil(flow.data["read"] * share) if rw else math.floor(flow.data["read"] * share),
@@ -105,7 +129,14 @@ def saved(flow, share, ranks, rw, skips):
 class Level:
     """A storage level with what it holds and moves."""
 
-    def __init__(self, priced, p, held, moved, spans):
+    def __init__(
+        self,
+        priced: Any,
+        p: int,
+        held: Sequence[Mapping[int, Any]],
+        moved: Sequence[Mapping[int, Moved]],
+        spans: Sequence[Mapping[int, Any]],
+    ) -> None:
         self.priced, self.space, self.p = priced, priced.space, p
         self.has, self.node = self.space.has[p], self.space.nodes[p]
         self.kept = [v for v in priced.every if p in priced.mask[v]]
@@ -118,7 +149,7 @@ class Level:
         self.sizes = {v: self.size(v) for v in self.kept}
         self.spreads = {v: self.spread(v) for v in self.kept}
 
-    def bits(self, v, ranks):
+    def bits(self, v: int, ranks: Ranks) -> float:
         """Bits of words of metadata and payload per rank."""
         held, total = self.held[v], 0.0
         for r, (metadata, payload) in enumerate(ranks):
@@ -129,7 +160,7 @@ class Level:
                 total += metadata * rank["metadata_bits"] + payload * rank["payload_bits"]
         return total
 
-    def size(self, v):
+    def size(self, v: int) -> tuple[int, int, float]:
         """Values, bits of metadata, and the share of cases in which they suffice."""
         if self.held[v].layout is None:
             return self.held[v].words, 0, 1.0
@@ -139,14 +170,14 @@ class Level:
             confidence = self.raised(v, confidence) if confidence < 1 else confidence
         return (*self.size_at(v, confidence), confidence)
 
-    def size_at(self, v, confidence):
+    def size_at(self, v: int, confidence: float) -> tuple[int, int]:
         """Values, and bits of metadata, that suffice in that share of the cases."""
         held, own = self.held[v], self.space.tensors[v]
         most = own.most(held.tile, confidence)
-        bits = self.bits(v, metadata_of(layout_key(held.layout), held.tree, held.tile, most, own))
+        bits = self.bits(v, tuple(metadata_of(layout_key(held.layout), held.tree, held.tile, most, own)))
         return most if self.priced.packs(v, self.p) else held.words, math.ceil(bits)
 
-    def raised(self, v, least):
+    def raised(self, v: int, least: float) -> float:
         """The greatest confidence, to a hundredth, with which a tile fits its share of the level."""
         share = [
             self.held[u].expected if self.priced.packs(u, self.p) else self.held[u].words for u in self.kept
@@ -164,11 +195,12 @@ class Level:
             low, high = (middle, high) if values <= room and needed <= bits else (low, middle)
         return low
 
-    def room_bits(self):
+    def room_bits(self) -> int:
         """Bits of metadata that a tile may have."""
-        return math.floor(self.has["metadata_size_bits"] / Fraction(*self.has["buffering"]))
+        bits: int = self.has["metadata_size_bits"]
+        return math.floor(bits / Fraction(*self.has["buffering"]))
 
-    def fits(self):
+    def fits(self) -> bool:
         """Whether tiles and their metadata fit, and fill the level enough."""
         if not self.limited:
             return True
@@ -177,27 +209,29 @@ class Level:
         roomy = self.has["allow_overbooking"] or bits <= self.room_bits()
         return roomy and self.node["least_size"] <= size <= self.node["most_size"]
 
-    def in_use(self, v):
+    def in_use(self, v: int) -> float:
         """Instances that are in use, on average."""
-        return self.dense * self.span[v][2]
+        return float(self.dense * self.span[v][2])
 
-    def demand(self):
+    def demand(self) -> dict[tuple[int, int, str], int]:
         """Words that an instance reads and writes on average, by (level, dataspace, way)."""
         pairs = (("read", ("read",)), ("write", ("fill", "update")))
         return {(self.p, v, way): self.carried(v, own) for v in self.kept for way, own in pairs}
 
-    def carried(self, v, accesses):
+    def carried(self, v: int, accesses: Sequence[str]) -> int:
         """Words of these accesses, metadata included; those that are skipped take no time."""
         moved = self.moved[v]
         flows = [moved.made] + ([moved.saved] if moved.saved and not moved.skips else [])
-        words = sum(flow.data[access] for flow in flows for access in accesses)
+        words: int = sum(flow.data[access] for flow in flows for access in accesses)
         bits = sum(int(self.bits(v, flow.metadata[access])) for flow in flows for access in accesses)
         x, y, _ = self.span[v]
         if not self.in_use(v) or not x * y:
             return 0
-        return math.ceil((words + bits // self.has["word_bits"]) / (x * y / self.in_use(v)))
+        word_bits: int = self.has["word_bits"]
+        share = x * y / self.in_use(v)
+        return math.ceil((words + bits // word_bits) / float(share))
 
-    def spread(self, v):
+    def spread(self, v: int) -> Fraction:
         """Blocks that are accessed for each one that would be full: more where nonzeros are thinly spread."""
         held, block = self.held[v], self.space.at[self.p][v]["block"]
         share = held.expected / held.words
@@ -211,16 +245,17 @@ class Level:
             blocks += math.ceil(k / block) * chance
         return Fraction(blocks / (held.words * share / block))
 
-    def blocks(self, v, words):
+    def blocks(self, v: int, words: int) -> Fraction:
         """Blocks of data that words take."""
-        return -(-words // self.space.at[self.p][v]["block"]) * self.spreads[v]
+        block: int = self.space.at[self.p][v]["block"]
+        return -(-words // block) * self.spreads[v]
 
-    def vectors(self, v, ranks):
+    def vectors(self, v: int, ranks: Ranks) -> int:
         """Accesses to metadata that words per rank take."""
         width = self.has["metadata_width_bits"]
         return math.ceil(int(self.bits(v, ranks)) / width) if width else 0
 
-    def one(self, v):
+    def one(self, v: int) -> Fraction:
         """Energy of one instance's accesses of all kinds to a dataspace."""
         doc, prices, moved, total = self.space.at[self.p][v], self.has["energy"], self.moved[v], Fraction(0)
         kinds = [("", moved.made)] + (
@@ -237,7 +272,7 @@ class Level:
             total += sent * prices.get("compression", 0)
         return total * Fraction(self.sizes[v][2])
 
-    def energy(self, levels):
+    def energy(self, levels: Iterable["Level"]) -> Fraction:
         """Energy of all instances, with that of reads for tiles of the next inner level that overflow."""
         total, places = Fraction(0), {level.p: level for level in levels}
         for v in self.kept:
@@ -256,7 +291,7 @@ class Level:
             total += own * paying * Fraction(self.in_use(v)) / most if most else 0
         return total
 
-    def leak(self):
+    def leak(self) -> Any:
         """Leakage per cycle of the instances in use; where gates farther out switch, of all under those."""
         if self.has["leaks_in_use"] and self.kept:
             return self.node["leak"] * Fraction(max(1, *(self.in_use(v) for v in self.kept)))

@@ -5,14 +5,19 @@ Figures are doubles, in the stated order of operations: docs/certificates.md ("S
 
 import math
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise, product
 from math import prod
 
-from solver.certificate.checker.claims import need, remembered
+from solver.certificate.checker.claims import Json, need, remembered
 
 EXACT_WORDS, MOST_CHANCES, MOST_STEPS, WIDEST, NEGLIGIBLE = 1024, 2048, 10_000, 24, 1e-25
+
+
+Whole = tuple[int, ...]  # words per rank
+Chances = tuple[tuple[int, float], ...]  # numbers of nonzeros, and their chances
 
 
 class Even:
@@ -20,34 +25,34 @@ class Even:
 
     monotone = True  # larger tiles are not empty more often
 
-    def __init__(self, mean):
+    def __init__(self, mean: float) -> None:
         self.mean = mean
 
     @staticmethod
-    def parted(number):
+    def parted(number: float) -> tuple[int, float]:
         """Whole part and rest."""
         return math.floor(number), number - math.floor(number)
 
-    def chances(self, tile):
+    def chances(self, tile: Whole) -> Chances:
         """Pairs of a number of nonzeros and its chance, in ascending order."""
         low, rest = self.parted(prod(tile) * self.mean)
         return tuple(pair for pair in ((low, 1 - rest), (low + 1, rest)) if pair[1])
 
-    def empty(self, tile, around=None, nonzeros=0):
+    def empty(self, tile: Whole, around: Whole | None = None, nonzeros: int = 0) -> float:
         """Chance of a tile to be empty; perhaps within one `around` it that has so many nonzeros."""
         number = prod(tile) * (self.mean if around is None else nonzeros / prod(around))
         return 1 - number if number < 1 else 0.0
 
-    def most(self, tile, confidence=1.0):
+    def most(self, tile: Whole, confidence: float = 1.0) -> int:
         """Nonzeros that a tile has at most in that share of the cases."""
         low, rest = self.parted(prod(tile) * self.mean)
         return low if confidence <= 1 - rest else low + 1
 
-    def never_empty(self, tile):
+    def never_empty(self, tile: Whole) -> bool:
         """Whether all tiles have nonzeros."""
         return math.floor(math.floor(prod(tile) * self.mean) / prod(tile) * prod(tile)) > 0
 
-    def pieces(self, tile, piece):
+    def pieces(self, tile: Whole, piece: Whole) -> int:
         """Pieces of a tile that are not empty, at most."""
         return min(math.ceil(prod(tile) / prod(piece)), self.most(tile))
 
@@ -57,19 +62,19 @@ class Anywhere:
 
     monotone = True
 
-    def __init__(self, nonzeros, words):
+    def __init__(self, nonzeros: int, words: int) -> None:
         self.nonzeros, self.words, self.mean = nonzeros, words, nonzeros / words
 
-    def chances(self, tile):
+    def chances(self, tile: Whole) -> Chances:
         """As of `Even`."""
         return drawn_chances(self.nonzeros, prod(tile), self.words)
 
-    def empty(self, tile, around=None, nonzeros=0):
+    def empty(self, tile: Whole, around: Whole | None = None, nonzeros: int = 0) -> float:
         """As of `Even`."""
         marked, words = (self.nonzeros, self.words) if around is None else (nonzeros, prod(around))
         return drawn_none(marked, prod(tile), words)
 
-    def most(self, tile, confidence=1.0):
+    def most(self, tile: Whole, confidence: float = 1.0) -> int:
         """As of `Even`; a quantile, rounded away from the median."""
         if confidence >= 1:
             return min(prod(tile), self.nonzeros)
@@ -82,18 +87,18 @@ class Anywhere:
                 return number
         return chances[-1][0]
 
-    def never_empty(self, tile):
+    def never_empty(self, tile: Whole) -> bool:
         """As of `Even`."""
         spare = prod(tile) - self.words + self.nonzeros
         return spare > 0 and math.floor(spare / prod(tile) * prod(tile)) > 0
 
-    def pieces(self, tile, piece):
+    def pieces(self, tile: Whole, piece: Whole) -> int:
         """As of `Even`."""
         return min(math.ceil(prod(tile) / prod(piece)), self.most(tile))
 
 
 @lru_cache(1 << 16)
-def drawn_none(marked, drawn, words):
+def drawn_none(marked: int, drawn: int, words: int) -> float:
     """Chance that none of `drawn` words is one of those marked."""
     if marked + drawn > words:
         return 0.0
@@ -110,7 +115,7 @@ def drawn_none(marked, drawn, words):
 
 
 @lru_cache(1 << 12)
-def drawn_chances(marked, drawn, words):
+def drawn_chances(marked: int, drawn: int, words: int) -> Chances:
     """Pairs of a number of marked words among those drawn and its chance, in ascending order."""
     low, high = max(0, marked + drawn - words), min(marked, drawn)
     if words <= EXACT_WORDS:
@@ -144,16 +149,16 @@ class Band:
 
     monotone = False
 
-    def __init__(self, size, width):
+    def __init__(self, size: int, width: int) -> None:
         self.size, self.width = size, width
         self.mean = (size + sum(2 * (size - off) for off in range(1, width + 1))) / size**2
 
-    def nonzeros(self, top, left, bottom, right):
+    def nonzeros(self, top: int, left: int, bottom: int, right: int) -> int:
         """Nonzeros of a block."""
         ends = ((max(left, r - self.width, 0), min(right, r + self.width + 1)) for r in range(top, bottom))
         return sum(max(0, end - start) for start, end in ends)
 
-    def tiles(self, rows, columns):
+    def tiles(self, rows: int, columns: int) -> Iterator[tuple[int, int, int]]:
         """Yield (row group, top, left) of the tiles that are looked at, up to the first beyond the band."""
         lead = -(-self.width // rows)
         for group in range(min(self.size // rows, lead + 1)):
@@ -162,7 +167,7 @@ class Band:
             yield from ((group, group * rows, left) for left in lefts if left <= end or left - columns <= end)
 
     @remembered
-    def counted(self, rows, columns):
+    def counted(self, rows: int, columns: int) -> Chances:
         """As `chances`, with an entry for no nonzeros in any case."""
         groups, across, lead = self.size // rows, self.size // columns, -(-self.width // rows)
         counts = Counter({0: 0})
@@ -173,15 +178,15 @@ class Band:
             counts[own] += weight * (across - left // columns if beyond else 1)
         return tuple((k, counts[k] / (groups * across)) for k in sorted(counts))
 
-    def within(self, tile):
+    def within(self, tile: Whole) -> Chances:
         """The distribution of a tile; what a block of words meets may reach beyond the matrix."""
         return self.counted(*(min(n, self.size) for n in tile))
 
-    def chances(self, tile):
+    def chances(self, tile: Whole) -> Chances:
         """As of `Even`."""
         return tuple(pair for pair in self.within(tile) if pair[1])
 
-    def empty(self, tile, around=None, nonzeros=0):
+    def empty(self, tile: Whole, around: Whole | None = None, nonzeros: int = 0) -> float:
         """As of `Even`; the first tile around that has so many nonzeros stands for all."""
         if around is None:
             return dict(self.within(tile))[0]
@@ -194,7 +199,7 @@ class Band:
         found = [not self.nonzeros(r, c, r + rows, c + columns) for r, c in places]
         return sum(found) / len(found)
 
-    def most(self, tile, confidence=1.0):
+    def most(self, tile: Whole, confidence: float = 1.0) -> int:
         """As of `Even`."""
         descending, left = self.chances(tile)[::-1], 1.0
         for (k, _), (_, below) in pairwise(descending):
@@ -203,16 +208,16 @@ class Band:
             left -= below
         return descending[-1][0]
 
-    def never_empty(self, tile):
+    def never_empty(self, tile: Whole) -> bool:
         """As of `Even`."""
         return math.floor(self.within(tile)[0][0] / prod(tile) * prod(tile)) > 0
 
-    def pieces(self, tile, piece):
+    def pieces(self, tile: Whole, piece: Whole) -> int:
         """As of `Even`."""
         return math.ceil(prod(tile) / prod(piece) * (1 - self.empty(piece, tile, self.most(tile))))
 
 
-def tensor(doc, lengths):
+def tensor(doc: Json, lengths: Sequence[int]) -> Even | Anywhere | Band:
     """The distribution of a tensor with so many words per rank."""
     share, kind = float(Fraction(*doc["share"])), doc["kind"]
     need(0 <= share <= 1, "densities are from 0 to 1")
