@@ -1,12 +1,14 @@
 """What certificates claim, as their checker reads it: the problem, queries, and the verdicts on claims."""
 
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain, pairwise
+from itertools import chain, pairwise, product
 from math import inf, prod
 from types import MethodType
 from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 EXACT = 1 << 53  # sums of whole doubles compare rightly with numbers up to here
@@ -61,6 +63,11 @@ class remembered(Generic[Own, Given, Found]):  # noqa: N801 (a decorator)
         found: Callable[Given, Found] = lru_cache(1 << 18)(MethodType(self.method, own))  # type: ignore[assignment]
         own.__dict__[self.name] = found  # where it is looked for first from now on
         return found
+
+
+def ceiling(number: Number, by: Number) -> Number:
+    """The quotient, rounded up."""
+    return -(-number // by)
 
 
 class InvalidError(Exception):
@@ -184,6 +191,7 @@ class Problem:
     """
 
     spaces: list[Any]
+    spatial: Array  # choices of spatial factors
 
     def __init__(self, doc: Json) -> None:
         self.bounds, self.nodes, self.every = doc["bounds"], doc["nodes"], range(len(doc["bounds"]))
@@ -218,7 +226,8 @@ class Problem:
         )
         self.at = {p: self.nodes[p]["dataspaces"] for p in self.stores}
         self.sizes = {p: (self.nodes[p]["least_size"], self.nodes[p]["most_size"]) for p in self.stores}
-        self.any = doc["factors"] == "any"
+        self.any, self.least_units = doc["factors"] == "any", int(doc["least_units"])
+        self.factors = [self.allowed(lists) for lists in self.lists]
         self.memories = [Memory(own, self) for own in doc.get("memories", [])]
         self.home = {p: p for p in self.stores}  # the place whose limits hold for all of a memory
         self.home |= {p: own.places[0] for own in self.memories for p in own.places}
@@ -230,6 +239,75 @@ class Problem:
         self.arithmetic: int = self.computes * doc["compute_energy"]
         masks = prod(len(space["keep"]) for space in doc["dataspaces"]) <= MOST_MASKS
         need(masks, "the problem is too large", CannotCheckError)
+
+    def allowed(self, lists: Any) -> Sequence[Any]:
+        """The factors that a node may have by dimension: lists in ascending order, with remainders ranges."""
+        if lists is None:
+            return [range(1, 2)] * len(self.bounds)
+        if not self.any:
+            pairs = chain(*map(pairwise, lists))
+            need(all(small < large for small, large in pairs), "factors are in ascending order")
+            return list(lists)
+        need(all(len(own) == 2 for own in lists), "factors lie between two numbers")
+        ends = zip(lists, self.bounds, strict=True)
+        return [range(least, min(most, n) + 1) for (least, most), n in ends]
+
+    def choices(self) -> Array:
+        """All choices of spatial factors: (choice, fanout, dimension)."""
+        rows = np.ones((1, len(self.fans), len(self.bounds)), dtype=np.int64)
+        left = np.array([self.bounds], dtype=np.int64)
+        for i, p in reversed([*enumerate(self.fans)]):
+            mesh_x, mesh_y = self.nodes[p]["mesh_x"], self.nodes[p]["mesh_y"]
+            sides = len(self.nodes[p]["along_x"])
+            need(sides <= MOST_MASKS, "too many sets of dimensions along X", CannotCheckError)
+            for d, own in enumerate(self.factors[p]):
+                number = bisect_right(own, mesh_x * mesh_y)
+                most = max(rows.size, len(rows) * max(number, sides))
+                need(most <= MOST_NUMBERS, "too many spatial choices", CannotCheckError)
+                factors = np.array(own[:number], dtype=np.int64)
+                fits = self.splits(left[:, d, None], factors)
+                fits &= np.outer(rows[:, i].prod(axis=1), factors) <= mesh_x * mesh_y
+                row, index = np.nonzero(fits)
+                need(len(row) <= MOST_CHOICES, "too many spatial choices", CannotCheckError)
+                rows, left = rows[row], left[row]
+                rows[:, i, d] = factors[index]
+                left[:, d] = ceiling(left[:, d], factors[index])
+            wide = [rows[:, i, x].prod(axis=1) for x in self.nodes[p]["along_x"]]
+            fitting = [(n <= mesh_x) & (rows[:, i].prod(axis=1) // n <= mesh_y) for n in wide]
+            kept = np.any(fitting, axis=0)
+            rows, left = rows[kept], left[kept]
+        return np.asarray(rows[rows.prod(axis=(1, 2)) >= self.least_units])
+
+    def splits(self, left: Number, factor: Number) -> Number:
+        """Whether a loop may split what is left of a dimension: it divides it, or leaves a remainder."""
+        return left >= factor if self.any else left % factor == 0
+
+    def read(self, mapping: Json) -> tuple[list[dict[int, int]], Mask]:
+        """The factors of each node's loops, innermost first, and the levels of each dataspace, if legal."""
+        loops, mask = self.written(mapping), tuple(map(tuple, mapping["keep"]))
+        left = [*self.bounds]
+        for own in reversed(loops):
+            fits = all(self.splits(left[d], n) for d, n in own.items())
+            need(fits, "no loop goes beyond its dimension, and perfect factors divide it")
+            left = [ceiling(n, own.get(d, 1)) for d, n in enumerate(left)]
+        need({*left} <= {1}, "loops cover the bounds")
+        pairs = zip(loops, self.factors, strict=True)
+        allowed = all(own.get(d, 1) in choices for own, lists in pairs for d, choices in enumerate(lists))
+        need(allowed, "factors are allowed")
+        rows = [[loops[p].get(d, 1) for d in self.every] for p in self.fans]
+        fans = np.array(rows, dtype=np.int64).reshape(-1, len(self.bounds))
+        need((self.spatial == fans).all(axis=(1, 2)).any(), "the spatial factors fit their meshes")
+        kept = len(mask) == len(self.spaces) and all(
+            own in space.keep for own, space in zip(mask, self.spaces, strict=True)
+        )
+        need(kept and self.arranged(mask), "dataspaces are kept where they may be")
+        need(self.go_together(loops, mask), "loops of several places of a memory go together")
+        return loops, mask
+
+    def masks(self) -> Iterator[Mask]:
+        """Yield the keep sets that have to be looked at, one for each dataspace."""
+        every = product(*(space.keep for space in self.spaces))
+        return (mask for mask in every if self.arranged(mask, single=True))
 
     def written(self, mapping: Json) -> list[dict[int, int]]:
         """The factors of each node's loops, innermost first, as a mapping has them."""

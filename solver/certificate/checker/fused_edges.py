@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from solver.certificate.checker.claims import CannotCheckError, Json, Query, Refute, natural, need, remembered
 from solver.certificate.checker.fused_cascade import Cascade
-from solver.certificate.checker.fused_einsums import Cut, Einsum, Rooms, Spread, divisors_of, vectors
+from solver.certificate.checker.fused_einsums import Cut, Einsum, Rooms, Spread, vectors
 from solver.certificate.checker.fused_further import floor
 from solver.certificate.checker.fused_visits import (
     UNLIMITED,
@@ -23,6 +23,7 @@ from solver.certificate.checker.fused_visits import (
     UnevenVisits,
     visits_as_mapspace,
 )
+from solver.certificate.checker.perfect import divisors
 from solver.certificate.checker.remainders import Uneven
 
 QUERIED = {"energy": "energy", "cycles": "latency"}
@@ -495,7 +496,7 @@ class Edges:
         """Whether the outermost memory may have any loops in any order."""
         groups = einsum.doc["nodes"][1 : einsum.home]
         groups = [node["factors"] for node in groups if node["kind"] == "temporal"]
-        return groups == [[divisors_of(n) for n in einsum.bounds]] or einsum.space.computes == 1
+        return groups == [[divisors(n) for n in einsum.bounds]] or einsum.space.computes == 1
 
 
 def least(problem: Problem, einsum: Einsum, kind: Kind, refute: Refute, **claimed: int | float) -> Any:
@@ -521,7 +522,7 @@ def least_of_cuts(
     problem: Problem, einsum: Einsum, kind: Kind, refute: Refute, claimed: Mapping[str, int | float]
 ) -> Any:
     """The same way by way, by tables and then by a query; 0 if there are many ways."""
-    cuts = [*vectors(kind.bounds)] if prod(map(len, map(divisors_of, kind.bounds))) <= MOST_CUTS else []
+    cuts = [*vectors(kind.bounds)] if prod(map(len, map(divisors, kind.bounds))) <= MOST_CUTS else []
     (key, found), pairs = *claimed.items(), [*zip(kind.bounds, kind.trips, strict=True)]
     for cut in cuts:
         bounds = tuple(n // count for (n, _), count in zip(pairs, cut, strict=True))
@@ -670,7 +671,7 @@ def unruled(einsum: Einsum, doc: Json) -> Json:
         for own in doc.get("memories", [])
     ]
     is_any = doc["factors"] == "any"
-    free = [[1, n] if is_any else divisors_of(n) for n in doc["bounds"]]
+    free = [[1, n] if is_any else divisors(n) for n in doc["bounds"]]
     every = {"kind": "temporal", "name": "", "factors": free}
     nodes = [dict(old[0]), every, *(dict(old[n]) for n in inner)]
     for node in nodes:

@@ -30,7 +30,7 @@ from solver.certificate.checker.fused_visits import (
     UnevenVisits,
     visits_as_mapspace,
 )
-from solver.certificate.checker.perfect import Placed, Space
+from solver.certificate.checker.perfect import Placed, Space, divisors
 from solver.certificate.checker.remainders import Nest, Uneven
 
 Cut = tuple[tuple[tuple[int, int], ...], ...]  # per dimension the extents of parts, and how many there are
@@ -266,9 +266,9 @@ class Einsum:
             return lists
         found = []
         for own, n, whole in zip(lists, bounds, self.bounds, strict=True):
-            free = own is None or own == [1] or whole % n == 0 or own == divisors_of(whole)
+            free = own is None or own == [1] or whole % n == 0 or own == divisors(whole)
             need(free, "rules on factors are about the whole dimension", CannotCheckError)
-            every = own if own is None or own == [1] or whole % n == 0 else divisors_of(n)
+            every = own if own is None or own == [1] or whole % n == 0 else divisors(n)
             found.append(every and [f for f in every if n % f == 0])
         return found
 
@@ -487,7 +487,7 @@ def without_remainders(doc: Json) -> Json:
 
     def listed(lists: Sequence[list[int] | None]) -> list[list[int] | None]:
         pairs = zip(lists, doc["bounds"], strict=True)
-        return [own and [f for f in divisors_of(n) if own[0] <= f <= (own[1] or n)] for own, n in pairs]
+        return [own and [f for f in divisors(n) if own[0] <= f <= (own[1] or n)] for own, n in pairs]
 
     nodes = [dict(node) for node in doc["nodes"]]
     for node in (own for own in nodes if "factors" in own):
@@ -497,12 +497,6 @@ def without_remainders(doc: Json) -> Json:
     return {**found, "memories": memories} if memories else found
 
 
-def divisors_of(number: int) -> list[int]:
-    """Divisors in ascending order."""
-    small = [f for f in range(1, math.isqrt(number) + 1) if number % f == 0]
-    return sorted({*small, *(number // f for f in small)})
-
-
 def vectors(counts: Iterable[int]) -> Iterator[Numbers]:
     """All lists of divisors of some numbers."""
-    return product(*map(divisors_of, counts))
+    return product(*map(divisors, counts))

@@ -8,11 +8,10 @@ as many iterations that the whole would have there. docs/certificates.md explain
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache, partial
-from itertools import product
 from math import inf
 from typing import Any
 
-from solver.certificate.checker.claims import MOST_NUMBERS, Mask, Number, Query
+from solver.certificate.checker.claims import MOST_NUMBERS, Mask, Number, Query, ceiling
 from solver.certificate.checker.remainder_bounds import (
     Carried,
     Charge,
@@ -21,7 +20,7 @@ from solver.certificate.checker.remainder_bounds import (
     limited,
     split,
 )
-from solver.certificate.checker.remainders import Uneven, ceiling, leaving, numbers_of_tiles
+from solver.certificate.checker.remainders import Uneven, leaving, numbers_of_tiles
 
 
 class Further(Tables):
@@ -92,8 +91,7 @@ def floor(
     If there may be any further shared loops, it holds however these cut.
     """
     kinds = (Further, CarriedFurther) if is_further else (Tables, Carried)
-    masks = product(*(own.keep for own in space.spaces))
-    for mask in (own for own in masks if space.arranged(own, single=True)):
+    for mask in space.masks():
         energy, cycles = floor_kept(space, mask, energy, cycles, *kinds)
     return min(energy, cycles)
 

@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 from solver.certificate.checker.claims import CannotCheckError, Json, Query, Refute, need, remembered
 from solver.certificate.checker.fused_cascade import Above, Cascade, Loop, Shared
 from solver.certificate.checker.fused_edges import Edge, Edges, Left, Way
-from solver.certificate.checker.fused_einsums import Cut, Einsum, divisors_of, vectors
+from solver.certificate.checker.fused_einsums import Cut, Einsum, vectors
 from solver.certificate.checker.fused_tree import Tree
 from solver.certificate.checker.fused_visits import Numbers
+from solver.certificate.checker.perfect import divisors
 
 FEW_LABELS, MOST_LABELS = 1 << 14, 1 << 22  # that a check looks at, first by few claims, then by all
 
@@ -495,7 +496,7 @@ class Paths:
             return
         ratios = [n // m for n, m in zip(body.trips, least, strict=True)]
         c = max(range(len(least)), key=ratios.__getitem__)
-        factor = divisors_of(ratios[c])[1]
+        factor = divisors(ratios[c])[1]
         power = next(n for n in range(1, ratios[c]) if ratios[c] % factor ** (n + 1))
         few = replaced(body.trips, c, body.trips[c] // factor ** (power - power // 2))
         yield from self.alike(label, ctx, body._replace(trips=few), least, lefts)

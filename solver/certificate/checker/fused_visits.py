@@ -55,7 +55,9 @@ class Visits(Problem):
     def repeat(self, einsum: "Einsum", kind: Kind) -> None:
         """Count all of the visits."""
         self.visits, self.outside = prod(kind.trips), kind.above.union(v for v, _ in kind.deep)
-        self.fresh: list[int] = [prod(n for d, n in enumerate(kind.trips) if d in dims) for dims in einsum.dims]
+        self.fresh: list[int] = [
+            prod(n for d, n in enumerate(kind.trips) if d in dims) for dims in einsum.dims
+        ]
         self.computes, self.arithmetic = self.computes * self.visits, self.arithmetic * self.visits
         self.latency = self.latency * self.visits
         most = max([self.computes, self.latency, *(space.most * self.visits for space in self.spaces)])

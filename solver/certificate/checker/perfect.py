@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache, reduce
-from itertools import chain, pairwise, product
+from itertools import chain, product
 from math import inf, prod
 from typing import Any
 
@@ -18,9 +18,6 @@ import numpy as np
 from solver.certificate.checker.claims import (
     EXACT,
     MOST_CHILDREN,
-    MOST_CHOICES,
-    MOST_MASKS,
-    MOST_NUMBERS,
     MOST_PAIRS,
     MOST_PLACES,
     MOST_STATES,
@@ -489,10 +486,6 @@ class Space(Problem):
     def __init__(self, doc: Json) -> None:
         need(doc["counting"] in [*RULES], "words are counted by a known rule")
         super().__init__(doc)
-        one = [[1]] * len(self.bounds)
-        self.factors = [one if lists is None else lists for lists in self.lists]
-        pairs = [pair for own in chain(*self.factors) for pair in pairwise(own)]
-        need(all(small < large for small, large in pairs), "factors are in ascending order")
         states = prod(len(divisors(n)) for n in self.bounds)
         need(states < MOST_STATES, "the problem is too large", CannotCheckError)
         self.exact, self.placed = doc["counting"] != "timeloop", doc["counting"] == "accelforge"
@@ -503,54 +496,9 @@ class Space(Problem):
         blocks = {held["block"] for own in self.at.values() for held in own}
         need(not self.placed or blocks == {1}, "words are paid one by one by this rule", CannotCheckError)
         self.bounded(self.spaces)
-        self.spatial = self.choices(doc["least_units"])
+        self.spatial = self.choices()
         self.rules = Rules(doc, self)
         self.steps = self.computes // self.spatial.prod(axis=(1, 2))
-
-    def choices(self, least_units: int) -> Array:
-        """All choices of spatial factors: (choice, fanout, dimension)."""
-        rows = np.ones((1, len(self.fans), len(self.bounds)), dtype=np.int64)
-        for i, p in enumerate(self.fans):
-            mesh_x, mesh_y = self.nodes[p]["mesh_x"], self.nodes[p]["mesh_y"]
-            sides = len(self.nodes[p]["along_x"])
-            need(sides <= MOST_MASKS, "too many sets of dimensions along X", CannotCheckError)
-            for d, bound in enumerate(self.bounds):
-                factors = np.array([n for n in self.factors[p][d] if bound % n == 0], dtype=np.int64)
-                most = max(rows.size, len(rows) * max(len(factors), sides))
-                need(most <= MOST_NUMBERS, "too many spatial choices", CannotCheckError)
-                fits = bound % np.outer(rows[:, :, d].prod(axis=1), factors) == 0
-                fits &= np.outer(rows[:, i].prod(axis=1), factors) <= mesh_x * mesh_y
-                row, index = np.nonzero(fits)
-                need(len(row) <= MOST_CHOICES, "too many spatial choices", CannotCheckError)
-                rows = rows[row]
-                rows[:, i, d] = factors[index]
-            wide = [rows[:, i, x].prod(axis=1) for x in self.nodes[p]["along_x"]]
-            fits = [(n <= mesh_x) & (rows[:, i].prod(axis=1) // n <= mesh_y) for n in wide]
-            rows = rows[np.any(fits, axis=0)]
-        return np.asarray(rows[rows.prod(axis=(1, 2)) >= least_units])
-
-    def read(self, mapping: Json) -> tuple[list[dict[int, int]], Mask]:
-        """The factors of each node's loops, innermost first, and the levels of each dataspace, if legal."""
-        loops, mask = self.written(mapping), tuple(map(tuple, mapping["keep"]))
-        rows = [[factors.get(d, 1) for d in self.every] for factors in loops]
-        need(
-            [prod(column) for column in zip(*rows, strict=True)] == self.bounds,
-            "factors multiply to the bounds",
-        )
-        allowed = (
-            n in choices
-            for pair in zip(rows, self.factors, strict=True)
-            for n, choices in zip(*pair, strict=True)
-        )
-        need(all(allowed), "factors are allowed")
-        fans = np.array([rows[p] for p in self.fans]).reshape(-1, len(self.bounds))
-        need((self.spatial == fans).all(axis=(1, 2)).any(), "the spatial factors fit their meshes")
-        kept = len(mask) == len(self.spaces) and all(
-            m in space.keep for m, space in zip(mask, self.spaces, strict=True)
-        )
-        need(kept and self.arranged(mask), "dataspaces are kept where they may be")
-        need(self.go_together(loops, mask), "loops of several places of a memory go together")
-        return loops, mask
 
     def rates(self, v: int, p: int, kind: str) -> Rates:
         """Cycles that a word takes of the limited bandwidths (level, kind) that it uses."""

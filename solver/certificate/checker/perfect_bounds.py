@@ -522,8 +522,7 @@ def floored(
     """The choices that floors do not exclude, with the cycles they may take and what may limit these."""
     kinds = [(p, kind) for p in space.homes for kind, width in space.nodes[p]["bandwidths"].items() if width]
     kinds += [(p, f"port {i}") for p in space.homes for i in range(len(space.nodes[p].get("ports", ())))]
-    masks = product(*(dataspace.keep for dataspace in space.spaces))
-    for mask in (mask for mask in masks if space.arranged(mask, single=True)):
+    for mask in space.masks():
         if space.rules.case(mask, space.rules.kept(mask)) is None:
             continue
         floors = [[space.floor(v, kept, kind) for v, kept in enumerate(mask)] for kind in (None, *kinds)]

@@ -27,16 +27,15 @@ from solver.certificate.checker.claims import (
     Mask,
     Number,
     Query,
+    ceiling,
     need,
 )
-from solver.certificate.checker.remainders import Nest, Uneven, between, ceiling, leaving
+from solver.certificate.checker.remainders import Nest, Uneven, between, leaving
 
 
 def refute(space: Uneven, query: Query) -> Cost | None:
     """The cost of a mapping that satisfies the query, None if the mapspace has none."""
-    for mask in product(*(own.keep for own in space.spaces)):
-        if not space.arranged(mask, single=True):
-            continue
+    for mask in space.masks():
         parts = space.rules.case(mask, space.rules.kept(mask))
         if parts is None:
             continue

@@ -19,12 +19,8 @@ import numpy as np
 
 from solver.certificate.checker.claims import (
     MOST_CHILDREN,
-    MOST_CHOICES,
-    MOST_MASKS,
-    MOST_NUMBERS,
     MOST_PLACES,
     MOST_STATES,
-    Array,
     CannotCheckError,
     Cost,
     Json,
@@ -33,6 +29,7 @@ from solver.certificate.checker.claims import (
     Mask,
     Number,
     Problem,
+    ceiling,
     need,
 )
 from solver.certificate.checker.conditions import Rules
@@ -57,11 +54,6 @@ class Loop(NamedTuple):
     node: int
     factor: int
     stride: int
-
-
-def ceiling(number: Number, by: Number) -> Number:
-    """The quotient, rounded up."""
-    return -(-number // by)
 
 
 def share(count: int, loop: Loop, digit: int) -> int:
@@ -482,15 +474,6 @@ class Uneven(Problem):
     def __init__(self, doc: Json) -> None:
         need(doc["counting"] == "exact", "remainders are counted by the exact rule")
         super().__init__(doc)
-        one = [range(1, 2)] * len(self.bounds)
-        given = [pair for lists in self.lists if lists is not None for pair in lists]
-        need(all(len(pair) == 2 for pair in given), "factors lie between two numbers")
-        self.factors = [
-            one
-            if lists is None
-            else [range(least, min(most, n) + 1) for (least, most), n in zip(lists, self.bounds, strict=True)]
-            for lists in self.lists
-        ]
         states = prod(map(len, self.numbers))
         need(states < MOST_STATES, "the problem is too large", CannotCheckError)
         self.spaces = [Tensor(space, self.bounds) for space in doc["dataspaces"]]
@@ -500,7 +483,6 @@ class Uneven(Problem):
         for p in self.stores:
             gates = self.nodes[p]["leak_fanouts"]
             need(gates == [q for q in self.fans if q < p][: len(gates)], "leakage follows the outer fanouts")
-        self.least_units: int = doc["least_units"]
         self.joined: dict[tuple[int, int, int], dict[int, list[int]]] = {}
         self.spatial = self.choices()
         self.rules = Rules(doc, self)
@@ -536,57 +518,6 @@ class Uneven(Problem):
     def multicast(self, p: int, v: int) -> bool:
         """Whether the children of a fanout share accesses to a dataspace."""
         return bool(self.nodes[p]["multicast"][v])
-
-    def choices(self) -> Array:
-        """All choices of spatial factors: (choice, fanout, dimension)."""
-        rows = np.ones((1, len(self.fans), len(self.bounds)), dtype=np.int64)
-        left = np.array([self.bounds], dtype=np.int64)
-        for i, p in reversed([*enumerate(self.fans)]):
-            mesh_x, mesh_y = self.nodes[p]["mesh_x"], self.nodes[p]["mesh_y"]
-            sides = len(self.nodes[p]["along_x"])
-            need(sides <= MOST_MASKS, "too many sets of dimensions along X", CannotCheckError)
-            for d in self.every:
-                own = self.factors[p][d]
-                factors = np.arange(own.start, min(own.stop, mesh_x * mesh_y + 1), dtype=np.int64)
-                most = max(rows.size, len(rows) * max(len(factors), sides))
-                need(most <= MOST_NUMBERS, "too many spatial choices", CannotCheckError)
-                fits = left[:, d, None] >= factors
-                fits &= np.outer(rows[:, i].prod(axis=1), factors) <= mesh_x * mesh_y
-                row, index = np.nonzero(fits)
-                need(len(row) <= MOST_CHOICES, "too many spatial choices", CannotCheckError)
-                rows, left = rows[row], left[row]
-                rows[:, i, d] = factors[index]
-                left[:, d] = ceiling(left[:, d], factors[index])
-            wide = [rows[:, i, x].prod(axis=1) for x in self.nodes[p]["along_x"]]
-            sides_fit = [(n <= mesh_x) & (rows[:, i].prod(axis=1) // n <= mesh_y) for n in wide]
-            kept = np.any(sides_fit, axis=0)
-            rows, left = rows[kept], left[kept]
-        found: Array = rows[rows.prod(axis=(1, 2)) >= self.least_units]
-        return found
-
-    def read(self, mapping: Json) -> tuple[list[dict[int, int]], Mask]:
-        """The factors of each node's loops, innermost first, and the levels of each dataspace, if legal."""
-        loops, mask = self.written(mapping), tuple(map(tuple, mapping["keep"]))
-        left = [*self.bounds]
-        for own in reversed(loops):
-            need(all(n <= left[d] for d, n in own.items()), "no loop goes beyond its dimension")
-            left = [ceiling(n, own.get(d, 1)) for d, n in enumerate(left)]
-        need({*left} <= {1}, "loops cover the bounds")
-        allowed = all(self.allowed(p, own) for p, own in enumerate(loops))
-        need(allowed, "factors are allowed")
-        rows = [[loops[p].get(d, 1) for d in self.every] for p in self.fans]
-        fans = np.array(rows, dtype=np.int64).reshape(-1, len(self.bounds))
-        need((self.spatial == fans).all(axis=(1, 2)).any(), "the spatial factors fit their meshes")
-        kept = len(mask) == len(self.spaces) and all(
-            m in space.keep for m, space in zip(mask, self.spaces, strict=True)
-        )
-        need(kept and self.arranged(mask), "dataspaces are kept where they may be")
-        need(self.go_together(loops, mask), "loops of several places of a memory go together")
-        return loops, mask
-
-    def allowed(self, p: int, own: Mapping[int, int]) -> bool:
-        """Whether a node may have these loops, and none over other dimensions."""
-        return all(own.get(d, 1) in factors for d, factors in enumerate(self.factors[p]))
 
     def sources(self, v: int, kept: Levels) -> Iterator[tuple[int, int]]:
         """Levels that keep a dataspace, innermost first, each with the node that asks it."""

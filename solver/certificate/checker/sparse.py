@@ -263,14 +263,14 @@ class Sparse(Space):
         confidence = 1.0 - float(Fraction(*has["max_overbooked"])) if has["allow_overbooking"] else 1.0
         return self.figure(v, "most", box, confidence) * size
 
-    def choices(self, least_units: int) -> Array:
+    def choices(self) -> Array:
         """As of `Space`; where instances are skipped, children may be more than there are."""
         if not self.skips:
-            return super().choices(least_units)
+            return super().choices()
         meshes = {p: (self.nodes[p]["mesh_x"], self.nodes[p]["mesh_y"]) for p in self.fans}
         for p in self.fans:
             self.nodes[p] = {**self.nodes[p], "mesh_x": self.computes, "mesh_y": self.computes}
-        rows = super().choices(least_units)
+        rows = super().choices()
         for p, (mesh_x, mesh_y) in meshes.items():
             self.nodes[p] = {**self.nodes[p], "mesh_x": mesh_x, "mesh_y": mesh_y}
         return rows

@@ -9,8 +9,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from solver.certificate.checker.claims import Json
-from solver.certificate.checker.perfect import Whole
-from solver.certificate.checker.zeros import Chances
+from solver.certificate.checker.zeros import Chances, Whole
 
 FULL_BLOCKS = {  # by words of a block, and by tenths of the density: so many blocks, or more, count as full
     2: (251, 125, 84, 63, 51, 42, 36, 32, 28, 1),

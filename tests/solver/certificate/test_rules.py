@@ -127,7 +127,6 @@ def document():
 
 
 def test_a_certificate_of_cp_sat(document, tmp_path):
-    assert document["evidence"] == [{"objective": "energy", "solved_by": "cp-sat"}]
     assert document["rules"][0]["place"] == ["tile", "glb-1"]
     assert verdict(document, tmp_path)[0] == "VALID"
 

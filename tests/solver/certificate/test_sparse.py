@@ -154,7 +154,7 @@ def test_other_claims_are_refused(optimum, tmp_path):
         forged(document, status="INFEASIBLE", mapping=None, cost=None, bounds=[]),
         forged(document, status="FEASIBLE", bounds=[least + 1]),
         forged(document, spatial_choices=document["spatial_choices"] + 1),
-        forged(document, format="tilewright certificate 6"),
+        forged(document, format="tilewright certificate 9"),
         {**document, "cost": {**document["cost"], "latency": 1}},
         *(forged(document, problem) for problem in other_problems(document["problem"])),
     ]
