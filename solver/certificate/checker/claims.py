@@ -33,6 +33,7 @@ Given = ParamSpec("Given")
 Json = dict[str, Any]  # an object of a certificate
 Levels = tuple[int, ...]  # nodes that keep a dataspace, outermost first
 Mask = tuple[Levels, ...]  # those of each dataspace
+State = tuple[int | None, ...]  # per dataspace since which level its tile is in place (None: no longer)
 Loops = Sequence[Mapping[int, int]]  # per node its factors by dimension, innermost first
 Cost = dict[str, Any]  # energy, latency, edp, and whether a mapping fits
 Array = NDArray[Any]

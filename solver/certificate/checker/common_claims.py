@@ -20,7 +20,7 @@ MOST_BOXES, MOST_DIMS = 1 << 16, 12  # that are looked at; dimensions of a fanou
 
 Ends = tuple[int, int]
 Slot = tuple[int, str]  # a fanout and a dimension
-Box = dict[Slot, Ends]  # a least and a largest width of each common loop
+Widths = dict[Slot, Ends]  # a least and a largest width of each common loop
 Meshes = tuple[tuple[str, int, int], ...]
 
 
@@ -83,7 +83,7 @@ class Common:
         """Whether a fanout is the innermost one."""
         return f + 1 == len(self.meshes)
 
-    def snapped(self, box: Box) -> Box | None:
+    def snapped(self, box: Widths) -> Widths | None:
         """The box with ends that are widths, None if some loop has none."""
         found = {}
         for slot, (low, high) in box.items():
@@ -93,7 +93,7 @@ class Common:
             found[slot] = own[0], own[-1]
         return found
 
-    def factors(self, layer: Layer, box: Box) -> Box:
+    def factors(self, layer: Layer, box: Widths) -> Widths:
         """The factors that a layer may have: fewer iterations than a width may be left to it."""
         left, found = {dim: (n, n) for dim, n in layer.bound.items()}, {}
         for (f, dim), (low, high) in ((slot, box[slot]) for slot in self.slots if slot[1] in layer.bound):
@@ -102,7 +102,7 @@ class Common:
             left[dim] = -(-few // own[1]), -(-many // own[0])
         return found
 
-    def excluded(self, box: Box) -> bool:
+    def excluded(self, box: Widths) -> bool:
         """Whether no widths of a box fit the fanouts, or the rules of all layers."""
         for f in range(len(self.meshes)):
             least = {dim: low for (own, dim), (low, _) in box.items() if own == f and low > 1}
@@ -120,7 +120,7 @@ class Common:
             if wide <= mesh_x and prod(widths.values()) // wide <= mesh_y:
                 yield {*chosen}
 
-    def arranged(self, box: Box) -> bool:
+    def arranged(self, box: Widths) -> bool:
         """Whether all layers allow the same axes for single widths."""
         for f in range(len(self.meshes)):
             widths = {dim: low for (own, dim), (low, _) in box.items() if own == f and low > 1}
@@ -131,14 +131,14 @@ class Common:
                 return False
         return True
 
-    def allows(self, layer: Layer, f: int, box: Box, along_x: set[str]) -> bool:
+    def allows(self, layer: Layer, f: int, box: Widths, along_x: set[str]) -> bool:
         """Whether a layer's loops at a fanout may lie along X as some dimensions do, and along Y."""
         own = self.factors(layer, box)
         live = {dim for (other, dim), (low, _) in own.items() if other == f and low > 1}
         sets = layer.doc["nodes"][layer.fans[f]]["along_x"]
         return any({layer.dims[d] for d in chosen} & live == along_x & live for chosen in sets)
 
-    def restricted(self, layer: Layer, ranges: Box) -> Json | None:
+    def restricted(self, layer: Layer, ranges: Widths) -> Json | None:
         """The mapspace of a layer with factors within ranges; None if it has none."""
         nodes = [dict(node) for node in layer.doc["nodes"]]
         for (f, dim), ends in ranges.items():
@@ -152,7 +152,7 @@ class Common:
     def within(self, layer: Layer, slot: Slot, factors: Sequence[int], ends: Ends) -> list[int]:
         """The factors of a loop within a range that come of a common width; with remainders, ends."""
         if not layer.perfect:
-            least, most = both((factors[0], factors[1]), ends)
+            least, most = overlap((factors[0], factors[1]), ends)
             return [least, most] if least <= most else []
         found = [n for n in factors if ends[0] <= n <= ends[1]]
         if not self.innermost(slot[0]):
@@ -167,22 +167,22 @@ class Proof:
     def __init__(self, common: Common, doc: Json, weights: Sequence[int], limit: int | float) -> None:
         self.common, self.objective, self.limit = common, doc["objective"], limit
         self.weights, self.left = weights, MOST_BOXES
-        self.claims: dict[int, list[tuple[Box, int | None, int]]] = defaultdict(list)
-        self.used: dict[tuple[Any, ...], tuple[Box, int | None, int]] = {}
+        self.claims: dict[int, list[tuple[Widths, int | None, int]]] = defaultdict(list)
+        self.used: dict[tuple[Any, ...], tuple[Widths, int | None, int]] = {}
         for own in doc["claims"]:
             layer, bound = own["layer"], own["bound"]
             known = type(layer) is int and 0 <= layer < len(common.layers)
             need(known and (bound is None or (type(bound) is int and bound >= 0)), "claims have bounds")
             self.claims[common.layers[layer].number].append((self.read(own["ranges"]), bound, layer))
 
-    def read(self, ranges: Sequence[Any]) -> Box:
+    def read(self, ranges: Sequence[Any]) -> Widths:
         """Ranges of factors or widths, by slot."""
         need(natural([row[2:] for row in ranges]), "ranges have natural numbers")
         found = {(f, dim): (low, high) for f, dim, low, high in ranges}
         need(len(found) == len(ranges) and found.keys() <= self.common.root.keys(), "ranges are of loops")
         return found
 
-    def close(self, region: Json, box: Box) -> None:
+    def close(self, region: Json, box: Widths) -> None:
         """Check that nothing in a box, for which a region has been searched, is below the limit."""
         self.left -= 1
         need(self.left, "too many sets of unrollings are left open", CannotCheckError)
@@ -193,7 +193,7 @@ class Proof:
         need(region["parts"], "a set of unrollings is left open", CannotCheckError)
         for part in region["parts"]:
             ranges = self.read(part["ranges"]).items()
-            own = {**within, **{slot: both(within[slot], ends) for slot, ends in ranges}}
+            own = {**within, **{slot: overlap(within[slot], ends) for slot, ends in ranges}}
             if all(low <= high for low, high in own.values()):
                 self.close(part, own)
                 rest = [piece for old in rest for piece in without(old, own)]
@@ -202,7 +202,7 @@ class Proof:
             closed = left is None or self.common.excluded(left)
             need(closed, "a set of unrollings is left out", CannotCheckError)
 
-    def bounded(self, box: Box) -> bool:
+    def bounded(self, box: Widths) -> bool:
         """Whether claims show that all layers together cost no less than the limit in a box."""
         total: int | float = 0
         used = []
@@ -237,14 +237,14 @@ class Proof:
             need(refute(mapspace(doc), query) is None, f"layer {number} has {what} with factors as listed")
 
 
-def both(one: Ends, other: Ends) -> Ends:
+def overlap(one: Ends, other: Ends) -> Ends:
     """What two ranges have in common."""
     return max(one[0], other[0]), min(one[1], other[1])
 
 
-def without(box: Box, other: Box) -> Iterator[Box]:
+def without(box: Widths, other: Widths) -> Iterator[Widths]:
     """Yield boxes that cover what is in a box and not in another one."""
-    common = {slot: both(ends, other[slot]) for slot, ends in box.items()}
+    common = {slot: overlap(ends, other[slot]) for slot, ends in box.items()}
     if any(low > high for low, high in common.values()):
         yield box
         return

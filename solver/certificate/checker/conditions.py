@@ -46,7 +46,7 @@ COMPARED = ("==", "!=", "<", "<=", ">", ">=")
 
 Part = tuple[Any, ...]  # of a rule: an operator with its operands
 Ask = tuple[Any, ...]  # a quantity with its arguments
-Known = Callable[[Ask], Any]  # the value of a quantity, None if it is open
+ValueOf = Callable[[Ask], Any]  # the value of a quantity, None if it is open
 Pinned = dict[tuple[int, ...], Any]
 
 
@@ -268,7 +268,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
 }
 
 
-def settled(part: Part, known: Known) -> Part:
+def settled(part: Part, known: ValueOf) -> Part:
     """A part of a rule with values for what is `known`: ("value", v) once it has one.
 
     Conditions are looked at from the left, as far as they matter. What divides by zero stays as it is.
@@ -410,7 +410,7 @@ class Rules:
 
             yield asking(part, at)
 
-    def case(self, mask: Mask, known: Known) -> list[Part] | None:
+    def case(self, mask: Mask, known: ValueOf) -> list[Part] | None:
         """The parts that are left once some quantities are known; None if one of them is broken."""
         parts = [own for part in self.of_mask(mask) for own in conjuncts(settled(part, known))]
         left = [part for part in parts if part != ("value", True)]
@@ -518,7 +518,7 @@ class Rules:
                 )
                 yield Allowed(decided(part, asks, [*values]), sizes)
 
-    def kept(self, mask: Mask) -> Known:
+    def kept(self, mask: Mask) -> ValueOf:
         """What is known once it is known which levels keep what."""
 
         def known(ask: Ask) -> bool | int | None:

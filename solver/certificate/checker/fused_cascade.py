@@ -14,7 +14,7 @@ from solver.certificate.checker.fused_visits import Numbers
 MOST_EINSUMS, MOST_PARTS = 1 << 10, 1 << 20  # parts: of a dimension, which loops cut
 
 
-class Loop(NamedTuple):
+class SharedLoop(NamedTuple):
     """A shared loop: a dimension of each Einsum of its body."""
 
     trips: int
@@ -22,7 +22,7 @@ class Loop(NamedTuple):
     dims: Numbers
 
 
-Above = tuple[Loop, ...]  # the shared loops above an Einsum, outermost first
+Above = tuple[SharedLoop, ...]  # the shared loops above an Einsum, outermost first
 Spans = tuple[tuple[int, int], ...]  # first index and end, in each iteration
 Shared = tuple[tuple[int, str, int], ...]  # how a tensor is spread: fanouts, ranks, and children
 
@@ -238,7 +238,7 @@ class Cascade:
 
     def tangled(self, start: int, end: int, dims: Numbers) -> bool:
         """Whether a loop moves a window of an output, or one that slides indexes two ranks of a tensor."""
-        slides = self.slides(Loop(2, start, dims))
+        slides = self.slides(SharedLoop(2, start, dims))
         for e, d in zip(self.einsums[start:end], dims, strict=True):
             if any(own and d in e.joint[v] for v, own in enumerate(e.writes)):
                 return True
@@ -247,7 +247,7 @@ class Cascade:
         return False
 
     @remembered
-    def slides(self, loop: Loop) -> bool:
+    def slides(self, loop: SharedLoop) -> bool:
         """Whether a loop cuts what is handed over into unequal parts, or parts that overlap."""
         start, end = loop.start, loop.start + len(loop.dims)
         if len({e.bounds[d] for e, d in zip(self.einsums[start:end], loop.dims, strict=True)}) > 1:

@@ -36,7 +36,7 @@ Left = dict[tuple[Any, ...], Any]  # what is left of claims that were checked
 RoomLeft = tuple[Sequence[Any], Mapping[int, Any]]  # room of each memory, and loops by fanout
 VisitKind = tuple[Numbers, Numbers]  # bounds of visits, and how many there are
 Edge = tuple[Any, ...]  # of a path: Einsum, cut, ways, held tiles, room
-Problem = Callable[[Kind], Json]
+Posed = Callable[[Kind], Json]
 
 
 class Way(NamedTuple):
@@ -434,7 +434,7 @@ class Edges:
         found = {}
         for room, corners, stated in claims:
             least[stated[1], stated[3]] = corners
-            found[room] = reduce(both, least.values())
+            found[room] = reduce(joint, least.values())
         return [*found.items()]
 
     def joined(
@@ -466,7 +466,7 @@ class Edges:
                 continue
             for _, stated in fitting.values():
                 self.use(*stated)
-            corners = reduce(both, (corners for corners, _ in fitting.values()))
+            corners = reduce(joint, (corners for corners, _ in fitting.values()))
             if not corners:
                 return None
             energy, cycles = energy + corners[0][0], cycles + corners[-1][1]
@@ -499,7 +499,7 @@ class Edges:
         return groups == [[divisors(n) for n in einsum.bounds]] or einsum.space.computes == 1
 
 
-def least(problem: Problem, einsum: Einsum, kind: Kind, refute: Refute, **claimed: int | float) -> Any:
+def least(problem: Posed, einsum: Einsum, kind: Kind, refute: Refute, **claimed: int | float) -> Any:
     """The energy or the cycles that a claim on further shared loops says, or what is left of it.
 
     With perfect factors these may be the outermost private loops: then it holds or not. With remainders, it
@@ -519,7 +519,7 @@ def least(problem: Problem, einsum: Einsum, kind: Kind, refute: Refute, **claime
 
 
 def least_of_cuts(
-    problem: Problem, einsum: Einsum, kind: Kind, refute: Refute, claimed: Mapping[str, int | float]
+    problem: Posed, einsum: Einsum, kind: Kind, refute: Refute, claimed: Mapping[str, int | float]
 ) -> Any:
     """The same way by way, by tables and then by a query; 0 if there are many ways."""
     cuts = [*vectors(kind.bounds)] if prod(map(len, map(divisors, kind.bounds))) <= MOST_CUTS else []
@@ -627,7 +627,7 @@ def has_room(claim: Claim, left: RoomLeft) -> bool:
     return all(own >= words[n - 1] for n, own in rooms) and all(known.get(n) == own for n, own in shares)
 
 
-def both(one: Iterable[tuple[Any, Any]], other: Iterable[tuple[Any, Any]]) -> Corners:
+def joint(one: Iterable[tuple[Any, Any]], other: Iterable[tuple[Any, Any]]) -> Corners:
     """Corners of mappings that have the energy and the cycles of some corner of each of two lists."""
     kept: list[tuple[Any, Any]] = []
     for corner in sorted((max(a, c), max(b, d)) for (a, b), (c, d) in product(one, other)):

@@ -14,16 +14,16 @@ from typing import Any
 from solver.certificate.checker.claims import MOST_NUMBERS, Mask, Number, Query, ceiling
 from solver.certificate.checker.remainder_bounds import (
     Carried,
-    Charge,
-    Tables,
+    TileCharge,
+    TileTables,
     halves,
-    limited,
+    limited_bandwidths,
     split,
 )
 from solver.certificate.checker.remainders import Uneven, leaving, numbers_of_tiles
 
 
-class Further(Tables):
+class Further(TileTables):
     """Tables of the visits that further shared loops leave, of any numbers that divide the bounds.
 
     Loops of a visit end where it does: the next T is then the number of visits, which divides the bound.
@@ -38,7 +38,7 @@ class Further(Tables):
         """Of several spatial loops, which a visit may end in, the largest one counts."""
         return split(number, [max(factors, default=1)])
 
-    def whole(self, charge: Charge, n: int, cell: Sequence[Number]) -> Number:
+    def whole(self, charge: TileCharge, n: int, cell: Sequence[Number]) -> Number:
         """Words of all tiles that come, at least as many as iterations: more tiles have more holes."""
         words = 1
         for ((d, _),) in self.spaces[charge.v].ranks:
@@ -90,7 +90,7 @@ def floor(
 
     If there may be any further shared loops, it holds however these cut.
     """
-    kinds = (Further, CarriedFurther) if is_further else (Tables, Carried)
+    kinds = (Further, CarriedFurther) if is_further else (TileTables, Carried)
     for mask in space.masks():
         energy, cycles = floor_kept(space, mask, energy, cycles, *kinds)
     return min(energy, cycles)
@@ -102,7 +102,7 @@ def floor_kept(
     """The same of one choice of levels that keep the dataspaces; of that of both which is given."""
     stack = [space.spatial] if len(space.spatial) else []
     known: dict[int, dict[Any, Any]] = defaultdict(dict)
-    ways = [partial(carried, way) for way in limited(space) if energy == inf] or [plain]
+    ways = [partial(carried, way) for way in limited_bandwidths(space) if energy == inf] or [plain]
     while stack and min(energy, cycles) > 0:
         rows = stack.pop()
         tables, query = [], Query(energy - 1, cycles - 1)
@@ -112,7 +112,7 @@ def floor_kept(
             rows = tables[-1].left
         if len(rows) > 1:
             stack += halves(rows)
-        elif len(rows) and not tables[0].single and plain is Tables:
+        elif len(rows) and not tables[0].single and plain is TileTables:
             stack.append(rows)
         elif len(rows) and energy < inf:
             energy = tables[0].least_energy

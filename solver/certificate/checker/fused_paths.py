@@ -16,7 +16,7 @@ from operator import le
 from typing import Any, NamedTuple
 
 from solver.certificate.checker.claims import CannotCheckError, Json, Query, Refute, need, remembered
-from solver.certificate.checker.fused_cascade import Above, Cascade, Loop, Shared
+from solver.certificate.checker.fused_cascade import Above, Cascade, Shared, SharedLoop
 from solver.certificate.checker.fused_edges import Edge, Edges, Left, Way
 from solver.certificate.checker.fused_einsums import Cut, Einsum, vectors
 from solver.certificate.checker.fused_tree import Tree
@@ -441,7 +441,7 @@ class Paths:
             at = (*(body.places or ((1,) * len(body.trips),)), body.trips)
             for one, other in pairwise(at):
                 own = [(c, n // m) for c, (m, n) in enumerate(zip(one, other, strict=True)) if n != m]
-                loops = [Loop(n, body.start, body.classes[c]) for c, n in own]
+                loops = [SharedLoop(n, body.start, body.classes[c]) for c, n in own]
                 found += sorted(loops, key=self.cascade.slides)
         return tuple(found)
 
@@ -461,7 +461,7 @@ class Paths:
         """Yield each body over some Einsums that is worth a look: its trips, and places between its loops."""
         classes = self.cascade.classes(start, stop) or ()
         lefts = [self.left_of(j, ctx) for j in range(start, stop)]
-        sliding = [self.cascade.slides(Loop(2, start, own)) for own in classes]
+        sliding = [self.cascade.slides(SharedLoop(2, start, own)) for own in classes]
         leaders = [not self.is_followed(j, start, stop) for j in range(start, stop)]
         most = []
         for dims, slides in zip(classes, sliding, strict=True):
@@ -559,7 +559,7 @@ class Paths:
     def keeps_between(self, body: Open, below: Iterable[int]) -> bool:
         """Whether a tensor may have to lie at a place of a body, as loops below would drop what overlaps."""
         above = {c for c, n in enumerate(body.places[-1]) if n > 1}
-        slides = [self.cascade.slides(Loop(2, body.start, own)) for own in body.classes]
+        slides = [self.cascade.slides(SharedLoop(2, body.start, own)) for own in body.classes]
         return any(slides[c] for c in above) or sum(slides[c] for c in below) > 1
 
     @remembered
@@ -652,7 +652,7 @@ class Paths:
         found, count = set(), self.count
         for start, end in ((a, b) for a in range(count) for b in range(a + 2, count + 1)):
             classes = self.cascade.classes(start, end) or ()
-            if any(self.cascade.slides(Loop(2, start, own)) for own in classes):
+            if any(self.cascade.slides(SharedLoop(2, start, own)) for own in classes):
                 found |= {j for j in range(start, end) if self.is_followed(j, start, end)}
         return found
 

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from solver.certificate.checker.claims import Cost, Json, natural, need
-from solver.certificate.checker.fused_cascade import Above, Cascade, Loop, Shared
+from solver.certificate.checker.fused_cascade import Above, Cascade, Shared, SharedLoop
 from solver.certificate.checker.fused_einsums import Einsum
 from solver.certificate.checker.fused_visits import Numbers
 
@@ -73,7 +73,7 @@ class Tree:
         return found
 
     @staticmethod
-    def read_loop(doc: Json) -> Loop:
+    def read_loop(doc: Json) -> SharedLoop:
         """A loop over a dimension of each Einsum of its body."""
         over = dict(map(tuple, doc["over"]))
         need(type(doc["trips"]) is int and doc["trips"] > 1 and over, "a shared loop has 2 trips or more")
@@ -81,7 +81,7 @@ class Tree:
         need(
             [*sorted(over)] == [*range(min(over), min(over) + len(over))], "Einsums of a body are neighbours"
         )
-        return Loop(doc["trips"], min(over), tuple(over[j] for j in sorted(over)))
+        return SharedLoop(doc["trips"], min(over), tuple(over[j] for j in sorted(over)))
 
     def check_body(self, loops: Above, start: int, end: int) -> None:
         """Check the Einsums and the loops of a body."""

@@ -29,12 +29,12 @@ from solver.certificate.checker.claims import (
     Mask,
     Number,
     Query,
+    State,
     need,
 )
 from solver.certificate.checker.conditions import Case
 from solver.certificate.checker.perfect import Extent, Measure, Space, Strides, Whole, divisors
 
-State = tuple[int | None, ...]  # per dataspace since which level its tile is in place
 States = list[list[int | None]]
 Table = dict[State, Array]
 Prices = list[tuple[Any, ...]]

@@ -144,7 +144,7 @@ def distinct(pairs: Sequence[tuple[str, Any]]) -> Json:
 
 
 @contextmanager
-def limited(seconds: float) -> Iterator[None]:
+def within_time(seconds: float) -> Iterator[None]:
     """Raise `CannotCheckError` after that many seconds, whatever is at work."""
 
     def stop(*_: object) -> None:
@@ -181,7 +181,7 @@ def read(path: Path) -> Any:
 def verdict(path: Path, seconds: float = inf) -> tuple[str, str]:
     """The verdict on a file, VALID, INVALID, CANNOT CHECK or UNREADABLE, and what it rests on."""
     try:
-        with limited(seconds):
+        with within_time(seconds):
             return "VALID", check(read(path))
     except json.JSONDecodeError as error:
         return "UNREADABLE", f"it is not JSON: {error}"

@@ -27,6 +27,7 @@ from solver.certificate.checker.claims import (
     Mask,
     Number,
     Query,
+    State,
     ceiling,
     need,
 )
@@ -54,12 +55,12 @@ def refute_kept(space: Uneven, mask: Mask, query: Query) -> Cost | None:
     spatial = space.spatial[space.rules.open]
     stack: list[Array] = [spatial] if len(spatial) else []
     known: dict[tuple[int, str] | None, Known] = defaultdict(dict)
-    ways = limited(space) if query.latency < inf else []
+    ways = limited_bandwidths(space) if query.latency < inf else []
     while stack:
         rows = stack.pop()
         if sum(map(len, known.values())) * prod(map(len, space.numbers)) > MOST_NUMBERS:
             known.clear()
-        tables = Tables(space, mask, rows, query, known[None])
+        tables = TileTables(space, mask, rows, query, known[None])
         left = tables.left
         for way in ways:
             left = Carried(way, space, mask, left, query, known[way]).left if len(left) else left
@@ -82,11 +83,10 @@ def halves(rows: Array) -> list[Array]:
     return [rows[column <= middle], rows[column > middle]]
 
 
-State = tuple[int | None, ...]  # per dataspace since which level its tile is in place
 Known = dict[tuple[Any, ...], Array]  # tables by all that they depend on
 
 
-class Charge(NamedTuple):
+class TileCharge(NamedTuple):
     """What accesses of level `p` to dataspace `v` cost per word that node `asking` gets."""
 
     v: int
@@ -98,7 +98,7 @@ class Charge(NamedTuple):
     first: bool  # words that are written first are free
 
 
-class Point(NamedTuple):
+class TilePoint(NamedTuple):
     """A point of a nest that grows outwards."""
 
     i: int
@@ -121,7 +121,7 @@ def split(number: Number, factors: Iterable[int]) -> Number:
     return number
 
 
-class Tables:
+class TileTables:
     """The least costs of all that lies outside of each point of a nest, for some choices of spatial factors.
 
     A point of a nest is known by the numbers of tiles that cover the dimensions there, and since which level
@@ -294,12 +294,12 @@ class Tables:
             total += self.space.nodes[p]["leak"] * used
         return total
 
-    def charges(self, rows: Array) -> Iterator[Charge]:
+    def charges(self, rows: Array) -> Iterator[TileCharge]:
         """What accesses cost: per node that asks, and per level that is accessed."""
         pairs = [(v, *pair) for v, kept in enumerate(self.mask) for pair in self.space.sources(v, kept)]
         return chain(*(self.charges_at(rows, *pair) for pair in pairs))
 
-    def charges_at(self, rows: Array, v: int, p: int, asking: int) -> Iterator[Charge]:
+    def charges_at(self, rows: Array, v: int, p: int, asking: int) -> Iterator[TileCharge]:
         """The same of one dataspace at one level."""
         doc, rw = self.space.at[p][v], self.spaces[v].rw
         above = [q for q in self.space.fans if q < p]
@@ -313,14 +313,14 @@ class Tables:
         kinds += [(served, "update", False)] if rw else []
         kinds += [(served if passed else got, "fill", first)] if p > self.mask[v][0] else []
         for (who, counted), action, fresh in kinds:
-            yield Charge(*who, self.priced(doc, action, share), doc["block"], counted, fresh)
+            yield TileCharge(*who, self.priced(doc, action, share), doc["block"], counted, fresh)
 
     def priced(self, doc: Json, action: str, share: Fraction) -> int:
         """The price of an access, of which a share of instances pays."""
         price: int = doc[action]
         return math.floor(price * share)
 
-    def scale(self, charges: Sequence[Charge]) -> dict[tuple[int, int], list[Charge]]:
+    def scale(self, charges: Sequence[TileCharge]) -> dict[tuple[int, int], list[TileCharge]]:
         """Prices by node that asks, in a unit that keeps sums of doubles exact, as the limit is then."""
         unit = math.gcd(*(charge.price for charge in charges)) or 1
         while self.limit < inf and self.limit // unit >= EXACT:
@@ -339,14 +339,14 @@ class Tables:
             total = total + ceiling(self.words(charge, n, cell), charge.block) * float(charge.price)
         return total
 
-    def words(self, charge: Charge, n: int, cell: Sequence[Number]) -> Number:
+    def words(self, charge: TileCharge, n: int, cell: Sequence[Number]) -> Number:
         """At least the words of a charge: tiles come as often as the loops from node `n` on say."""
         space = self.spaces[charge.v]
         if not space.plain:
             return 0 if charge.first else space.least * self.space.visits
         return self.whole(charge, n, cell) * self.repeats(charge, n, cell)
 
-    def whole(self, charge: Charge, n: int, cell: Sequence[Number]) -> Number:
+    def whole(self, charge: TileCharge, n: int, cell: Sequence[Number]) -> Number:
         """At least the words of all tiles that come; those of strided dimensions have holes."""
         tiles = self.tiles(charge.asking, cell)
         words: Number = 1
@@ -358,7 +358,7 @@ class Tables:
             words = words * (abs(c) * bound - (abs(c) - 1) * most)
         return words
 
-    def repeats(self, charge: Charge, n: int, cell: Sequence[Number]) -> Number:
+    def repeats(self, charge: TileCharge, n: int, cell: Sequence[Number]) -> Number:
         """How often each word comes at the least if reuse ends at node `n`.
 
         Less the times that need not be paid, where the first words of an output are free.
@@ -490,13 +490,13 @@ class Tables:
         """Room that tiles of dataspaces take of level `p`."""
         return sum(self.spaces[v].tile(extent) * self.space.at[p][v]["size"] for v in held)
 
-    def room(self, at: Point, p: int) -> int:
+    def room(self, at: TilePoint, p: int) -> int:
         """Room that tiles at the places of a memory take at the least from its innermost one to `p`."""
         held = [v for v, kept in enumerate(self.mask) if p in kept]
         before = 0 if p == self.memory[p].places[-1] else at.room
         return before + int(self.sizes(p, held, self.smallest(p, at.cell)))
 
-    def possible(self, at: Point, p: int, room: int) -> bool:
+    def possible(self, at: TilePoint, p: int, room: int) -> bool:
         """Whether a memory has room for a nest up to its place `p`, and lets its loops lie so."""
         loops: list[dict[int, int]] = [{} for _ in self.space.nodes]
         for q, d, _, left in at.nest:
@@ -575,7 +575,7 @@ class Tables:
     def search(self, query: Query) -> Cost | None:
         """The cost of a mapping that satisfies the query, None if none does, of nests within the limits."""
         budget = MOST_NESTS
-        stack = [Point(self.size - 1, self.space.bounds, self.start, self.paid, (), (), -1, 0)]
+        stack = [TilePoint(self.size - 1, self.space.bounds, self.start, self.paid, (), (), -1, 0)]
         while stack:
             at = stack.pop()
             budget -= 1
@@ -586,7 +586,7 @@ class Tables:
                 return found
         return None
 
-    def open(self, at: Point) -> bool:
+    def open(self, at: TilePoint) -> bool:
         """Whether the bounds leave a point open."""
         total = at.paid + float(self.table(at.i, at.state)[self.place(at.cell)])
         return total < inf and total <= self.limit
@@ -595,7 +595,7 @@ class Tables:
         """The place of numbers of tiles in tables."""
         return tuple(places[number] for places, number in zip(self.space.place, cell, strict=True))
 
-    def grown(self, at: Point) -> list[Point]:
+    def grown(self, at: TilePoint) -> list[TilePoint]:
         """The points that may come next, as far as bounds leave them open."""
         p, factors, tiles = at.i, self.space.factors[at.i], self.tiles(at.i, at.cell)
         if p in self.space.stores:
@@ -617,7 +617,7 @@ class Tables:
             found += [own for own in longer if own is not None]
         return [own for own in found if self.open(own)]
 
-    def longer(self, at: Point, d: int, left: int) -> Point | None:
+    def longer(self, at: TilePoint, d: int, left: int) -> TilePoint | None:
         """The point after one more loop at the node, None if the bounds exclude it."""
         p, number, place = at.i, self.tiles(at.i, at.cell)[d], self.place(at.cell)
         by, numbers = self.by[p + 1][d], self.space.numbers[d]
@@ -632,7 +632,7 @@ class Tables:
         )
         return after if self.open(after) else None
 
-    def any_order(self, at: Point) -> bool:
+    def any_order(self, at: TilePoint) -> bool:
         """Whether the cost does not depend on the order of the loops to come at the node."""
         kept = any(levels[-1] > at.i for levels in self.mask)
         plain = all(space.plain for space in self.spaces)
@@ -646,7 +646,7 @@ class Tables:
         cycles: int = busy + self.space.latency
         return energy <= query.energy and cycles <= query.latency and energy * cycles <= query.edp
 
-    def settle(self, at: Point, query: Query) -> Cost | None:
+    def settle(self, at: TilePoint, query: Query) -> Cost | None:
         """The cost of a mapping that satisfies the query, of those whose loops leave these numbers."""
         if set(self.tiles(-1, at.cell)) != {1}:
             return None
@@ -669,7 +669,7 @@ class Tables:
         return None
 
 
-class Carried(Tables):
+class Carried(TileTables):
     """Tables of the words that one bandwidth of a memory carries, in place of energy.
 
     The busiest instance carries no less than all do on average. Words count in parts of `unit_words`.
@@ -689,7 +689,7 @@ class Carried(Tables):
         """Whether words of a kind load the bandwidth."""
         return self.kind in (kind, "shared")
 
-    def charges_at(self, rows: Array, v: int, p: int, asking: int) -> Iterator[Charge]:
+    def charges_at(self, rows: Array, v: int, p: int, asking: int) -> Iterator[TileCharge]:
         """Words of one dataspace at one level."""
         scale = Fraction(*self.space.at[p][v]["bandwidth_scale"])
         for charge in super().charges_at(rows, v, p, asking) if self.space.home[p] == self.home else ():
@@ -713,7 +713,7 @@ class Carried(Tables):
         return max(self.busy, math.ceil(words / self.width)) + int(self.space.latency)
 
 
-def limited(space: Uneven) -> list[tuple[int, str]]:
+def limited_bandwidths(space: Uneven) -> list[tuple[int, str]]:
     """The bandwidths that limit words, as memories and kinds."""
     kinds = ((p, kind, width) for p in space.homes for kind, width in space.nodes[p]["bandwidths"].items())
     return [(p, kind) for p, kind, width in kinds if width]

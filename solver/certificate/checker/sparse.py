@@ -31,7 +31,7 @@ from solver.certificate.checker.sparse_levels import (
     Flow,
     Level,
     Moved,
-    Ranks,
+    RankWords,
     expected_metadata,
     layout_key,
     saved,
@@ -51,7 +51,7 @@ Shape = tuple[int, int, Whole]  # dimension, factor, tile
 Span = dict[int, tuple[int, int, float]]  # by place, instances along X and Y, and the share in use
 
 
-class Loop(NamedTuple):
+class NestLoop(NamedTuple):
     """A loop of the whole nest."""
 
     place: int
@@ -75,7 +75,7 @@ class Held(NamedTuple):
     tree: Tree | None
     layout: Json | None
     expected: float
-    metadata: Ranks
+    metadata: RankWords
     arriving: float
 
 
@@ -96,15 +96,15 @@ class Full:
 
     def __init__(self, space: "Sparse", loops: Loops, sides: Sides) -> None:
         places = sorted((*space.stores, *space.fans), reverse=True)
-        self.loops: list[Loop] = []
+        self.loops: list[NestLoop] = []
         self.ends: dict[int, tuple[int, int]] = {}
         for p in places:
             named = space.named(p, loops, sides)
             axis = 0 if p in space.fans else None
             found = {d for d, *_ in named}
-            own = [Loop(p, d, 1, axis) for d in space.every if d not in found]
-            own += [Loop(p, *loop) for loop in named]
-            own += [Loop(p, d, 1, None) for d in space.every] if p in space.fans else []
+            own = [NestLoop(p, d, 1, axis) for d in space.every if d not in found]
+            own += [NestLoop(p, *loop) for loop in named]
+            own += [NestLoop(p, d, 1, None) for d in space.every] if p in space.fans else []
             self.ends[p] = len(self.loops), len(self.loops) + len(own)
             self.loops += own
         self.ones = (1,) * len(space.bounds)
@@ -579,8 +579,8 @@ class Priced:
 
     @staticmethod
     def staying(
-        loops: Iterable[Loop], spatial: bool, innermost: bool, dims: frozenset[int]
-    ) -> Iterator[Loop]:
+        loops: Iterable[NestLoop], spatial: bool, innermost: bool, dims: frozenset[int]
+    ) -> Iterator[NestLoop]:
         """Spatial loops outside; for a spatial target, also those in time up to one that moves it."""
         waiting = spatial
         for loop in (loop for loop in loops if loop.factor > 1):
@@ -589,11 +589,11 @@ class Priced:
             waiting = waiting and (loop.axis is not None or (not innermost and loop.dim not in dims))
 
     def met(
-        self, v: int, c: int, loop: Loop, kept: Sequence[Loop], box: Whole, scalar: bool, block: int
+        self, v: int, c: int, loop: NestLoop, kept: Sequence[NestLoop], box: Whole, scalar: bool, block: int
     ) -> Whole | None:
         """The tile of condition `c` that meets an access to `v`; None if the order of loops spoils it."""
         tile = [*box]
-        shared: list[Loop] = []
+        shared: list[NestLoop] = []
         for own in kept:
             tile[own.dim] *= own.factor
         for own in () if scalar else (loop, *kept):

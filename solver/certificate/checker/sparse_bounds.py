@@ -48,7 +48,7 @@ class Saver(NamedTuple):
     skips: bool
 
 
-class Charge(NamedTuple):
+class SparseCharge(NamedTuple):
     """Accesses of a level, and what they cost."""
 
     source: int | None
@@ -62,7 +62,7 @@ class Charge(NamedTuple):
     rates: Rates
 
 
-class Shares:
+class LeastLeft:
     """The least that is left of the accesses to one dataspace, by the boxes that meet them."""
 
     def __init__(self, space: Sparse, v: int, kept: Levels) -> None:
@@ -140,7 +140,7 @@ class Shares:
         return self.useless(saver, met)
 
     def weights(
-        self, charge: Charge, tile: Extent | None, box: Extent | None, end: int, fans: Fans
+        self, charge: SparseCharge, tile: Extent | None, box: Extent | None, end: int, fans: Fans
     ) -> tuple[Number, Number]:
         """Energy, and words that bandwidths carry, per word of dense data of one instance, at least.
 
@@ -189,7 +189,7 @@ class Shares:
         """Whether all instances of a level are in use: skipping instances may save those below fanouts."""
         return 0.0 if self.space.skips and any(f < p for f in self.space.fans) else 1.0
 
-    def slack(self, charge: Charge) -> tuple[float, float]:
+    def slack(self, charge: SparseCharge) -> tuple[float, float]:
         """Energy, and words, that rounding takes away of one instance's accesses."""
         reads = self.space.spaces[self.v].rw and charge.action == "read"
         rounds = reads and any(saver.place == charge.place for saver in self.savers)
@@ -250,8 +250,8 @@ class Bounds:
 
     def __init__(self, space: Sparse) -> None:
         self.space = space
-        self.shares: dict[tuple[int, Levels], Shares] = {}
-        self.known: dict[tuple[int, Levels], list[Charge]] = {}
+        self.shares: dict[tuple[int, Levels], LeastLeft] = {}
+        self.known: dict[tuple[int, Levels], list[SparseCharge]] = {}
         self.floors: dict[tuple[int, Levels], tuple[Array, dict[tuple[int, str], Any]]] = {}
         self.costs: dict[tuple[Any, ...], Cost] = {}
 
@@ -264,20 +264,22 @@ class Bounds:
             self.costs[key] = self.space.price(loops, mask, sides)
         return self.costs[key]
 
-    def shares_of(self, v: int, kept: Levels) -> Shares:
+    def shares_of(self, v: int, kept: Levels) -> LeastLeft:
         """The shares of a dataspace, by the levels that keep it."""
         if (v, kept) not in self.shares:
-            self.shares[v, kept] = Shares(self.space, v, kept)
+            self.shares[v, kept] = LeastLeft(self.space, v, kept)
         return self.shares[v, kept]
 
-    def charges(self, v: int, kept: Levels) -> list[Charge]:
+    def charges(self, v: int, kept: Levels) -> list[SparseCharge]:
         """The accesses to a dataspace, with arrays per choice."""
         if (v, kept) not in self.known:
             kinds = {p: iter(self.actions(v, p == kept[0])) for p in kept}
             found = []
             for source, p, way, block, price, paying, times, first in self.space.charges(v, kept):
                 rates = self.space.rates(v, p, way)
-                found.append(Charge(source, p, next(kinds[p]), block, price, paying, times, first, rates))
+                found.append(
+                    SparseCharge(source, p, next(kinds[p]), block, price, paying, times, first, rates)
+                )
             self.known[v, kept] = found
         return self.known[v, kept]
 
@@ -372,7 +374,7 @@ class Bounds:
             self.floors[v, kept] = energy, cycles
         return self.floors[v, kept]
 
-    def least_cost(self, v: int, kept: Levels, charge: Charge) -> list[Number]:
+    def least_cost(self, v: int, kept: Levels, charge: SparseCharge) -> list[Number]:
         """Energy, and words carried, of one instance's accesses, at least, per choice."""
         space, own = self.space, self.shares_of(v, kept)
         above = 1 if charge.source is None else space.above(charge.source, space.spaces[v].relevant)
@@ -380,7 +382,7 @@ class Bounds:
         pairs = zip(*self.least(own, charge), own.slack(charge), strict=True)
         return [np.maximum(least * times - most * charge.first - slack, 0) for least, most, slack in pairs]
 
-    def least(self, own: Shares, charge: Charge) -> tuple[Sequence[Number], Sequence[Number]]:
+    def least(self, own: LeastLeft, charge: SparseCharge) -> tuple[Sequence[Number], Sequence[Number]]:
         """Energy and words carried, over all tiles that fit: of all words the least, of one the most."""
         space, c = self.space, charge.source
         if c is None:
@@ -398,7 +400,7 @@ class Bounds:
         return [np.where(fits, words * weight, EXACT).min() for weight in weights], [*map(np.max, weights)]
 
 
-class Choice(Tables):
+class SparseChoice(Tables):
     """Keep sets and spatial factors; the temporal loops are open.
 
     The first cost is energy; each other one the same with cycles of a bandwidth, at a slope that the limits
@@ -410,7 +412,7 @@ class Choice(Tables):
     def __init__(self, bounds: Bounds, mask: Mask, i: int, query: Query, low: int, high: int | float) -> None:
         super().__init__(bounds.space, mask, i)
         self.bounds_of, steps = bounds, int(self.space.steps[i])
-        self.prices: dict[tuple[int, int | None], list[Charge]] = defaultdict(list)
+        self.prices: dict[tuple[int, int | None], list[SparseCharge]] = defaultdict(list)
         for v, kept in enumerate(mask):
             for charge in bounds.charges(v, kept):
                 paying, times, first = (int(own[i]) for own in (charge.paying, charge.times, charge.first))
@@ -456,7 +458,7 @@ class Choice(Tables):
     def priced(
         self, v: int, source: int | None, tile: Extent | None, box: Extent | None, end: int
     ) -> list[Any]:
-        """Weights of each access of the words that go to `source`, see `Shares.weights`."""
+        """Weights of each access of the words that go to `source`, see `LeastLeft.weights`."""
         own, found = self.bounds_of.shares_of(v, self.mask[v]), []
         tile, box = (None if sides is None else [*map(np.asarray, sides)] for sides in (tile, box))
         for charge in self.prices[v, source]:
@@ -606,7 +608,7 @@ def decide(bounds: Bounds, query: Query, low: int, high: int | float, mask: Mask
     """The cost of a mapping with cycles from `low` to `high` that satisfies the query, None if none does."""
     if low > high:
         return None
-    tables = Choice(bounds, mask, i, query, low, high)
+    tables = SparseChoice(bounds, mask, i, query, low, high)
     if not tables.open:
         return None
     if query.edp == inf or not 1.05 * low < high < inf:

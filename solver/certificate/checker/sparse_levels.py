@@ -9,7 +9,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from solver.certificate.checker.claims import Json
-from solver.certificate.checker.zeros import Chances, Whole
+from solver.certificate.checker.zeros import Chances, Tile
 
 FULL_BLOCKS = {  # by words of a block, and by tenths of the density: so many blocks, or more, count as full
     2: (251, 125, 84, 63, 51, 42, 36, 32, 28, 1),
@@ -20,7 +20,7 @@ FULL_BLOCKS = {  # by words of a block, and by tenths of the density: so many bl
 }
 ACCESSES = ("read", "fill", "update")
 
-Ranks = tuple[tuple[Any, Any], ...]  # words of metadata and of payloads, by rank
+RankWords = tuple[tuple[Any, Any], ...]  # words of metadata and of payloads, by rank
 LayoutKey = tuple[tuple[str, ...], bool]
 
 
@@ -28,7 +28,7 @@ class Flow(NamedTuple):
     """Words by access, and by access and rank those of metadata."""
 
     data: dict[str, int]
-    metadata: Mapping[str, Ranks]
+    metadata: Mapping[str, RankWords]
 
 
 class Moved(NamedTuple):
@@ -45,7 +45,7 @@ def layout_key(layout: Json) -> LayoutKey:
 
 
 @lru_cache(1 << 12)
-def expected_metadata(layout: LayoutKey, tree: Any, tile: Whole, tensor: Any, chances: Chances) -> Ranks:
+def expected_metadata(layout: LayoutKey, tree: Any, tile: Tile, tensor: Any, chances: Chances) -> RankWords:
     """Words of metadata and payload per rank, on average over the numbers of nonzeros."""
     totals = [[0.0, 0.0] for _ in tree.fibers]
     for k, chance in chances:
@@ -63,7 +63,7 @@ def idle(layout: LayoutKey, tree: Any, r: int) -> bool:
 
 
 def metadata_of(
-    layout: LayoutKey, tree: Any, tile: Whole, nonzeros: int, tensor: Any
+    layout: LayoutKey, tree: Any, tile: Tile, nonzeros: int, tensor: Any
 ) -> list[tuple[float, float]]:
     """Words of metadata and payload per rank of a tile with so many nonzeros."""
     kinds, count, found, own = layout[0], 1, [(0.0, 0.0)] * len(tree.fibers), tile
@@ -77,7 +77,7 @@ def metadata_of(
 
 
 def rank_words(
-    kind: str, count: int, coordinates: int, tiles: tuple[Whole, Whole], known: tuple[Whole, int], tensor: Any
+    kind: str, count: int, coordinates: int, tiles: tuple[Tile, Tile], known: tuple[Tile, int], tensor: Any
 ) -> tuple[float, float]:
     """Words of metadata and payload of a rank with `count` fibers, empty ones included."""
     if kind == "UB":
@@ -92,7 +92,7 @@ def rank_words(
     return words, words
 
 
-def cut(ranks: Ranks, share: float, count: int) -> Ranks:
+def cut(ranks: RankWords, share: float, count: int) -> RankWords:
     """The share, rounded down, of the words of the lowest ranks."""
     return tuple(
         (math.floor(m * share), math.floor(f * share)) if r < count else (0, 0)
@@ -100,7 +100,7 @@ def cut(ranks: Ranks, share: float, count: int) -> Ranks:
     )
 
 
-def less(ranks: Ranks, others: Ranks) -> Ranks:
+def less(ranks: RankWords, others: RankWords) -> RankWords:
     """Words per rank without some of them."""
     return tuple((m - a, f - b) for (m, f), (a, b) in zip(ranks, others, strict=True))
 
@@ -148,7 +148,7 @@ class Level:
         self.sizes = {v: self.size(v) for v in self.kept}
         self.spreads = {v: self.spread(v) for v in self.kept}
 
-    def bits(self, v: int, ranks: Ranks) -> float:
+    def bits(self, v: int, ranks: RankWords) -> float:
         """Bits of words of metadata and payload per rank."""
         held, total = self.held[v], 0.0
         for r, (metadata, payload) in enumerate(ranks):
@@ -249,7 +249,7 @@ class Level:
         block: int = self.space.at[self.p][v]["block"]
         return -(-words // block) * self.spreads[v]
 
-    def vectors(self, v: int, ranks: Ranks) -> int:
+    def vectors(self, v: int, ranks: RankWords) -> int:
         """Accesses to metadata that words per rank take."""
         width = self.has["metadata_width_bits"]
         return math.ceil(int(self.bits(v, ranks)) / width) if width else 0

@@ -16,7 +16,7 @@ from solver.certificate.checker.claims import Json, need, remembered
 EXACT_WORDS, MOST_CHANCES, MOST_STEPS, WIDEST, NEGLIGIBLE = 1024, 2048, 10_000, 24, 1e-25
 
 
-Whole = tuple[int, ...]  # words per rank
+Tile = tuple[int, ...]  # words per rank
 Chances = tuple[tuple[int, float], ...]  # numbers of nonzeros, and their chances
 
 
@@ -33,26 +33,26 @@ class Even:
         """Whole part and rest."""
         return math.floor(number), number - math.floor(number)
 
-    def chances(self, tile: Whole) -> Chances:
+    def chances(self, tile: Tile) -> Chances:
         """Pairs of a number of nonzeros and its chance, in ascending order."""
         low, rest = self.parted(prod(tile) * self.mean)
         return tuple(pair for pair in ((low, 1 - rest), (low + 1, rest)) if pair[1])
 
-    def empty(self, tile: Whole, around: Whole | None = None, nonzeros: int = 0) -> float:
+    def empty(self, tile: Tile, around: Tile | None = None, nonzeros: int = 0) -> float:
         """Chance of a tile to be empty; perhaps within one `around` it that has so many nonzeros."""
         number = prod(tile) * (self.mean if around is None else nonzeros / prod(around))
         return 1 - number if number < 1 else 0.0
 
-    def most(self, tile: Whole, confidence: float = 1.0) -> int:
+    def most(self, tile: Tile, confidence: float = 1.0) -> int:
         """Nonzeros that a tile has at most in that share of the cases."""
         low, rest = self.parted(prod(tile) * self.mean)
         return low if confidence <= 1 - rest else low + 1
 
-    def never_empty(self, tile: Whole) -> bool:
+    def never_empty(self, tile: Tile) -> bool:
         """Whether all tiles have nonzeros."""
         return math.floor(math.floor(prod(tile) * self.mean) / prod(tile) * prod(tile)) > 0
 
-    def pieces(self, tile: Whole, piece: Whole) -> int:
+    def pieces(self, tile: Tile, piece: Tile) -> int:
         """Pieces of a tile that are not empty, at most."""
         return min(math.ceil(prod(tile) / prod(piece)), self.most(tile))
 
@@ -65,16 +65,16 @@ class Anywhere:
     def __init__(self, nonzeros: int, words: int) -> None:
         self.nonzeros, self.words, self.mean = nonzeros, words, nonzeros / words
 
-    def chances(self, tile: Whole) -> Chances:
+    def chances(self, tile: Tile) -> Chances:
         """As of `Even`."""
         return drawn_chances(self.nonzeros, prod(tile), self.words)
 
-    def empty(self, tile: Whole, around: Whole | None = None, nonzeros: int = 0) -> float:
+    def empty(self, tile: Tile, around: Tile | None = None, nonzeros: int = 0) -> float:
         """As of `Even`."""
         marked, words = (self.nonzeros, self.words) if around is None else (nonzeros, prod(around))
         return drawn_none(marked, prod(tile), words)
 
-    def most(self, tile: Whole, confidence: float = 1.0) -> int:
+    def most(self, tile: Tile, confidence: float = 1.0) -> int:
         """As of `Even`; a quantile, rounded away from the median."""
         if confidence >= 1:
             return min(prod(tile), self.nonzeros)
@@ -87,12 +87,12 @@ class Anywhere:
                 return number
         return chances[-1][0]
 
-    def never_empty(self, tile: Whole) -> bool:
+    def never_empty(self, tile: Tile) -> bool:
         """As of `Even`."""
         spare = prod(tile) - self.words + self.nonzeros
         return spare > 0 and math.floor(spare / prod(tile) * prod(tile)) > 0
 
-    def pieces(self, tile: Whole, piece: Whole) -> int:
+    def pieces(self, tile: Tile, piece: Tile) -> int:
         """As of `Even`."""
         return min(math.ceil(prod(tile) / prod(piece)), self.most(tile))
 
@@ -178,15 +178,15 @@ class Band:
             counts[own] += weight * (across - left // columns if beyond else 1)
         return tuple((k, counts[k] / (groups * across)) for k in sorted(counts))
 
-    def within(self, tile: Whole) -> Chances:
+    def within(self, tile: Tile) -> Chances:
         """The distribution of a tile; what a block of words meets may reach beyond the matrix."""
         return self.counted(*(min(n, self.size) for n in tile))
 
-    def chances(self, tile: Whole) -> Chances:
+    def chances(self, tile: Tile) -> Chances:
         """As of `Even`."""
         return tuple(pair for pair in self.within(tile) if pair[1])
 
-    def empty(self, tile: Whole, around: Whole | None = None, nonzeros: int = 0) -> float:
+    def empty(self, tile: Tile, around: Tile | None = None, nonzeros: int = 0) -> float:
         """As of `Even`; the first tile around that has so many nonzeros stands for all."""
         if around is None:
             return dict(self.within(tile))[0]
@@ -199,7 +199,7 @@ class Band:
         found = [not self.nonzeros(r, c, r + rows, c + columns) for r, c in places]
         return sum(found) / len(found)
 
-    def most(self, tile: Whole, confidence: float = 1.0) -> int:
+    def most(self, tile: Tile, confidence: float = 1.0) -> int:
         """As of `Even`."""
         descending, left = self.chances(tile)[::-1], 1.0
         for (k, _), (_, below) in pairwise(descending):
@@ -208,11 +208,11 @@ class Band:
             left -= below
         return descending[-1][0]
 
-    def never_empty(self, tile: Whole) -> bool:
+    def never_empty(self, tile: Tile) -> bool:
         """As of `Even`."""
         return math.floor(self.within(tile)[0][0] / prod(tile) * prod(tile)) > 0
 
-    def pieces(self, tile: Whole, piece: Whole) -> int:
+    def pieces(self, tile: Tile, piece: Tile) -> int:
         """As of `Even`."""
         return math.ceil(prod(tile) / prod(piece) * (1 - self.empty(piece, tile, self.most(tile))))
 

@@ -486,7 +486,7 @@ def test_what_keeps_an_overlap_lies_above_loops_that_would_drop_it():
     """Columns inside of rows: all columns of a window's rows have to wait."""
     document = certified(windowed(Random("plane 0"), "plane"), "energy", FusionLimits(0))
     cascade = fused_cascade.Cascade(document["problem"])
-    rows, columns = (fused_cascade.Loop(2, 0, dims) for dims in ((0, 0), (1, 1)))
+    rows, columns = (fused_cascade.SharedLoop(2, 0, dims) for dims in ((0, 0), (1, 1)))
     assert {rows.dims, columns.dims} <= {*cascade.classes(0, 2)}
     tensor = next(iter(cascade.storable))
     assert cascade.keeps(tensor, (rows,))

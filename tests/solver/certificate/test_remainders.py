@@ -52,7 +52,7 @@ def test_mappings_cost_what_the_cost_model_says():
 
 def least_busy(space, loops, mask):
     """Cycles that bandwidths take at the least, by the spatial factors of a mapping alone."""
-    tables = remainder_bounds.Tables.__new__(remainder_bounds.Tables)
+    tables = remainder_bounds.TileTables.__new__(remainder_bounds.TileTables)
     tables.space, tables.spaces, tables.mask = space, space.spaces, mask
     factors = [[loops[p].get(d, 1) for d in space.every] for p in space.fans]
     rows = np.array(factors, dtype=np.int64).reshape(1, len(space.fans), len(space.bounds))
