@@ -176,10 +176,11 @@ class Floors:
             for column in zip(*costs, strict=True)
         ]
         least = (energy, energy, -(-computes // einsum.units()))
-        self.used |= {
-            (einsum.key, *claim[1:]): claim for (n, claim), own in zip(best, least, strict=True) if n > own
-        }
-        return tuple(max(own, n) for own, (n, _) in zip(least, best, strict=True)) if best else least
+        if not best:
+            return least
+        pairs = [*zip(best, least, strict=True)]
+        self.used |= {(einsum.key, *claim[1:]): claim for (n, claim), own in pairs if n > own}
+        return tuple(max(own, n) for (n, _), own in pairs)
 
     def arithmetic(self, j: int) -> tuple[int, int, int]:
         """What is paid and takes time however visits differ."""

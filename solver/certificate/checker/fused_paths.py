@@ -408,10 +408,8 @@ class Paths:
     def profitable(self, j: int, v: int, body: Open) -> Iterator[Numbers]:
         """Yield places below loops that move a tile, and above some that bring it anew."""
         moving, again = self.kinds(j, v, body.start, body.end)
-        first = body.places[:1]
-        for before, at, then in zip(
-            (*first, *body.places), body.places, (*body.places[1:], body.trips), strict=True
-        ):
+        befores, afters = (*body.places[:1], *body.places[:-1]), (*body.places[1:], body.trips)
+        for before, at, then in zip(befores, body.places, afters, strict=False):  # without places, none
             is_first = at == body.places[0]
             if changed(at, then) & again and (is_first or changed(before, at) & moving):
                 yield at
