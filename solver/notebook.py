@@ -13,13 +13,14 @@ import yaml
 
 from model.architecture import Architecture
 from model.cascade import Network
+from model.counting import EXACT, Counting, rule_of
 from model.extents import ANY, PERFECT, Factors
 from model.formats.cascade.loader import load_einsum, load_network
 from model.formats.fused import fused_yaml, load_cascade
 from model.formats.fused.loader import CONSTRAINTS_NOTE
 from model.formats.timeloop import LoadOptions, load_timeloop
 from model.fused.cascade import Cascade
-from model.mapspace import EXACT, Counting, KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.note import Note
 from model.objective import ENERGY
 from model.places import spread
@@ -261,7 +262,7 @@ def load(
     variables
         Of templates.
     counting
-        How words and cycles are counted, out of `model.mapspace.PRICED_COUNTINGS`; by default as AccelForge
+        How words and cycles are counted, out of `model.counting.PRICED_COUNTINGS`; by default as AccelForge
         does on its architectures, and exactly on all others.
     factors
         Which factors loops may have, out of `model.extents.FACTORS`; None: what the specs say, or any, but
@@ -537,5 +538,5 @@ def _free_mapspace(problem: Problem, arch: object, counting: Counting, factors: 
         spatial=(SpatialRules(),) * fanouts,
         keep=(KeepRules(names), *(KeepRules(),) * (levels - 1)),
         counting=counting,
-        factors=factors or (ANY if counting == EXACT else PERFECT),
+        factors=factors or (ANY if rule_of(counting).remainders else PERFECT),
     )

@@ -16,9 +16,10 @@ from model.architecture import Fanout
 from model.cost import evaluate_in
 from model.cost.batch import BatchEvaluator, encode
 from model.cost.batch.counts import most_words
+from model.counting import ACCELFORGE
 from model.extents import PERFECT
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
-from model.mapspace import ACCELFORGE, FactorRule, Mapspace, SpatialRules, TemporalRules
+from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
 from model.problem import Problem
 from model.sparse import MappingError, evaluate_sparse_in
 

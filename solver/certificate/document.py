@@ -20,7 +20,7 @@ from model.cost import Evaluation
 from model.extents import ANY, PERFECT, tiles_of
 from model.extents import Factors as FactorKind
 from model.mapping import Mapping
-from model.mapspace import ACCELFORGE, Mapspace, SpatialRules
+from model.mapspace import Mapspace, SpatialRules
 from model.objective import OBJECTIVES
 from model.rules import Rule
 from solver.certificate.canonical import (
@@ -137,8 +137,13 @@ def check_certifiable(mapspace: Mapspace) -> None:
     tolls = [level.name for level in mapspace.architecture.levels if level.tolls]
     if tolls and mapspace.factors != PERFECT:
         raise CertificateError(f"the checker knows no remainders where words pass {tolls[0]!r}")
+    given = [space.name for space in mapspace.problem.dataspaces if space.given]
+    if tolls and given:
+        raise CertificateError(
+            f"the checker does not know given first values of {given[0]!r} at {tolls[0]!r}"
+        )
     ported = [level.name for level in mapspace.architecture.levels if level.ports]
-    if ported and mapspace.counting != ACCELFORGE:
+    if ported and not mapspace.counting_rule.certifies_ports:
         raise CertificateError(f"the checker knows ports of {ported[0]!r} by AccelForge's rule only")
     if mapspace.joint and any(level.no_coalesce for level in mapspace.architecture.levels):
         raise CertificateError("the checker does not know no_coalesce where memories have several places")

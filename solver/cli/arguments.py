@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from model.mapspace import PRICED_COUNTINGS
+from model.counting import PRICED_COUNTINGS
 from model.objective import ADDITIVE, CRITERIA, OBJECTIVES, TOTAL
 from model.wording import printable
 from solver.cli.options import (

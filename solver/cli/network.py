@@ -16,7 +16,6 @@ from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from model.mapspace import ACCELFORGE
 from model.text.files import is_directory
 from model.text.reader import parse_assignments
 from model.text.source import Places, places_of
@@ -201,8 +200,9 @@ def _fuse(arguments: argparse.Namespace) -> int:
     objectives = search.objectives or cascade.einsums[0].mapspace.objectives
     if len(objectives) > 1:
         raise OutputError("--fuse minimises one objective")
-    if arguments.uneven is False and cascade.einsums[0].mapspace.counting == ACCELFORGE:
-        why = "by AccelForge's rule memories have several places in fused mappings"
+    rule = cascade.einsums[0].mapspace.counting_rule
+    if arguments.uneven is False and rule.has_places:
+        why = f"by {rule.title} memories have several places in fused mappings"
         raise OutputError(f"--no-uneven does not go with --fuse: {why}")
     units = cascade.einsums[0].mapspace.architecture.units_per_pj
     try:

@@ -12,14 +12,13 @@ from itertools import product
 
 from model.architecture import Architecture, Bandwidth, Fanout, Packing, StorageLevel
 from model.cost.prices import access_energy, paid_energy, paying_instances
-from model.cost.rules import rule_of
 from model.extents import ANY, PERFECT
 from model.fused.cascade import Access, CascadeEinsum
 from model.fused.mapping import PrivateNest
 from model.fused.nests import nest_bounds
 from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop, StorageMapping
 from model.mapping import Mapping as LoopNest
-from model.mapspace import ACCELFORGE, FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.places import spread
 from model.problem import Dataspace, Problem, Term
 
@@ -365,7 +364,7 @@ class EdgeSpace:
 
     def _drained(self, shift: Shift) -> int:
         """Words that the on-chip memory reads to hand them outside."""
-        counted = rule_of(self.einsum.mapspace.counting).drains_are_reads
+        counted = self.einsum.mapspace.counting_rule.drains_are_reads
         return shift.moved if counted and self.einsum.space(shift.dataspace).read_write else 0
 
     def _roomy(
@@ -599,7 +598,7 @@ def with_places_of(
 
     Dataspaces `above` the nests are at the first place of the outermost on-chip memory.
     """
-    uneven = None if mapspace.counting == ACCELFORGE else einsum.uneven
+    uneven = None if mapspace.counting_rule.has_places else einsum.uneven
     if uneven is not None and not uneven:
         return mapspace
     own = spread(mapspace, uneven)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from model.extents import PERFECT
 from model.fused.cascade import Cascade, CascadeEinsum
-from model.mapspace import ACCELFORGE, TIMELOOP
 from model.wording import listing
 
 
@@ -88,10 +87,10 @@ def check_einsum(einsum: CascadeEinsum) -> None:
     architecture = mapspace.architecture
     if not architecture.on_chip:
         raise NotSearchedError("there is no on-chip memory to fuse into")
-    if mapspace.counting == TIMELOOP:
-        raise NotSearchedError("Timeloop's rule does not count fused mappings")
-    by_place = mapspace.counting == ACCELFORGE
-    if by_place and any(map(mapspace.has_windows, mapspace.problem.dataspaces)):
+    rule = mapspace.counting_rule
+    if not rule.fused:
+        raise NotSearchedError(f"{rule.title} does not count fused mappings")
+    if not rule.by_order and any(map(mapspace.has_windows, mapspace.problem.dataspaces)):
         raise NotSearchedError(
             "sliding windows are not searched with fusion by AccelForge's rule: --counting exact counts what "
             "an execution moves"
@@ -101,6 +100,6 @@ def check_einsum(einsum: CascadeEinsum) -> None:
     if mapspace.rules:
         raise NotSearchedError("rules of your own are not searched with fusion")
     try:
-        replace(mapspace, factors=PERFECT).check_searchable(by_bounds=by_place)
+        replace(mapspace, factors=PERFECT).check_searchable(by_bounds=not rule.is_general)
     except ValueError as error:
         raise NotSearchedError(str(error)) from None

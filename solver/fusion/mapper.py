@@ -13,7 +13,6 @@ from model.fused.check import FusedMappingError, check_held_spread, check_spread
 from model.fused.cost import evaluate_fused
 from model.fused.mapping import Body, FusedMapping, Held, Leaf, Stored
 from model.fused.report import FusedEvaluation
-from model.mapspace import EXACT
 from model.objective import objective_value
 from model.wording import listing
 from solver.fusion.bounds import Remainders
@@ -413,7 +412,7 @@ class _Search:
             yield PERFECT_SHARED_LOOPS if self.is_any else PERFECT_LOOPS
         first = self.cascade.einsums[0]
         even = [level.name for level in architecture.on_chip if level.name not in first.uneven]
-        if first.mapspace.counting == EXACT and even:
+        if even and not first.mapspace.counting_rule.has_places:
             yield EVEN_NESTS.format(memories=listing(even))
         homes = {level for levels in self.space.homes.values() for level in levels if level > 1}
         if self.is_any and any(map(self.space.stores.outside, homes)):

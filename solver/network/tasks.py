@@ -102,6 +102,7 @@ class Renaming:
                     for rank in space.ranks
                 ),
                 space.read_write,
+                space.given,
             )
             for space in problem.dataspaces
         )

@@ -10,17 +10,17 @@ from rich.text import Text
 
 from model.architecture import with_places
 from model.cost.report import Violation
+from model.counting import rule_of
 from model.fused.cascade import Cascade
 from model.fused.mapping import Body, FusedMapping, Leaf, Path, Stored
 from model.fused.report import EinsumCost, FusedEvaluation, Room
 from model.fused.visits import Visits
-from model.mapspace import EXACT
 from model.note import Note
 from model.objective import EDP, UNITS, in_reported_unit
 from solver.fusion import FusedResult
 from solver.report.document import Document, narrower_document, picked, plain
 from solver.report.figures import NOTHING, count_text, energy_text, objective_text, percent, seconds_text
-from solver.report.tables import RULES, ReportTable, plain_table
+from solver.report.tables import ReportTable, plain_table
 from solver.report.text import ENDINGS, STEP, loop_nest, print_notes
 from solver.result import Narrower, Status, Termination
 
@@ -57,8 +57,9 @@ def _print_mapping(
     console.print(room_table(evaluation))
     console.print(Text.assemble("\n", ("Totals", "bold")))
     console.print(_totals(evaluation))
-    if evaluation.counting != EXACT:
-        console.print(f"Counted by {RULES[evaluation.counting]}.")
+    rule = rule_of(evaluation.counting)
+    if not rule.is_executed:
+        console.print(f"Counted by {rule.description}.")
     if evaluation.latency_s is not None:
         energy_j, latency_s = evaluation.energy_j, float(evaluation.latency_s)
         console.print(f"In SI units: {energy_j:.6g} J, {latency_s:.6g} s, {energy_j * latency_s:.6g} J*s.")

@@ -155,7 +155,7 @@ class Bounds:
         cycles = self.cycles(np.full(len(steps), self._loaded if stage == CLOSEST else 0.0), steps)
         fixed = self.masked.fixed(self.every, self.waiting(cycles, steps))
         floors = self.masked.floors(self.every, self._words, with_tables=stage > 0)
-        values = self.goal.values(self.masked.charges.whole(fixed + floors), cycles)
+        values = self.values(self.masked.charges.whole(fixed + floors), cycles)
         tied = self.tied(values)
         if stage == CLOSEST and len(tied):
             floors = self.masked.floors(self.every, self.masked.charges.fine, with_tables=True)
@@ -203,22 +203,35 @@ class Bounds:
         charges = self.masked.charges
         grains = charges.grains(words, self.masked.inside.are_whole(unrolled))
         fixed = self.masked.exactly_fixed(unrolled, self.waiting(cycles, steps), tiles)
-        left = (self.goal.energy_limit(int(own)) - spent for own, spent in zip(cycles, fixed, strict=True))
+        pairs = zip(self._whole(cycles), fixed, strict=True)
+        left = (self.goal.energy_limit(int(own)) - spent for own, spent in pairs)
         limits = (-(-own // charges.fine.unit) for own in left)
         most = np.array([np.longdouble(own) if own < FAR else np.longdouble(np.inf) for own in limits])
         able: BoolArray = grains < most
         return able
 
     def cycles(self, loads: FloatArray, steps: FloatArray) -> FloatArray:
-        """Cycles, at least, of the slowest."""
-        latency = float(self.masked.frame.space.latency)
-        cycles: FloatArray = np.maximum(steps, np.ceil(loads * (1 - 1e-9))) + latency
+        """Cycles, at least, of the slowest, not rounded up where those that leak are not."""
+        per_cycle = self.masked.frame.space.ticks_per_cycle
+        busy = np.ceil(loads * (1 - 1e-9) * per_cycle) / per_cycle
+        cycles: FloatArray = np.maximum(steps, busy) + float(self.masked.frame.space.latency)
         return cycles
 
     def waiting(self, cycles: FloatArray, steps: FloatArray) -> FloatArray:
         """Cycles in which instances leak, at least, where a mapping takes so many."""
-        frame = self.masked.frame
-        return np.maximum(steps, cycles - frame.space.latency - frame.counted.rounded_up)
+        return np.maximum(steps, cycles - self.masked.frame.space.latency)
+
+    def _whole(self, cycles: FloatArray) -> FloatArray:
+        """Cycles that a mapping is said to take, given those of its slowest part."""
+        return np.ceil(cycles) if self.masked.frame.space.ticks_per_cycle > 1 else cycles
+
+    def values(self, energies: FloatArray, cycles: FloatArray) -> FloatArray:
+        """Objective of mappings that cost so much at least, rounded down; infinite beyond a limit."""
+        return self.goal.values(energies, self._whole(cycles))
+
+    def energy_limits(self, cycles: FloatArray) -> FloatArray:
+        """Least energies that can no longer improve, rounded up, given the least cycles."""
+        return self.goal.energy_limits(self._whole(cycles))
 
     def floors(self, tiles: IntArray, choices: Unrolled, least_steps: float) -> FloatArray:
         """Bounds on tiles at the first boundary inside, whichever of some spatial choices there is."""
@@ -262,7 +275,7 @@ class Bounds:
         cycles = self.cycles(np.full(len(listed), self._loaded), steps)
         fixed = self.masked.fixed(listed.unrolled, self.waiting(cycles, steps))
         words = self.masked.cost(listed, self._words)
-        return Bounded(self.goal.values(self.masked.charges.whole(fixed + words), cycles), cycles, cycles)
+        return Bounded(self.values(self.masked.charges.whole(fixed + words), cycles), cycles, cycles)
 
     def closely(self, listed: Listed, steps: FloatArray) -> Bounded:
         """The same, ever closer, but only of rows that may improve."""
@@ -274,11 +287,11 @@ class Bounds:
         for close in (False, True) if self._known else (False,):
             least = self.cycles(loads[rows], steps[rows])
             fixed = self.masked.fixed(listed.unrolled, self.waiting(least, steps[rows]), tiles[rows])
-            limits = self.goal.energy_limits(least) - fixed if close else None
+            limits = self.energy_limits(least) - fixed if close else None
             energy[rows] = self.masked.charges.whole(fixed + self.masked.cost(listed, self._words, limits))
             live = self._hopeful(rows, energy, loads, steps)
             rows, listed = rows[live], listed[live]
-            if len(rows) == len(self.tied(self.goal.values(energy[rows], least[live]))):
+            if len(rows) == len(self.tied(self.values(energy[rows], least[live]))):
                 live = np.flatnonzero(self._improve(listed, least[live], steps[rows]))
                 rows, listed = rows[live], listed[live]
             if not len(rows):
@@ -288,7 +301,7 @@ class Bounds:
             live = self._hopeful(rows, energy, loads, steps)
             rows, listed = rows[live], listed[live]
         cycles[rows] = self.cycles(loads[rows], steps[rows])
-        values[rows] = self.goal.values(energy[rows], cycles[rows])
+        values[rows] = self.values(energy[rows], cycles[rows])
         tied = self.tied(values[rows])
         if len(tied):
             values[rows[tied[~self._improve(listed[tied], cycles[rows[tied]], steps[rows[tied]])]]] = np.inf
@@ -330,14 +343,14 @@ class Bounds:
         """Whether rows may improve, as exactly as numbers can tell."""
         fine, tiles = self.masked.charges.fine, listed.tiles[self.masked.inside.first]
         fixed = self.masked.fixed(listed.unrolled, self.waiting(cycles, steps), tiles)
-        limits = (self.goal.energy_limits(cycles) - fixed) / fine.unit
+        limits = (self.energy_limits(cycles) - fixed) / fine.unit
         words = self.masked.cost(listed, fine, limits)
         return self.improves(listed.unrolled, words, cycles, steps, tiles)
 
     def _hopeful(self, rows: IntArray, energy: FloatArray, loads: FloatArray, steps: FloatArray) -> IntArray:
         """Places of those of some rows whose bounds leave room for a better mapping."""
         energy, cycles = energy[rows], self.cycles(loads[rows], steps[rows])
-        places = np.flatnonzero(self.goal.below(self.goal.values(energy, cycles)))
+        places = np.flatnonzero(self.goal.below(self.values(energy, cycles)))
         return self.live(places, energy, cycles)
 
     def live(self, rows: IntArray, energy: FloatArray, cycles: FloatArray) -> IntArray:
@@ -345,7 +358,7 @@ class Bounds:
         grain = self.masked.charges.grain
         if not self._known or not len(rows) or float(energy[rows].max()) >= MOST_GRAINS * grain:
             return rows
-        every, inverse = np.unique(cycles[rows], return_inverse=True)
+        every, inverse = np.unique(self._whole(cycles[rows]), return_inverse=True)
         limits = [-(-self.goal.energy_limit(int(own)) // grain) for own in every]
         most = np.array([min(float(own), 2 * MOST_GRAINS) for own in limits])
         return rows[np.rint(energy[rows] / grain) < most[inverse.reshape(-1)]]

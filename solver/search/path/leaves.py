@@ -12,9 +12,9 @@ from functools import cached_property
 from itertools import count
 
 from model.cost import Evaluation, evaluate_in
-from model.cost.counting import tile_words
 from model.cost.limits import capacity_violations
 from model.cost.prices import leaking_instances
+from model.counting.words import tile_words
 from model.mapping import Mapping
 from solver.search.goal import Goal
 from solver.search.path.completion import Completion, Ordered

@@ -26,6 +26,9 @@ SMALL = 1 << 14
 FEWER = 0.8
 """Share of rows that may still improve below which the others are left out."""
 
+EXACT_TICKS, UNSURE_TICKS = 2.0**50, 0.25
+"""Ticks up to which doubles tell whole numbers of them, and by how much doubles may miss these."""
+
 
 @dataclass
 class Masked:
@@ -195,11 +198,12 @@ class Masked:
     def exactly_fixed(
         self, unrolled: Unrolled, cycles: FloatArray, tiles: IntArray | None = None
     ) -> list[int]:
-        """The same, by row, as whole numbers."""
+        """Energy units besides those of words, by row, as whole numbers."""
         fixed = [self.charges.compute_energy] * len(cycles)
-        for leak, counts in self.inside.leaking(unrolled, cycles.astype(np.longdouble), tiles):
-            pairs = zip(fixed, self.charges.rounded_down(counts), strict=True)
-            fixed = [own + leak * int(number) for own, number in pairs]
+        per_cycle = self.frame.space.ticks_per_cycle
+        for leak, counts in self.inside.leaking(unrolled, _whole_ticks(cycles, per_cycle) / per_cycle, tiles):
+            ticks = self.charges.rounded_down(counts * per_cycle) + UNSURE_TICKS
+            fixed = [own + leak * int(number) // per_cycle for own, number in zip(fixed, ticks, strict=True)]
         return fixed
 
     def cost(self, listed: Listed, price: Price, limits: FloatArray | None = None) -> FloatArray:
@@ -577,3 +581,11 @@ def fewest_steps(every: Unrolled) -> FloatArray:
         # Perfect factors of loops make up the rest.
         enough &= bounds[d] % unrolled[:, d] == 0
     return np.where(enough, rounds, np.inf)
+
+
+def _whole_ticks(cycles: FloatArray, per_cycle: int) -> FloatArray:
+    """Parts of a cycle, at least, that are whole numbers, given the least cycles; in the widest floats."""
+    ticks = cycles.astype(np.longdouble) * per_cycle
+    far = ticks >= EXACT_TICKS
+    whole: FloatArray = np.where(far, ticks * (1 - 1 / EXACT_TICKS), np.ceil(ticks - UNSURE_TICKS))
+    return whole

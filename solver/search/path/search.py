@@ -255,7 +255,7 @@ class PathSearch:
         fixed, cycles = first.without_words(self._steps)
         words = np.array([self._least_words(mask) for mask in heeding(self.shared.stop, masks)])
         energy = first.masked.charges.whole(words + fixed)
-        return list(map(float, self.goal.values(energy, np.full(len(masks), cycles))))
+        return list(map(float, first.values(energy, np.full(len(masks), cycles))))
 
     def _least_words(self, mask: KeepMask) -> float:
         """What words cost under a mask, at least."""

@@ -10,7 +10,7 @@ from itertools import product
 
 import numpy as np
 
-from model.cost.counting import distinct_sums
+from model.counting.words import distinct_sums
 from model.extents import PERFECT, Factors
 from model.numbers import divisors
 from model.problem import Dataspace, Problem

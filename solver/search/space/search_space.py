@@ -6,14 +6,14 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 
 import numpy as np
 
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.cost.prices import network_latency
-from model.cost.rules import rule_of
 from model.extents import ANY, Extents
-from model.mapspace import ACCELFORGE, FactorRule, Mapspace, TemporalRules
+from model.mapspace import FactorRule, Mapspace, TemporalRules
 from model.problem import Problem
 from model.rules import Locality, Rule
 from solver.search.arrays import BoolArray, IntArray
@@ -350,9 +350,8 @@ class SearchSpace:
 
     def accesses(self, place: int, chain: Sequence[int]) -> Iterator[Access]:
         """All accesses to a dataspace that the levels of `chain` keep."""
-        view = self.views[place]
-        drains = rule_of(self.mapspace.counting).drains_are_reads
-        return accesses(self.levels, view.name, view.read_write, chain, drains)
+        drains = self.mapspace.counting_rule.drains_are_reads
+        return accesses(self.levels, self.problem.dataspaces[place], chain, drains)
 
     def tenants(self, mask: KeepMask, level: int) -> frozenset[int]:
         """Dataspaces whose tiles take room in `level`, at least as much as tiles of its extents would."""
@@ -382,16 +381,24 @@ class SearchSpace:
     @property
     def by_order(self) -> bool:
         """Whether the order of loops decides what stays in place; by AccelForge's rule it does not."""
-        return self.mapspace.counting != ACCELFORGE
+        return self.mapspace.counting_rule.by_order
 
     def touched_apart(self, place: int) -> bool:
         """Whether first touches of children count apart, though they touch the same words of a dataspace."""
         name = self.views[place].name
         return not self.by_order and any(name in own.no_multicast for own in self.architecture.fanouts)
 
-    def unrounded(self, leak_per_cycle: int) -> int:
-        """Energy units by which whole cycles may leak more than those that are not rounded up."""
-        return 0 if self.by_order or not leak_per_cycle else leak_per_cycle + len(self.levels)
+    @cached_property
+    def ticks_per_cycle(self) -> int:
+        """Parts of a cycle that what leaks is counted in: AccelForge's rule does not round cycles up."""
+        if self.mapspace.counting_rule.rounds_cycles:
+            return 1
+        names = [view.name for view in self.views]
+        times = [own.besides(self.levels) for own in self.resources]
+        for own, name in product(self.resources, names):
+            scales = (self.levels[place].scale(name) for place in own.levels)
+            times += [scale * cycles for scale in scales for cycles in (own.read_cycles, own.write_cycles)]
+        return math.lcm(*(time.denominator for time in times))
 
     @cached_property
     def window_dims(self) -> frozenset[int]:

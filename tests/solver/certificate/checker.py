@@ -7,7 +7,6 @@ from solver import Options, Result
 from solver.certificate.canonical import canonical_sha256
 from solver.certificate.checker import perfect, perfect_bounds, prove
 from solver.certificate.document import certificate
-from solver.certificate.checker import perfect, perfect_bounds, prove
 from solver.fallback import map_or_explain
 from tests.conftest import REPOSITORY
 

@@ -11,7 +11,8 @@ import pytest
 
 from model.architecture import AccessEnergy, Fanout, Port, StorageLevel
 from model.cost import evaluate_in
-from model.mapspace import ACCELFORGE, Mapspace, TemporalRules, toll_rules
+from model.counting import ACCELFORGE
+from model.mapspace import Mapspace, TemporalRules, toll_rules
 from model.places import spread
 from solver.certificate.canonical import canonical, canonical_mapping, canonical_sha256
 from tests import strategies

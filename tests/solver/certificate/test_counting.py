@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from model.architecture import AccessEnergy, Fanout, StorageLevel
-from model.mapspace import COUNTINGS, EXACT, TIMELOOP, KeepRules
+from model.counting import COUNTINGS, EXACT, TIMELOOP
+from model.mapspace import KeepRules
 from model.numbers import prime_factors
 from model.problem import Dataspace, Problem, Term
 from solver.certificate.canonical import canonical, canonical_mapping, canonical_sha256

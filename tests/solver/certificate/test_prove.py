@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, given, settings
 
 from model.architecture import AccessEnergy, StorageLevel
 from model.cost import evaluate_in
+from model.counting import EXACT, TIMELOOP
 from model.energy.figures import MOST_DIGITS
-from model.mapspace import EXACT, TIMELOOP, KeepRules
+from model.mapspace import KeepRules
 from model.problem import Dataspace, Problem, Term
 from solver import Status, Termination
 from solver.certificate.canonical import canonical, canonical_sha256

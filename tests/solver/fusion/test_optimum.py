@@ -6,9 +6,9 @@ from random import Random
 import pytest
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
+from model.counting import ACCELFORGE
 from model.fused.cascade import Cascade
 from model.fused.cost import evaluate_fused
-from model.mapspace import ACCELFORGE
 from solver.fusion import FusionLimits, LimitError, NotSearchedError, fuse_cascade
 from solver.result import Options, Status, Termination
 from tests.fused_bruteforce import BruteForce

@@ -22,7 +22,7 @@ from solver.search import map_einsum
 from tests.bruteforce import optima
 from tests.conftest import SHARED
 from tests.mapspaces import free_mapspace, matmul
-from tests.model.loopnest.nests import storage
+from tests.model.cost.nests import storage
 from tests.random_rules import with_binding_rules
 from tests.reference import OBJECTIVES
 from tests.slow import few

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from model.architecture import Fanout, StorageLevel
-from model.cost.counting import tile_words
+from model.counting.words import tile_words
 from model.extents import ANY, PERFECT, Factors
 from model.mapspace import Mapspace
 from model.rules import Locality, Quantity

@@ -15,14 +15,12 @@ from model.architecture import Architecture, Compute, Fanout, StorageLevel
 from model.cost import evaluate
 from model.cost.nest import build_nest
 from model.extents import ANY
-from model.loopnest import AccessCounts, Execution, Layout, execute
 from model.mapping import Mapping
 from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem
 from tests.bruteforce import enumerate_mappings
 from tests.mapspaces import free_mapspace
-from tests.model.cost.random_mappings import random_mapping
-from tests.model.loopnest.nests import (
+from tests.model.cost.nests import (
     BUFFER,
     DRAM,
     across,
@@ -34,14 +32,17 @@ from tests.model.loopnest.nests import (
     space,
     storage,
 )
+from tests.model.cost.random_mappings import random_mapping
 from tests.strategies import (
     EINSUMS,
     mapspaces,
     packed,
     random_architecture,
     random_mapspace,
+    with_first_values,
     with_tolls,
 )
+from tests.witness import AccessCounts, Execution, Layout, execute
 
 Case = tuple[Mapspace, Mapping]
 
@@ -56,6 +57,8 @@ def reference_result(task: Problem, operands: Named[str, np.ndarray], output: Da
 
     terms = np.prod([operands[s.name][ranks(s)] for s in task.dataspaces if not s.read_write], axis=0)
     result = np.zeros(Layout.of(task, output).shape, dtype=np.int64)
+    if output.given:
+        result += operands[output.name]
     np.add.at(result, ranks(output), terms)
     return result
 
@@ -146,6 +149,13 @@ def test_execution_bears_the_cost_model_out_with_remainders(case: Case):
     _assert_executed(*case)
 
 
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@given(st.one_of(mapped(), windows(), anything(), remainders()), st.randoms(use_true_random=False))
+def test_execution_bears_the_cost_model_out_where_first_values_are_given(case: Case, random: Random):
+    mapspace, mapping = case
+    _assert_executed(replace(mapspace, problem=with_first_values(random, mapspace.problem)), mapping)
+
+
 @settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**32))
 def test_execution_bears_the_cost_model_out_where_windows_with_remainders_meet(seed: int):
@@ -178,6 +188,7 @@ def test_execution_bears_out_what_passes_tolls(seed: int):
             break
     for mapping in random.sample(mappings, min(3, len(mappings))):
         _assert_executed(mapspace, mapping)
+        _assert_executed(replace(mapspace, problem=with_first_values(random, mapspace.problem)), mapping)
     wider = free_mapspace(mapspace.problem, *mapspace.architecture.nodes)
     uneven = random_mapping(random, wider.problem, wider.architecture, ANY)
     kept = zip(uneven.nodes, wider.architecture.nodes, strict=True)

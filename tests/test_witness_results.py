@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from model.architecture import Architecture, Compute, Fanout, StorageLevel
-from model.loopnest import execute
 from model.mapping import Mapping
-from tests.model.loopnest.nests import (
+from tests.model.cost.nests import (
     BUFFER,
     DRAM,
     MATMUL,
@@ -19,6 +18,7 @@ from tests.model.loopnest.nests import (
     space,
     storage,
 )
+from tests.witness import execute
 
 
 def test_matmul_equals_numpy():

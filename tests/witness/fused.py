@@ -1,6 +1,6 @@
 """Runs a fused cascade on arrays, visit by visit, and counts words, steps and room as they occur.
 
-Each Einsum's nest is executed as `model.loopnest` executes one, over the part of the iteration space that the
+Each Einsum's nest is executed as `tests.witness` executes one, over the part of the iteration space that the
 visit covers. What is stored or held above the nests stays from visit to visit; other tiles end with theirs.
 Words that are read before they are written, or after they were dropped, are not there: the execution fails.
 """
@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 from model.architecture import Architecture, Fanout, StorageLevel, with_places
 from model.fused.cascade import Access, Cascade, CascadeEinsum
 from model.fused.mapping import Body, FusedMapping, Leaf, Path, PrivateNest
-from model.loopnest.layout import Layout
-from model.loopnest.storage import (
+from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop
+from model.problem import Dataspace
+from tests.witness.layout import Layout
+from tests.witness.storage import (
     EMPTY,
     AccessCounts,
     Buffer,
@@ -31,8 +33,6 @@ from model.loopnest.storage import (
     Words,
     whole_visits,
 )
-from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop
-from model.problem import Dataspace
 
 Array = NDArray[np.int64]
 Trips = tuple[int, ...]

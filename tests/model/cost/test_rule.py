@@ -2,8 +2,8 @@
 
 import pytest
 
-from model.mapspace import EXACT, TIMELOOP
-from tests.model.loopnest.nests import BUFFER, DRAM, both, conv1d, fill_words, problem, rank, space, storage
+from model.counting import EXACT, TIMELOOP
+from tests.model.cost.nests import BUFFER, DRAM, both, conv1d, fill_words, problem, rank, space, storage
 
 
 def by_timeloop_and_exactly(task, name, *pairs):

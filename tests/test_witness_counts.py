@@ -1,8 +1,8 @@
 """Counts of executed loop nests that can be computed by hand."""
 
 from model.architecture import Fanout, StorageLevel
-from model.loopnest import AccessCounts
-from tests.model.loopnest.nests import BUFFER, DRAM, MATMUL, across, both, conv1d, problem, run, storage
+from tests.model.cost.nests import BUFFER, DRAM, MATMUL, across, both, conv1d, problem, run, storage
+from tests.witness import AccessCounts
 
 
 def test_partial_sums_come_back_once_per_outer_iteration():
