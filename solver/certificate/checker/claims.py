@@ -1,4 +1,4 @@
-"""What certificates claim, as their checker reads it: the problem, queries, and the verdicts on claims."""
+"""What certificates claim, as their checker reads it: the problem, legal mappings, queries, verdicts."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
