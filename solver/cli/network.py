@@ -259,7 +259,8 @@ def _certify_whole(
     make: Callable[[list[str], int], dict[str, object]], path: Path, arguments: argparse.Namespace
 ) -> None:
     """Write what `make` makes of a command and a seed, or say why there is no certificate."""
-    from solver.certificate import CertificateError, certificate_text
+    from solver.certificate.canonical import CertificateError
+    from solver.certificate.document import certificate_text
 
     try:
         document = make(["python", "-m", "solver", *arguments.words], arguments.seed)
