@@ -12,13 +12,14 @@ from spec_mutation import SPECS, architecture_seeds
 
 from model.assignment.systolic import price
 from model.cost import evaluate, evaluate_in
+from model.counting import TIMELOOP
 from model.formats.accelforge import load_workload
 from model.formats.assignment import load_assignment
 from model.formats.assignment.methods import load_method_network
 from model.formats.backends import load_backend
 from model.formats.cascade import load_network
 from model.formats.timeloop import LoadOptions, load_timeloop
-from model.mapspace import TIMELOOP, Mapspace
+from model.mapspace import Mapspace
 from model.text.source import SpecError
 from model.tiling.operators import Convolution
 from solver.assignment import AssignOptions, assign

@@ -13,13 +13,14 @@ import yaml
 
 from model.architecture import Architecture
 from model.cascade import Network
+from model.counting import EXACT, Counting, rule_of
 from model.extents import ANY, PERFECT, Factors
 from model.formats.cascade.loader import load_einsum, load_network
 from model.formats.fused import fused_yaml, load_cascade
 from model.formats.fused.loader import CONSTRAINTS_NOTE
 from model.formats.timeloop import LoadOptions, load_timeloop
 from model.fused.cascade import Cascade
-from model.mapspace import EXACT, Counting, KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.note import Note
 from model.objective import ENERGY
 from model.places import spread
@@ -29,7 +30,8 @@ from solver import fallback
 from solver.cli.options import SHIPPED, input_path
 from solver.cli.sparse import UNASKED_NOTE, with_sparse_data
 from solver.explain import explain_sparse, reasons_time_s
-from solver.fusion import fuse_cascade, mapper
+from solver.fusion import fuse_cascade
+from solver.fusion import result as fused
 from solver.fusion.limits import FusionLimits
 from solver.network import run
 from solver.report.document import Document, headed, result_document
@@ -195,7 +197,7 @@ class FusedCase:
 
 
 @dataclass(frozen=True)
-class FusedResult(mapper.FusedResult, ShownResult):
+class FusedResult(fused.FusedResult, ShownResult):
     """The result of a search for a fused mapping, with remarks about the specs."""
 
     notes: tuple[Note, ...] = ()
@@ -261,7 +263,7 @@ def load(
     variables
         Of templates.
     counting
-        How words and cycles are counted, out of `model.mapspace.PRICED_COUNTINGS`; by default as AccelForge
+        How words and cycles are counted, out of `model.counting.PRICED_COUNTINGS`; by default as AccelForge
         does on its architectures, and exactly on all others.
     factors
         Which factors loops may have, out of `model.extents.FACTORS`; None: what the specs say, or any, but
@@ -430,7 +432,7 @@ def _as_searched(mapspace: Mapspace, remainders: bool) -> Mapspace:
     return mapspace if known else replace(mapspace, factors=PERFECT)
 
 
-def _values(result: Result | run.NetworkResult | mapper.FusedResult) -> dict[str, Any]:
+def _values(result: Result | run.NetworkResult | fused.FusedResult) -> dict[str, Any]:
     return {field.name: getattr(result, field.name) for field in fields(result)}
 
 
@@ -537,5 +539,5 @@ def _free_mapspace(problem: Problem, arch: object, counting: Counting, factors: 
         spatial=(SpatialRules(),) * fanouts,
         keep=(KeepRules(names), *(KeepRules(),) * (levels - 1)),
         counting=counting,
-        factors=factors or (ANY if counting == EXACT else PERFECT),
+        factors=factors or (ANY if rule_of(counting).remainders else PERFECT),
     )

@@ -43,6 +43,16 @@ def test_the_first_command_prints_what_is_shown(capsys, monkeypatch):
 
 
 @pytest.mark.usefixtures("patience")
+def test_the_fused_cascade_is_proven_as_shown(capsys, monkeypatch):
+    monkeypatch.chdir(REPOSITORY)
+    command, shown = re.search(
+        r"-m solver (network .* --fuse)\n```\n\n```\n(.*?)```", TEXT, flags=re.DOTALL
+    ).groups()
+    assert main(command.split()) == 0
+    assert capsys.readouterr().out.startswith(shown)
+
+
+@pytest.mark.usefixtures("patience")
 def test_the_picture_is_the_one_that_is_drawn(tmp_path, monkeypatch):
     monkeypatch.chdir(REPOSITORY)
     drawn = tmp_path / "mapping.svg"
@@ -78,8 +88,8 @@ def test_options_that_are_named_exist():
     named = re.findall(r"--[a-z-]+", " ".join(rows("option")))
     assert len(named) > 5
     for option in named:
-        own = "evaluate" if f"`{option}` | (`evaluate`)" in COMMANDS else "map"
-        assert option in commands[own]._option_string_actions
+        other = re.search(rf"`{option}[^`]*` \| \(`(\w+)", COMMANDS)
+        assert option in commands[other[1] if other else "map"]._option_string_actions
 
 
 def test_all_exit_codes_are_named():

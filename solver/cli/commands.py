@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model.mapspace import COUNTINGS, TIMELOOP, Counting, Mapspace
+from model.counting import TIMELOOP, Counting, rule_of
+from model.mapspace import Mapspace
 from model.text.reader import parse_assignments
 from model.text.source import (
     ConflictError,
@@ -364,7 +365,7 @@ def _evaluate_sparse(loaded: LoadedSpec, mapping: Mapping, arguments: argparse.N
     """Price a mapping of sparse data."""
     if arguments.link_transfers:
         raise OutputError("--link-transfers is for dense data: Timeloop counts none of sparse data")
-    if loaded.mapspace.counting not in COUNTINGS:
+    if not loaded.mapspace.counting_rule.sparse:
         raise OutputError(f"--counting {loaded.mapspace.counting} is for dense data")
     from model.sparse import MappingError, evaluate_sparse_in
     from solver.report.document import evaluation_document
@@ -401,8 +402,8 @@ def _place_of_level(loaded: LoadedSpec, level: str) -> Span | None:
 
 def _links_counting(arguments: argparse.Namespace) -> Counting:
     """Return the only rule that counts link transfers."""
-    if arguments.counting not in (None, TIMELOOP):
-        rule = arguments.counting
+    rule = arguments.counting
+    if rule is not None and not rule_of(rule).links:
         arguments.refuse(f"--link-transfers counts as Timeloop does, and does not go with --counting {rule}")
     return TIMELOOP
 
@@ -496,7 +497,7 @@ def compare_command(arguments: argparse.Namespace) -> int:
             return refuse(conflict, ())
         refused = _refused_comparison(arguments)
         return refuse(conflict, _comparison_steps(refused, arguments))
-    if mapspace.counting not in COUNTINGS:
+    if not mapspace.counting_rule.is_general:
         message = f"mappers do not know the counting rule {mapspace.counting}: --counting exact compares them"
         raise OutputError(message)
     from solver.heuristics.interface import MapperError

@@ -12,8 +12,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from model.counting import COUNTINGS, Counting
 from model.extents import FACTORS
-from model.mapspace import COUNTINGS, Counting
 from model.objective import ADDITIVE, OBJECTIVES, TIMELOOP_METRICS
 from model.text.limits import Limits
 from solver.exit_codes import MEANINGS

@@ -9,9 +9,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from model.counting import TIMELOOP, rule_of
 from model.extents import ANY, PERFECT
 from model.formats.timeloop import LoadedSpec, LoadOptions, load_timeloop
-from model.mapspace import EXACT, TIMELOOP, Mapspace
+from model.mapspace import Mapspace
 from model.note import Note
 from model.objective import EDP, ENERGY, LATENCY
 from model.text.limits import DEFAULT_LIMITS
@@ -103,7 +104,8 @@ def load_checked(arguments: argparse.Namespace) -> Mapspace:
 
 def check_certified(loaded: LoadedSpec) -> None:
     """Refuse to certify what the checker does not know, before a search takes its time."""
-    from solver.certificate import CertificateError, check_certifiable
+    from solver.certificate.canonical import CertificateError
+    from solver.certificate.document import check_certifiable
 
     try:
         check_certifiable(loaded.mapspace)
@@ -320,12 +322,12 @@ def counting_notes(
     from model.cost.nest import build_nest
 
     is_timed = mapspace.architecture.cycle_s is not None
-    other = TIMELOOP if mapspace.counting == EXACT else EXACT
-    if is_timed and other == TIMELOOP:
+    other = rule_of(mapspace.counting_rule.compared_with)
+    if is_timed and not other.is_executed:
         return ()  # nobody asks Timeloop about an architecture of AccelForge
     if build_nest(mapspace.problem, mapspace.architecture, mapping).uneven:
         return (Note(NO_RULE),)
-    there = evaluate(mapspace.problem, mapspace.architecture, mapping, other)
+    there = evaluate(mapspace.problem, mapspace.architecture, mapping, other.name)
     figures = [
         f"{objective_text(objective, there.value(objective), there.units_per_pj)} "
         f"({_change(there.value(objective), evaluation.value(objective))})"
@@ -334,9 +336,7 @@ def counting_notes(
     ]
     if not figures:
         return ()
-    exact = "Timeloop's rule counts {} for this mapping"
-    sentence = exact if mapspace.counting == EXACT else "an execution of this mapping takes {}"
-    return (Note(sentence, (" and ".join(figures),)),)
+    return (Note(other.finding, (" and ".join(figures),)),)
 
 
 def _change(value: int, known: int) -> str:

@@ -10,21 +10,25 @@ from rich.text import Text
 
 from model.architecture import with_places
 from model.cost.report import Violation
+from model.counting import rule_of
+from model.extents import ANY, PERFECT
 from model.fused.cascade import Cascade
 from model.fused.mapping import Body, FusedMapping, Leaf, Path, Stored
 from model.fused.report import EinsumCost, FusedEvaluation, Room
 from model.fused.visits import Visits
-from model.mapspace import EXACT
 from model.note import Note
 from model.objective import EDP, UNITS, in_reported_unit
 from solver.fusion import FusedResult
 from solver.report.document import Document, narrower_document, picked, plain
 from solver.report.figures import NOTHING, count_text, energy_text, objective_text, percent, seconds_text
-from solver.report.tables import RULES, ReportTable, plain_table
+from solver.report.tables import ReportTable, plain_table
 from solver.report.text import ENDINGS, STEP, loop_nest, print_notes
 from solver.result import Narrower, Status, Termination
 
 ARITHMETIC = "compute"
+
+SHARED_PERFECT = "shared loops with factors that divide"
+"""What a verdict is about, where loops of nests may have remainders."""
 
 
 def print_fused(
@@ -57,8 +61,9 @@ def _print_mapping(
     console.print(room_table(evaluation))
     console.print(Text.assemble("\n", ("Totals", "bold")))
     console.print(_totals(evaluation))
-    if evaluation.counting != EXACT:
-        console.print(f"Counted by {RULES[evaluation.counting]}.")
+    rule = rule_of(evaluation.counting)
+    if not rule.is_executed:
+        console.print(f"Counted by {rule.description}.")
     if evaluation.latency_s is not None:
         energy_j, latency_s = evaluation.energy_j, float(evaluation.latency_s)
         console.print(f"In SI units: {energy_j:.6g} J, {latency_s:.6g} s, {energy_j * latency_s:.6g} J*s.")
@@ -71,6 +76,8 @@ def print_fused_result(console: Console, result: FusedResult, notes: Sequence[No
     verdict.append(f"  {objective} {objective_text(objective, result.value, units)}")
     if result.gap:
         verdict.append(f"  bound {objective_text(objective, result.bound, units)}  gap {percent(result.gap)}")
+    if (result.factors, result.shared_factors) == (ANY, PERFECT):
+        verdict.append(f"  {SHARED_PERFECT}")
     console.print(verdict)
     if result.termination is Termination.REMAINDER_LIMIT:
         console.print(ENDINGS[result.termination])
@@ -337,6 +344,7 @@ def fused_result_document(
         "status": result.status.name,
         "termination": result.termination.name,
         "objective": objective,
+        **picked(result, "factors", "shared_factors"),
         "units": UNITS[objective],
         **{k: None if v is None else in_reported_unit(objective, v, units) for k, v in values.items()},
         "gap": result.gap,

@@ -11,8 +11,8 @@ from pathlib import Path
 from rich.console import Console
 
 from model.architecture import Architecture
-from model.cost.counting import Vector
 from model.cost.report import Evaluation
+from model.counting.words import Vector
 from model.mapping import Mapping as LoopMapping
 from model.mapping import NodeMapping, StorageMapping
 from model.mapspace import Mapspace
@@ -34,7 +34,7 @@ from solver.report.document import (
 )
 from solver.report.figures import NOTHING, count_text, energy_text, objective_text, percent, significant
 from solver.report.pictures import blank_figure, save_figure, verbatim
-from solver.report.tables import RULES, ReportTable, plain_grid, plain_table
+from solver.report.tables import ReportTable, plain_grid, plain_table
 from solver.report.text import (
     ENDINGS,
     heading,
@@ -222,7 +222,7 @@ def sparse_totals_table(mapspace: Mapspace, evaluation: SparseEvaluation) -> Rep
     """Return energy, cycles and EDP of the whole problem, each with what it is for dense data."""
     table = plain_grid()
     units = evaluation.units_per_pj
-    table.add_row("Counting", mapspace.counting, RULES[mapspace.counting])
+    table.add_row("Counting", mapspace.counting, mapspace.counting_rule.description)
     dense_pj = evaluation.dense_energy / units
     table.add_row(
         "Energy",

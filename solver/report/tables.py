@@ -12,20 +12,12 @@ from rich.cells import cell_len
 from rich.table import Column, Table
 
 from model.architecture import BANDWIDTHS, Architecture, Direction, Fanout, StorageLevel
-from model.cost.counting import tile_words
 from model.cost.report import Evaluation, LevelCost
 from model.cost.slack import CAPACITY, Resource, Slack
+from model.counting import Counting, rule_of
+from model.counting.words import tile_words
 from model.extents import ANY
-from model.mapspace import (
-    ACCELFORGE,
-    EXACT,
-    TIMELOOP,
-    Counting,
-    KeepRules,
-    Mapspace,
-    SpatialRules,
-    TemporalRules,
-)
+from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.mapspace_size import LARGEST_COUNTED, mapspace_size
 from model.objective import EDP, UNITS
 from model.places import gathered
@@ -202,17 +194,10 @@ def levels_table(architecture: Architecture, evaluation: Evaluation) -> ReportTa
     return table
 
 
-RULES = {
-    EXACT: "what an execution moves",
-    TIMELOOP: "Timeloop's rule since January 2025",
-    ACCELFORGE: "AccelForge's rule",
-}
-
-
 def totals_table(architecture: Architecture, evaluation: Evaluation, counting: Counting) -> ReportTable:
     """Return energy with what each level has of it, cycles, EDP and utilization of the whole problem."""
     table = plain_grid()
-    table.add_row("Counting", counting, RULES[counting])
+    table.add_row("Counting", counting, rule_of(counting).description)
     per_compute = significant(evaluation.energy_pj / evaluation.computes)
     table.add_row("Energy", energy_text(evaluation.energy_pj), f"{per_compute} pJ per compute")
     parts = [(level.name, level.energy) for level in evaluation.levels]
@@ -360,6 +345,7 @@ def problem_table(problem: Problem) -> ReportTable:
     table.add_row("Computes", count_text(problem.computes))
     for space in problem.dataspaces:
         kind = "read-write" if space.read_write else "read-only"
+        kind += ", first values given" if space.given else ""
         table.add_row(space.name, f"{count_text(tile_words(space, problem.bound))} words, {kind}")
     return table
 

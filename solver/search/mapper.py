@@ -12,7 +12,7 @@ from typing import NamedTuple
 from model.cost import evaluate_in
 from model.cost.batch.counts import most_words
 from model.extents import ANY, PERFECT, Factors
-from model.mapspace import ACCELFORGE, Mapspace
+from model.mapspace import Mapspace
 from model.places import gathered, on_places, tidied
 from model.problem import Problem
 from solver.result import (
@@ -230,7 +230,7 @@ class SharedSearch:
         mapspace = self.mapspace
         if mapspace.factors == PERFECT and not mapspace.joint:
             return None
-        if mapspace.counting == ACCELFORGE:
+        if not mapspace.counting_rule.by_order:
             return None  # one place for all dataspaces says little where places decide what stays
         any_factors = mapspace.factors != PERFECT
         first = replace(mapspace, factors=PERFECT) if any_factors else gathered(mapspace)

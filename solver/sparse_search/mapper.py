@@ -9,7 +9,7 @@ from functools import cached_property
 
 from model.extents import PERFECT
 from model.mapping import Mapping
-from model.mapspace import EXACT, Mapspace
+from model.mapspace import Mapspace
 from model.objective import EDP, ENERGY, LATENCY
 from model.sparse import FIXED_POINT, SparseEvaluation, evaluate_sparse_in, evaluate_totals
 from solver.result import (
@@ -146,8 +146,9 @@ def first_mapping(mapspace: Mapspace, clock: Clock) -> Status:
 def lack_of_remainders(mapspace: Mapspace) -> str | None:
     """Return why loops over sparse data have no remainders even where any factors may be; None if not."""
     assert mapspace.sparsity is not None
-    if mapspace.counting != EXACT:
-        return "by Timeloop's rule"
+    rule = mapspace.counting_rule
+    if not rule.remainders:
+        return f"by {rule.title}"
     if skips_instances(mapspace):
         return "where units skip children of an array"
     names = (space.name for space in mapspace.problem.dataspaces)
@@ -243,6 +244,8 @@ class SparseSearch(SharedSearch):
     def _check(self) -> None:
         if self.mapspace.joint:
             raise ValueError("memories with several places are not searched with sparse data")
+        if any(space.given for space in self.mapspace.problem.dataspaces):
+            raise ValueError("sparse data are not searched where first values of outputs are given")
         _without_zeros(replace(self.mapspace, factors=PERFECT)).check_searchable(simple_rules=True)
 
     @property

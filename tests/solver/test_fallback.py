@@ -7,8 +7,8 @@ from functools import cache
 import pytest
 
 from model.architecture import Architecture, Compute, Node, Port
+from model.counting import TIMELOOP
 from model.extents import ANY
-from model.mapspace import TIMELOOP
 from model.sparsity import Sparsity
 from solver import fallback
 from solver.explain import Diagnosis, Verdict, diagnose, explain_infeasible

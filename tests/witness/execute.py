@@ -136,7 +136,8 @@ def execute(
 ) -> Execution:
     """Execute a mapping on operands and count what moves.
 
-    The value of every read-write dataspace is the sum of the products of all operands. Link transfers
+    The value of every read-write dataspace is the sum of the products of all operands, added to its first
+    values where these are given. Link transfers
     between neighbours are not executed.
 
     Parameters
@@ -145,7 +146,8 @@ def execute(
         What to execute. The bounds of a dimension's loops multiply to the problem's, or the outermost one is
         what the others leave of it, rounded up.
     operands
-        One integer array per read-only dataspace, of the shape of `Layout`.
+        One integer array per read-only dataspace, and the first values of those that are given, of the shape
+        of `Layout`.
 
     Raises
     ------
@@ -299,7 +301,8 @@ def _toll(architecture: Architecture, loops: list[_NestLoop], space: Dataspace, 
     level = architecture.nodes[place]
     assert isinstance(level, StorageLevel)
     instances = math.prod(loop.bound for loop in loops if loop.spatial and loop.node < place)
-    return Toll(instances, level.charges(space.name, "down"), level.charges(space.name, "up"))
+    down, up = level.charges(space.name, "down"), level.charges(space.name, "up")
+    return Toll(instances, down, up, elides_first_touch=not space.given)
 
 
 def _extents(loops: list[_NestLoop], place: int) -> dict[str, int]:
@@ -369,7 +372,7 @@ def _store(architecture: Architecture, space: Dataspace, place: int, visits: tup
     return Store(
         visits,
         temporal_reuse=space.name not in level.no_temporal_reuse,
-        elides_first_touch=space.name not in level.rmw_first_update,
+        elides_first_touch=not space.given and space.name not in level.rmw_first_update,
     )
 
 
@@ -422,7 +425,7 @@ def _compute(chains: list[_Chain]) -> None:
 
 def _load(chain: _Chain, operands: Named[str, Array]) -> None:
     shape = chain.layout.shape
-    if chain.space.read_write:
+    if chain.space.read_write and not chain.space.given:
         chain.tensor.update(dict.fromkeys(range(math.prod(shape)), 0))
         return
     values = operands[chain.space.name]

@@ -159,8 +159,11 @@ def execute_sparse(
     Raises
     ------
     ValueError
-        If a unit has several options or skips instances, or ranks and loops do not match one to one.
+        If a unit has several options or skips instances, ranks and loops do not match one to one, or first
+        values of outputs are given.
     """
+    if any(space.given for space in problem.dataspaces):
+        raise ValueError("executions of sparse data know no given first values of outputs")
     run = _Run(problem, architecture, sparsity, mapping, tensors)
     for space in problem.dataspaces:
         _move(run, space)

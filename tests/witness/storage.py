@@ -198,20 +198,23 @@ class Toll:
         Their number.
     pays_down, pays_up
         Whether words that are delivered count as reads, and partial sums that go back as updates.
+    elides_first_touch
+        True if the first touch of a word of a read-write dataspace is free.
     """
 
     instances: int
     pays_down: bool
     pays_up: bool
+    elides_first_touch: bool = True
     buffers: list[Buffer] = field(init=False)
 
     def __post_init__(self) -> None:
         self.buffers = [Buffer() for _ in range(self.instances)]
 
     def let_down(self, number: int, request: Request, children: Sequence[Buffer], read_write: bool) -> None:
-        """Let what an instance is asked for pass; first touches of a read-write dataspace are free."""
+        """Let what an instance is asked for pass."""
         buffer, words = self.buffers[number], request.words
-        paid = words & buffer.served if read_write else words
+        paid = words & buffer.served if read_write and self.elides_first_touch else words
         buffer.reads += len(paid) * self.pays_down
         buffer.served |= words
         if not read_write:

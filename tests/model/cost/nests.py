@@ -4,8 +4,8 @@ import numpy as np
 
 from model.architecture import Architecture, Compute, Node, StorageLevel
 from model.cost import evaluate
+from model.counting import EXACT, Counting
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
-from model.mapspace import EXACT, Counting
 from model.problem import Dataspace, Problem, Term
 from tests.witness import Execution, Layout, execute
 
@@ -45,7 +45,9 @@ def across(loops: str) -> FanoutMapping:
 def operands_of(task: Problem, seed: int = 0) -> dict[str, np.ndarray]:
     random = np.random.default_rng(seed)
     return {
-        s.name: random.integers(-9, 10, Layout.of(task, s).shape) for s in task.dataspaces if not s.read_write
+        s.name: random.integers(-9, 10, Layout.of(task, s).shape)
+        for s in task.dataspaces
+        if s.given or not s.read_write
     }
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from model.mapspace import EXACT, TIMELOOP
+from model.counting import EXACT, TIMELOOP
 from tests.model.cost.nests import BUFFER, DRAM, both, conv1d, fill_words, problem, rank, space, storage
 
 

@@ -39,6 +39,7 @@ from tests.strategies import (
     packed,
     random_architecture,
     random_mapspace,
+    with_first_values,
     with_tolls,
 )
 from tests.witness import AccessCounts, Execution, Layout, execute
@@ -56,6 +57,8 @@ def reference_result(task: Problem, operands: Named[str, np.ndarray], output: Da
 
     terms = np.prod([operands[s.name][ranks(s)] for s in task.dataspaces if not s.read_write], axis=0)
     result = np.zeros(Layout.of(task, output).shape, dtype=np.int64)
+    if output.given:
+        result += operands[output.name]
     np.add.at(result, ranks(output), terms)
     return result
 
@@ -146,6 +149,13 @@ def test_execution_bears_the_cost_model_out_with_remainders(case: Case):
     _assert_executed(*case)
 
 
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@given(st.one_of(mapped(), windows(), anything(), remainders()), st.randoms(use_true_random=False))
+def test_execution_bears_the_cost_model_out_where_first_values_are_given(case: Case, random: Random):
+    mapspace, mapping = case
+    _assert_executed(replace(mapspace, problem=with_first_values(random, mapspace.problem)), mapping)
+
+
 @settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**32))
 def test_execution_bears_the_cost_model_out_where_windows_with_remainders_meet(seed: int):
@@ -178,6 +188,7 @@ def test_execution_bears_out_what_passes_tolls(seed: int):
             break
     for mapping in random.sample(mappings, min(3, len(mappings))):
         _assert_executed(mapspace, mapping)
+        _assert_executed(replace(mapspace, problem=with_first_values(random, mapspace.problem)), mapping)
     wider = free_mapspace(mapspace.problem, *mapspace.architecture.nodes)
     uneven = random_mapping(random, wider.problem, wider.architecture, ANY)
     kept = zip(uneven.nodes, wider.architecture.nodes, strict=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from solver.certificate import canonical_sha256
+from solver.certificate.canonical import canonical_sha256
 from solver.cli import certify
 from solver.cli.main import main
 from tests.conftest import REPOSITORY

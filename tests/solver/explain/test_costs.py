@@ -7,7 +7,7 @@ from itertools import permutations
 import pytest
 
 from model.architecture import Packing
-from model.cost.counting import tile_words
+from model.counting.words import tile_words
 from model.mapspace import TemporalRules
 from model.source_ref import SourceRef
 from solver.explain import constraint_costs

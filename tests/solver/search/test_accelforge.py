@@ -2,16 +2,17 @@
 
 import json
 from dataclasses import replace
+from fractions import Fraction
 from itertools import count
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from model.architecture import StorageLevel
+from model.architecture import AccessEnergy, Fanout, StorageLevel
+from model.counting import ACCELFORGE
 from model.formats.cascade import load_network
 from model.formats.timeloop import LoadOptions
-from model.mapspace import ACCELFORGE
 from solver.result import Options, Status, Termination
 from solver.search import map_einsum
 from tests import strategies
@@ -75,6 +76,25 @@ def test_a_search_that_is_stopped_has_no_bound_above_the_optimum(
         assert best is not None
         assert result.status is not Status.INFEASIBLE
         assert result.bound is None or result.bound <= best[0]
+
+
+@pytest.mark.parametrize("rate", (Fraction(1, 5), Fraction(5, 3), Fraction(7, 11)))
+@pytest.mark.parametrize("objective", ("energy", "edp"))
+def test_leakage_in_parts_of_a_cycle_is_bounded_exactly(rate: Fraction, objective: str):
+    leak = 777
+    mapspace = free_mapspace(
+        matmul(1, 32, 16),
+        StorageLevel("DRAM", energy=AccessEnergy(10_000, 10_000, 10_000, leak), shared_bandwidth=rate),
+        StorageLevel("buffer", energy=AccessEnergy(700, 700, 700, 0)),
+        Fanout("row", 8),
+        StorageLevel("scratchpad", energy=AccessEnergy(500, 500, 500, 0)),
+        Fanout("column", 8),
+        StorageLevel("register", size_words=8, energy=AccessEnergy(100, 100, 100, leak)),
+        keep=False,
+    )
+    result = map_einsum(replace(mapspace, counting=ACCELFORGE), Options((objective,)))
+    assert result.status is Status.OPTIMAL
+    assert result.statistics.listed == 0  # the bound meets the first mapping: no path is listed
 
 
 def test_windows_of_outputs_are_not_searched():

@@ -10,8 +10,9 @@ from fractions import Fraction
 import pytest
 
 from model.architecture import AccessEnergy, Fanout, StorageLevel
+from model.counting import TIMELOOP
 from model.extents import ANY, PERFECT
-from model.mapspace import TIMELOOP, KeepRules, Mapspace
+from model.mapspace import KeepRules, Mapspace
 from model.sparse import FIXED_POINT, evaluate_sparse_in
 from model.sparsity import Density, Sparsity
 from solver.result import Clock, Narrower, Options, Status, Termination

@@ -8,19 +8,10 @@ from random import Random
 import pytest
 
 from model.architecture import AccessEnergy, Architecture, Compute, StorageLevel
-from model.cost.counting import displacement, distinct_offsets, extents
-from model.cost.rules import rule_of
+from model.counting import COUNTINGS, EXACT, TIMELOOP, Counting, rule_of
+from model.counting.words import displacement, distinct_offsets, extents
 from model.extents import ANY, PERFECT
-from model.mapspace import (
-    COUNTINGS,
-    EXACT,
-    TIMELOOP,
-    Counting,
-    FactorRule,
-    KeepRules,
-    Mapspace,
-    TemporalRules,
-)
+from model.mapspace import FactorRule, KeepRules, Mapspace, TemporalRules
 from model.numbers import divisors, ordered_factorizations
 from model.problem import Dataspace, Problem, Term
 from solver.result import Options, Status

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from ast import AST, Compare, Is, IsNot, parse, walk
 from itertools import pairwise, product
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.cost.counting import (
+from model.counting import EXACT, TIMELOOP, rule_of
+from model.counting.words import (
     Move,
     Vector,
     covered_words,
@@ -21,8 +24,6 @@ from model.cost.counting import (
     tile_words,
     timeloop_changes,
 )
-from model.cost.rules import rule_of
-from model.mapspace import EXACT, TIMELOOP
 from model.problem import Dataspace, Term
 
 INPUT = Dataspace("I", ((Term("P"), Term("R")),))
@@ -136,3 +137,21 @@ def test_distinct_offsets_of_two_loops_are_not_enumerated() -> None:
     many = 10**9
     assert distinct_offsets([(many, (1, 1)), (many, (1, 2))]) == many**2
     assert distinct_offsets([(many, (1, -1)), (many, (-2, 2))]) == 3 * many - 2
+
+
+@pytest.mark.parametrize("package", ["model", "solver"])
+def test_no_module_compares_names_of_rules(package: str) -> None:
+    """What depends on a rule is asked of it, so that one module says all of a new rule."""
+    root = Path(__file__).parents[2] / package
+    apart = {"counting", "formats", "checker"}
+    modules = [path for path in root.rglob("*.py") if not apart & set(path.relative_to(root).parts[:-1])]
+    assert len(modules) > 50
+    assert [str(path) for path in modules if any(map(_names_a_rule, walk(parse(path.read_text()))))] == []
+
+
+def _names_a_rule(node: AST) -> bool:
+    """Whether a comparison has a `counting` on one side, and anything but None on the other."""
+    if not isinstance(node, Compare) or any(isinstance(op, (Is, IsNot)) for op in node.ops):
+        return False
+    sides = (getattr(own, "attr", getattr(own, "id", None)) for own in (node.left, *node.comparators))
+    return "counting" in sides

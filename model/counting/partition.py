@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, TypeVar
 from model.architecture import Architecture, Fanout
 
 if TYPE_CHECKING:
-    from model.cost.batch.mappings import Integers
+    import numpy as np
+    from numpy.typing import NDArray
 
-Words = TypeVar("Words", int, "Integers")
+Words = TypeVar("Words", int, "NDArray[np.int64]")
 """Words of one mapping, or of a batch: shape ``(mappings,)``."""
 
 
