@@ -34,8 +34,9 @@ from model.mapspace import Mapspace
 from solver.formulation import map_by_formulation
 from solver.formulation.model import check_formulated
 from solver.result import Options, Result, Status
-from solver.search import map_einsum
-from solver.sparse_search import lack_of_remainders, map_totals
+from solver.search import map_by_bounds
+from solver.sparse_search import lack_of_remainders
+from solver.stages import map_einsum
 from tests.bruteforce import Optimum, optima, sparse_optima
 from tests.random_rules import with_binding_rules
 from tests.random_sparsity import random_sparse_mapspace, random_sparse_mapspace_with_remainders
@@ -188,7 +189,7 @@ class End(NamedTuple):
 def ends(mapspace: Mapspace, objective: str, asks_cp_sat: bool) -> Iterator[End]:
     """All searches for the best mapping, by bounds with rising limits up to the proof."""
     unlimited = Options((objective,), time_limit_s=math.inf)
-    by_bounds = map_einsum if mapspace.sparsity is None else map_totals
+    by_bounds = map_by_bounds if mapspace.sparsity is None else partial(map_einsum, reasons=False)
     if asks_cp_sat:
         yield End("CP-SAT", map_by_formulation(mapspace, unlimited))
     for most in QUESTIONS:

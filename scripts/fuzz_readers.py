@@ -26,7 +26,7 @@ from solver.assignment import AssignOptions, assign
 from solver.heuristics.smaug import CannotTile, tile
 from solver.report.text import print_check
 from solver.result import Options, TooLargeError
-from solver.search import map_einsum
+from solver.stages import map_einsum
 
 ARCHITECTURE = SPECS / "architectures" / "free_three_level.yaml"
 SEARCH_S = 0.2
@@ -242,7 +242,7 @@ def use_backend(path: Path, _search: bool) -> str:
 
 def _searched(mapspace: Mapspace) -> str:
     try:
-        result = map_einsum(mapspace, Options(time_limit_s=SEARCH_S))
+        result = map_einsum(mapspace, Options(time_limit_s=SEARCH_S), reasons=False)
     except TooLargeError:
         return "loaded, too large"
     return f"loaded, searched: {result.status.value}"

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from solver import exit_codes, fallback
+from solver import exit_codes, stages
 from solver.__main__ import TRACEBACK
 from solver.cli.arguments import build_parsers, parse_arguments
 from solver.cli.main import main
@@ -38,7 +38,7 @@ def test_links_lead_somewhere():
 @pytest.fixture
 def endless_patience(patience, monkeypatch):
     """On a busy machine, too, the mapping that is shown is the one that bounds find."""
-    monkeypatch.setattr(fallback, "PATIENCE_S", math.inf)
+    monkeypatch.setattr(stages, "PATIENCE_S", math.inf)
 
 
 @pytest.mark.usefixtures("endless_patience")

@@ -15,9 +15,6 @@ from model.extents import FACTORS
 from model.objective import ADDITIVE, CRITERIA, OBJECTIVES, TOTAL
 from model.wording import printable
 from solver.cli.options import (
-    BOUNDS,
-    CP_SAT,
-    ENGINES,
     OUTSIDE,
     SHIPPED,
     add_arch,
@@ -56,6 +53,7 @@ from solver.cli.options import (
 )
 from solver.cli.output import write_stderr, write_stdout
 from solver.exit_codes import EXIT_INVALID, MEANINGS
+from solver.result import BOUNDS, CP_SAT, ENGINES
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite

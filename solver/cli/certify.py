@@ -19,12 +19,12 @@ from model.mapspace import Mapspace
 from model.text.files import is_file
 from model.text.source import places_of
 from model.wording import printable
-from solver.cli.options import CP_SAT, DEFAULTS
+from solver.cli.options import DEFAULTS
 from solver.cli.output import STDOUT, OutputError, check_outputs, write_output, write_stderr, write_stdout
 from solver.cli.progress import interruptible
-from solver.cli.running import EXIT_OF_STATUS, check_certified, load_unmapped, search, search_formulated
+from solver.cli.running import EXIT_OF_STATUS, check_certified, load_unmapped, search
 from solver.exit_codes import EXIT_OPTIMAL, EXIT_UNCHECKED
-from solver.result import Result, Status, Termination
+from solver.result import AUTO, BOUNDS, CP_SAT, Result, Status, Termination
 
 if TYPE_CHECKING:
     from model.formats.timeloop import LoadedSpec
@@ -74,8 +74,8 @@ def prove_command(arguments: argparse.Namespace) -> int:
         write_stdout(f"{line}\n")
     seconds = seconds_text(result.statistics.seconds)
     solver = "the optimizer" if by_bounds else "CP-SAT alone"
-    write_stdout(f"{result.status.value} by {solver} in {seconds}: {_outcome(result)}\n")
-    if arguments.engine == CP_SAT and by_bounds and isinstance(result, Result):
+    write_stdout(f"{result.status.value} by {solver} in {seconds}: {_outcome(mapspace, result)}\n")
+    if arguments.engine == CP_SAT and by_bounds:
         _compare_with_formulation(mapspace, result, arguments)
     with tempfile.TemporaryDirectory() as folder:
         path = arguments.certificate or Path(folder) / "certificate.json"
@@ -91,13 +91,12 @@ def prove_command(arguments: argparse.Namespace) -> int:
     return code or EXIT_OF_STATUS[result.status]
 
 
-def _outcome(result: Result) -> str:
+def _outcome(mapspace: Mapspace, result: Result) -> str:
     """Return value, bound and gap."""
     from solver.report.sparse import sparse_outcome_text
     from solver.report.text import outcome_text
-    from solver.sparse_search import SparseResult
 
-    return sparse_outcome_text(result) if isinstance(result, SparseResult) else outcome_text(result)
+    return outcome_text(result) if mapspace.sparsity is None else sparse_outcome_text(result)
 
 
 def _searched(loaded: LoadedSpec, arguments: argparse.Namespace) -> tuple[Mapspace, Result]:
@@ -106,14 +105,14 @@ def _searched(loaded: LoadedSpec, arguments: argparse.Namespace) -> tuple[Mapspa
     if sparsity is None or not sparsity.optimized:
         mapspace = replace(loaded.mapspace, sparsity=None)  # densities change no count
         check_certified(replace(loaded, mapspace=mapspace))
-        return mapspace, search(mapspace, arguments, by_all=not mapspace.has_simple_rules)
-    from solver.cli.sparse import as_searched, search_sparse
+        return mapspace, search(mapspace, arguments, BOUNDS if mapspace.has_simple_rules else AUTO)
+    from solver.cli.sparse import as_searched
 
     if arguments.engine == CP_SAT:
         raise OutputError(f"--engine {CP_SAT} knows dense data only; --ignore-sparse takes the data as dense")
     loaded = as_searched(loaded)
     check_certified(loaded)
-    return loaded.mapspace, search_sparse(loaded.mapspace, arguments)
+    return loaded.mapspace, search(loaded.mapspace, arguments)
 
 
 def _compare_with_formulation(mapspace: Mapspace, result: Result, arguments: argparse.Namespace) -> None:
@@ -128,7 +127,7 @@ def _compare_with_formulation(mapspace: Mapspace, result: Result, arguments: arg
     from solver.report.text import outcome_text
     from solver.result import ContradictionError
 
-    other = search_formulated(mapspace, arguments)
+    other = search(mapspace, arguments, CP_SAT)
     below = [
         (one.bound, two.value)
         for one, two in ((result, other), (other, result))

@@ -22,7 +22,6 @@ from model.text.source import (
     values_in,
 )
 from solver.cli.arguments import OPERATORS
-from solver.cli.options import AUTO, BOUNDS, CP_SAT
 from solver.cli.output import (
     STDOUT,
     OutputError,
@@ -56,14 +55,13 @@ from solver.cli.running import (
     refused_reasons,
     refused_result,
     search,
-    search_formulated,
     search_options,
     sensitivities,
     without_remainders,
 )
 from solver.exit_codes import EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
 from solver.report.pictures import PAINTED, check_plot, draw_convergence, draw_front
-from solver.result import Phase, Progress, Reason, Result, Status
+from solver.result import AUTO, BOUNDS, CP_SAT, Phase, Progress, Reason, Result, Status
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -78,7 +76,7 @@ if TYPE_CHECKING:
     from solver.heuristics.registry import Mapper, OptionValue
     from solver.report.document import Document
     from solver.report.tiling import TilingReport
-    from solver.result import ProgressCallback, Search, StopCallback
+    from solver.result import ProgressCallback, StopCallback
     from solver.sensitivity import Effect
 
 SINGLE = (
@@ -129,12 +127,13 @@ def map_command(arguments: argparse.Namespace) -> int:
         document = document_steps(lambda: _refused_map(arguments), arguments)
         plot = plot_steps(arguments.plot, lambda: None, "mapping")
         return refuse(conflict, [*document, *mapping_steps(arguments), *plot])
-    if loaded.mapspace.sparsity is not None and loaded.mapspace.sparsity.optimized:
-        from solver.cli.sparse import map_sparse_data
+    from solver.cli.sparse import PERFECT_NOTE, as_searched, refuse_options, unasked
 
-        return map_sparse_data(loaded, arguments)
-    loaded = replace(loaded, mapspace=replace(loaded.mapspace, sparsity=None))  # densities change no count
-    if arguments.certificate is not None or arguments.check:
+    is_certified = arguments.certificate is not None or arguments.check
+    loaded = as_searched(loaded, PERFECT_NOTE if is_certified else unasked(arguments))
+    if loaded.mapspace.sparsity is not None:
+        refuse_options(arguments)
+    if is_certified:
         check_certified(loaded)
     spec_text = mapped_spec_text(loaded, arguments)
     export_formulation(loaded.mapspace, arguments)
@@ -161,12 +160,10 @@ def map_command(arguments: argparse.Namespace) -> int:
 
 def _found(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
     """Search with the engine that is asked for; what needs bounds, or their evidence, by them alone."""
-    if arguments.engine == CP_SAT:
-        return search_formulated(mapspace, arguments)
     is_certified = arguments.certificate is not None or arguments.check
     by_bounds = is_certified or any(getattr(arguments, name) for name in BY_BOUNDS)
-    by_all = arguments.engine == AUTO and not (by_bounds and mapspace.has_simple_rules)
-    return search(mapspace, arguments, by_all=by_all)
+    is_narrowed = arguments.engine == AUTO and by_bounds and mapspace.has_simple_rules
+    return search(mapspace, arguments, BOUNDS if is_narrowed else arguments.engine)
 
 
 @dataclass(frozen=True)
@@ -180,16 +177,19 @@ class _Further:
 
 def _constraint_costs(mapspace: Mapspace, arguments: argparse.Namespace) -> tuple[Mapspace, CostReport]:
     """Search without each constraint; an interrupt ends that with what is known."""
-    from solver.fallback import map_from
-
     with watched(mapspace, arguments.quiet) as callbacks:
-        return _priced(mapspace, arguments, map_from, *callbacks)
+        return _priced(mapspace, arguments, *callbacks)
+
+
+OVERFLOWING = (
+    "constraints are not priced where tiles may overflow (allow_overbooking): there the room of a level "
+    "decides what accesses cost"
+)
 
 
 def _priced(
     mapspace: Mapspace,
     arguments: argparse.Namespace,
-    find: Search,
     on_progress: ProgressCallback | None,
     should_stop: StopCallback,
 ) -> tuple[Mapspace, CostReport]:
@@ -198,8 +198,12 @@ def _priced(
     These have no remainders where the best one with them is not proven in time, and nobody asked for them.
     """
     from solver.explain import constraint_costs
+    from solver.sensitivity import overflows
+    from solver.stages import map_einsum
 
-    options = explain_options(arguments)
+    if overflows(mapspace):
+        raise OutputError(OVERFLOWING)
+    options, find = explain_options(arguments), partial(map_einsum, reasons=False)
     baseline = find(mapspace, options, on_progress, should_stop, None)
     narrower = without_remainders("constraints are priced", mapspace, baseline, arguments)
     if narrower is not None and not should_stop():
@@ -219,14 +223,21 @@ def _map_steps(
     from solver.report.mapping_picture import draw_mapping
     from solver.report.reading import as_value
     from solver.report.reasons import costs_document, print_costs
-    from solver.report.text import print_result, title
+    from solver.report.sparse import print_sparse_result, sparse_result_document
+    from solver.report.text import print_result, print_stages, title
 
     mapspace, check, costs = loaded.mapspace, further.check, further.costs
     places = places_of(loaded.document) if result.reasons else {}
     outputs = (arguments.mapping, arguments.mapped_spec, arguments.certificate)
+    documented = result_document if mapspace.sparsity is None else sparse_result_document
 
     def show(console: Console) -> None:
-        print_result(console, mapspace, result, places, further.effects or (), arguments.verbose)
+        if mapspace.sparsity is None:
+            print_result(console, mapspace, result, places, further.effects or (), arguments.verbose)
+        else:
+            print_sparse_result(console, mapspace, result, places, further.effects or ())
+        if arguments.verbose:
+            print_stages(console, result.statistics.stages)
         if costs is not None:
             console.print(title("Constraints"))
             print_costs(console, costs)
@@ -235,14 +246,12 @@ def _map_steps(
 
     priced = None if costs is None else costs_document(costs)
     yield from report_steps(show, arguments, *outputs)
-    yield from document_steps(
-        lambda: result_document(mapspace, result, further.effects, check, priced), arguments
-    )
+    yield from document_steps(lambda: documented(mapspace, result, further.effects, check, priced), arguments)
     yield from mapping_steps(arguments, loaded, result.mapping, spec_text)
     lack = "" if result.mapping is not None else "mapping"
     yield from plot_steps(
         arguments.plot,
-        lambda: draw_mapping(as_value(result_document(mapspace, result)), arguments.plot),
+        lambda: draw_mapping(as_value(documented(mapspace, result)), arguments.plot),
         lack,
     )
     from solver.cli.certify import certificate_steps
@@ -273,12 +282,10 @@ def _pareto(arguments: argparse.Namespace) -> int:
         document = document_steps(lambda: _refused_front(arguments), arguments)
         return refuse(conflict, [*document, *plot_steps(arguments.plot, lambda: None, "point")])
     mapspace = loaded.mapspace
-    from solver.fallback import front_or_explain
     from solver.pareto import pareto_front
 
-    find = front_or_explain if mapspace.sparsity is None else pareto_front
     with watched(mapspace, arguments.quiet) as callbacks:
-        front = find(mapspace, search_options(arguments), *callbacks)
+        front = pareto_front(mapspace, search_options(arguments), *callbacks)
     from solver.report.front import front_document, print_front
 
     places = places_of(loaded.document) if front.reasons else {}
@@ -428,11 +435,10 @@ def check_command(arguments: argparse.Namespace) -> int:
 def explain_command(arguments: argparse.Namespace) -> int:
     """Diagnose a spec; price its constraints if it allows mappings."""
     check_outputs((arguments.json, arguments.report), arguments.specs)
-    from solver.cli.sparse import as_searched, explain_sparse_data
+    from solver.cli.sparse import as_searched
 
     loaded = as_searched(load_unmapped(arguments, refuse_infeasible=False, all_rules=True, sparse=True))
-    explain = _explain if loaded.mapspace.sparsity is None else explain_sparse_data
-    mapspace, reasons, costs = explain(loaded.mapspace, arguments)
+    mapspace, reasons, costs = _explain(loaded.mapspace, arguments)
     from solver.report.reasons import explanation_document, print_explanation
 
     places = places_of(loaded.document)
@@ -450,21 +456,34 @@ def _explain(
     mapspace: Mapspace, arguments: argparse.Namespace
 ) -> tuple[Mapspace, tuple[Reason, ...], CostReport | None]:
     """Return the reasons of an infeasible mapspace, or the costs of a feasible one, see `_priced`."""
-    from solver.explain import Verdict, diagnose, explain_infeasible, reasons_time_s
-    from solver.fallback import map_by_any
+    from solver.explain import explain_infeasible, explain_sparse, reasons_time_s
 
+    time_s = reasons_time_s(arguments.time_limit)
     with watched(mapspace) as (on_progress, should_stop):
         if on_progress is not None:
             on_progress(Progress(Phase.EXPLANATION, 0.0, mapspace.objectives[0]))
-        time_s = reasons_time_s(arguments.time_limit)
-        diagnosis = diagnose(mapspace, should_stop, time_s)
-        if diagnosis.verdict is Verdict.INFEASIBLE:
-            return mapspace, diagnosis.reasons, None
-        priced, report = _priced(mapspace, arguments, map_by_any, on_progress, should_stop)
+        reasons = _conflicts(mapspace, should_stop, time_s)
+        if reasons is not None:
+            return mapspace, reasons, None
+        priced, report = _priced(mapspace, arguments, on_progress, should_stop)
         if report.baseline.status is not Status.INFEASIBLE:
             return priced, (), report
-        # The search proved what the diagnosis could not decide in its time.
-        return mapspace, explain_infeasible(mapspace, should_stop, time_s), None
+        # The search proved what could not be decided in that time.
+        explain = explain_infeasible if mapspace.sparsity is None else explain_sparse
+        return mapspace, explain(mapspace, should_stop, time_s), None
+
+
+def _conflicts(mapspace: Mapspace, should_stop: StopCallback, time_s: float) -> tuple[Reason, ...] | None:
+    """Return why nothing fits; None if something does, or that is not decided in time."""
+    from solver.explain import Verdict, diagnose, explain_sparse
+    from solver.result import Clock
+    from solver.sparse_search import first_mapping
+
+    if mapspace.sparsity is None:
+        diagnosis = diagnose(mapspace, should_stop, time_s)
+        return diagnosis.reasons if diagnosis.verdict is Verdict.INFEASIBLE else None
+    is_empty = first_mapping(mapspace, Clock(time_s, should_stop)) is Status.INFEASIBLE
+    return explain_sparse(mapspace, should_stop, time_s) if is_empty else None
 
 
 def report_command(arguments: argparse.Namespace) -> int:

@@ -30,9 +30,6 @@ DEFAULTS = Options()
 SHIPPED = Path(__file__).resolve().parents[2] / "specs"
 """The specs that ship with the package, in a checkout and installed."""
 
-AUTO, BOUNDS, CP_SAT = ENGINES = ("auto", "bounds", "cp-sat")
-"""What searches, see ``map --engine``."""
-
 DOT = (".dot", ".gv")
 MODELS = (".pb", ".mps", ".fzn")
 """Formats of `solver.formulation.export`."""

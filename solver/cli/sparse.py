@@ -1,4 +1,4 @@
-"""``map`` and ``sweep`` on sparse data: what they cannot do, the searches, reports and files."""
+"""Sparse data on the command line: what is not searched, and sweeps over densities."""
 
 from __future__ import annotations
 
@@ -9,139 +9,26 @@ from typing import TYPE_CHECKING
 
 from model.extents import ANY, PERFECT
 from model.note import Note
-from model.text.source import places_of
-from solver.cli.certify import certificate_steps, checked_result
-from solver.cli.options import CP_SAT
 from solver.cli.output import OutputError, check_outputs, deliver, document_steps, plot_steps, report_steps
-from solver.cli.progress import interruptible, watched
+from solver.cli.progress import watched
 from solver.cli.running import (
-    check_certified,
     exit_code,
-    explain_options,
     load_unmapped,
-    mapped_spec_text,
-    mapping_steps,
     search_options,
-    sensitivities,
-    without_remainders,
 )
 from solver.report.pictures import check_plot
-from solver.result import Status
+from solver.result import CP_SAT, Status
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from model.cascade import Network
     from model.formats.timeloop import LoadedSpec
     from model.mapspace import Mapspace
-    from solver.explain import CostReport
-    from solver.result import Reason
-    from solver.sparse_search import SparseResult
 
 PERFECT_NOTE = Note("loops have perfect factors: for sparse data, this is searched without remainders")
 
 UNASKED_NOTE = Note("loops have perfect factors: for sparse data, --factors any searches remainders, too")
 
 LACK_NOTE = "loops have perfect factors: for sparse data, remainders are not searched {}"
-
-OVERFLOWING = (
-    "constraints are not priced where tiles may overflow (allow_overbooking): there the room of a level "
-    "decides what accesses cost"
-)
-
-
-def map_sparse_data(loaded: LoadedSpec, arguments: argparse.Namespace) -> int:
-    """Search the best mapping of sparse data; write and print it."""
-    _refuse_options(arguments)
-    from solver.report.mapping_picture import draw_mapping
-    from solver.report.reading import as_value
-    from solver.report.reasons import costs_document, print_costs, reason_lines
-    from solver.report.sparse import print_sparse_result, sparse_result_document
-    from solver.report.text import title
-
-    certified = arguments.certificate is not None or arguments.check
-    loaded = as_searched(loaded, PERFECT_NOTE if certified else unasked(arguments))
-    mapspace = loaded.mapspace
-    if certified:
-        check_certified(loaded)
-    spec_text = mapped_spec_text(loaded, arguments)
-    result = search_sparse(mapspace, arguments)
-    code, check = checked_result(mapspace, result, arguments)
-    reasons = _reasons(mapspace, arguments) if result.status is Status.INFEASIBLE else ()
-    effects = sensitivities(mapspace, result, arguments)[1] if arguments.sensitivity else None
-    costs = None
-    if arguments.price_constraints and result.best is not None:
-        narrower = without_remainders("constraints are priced", mapspace, result, arguments)
-        costs = _constraint_costs(narrower or mapspace, arguments)
-    mapping = None if result.best is None else result.best.mapping
-    outputs = (arguments.mapping, arguments.mapped_spec, arguments.certificate)
-
-    def show(console: Console) -> None:
-        print_sparse_result(console, mapspace, result, effects or ())
-        for line in reason_lines(reasons, places_of(loaded.document)):
-            console.print(line)
-        if costs is not None:
-            console.print(title("Constraints"))
-            print_costs(console, costs)
-        if check is not None:
-            console.print(check)
-
-    report = report_steps(show, arguments, *outputs)
-    priced = None if costs is None else costs_document(costs)
-    document = document_steps(
-        lambda: sparse_result_document(mapspace, result, reasons, effects, check, priced), arguments
-    )
-    plot = plot_steps(
-        arguments.plot,
-        lambda: draw_mapping(as_value(sparse_result_document(mapspace, result, reasons)), arguments.plot),
-        "" if mapping is not None else "mapping",
-    )
-    files = (*mapping_steps(arguments, loaded, mapping, spec_text), *plot)
-    deliver([*report, *document, *files, *certificate_steps(mapspace, result, arguments)])
-    return code or exit_code(result.status, (result,))
-
-
-def _reasons(mapspace: Mapspace, arguments: argparse.Namespace) -> tuple[Reason, ...]:
-    """Return why there is no mapping; an interrupt ends the analysis with what is known."""
-    from solver.explain import explain_sparse, reasons_time_s
-
-    with interruptible() as stop:
-        return explain_sparse(mapspace, stop.is_set, reasons_time_s(arguments.time_limit))
-
-
-def _constraint_costs(mapspace: Mapspace, arguments: argparse.Namespace) -> CostReport:
-    """Search without each constraint."""
-    from solver.explain import constraint_costs
-    from solver.sensitivity import overflows
-    from solver.sparse_search import map_totals
-
-    if overflows(mapspace):
-        raise OutputError(OVERFLOWING)
-    with watched(mapspace, getattr(arguments, "quiet", False)) as callbacks:
-        return constraint_costs(mapspace, explain_options(arguments), map_totals, *callbacks)
-
-
-def explain_sparse_data(
-    mapspace: Mapspace, arguments: argparse.Namespace
-) -> tuple[Mapspace, tuple[Reason, ...], CostReport | None]:
-    """Return the mapspace, and why sparse data have no mapping or what constraints cost."""
-    from solver.explain import reasons_time_s
-    from solver.result import Clock
-    from solver.sparse_search import first_mapping
-
-    with interruptible() as stop:
-        status = first_mapping(mapspace, Clock(reasons_time_s(arguments.time_limit), stop.is_set))
-    if status is Status.INFEASIBLE:
-        return mapspace, _reasons(mapspace, arguments), None
-    return mapspace, (), _constraint_costs(mapspace, arguments)
-
-
-def search_sparse(mapspace: Mapspace, arguments: argparse.Namespace) -> SparseResult:
-    """Map an Einsum on sparse data with live progress; an interrupt ends the search early."""
-    from solver.sparse_search import map_sparse
-
-    with watched(mapspace, arguments.quiet) as callbacks:
-        return map_sparse(mapspace, search_options(arguments), *callbacks)
 
 
 def unasked(arguments: argparse.Namespace) -> Note | None:
@@ -206,7 +93,8 @@ def _refuse_unsearched(mapspace: Mapspace) -> None:
         )
 
 
-def _refuse_options(arguments: argparse.Namespace) -> None:
+def refuse_options(arguments: argparse.Namespace) -> None:
+    """Refuse options of `map` that are about dense data."""
     hint = "; --ignore-sparse takes the data as dense"
     if arguments.export_model:
         raise OutputError(f"--export-model: the formulation knows dense data only{hint}")
@@ -227,8 +115,8 @@ def sweep_densities(arguments: argparse.Namespace) -> int:
         raise OutputError(
             "--density: the specs have no sparse optimizations, without which densities do nothing"
         )
+    from solver.densities import density_sweep
     from solver.report.sparse import density_sweep_document, draw_density_sweep, print_density_sweep
-    from solver.sparse_search import density_sweep
 
     densities = dict(map(_densities, arguments.densities))
     try:
@@ -238,7 +126,7 @@ def sweep_densities(arguments: argparse.Namespace) -> int:
         raise OutputError(f"--density: the problem has no dataspace {error}") from error
     report = report_steps(lambda console: print_density_sweep(console, mapspace, points), arguments)
     document = document_steps(lambda: density_sweep_document(mapspace, points), arguments)
-    lack = "" if all(point.result.best is not None for point in points) else "mapping of every point"
+    lack = "" if all(point.result.mapping is not None for point in points) else "mapping of every point"
     plot = plot_steps(arguments.plot, lambda: draw_density_sweep(points, arguments.plot), lack)
     deliver([*report, *document, *plot])
     statuses = {point.result.status for point in points}

@@ -29,6 +29,7 @@ from solver.fusion.result import (
 )
 from solver.fusion.space import FusionSpace
 from solver.result import (
+    BOUNDS,
     REMAINDERS_S,
     Clock,
     ContradictionError,
@@ -36,6 +37,7 @@ from solver.result import (
     Options,
     Status,
     StopCallback,
+    Stopwatch,
     Termination,
     refuse_gap,
 )
@@ -139,7 +141,7 @@ class _Search:
         should_stop: StopCallback | None,
     ) -> None:
         self.cascade, self.objective, self.limits = cascade, objective, limits
-        self.clock = Clock(options.time_limit_s, should_stop)
+        self.clock, self.watch = Clock(options.time_limit_s, should_stop), Stopwatch()
         self.space = FusionSpace(cascade, limits)
         self.pricer = EdgePricer(self.space, objective, options, self.clock)
         self.perfect_pricer: EdgePricer | None = None  # as it was before there were remainders everywhere
@@ -155,15 +157,19 @@ class _Search:
     def run(self) -> FusedResult:
         """Search without fusion first, then with; then with remainders in nests where there may be any."""
         self.pricer.clock = self.clock.share(2) if self.is_any else self.clock
-        unfused, perfect, even = self._unfused(_Best()), None, None
+        with self.watch.during("each Einsum alone", BOUNDS):
+            unfused, perfect, even = self._unfused(_Best()), None, None
         best = replace(unfused.best)
-        outcome = self._fused(best)
+        with self.watch.during("divisors", BOUNDS):
+            outcome = self._fused(best)
         if self.is_any:
             perfect = Narrower(self._status(outcome), best.value, outcome.bound)
-            unfused, outcome = self._with_remainders(best)
+            with self.watch.during("remainders in nests", BOUNDS):
+                unfused, outcome = self._with_remainders(best)
         if self.widest is not self.space:
             even = Narrower(self._status(outcome), best.value, outcome.bound)
-            outcome = self._with_shared_remainders(best)
+            with self.watch.during("remainders of shared loops", BOUNDS):
+                outcome = self._with_shared_remainders(best)
         if not outcome.proven:
             self.clock.end(self._ending(outcome))
         return FusedResult(
@@ -290,6 +296,7 @@ class _Search:
             self.paths,
             self.counts.expanded,
             self.counts.dominated,
+            self.watch.costs,
         )
 
     def _solve(self, space: FusionSpace, best: _Best) -> _Outcome:

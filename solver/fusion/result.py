@@ -13,7 +13,7 @@ from model.wording import listing
 from solver.fusion.evidence import FusionEvidence
 from solver.fusion.limits import FusionLimits
 from solver.fusion.space import FusionSpace
-from solver.result import Narrower, Status, Termination, relative_gap
+from solver.result import Narrower, StageCost, Status, Termination, relative_gap
 
 EVEN_NESTS = "tiles that are neither stored nor held have one place in {memories} below shared loops"
 PERFECT_LOOPS = "loops have no remainders"
@@ -58,6 +58,8 @@ class FusionStatistics:
         (those that differ in names alone once), and searches for that and for bounds.
     paths, states, dominated
         Shortest paths found, states expanded for them, and states that others dominated.
+    stages
+        What each stage cost.
     """
 
     seconds: float
@@ -68,6 +70,7 @@ class FusionStatistics:
     paths: int
     states: int
     dominated: int
+    stages: tuple[StageCost, ...] = ()
 
 
 @dataclass(frozen=True)

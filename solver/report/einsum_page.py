@@ -503,6 +503,9 @@ def _work_text(name: str, value: Value) -> str:
         return ", ".join(text or "open" for text in value.texts()) or NOTHING
     if name == "cp_sat":
         return value.text() or NOTHING
+    if name == "stages":
+        costs = (f"{own['stage'].text()} {seconds_text(own['seconds'].number())}" for own in value.entries())
+        return ", ".join(costs) or NOTHING
     return seconds_text(value.number()) if name.endswith("seconds") else count_text(value.count())
 
 

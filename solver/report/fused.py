@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
@@ -351,10 +352,7 @@ def fused_result_document(
         "perfect_factors": narrower_document(result.perfect_factors, objective, units),
         "equal_parts": narrower_document(result.equal_parts, objective, units),
         "restrictions": list(result.restrictions),
-        "statistics": picked(
-            result.statistics,
-            *("seconds", "edges", "floors", "mapped", "searches", "paths", "states", "dominated"),
-        ),
+        "statistics": asdict(result.statistics),
         "mapping": mapping_text,
         "check": check,
         "notes": plain(notes),

@@ -87,13 +87,20 @@ def _search_section(document: Value) -> Section:
     work: list[Sequence[Cell]] = [
         (name, (count_text(each.count()), each.count()))
         for name, each in document["statistics"].items()
-        if name != "seconds"
+        if name not in ("seconds", "stages")
+    ]
+    costs: list[Sequence[Cell]] = [
+        (own["stage"].text(), seconds_text(own["seconds"].number()))
+        for own in document["statistics"].get("stages").entries()
     ]
     restrictions = "; ".join(document["restrictions"].texts())
     return Section(
         "Search",
         f"Searched: {restrictions}." if restrictions else "",
-        tables=[Table("Work of the search", ("What", ">Number"), work)],
+        tables=[
+            Table("Work of the search", ("What", ">Number"), work),
+            *([Table("Stages", ("Stage", ">Time"), costs)] if costs else []),
+        ],
         is_folded=True,
     )
 

@@ -45,7 +45,7 @@ from solver.report.figures import (
     significant,
 )
 from solver.report.reasons import INDENT, reason_lines
-from solver.report.sparse import totals_document
+from solver.report.sparse import sparse_result_document
 from solver.report.tables import ReportTable, plain_grid, plain_table, seconds_rows
 from solver.report.text import ENDINGS, brief_notes, print_notes, status_line, violation_text
 from solver.result import Reason, Result, Status, Termination
@@ -366,7 +366,7 @@ def network_document(result: NetworkResult, check: str | None = None) -> Documen
 
 def _result_document(mapspace: Mapspace, result: Result) -> Document:
     """Return the document of a search, as `map` writes it."""
-    return (result_document if mapspace.sparsity is None else totals_document)(mapspace, result)
+    return (result_document if mapspace.sparsity is None else sparse_result_document)(mapspace, result)
 
 
 def _layer_document(outcome: LayerResult, first: Mapping[str, LayerResult]) -> Document:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 
@@ -21,6 +21,8 @@ from model.sparse import FIXED_POINT
 from model.sparse.counting import MetadataAccesses, RankWords
 from model.sparse.report import SparseDataspaceCost, SparseEvaluation, SparseLevelCost
 from model.sparsity import Density, Sparsity
+from model.text.source import Places
+from solver.densities import DensityPoint
 from solver.report.document import (
     FIGURES,
     Document,
@@ -34,6 +36,7 @@ from solver.report.document import (
 )
 from solver.report.figures import NOTHING, count_text, energy_text, objective_text, percent, significant
 from solver.report.pictures import blank_figure, save_figure, verbatim
+from solver.report.reasons import reason_lines
 from solver.report.tables import ReportTable, plain_grid, plain_table
 from solver.report.text import (
     ENDINGS,
@@ -48,9 +51,9 @@ from solver.report.text import (
     work_text,
 )
 from solver.report.timeloop_mapping import mapping_targets
-from solver.result import Reason, Result, Status
+from solver.result import Result, Status
 from solver.sensitivity import Effect
-from solver.sparse_search import DensityPoint, SparseResult
+from solver.sparse_search import detailed
 
 ACCESSES = ("reads", "fills", "updates")
 
@@ -65,27 +68,34 @@ def print_sparse_evaluation(
 
 
 def print_sparse_result(
-    console: Console, mapspace: Mapspace, result: SparseResult, effects: Sequence[Effect] = ()
+    console: Console,
+    mapspace: Mapspace,
+    result: Result,
+    places: Places | None = None,
+    effects: Sequence[Effect] = (),
 ) -> None:
     """Print the result of a search on sparse data, and what the best mapping of dense data is worth."""
     console.print(status_line(result.status, _status_parts(result)))
-    if result.best is not None:
-        _print_figures(console, mapspace, result.best.mapping, result.best.evaluation)
+    best = detailed(mapspace, result.mapping)
+    if result.mapping is not None and best is not None:
+        _print_figures(console, mapspace, result.mapping, best)
         console.print(title("The best mapping of dense data"))
-        console.print(_dense_table(result))
+        console.print(_dense_table(mapspace, result, best))
     if effects:
         print_sensitivity(console, mapspace, result, effects)
     print_notes(console, mapspace.notes)
+    for line in reason_lines(result.reasons, places or {}):
+        console.print(line)
 
 
-def _status_parts(result: SparseResult) -> tuple[str, ...]:
+def _status_parts(result: Result) -> tuple[str, ...]:
     ending = ENDINGS[result.termination], work_text(result.statistics)
     if result.status is Status.UNKNOWN:
         return (*narrower_parts(result, None), *ending)
     return ending if result.value is None else (sparse_outcome_text(result), *ending)
 
 
-def sparse_outcome_text(result: SparseResult) -> str:
+def sparse_outcome_text(result: Result) -> str:
     """Return the value of a result, with bound and gap unless it is proven."""
     if result.value is None:
         no_mapping = "no mapping satisfies all constraints"
@@ -99,22 +109,22 @@ def sparse_outcome_text(result: SparseResult) -> str:
     return f"{result.objective} {value}{gap}{narrower}"
 
 
-def _dense_table(result: SparseResult) -> ReportTable:
+def _dense_table(mapspace: Mapspace, result: Result, best: SparseEvaluation) -> ReportTable:
     """Return what the best mapping of dense data costs without zeros, with them, and against the best one."""
     table = plain_table("Mapping", "Data", ">Energy", ">Cycles", ">EDP", ">Against the best")
-    best, dense = result.best, result.dense
-    assert best is not None
+    dense = result.dense
+    dense_best = None if dense is None else detailed(mapspace, dense.mapping)
     if dense is not None and dense.evaluation is not None:
         known = "best" if dense.status is Status.OPTIMAL else "best known"
         own = dense.evaluation
         table.add_row(f"{known} for dense data", "dense", *_costs(own), "")
-    if result.dense_best is not None:
-        value, least = (priced.evaluation.value(result.objective) for priced in (result.dense_best, best))
+    if dense_best is not None:
+        value, least = (own.value(result.objective) for own in (dense_best, best))
         more = f"{percent(value / least - 1)} more {result.objective}" if value > least else "no worse"
-        table.add_row("the same", "sparse", *_costs(result.dense_best.evaluation), more)
+        table.add_row("the same", "sparse", *_costs(dense_best), more)
     elif dense is not None and dense.mapping is not None:
         table.add_row("the same", "sparse", NOTHING, NOTHING, NOTHING, "not possible: formats or room")
-    table.add_row("best for sparse data", "sparse", *_costs(best.evaluation), "")
+    table.add_row("best for sparse data", "sparse", *_costs(best), "")
     return table
 
 
@@ -271,8 +281,7 @@ def sparse_document(mapspace: Mapspace, mapping: LoopMapping, evaluation: Sparse
 
 def sparse_result_document(
     mapspace: Mapspace,
-    result: SparseResult,
-    reasons: Sequence[Reason],
+    result: Result,
     effects: Sequence[Effect] | None = None,
     check: str | None = None,
     costs: Document | None = None,
@@ -284,11 +293,11 @@ def sparse_result_document(
     effects, check, costs
         As of `solver.report.document.result_document`.
     """
-    best = result.best
-    if best is None:
+    best = detailed(mapspace, result.mapping)
+    if result.mapping is None or best is None:
         cost = dict.fromkeys((*FIGURES, "levels", "mapping"))
     else:
-        cost = _cost(mapspace, best.mapping, best.evaluation)
+        cost = _cost(mapspace, result.mapping, best)
     return {
         "kind": "map-sparse",
         "problem": mapspace.problem.name,
@@ -313,28 +322,24 @@ def sparse_result_document(
         "check": check,
         "constraints": costs,
         "statistics": asdict(result.statistics),
-        **background(mapspace, reasons),
+        **background(mapspace, result.reasons),
     }
 
 
-def totals_document(mapspace: Mapspace, result: Result) -> Document:
-    """Return the document of a search on sparse data that returned totals alone."""
-    return sparse_result_document(mapspace, SparseResult.of(mapspace, result), result.reasons)
-
-
-def _reported(result: SparseResult, objective: str, quantity: int | None) -> float | int | None:
+def _reported(result: Result, objective: str, quantity: int | None) -> float | int | None:
     return None if quantity is None else in_reported_unit(objective, quantity, result.units_per_pj)
 
 
-def _dense_optimum(mapspace: Mapspace, result: SparseResult) -> Document | None:
+def _dense_optimum(mapspace: Mapspace, result: Result) -> Document | None:
     """Return the best mapping of the same problem without zeros, and what it costs with them."""
-    dense, sparse = result.dense, result.dense_best
+    dense = result.dense
     if dense is None or dense.mapping is None or dense.evaluation is None:
         return None
+    sparse = detailed(mapspace, dense.mapping)
     return {
         **picked(dense, "status"),
         **picked(dense.evaluation, *FIGURES),
-        "on_sparse_data": None if sparse is None else picked(sparse.evaluation, *FIGURES),
+        "on_sparse_data": None if sparse is None else picked(sparse, *FIGURES),
         "mapping": mapping_targets(mapspace.problem, mapspace.architecture, dense.mapping),
     }
 
@@ -436,12 +441,12 @@ def print_density_sweep(console: Console, mapspace: Mapspace, points: Sequence[D
     columns = (">Energy", ">Cycles", ">EDP", ">Mapping of dense data")
     table = plain_table(*(f">{name}" for name in names), "Status", *columns)
     for point in points:
-        best, dense = point.result.best, point.result.dense_best
-        costs = (NOTHING,) * 3 if best is None else _costs(best.evaluation)
+        best, dense = point.best, point.dense_best
+        costs = (NOTHING,) * 3 if best is None else _costs(best)
         more = NOTHING
         if best is not None and dense is not None:
             objective = point.result.objective
-            value, least = dense.evaluation.value(objective), best.evaluation.value(objective)
+            value, least = dense.value(objective), best.value(objective)
             more = f"{percent(value / least - 1)} more {objective}" if value > least else "no worse"
         shares = (f"{float(share):g}" for _, share in point.densities)
         table.add_row(*shares, point.result.status.value, *costs, more)
@@ -451,14 +456,10 @@ def print_density_sweep(console: Console, mapspace: Mapspace, points: Sequence[D
 
 def density_sweep_document(mapspace: Mapspace, points: Sequence[DensityPoint]) -> Document:
     """Return the document of a sweep over densities: that of `map` for every point."""
-    assert mapspace.sparsity is not None
     found = []
     for point in points:
-        own = {name: replace(mapspace.sparsity.density(name), share=share) for name, share in point.densities}
-        sparsity = replace(mapspace.sparsity, densities={**mapspace.sparsity.densities, **own})
-        document = sparse_result_document(replace(mapspace, sparsity=sparsity), point.result, ())
         shares = {name: float(share) for name, share in point.densities}
-        found.append({"shares": shares, **document})
+        found.append({"shares": shares, **sparse_result_document(point.mapspace, point.result)})
     return {"kind": "sweep-sparse", "problem": mapspace.problem.name, "points": found}
 
 
@@ -466,10 +467,10 @@ def draw_density_sweep(points: Sequence[DensityPoint], path: Path) -> None:
     """Draw the objective against the first density: of the best mappings, and of those of dense data."""
     figure, [[axes]] = blank_figure()
     name, objective = points[0].densities[0][0], points[0].result.objective
-    lines = {"best mapping": [(point, point.result.best) for point in points]}
-    lines["best mapping of dense data"] = [(point, point.result.dense_best) for point in points]
+    lines = {"best mapping": [(point, point.best) for point in points]}
+    lines["best mapping of dense data"] = [(point, point.dense_best) for point in points]
     for (label, line), style in zip(lines.items(), ("o-", "s--"), strict=True):
-        found = [(point, priced.evaluation) for point, priced in line if priced is not None]
+        found = [(point, own) for point, own in line if own is not None]
         across = [float(point.densities[0][1]) for point, _ in found]
         values = [
             in_reported_unit(objective, evaluation.value(objective), point.result.units_per_pj)

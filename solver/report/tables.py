@@ -30,9 +30,10 @@ from solver.report.figures import (
     large_count_text,
     objective_text,
     percent,
+    seconds_text,
     significant,
 )
-from solver.result import Result, Status
+from solver.result import Result, StageCost, Status
 from solver.sensitivity import FACTORS, Effect
 
 LONG_TEXT = 60
@@ -222,6 +223,14 @@ def seconds_rows(energy_j: float, latency_s: Fraction | None) -> Iterator[tuple[
     if latency_s is not None:
         yield "In SI units", f"{energy_j:.6g} J", f"{float(latency_s):.6g} s"
         yield "", f"{energy_j * float(latency_s):.6g} J*s", "EDP"
+
+
+def stages_table(stages: Sequence[StageCost]) -> ReportTable:
+    """Return a row per stage of a search, with what it took."""
+    table = plain_table("Stage", "Engine", ">Time")
+    for own in stages:
+        table.add_row(own.stage, own.engine, seconds_text(own.seconds))
+    return table
 
 
 def areas_table(architecture: Architecture) -> ReportTable:

@@ -36,9 +36,10 @@ from solver.report.tables import (
     sensitivity_table,
     size_table,
     slack_table,
+    stages_table,
     totals_table,
 )
-from solver.result import REMAINDERS_S, Narrower, Result, Statistics, Status, Termination
+from solver.result import REMAINDERS_S, Narrower, Result, StageCost, Statistics, Status, Termination
 from solver.sensitivity import Effect, variations
 
 STYLES = {
@@ -112,6 +113,13 @@ def work_text(statistics: Statistics) -> str:
     """Return how much work a search was."""
     priced = f"{counted(statistics.mappings_priced, 'mapping')} priced"
     return f"{counted(statistics.states, 'state')}, {priced}, {seconds_text(statistics.seconds)}"
+
+
+def print_stages(console: Console, stages: Sequence[StageCost]) -> None:
+    """Print what each stage of a search took."""
+    if stages:
+        console.print(title("Search"))
+        console.print(stages_table(stages))
 
 
 def print_evaluation(

@@ -7,7 +7,7 @@ from solver import Options, Result
 from solver.certificate.canonical import canonical_sha256
 from solver.certificate.checker import perfect, perfect_bounds, prove
 from solver.certificate.document import certificate
-from solver.fallback import map_or_explain
+from solver.stages import map_einsum
 from tests.conftest import REPOSITORY
 
 SCRIPTS = REPOSITORY / "scripts"
@@ -26,7 +26,7 @@ __all__ = [
 
 def solved(mapspace, *objectives: str) -> Result:
     """Map with the given objectives; certificates do not say why nothing fits."""
-    return map_or_explain(mapspace, Options(objectives=objectives), reasons=False)
+    return map_einsum(mapspace, Options(objectives=objectives), reasons=False)
 
 
 def certified(mapspace, *objectives: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from model.rules import Scope, parse_rule
 from solver import Options, Status
 from solver.certificate.canonical import canonical, canonical_mapping, canonical_sha256
 from solver.certificate.document import certificate
-from solver.fallback import map_by_any
+from solver.stages import map_einsum
 from tests.bruteforce import enumerate_mappings, optima
 from tests.mapspaces import free_mapspace, matmul
 from tests.random_rules import SPATIAL, TILE, WIDE, means, random_rule, with_binding_rules
@@ -121,7 +121,7 @@ def small():
 @pytest.fixture(scope="module")
 def document():
     mapspace = small()
-    result = map_by_any(mapspace, Options(objectives=("energy",)))
+    result = map_einsum(mapspace, Options(objectives=("energy",)))
     assert result.status is Status.OPTIMAL
     return certificate(mapspace, result, ["python"])
 

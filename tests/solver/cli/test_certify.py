@@ -241,7 +241,7 @@ def test_the_command_of_a_certificate_reproduces_it(tmp_path):
 
 @pytest.mark.parametrize("command", ["map", "prove"])
 def test_nothing_is_certified_where_nothing_is_known(command, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("solver.fallback.map_or_explain", lambda *_: UNKNOWN)
+    monkeypatch.setattr("solver.stages.map_einsum", lambda *_: UNKNOWN)
     path = tmp_path / "certificate.json"
     assert main([command, *FILES, "--quiet", "--certificate", str(path)]) == 5
     assert "no certificate is written" in capsys.readouterr().err

@@ -47,7 +47,7 @@ def answer(monkeypatch):
             calls.append(options)
             return result
 
-        monkeypatch.setattr("solver.fallback.map_or_explain", fake)
+        monkeypatch.setattr("solver.stages.map_einsum", fake)
         return calls
 
     return install

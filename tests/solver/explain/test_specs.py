@@ -16,7 +16,7 @@ from model.text.limits import Limits
 from model.text.source import Document
 from solver.explain import Verdict, diagnose
 from solver.result import Options, Status
-from solver.search import map_einsum
+from solver.search import map_by_bounds
 from tests.slow import few
 
 BOUNDS = {"R": 3, "P": 4, "C": 8, "M": 6}
@@ -132,7 +132,7 @@ def allows_a_mapping(lines: dict[Line, str]) -> bool:
         found.extend([progress.incumbent] if progress.incumbent is not None else [])
 
     options = Options(objectives=("energy",), time_limit_s=math.inf)
-    result = map_einsum(load(lines), options, listen, lambda: bool(found))
+    result = map_by_bounds(load(lines), options, listen, lambda: bool(found))
     assert result.status is not Status.UNKNOWN or found
     return result.status is not Status.INFEASIBLE
 

@@ -11,7 +11,7 @@ from model.extents import ANY
 from model.fused.cascade import Cascade
 from solver.fusion import FusionLimits, fuse_cascade
 from solver.result import Options, Status, Termination
-from solver.search.mapper import map_einsum
+from solver.search.mapper import map_by_bounds
 from tests.fused_bruteforce import BruteForce
 from tests.model.fused.agreement import disagreements
 from tests.model.fused.random_cascades import SHAPES, cascade_of
@@ -120,7 +120,7 @@ def test_einsums_alone_are_mapped_as_without_fusion():
     alone = FusionLimits(max_loops=0, no_fuse=frozenset("T"))
     for objective in ("energy", "latency"):
         each = [
-            map_einsum(e.mapspace, Options(objectives=(objective,), time_limit_s=math.inf))
+            map_by_bounds(e.mapspace, Options(objectives=(objective,), time_limit_s=math.inf))
             for e in cascade.einsums
         ]
         result = fuse_cascade(cascade, objective, Options(time_limit_s=math.inf), alone)

@@ -18,7 +18,7 @@ from solver.network import ResultCache, map_network
 from solver.network.cache import cache_key, sources_digest
 from solver.network.tasks import by_position
 from solver.result import Options, Result, Statistics, Status, Termination
-from solver.search import map_einsum
+from solver.stages import map_einsum
 from tests.mapspaces import free_mapspace, matmul
 from tests.strategies import with_first_values
 

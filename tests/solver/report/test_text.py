@@ -20,8 +20,10 @@ from solver.report.text import (
     print_check,
     print_evaluation,
     print_result,
+    print_stages,
     violation_text,
 )
+from solver.result import StageCost
 from solver.sensitivity import Effect, Variation, variations
 from tests.solver.examples import (
     ARCHITECTURE,
@@ -51,6 +53,13 @@ def test_json_of_a_result(name):
     document = json.loads(json_text(result_document(MAPSPACE, RESULTS[name])))
     del document["version"]
     assert_golden(f"result_{name}.json", json.dumps(document, indent=1) + "\n")
+
+
+def test_what_stages_took_is_a_table():
+    assert printed(print_stages, ()) == ""
+    lines = printed(print_stages, [StageCost("divisors", "bounds", 1.5)]).splitlines()
+    assert lines[1] == "Search"
+    assert lines[-1].split() == ["divisors", "bounds", "1.50", "s"]
 
 
 def test_keys_of_the_json_do_not_depend_on_the_status():

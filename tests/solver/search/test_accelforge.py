@@ -14,7 +14,7 @@ from model.counting import ACCELFORGE
 from model.formats.cascade import load_network
 from model.formats.timeloop import LoadOptions
 from solver.result import Options, Status, Termination
-from solver.search import map_einsum
+from solver.search import map_by_bounds
 from tests import strategies
 from tests.bruteforce import optimum
 from tests.conftest import SHARED
@@ -71,7 +71,7 @@ def test_a_search_that_is_stopped_has_no_bound_above_the_optimum(
     for drawn in random_mapspaces(7, 3, 200, packed_share=0):
         mapspace, asked = counted_as_accelforge(drawn, Random(7)), count()
         options = Options(("energy",))
-        result = map_einsum(mapspace, options, None, lambda asked=asked: next(asked) >= questions)
+        result = map_by_bounds(mapspace, options, None, lambda asked=asked: next(asked) >= questions)
         best = optimum(mapspace, "energy")
         assert best is not None
         assert result.status is not Status.INFEASIBLE
@@ -92,7 +92,7 @@ def test_leakage_in_parts_of_a_cycle_is_bounded_exactly(rate: Fraction, objectiv
         StorageLevel("register", size_words=8, energy=AccessEnergy(100, 100, 100, leak)),
         keep=False,
     )
-    result = map_einsum(replace(mapspace, counting=ACCELFORGE), Options((objective,)))
+    result = map_by_bounds(replace(mapspace, counting=ACCELFORGE), Options((objective,)))
     assert result.status is Status.OPTIMAL
     assert result.statistics.listed == 0  # the bound meets the first mapping: no path is listed
 
@@ -106,12 +106,12 @@ def test_windows_of_outputs_are_not_searched():
         replace(problem, dataspaces=(*inputs, sliding)), StorageLevel("dram"), StorageLevel("buffer")
     )
     with pytest.raises(ValueError, match="sliding windows of outputs"):
-        map_einsum(replace(mapspace, counting=ACCELFORGE))
+        map_by_bounds(replace(mapspace, counting=ACCELFORGE))
 
 
 def test_a_search_that_is_interrupted_at_once_asks_no_heuristic():
     mapspace = free_mapspace(matmul(4, 4, 4), StorageLevel("dram"), StorageLevel("buffer"))
-    result = map_einsum(replace(mapspace, counting=ACCELFORGE), should_stop=lambda: True)
+    result = map_by_bounds(replace(mapspace, counting=ACCELFORGE), should_stop=lambda: True)
     assert (result.status, result.termination) == (Status.UNKNOWN, Termination.INTERRUPTED)
 
 
@@ -130,7 +130,7 @@ def test_no_answer_of_accelforge_is_better(case: dict, tmp_path: Path):
     options = LoadOptions(stored_outside=True)
     total, energy = 0.0, case["metric"] == "ENERGY"
     for layer in load_network([tmp_path / "w.yaml", tmp_path / "a.yaml"], {}, options).layers:
-        result = map_einsum(layer.mapspace, Options(objectives=("energy" if energy else "latency",)))
+        result = map_by_bounds(layer.mapspace, Options(objectives=("energy" if energy else "latency",)))
         assert result.status is Status.OPTIMAL
         assert result.evaluation is not None
         latency_s = result.evaluation.latency_s
@@ -150,7 +150,7 @@ def test_optima_of_matrix_products(arch: str):
         objectives=("energy",),
     )
     (layer,) = load_network([MATMULS, ARCHES / f"{arch}.yaml"], variables, options).layers
-    result = map_einsum(layer.mapspace, Options(objectives=("energy",)))
+    result = map_by_bounds(layer.mapspace, Options(objectives=("energy",)))
     rows = [json.loads(line) for line in (ARCHES / "results.jsonl").read_text(encoding="utf-8").splitlines()]
     row = next(
         row

@@ -15,7 +15,7 @@ from solver.certificate.document import certificate
 from solver.formulation import map_by_formulation
 from solver.formulation.model import check_formulated
 from solver.result import Options, Status
-from solver.search import map_einsum
+from solver.search import map_by_bounds
 from tests.bruteforce import optima
 from tests.mapspaces import free_mapspace, matmul
 from tests.slow import few
@@ -38,7 +38,7 @@ def onto_values(seed: int, mapspace: Mapspace) -> Mapspace:
 
 def assert_all_agree(mapspace: Mapspace) -> None:
     for objective, best in zip(OBJECTIVES, optima(mapspace, OBJECTIVES), strict=True):
-        found = [map_einsum(mapspace, Options((objective,)))]
+        found = [map_by_bounds(mapspace, Options((objective,)))]
         if mapspace.counting == EXACT:
             check_formulated(mapspace)
             found.append(map_by_formulation(mapspace, Options((objective,))))
@@ -84,7 +84,7 @@ def test_the_checker_counts_first_values(seed: int, factors: str, tmp_path) -> N
 def test_certificates_with_tolls_are_refused() -> None:
     mapspace = onto_values(0, with_tolls(Random(0), free_mapspace(matmul(2, 2, 2), *_levels())))
     with pytest.raises(CertificateError, match="does not know given first values of 'Z' at 'toll0'"):
-        certificate(mapspace, map_einsum(mapspace, Options(("energy",))), ["test"])
+        certificate(mapspace, map_by_bounds(mapspace, Options(("energy",))), ["test"])
 
 
 def _levels():

@@ -15,7 +15,7 @@ from model.mapspace import FactorRule, KeepRules, Mapspace, TemporalRules
 from model.numbers import divisors, ordered_factorizations
 from model.problem import Dataspace, Problem, Term
 from solver.result import Options, Status
-from solver.search import map_einsum
+from solver.search import map_by_bounds
 from solver.search.arrays import IntArray
 from solver.search.space.dataspaces import DataspaceView, tables, view
 from solver.search.space.lattice import Lattice
@@ -279,5 +279,5 @@ def test_a_window_and_sums_in_registers_of_one_word():
         (),
         (KeepRules(frozenset("WIO")), only("W"), only("I"), only("O")),
     )
-    result = map_einsum(mapspace, Options(objectives=("energy",)))
+    result = map_by_bounds(mapspace, Options(objectives=("energy",)))
     assert result.status is Status.OPTIMAL

@@ -8,8 +8,10 @@ from fractions import Fraction
 from itertools import product
 
 from model.mapspace import Mapspace
-from solver.result import Options, ProgressCallback, StopCallback
-from solver.sparse_search.mapper import SparseResult, map_sparse
+from model.sparse import SparseEvaluation
+from solver import stages
+from solver.result import Options, ProgressCallback, Result, StopCallback
+from solver.sparse_search import detailed
 
 
 @dataclass(frozen=True)
@@ -17,7 +19,18 @@ class DensityPoint:
     """Densities of some dataspaces, and the best mapping for these."""
 
     densities: tuple[tuple[str, Fraction], ...]
-    result: SparseResult
+    mapspace: Mapspace
+    result: Result
+
+    @property
+    def best(self) -> SparseEvaluation | None:
+        """What the best mapping costs."""
+        return detailed(self.mapspace, self.result.mapping)
+
+    @property
+    def dense_best(self) -> SparseEvaluation | None:
+        """What the best mapping of dense data costs on these."""
+        return None if self.result.dense is None else detailed(self.mapspace, self.result.dense.mapping)
 
 
 def density_sweep(
@@ -36,12 +49,12 @@ def density_sweep(
     densities
         Shares of nonzeros, by dataspace.
     options, on_progress, should_stop
-        As of `map_sparse`; the time limit is that of each point.
+        As of `solver.stages.map_einsum`; the time limit is that of each point.
 
     Raises
     ------
     ValueError
-        As of `map_sparse`.
+        As of `solver.stages.map_einsum`.
     KeyError
         There is no such dataspace.
     """
@@ -54,6 +67,7 @@ def density_sweep(
         chosen = tuple(zip(densities, values, strict=True))
         own = {name: replace(sparsity.density(name), share=share) for name, share in chosen}
         point = replace(mapspace, sparsity=replace(sparsity, densities={**sparsity.densities, **own}))
-        yield DensityPoint(chosen, map_sparse(point, options, on_progress, should_stop))
+        result = stages.map_einsum(point, options, on_progress, should_stop, reasons=False)
+        yield DensityPoint(chosen, point, result)
         if should_stop is not None and should_stop():
             return
