@@ -244,7 +244,7 @@ class Problem:
     def allowed(self, lists: Any) -> Sequence[Any]:
         """The factors that a node may have by dimension: lists in ascending order, with remainders ranges."""
         if lists is None:
-            return [range(1, 2)] * len(self.bounds)
+            return [range(1, 2) if self.any else [1]] * len(self.bounds)
         if not self.any:
             pairs = chain(*map(pairwise, lists))
             need(all(small < large for small, large in pairs), "factors are in ascending order")
