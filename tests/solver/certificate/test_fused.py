@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 from dataclasses import replace
 from fractions import Fraction
 from random import Random
@@ -15,7 +16,7 @@ from solver.certificate.canonical import CertificateError, canonical_sha256
 from solver.certificate.checker import fused_cascade, fused_edges, fused_paths
 from solver.fusion import FusionLimits, fuse_cascade
 from solver.fusion.certificate import fused_certificate
-from solver.result import Status
+from solver.result import Options, Status
 from tests.fused_bruteforce import BruteForce
 from tests.model.fused.random_cascades import SHAPES, cascade_of
 from tests.slow import few, slow
@@ -44,7 +45,7 @@ DRAWN = [
 
 def certified(cascade: Cascade, objective: str, limits: FusionLimits | None = None):
     """The certificate of the best fused mapping, as it is read back from a file."""
-    result = fuse_cascade(cascade, objective, limits=limits or FusionLimits())
+    result = fuse_cascade(cascade, objective, Options(time_limit_s=math.inf), limits or FusionLimits())
     return json.loads(json.dumps(fused_certificate(result, ["python"])))
 
 
