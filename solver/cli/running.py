@@ -215,7 +215,7 @@ def search(mapspace: Mapspace, arguments: argparse.Namespace, engine: str = BOUN
 
     if engine == CP_SAT:
         _check_formulated(mapspace, f"--engine {CP_SAT}")
-    elif engine == AUTO and not mapspace.has_simple_rules:
+    elif engine == AUTO and not mapspace.has_simple_rules and mapspace.sparsity is None:
         _check_formulated(mapspace, "rules that bounds do not know")
     with watched(mapspace, arguments.quiet) as callbacks:
         return map_einsum(mapspace, search_options(arguments, engine), *callbacks)
