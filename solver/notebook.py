@@ -29,7 +29,8 @@ from model.text.source import SpecError
 from solver import stages
 from solver.cli.options import SHIPPED, input_path
 from solver.cli.sparse import UNASKED_NOTE, with_sparse_data
-from solver.fusion import fuse_cascade, mapper
+from solver.fusion import fuse_cascade
+from solver.fusion import result as fused
 from solver.fusion.limits import FusionLimits
 from solver.network import run
 from solver.report.document import Document, headed, result_document
@@ -161,7 +162,7 @@ class FusedCase:
 
 
 @dataclass(frozen=True)
-class FusedResult(mapper.FusedResult, ShownResult):
+class FusedResult(fused.FusedResult, ShownResult):
     """The result of a search for a fused mapping, with remarks about the specs."""
 
     notes: tuple[Note, ...] = ()
@@ -380,7 +381,7 @@ def _as_searched(mapspace: Mapspace, remainders: bool) -> Mapspace:
     return mapspace if known else replace(mapspace, factors=PERFECT)
 
 
-def _values(result: Result | run.NetworkResult | mapper.FusedResult) -> dict[str, Any]:
+def _values(result: Result | run.NetworkResult | fused.FusedResult) -> dict[str, Any]:
     return {field.name: getattr(result, field.name) for field in fields(result)}
 
 

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,26 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("solver.search.mapper", "solver.stages", "solver.fusion.mapper"):
         monkeypatch.setattr(importlib.import_module(module), "REMAINDERS_S", math.inf)
     monkeypatch.setattr(importlib.import_module("solver.cli.running"), "EXPLAIN_TIME_LIMIT_S", math.inf)
+    monkeypatch.setattr(importlib.import_module("solver.cli.network"), "CHECK_TIME_LIMIT_S", 3600.0)
+
+
+@dataclass
+class Clock:
+    """Stands for the module `time`, and goes on only where a test says so."""
+
+    now_s: float = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of searches and of those that fall back on others, set by the test."""
+    own = Clock()
+    for module in ("solver.result", "solver.stages"):
+        monkeypatch.setattr(importlib.import_module(module), "time", own)
+    return own
 
 
 @pytest.fixture

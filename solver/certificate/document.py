@@ -7,7 +7,7 @@ import math
 import platform
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from itertools import product, takewhile
@@ -30,13 +30,12 @@ from solver.certificate.canonical import (
     canonical_mapping,
     canonical_sha256,
     has_sparse_data,
-    node_places,
 )
-from solver.result import CP_SAT, Evidence, Statistics, Status
+from solver.result import Status
 
-FORMAT, WITH_PLACES, WITH_RULES = (f"tilewright certificate {number}" for number in (6, 7, 8))
+FORMAT, WITH_PLACES, WITH_RULES = (f"tilewright certificate {number}" for number in (9, 10, 11))
 """Those where memories have several places, and under rules of the user's own: older checkers see neither."""
-SPARSE = "tilewright certificate sparse 1"
+SPARSE = "tilewright certificate sparse 2"
 """Where densities change counts; energies are in parts of a unit (`model.sparse.FIXED_POINT`)."""
 
 Factors = tuple[int, ...]
@@ -74,16 +73,6 @@ class Claims(Protocol):
     @property
     def evaluation(self) -> Evaluation | None:
         """Its cost."""
-        ...
-
-    @property
-    def evidence(self) -> tuple[Evidence, ...]:
-        """What the bounds rest on."""
-        ...
-
-    @property
-    def statistics(self) -> Statistics:
-        """What the search did, and who settled it."""
         ...
 
 
@@ -124,7 +113,6 @@ def certificate(mapspace: Mapspace, result: Claims, command: Sequence[str], seed
         "mapping": None if result.mapping is None else canonical_mapping(mapspace, result.mapping),
         "cost": None if result.evaluation is None else _cost(result.evaluation),
         "spatial_choices": count_spatial_choices(mapspace),
-        "evidence": _all_evidence(mapspace, result),
         **({"rules": [_written(rule) for rule in mapspace.rules]} if mapspace.rules else {}),
     }
     return sealed(document, command, seed)
@@ -190,28 +178,6 @@ def _written(rule: Rule) -> Json:
         "text": rule.text,
         "place": [kind, node] if rule.place else None,
     }
-
-
-def _all_evidence(mapspace: Mapspace, result: Claims) -> list[Json]:
-    """What the bounds rest on, by objective; of CP-SAT there is nothing but its name."""
-    told = {own.objective: _evidence(mapspace, own) for own in result.evidence}
-    pairs = zip(result.objectives, result.statistics.settled_by, strict=False)
-    solved: dict[str, Json] = {
-        name: {"objective": name, "solved_by": CP_SAT} for name, settled_by in pairs if settled_by == CP_SAT
-    }
-    own = {**solved, **told}
-    return [own[name] for name in result.objectives if name in own]
-
-
-def _evidence(mapspace: Mapspace, evidence: Evidence) -> Json:
-    """What the bound on an objective rests on, with levels as nodes of the canonical problem."""
-    places = node_places(mapspace)
-    storage = [places[index] for index in mapspace.architecture.storage_indices]
-    masks = [
-        {**asdict(mask), "keep": [[storage[level] for level in levels] for levels in mask.keep]}
-        for mask in evidence.masks
-    ]
-    return {"objective": evidence.objective, "masks": masks}
 
 
 def count_spatial_choices(mapspace: Mapspace) -> int:

@@ -28,7 +28,7 @@ from solver.result import AUTO, BOUNDS, CP_SAT, Result, Status, Termination
 
 if TYPE_CHECKING:
     from model.formats.timeloop import LoadedSpec
-    from solver.certificate import Claims
+    from solver.certificate.document import Claims
     from solver.cli.output import Step
 
 POLL_S = 0.1
@@ -268,7 +268,8 @@ def write_certificate(
     if result.status is Status.UNKNOWN:
         write_stderr("note: no certificate is written: nothing was found or proven\n")
         return False
-    from solver.certificate import CertificateError, certificate, certificate_text
+    from solver.certificate.canonical import CertificateError
+    from solver.certificate.document import certificate, certificate_text
 
     try:
         document = certificate(
@@ -307,6 +308,6 @@ def reproducing_command(result: Claims, arguments: argparse.Namespace, command: 
 
 def checker_path() -> Path:
     """Return the path of the checker, in a checkout and installed."""
-    from solver import certificate
+    from solver.certificate import checker
 
-    return Path(certificate.__file__).parent / "checker" / "prove.py"
+    return Path(checker.__file__).parent / "__main__.py"

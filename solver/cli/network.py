@@ -16,6 +16,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from model.extents import ANY
 from model.text.files import is_directory
 from model.text.reader import parse_assignments
 from model.text.source import Places, places_of
@@ -60,10 +61,14 @@ LONGEST_NAME = 100
 
 UNCHECKED = "interrupted: certificates are not checked; `prove CERT.json` checks those already written"
 FUSED_ONLY = (
-    *("fuse-into", "max-fused-loops", "max-fused-loops-per-rank"),
+    *("fuse-into", "max-fused-loops", "max-fused-loops-per-rank", "shared-factors"),
     *("fused-mapping", "certificate"),
 )
-OPTION_OF_LIMIT = {"no_fuse": "--no-fuse", "memories": "--fuse-into"}
+OPTION_OF_LIMIT = {
+    "no_fuse": "--no-fuse",
+    "memories": "--fuse-into",
+    "equal_parts": "--shared-factors any",
+}
 UNFUSED_ONLY = {
     "certificates": "--certificate OUT writes that of the fused mapping",
     "mappings": "--fused-mapping OUT writes the fused mapping",
@@ -186,6 +191,8 @@ def _fuse(arguments: argparse.Namespace) -> int:
     outputs = (arguments.json, arguments.report, arguments.fused_mapping, arguments.certificate)
     check_outputs(outputs, arguments.specs)
     _check_checked(arguments)
+    if arguments.shared_factors == ANY and (arguments.certificate is not None or arguments.check):
+        raise OutputError("--shared-factors any: shared loops with remainders are not certified")
     from model.formats.fused import fused_yaml, load_cascade
     from model.formats.fused.loader import CONSTRAINTS_NOTE
     from solver.fusion import LimitError, NotSearchedError, fuse_cascade
@@ -236,8 +243,7 @@ def _limits(arguments: argparse.Namespace) -> FusionLimits:
         arguments.max_fused_loops_per_rank,
         frozenset(chain.from_iterable(arguments.no_fuse or ())),
         None if arguments.fuse_into is None else frozenset(chain.from_iterable(arguments.fuse_into)),
-        # Certificates do not know unlike visits of nests with remainders.
-        equal_parts=arguments.certificate is not None or arguments.check,
+        equal_parts=arguments.shared_factors != ANY,
     )
 
 
@@ -253,7 +259,8 @@ def _certify_whole(
     make: Callable[[list[str], int], dict[str, object]], path: Path, arguments: argparse.Namespace
 ) -> None:
     """Write what `make` makes of a command and a seed, or say why there is no certificate."""
-    from solver.certificate import CertificateError, certificate_text
+    from solver.certificate.canonical import CertificateError
+    from solver.certificate.document import certificate_text
 
     try:
         document = make(["python", "-m", "solver", *arguments.words], arguments.seed)

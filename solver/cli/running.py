@@ -113,7 +113,8 @@ def load_checked(arguments: argparse.Namespace) -> Mapspace:
 
 def check_certified(loaded: LoadedSpec) -> None:
     """Refuse to certify what the checker does not know, before a search takes its time."""
-    from solver.certificate import CertificateError, check_certifiable
+    from solver.certificate.canonical import CertificateError
+    from solver.certificate.document import check_certifiable
 
     try:
         check_certifiable(loaded.mapspace)

@@ -35,14 +35,14 @@ class FusionLimits:
     memories
         On-chip memories that may store tensors; None for all that are searched.
     equal_parts
-        Whether shared loops have no remainders, although those of the nests may.
+        Whether shared loops have factors that divide, although loops of the nests may have remainders.
     """
 
     max_loops: int | None = None
     max_loops_per_rank: int | None = None
     no_fuse: frozenset[str] = frozenset()
     memories: frozenset[str] | None = None
-    equal_parts: bool = False
+    equal_parts: bool = True
 
     def phrases(self) -> Iterator[str]:
         """Yield what the limits leave, for people."""
@@ -61,8 +61,11 @@ class FusionLimits:
         Raises
         ------
         LimitError
-            If a tensor or a memory is not there, or is none that tensors are stored in.
+            If a tensor or a memory is not there, or is none that tensors are stored in; or if shared loops
+            may have remainders where no nest may.
         """
+        if not self.equal_parts and all(own.mapspace.factors == PERFECT for own in cascade.einsums):
+            raise LimitError("equal_parts", "remainders of shared loops need nests that may have some")
         for tensor in sorted(self.no_fuse - cascade.users.keys()):
             between = listing(cascade.intermediates)
             raise LimitError("no_fuse", f"no Einsum accesses {tensor!r}; tensors between Einsums: {between}")

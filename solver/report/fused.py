@@ -12,6 +12,7 @@ from rich.text import Text
 from model.architecture import with_places
 from model.cost.report import Violation
 from model.counting import rule_of
+from model.extents import ANY, PERFECT
 from model.fused.cascade import Cascade
 from model.fused.mapping import Body, FusedMapping, Leaf, Path, Stored
 from model.fused.report import EinsumCost, FusedEvaluation, Room
@@ -26,6 +27,9 @@ from solver.report.text import ENDINGS, STEP, loop_nest, print_notes
 from solver.result import Narrower, Status, Termination
 
 ARITHMETIC = "compute"
+
+SHARED_PERFECT = "shared loops with factors that divide"
+"""What a verdict is about, where loops of nests may have remainders."""
 
 
 def print_fused(
@@ -73,6 +77,8 @@ def print_fused_result(console: Console, result: FusedResult, notes: Sequence[No
     verdict.append(f"  {objective} {objective_text(objective, result.value, units)}")
     if result.gap:
         verdict.append(f"  bound {objective_text(objective, result.bound, units)}  gap {percent(result.gap)}")
+    if (result.factors, result.shared_factors) == (ANY, PERFECT):
+        verdict.append(f"  {SHARED_PERFECT}")
     console.print(verdict)
     if result.termination is Termination.REMAINDER_LIMIT:
         console.print(ENDINGS[result.termination])
@@ -339,6 +345,7 @@ def fused_result_document(
         "status": result.status.name,
         "termination": result.termination.name,
         "objective": objective,
+        **picked(result, "factors", "shared_factors"),
         "units": UNITS[objective],
         **{k: None if v is None else in_reported_unit(objective, v, units) for k, v in values.items()},
         "gap": result.gap,

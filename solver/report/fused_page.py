@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from model.extents import ANY, PERFECT
 from solver.report.charts import ARITHMETIC, Segment, Span, energies_scene, first_of, timeline_scene
 from solver.report.drawing import SMALL, Box, Ink, Label, Part, Scene, fitted, series_ink
 from solver.report.einsum_page import check_facts, cost_facts, value_text, violation_sections
 from solver.report.figures import NOTHING, count_text, energy_text, percent, seconds_text
-from solver.report.fused import held_text, loop_text, waiting_text
+from solver.report.fused import SHARED_PERFECT, held_text, loop_text, waiting_text
 from solver.report.html import Cell, Figure, Page, Section, Table, notes_section, run_section
 from solver.report.reading import Value
 
@@ -50,6 +51,8 @@ def fused_result_page(document: Value) -> Page:
     )
     if document["status"].text() == "INFEASIBLE":
         verdict = "No fused mapping exists. This is proven."
+    if (document.get("factors").raw, document.get("shared_factors").raw) == (ANY, PERFECT):
+        verdict += f" Searched: {SHARED_PERFECT}."
     return Page(
         f"Fused mapping of {document['workload'].text()}",
         document["status"].text(),

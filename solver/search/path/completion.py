@@ -354,9 +354,10 @@ class Completion:
         """Least words per instance with all reuse there can be, and with no temporal reuse."""
         space, nest = self.space, self._nest
         position = space.architecture.storage_indices[level]
-        tile = space.lattice.index([nest.bounds[position][dim] for dim in space.active])
-        instances = nest.instances(position)
-        irrelevant = int(space.tables[place].irrelevant_tiles[tile])
+        extents = [nest.bounds[position][dim] for dim in space.active]
+        tile, instances = space.lattice.index(extents), nest.instances(position)
+        numbers = [-(-bound // own) for bound, own in zip(space.lattice.bounds, extents, strict=True)]
+        irrelevant = math.prod(numbers[d] for d in space.views[place].irrelevant)
         unrolling = space.unrolling([stage.factors for stage in self.skeleton.spatial[:level]])
         words = space.relevant_words(place, level, unrolling)
         repeated, begun = int(words.repeated[tile]), int(words.begun[tile])

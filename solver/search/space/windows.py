@@ -210,7 +210,7 @@ def relevant_words(
     for number, component in enumerate(view.components):
         if component.sliding:
             # Most of the work is done along the few axes of a component.
-            box = lattice.across(tables.boxes[number], component.dims)
+            box = tables.boxes[number]
             sides = {d: lattice.side(d) for d in component.dims}
             parts.append(along_component(component, box, sides, lattice, unrolling, counting))
     none = np.zeros((1,) * len(lattice.counts), dtype=np.bool_)
@@ -283,7 +283,7 @@ def union_words(
     union: IntArray = np.ones(lattice.size, dtype=np.int64)
     for number, part in enumerate(view.components):
         positions = math.prod(lattice.tiles_along(d) for d in part.dims)
-        covered = lattice.across(tables.boxes[number], part.dims) * positions
+        covered = tables.boxes[number] * positions
         if part.sliding:
             instances = math.prod(unrolling.above[d] for d in part.dims)
             # Sums of sets of integers have at least so many values, wherever the tiles of an instance lie.

@@ -1,20 +1,16 @@
 """The checker as a module, and certificates for tests."""
 
 import json
-import sys
 from typing import Any
 
 from solver import Options, Result
-from solver.certificate import canonical_sha256, certificate
+from solver.certificate.canonical import canonical_sha256
+from solver.certificate.checker import perfect, perfect_bounds, prove
+from solver.certificate.document import certificate
 from solver.stages import map_einsum
 from tests.conftest import REPOSITORY
 
 SCRIPTS = REPOSITORY / "scripts"
-sys.path.insert(0, str(SCRIPTS))
-
-import perfect  # noqa: E402
-import perfect_bounds  # noqa: E402
-import prove  # noqa: E402
 
 __all__ = [
     "SCRIPTS",

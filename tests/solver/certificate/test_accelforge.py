@@ -14,8 +14,7 @@ from model.cost import evaluate_in
 from model.counting import ACCELFORGE
 from model.mapspace import Mapspace, TemporalRules, toll_rules
 from model.places import spread
-from solver.certificate import canonical_sha256
-from solver.certificate.canonical import canonical, canonical_mapping
+from solver.certificate.canonical import canonical, canonical_mapping, canonical_sha256
 from tests import strategies
 from tests.bruteforce import enumerate_mappings, optima
 from tests.mapspaces import free_mapspace, matmul

@@ -12,23 +12,16 @@ import pytest
 
 from model.mapspace import Mapspace
 from model.sparse import MappingError, evaluate_sparse_in
-from solver.certificate import (
-    CertificateError,
-    canonical,
-    canonical_sha256,
-    certificate,
-    check_certifiable,
-)
-from solver.certificate.canonical import canonical_mapping
+from solver.certificate.canonical import CertificateError, canonical, canonical_mapping, canonical_sha256
+from solver.certificate.checker import sparse
+from solver.certificate.checker.sparse_bounds import refute
+from solver.certificate.document import certificate, check_certifiable
 from solver.result import Options, Status
 from solver.stages import map_einsum
 from tests.bruteforce import enumerate_sparse, sparse_optima
 from tests.random_sparsity import random_sparse_mapspace
 from tests.slow import few
 from tests.solver.certificate.checker import digested, prove, verdict
-
-import sparse  # isort: skip  (found where the checker is)
-from sparse_bounds import refute  # isort: skip
 
 OBJECTIVES = ("energy", "latency", "edp", ("latency", "energy"))
 PROBLEMS = int(os.environ.get("SPARSE_CERTIFICATES", "12"))
@@ -165,7 +158,7 @@ def test_other_claims_are_refused(optimum, tmp_path):
         forged(document, status="INFEASIBLE", mapping=None, cost=None, bounds=[]),
         forged(document, status="FEASIBLE", bounds=[least + 1]),
         forged(document, spatial_choices=document["spatial_choices"] + 1),
-        forged(document, format="tilewright certificate 6"),
+        forged(document, format="tilewright certificate 9"),
         {**document, "cost": {**document["cost"], "latency": 1}},
         *(forged(document, problem) for problem in other_problems(document["problem"])),
     ]

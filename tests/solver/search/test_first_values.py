@@ -10,7 +10,8 @@ import pytest
 from model.counting import COUNTINGS, EXACT, Counting
 from model.extents import ANY
 from model.mapspace import Mapspace
-from solver.certificate import CertificateError, certificate
+from solver.certificate.canonical import CertificateError
+from solver.certificate.document import certificate
 from solver.formulation import map_by_formulation
 from solver.formulation.model import check_formulated
 from solver.result import Options, Status
