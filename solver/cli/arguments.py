@@ -239,8 +239,8 @@ def _add_map(commands: Commands) -> argparse.ArgumentParser:
     add_path(
         parser,
         "--plot",
-        "draw the mapping, or with --pareto the front, into a PNG, SVG or PDF file; needs matplotlib, except "
-        "for a mapping as SVG",
+        "draw the mapping, or with --pareto the front, into an SVG, PNG or PDF file; all but SVG need "
+        "matplotlib",
     )
     add_flag(parser, "--quiet", "no progress and no report; files and exit code only")
     return parser
@@ -412,7 +412,7 @@ together cost the least, and prove it."""
         "--plot",
         type=picture,
         metavar="OUT",
-        help="draw the layered graph with the chosen methods marked (.png, .svg, .pdf; needs matplotlib)",
+        help="draw the layered graph with the chosen methods marked (.png, .svg, .pdf; needs Graphviz)",
     )
     parser.add_argument(
         "--show-graph",

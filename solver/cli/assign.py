@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,8 +21,8 @@ from solver.cli.output import (
     check_outputs,
     deliver,
     document_steps,
-    plot_steps,
     report_steps,
+    say_undrawn,
     write_output,
 )
 from solver.cli.progress import interruptible
@@ -45,7 +44,10 @@ def assign_command(arguments: argparse.Namespace) -> int:
     outputs = (arguments.json, arguments.plot, arguments.show_graph, arguments.report)
     check_outputs(outputs, [*arguments.specs, *([arguments.methods] if arguments.methods else [])])
     pictures = [path for path in (arguments.plot, arguments.show_graph) if path and _is_picture(path)]
-    _check_matplotlib(pictures)
+    if pictures:
+        from solver.report.layered_graph import check_drawing
+
+        check_drawing(pictures[0])
     if arguments.uneven:
         raise SpecError("--uneven does not go with `assign`: memories have one place there")
     solved = _by_costs(arguments, pictures) if arguments.methods is None else _by_mapper(arguments, pictures)
@@ -126,13 +128,6 @@ def _hardware(loaded: LoadedAssignment, arguments: argparse.Namespace) -> Hardwa
     return replace(loaded.hardware, array=None, dsp_budget=budget)
 
 
-def _check_matplotlib(pictures: Sequence[Path]) -> None:
-    if pictures and find_spec("matplotlib") is None:
-        raise OutputError(
-            f"cannot draw {pictures[0]}: matplotlib is missing (pip install 'tilewright[plot]')"
-        )
-
-
 def _check_sizes(network: CostedNetwork | ShapedNetwork, pictures: Sequence[Path]) -> None:
     """Refuse before the work to draw a picture that would show nothing."""
     from solver.report.layered_graph import LARGEST_PICTURE, most_arcs
@@ -158,9 +153,10 @@ def _steps(solved: Solved, arguments: argparse.Namespace, outputs: Sequence[Path
     yield from document_steps(lambda: assignment_document(*solved), arguments)
     if arguments.show_graph is not None:
         yield partial(_write_graph, result.network, None, arguments.show_graph)
-    choice = None if result.best is None else result.best.choice
-    draw = partial(_write_graph, result.network, choice, arguments.plot)
-    yield from plot_steps(arguments.plot, draw, "" if choice is not None else "assignment")
+    if arguments.plot is not None and result.best is not None:
+        yield partial(_write_graph, result.network, result.best.choice, arguments.plot)
+    elif arguments.plot is not None:
+        yield partial(say_undrawn, arguments.plot, "assignment")
 
 
 def _write_graph(network: CostedNetwork, choice: Sequence[int] | None, path: Path) -> None:

@@ -61,7 +61,7 @@ from solver.cli.running import (
     without_remainders,
 )
 from solver.exit_codes import EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
-from solver.report.pictures import PAINTED, check_plot, draw_convergence, draw_front
+from solver.report.pictures import check_plot
 from solver.result import Phase, Progress, Reason, Result, Status
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def map_command(arguments: argparse.Namespace) -> int:
         return _pareto(arguments)
     outputs = (arguments.json, arguments.mapping, arguments.mapped_spec, arguments.certificate)
     check_outputs((*outputs, arguments.plot, arguments.report, arguments.export_model), arguments.specs)
-    check_plot(arguments.plot, PAINTED)
+    check_plot(arguments.plot)
     if arguments.check and arguments.certificate == STDOUT:
         raise OutputError("--check needs a certificate in a file, which the checker reads")
     formulated = arguments.engine == CP_SAT
@@ -126,7 +126,7 @@ def map_command(arguments: argparse.Namespace) -> int:
         )
     except ConflictError as conflict:
         document = document_steps(lambda: _refused_map(arguments), arguments)
-        plot = plot_steps(arguments.plot, lambda: None, "mapping")
+        plot = plot_steps(arguments.plot, dict, "mapping")
         return refuse(conflict, [*document, *mapping_steps(arguments), *plot])
     if loaded.mapspace.sparsity is not None and loaded.mapspace.sparsity.optimized:
         from solver.cli.sparse import map_sparse_data
@@ -215,8 +215,6 @@ def _map_steps(
 ) -> Iterator[Step]:
     """Yield the steps that print, write and draw a result."""
     from solver.report.document import result_document
-    from solver.report.mapping_picture import draw_mapping
-    from solver.report.reading import as_value
     from solver.report.reasons import costs_document, print_costs
     from solver.report.text import print_result, title
 
@@ -239,11 +237,7 @@ def _map_steps(
     )
     yield from mapping_steps(arguments, loaded, result.mapping, spec_text)
     lack = "" if result.mapping is not None else "mapping"
-    yield from plot_steps(
-        arguments.plot,
-        lambda: draw_mapping(as_value(result_document(mapspace, result)), arguments.plot),
-        lack,
-    )
+    yield from plot_steps(arguments.plot, lambda: result_document(mapspace, result), lack)
     from solver.cli.certify import certificate_steps
 
     yield from certificate_steps(mapspace, result, arguments)
@@ -270,7 +264,7 @@ def _pareto(arguments: argparse.Namespace) -> int:
         loaded = as_searched(load_unmapped(arguments, sparse=True))
     except ConflictError as conflict:
         document = document_steps(lambda: _refused_front(arguments), arguments)
-        return refuse(conflict, [*document, *plot_steps(arguments.plot, lambda: None, "point")])
+        return refuse(conflict, [*document, *plot_steps(arguments.plot, dict, "point")])
     mapspace = loaded.mapspace
     from solver.fallback import front_or_explain
     from solver.pareto import pareto_front
@@ -282,11 +276,10 @@ def _pareto(arguments: argparse.Namespace) -> int:
 
     places = places_of(loaded.document) if front.reasons else {}
     report = report_steps(lambda console: print_front(console, mapspace, front, places), arguments)
-    document = document_steps(lambda: front_document(mapspace, front), arguments)
-    title = mapspace.problem.name or _case(arguments)
+    made = partial(front_document, mapspace, front)
     lack = "" if front.points else "point"
-    plot = plot_steps(arguments.plot, partial(draw_front, front, title, arguments.plot), lack)
-    deliver([*report, *document, *plot])
+    files = (*document_steps(made, arguments), *plot_steps(arguments.plot, made, lack))
+    deliver([*report, *files])
     return EXIT_OF_STATUS[front.status]
 
 
@@ -531,8 +524,8 @@ def _comparison_steps(comparison: Comparison, arguments: argparse.Namespace) -> 
     if arguments.csv is not None:
         yield lambda: write_output(arguments.csv, comparisons_csv([comparison]))
     is_traced = comparison.trace or any(outcome.trace for outcome in comparison.outcomes)
-    draw = partial(draw_convergence, comparison, arguments.plot)
-    yield from plot_steps(arguments.plot, draw, "" if is_traced else "mapping")
+    document = partial(comparison_document, comparison)
+    yield from plot_steps(arguments.plot, document, "" if is_traced else "mapping")
 
 
 def chosen_mappers(arguments: argparse.Namespace) -> list[tuple[str, Mapper]]:

@@ -42,7 +42,7 @@ from solver.cli.progress import fusion_text, interruptible, logged, status_text
 from solver.cli.running import EXIT_OF_STATUS, LONG_NAMES, exit_code, load_options, search_options
 from solver.cli.sparse import PERFECT_NOTE, unasked, with_sparse_data
 from solver.exit_codes import EXIT_OPTIMAL, EXIT_UNCHECKED
-from solver.report.pictures import check_plot, draw_sweep
+from solver.report.pictures import check_plot
 from solver.result import Status, Termination, TooLargeError
 
 if TYPE_CHECKING:
@@ -476,7 +476,7 @@ def sweep_command(arguments: argparse.Namespace) -> int:
     if arguments.csv is not None:
         steps.append(lambda: write_output(arguments.csv, sweep_csv(result)))
     lack = "" if any(point.costs is not None for point in result.points) else "point"
-    plot = plot_steps(arguments.plot, partial(draw_sweep, result, arguments.plot), lack)
+    plot = plot_steps(arguments.plot, lambda: sweep_document(result), lack)
     deliver([*steps, *plot])
     return exit_code(result.status, chain.from_iterable(_results(point.result) for point in result.points))
 

@@ -135,13 +135,20 @@ def document_steps(document: Callable[[], Document], arguments: Namespace) -> It
         yield lambda: write_page(report, once())
 
 
-def plot_steps(path: Path | None, draw: Step, lack: str = "") -> Iterator[Step]:
-    """Yield the step that draws a picture, if asked for; if there is no `lack` to draw, that says so."""
+def plot_steps(path: Path | None, document: Callable[[], Document], lack: str = "") -> Iterator[Step]:
+    """Yield the step that draws a document, if requested; if there is no `lack` to draw, that says so."""
     if path is not None:
-        yield partial(_say_undrawn, path, lack) if lack else draw
+        yield partial(say_undrawn, path, lack) if lack else partial(_draw, path, document)
 
 
-def _say_undrawn(path: Path, lack: str) -> None:
+def _draw(path: Path, document: Callable[[], Document]) -> None:
+    from solver.report.pictures import draw_plot
+    from solver.report.reading import as_value
+
+    draw_plot(as_value(document()), path)
+
+
+def say_undrawn(path: Path, lack: str) -> None:
     """Report that a picture is not written, as there is no `lack` to draw."""
     write_stderr(f"note: {printable(str(path))} is not written: there is no {lack} to draw\n")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING
 
 from model.extents import ANY, PERFECT
@@ -53,8 +54,6 @@ OVERFLOWING = (
 def map_sparse_data(loaded: LoadedSpec, arguments: argparse.Namespace) -> int:
     """Search the best mapping of sparse data; write and print it."""
     _refuse_options(arguments)
-    from solver.report.mapping_picture import draw_mapping
-    from solver.report.reading import as_value
     from solver.report.reasons import costs_document, print_costs, reason_lines
     from solver.report.sparse import print_sparse_result, sparse_result_document
     from solver.report.text import title
@@ -93,7 +92,7 @@ def map_sparse_data(loaded: LoadedSpec, arguments: argparse.Namespace) -> int:
     )
     plot = plot_steps(
         arguments.plot,
-        lambda: draw_mapping(as_value(sparse_result_document(mapspace, result, reasons)), arguments.plot),
+        lambda: sparse_result_document(mapspace, result, reasons),
         "" if mapping is not None else "mapping",
     )
     files = (*mapping_steps(arguments, loaded, mapping, spec_text), *plot)
@@ -227,7 +226,7 @@ def sweep_densities(arguments: argparse.Namespace) -> int:
         raise OutputError(
             "--density: the specs have no sparse optimizations, without which densities do nothing"
         )
-    from solver.report.sparse import density_sweep_document, draw_density_sweep, print_density_sweep
+    from solver.report.sparse import density_sweep_document, print_density_sweep
     from solver.sparse_search import density_sweep
 
     densities = dict(map(_densities, arguments.densities))
@@ -237,10 +236,9 @@ def sweep_densities(arguments: argparse.Namespace) -> int:
     except KeyError as error:
         raise OutputError(f"--density: the problem has no dataspace {error}") from error
     report = report_steps(lambda console: print_density_sweep(console, mapspace, points), arguments)
-    document = document_steps(lambda: density_sweep_document(mapspace, points), arguments)
+    document = partial(density_sweep_document, mapspace, points)
     lack = "" if all(point.result.best is not None for point in points) else "mapping of every point"
-    plot = plot_steps(arguments.plot, lambda: draw_density_sweep(points, arguments.plot), lack)
-    deliver([*report, *document, *plot])
+    deliver([*report, *document_steps(document, arguments), *plot_steps(arguments.plot, document, lack)])
     statuses = {point.result.status for point in points}
     order = (Status.INFEASIBLE, Status.UNKNOWN, Status.FEASIBLE)
     worst = next((status for status in order if status in statuses), Status.OPTIMAL)

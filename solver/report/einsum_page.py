@@ -13,7 +13,6 @@ from solver.report.figures import (
     count_text,
     counted,
     energy_text,
-    energy_unit,
     percent,
     seconds_text,
     significant,
@@ -21,7 +20,8 @@ from solver.report.figures import (
 from solver.report.html import Cell, Figure, Page, Section, Table, notes_section, reason_sections, run_section
 from solver.report.mapped import ShownMapping, shown_mapping
 from solver.report.mapping_picture import array_scene, nest_scene, tiles_scene
-from solver.report.reading import Value
+from solver.report.plots import front_scene
+from solver.report.reading import Value, value_text
 
 ENDINGS = {
     "TIME_LIMIT": "stopped by the time limit",
@@ -72,19 +72,6 @@ def mapping_page(document: Value) -> Page:
             run_section(document),
         ),
         document["einsum"]["text"].text(),
-    )
-
-
-def value_text(value: Value, units: str) -> str:
-    """Return a value of an objective in its unit."""
-    if value.raw is None:
-        return NOTHING
-    if units == "pJ":
-        return energy_text(value.number())
-    return (
-        f"{count_text(value.count())} {units}"
-        if units == "cycles"
-        else f"{significant(value.number())} {units}"
     )
 
 
@@ -627,7 +614,7 @@ def front_page(document: Value) -> Page:
     verdict = f"{found}: the complete front." if status == "OPTIMAL" else f"{found}; others may be missing."
     if status == "INFEASIBLE":
         verdict = "No mapping satisfies all constraints. This is proven."
-    figures = [Figure(partial(_front_scene, points))] if points else ()
+    figures = [Figure(partial(front_scene, document))] if points else ()
     return Page(
         f"Energy-latency front of {document['problem'].text() or 'an Einsum'}",
         status,
@@ -671,21 +658,6 @@ def _front_tables(document: Value) -> Iterator[Table]:
     ]
     if open_ranges:
         yield Table("Open", (">From cycles", ">To", ">No energy below"), open_ranges)
-
-
-def _front_scene(points: Sequence[Value], width: float) -> Scene:
-    size, unit = energy_unit(points[-1]["energy_pj"].number())
-    marks = [
-        Mark(
-            point["cycles"].count(),
-            point["energy_pj"].number() / size,
-            f"{count_text(point['cycles'].count())} cycles, {energy_text(point['energy_pj'].number())}",
-            not point["proven"].flag(),
-        )
-        for point in points
-    ]
-    axes = Axis("cycles"), Axis(f"energy ({unit})")
-    return curves_scene("Energy against cycles", [Curve("", "s0", marks, "steps")], *axes, width)
 
 
 def explanation_page(document: Value) -> Page:

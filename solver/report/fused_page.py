@@ -7,11 +7,11 @@ from functools import partial
 
 from solver.report.charts import ARITHMETIC, Segment, Span, energies_scene, first_of, timeline_scene
 from solver.report.drawing import SMALL, Box, Ink, Label, Part, Scene, fitted, series_ink
-from solver.report.einsum_page import check_facts, cost_facts, value_text, violation_sections
+from solver.report.einsum_page import check_facts, cost_facts, violation_sections
 from solver.report.figures import NOTHING, count_text, energy_text, percent, seconds_text
 from solver.report.fused import held_text, loop_text, waiting_text
 from solver.report.html import Cell, Figure, Page, Section, Table, notes_section, run_section
-from solver.report.reading import Value
+from solver.report.reading import Value, value_text
 
 INDENT, HEAD, ROW, GAP = 12.0, 24.0, 17.0, 6.0
 """Sizes of the picture of a tree, in pixels: of bodies in bodies, their headings, and rows of Einsums."""

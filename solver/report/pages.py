@@ -11,17 +11,13 @@ from solver.report.charts import (
     ARITHMETIC,
     COPY,
     MOST_BARS,
-    Axis,
     Bar,
-    Curve,
-    Mark,
     Segment,
     bars_scene,
-    curves_scene,
     energies_scene,
     first_of,
 )
-from solver.report.drawing import Ink, Scene, series_ink
+from solver.report.drawing import Ink, Scene
 from solver.report.einsum_page import (
     check_facts,
     cost_facts,
@@ -29,7 +25,6 @@ from solver.report.einsum_page import (
     front_page,
     mapping_page,
     sparse_page,
-    value_text,
     violation_sections,
 )
 from solver.report.figures import (
@@ -38,7 +33,6 @@ from solver.report.figures import (
     count_text,
     counted,
     energy_text,
-    energy_unit,
     percent,
     seconds_text,
     significant,
@@ -56,10 +50,8 @@ from solver.report.html import (
     reason_sections,
     run_section,
 )
-from solver.report.reading import DocumentError, Value
-
-MOST_LABELS = 24
-"""Points of a chart up to which each is labelled."""
+from solver.report.plots import convergence_scene, sweep_scenes, traces
+from solver.report.reading import DocumentError, Value, optional, value_text
 
 
 def report_html(document: Value) -> str:
@@ -161,7 +153,7 @@ def common_page(document: Value) -> Page:
         (label, value_text(document[key], unit))
         for label, key in (("Common", "value"), ("Bound", "bound"), ("Own optima", "own_value"))
     ]
-    price = _optional(document["price"])
+    price = optional(document["price"])
     told = (
         "No common spatial unrolling was found."
         if price is None
@@ -302,7 +294,7 @@ def comparison_page(document: Value) -> Page:
             Section(
                 "Convergence",
                 "The best value so far of each mapper; the dashed line is the optimum, or its bound.",
-                [Figure(partial(_convergence_scene, document))] if _traces(document) else (),
+                [Figure(partial(convergence_scene, document))] if traces(document) else (),
             ),
             Section(
                 "Ratio to the optimum" if proven else "Ratio to the bound",
@@ -357,48 +349,6 @@ def _mapper_row(name: str, run: Value, units: str, distances: Sequence[str]) -> 
     )
 
 
-def _traces(document: Value) -> list[tuple[str, list[Value], float]]:
-    """Return name, points and end of every run that found something."""
-    runs = [
-        ("tilewright", document),
-        *((each["name"].text(), each) for each in document["mappers"].entries()),
-    ]
-    return [
-        (name, run["trace"].entries(), run["seconds"].number())
-        for name, run in runs
-        if run["trace"].entries()
-    ]
-
-
-LEAST_SECONDS = 1e-4
-"""Where logarithmic time begins."""
-
-
-def _convergence_scene(document: Value, width: float) -> Scene:
-    curves, units = [], document["units"].text()
-    traces = _traces(document)
-    for number, (name, points, seconds) in enumerate(traces):
-        marks = [
-            Mark(
-                max(point["seconds"].number(), LEAST_SECONDS),
-                point["value"].number(),
-                f"{name}: {value_text(point['value'], units)} after {point['seconds'].number():.3g} s",
-            )
-            for point in points
-        ]
-        last = Mark(max(seconds, marks[-1].x), marks[-1].y)
-        curves.append(Curve(name, series_ink(number), [*marks, last], "steps", has_dots=False))
-        curves.append(Curve(name, series_ink(number), marks))
-    if document["bound"].raw is not None and document["bound"].number():
-        ends = [mark.x for curve in curves for mark in curve.marks]
-        bound = document["bound"].number()
-        label = "optimum" if document["proven"].flag() else "bound"
-        line = [Mark(min(ends), bound), Mark(max(ends), bound)]
-        curves.append(Curve(label, "text", line, "line", is_dashed=True, has_dots=False))
-    axes = Axis("seconds", True), Axis(f"{document['objective'].text()} ({units})", True)
-    return curves_scene("Best value against time", curves, *axes, width)
-
-
 def sweep_page(document: Value) -> Page:
     """Return the report of ``sweep``: energy against cycles of all points, and a table of them."""
     points = document["points"].entries()
@@ -407,13 +357,7 @@ def sweep_page(document: Value) -> Page:
         *("Workload", "Architecture", *(f">{name}" for name in attributes), "Status"),
         *(">Energy", ">Cycles", ">EDP (pJ*cycles)", ">Area (mm2)", ">Proven", "Front"),
     )
-    workloads = dict.fromkeys(point["workload"].text() for point in points)
-    figures = [
-        Figure(partial(_sweep_scene, points, workload, across), workload)
-        for workload in workloads
-        for across in ("cycles", "area_mm2")
-        if any(_has_figures(point, workload, across) for point in points)
-    ]
+    figures = [Figure(draw, workload) for workload, draw in sweep_scenes(document)]
     searches, seconds = document["searches"].count(), seconds_text(document["seconds"].number())
     failures = [failure for point in points for failure in point["infeasible"].entries()]
     return Page(
@@ -451,7 +395,7 @@ def _failure_sections(failures: Sequence[Value]) -> Iterator[Section]:
 
 def _point_row(point: Value, attributes: Sequence[str]) -> Sequence[Cell]:
     values = dict(point["attributes"].items())
-    figures = [_optional(point[key]) for key in ("energy_pj", "cycles", "edp_pj_cycles", "area_mm2")]
+    figures = [optional(point[key]) for key in ("energy_pj", "cycles", "edp_pj_cycles", "area_mm2")]
     writers: tuple[Callable[[float], str], ...] = (energy_text, _whole, significant, significant)
     return (
         point["workload"].text(),
@@ -469,42 +413,6 @@ def _point_row(point: Value, attributes: Sequence[str]) -> Sequence[Cell]:
 
 def _whole(number: float) -> str:
     return count_text(int(number))
-
-
-def _optional(value: Value) -> float | None:
-    return None if value.raw is None else value.number()
-
-
-def _has_figures(point: Value, workload: str, across: str) -> bool:
-    figures = point["energy_pj"].raw, point[across].raw
-    return point["workload"].text() == workload and None not in figures and bool(point[across].number())
-
-
-def _sweep_scene(points: Sequence[Value], workload: str, across: str, width: float) -> Scene:
-    shown = [point for point in points if _has_figures(point, workload, across)]
-    size, unit = energy_unit(min(point["energy_pj"].number() for point in shown))
-    groups: dict[str, list[Mark]] = {}
-    for point in shown:
-        settings = [(name, value.text()) for name, value in point["attributes"].items()]
-        others = (f"{name} {value}" for name, value in settings[:-1])
-        line = ", ".join((point["architecture"].text(), *others))
-        label = settings[-1][1] if settings else ""
-        figures = (
-            f"{energy_text(point['energy_pj'].number())}, {significant(point[across].number())} {across}"
-        )
-        note = f"{line} {label}: {figures}"
-        is_dominated = not point["front"].flag()
-        mark = Mark(point[across].number(), point["energy_pj"].number() / size, note, is_dominated)
-        groups.setdefault(line, []).append(
-            Mark(mark.x, mark.y, note, is_dominated, label if len(shown) <= MOST_LABELS else "")
-        )
-    curves = [
-        Curve(name, series_ink(number), marks, "line") for number, (name, marks) in enumerate(groups.items())
-    ]
-    what = {"cycles": "cycles", "area_mm2": "area (mm2)"}[across]
-    return curves_scene(
-        f"Energy against {what}", curves, Axis(what, True), Axis(f"energy ({unit})", True), width
-    )
 
 
 def assignment_page(document: Value) -> Page:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from fractions import Fraction
-from pathlib import Path
 
 from rich.console import Console
 
@@ -33,7 +32,6 @@ from solver.report.document import (
     violation_document,
 )
 from solver.report.figures import NOTHING, count_text, energy_text, objective_text, percent, significant
-from solver.report.pictures import blank_figure, save_figure, verbatim
 from solver.report.tables import RULES, ReportTable, plain_grid, plain_table
 from solver.report.text import (
     ENDINGS,
@@ -460,24 +458,3 @@ def density_sweep_document(mapspace: Mapspace, points: Sequence[DensityPoint]) -
         shares = {name: float(share) for name, share in point.densities}
         found.append({"shares": shares, **document})
     return {"kind": "sweep-sparse", "problem": mapspace.problem.name, "points": found}
-
-
-def draw_density_sweep(points: Sequence[DensityPoint], path: Path) -> None:
-    """Draw the objective against the first density: of the best mappings, and of those of dense data."""
-    figure, [[axes]] = blank_figure()
-    name, objective = points[0].densities[0][0], points[0].result.objective
-    lines = {"best mapping": [(point, point.result.best) for point in points]}
-    lines["best mapping of dense data"] = [(point, point.result.dense_best) for point in points]
-    for (label, line), style in zip(lines.items(), ("o-", "s--"), strict=True):
-        found = [(point, priced.evaluation) for point, priced in line if priced is not None]
-        across = [float(point.densities[0][1]) for point, _ in found]
-        values = [
-            in_reported_unit(objective, evaluation.value(objective), point.result.units_per_pj)
-            for point, evaluation in found
-        ]
-        axes.plot(across, values, style, label=label)
-    axes.set_xlabel(f"density of {verbatim(name)}")
-    axes.set_ylabel(f"{objective} ({UNITS[objective]})")
-    axes.set_ylim(bottom=0)
-    axes.legend()
-    save_figure(figure, path)

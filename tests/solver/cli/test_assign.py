@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 import time
 from pathlib import Path
 
@@ -118,14 +117,30 @@ def test_a_stopped_array_search_says_so(capsys):
     assert "stopped by the time limit" in text.splitlines()[0]
 
 
-@pytest.mark.parametrize("name", ["graph.png", "graph.svg", "graph.pdf"])
-def test_pictures(tmp_path, capsys, name):
-    pytest.importorskip("matplotlib")
-    plot, graph = tmp_path / f"chosen_{name}", tmp_path / name
+@pytest.fixture
+def graphviz(tmp_path, monkeypatch):
+    """A `dot` that writes its options and what it reads, or fails if `FAILING` is set."""
+    program = tmp_path / "bin" / "dot"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\n[ -z "$FAILING" ] || { echo "no memory" >&2; exit 1; }\necho "$@"; cat\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+def test_pictures_are_drawn_by_graphviz(tmp_path, capsys, graphviz, suffix):
+    plot, graph = tmp_path / f"chosen.{suffix}", tmp_path / f"graph.{suffix}"
     code, text = run(capsys, SHIPPED / "inception_3a.yaml", "--quiet", "--plot", plot, "--show-graph", graph)
     assert (code, text) == (0, "")
-    assert plot.stat().st_size > 1000
-    assert graph.read_bytes() != plot.read_bytes()
+    options, _, drawn = graph.read_text(encoding="utf-8").partition("\n")
+    assert (options, drawn[:8]) == (f"-T{suffix}", "digraph ")
+    assert "style=bold" in plot.read_text(encoding="utf-8") and "style=bold" not in drawn
+
+
+def test_a_graphviz_that_fails(tmp_path, capsys, graphviz, monkeypatch):
+    monkeypatch.setenv("FAILING", "1")
+    assert main(["assign", str(TINY), "--quiet", "--plot", str(tmp_path / "out.png")]) == 2
+    assert capsys.readouterr().err.endswith("out.png: Graphviz failed: no memory\n")
 
 
 def test_graph_as_dot(tmp_path, capsys):
@@ -136,8 +151,7 @@ def test_graph_as_dot(tmp_path, capsys):
     assert_golden("assign_tiny.dot", text)
 
 
-def test_no_picture_without_an_assignment(tmp_path, capsys):
-    pytest.importorskip("matplotlib")
+def test_no_picture_without_an_assignment(tmp_path, capsys, graphviz):
     picture = tmp_path / "out.png"
     assert main(["assign", str(CONFLICT), "--plot", str(picture)]) == 4
     assert capsys.readouterr().err == f"note: {picture} is not written: there is no assignment to draw\n"
@@ -181,14 +195,14 @@ def test_wrong_arguments(words, message, capsys):
     assert message in capsys.readouterr().err
 
 
-def test_a_picture_needs_matplotlib(monkeypatch, capsys, tmp_path):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
+def test_a_picture_needs_graphviz(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
     assert main(["assign", str(TINY), "--plot", str(tmp_path / "out.png")]) == 2
-    assert "pip install 'tilewright[plot]'" in capsys.readouterr().err
+    message = "the program `dot` of Graphviz is missing; --show-graph OUT.dot writes the graph as text\n"
+    assert capsys.readouterr().err.endswith(message)
 
 
-def test_a_picture_has_its_limits(capsys, tmp_path):
-    pytest.importorskip("matplotlib")
+def test_a_picture_has_its_limits(capsys, tmp_path, graphviz):
     names = ", ".join(f"m{k}: 1" for k in range(150))
     layers = "\n".join(f"  - {{name: {name}, methods: {{{names}}}}}" for name in "ab")
     path = tmp_path / "net.yaml"

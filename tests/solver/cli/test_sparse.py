@@ -272,7 +272,6 @@ def test_all_rules_are_searched(command, tmp_path):
 
 
 def test_a_picture_of_a_sweep_over_densities_names_the_density(tmp_path):
-    pytest.importorskip("matplotlib")
     plot = tmp_path / "out.svg"
     options = ["--density", "A=0.25,1", "--objective", "energy", "--plot", str(plot)]
     assert main(["sweep", str(SPEC), *options]) == EXIT_OPTIMAL
