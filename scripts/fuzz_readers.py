@@ -23,7 +23,7 @@ from model.text.source import SpecError
 from model.tiling.operators import Convolution
 from solver.assignment import AssignOptions, assign
 from solver.heuristics.smaug import CannotTile, tile
-from solver.report.text import print_check
+from solver.report.check import print_check
 from solver.result import Options, TooLargeError
 from solver.search import map_einsum
 

@@ -1,4 +1,4 @@
-"""One import for scripts and notebooks: specs in any form, and results that show themselves."""
+"""One import for scripts and notebooks: specs in any form, and results that render inline."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ TENSOR = re.compile(r"([A-Za-z]\w*)\s*\[([^\]]*)\]")
 
 
 class ShownResult:
-    """A result that shows itself in a notebook, and becomes a page, a document or a table."""
+    """A result that renders inline in a notebook, and becomes a page, a document or a table."""
 
     def document(self) -> Document:
         """Return the result as ``--json`` writes it."""

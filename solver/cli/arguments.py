@@ -490,7 +490,7 @@ def _add_explain(commands: Commands) -> argparse.ArgumentParser:
         countings=PRICED_COUNTINGS,
     )
     parser.description = f"""\
-If no mapping fits, say why: the constraints in conflict, the arithmetic, and what would resolve it.
+If no mapping fits, say why: the constraints in conflict, what is short, and what would resolve it.
 Otherwise say what each constraint costs: the optimum is searched with all constraints and without
 each, for {EXPLAIN_TIME_LIMIT_S:g} seconds each unless --time-limit sets another limit."""
     add_arch(parser)

@@ -14,19 +14,18 @@ from model.cascade import Network
 from model.objective import ADDITIVE, TOTAL
 from model.text.reader import parse_assignments
 from model.text.source import SpecError
-from solver.cli.network import run_searches
 from solver.cli.output import (
     OutputError,
     Step,
     check_outputs,
     deliver,
-    document_steps,
-    report_steps,
+    result_steps,
     say_undrawn,
     write_output,
 )
 from solver.cli.progress import interruptible
 from solver.cli.running import EXIT_OF_STATUS, load_options
+from solver.cli.searches import run_searches
 from solver.report.pictures import FORMATS
 
 if TYPE_CHECKING:
@@ -144,13 +143,11 @@ def _is_picture(path: Path) -> bool:
 
 def _steps(solved: Solved, arguments: argparse.Namespace, outputs: Sequence[Path | None]) -> Iterator[Step]:
     """Yield the steps that print, write and draw an assignment."""
-    from solver.report.assignment import assignment_document, print_assignment
+    from solver.report.assignment import assignment_document
 
     result = solved[0]
-    yield from report_steps(
-        lambda console: print_assignment(console, *solved, arguments.decomposition), arguments, *outputs
-    )
-    yield from document_steps(lambda: assignment_document(*solved), arguments)
+    document = partial(assignment_document, *solved)
+    yield from result_steps(document, arguments, *outputs, verbose=arguments.decomposition)
     if arguments.show_graph is not None:
         yield partial(_write_graph, result.network, None, arguments.show_graph)
     if arguments.plot is not None and result.best is not None:

@@ -188,7 +188,7 @@ def add_gap(parser: argparse.ArgumentParser, more: str = "") -> None:
         default=DEFAULTS.gap,
         metavar="G",
         help="end the search once no mapping can be better by more than G, a share such as 0.01 or 1%%; the "
-        f"exit code is 0 then{more} (default: search to the proof)",
+        f"exit code is 0 then{more} (default: run until proven)",
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from collections.abc import Mapping as Named
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from model.cost.report import Evaluation
     from model.formats.timeloop import LoadedSpec
     from model.mapping import Mapping
+    from solver.network.run import NetworkResult
     from solver.sensitivity import Effect
 
 
@@ -41,7 +43,7 @@ EXIT_OF_STATUS = {
 
 
 def exit_code(status: Status, results: Iterable[Result]) -> int:
-    """Return the exit code of a status, of several results the worst; a gap that was asked for is success."""
+    """Return the exit code of a status, of several results the worst; a gap that was requested is success."""
     open_results = [result for result in results if result.status is Status.FEASIBLE]
     if status is Status.FEASIBLE and all(own.termination is Termination.GAP for own in open_results):
         return EXIT_OPTIMAL
@@ -116,13 +118,16 @@ def _check_rules(loaded: LoadedSpec) -> None:
     if loaded.mapping is None or not loaded.mapspace.rules:
         return
     from model.sparse import evaluate_totals
-    from solver.report.text import broken_rule_text
+    from solver.report.document import broken_rule_document
+    from solver.report.einsum_page import broken_rule_text
+    from solver.report.reading import as_value
 
     evaluation = evaluate_totals(loaded.mapspace, loaded.mapping)
     for broken in () if evaluation is None else evaluation.broken_rules:
         source = broken.rule.source
         place = places_of(loaded.document).get(source) if source else None
-        raise SpecError(f"the mapping breaks a rule: {broken_rule_text(broken)}", place)
+        text = broken_rule_text(as_value(broken_rule_document(broken)))
+        raise SpecError(f"the mapping breaks a rule: {text}", place)
 
 
 def load_mapped(arguments: argparse.Namespace) -> LoadedSpec:
@@ -231,7 +236,7 @@ def search_formulated(mapspace: Mapspace, arguments: argparse.Namespace) -> Resu
 
 
 def export_formulation(mapspace: Mapspace, arguments: argparse.Namespace) -> None:
-    """Write the formulation for other solvers, if asked for."""
+    """Write the formulation for other solvers, if requested."""
     if arguments.export_model is None:
         return
     from solver.formulation.export import export_model
@@ -295,7 +300,7 @@ def without_remainders(
 ) -> Mapspace | None:
     """Return the mappings without remainders for a series of searches, with a note that says `what`; or None.
 
-    That is where the best of them is proven, that with remainders is not, and nobody asked for these.
+    That is where the best of them is proven, that with remainders is not, and the user did not request these.
     """
     first = result.perfect_factors
     is_open = result.status is Status.FEASIBLE and first is not None and first.status is Status.OPTIMAL
@@ -407,7 +412,7 @@ def mapping_steps(
     mapping: Mapping | None = None,
     spec: str = "",
 ) -> list[Step]:
-    """Return the steps that write a mapping where it is asked for; without one, that say so."""
+    """Return the steps that write a mapping where it is requested; without one, that say so."""
     prefixes = ((arguments.mapping, ""), (arguments.mapped_spec, spec))
     asked = [(path, prefix) for path, prefix in prefixes if path is not None]
     if not asked:
@@ -426,3 +431,20 @@ def mapping_steps(
         steps.append(partial(write_stderr, REMAINDERS))
     long = [dim for dim in mapspace.problem.dims if len(dim) > 1]
     return [*steps, partial(write_stderr, LONG_NAMES.format(dim=long[0]))] if long else steps
+
+
+def results_of(result: NetworkResult) -> list[Result]:
+    """Return the results of the searches of a network."""
+    return [own.result for own in result.layers if own.result is not None]
+
+
+def refuse_options(arguments: argparse.Namespace, options: Named[str, str], why: str) -> None:
+    """Refuse options that go with others only; each with what to do instead, or why, if anything."""
+    for name in given_options(arguments, options):
+        instead = options[name]
+        raise OutputError(f"--{name} {why}{': ' if instead else ''}{instead}")
+
+
+def given_options(arguments: argparse.Namespace, options: Iterable[str]) -> Iterator[str]:
+    """Yield those options that the command line has."""
+    return (name for name in options if getattr(arguments, name.replace("-", "_")) not in (None, False))

@@ -1,37 +1,37 @@
-"""``map`` and ``sweep`` on sparse data: what they cannot do, the searches, reports and files."""
+"""Sparse data: what commands cannot do with them, and the commands ``map`` and ``explain``."""
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING
 
 from model.extents import ANY, PERFECT
+from model.mapspace import Mapspace
 from model.note import Note
-from model.text.source import places_of
-from solver.cli.certify import certificate_steps, checked_result
+from solver.cli.certificates import certificate_steps, checked_result
 from solver.cli.options import CP_SAT
-from solver.cli.output import OutputError, check_outputs, deliver, document_steps, plot_steps, report_steps
+from solver.cli.output import (
+    OutputError,
+    deliver,
+    plot_steps,
+    result_steps,
+)
 from solver.cli.progress import interruptible, watched
 from solver.cli.running import (
     check_certified,
     exit_code,
     explain_options,
-    load_unmapped,
     mapped_spec_text,
     mapping_steps,
     search_options,
     sensitivities,
     without_remainders,
 )
-from solver.report.pictures import check_plot
 from solver.result import Status
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from model.cascade import Network
     from model.formats.timeloop import LoadedSpec
     from model.mapspace import Mapspace
@@ -41,9 +41,12 @@ if TYPE_CHECKING:
 
 PERFECT_NOTE = Note("loops have perfect factors: for sparse data, this is searched without remainders")
 
+
 UNASKED_NOTE = Note("loops have perfect factors: for sparse data, --factors any searches remainders, too")
 
+
 LACK_NOTE = "loops have perfect factors: for sparse data, remainders are not searched {}"
+
 
 OVERFLOWING = (
     "constraints are not priced where tiles may overflow (allow_overbooking): there the room of a level "
@@ -54,9 +57,8 @@ OVERFLOWING = (
 def map_sparse_data(loaded: LoadedSpec, arguments: argparse.Namespace) -> int:
     """Search the best mapping of sparse data; write and print it."""
     _refuse_options(arguments)
-    from solver.report.reasons import costs_document, print_costs, reason_lines
-    from solver.report.sparse import print_sparse_result, sparse_result_document
-    from solver.report.text import title
+    from solver.report.document import costs_document
+    from solver.report.sparse import sparse_result_document
 
     certified = arguments.certificate is not None or arguments.check
     loaded = as_searched(loaded, PERFECT_NOTE if certified else unasked(arguments))
@@ -75,28 +77,13 @@ def map_sparse_data(loaded: LoadedSpec, arguments: argparse.Namespace) -> int:
     mapping = None if result.best is None else result.best.mapping
     outputs = (arguments.mapping, arguments.mapped_spec, arguments.certificate)
 
-    def show(console: Console) -> None:
-        print_sparse_result(console, mapspace, result, effects or ())
-        for line in reason_lines(reasons, places_of(loaded.document)):
-            console.print(line)
-        if costs is not None:
-            console.print(title("Constraints"))
-            print_costs(console, costs)
-        if check is not None:
-            console.print(check)
-
-    report = report_steps(show, arguments, *outputs)
     priced = None if costs is None else costs_document(costs)
-    document = document_steps(
-        lambda: sparse_result_document(mapspace, result, reasons, effects, check, priced), arguments
-    )
-    plot = plot_steps(
-        arguments.plot,
-        lambda: sparse_result_document(mapspace, result, reasons),
-        "" if mapping is not None else "mapping",
-    )
+    document = partial(sparse_result_document, mapspace, result, reasons, effects, check, priced)
+    report = result_steps(document, arguments, *outputs, nodes=(loaded.document,), verbose=arguments.verbose)
+    lack = "" if mapping is not None else "mapping"
+    plot = plot_steps(arguments.plot, partial(sparse_result_document, mapspace, result, reasons), lack)
     files = (*mapping_steps(arguments, loaded, mapping, spec_text), *plot)
-    deliver([*report, *document, *files, *certificate_steps(mapspace, result, arguments)])
+    deliver([*report, *files, *certificate_steps(mapspace, result, arguments)])
     return code or exit_code(result.status, (result,))
 
 
@@ -144,7 +131,7 @@ def search_sparse(mapspace: Mapspace, arguments: argparse.Namespace) -> SparseRe
 
 
 def unasked(arguments: argparse.Namespace) -> Note | None:
-    """Return a note that says how to ask for remainders; None if they were asked for."""
+    """Return a note that says how to ask for remainders; None if they were requested."""
     return None if arguments.factors == ANY else UNASKED_NOTE
 
 
@@ -211,47 +198,3 @@ def _refuse_options(arguments: argparse.Namespace) -> None:
         raise OutputError(f"--export-model: the formulation knows dense data only{hint}")
     if arguments.engine == CP_SAT:
         raise OutputError(f"--engine {CP_SAT} knows dense data only{hint}")
-
-
-def sweep_densities(arguments: argparse.Namespace) -> int:
-    """Search the best mapping for every combination of densities; print, write and draw the results."""
-    for name in ("workloads", "architectures", "settings", "csv", "report", "cluster"):
-        if getattr(arguments, name):
-            raise OutputError(f"--density sweeps one layer: it does not go with {name}")
-    check_outputs((arguments.json, arguments.plot), arguments.specs)
-    check_plot(arguments.plot)
-    loaded = as_searched(load_unmapped(arguments, sparse=True))
-    mapspace = loaded.mapspace
-    if mapspace.sparsity is None:
-        raise OutputError(
-            "--density: the specs have no sparse optimizations, without which densities do nothing"
-        )
-    from solver.report.sparse import density_sweep_document, print_density_sweep
-    from solver.sparse_search import density_sweep
-
-    densities = dict(map(_densities, arguments.densities))
-    try:
-        with watched(mapspace, arguments.quiet) as callbacks:
-            points = list(density_sweep(mapspace, densities, search_options(arguments), *callbacks))
-    except KeyError as error:
-        raise OutputError(f"--density: the problem has no dataspace {error}") from error
-    report = report_steps(lambda console: print_density_sweep(console, mapspace, points), arguments)
-    document = partial(density_sweep_document, mapspace, points)
-    lack = "" if all(point.result.best is not None for point in points) else "mapping of every point"
-    deliver([*report, *document_steps(document, arguments), *plot_steps(arguments.plot, document, lack)])
-    statuses = {point.result.status for point in points}
-    order = (Status.INFEASIBLE, Status.UNKNOWN, Status.FEASIBLE)
-    worst = next((status for status in order if status in statuses), Status.OPTIMAL)
-    return exit_code(worst, (point.result for point in points))
-
-
-def _densities(text: str) -> tuple[str, list[Fraction]]:
-    """Return the dataspace and the shares of an option such as ``Weights=0.1,0.5``."""
-    name, _, values = text.partition("=")
-    try:
-        shares = [Fraction(value) for value in values.split(",")]
-    except (ValueError, ZeroDivisionError) as error:
-        raise OutputError(f"--density {text}: NAME=SHARE,... is expected, such as Weights=0.1,0.5") from error
-    if not name or not all(0 <= share <= 1 for share in shares):
-        raise OutputError(f"--density {text}: shares of nonzeros are between 0 and 1")
-    return name, shares

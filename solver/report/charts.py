@@ -94,8 +94,8 @@ def bars_scene(title: str, bars: Sequence[Bar], width: float, key: Key = (), mos
     return Scene(width, max(1.0, y), title, tuple(parts), described)
 
 
-ARITHMETIC, COPY = "arithmetic", "copy"
-FIXED_INKS: Mapping[str, Ink] = {ARITHMETIC: "work", COPY: "late"}
+COMPUTE, COPY = "compute", "copy"
+FIXED_INKS: Mapping[str, Ink] = {COMPUTE: "work", COPY: "late"}
 
 
 def energies_scene(title: str, parts: Sequence[tuple[str, list[tuple[str, float]]]], width: float) -> Scene:

@@ -20,7 +20,7 @@ class PlotError(Exception):
 
 
 def check_plot(path: Path | None) -> None:
-    """Check before a long search whether a picture, if one is asked for, can be drawn; `PlotError` if not."""
+    """Check before a long search whether a picture, if one is requested, can be drawn; `PlotError` if not."""
     if path is None:
         return
     if path == Path("-"):

@@ -23,21 +23,31 @@ MOST_LABELS = 24
 LEAST_EDP = "least EDP"
 
 
+def least_edp(document: Value) -> Value | None:
+    """Return the point of least EDP of a front; None where a missing one may have less.
+
+    A complete front contains it: a mapping that dominates one of least EDP has no more EDP.
+    """
+    points = document["points"].entries()
+    if document["status"].text() != "OPTIMAL" or not points:
+        return None
+    return min(points, key=lambda point: point["edp_pj_cycles"].number())
+
+
 def front_scene(document: Value, width: float) -> Scene:
     """Return energy against cycles, with the point of least EDP and where points may be missing."""
     points = document["points"].entries()
     if not points:
         return Scene(width, 1, "Energy against cycles")
     size, unit = energy_unit(points[-1]["energy_pj"].number())
-    is_complete = document["status"].text() == "OPTIMAL"
-    least = min(points, key=lambda point: point["edp_pj_cycles"].number()) if is_complete else None
+    least = least_edp(document)
     marks = [
         Mark(
             point["cycles"].count(),
             point["energy_pj"].number() / size,
             f"{count_text(point['cycles'].count())} cycles, {energy_text(point['energy_pj'].number())}",
             not point["proven"].flag(),
-            LEAST_EDP if point is least else "",
+            LEAST_EDP if point == least else "",
         )
         for point in points
     ]
@@ -147,7 +157,7 @@ def density_scene(document: Value, width: float) -> Scene:
             best.append(Mark(share, point["value"].number()))
         if point["dense_optimum"] and point["dense_optimum"]["on_sparse_data"]:
             costs = point["dense_optimum"]["on_sparse_data"]
-            dense.append(Mark(share, costs[COST_KEYS[objective]].number()))
+            dense.append(Mark(share, costs[COST_KEYS.get(objective, objective)].number()))
     name = next(name for name, _ in points[0]["shares"].items())
     curves = [
         Curve("best mapping", "s0", best, "line"),

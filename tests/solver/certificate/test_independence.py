@@ -3,7 +3,7 @@
 import ast
 import sys
 
-from solver.cli.certify import checker_path
+from solver.cli.certificates import checker_path
 from tests.solver.certificate.checker import SCRIPTS
 
 CHECKER = SCRIPTS / "prove.py"

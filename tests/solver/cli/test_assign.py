@@ -62,13 +62,12 @@ def test_no_assignment_names_the_conflict(capsys):
     assert code == 4
     conflict = text[text.index("Conflict:") :].splitlines()
     assert conflict[0] == "Conflict: no assignment satisfies all of these"
-    assert [line.split("  (")[0] for line in conflict[1:4]] == [
-        "  layer b allows only x",
-        "  edge a -> b forbids x to x",
-        "  edge a -> c forbids y to x, y to y",
-    ]
-    assert ":5:5)" in conflict[1]
-    assert conflict[4] == "  Without any one of them there is an assignment."
+    rules = ["layer b allows only x", "edge a -> b forbids x to x", "edge a -> c forbids y to x, y to y"]
+    assert [line.strip() for line in conflict[1:7:2]] == rules
+    assert conflict[2].endswith(":5:5")
+    assert conflict[7] == "  Any one of these changes suffices:"
+    changes = [line.strip().split("  (")[0] for line in conflict[8:11]]
+    assert changes == [f"without this: {rule}" for rule in rules]
     assert text.startswith("INFEASIBLE no assignment is allowed")
 
 
@@ -85,18 +84,22 @@ def test_several_conflicts_and_what_suffices(capsys, tmp_path):
     )
     code, text = run(capsys, network)
     assert code == 4
-    conflicts = text[text.index("Conflict 1:") :].splitlines()
-    assert [line.split("  (")[0] for line in conflicts] == [
+    lines = text[text.index("Conflict 1:") :].splitlines()
+    assert [line.split("  (")[0] for line in lines if line and "-->" not in line] == [
         "Conflict 1: no assignment satisfies all of these",
         "  layer c forbids all of its methods",
-        "  Without it there is an assignment, once the other conflicts are resolved.",
+        "  Any one of these changes suffices, once the other conflicts are resolved:",
+        "    without this: layer c forbids all of its methods",
         "Conflict 2: no assignment satisfies all of these",
         "  edge b -> c forbids all pairs of methods",
-        "  Without it there is an assignment, once the other conflicts are resolved.",
+        "  Any one of these changes suffices, once the other conflicts are resolved:",
+        "    without this: edge b -> c forbids all pairs of methods",
         "Conflict 3: no assignment satisfies all of these",
         "  layer a allows only x",
         "  edge a -> b allows only y to y",
-        "  Without any one of them there is an assignment, once the other conflicts are resolved.",
+        "  Any one of these changes suffices, once the other conflicts are resolved:",
+        "    without this: layer a allows only x",
+        "    without this: edge a -> b allows only y to y",
     ]
 
 

@@ -138,7 +138,7 @@ def test_costs_as_json(row, capsys):
 
 def test_a_search_without_a_mapping_is_unknown(row, capsys):
     assert main(["explain", row(), "--time-limit", "0"]) == 5
-    assert capsys.readouterr().out.endswith("UNKNOWN no mapping was found before the search was stopped\n")
+    assert capsys.readouterr().out.startswith("UNKNOWN no mapping was found\n")
 
 
 def test_an_interrupt_is_said_with_what_it_kept_from_being_done(row, capsys, monkeypatch):

@@ -18,7 +18,7 @@ def test_the_mapping_reads_and_costs_the_same(tmp_path: Path, capsys: pytest.Cap
     code = main(["network", *SMALL, *options, "--fused-mapping", str(mapping), "--json", str(found)])
     assert code == EXIT_OPTIMAL
     out = capsys.readouterr().out
-    assert "OPTIMAL  energy" in out
+    assert "OPTIMAL energy" in out
     assert "fusion saves" in out
     assert "Searched: at most 1 shared loops over one rank of an Einsum; loops have no remainders" in out
     assert " mapped exactly, " in out

@@ -11,12 +11,12 @@ from solver.cli.arguments import parse_arguments
 from solver.cli.main import main
 from solver.cli.running import load_unmapped
 from solver.pareto import Front, OpenRange, pareto_front
-from solver.report.front import front_document, print_front
+from solver.report.document import front_document
 from solver.result import Options, Status, Termination
 from tests.conftest import REPOSITORY
 from tests.solver.explain.row import IDLE, edited
 from tests.solver.golden import FOLDER as GOLDEN
-from tests.solver.golden import assert_golden, printed
+from tests.solver.golden import assert_golden, reported
 
 SPEC = str(Path(__file__).parent / "data" / "row.yaml")
 SPECS = REPOSITORY / "specs"
@@ -37,7 +37,7 @@ def small(tmp_path) -> str:
 
 
 def without_effort(text: str) -> str:
-    return re.sub(r"[\d,]+ states, [\d,]+ mappings? priced, [\d.]+ s", "EFFORT", text)
+    return re.sub(r"[\d,]+ states, [\d,]+ mappings? evaluated, [\d.]+ s", "EFFORT", text)
 
 
 def test_the_front_of_a_shipped_layer(tmp_path, capsys):
@@ -131,7 +131,7 @@ def partial_front() -> tuple[object, Front]:
 
 def test_an_open_front_is_printed_with_what_is_open():
     mapspace, front = partial_front()
-    text = printed(print_front, mapspace, front, {})
+    text = reported(front_document(mapspace, front))
     assert "open: 25 cycles and more, where no mapping takes less than 10.000 pJ\n" in text
     assert text.splitlines()[0].startswith("FEASIBLE 1 point; stopped by the time limit; ")
     assert "least EDP" not in text

@@ -12,11 +12,10 @@ from model.formats.cascade.loader import load_variants
 from model.formats.timeloop.overrides import parse_setting
 from solver.cli.main import main
 from solver.network.sweep import SweepResult, sweep
-from solver.report import network
-from solver.report.network import Failure, likewise_lines
-from solver.result import Reason
+from solver.report.network import sweep_document
 from tests.conftest import REPOSITORY
 from tests.small_network import ARCHITECTURE, WORKLOAD, write_specs
+from tests.solver.golden import reported
 
 
 @pytest.fixture
@@ -33,11 +32,11 @@ DEPTHS = ("--set-attribute", "buffer.depth=6,12")
 def test_the_table(arguments, capsys):
     assert main([*arguments, *DEPTHS]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[2].split() == [
+    assert lines[3].split() == [
         *("Workload", "Architecture", "buffer.depth", "Status", "Energy", "Cycles"),
         *("EDP", "(pJ*cycles)", "Area", "Proven", "Front"),
     ]
-    rows = [line.split() for line in lines[4:6]]
+    rows = [line.split() for line in lines[5:7]]
     assert [row[:4] for row in rows] == [["w", "PE", "6", "OPTIMAL"], ["w", "PE", "12", "OPTIMAL"]]
     assert [row[-2:] for row in rows] in ([["4/4", "*"], ["-", "4/4"]], [["-", "4/4"], ["4/4", "*"]])
     note = next(line for line in lines if line.startswith("note: buffer.depth"))
@@ -245,7 +244,8 @@ def test_points_that_are_no_range_are_named_one_by_one(arguments):
     points = sweep(variants).points
 
     def head(count: int) -> str:
-        return next(network.why_points_fail(SweepResult(points[:count], 0.0), lambda _: {}))
+        text = reported(sweep_document(SweepResult(points[:count], 0.0)))
+        return next(line for line in text.splitlines() if line.startswith("No mapping"))
 
     assert head(1) == head(3) == head(6) == "No mapping of `T` and `Y`"
     listed = "; ".join(f"DRAM.shared_bandwidth=1, DRAM.read_bandwidth={value}" for value in (3, 4, 5))
@@ -261,7 +261,3 @@ def test_a_long_list_is_cut_off(arguments, capsys):
     text = capsys.readouterr().out
     assert text.count("Conflict") == 10
     assert "2 more conflicts with other lines; --json has them all\n" in text
-    failure = Failure(("A",), (Reason("too large"),))
-    *listed, rest, _ = likewise_lines([(failure, f" at depth={depth}") for depth in range(12)])
-    assert listed[::2] == [f"Likewise `A` at depth={depth}" for depth in range(10)]
-    assert rest == "Likewise 2 more; --json has them all"
