@@ -61,7 +61,7 @@ def _by_costs(arguments: argparse.Namespace, pictures: Sequence[Path]) -> Solved
             raise SpecError(f"--{name} needs --methods: without it nothing is mapped")
     from model.formats.assignment import load_assignment
 
-    limits = load_options(arguments).limits
+    limits = load_options(arguments).files.limits
     variables = parse_assignments(arguments.variables)
     loaded = load_assignment(arguments.specs, variables, arguments.include_roots, limits)
     network = loaded.network or loaded.shaped

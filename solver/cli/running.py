@@ -11,7 +11,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from model.extents import ANY, PERFECT
-from model.formats.timeloop import LoadedSpec, LoadOptions, load_timeloop
+from model.formats.timeloop import (
+    AccelForgeOptions,
+    FileOptions,
+    LoadedSpec,
+    LoadOptions,
+    TimeloopOptions,
+    load_timeloop,
+)
 from model.mapspace import EXACT, TIMELOOP, Mapspace
 from model.note import Note
 from model.objective import EDP, ENERGY, LATENCY
@@ -50,7 +57,9 @@ def exit_code(status: Status, results: Iterable[Result]) -> int:
     return EXIT_OF_STATUS[status]
 
 
-PRICED = {"model_sparse": True, "refuse_unsearchable": False}
+SKIPPED = {"skip_mapping": True}
+
+PRICED: dict[str, Any] = {"model_sparse": True, "refuse_unsearchable": False}
 """Options on specs that are not searched: what the cost model alone knows is read as well."""
 
 MAPPING_NOTE = "the `mapping` in the specs is ignored here; `evaluate` prices it"
@@ -60,16 +69,20 @@ EXPLAIN = "`python -m solver explain` with the same specs lists the changes that
 def load_options(arguments: argparse.Namespace) -> LoadOptions:
     """Return the options on reading specs that the command line sets."""
     return LoadOptions(
+        timeloop=TimeloopOptions(padding=arguments.timeloop_padding),
+        files=FileOptions(
+            limits=replace(DEFAULT_LIMITS, **dict(arguments.limits)),
+            allow_include=tuple(arguments.include_roots),
+        ),
+        accelforge=AccelForgeOptions(
+            costs=getattr(arguments, "costs", None),
+            stored_outside=getattr(arguments, "no_fuse", None) in (True, []),
+        ),
         ignore_sparse=arguments.ignore_sparse,
-        timeloop_padding=arguments.timeloop_padding,
-        limits=replace(DEFAULT_LIMITS, **dict(arguments.limits)),
-        allow_include=tuple(arguments.include_roots),
         objectives=_objectives(arguments),
         counting=arguments.counting,
         factors=arguments.factors,
         uneven=arguments.uneven,
-        costs=getattr(arguments, "costs", None),
-        stored_outside=getattr(arguments, "no_fuse", None) in (True, []),
     )
 
 
@@ -93,7 +106,7 @@ def load_unmapped(
     what specs say about sparse data is refused.
     """
     changes = {"refuse_infeasible": refuse_infeasible, "all_rules": all_rules, "model_sparse": sparse}
-    return _noted(_load(arguments, skip_mapping=True, **changes))
+    return _noted(_load(arguments, SKIPPED, **changes))
 
 
 def load_checked(arguments: argparse.Namespace) -> Mapspace:
@@ -132,17 +145,21 @@ def _check_rules(loaded: LoadedSpec) -> None:
 
 def load_mapped(arguments: argparse.Namespace) -> LoadedSpec:
     """Load a spec with the mapping of ``--mapping``, or else its own, which must satisfy the constraints."""
-    return _load(arguments, mapping_file=arguments.mapping, require_mapping=True, **PRICED)
+    return _load(arguments, {"mapping_file": arguments.mapping, "require_mapping": True}, **PRICED)
 
 
 def load_empty(arguments: argparse.Namespace, is_searched: bool = True) -> Mapspace:
     """Load the mapspace of a spec that was refused for its constraints."""
     options = {} if is_searched else PRICED
-    return _noted(_load(arguments, skip_mapping=True, refuse_infeasible=False, **options)).mapspace
+    return _noted(_load(arguments, SKIPPED, refuse_infeasible=False, **options)).mapspace
 
 
-def _load(arguments: argparse.Namespace, **changes: Any) -> LoadedSpec:
-    options = replace(load_options(arguments), **changes)
+def _load(
+    arguments: argparse.Namespace, of_mapping: Named[str, Any] | None = None, **changes: Any
+) -> LoadedSpec:
+    """Load a spec with other options than those of the command line; `of_mapping` are `TimeloopOptions`."""
+    options = load_options(arguments)
+    options = replace(options, timeloop=replace(options.timeloop, **(of_mapping or {})), **changes)
     if getattr(arguments, "einsum", None) is not None:
         from model.formats.cascade.loader import load_einsum
 
@@ -171,8 +188,8 @@ def refused_result(arguments: argparse.Namespace, sparse: bool = False) -> tuple
 
     What specs say about `sparse` data has no part in them.
     """
-    options = {"skip_mapping": True, "refuse_infeasible": False, "model_sparse": sparse}
-    mapspace = replace(_noted(_load(arguments, **options)).mapspace, sparsity=None)
+    loaded = _load(arguments, SKIPPED, refuse_infeasible=False, model_sparse=sparse)
+    mapspace = replace(_noted(loaded).mapspace, sparsity=None)
     objectives = arguments.objective or mapspace.objectives
     units = mapspace.architecture.units_per_pj
     reasons = refused_reasons(mapspace, arguments.time_limit)

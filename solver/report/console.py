@@ -266,6 +266,8 @@ def print_page(
             _print_section(console, section)
     for note in page.notes:
         console.print(f"note: {note}")
+    if any(conflict.head for conflict in page.conflicts):
+        console.print()
     for conflict in page.conflicts:
         for line in (
             *filter(None, [conflict.head]),
