@@ -11,6 +11,7 @@ from itertools import combinations
 from typing import Literal
 
 from model.architecture import Architecture, Fanout, StorageLevel
+from model.counting import EXACT, Counting, CountingRule, rule_of
 from model.extents import PERFECT, Extents, Factors
 from model.note import Note
 from model.objective import ENERGY, LATENCY
@@ -26,16 +27,6 @@ NOT_SIMPLE = (
     "or limit energy or cycles from above"
 )
 """What searches ask of rules."""
-
-Counting = Literal["exact", "timeloop", "accelforge"]
-EXACT: Counting = "exact"
-TIMELOOP: Counting = "timeloop"
-ACCELFORGE: Counting = "accelforge"
-COUNTINGS: tuple[Counting, ...] = (EXACT, TIMELOOP)
-"""Rules by which moved words and cycles are counted, see `model.cost.rules`."""
-
-PRICED_COUNTINGS: tuple[Counting, ...] = (*COUNTINGS, ACCELFORGE)
-"""Those by which given mappings are priced; the last one is not searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +220,7 @@ class Mapspace:
         Most temporal loops with a bound above 1 in all levels together; None for no limit. Searches do
         not know it: their results are checked (`solver.result.within_loop_limit`).
     counting
-        How moved words and cycles are counted, out of `COUNTINGS`.
+        How moved words and cycles are counted, out of `model.counting.PRICED_COUNTINGS`.
     factors
         Which factors loops may have, out of `model.extents.FACTORS`. What reads specs asks for any unless
         they say otherwise; here they are perfect if nothing is said.
@@ -276,6 +267,11 @@ class Mapspace:
         scope = Scope(self.problem, self.architecture)
         return replace(self, rules=(*self.rules, *(parse_rule(text, scope) for text in texts)))
 
+    @property
+    def counting_rule(self) -> CountingRule:
+        """The rule by which moved words and cycles are counted."""
+        return rule_of(self.counting)
+
     def extents(self, dim: str) -> Extents:
         """Return the extents that tiles of a dimension may have."""
         return Extents(self.problem.bound[dim], self.factors)
@@ -294,19 +290,21 @@ class Mapspace:
         Raises
         ------
         ValueError
-            If words are counted by another rule than `COUNTINGS`, a level has a `Port`, a memory has several
-            places, factors may leave remainders that the rule does not count, data are sparse, or there are
-            rules that the search does not know.
+            If words are counted by a rule that is not general, a level has a `Port`, a memory has several
+            places, factors may leave remainders that the rule does not count, or outputs have given first
+            values that it does not count, data are sparse, or there are rules that the search does not know.
         """
-        if self.counting not in COUNTINGS and not by_bounds:
+        rule = self.counting_rule
+        rule.check_given(self.problem)
+        if not (rule.is_general or by_bounds):
             raise ValueError(f"mappings are not searched by the counting rule {self.counting!r}")
-        if self.counting == ACCELFORGE:
+        if not rule.by_order:
             self._check_counted_by_place()
         ported = [level.name for level in self.architecture.levels if level.ports]
         if ported and not by_bounds:
             raise ValueError(f"reads and writes of {ported[0]!r} take different times: that is not searched")
         self._check_places(by_bounds)
-        if self.factors != PERFECT and self.counting != EXACT:
+        if self.factors != PERFECT and not rule.remainders:
             raise ValueError(f"remainders are not counted by the rule {self.counting!r}")
         if self.sparsity is not None:
             raise ValueError("mappings of sparse data are not searched")

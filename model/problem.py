@@ -26,11 +26,19 @@ class Dataspace:
         most once in a rank, and no coefficient is zero.
     read_write
         True for a tensor that is produced (read, modified and written), False for an operand.
+    given
+        Of a tensor that is produced: whether its words have values at the start, to which results are added,
+        as in ``C += A B``. Otherwise it starts at nothing, and the first touch of a word needs no read.
     """
 
     name: str
     ranks: tuple[tuple[Term, ...], ...]
     read_write: bool = False
+    given: bool = False
+
+    def __post_init__(self) -> None:
+        if self.given and not self.read_write:
+            raise ValueError(f"first values of {self.name!r} are given, which is no output")
 
     @cached_property
     def dims(self) -> frozenset[str]:

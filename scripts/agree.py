@@ -2,9 +2,9 @@
 
 Each is asked for the least energy, the least cycles and the least product of both; to find that nothing
 fits is an answer as well. A third of the mapspaces have user-defined constraints, which their optima break if
-such rules are soon drawn. Half of them may have remainders, a fifth has memories with several places, a fifth
-sparse data, and a fifth is counted by AccelForge's rule. CP-SAT is not asked about these three fifths, which
-the formulation does not state (docs/formulation.md).
+such rules are soon drawn. Half of them may have remainders, a sixth has memories with several places, a sixth
+sparse data, a sixth is counted by AccelForge's rule, and a sixth adds to given values of outputs. CP-SAT is
+not asked about the first three sixths, which the formulation does not state (docs/formulation.md).
 
 The search by bounds is also interrupted at once and after a while, and has rising time limits up to the
 proof: no bound may be above the optimum, and no value below. The exit code is 1 if anything disagrees.
@@ -17,6 +17,7 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import count, repeat
 from pathlib import Path
@@ -33,8 +34,9 @@ from model.mapspace import Mapspace
 from solver.formulation import map_by_formulation
 from solver.formulation.model import check_formulated
 from solver.result import Options, Result, Status
-from solver.search import map_einsum
-from solver.sparse_search import lack_of_remainders, map_totals
+from solver.search import map_by_bounds
+from solver.sparse_search import lack_of_remainders
+from solver.stages import map_einsum
 from tests.bruteforce import Optimum, optima, sparse_optima
 from tests.random_rules import with_binding_rules
 from tests.random_sparsity import random_sparse_mapspace, random_sparse_mapspace_with_remainders
@@ -44,6 +46,7 @@ from tests.strategies import (
     random_mapspaces,
     random_mapspaces_with_places,
     random_mapspaces_with_remainders,
+    with_first_values,
     with_tolls,
 )
 
@@ -100,6 +103,18 @@ def accelforge(seed: int, most: int) -> Mapspace:
     return counted_as_accelforge(random_mapspaces(seed, 1, most, packed_share=0)[0], random)
 
 
+def onto_values(seed: int, most: int) -> Mapspace:
+    return _onto_values(seed, one_place(seed, most))
+
+
+def onto_values_remainders(seed: int, most: int) -> Mapspace:
+    return _onto_values(seed, one_place_remainders(seed, most))
+
+
+def _onto_values(seed: int, mapspace: Mapspace) -> Mapspace:
+    return replace(mapspace, problem=with_first_values(Random(seed), mapspace.problem))
+
+
 KINDS: tuple[tuple[str, Draw], ...] = (
     ("one place", one_place),
     ("one place, remainders", one_place_remainders),
@@ -111,6 +126,8 @@ KINDS: tuple[tuple[str, Draw], ...] = (
     ("sparse, remainders", sparse_remainders),
     ("AccelForge's rule", accelforge),
     ("AccelForge's rule", accelforge),
+    ("onto given values", onto_values),
+    ("onto given values, remainders", onto_values_remainders),
 )
 """Drawn one after the other."""
 
@@ -172,7 +189,7 @@ class End(NamedTuple):
 def ends(mapspace: Mapspace, objective: str, asks_cp_sat: bool) -> Iterator[End]:
     """All searches for the best mapping, by bounds with rising limits up to the proof."""
     unlimited = Options((objective,), time_limit_s=math.inf)
-    by_bounds = map_einsum if mapspace.sparsity is None else map_totals
+    by_bounds = map_by_bounds if mapspace.sparsity is None else partial(map_einsum, reasons=False)
     if asks_cp_sat:
         yield End("CP-SAT", map_by_formulation(mapspace, unlimited))
     for most in QUESTIONS:

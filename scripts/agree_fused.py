@@ -362,6 +362,7 @@ def compared(seed: int, kind: Kind, limit_s: int) -> Comparison:
     limits = FusionLimits(
         max_loops_per_rank=1 if random.random() < 0.15 else None,
         memories=frozenset(["GLB"]) if random.random() < 0.15 else None,
+        equal_parts=not kind.remainders,
     )
     comparison = Comparison(name, cascade, kind, limits)
     try:

@@ -37,7 +37,7 @@ from model.text.source import SpecError
 from solver.fusion import FusedResult, fuse_cascade
 from solver.report.figures import percent
 from solver.result import Options, Result
-from solver.search import map_einsum
+from solver.stages import map_einsum
 
 OBJECTIVES = {"EDP": (EDP, "edp"), "ENERGY": (ENERGY, "energy_j"), "LATENCY": (LATENCY, "latency_s")}
 """Our objective, and the entry of a result, by AccelForge's metric; runs for several metrics are left out."""

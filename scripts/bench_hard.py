@@ -27,14 +27,12 @@ from hard_designs import HardCase, hard_cases
 from rich.console import Console
 from rich.table import Table
 
-from solver.fallback import map_by_all, map_or_explain
 from solver.heuristics.interface import Budget, BudgetSpent, MapperError
 from solver.heuristics.local_search import GreedyDescent
 from solver.heuristics.pricing import Pricing
 from solver.processes import peak_memory_bytes
-from solver.result import Options, Progress, Result, Status
-
-ENGINES = {"bounds": map_or_explain, "auto": map_by_all}
+from solver.result import AUTO, BOUNDS, Options, Progress, Result, Status
+from solver.stages import map_einsum
 
 PROVEN = (Status.OPTIMAL, Status.INFEASIBLE)
 
@@ -84,7 +82,7 @@ class Run(NamedTuple):
 def run(case: HardCase, engine: str, limit_s: float, jobs: int, cpu_limit_s: float) -> Run:
     """Map a case; reading it does not count."""
     mapspace, found = case.mapspace(), list[float]()
-    options = Options((case.objective,), time_limit_s=limit_s, jobs=jobs)
+    options = Options((case.objective,), time_limit_s=limit_s, jobs=jobs, engine=engine)
 
     def hear(progress: Progress) -> None:
         if progress.incumbent is not None and not found:
@@ -92,7 +90,7 @@ def run(case: HardCase, engine: str, limit_s: float, jobs: int, cpu_limit_s: flo
 
     forget_peak()
     start, cpu, own = time.monotonic(), cpu_seconds(), time.process_time()
-    result = ENGINES[engine](mapspace, options, hear, lambda: time.process_time() - own > cpu_limit_s)
+    result = map_einsum(mapspace, options, hear, lambda: time.process_time() - own > cpu_limit_s)
     wall_s = time.monotonic() - start
     first_s = found[0] if found else wall_s if result.mapping is not None else None
     late_s, peak_mib = max(0.0, wall_s - limit_s), peak_memory_bytes() >> 20
@@ -186,7 +184,7 @@ def main() -> None:
         table.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left")
     only = options.only.split(",")
     for case in (own for own in hard_cases() if any(name in own.name for name in only)):
-        for engine in ENGINES:
+        for engine in (BOUNDS, AUTO):
             runs.append(run(case, engine, options.time_limit, options.jobs, options.cpu_limit))
             table.add_row(*row(runs[-1]))
             console.print("  ".join(row(runs[-1])))

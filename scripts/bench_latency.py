@@ -27,7 +27,7 @@ from model.mapspace import Mapspace
 from solver.cli.options import objectives, sizes
 from solver.pareto import pareto_front
 from solver.result import Options, Statistics, Status
-from solver.search import map_einsum
+from solver.stages import map_einsum
 
 LAYERS = tuple(
     SPECS / "layers" / f"{layer}.yaml"

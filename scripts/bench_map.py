@@ -29,7 +29,7 @@ from model.extents import ANY, FACTORS, PERFECT, Factors
 from model.places import spread
 from solver.cli.options import objectives
 from solver.result import Options, Result, Status
-from solver.search import map_einsum
+from solver.stages import map_einsum
 
 GOAL_GEOMEAN_S = {"energy": 1.0, "edp": 3.0}
 GOAL_SLOWEST_S = 20.0

@@ -14,8 +14,8 @@ from model.extents import FACTORS, PERFECT
 from model.formats.timeloop import LoadOptions, TimeloopOptions, load_timeloop
 from model.mapspace import Mapspace
 from model.objective import EDP, ENERGY
-from solver.result import Options, Status
-from solver.sparse_search import SparseResult, map_sparse
+from solver.result import Options, Result, Status
+from solver.stages import map_einsum
 
 SPECS = Path(__file__).resolve().parent.parent / "specs"
 LAYERS = ("resnet18", "gpt3_6.7b")
@@ -59,9 +59,9 @@ def main() -> None:
     print(f"{proven} of {len(seconds)} proven, geometric mean of CPU times {mean:.2f} s")
 
 
-def mapped(mapspace: Mapspace, objective: str, end: float) -> SparseResult:
+def mapped(mapspace: Mapspace, objective: str, end: float) -> Result:
     """Return the best mapping that is found until some CPU time."""
-    return map_sparse(mapspace, Options((objective,)), None, lambda: time.process_time() > end)
+    return map_einsum(mapspace, Options((objective,)), None, lambda: time.process_time() > end)
 
 
 def sparse_layer(architecture: Path, layer: Path, density: str) -> Mapspace:

@@ -25,7 +25,7 @@ from model.formats.timeloop import LoadOptions, TimeloopOptions, load_timeloop
 from model.objective import EDP
 from solver.report.figures import percent, significant
 from solver.result import Options, Status
-from solver.search import map_einsum
+from solver.stages import map_einsum
 
 SPEC, ANSWERS = "top.yaml.jinja2", "ref_outputs/default_problem"
 COLUMNS = ("design", "proven EDP", "gap", "s", "recorded mapping", "over the proof", "printed by Timeloop")

@@ -12,20 +12,21 @@ from spec_mutation import SPECS, architecture_seeds
 
 from model.assignment.systolic import price
 from model.cost import evaluate, evaluate_in
+from model.counting import TIMELOOP
 from model.formats.accelforge import load_workload
 from model.formats.assignment import load_assignment
 from model.formats.assignment.methods import load_method_network
 from model.formats.backends import load_backend
 from model.formats.cascade import load_network
 from model.formats.timeloop import AccelForgeOptions, LoadOptions, load_timeloop
-from model.mapspace import TIMELOOP, Mapspace
+from model.mapspace import Mapspace
 from model.text.source import SpecError
 from model.tiling.operators import Convolution
 from solver.assignment import AssignOptions, assign
 from solver.heuristics.smaug import CannotTile, tile
 from solver.report.check import print_check
 from solver.result import Options, TooLargeError
-from solver.search import map_einsum
+from solver.stages import map_einsum
 
 ARCHITECTURE = SPECS / "architectures" / "free_three_level.yaml"
 SEARCH_S = 0.2
@@ -243,7 +244,7 @@ def use_backend(path: Path, _search: bool) -> str:
 
 def _searched(mapspace: Mapspace) -> str:
     try:
-        result = map_einsum(mapspace, Options(time_limit_s=SEARCH_S))
+        result = map_einsum(mapspace, Options(time_limit_s=SEARCH_S), reasons=False)
     except TooLargeError:
         return "loaded, too large"
     return f"loaded, searched: {result.status.value}"

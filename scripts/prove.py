@@ -1,225 +1,27 @@
 #!/usr/bin/env python3
 """Checks certificates: no mapping in the stated mapspace is better than the one that is claimed.
 
-Shares no code with the optimizer and trusts nothing in a certificate but the problem. It prices the mapping
-itself, then looks for a better one under every choice of keeping levels and spatial factors: floors exclude
-most choices, tables over temporal loops bound the others, and an enumeration decides the nests that the
-tables leave open. docs/certificates.md explains why this is a proof.
+The checker is the package `solver/certificate/checker`, which imports nothing else of Tilewright; this
+program starts it from a checkout, without installing anything. With --suite it has the shipped layers mapped,
+certified and checked.
 
 Exit codes: 2 if a certificate cannot be read; otherwise 1 if one is INVALID, 6 if one cannot be checked, 0.
 """
 
-import argparse
-import hashlib
-import json
-import signal
 import sys
-import time
-from contextlib import contextmanager
 from functools import partial
-from itertools import permutations, product
-from math import inf
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))  # which `python -P` leaves out
+SCRIPTS = Path(__file__).resolve().parent
+sys.path[:0] = [str(SCRIPTS.parent), str(SCRIPTS)]  # `python -P` adds no path of its own
 
-from claims import CannotCheckError, InvalidError, Query, UnreadableError, natural, need
-from common_claims import check_common
-from fused_paths import check_fused
-from perfect import Space
-from perfect_bounds import refute as refute_perfect
-from remainder_bounds import refute as refute_uneven
-from remainders import Uneven
-from sparse import Sparse
-from sparse_bounds import refute as refute_sparse
-
-MOST_BYTES = 1 << 26  # of a file
-FORMAT, WITH_PLACES, WITH_RULES = (f"tilewright certificate {n}" for n in (6, 7, 8))
-FUSED, SAME, SPARSE = (f"tilewright certificate {kind}" for kind in ("fused 4", "same 1", "sparse 1"))
-CLAIMS = "problem problem_sha256 status objectives bounds mapping cost spatial_choices evidence"
-KEYS = {"format", "versions", "seed", "command", "digest", *CLAIMS.split()}
-EXITS = {"UNREADABLE": 2, "INVALID": 1, "CANNOT CHECK": 6, "VALID": 0}  # the worst first
-ENERGY_UNITS = (10**12, "J"), (10**9, "mJ"), (10**6, "uJ"), (10**3, "nJ")
+from solver.certificate.checker import prove  # noqa: E402
 
 
-def mapspace(problem):
-    """The mapspace of a canonical problem: its loops have perfect factors, or any."""
-    need(problem["factors"] in ("perfect", "any"), "loops have factors of a known kind")
-    if "sparse" in problem:
-        need(problem["factors"] == "perfect", "loops over sparse data have perfect factors")
-        return Sparse(problem)
-    return Space(problem) if problem["factors"] == "perfect" else Uneven(problem)
-
-
-def refute(space, query):
-    """The cost of a mapping that satisfies the query, None if the mapspace has none."""
-    query = space.rules.limited(query, space.rules.parts)
-    if isinstance(space, Uneven):
-        return refute_uneven(space, query)
-    return refute_sparse(space, query) if space.is_sparse else refute_perfect(space, query)
-
-
-def sha256(document):
-    """SHA-256 of a JSON value: sorted keys, no spaces."""
-    return hashlib.sha256(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
-def covered(space, doc, status, names):
-    """Check what the search says of itself: no objective, keep set or class of choices is left out."""
-    evidence = doc["evidence"]
-    named = names[: {"OPTIMAL": None, "INFEASIBLE": 1}.get(status, len(evidence))]
-    solved = [search for search in evidence if "solved_by" in search]
-    need(all(own.keys() == {"objective", "solved_by"} for own in solved), "solvers have no other evidence")
-    searched = natural(evidence) and [search["objective"] for search in evidence]
-    need(searched == named, "objectives were searched")
-    masks = product(*(map(tuple, own["keep"]) for own in doc["problem"]["dataspaces"]))
-    sets = sorted([*map(list, mask)] for mask in masks if space.arranged(mask, single=True))
-    # CP-SAT solves all choices at once.
-    for masks in (own["masks"] for own in evidence if own not in solved):
-        need(sorted(mask["keep"] for mask in masks) == sets, "all keep sets were searched")
-        classes = [sum(n for step, n in mask.items() if step.startswith("by_")) for mask in masks]
-        need(classes == classes[:1] * len(classes), "all keep sets have the same classes")
-
-
-def check(doc):
-    """What a certificate proves; raises `InvalidError` with the first claim that fails."""
-    if doc["format"] == FUSED:
-        bound, units = (
-            check_fused(doc, sha256, refute),
-            doc["problem"]["einsums"][0]["mapspace"]["units_per_pj"],
-        )
-        shows = "no fused mapping exists"
-        return (
-            shows if bound is None else f"no fused mapping is below {shown(doc['objective'], bound, units)}"
-        )
-    if doc["format"] == SAME:
-        bound, units = check_common(doc, sha256, mapspace, refute), doc["problem"]["units_per_pj"]
-        if bound is None:
-            return "no common unrolling exists"
-        return f"no common unrolling is below {shown(doc['objective'], bound, units)}"
-    ruled = bool(doc["problem"].get("rules"))
-    known = WITH_RULES if ruled else WITH_PLACES if doc["problem"].get("memories") else FORMAT
-    known = SPARSE if "sparse" in doc["problem"] else known
-    need(not (ruled and known == SPARSE), "no rules are about sparse data")
-    keys = KEYS | {"rules"} if ruled else KEYS
-    need(doc.keys() == keys and doc["format"] == known, f"it has the keys of a {known!r}")
-    need(doc["digest"] == sha256({key: doc[key] for key in doc if key != "digest"}), "the digest is right")
-    need(doc["problem_sha256"] == sha256(doc["problem"]), "the hash matches the problem")
-    space, units = mapspace(doc["problem"]), doc["problem"]["units_per_pj"]
-    need(type(units) is int and units > 0, "energies have a unit")
-    units = units * doc["problem"]["sparse"]["unit"] if known == SPARSE else units
-    status, names, bounds = doc["status"], doc["objectives"], doc["bounds"]
-    need(names in [[*x] for n in (1, 2, 3) for x in permutations(Query._fields, n)], "objectives are known")
-    need(type(bounds) is list and natural(bounds), "bounds are non-negative integers")
-    need(doc["spatial_choices"] == len(space.spatial), "all choices are covered")
-    if known != SPARSE:
-        covered(space, doc, status, names)
-    space.rules.written(doc.get("rules", []))
-    if status == "INFEASIBLE":
-        need(doc["mapping"] is doc["cost"] is None and not bounds, "nothing is claimed")
-        need(refute(space, Query()) is None, "no mapping exists")
-        return "no mapping exists"
-    mapping = space.read(doc["mapping"])
-    cost = space.price(*mapping)
-    need(cost.pop("fits"), "the mapping respects all capacities")
-    need(not (ruled and space.rules.broken(*mapping, cost)), "the mapping satisfies all rules")
-    need(doc["cost"] == cost, "the cost matches the mapping")
-    values = [cost[name] for name in names]
-    proven = {"OPTIMAL": bounds == values, "FEASIBLE": len(bounds) == 1 and bounds <= values}
-    need(proven.get(status, False), "the bounds match the status")
-    limits = {}
-    for name, bound in zip(names, bounds):
-        better = refute(space, Query(**{**limits, name: bound - 1})) if bound else None
-        found = f": one has {better[name]:,}" if better else ""
-        need(better is None, f"no mapping has {name} below {bound:,}{found}")
-        limits[name] = bound
-    return "no mapping is below " + ", then ".join(shown(*bound, units) for bound in zip(names, bounds))
-
-
-def shown(name, value, units_per_pj):
-    """A value of an objective for people, to five digits: the certificate has it exactly."""
-    if name == "latency":
-        return f"{name} {value:,} cycles"
-    size, unit = 1, "pJ*cycles"
-    if name == "energy":
-        size, unit = next((unit for unit in ENERGY_UNITS if value >= unit[0] * units_per_pj), (1, "pJ"))
-    return f"{name} {value / (size * units_per_pj):#.5g} {unit}".replace("e+", "e")
-
-
-def distinct(pairs):
-    """A JSON object, unless a key repeats."""
-    need(len(dict(pairs)) == len(pairs), "no key occurs twice")
-    return dict(pairs)
-
-
-@contextmanager
-def limited(seconds):
-    """Raise `CannotCheckError` after that many seconds, whatever is at work."""
-
-    def stop(*_):
-        raise CannotCheckError("it is not decided within the time limit")
-
-    if seconds == inf:
-        yield
-        return
-    before = signal.signal(signal.SIGALRM, stop)
-    # Once more every second: an exception that is raised while an object is finalized is lost.
-    signal.setitimer(signal.ITIMER_REAL, min(max(seconds, 1e-6), 1e8), 1.0)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
-def read(path):
-    """The JSON object in a file."""
-    with path.open("rb") as file:  # perhaps a device or a pipe, whose size nobody knows
-        content = file.read(MOST_BYTES + 1)
-    need(len(content) <= MOST_BYTES, f"it is larger than {MOST_BYTES >> 20} MiB", CannotCheckError)
-    doc = json.loads(content.decode(), object_pairs_hook=distinct)
-    if (
-        isinstance(doc, dict)
-        and {"version", "status"} <= doc.keys()
-        and not {"format", "digest"} & doc.keys()
-    ):
-        raise UnreadableError("it is a result that `--json` wrote; `--certificate` writes certificates")
-    return doc
-
-
-def verdict(path, seconds=inf):
-    """The verdict on a file, VALID, INVALID, CANNOT CHECK or UNREADABLE, and what it rests on."""
-    try:
-        with limited(seconds):
-            return "VALID", check(read(path))
-    except json.JSONDecodeError as error:
-        return "UNREADABLE", f"it is not JSON: {error}"
-    except (OSError, UnicodeDecodeError, UnreadableError) as error:
-        return "UNREADABLE", str(error)
-    except InvalidError as error:
-        return "INVALID", f"this claim fails: {error}"
-    except (CannotCheckError, MemoryError, RecursionError) as error:
-        return "CANNOT CHECK", str(error) or type(error).__name__
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        return "INVALID", f"this claim fails: the document is well formed ({error!a})"
-
-
-def nonnegative(text):
-    """A number of seconds on the command line."""
-    number = float(text)
-    if not number >= 0:
-        raise ValueError
-    return number
-
-
-def main():
+def main() -> int:
     """Check the certificates that the command line names, or the shipped layers."""
-    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
-    parser.add_argument("certificates", nargs="*", type=Path, metavar="CERT.json")
+    parser = prove.parser(__doc__)
     parser.add_argument("--suite", action="store_true", help="map, certify and check the shipped layers")
-    parser.add_argument(
-        "--time-limit", type=nonnegative, default=inf, metavar="S", help="seconds per certificate"
-    )
     parser.add_argument("--only", default="", metavar="TEXT", help="only cases of the suite with this name")
     parser.add_argument(
         "--witness",
@@ -229,24 +31,18 @@ def main():
         help="ask it about each case of the suite as well",
     )
     parser.add_argument(
-        "--witness-time", type=nonnegative, default=60, metavar="S", help="seconds per witness and case"
+        "--witness-time", type=prove.nonnegative, default=60, metavar="S", help="seconds per witness and case"
     )
     options = parser.parse_args()
-    found = set()
+    verdicts = set()
     if options.suite:
         from prove_suite import run_suite  # noqa: PLC0415 (rich is for tables only)
 
-        check_case = partial(verdict, seconds=options.time_limit)
-        found = run_suite(options.only, check_case, options.witness, options.witness_time)
+        check = partial(prove.verdict, seconds=options.time_limit)
+        verdicts |= run_suite(options.only, check, options.witness, options.witness_time)
     elif not options.certificates:
         parser.error("give a certificate, or --suite")
-    sys.stdout.reconfigure(errors="backslashreplace")  # file names may be any bytes
-    for path in options.certificates:
-        start = time.perf_counter()
-        result, reason = verdict(path, options.time_limit)
-        print(f"{result}: {path}: {reason} ({time.perf_counter() - start:.2f} s)", flush=True)
-        found.add(result)
-    return next((code for result, code in EXITS.items() if result in found), 0)
+    return prove.exit_code(verdicts | prove.printed(options.certificates, options.time_limit))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+
+TYPE_CHECKING = False  # not from `typing`: until `__main__` has begun, that may be a file of the user's
 
 if TYPE_CHECKING:
     from solver.fusion import FusionLimits

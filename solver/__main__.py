@@ -4,6 +4,37 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
+
+import solver
+
+
+def _ignore_working_directory() -> None:
+    """Import nothing from the working directory, where ``-m`` looks first, unless this package lies there."""
+    try:
+        here = os.getcwd()  # noqa: PTH109 (nothing else may be imported yet)
+    except OSError:
+        return  # it is gone, and was not looked into
+    if sys.path[0] == here and solver.__path__[0] != os.path.join(here, "solver"):  # noqa: PTH118
+        del sys.path[0]
+
+
+def _load_packages_beside() -> None:
+    """Load this program's other packages from beside this one: the path may lead to others of their names."""
+    beside = os.path.dirname(solver.__path__[0])  # noqa: PTH120
+    for name in ("model", "specs"):
+        spec = PathFinder.find_spec(name, [beside])
+        if name not in sys.modules and spec is not None and spec.loader is not None:
+            sys.modules[name] = module_from_spec(spec)
+            spec.loader.exec_module(sys.modules[name])
+
+
+# Before any other import; processes that this one starts get its path, and import this module first.
+if __name__ == "__main__" and not sys.flags.safe_path:
+    _ignore_working_directory()
+_load_packages_beside()
+
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 

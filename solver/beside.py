@@ -58,7 +58,15 @@ class Line:
         with self._sending, suppress(OSError, ValueError):
             self._connection.send((kind, value))
 
-    def mapping(self) -> Mapping | None:
+    def found(self, mapping: Mapping) -> None:
+        """Tell of a mapping."""
+        self.say("mapping", mapping)
+
+    def bounded(self, bound: int) -> None:
+        """Tell of a bound."""
+        self.say("bound", bound)
+
+    def better(self) -> Mapping | None:
         """The last mapping that came, once."""
         found, self._mapping = self._mapping, None
         return found
@@ -191,7 +199,7 @@ def descend(question: tuple[Mapspace, str, int]) -> None:
             _give_way(LATER_COURTESY)
         if len(pricing.trace) > told:
             told = len(pricing.trace)
-            end.say("mapping", pricing.trace[-1].mapping)
+            end.found(pricing.trace[-1].mapping)
         return end.is_stopped
 
     try:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from model.mapspace import Mapspace
 from model.places import gathered
+from solver import stages
 from solver.heuristics.interface import Budget, BudgetSpent, MapperError
 from solver.heuristics.pricing import Incumbent, Pricing
 from solver.heuristics.registry import Mapper
@@ -21,10 +22,7 @@ from solver.result import (
     Result,
     Status,
     StopCallback,
-    within_loop_limit,
 )
-from solver.search import map_einsum
-from solver.sparse_search import map_totals
 
 MILESTONES_PERCENT = (10, 1, 0)
 """Distances from the optimum whose times are reported."""
@@ -146,10 +144,9 @@ def _prove(
         if on_progress is not None:
             on_progress(progress)
 
-    if mapspace.sparsity is not None:
-        result = map_totals(mapspace, options, on_progress, should_stop)  # it reports whole energy units
-    else:
-        result = within_loop_limit(mapspace, map_einsum(mapspace, options, listen, should_stop))
+    # Of sparse data, whole energy units are reported.
+    told = listen if mapspace.sparsity is None else on_progress
+    result = stages.map_einsum(mapspace, options, told, should_stop, reasons=False)
     if result.value is not None and (not trace or result.value < trace[-1].value):
         trace.append(Point(result.statistics.seconds, result.value))
     return result, tuple(trace)

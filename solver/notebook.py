@@ -13,23 +13,24 @@ import yaml
 
 from model.architecture import Architecture
 from model.cascade import Network
+from model.counting import EXACT, Counting, rule_of
 from model.extents import ANY, PERFECT, Factors
 from model.formats.cascade.loader import load_einsum, load_network
 from model.formats.fused import fused_yaml, load_cascade
 from model.formats.fused.loader import CONSTRAINTS_NOTE
 from model.formats.timeloop import LoadOptions, TimeloopOptions, load_timeloop
 from model.fused.cascade import Cascade
-from model.mapspace import EXACT, Counting, KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.note import Note
 from model.objective import ENERGY
 from model.places import spread
 from model.problem import Problem
 from model.text.source import SpecError
-from solver import fallback
+from solver import stages
 from solver.cli.options import SHIPPED, input_path
 from solver.cli.sparse import UNASKED_NOTE, with_sparse_data
-from solver.explain import explain_sparse, reasons_time_s
-from solver.fusion import fuse_cascade, mapper
+from solver.fusion import fuse_cascade
+from solver.fusion import result as fused
 from solver.fusion.limits import FusionLimits
 from solver.network import run
 from solver.report.document import Document, headed, result_document
@@ -38,8 +39,8 @@ from solver.report.network import network_document
 from solver.report.pages import report_fragment, report_html
 from solver.report.reading import as_value
 from solver.report.sparse import sparse_result_document
-from solver.result import Options, ProgressCallback, Reason, Result, Status, StopCallback
-from solver.sparse_search import SparseResult, lack_of_remainders, map_sparse
+from solver.result import Options, ProgressCallback, Result, StopCallback
+from solver.sparse_search import lack_of_remainders
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -90,7 +91,8 @@ class EinsumResult(Result, ShownResult):
     def document(self) -> Document:
         """Return the result as ``map --json`` writes it; docs/json.md lists the keys."""
         assert self.mapspace is not None  # `map_einsum` sets it
-        return result_document(self.mapspace, self)
+        document = result_document if self.mapspace.sparsity is None else sparse_result_document
+        return document(self.mapspace, self)
 
     def to_frame(self) -> DataFrame:
         """Return a row per level and dataspace.
@@ -98,59 +100,24 @@ class EinsumResult(Result, ShownResult):
         Returns
         -------
         pandas.DataFrame
-            Tiles and accesses in words of one instance, energies of all instances in picojoules.
+            Tiles and accesses in words of one instance, energies of all instances in picojoules. Of sparse
+            data, expected words of accesses that are made and saved.
 
         Raises
         ------
         ImportError
             If pandas is not installed.
         """
-        columns = ("tile_words", "reads", "fills", "updates", "energy_pj")
-        levels: Any = self.document()["levels"] or []
-        return _frame(
-            [
-                {
-                    "level": level["name"],
-                    "dataspace": name,
-                    "instances": level["instances"],
-                    **{column: space[column] for column in columns},
-                }
-                for level in levels
-                for name, space in level["dataspaces"].items()
-            ]
-        )
-
-
-@dataclass(frozen=True)
-class SparseEinsumResult(SparseResult, ShownResult):
-    """The result of a search on sparse data, with what was searched, and why there is no mapping."""
-
-    mapspace: Mapspace | None = None
-    explained: tuple[Reason, ...] = ()
-
-    def document(self) -> Document:
-        """Return the result as ``map --json`` writes it; docs/json.md lists the keys."""
         assert self.mapspace is not None  # `map_einsum` sets it
-        return sparse_result_document(self.mapspace, self, self.explained)
-
-    def to_frame(self) -> DataFrame:
-        """Return a row per level and dataspace.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Tiles, and accesses that are made and saved, in expected words of one instance; energies of all
-            instances in picojoules.
-
-        Raises
-        ------
-        ImportError
-            If pandas is not installed.
-        """
+        row = _dense_row if self.mapspace.sparsity is None else _sparse_row
         levels: Any = self.document()["levels"] or []
-        return _frame(
-            [_sparse_row(level, name, of) for level in levels for name, of in level["dataspaces"].items()]
-        )
+        return _frame([row(level, name, of) for level in levels for name, of in level["dataspaces"].items()])
+
+
+def _dense_row(level: Mapping[str, Any], name: str, of: Mapping[str, Any]) -> dict[str, object]:
+    columns = ("tile_words", "reads", "fills", "updates", "energy_pj")
+    named = {"level": level["name"], "dataspace": name, "instances": level["instances"]}
+    return {**named, **{column: of[column] for column in columns}}
 
 
 def _sparse_row(level: Mapping[str, Any], name: str, of: Mapping[str, Any]) -> dict[str, object]:
@@ -195,7 +162,7 @@ class FusedCase:
 
 
 @dataclass(frozen=True)
-class FusedResult(mapper.FusedResult, ShownResult):
+class FusedResult(fused.FusedResult, ShownResult):
     """The result of a search for a fused mapping, with remarks about the specs."""
 
     notes: tuple[Note, ...] = ()
@@ -261,7 +228,7 @@ def load(
     variables
         Of templates.
     counting
-        How words and cycles are counted, out of `model.mapspace.PRICED_COUNTINGS`; by default as AccelForge
+        How words and cycles are counted, out of `model.counting.PRICED_COUNTINGS`; by default as AccelForge
         does on its architectures, and exactly on all others.
     factors
         Which factors loops may have, out of `model.extents.FACTORS`; None: what the specs say, or any, but
@@ -328,7 +295,7 @@ def map_einsum(
     options: Options = Options(),
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
-) -> EinsumResult | SparseEinsumResult:
+) -> EinsumResult:
     """Find the best mapping of an Einsum and prove it; if there is none, say why.
 
     Sparse data are mapped at expected costs.
@@ -344,32 +311,16 @@ def map_einsum(
 
     Returns
     -------
-    EinsumResult or SparseEinsumResult
-        Status, value, bound and mapping; it shows itself in a notebook. The latter where data are sparse.
+    EinsumResult
+        Status, value, bound and mapping; it shows itself in a notebook.
 
     Raises
     ------
     ValueError
-        If the mapspace has what searches do not know, see `Mapspace.check_searchable`; under rules that are
-        not simple, what `solver.formulation.model.check_formulated` refuses.
+        If the mapspace has what searches do not know, see `solver.stages.map_einsum`.
     """
-    if mapspace.sparsity is not None:
-        return _map_sparse(mapspace, options, on_progress, should_stop)
-    result = fallback.map_or_explain(mapspace, options, on_progress, should_stop)
+    result = stages.map_einsum(mapspace, options, on_progress, should_stop)
     return EinsumResult(**_values(result), mapspace=mapspace)
-
-
-def _map_sparse(
-    mapspace: Mapspace,
-    options: Options,
-    on_progress: ProgressCallback | None,
-    should_stop: StopCallback | None,
-) -> SparseEinsumResult:
-    result = map_sparse(mapspace, options, on_progress, should_stop)
-    reasons: tuple[Reason, ...] = ()
-    if result.status is Status.INFEASIBLE:
-        reasons = explain_sparse(mapspace, should_stop, reasons_time_s(options.time_limit_s))
-    return SparseEinsumResult(**_values(result), mapspace=mapspace, explained=reasons)
 
 
 def map_network(network: Network, options: Options = Options(), how: run.Run = run.Run()) -> NetworkResult:
@@ -434,7 +385,7 @@ def _as_searched(mapspace: Mapspace, remainders: bool) -> Mapspace:
     return mapspace if known else replace(mapspace, factors=PERFECT)
 
 
-def _values(result: Result | run.NetworkResult | mapper.FusedResult) -> dict[str, Any]:
+def _values(result: Result | run.NetworkResult | fused.FusedResult) -> dict[str, Any]:
     return {field.name: getattr(result, field.name) for field in fields(result)}
 
 
@@ -541,5 +492,5 @@ def _free_mapspace(problem: Problem, arch: object, counting: Counting, factors: 
         spatial=(SpatialRules(),) * fanouts,
         keep=(KeepRules(names), *(KeepRules(),) * (levels - 1)),
         counting=counting,
-        factors=factors or (ANY if counting == EXACT else PERFECT),
+        factors=factors or (ANY if rule_of(counting).remainders else PERFECT),
     )

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import final
 
 from model.cost import Evaluation
-from model.extents import PERFECT
 from model.mapping import Mapping
 from model.mapspace import Mapspace
 from solver.result import (
+    BOUNDS,
+    CP_SAT,
+    ENGINES,
     Options,
     ProgressCallback,
     Reason,
@@ -28,10 +31,23 @@ from solver.result import (
     refuse_gap,
 )
 from solver.search.goal import NO_CAPS, Caps
-from solver.search.mapper import SharedSearch
+from solver.search.mapper import DIVISORS, SCOPES, SharedSearch
 from solver.search.priced import Priced
 from solver.search.trivial import trivial_bound
 from solver.sparse_search import sparse_search
+from solver.stages import (
+    SPARSE,
+    Question,
+    Stage,
+    State,
+    again,
+    feasibility,
+    is_infeasible,
+    is_stuck,
+    patiently,
+    reasons,
+    through,
+)
 
 
 @dataclass(frozen=True)
@@ -65,24 +81,63 @@ class Front:
     statistics: Statistics = field(default_factory=Statistics)
     reasons: tuple[Reason, ...] = ()
 
+    @property
+    def found(self) -> Priced | None:
+        """A mapping with its costs, if there is one."""
+        return next((Priced(point.mapping, point.evaluation) for point in self.points), None)
+
+    def nothing_fits(self, reasons: tuple[Reason, ...]) -> Front:
+        """Return the front of a walk that was cut short, once it is known that there is no mapping."""
+        ending = Status.INFEASIBLE, Termination.PROVEN
+        return replace(self, status=ending[0], termination=ending[1], open_ranges=(), reasons=reasons)
+
+    def with_bound_of(self, _: Front) -> Front:
+        """Return the front: what is open in it says all that is known."""
+        return self
+
 
 def pareto_front(
     mapspace: Mapspace,
     options: Options = Options(),
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
-    known: Priced | None = None,
 ) -> Front:
-    """Find the complete energy-latency front of a mapspace, each point proven, within the time limit.
+    """Find the complete energy-latency front of a mapspace, each point proven, or say why there is none.
 
     When stopped, it has the points that were proven so far, other mappings that were found, and open ranges.
     """
     refuse_gap(options, "a front")
-    if mapspace.sparsity is not None:
-        perfect = replace(mapspace, factors=PERFECT)
-        search = sparse_search(perfect, options, on_progress, should_stop)
-        return _Walk(search).run(None if known is None else search.judged(known.mapping))
-    return _Walk(SharedSearch(mapspace, options, on_progress, should_stop)).run(known)
+    question = Question(mapspace, options, on_progress, should_stop)
+    front: Front = through(STAGES, question, State())
+    most = mapspace.max_temporal_loops
+    if most is None or all(point.mapping.temporal_loops <= most for point in front.points):
+        return front
+    # What takes the place of a point with too many loops is not known, nor what that would dominate.
+    return replace(
+        front, status=Status.UNKNOWN, termination=Termination.LOOP_LIMIT, points=(), open_ranges=()
+    )
+
+
+def _walked(question: Question, state: State) -> Front:
+    """Walk along the front of dense data."""
+    walk = _Walk(question.ask(SharedSearch))
+    return walk.run(state.known)
+
+
+def _walked_over_sparse_data(question: Question, state: State) -> State:
+    """Walk along the front of sparse data, without remainders."""
+    walk = _Walk(question.about(DIVISORS.of(question.mapspace)).ask(sparse_search))
+    return state.told(walk.run(state.known))
+
+
+STAGES = (
+    Stage("bounds", BOUNDS, (SPARSE,), _walked_over_sparse_data, SCOPES),
+    Stage("bounds", BOUNDS, ENGINES, partial(patiently, _walked), SCOPES),
+    Stage("feasibility", CP_SAT, ENGINES, feasibility, most_s=60.0, is_due=is_stuck),
+    Stage("bounds again", BOUNDS, ENGINES, partial(again, _walked), SCOPES, is_due=is_stuck),
+    Stage("reasons", CP_SAT, (SPARSE, *ENGINES), reasons, (), is_due=is_infeasible),
+)
+"""The stages of a search for a front, in order."""
 
 
 class _Walk:
@@ -100,14 +155,14 @@ class _Walk:
             return self._front(last)
         if last.status is not Status.OPTIMAL:
             return self._front(last, self._open(last, 1, None))
-        fast = self._search.minimise(("latency",), known=_priced(last))
+        fast = self._search.minimise(("latency",), known=last.found)
         self._found.extend(_front_points(fast, proven=False))
         least_cycles = fast.bound or 1
         if fast.status is not Status.OPTIMAL:
             return self._front(fast, self._open(last, least_cycles, _costs(last).cycles - 1))
         while _costs(last).cycles > least_cycles:
             cap = _costs(last).cycles - 1
-            step = self._step(Caps(cycles=cap), _priced(fast))
+            step = self._step(Caps(cycles=cap), fast.found)
             if step.status is not Status.OPTIMAL:
                 return self._front(step, self._open(step, least_cycles, cap, _costs(last).energy))
             last = step
@@ -162,8 +217,3 @@ def _front_points(result: Result, proven: bool) -> list[FrontPoint]:
 def _costs(result: Result) -> Evaluation:
     assert result.evaluation is not None  # a proven optimum has one
     return result.evaluation
-
-
-def _priced(result: Result) -> Priced:
-    assert result.mapping is not None  # a proven optimum has one
-    return Priced(result.mapping, _costs(result))

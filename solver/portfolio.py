@@ -10,7 +10,6 @@ import time
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import replace
-from types import TracebackType
 from typing import NamedTuple
 
 from model.cost import evaluate_in
@@ -18,7 +17,7 @@ from model.mapping import Mapping
 from model.mapspace import Mapspace
 from model.mapspace_size import keep_masks
 from model.numbers import divisors
-from solver.beside import Beside, Line, descend, search_line
+from solver.beside import Beside, descend, search_line
 from solver.cpsat import RangeError
 from solver.formulation.engine import FROM_NOTHING, Beginning, map_by_formulation
 from solver.formulation.model import check_formulated
@@ -42,6 +41,7 @@ from solver.result import (
 from solver.search.goal import Goal
 from solver.search.mapper import SLOW
 from solver.search.priced import Priced
+from solver.search.shared import Partner
 
 START_AFTER_S = 5.0
 """Seconds of bounds and branching before CP-SAT is asked as well."""
@@ -76,25 +76,6 @@ Task = tuple[str, tuple[tuple[str, int], ...]]
 # --------------------------------------------------------------------- CP-SAT's process
 
 
-class _Peer:
-    """The search by bounds, as CP-SAT's process knows it."""
-
-    def __init__(self, line: Line) -> None:
-        self._line = line
-
-    def found(self, mapping: Mapping) -> None:
-        """Tell of a mapping."""
-        self._line.say("mapping", mapping)
-
-    def bounded(self, bound: int) -> None:
-        """Tell of a bound."""
-        self._line.say("bound", bound)
-
-    def better(self) -> Mapping | None:
-        """The best mapping that bounds and branching have found, if it is new."""
-        return self._line.mapping()
-
-
 class _Question(NamedTuple):
     """What CP-SAT's process is asked."""
 
@@ -106,7 +87,7 @@ class _Question(NamedTuple):
 def _answer(question: _Question) -> Result | None:
     """Search by CP-SAT, and tell of all that is found; None where the formulation refuses the problem."""
     end = search_line()
-    beginning = replace(question.beginning, peer=_Peer(end))
+    beginning = replace(question.beginning, peer=end)
     try:
         result = map_by_formulation(
             question.mapspace, question.options, should_stop=lambda: end.is_stopped, beginning=beginning
@@ -117,15 +98,15 @@ def _answer(question: _Question) -> Result | None:
     if result.status is Status.INFEASIBLE:
         end.say("nothing")
     elif result.bound is not None:
-        end.say("bound", result.bound)
+        end.bounded(result.bound)
     return result
 
 
 # ------------------------------------------------------------------------------ together
 
 
-class Companion:
-    """CP-SAT and a heuristic beside a search by bounds: a `solver.search.shared.Partner`, and a context.
+class Companion(Partner):
+    """CP-SAT and a heuristic beside a search by bounds.
 
     The heuristic makes greedy descents, as `compare` does with the same seed, from soon after the start on.
     It knows no limits, and so ends with the first objective.
@@ -134,13 +115,6 @@ class Companion:
     ----------
     mapspace, options
         As of the search by bounds.
-
-    Attributes
-    ----------
-    remark
-        Whether CP-SAT was asked, and why not or how that ended.
-    seconds
-        How long it worked.
     """
 
     def __init__(self, mapspace: Mapspace, options: Options) -> None:
@@ -166,13 +140,9 @@ class Companion:
         """Whether the formulation does not state the problem."""
         return self.remark.startswith("refused")
 
-    def __enter__(self) -> Companion:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._may_descend = False
+    def close(self) -> None:
+        """End both processes; no further one begins."""
+        self._may_descend = self._is_willing = False
         self._end_descents()
         self._end()
 
@@ -201,14 +171,14 @@ class Companion:
         known = better or best
         if known is not self._told and known is not None:
             self._told = known
-            self._process.line.say("mapping", known.mapping)
+            self._process.line.found(known.mapping)
         return self._heard(goal) or better
 
     def _descended(self, goal: Goal) -> Priced | None:
         """Return a better mapping of the heuristic's, if it has one for this goal."""
         if self._descents is not None and goal.limits:
             self._end_descents()
-        mapping = None if self._descents is None else self._descents.line.mapping()
+        mapping = None if self._descents is None else self._descents.line.better()
         return None if mapping is None else self._better(goal, mapping)
 
     def _better(self, goal: Goal, mapping: Mapping) -> Priced | None:
@@ -228,7 +198,7 @@ class Companion:
         if line.refusal:
             self._give_up(f"refused: {line.refusal}")
             return None
-        mapping = line.mapping()
+        mapping = line.better()
         better = None if mapping is None else self._better(goal, mapping)
         if better is not None:
             return better
@@ -428,7 +398,7 @@ class _Waiting:
 
     def _hear(self) -> None:
         """Take what the process has found, and report it."""
-        mapping = self._process.line.mapping()
+        mapping = self._process.line.better()
         if mapping is not None:
             self._consider(mapping)
         if self._on_progress is not None:

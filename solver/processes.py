@@ -18,6 +18,9 @@ from typing import Any, TypeVar
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """Signals that ask a run to stop; a terminal sends them to worker processes as well."""
 
+SAFE_PATH = "PYTHONSAFEPATH"
+"""The environment variable that keeps new interpreters from looking for modules in the working directory."""
+
 Answer = TypeVar("Answer")
 
 
@@ -44,11 +47,13 @@ class Workers:
     def __init__(self, count: int, prepare: Callable[..., None], *arguments: object) -> None:
         context = multiprocessing.get_context("spawn")
         leash, self._held = context.Pipe(duplex=False)
-        self._pool = ProcessPoolExecutor(count, context, _begin, (_Leash(leash), prepare, arguments))
+        with _safe_path():
+            self._pool = ProcessPoolExecutor(count, context, _begin, (_Leash(leash), prepare, arguments))
 
     def submit(self, work: Callable[..., Answer], tasks: Sequence[tuple[Any, ...]]) -> list[Future[Answer]]:
         """Call `work` with the arguments of each task; ``OSError`` if processes cannot be started."""
-        with _signals_blocked():  # the processes that this starts begin before they ignore signals
+        # The processes that this starts begin before they ignore signals, and before they get our path.
+        with _safe_path(), _signals_blocked():
             return [self._pool.submit(work, *task) for task in tasks]
 
     def finish(self) -> None:
@@ -59,6 +64,19 @@ class Workers:
         """End the processes, whatever they are doing, and `wait` for that; otherwise they end soon after."""
         self._held.close()
         self._pool.shutdown(wait=wait, cancel_futures=True)
+
+
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """Let interpreters that start import no files of the working directory."""
+    before = os.environ.get(SAFE_PATH)
+    os.environ[SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop(SAFE_PATH, None)  # another thread may have been here
+        if before is not None:
+            os.environ[SAFE_PATH] = before
 
 
 @contextmanager

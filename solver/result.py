@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING
@@ -62,6 +63,12 @@ class Termination(Enum):
 REMAINDERS_S = 10.0
 """Seconds per Einsum that mappings with remainders are searched at most, if there is no time limit."""
 
+AUTO, BOUNDS, CP_SAT = ENGINES = ("auto", "bounds", "cp-sat")
+"""Who searches: `auto` is bounds, and CP-SAT where they leave a gap."""
+
+HEURISTIC, MODEL = "heuristic", "cost model"
+"""Who else has stages of a search."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -88,11 +95,15 @@ class Options:
         Relative gap, from 0 to below 1, at which the search may end: the mapping is FEASIBLE then, with
         `Termination.GAP`, and no mapping is better by more than this share of its value. 0, the default,
         searches to the proof.
+    engine
+        Who searches, out of `ENGINES`. Rules that bounds do not know go to CP-SAT in any case; sparse data
+        are searched by bounds in any case.
 
     Raises
     ------
     ValueError
-        An objective is unknown, named twice or missing, or a limit out of its range; the message says which.
+        An objective is unknown, named twice or missing, the engine is unknown, or a limit out of its range;
+        the message says which.
     """
 
     objectives: tuple[str, ...] | None = None
@@ -101,9 +112,12 @@ class Options:
     seed: int = 0
     memory_limit_mib: int = 1536
     gap: float = 0.0
+    engine: str = BOUNDS
 
     def __post_init__(self) -> None:
         """Check the ranges; ``ValueError`` says which option is wrong."""
+        if self.engine not in ENGINES:
+            raise ValueError(f"unknown engine {self.engine!r}; choose from {', '.join(ENGINES)}")
         unknown = [name for name in self.objectives or () if name not in OBJECTIVES]
         if unknown:
             raise ValueError(f"unknown objective {unknown[0]!r}; choose from {', '.join(OBJECTIVES)}")
@@ -123,8 +137,22 @@ def refuse_gap(options: Options, searched: str) -> None:
         raise ValueError(f"{searched}: a gap is for searches of one Einsum's best mapping")
 
 
-BOUNDS, CP_SAT = "bounds", "cp-sat"
-"""What settles an objective, see `Statistics.settled_by`."""
+@dataclass(frozen=True, slots=True)
+class StageCost:
+    """What one stage of a search took, without the stages inside of it."""
+
+    stage: str
+    engine: str  # who searched
+    seconds: float  # wall-clock time
+
+
+def merged(costs: Iterable[StageCost]) -> tuple[StageCost, ...]:
+    """Return what stages took, each of them once, in the order in which they come first."""
+    seconds: dict[tuple[str, str], float] = {}
+    for own in costs:
+        key = own.stage, own.engine
+        seconds[key] = seconds.get(key, 0.0) + own.seconds
+    return tuple(StageCost(*key, own) for key, own in seconds.items())
 
 
 @dataclass(slots=True)
@@ -139,9 +167,10 @@ class Statistics:
     core_variables: int = 0  # of the largest CP-SAT model
     core_calls: int = 0
     mappings_priced: int = 0  # by the cost model; of those that a heuristic tries, the best one
-    settled_by: tuple[str, ...] = ()  # bounds or cp-sat, by objective; empty where a gap is left
+    settled_by: tuple[str, ...] = ()  # `BOUNDS` or `CP_SAT`, by objective; empty where a gap is left
     cp_sat: str = ""  # whether CP-SAT was asked on the whole problem, and why not or how that ended
     cp_sat_seconds: float = 0.0  # that it worked, beside bounds or after them
+    stages: tuple[StageCost, ...] = ()  # of the search, in the order in which they begin
 
     def together(self, other: Statistics) -> Statistics:
         """Return the work of two searches of one mapspace, which look at the same masks and choices."""
@@ -157,6 +186,7 @@ class Statistics:
             settled_by=other.settled_by or self.settled_by,
             cp_sat=other.cp_sat or self.cp_sat,
             cp_sat_seconds=self.cp_sat_seconds + other.cp_sat_seconds,
+            stages=merged((*self.stages, *other.stages)),
         )
 
 
@@ -227,7 +257,7 @@ class Progress:
 ProgressCallback = Callable[[Progress], None]
 StopCallback = Callable[[], bool]
 Search = Callable[..., "Result"]
-"""A search such as `solver.fallback.map_from`, called with its five arguments by position."""
+"""A search such as `solver.stages.map_einsum`, called with its first five arguments by position."""
 
 
 class Clock:
@@ -268,6 +298,36 @@ class Clock:
     def end(self, reason: Termination) -> None:
         """Stop the search; the first reason given is kept."""
         self.termination = self.termination or reason
+
+
+class Stopwatch:
+    """Measures what stages of a search take; one inside of another counts for itself alone.
+
+    Parameters
+    ----------
+    expected
+        Stages and engines that come first among the costs, in this order.
+    """
+
+    def __init__(self, expected: Sequence[tuple[str, str]] = ()) -> None:
+        self._costs = [StageCost(*own, 0.0) for own in expected]
+        self._inside_s = 0.0  # that stages inside of the one that runs have taken
+
+    @contextmanager
+    def during(self, stage: str, engine: str) -> Iterator[None]:
+        """Measure a stage, which may run several times."""
+        began, outside_s, self._inside_s = time.monotonic(), self._inside_s, 0.0
+        try:
+            yield
+        finally:
+            spent_s = time.monotonic() - began
+            self._costs.append(StageCost(stage, engine, max(0.0, spent_s - self._inside_s)))
+            self._inside_s = outside_s + spent_s
+
+    @property
+    def costs(self) -> tuple[StageCost, ...]:
+        """What was measured, in the order in which stages ended first."""
+        return tuple(own for own in merged(self._costs) if own.seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,6 +377,14 @@ class Reason:
     shortfalls: tuple[Shortfall, ...] = ()  # the arithmetic of the conflict, most important first
     levers: tuple[Lever, ...] = ()  # single changes that suffice once other reasons are resolved
     complete: bool = True  # whether there was time to look for all of this
+
+
+@dataclass(frozen=True)
+class Priced:
+    """A complete mapping with what the cost model says of it."""
+
+    mapping: Mapping
+    evaluation: Evaluation
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,6 +441,9 @@ class Result:
     even_tiles
         Where memories may have several places, what is known of the mappings with one place each, and
         without remainders.
+    dense
+        Of sparse data, what was found for the same data without zeros: the best mapping, if it was proven, is
+        another one in general.
 
     Raises
     ------
@@ -394,6 +465,7 @@ class Result:
     evidence: tuple[Evidence, ...] = ()
     perfect_factors: Narrower | None = None
     even_tiles: Narrower | None = None
+    dense: Result | None = None
 
     def __post_init__(self) -> None:
         """Check that the status agrees with the other fields."""
@@ -435,6 +507,28 @@ class Result:
         if quantity is None:
             return None
         return in_reported_unit(self.objective, quantity, self.units_per_pj)
+
+    @property
+    def found(self) -> Priced | None:
+        """The mapping with its costs, if there is one."""
+        if self.mapping is None or self.evaluation is None:
+            return None
+        return Priced(self.mapping, self.evaluation)
+
+    def nothing_fits(self, reasons: tuple[Reason, ...]) -> Result:
+        """Return the result of a search that was cut short, once it is known that there is no mapping."""
+        ending = Status.INFEASIBLE, Termination.PROVEN
+        return replace(self, status=ending[0], termination=ending[1], bound=None, reasons=reasons)
+
+    def with_bound_of(self, first: Result) -> Result:
+        """Return the result with the bound of a search before it, where that is the higher one.
+
+        A mapping that meets it is proven to be the best, unless later objectives are still open.
+        """
+        is_open = self.status in (Status.FEASIBLE, Status.UNKNOWN)
+        if not is_open or first.bound is None or first.bound <= (self.bound or 0):
+            return self
+        return replace(bounded(self, first.bound), evidence=first.evidence)
 
 
 def bounded(result: Result, bound: int) -> Result:

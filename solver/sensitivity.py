@@ -90,7 +90,7 @@ def sensitivity(
 ) -> tuple[Effect, ...]:
     """Map the problem once more for each of `variations`, in their order, until `should_stop` returns True.
 
-    `search` is `solver.fallback.map_from` or alike; where `base` still fits, it is the incumbent.
+    `search` is `solver.stages.map_einsum` or alike; where `base` still fits, it is the incumbent.
     """
     effects: list[Effect] = []
     even = gathered(mapspace)

@@ -15,17 +15,10 @@ from model.cost import Evaluation, evaluate_in
 from model.extents import PERFECT, tiles_of
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.mapspace import Mapspace
-from solver.result import Result
+from solver.result import Priced, Result
 
 MOST_PRICED = 100
 """Mappings that are priced at most to simplify one."""
-
-
-class _Priced(NamedTuple):
-    """A mapping and what it costs."""
-
-    mapping: Mapping
-    evaluation: Evaluation
 
 
 class _Place(NamedTuple):
@@ -42,17 +35,17 @@ def simplified(mapspace: Mapspace, result: Result) -> Result:
     loop, or changes one factor; other loops of the dimension make up for it. What a level keeps, and the
     order of loops, stay what they are.
     """
-    if result.mapping is None or result.evaluation is None:
+    if result.found is None:
         return result
-    known, prices = _Priced(result.mapping, result.evaluation), iter(range(MOST_PRICED))
+    known, prices = result.found, iter(range(MOST_PRICED))
     while (simpler := _simpler(mapspace, result.objectives, known, prices)) is not None:
         known = simpler
     return replace(result, mapping=known.mapping, evaluation=known.evaluation)
 
 
 def _simpler(
-    mapspace: Mapspace, objectives: Sequence[str], known: _Priced, prices: Iterator[int]
-) -> _Priced | None:
+    mapspace: Mapspace, objectives: Sequence[str], known: Priced, prices: Iterator[int]
+) -> Priced | None:
     """The first variant that is simpler and costs the same; each that is priced takes one of the `prices`."""
     most = _complexity(mapspace, known.mapping)
     for variant in _variants(mapspace, known.mapping):
@@ -62,7 +55,7 @@ def _simpler(
             return None
         priced = evaluate_in(mapspace, variant)
         if priced.valid and _costs_the_same(objectives, priced, known.evaluation):
-            return _Priced(variant, priced)
+            return Priced(variant, priced)
     return None
 
 

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -52,9 +53,29 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.T
 @pytest.fixture
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let searches take as long as they need where no limit is given: seconds depend on the machine."""
-    for module in ("solver.search.mapper", "solver.fallback", "solver.fusion.mapper"):
+    for module in ("solver.search.mapper", "solver.stages", "solver.fusion.mapper"):
         monkeypatch.setattr(importlib.import_module(module), "REMAINDERS_S", math.inf)
     monkeypatch.setattr(importlib.import_module("solver.cli.running"), "EXPLAIN_TIME_LIMIT_S", math.inf)
+    monkeypatch.setattr(importlib.import_module("solver.cli.network"), "CHECK_TIME_LIMIT_S", 3600.0)
+
+
+@dataclass
+class Clock:
+    """Stands for the module `time`, and goes on only where a test says so."""
+
+    now_s: float = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of searches and of those that fall back on others, set by the test."""
+    own = Clock()
+    for module in ("solver.result", "solver.stages"):
+        monkeypatch.setattr(importlib.import_module(module), "time", own)
+    return own
 
 
 @pytest.fixture

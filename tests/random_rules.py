@@ -11,9 +11,9 @@ from random import Random
 
 from model.architecture import Architecture, StorageLevel
 from model.cost import Evaluation, evaluate_in
-from model.cost.counting import tile_words
 from model.cost.judge import broken_rules
 from model.cost.traffic import kept_positions
+from model.counting.words import tile_words
 from model.mapping import FanoutMapping, Mapping
 from model.mapspace import Mapspace
 from model.numbers import divisors

@@ -25,9 +25,9 @@ from model.architecture import (
     Port,
     StorageLevel,
 )
+from model.counting import ACCELFORGE
 from model.extents import ANY, PERFECT, Factors
 from model.mapspace import (
-    ACCELFORGE,
     FactorRule,
     KeepRules,
     Mapspace,
@@ -198,6 +198,14 @@ def _with_toll(random: Random, mapspace: Mapspace, name: str) -> Mapspace:
         keep=(*mapspace.keep[:level], keep, *mapspace.keep[level:]),
         parallel=tuple(groups),
     )
+
+
+def with_first_values(random: Random, problem: Problem) -> Problem:
+    """Return the problem onto values of its outputs, some of them if there are several."""
+    outputs = [space.name for space in problem.dataspaces if space.read_write]
+    given = random.sample(outputs, random.randint(1, len(outputs)))
+    spaces = (replace(space, given=space.name in given) for space in problem.dataspaces)
+    return replace(problem, dataspaces=tuple(spaces))
 
 
 def counted_as_accelforge(mapspace: Mapspace, random: Random) -> Mapspace:

@@ -13,7 +13,7 @@ from itertools import product
 
 from model.architecture import StorageLevel
 from model.assignment.network import Convolution, ShapedEdge, ShapedLayer, ShapedNetwork
-from model.cost.prices import transfer_cycles
+from model.counting.cycles import transfer_cycles
 from model.mapspace import FactorRule, Mapspace
 from model.note import Note
 from model.problem import Dataspace, Problem, Term

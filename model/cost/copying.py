@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from model.architecture import Architecture, StorageLevel
-from model.cost.counting import tile_words
 from model.cost.limits import capacity_violations
-from model.cost.prices import access_energy, leaking_instances, transfer_cycles
+from model.cost.prices import access_energy, leaking_instances
 from model.cost.report import Violation
+from model.counting.cycles import transfer_cycles
+from model.counting.words import tile_words
 from model.mapspace import Mapspace
 
 

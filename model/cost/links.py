@@ -11,10 +11,10 @@ from operator import add
 from typing import NamedTuple
 
 from model.architecture import Architecture, Fanout
-from model.cost.counting import Change, Vector, extents, timeloop_changes
 from model.cost.nest import Nest
-from model.cost.rules import CountingRule
 from model.cost.traffic import MulticastDelivery, Words, reuses
+from model.counting import CountingRule
+from model.counting.words import Change, Vector, extents, timeloop_changes
 from model.problem import Dataspace
 
 

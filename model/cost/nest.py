@@ -7,8 +7,8 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
 from model.architecture import Architecture, Fanout
-from model.cost.counting import Move, displacement
 from model.cost.shares import Row, RowLoop, Share, deal, first
+from model.counting.words import Move, displacement
 from model.extents import tiles_of
 from model.mapping import Axis, FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
 from model.problem import Dataspace, Problem

@@ -22,12 +22,12 @@ from model.cost.prices import (
     paying_instances,
 )
 from model.cost.report import DataspaceCost, Evaluation, LevelCost
-from model.cost.rules import CountingRule, rule_of
 from model.cost.shares import Share
 from model.cost.traffic import MulticastDelivery, Traffic, dataspace_traffic
 from model.cost.uneven import Shares, uneven_traffic
+from model.counting import EXACT, Counting, CountingRule, rule_of
 from model.mapping import Mapping
-from model.mapspace import EXACT, TIMELOOP, Counting, Mapspace
+from model.mapspace import Mapspace
 from model.problem import Problem
 
 Named = tuple[str, Traffic]
@@ -66,7 +66,7 @@ def evaluate(
     mapping
         Loops and kept dataspaces of every node.
     counting
-        How moved words and cycles are counted, see `model.cost.rules`.
+        How moved words and cycles are counted, see `model.counting`.
     link_transfers
         Whether neighbours under a fanout pass words on to each other, which only Timeloop's rule counts.
 
@@ -75,15 +75,17 @@ def evaluate(
     ValueError
         If the mapping does not belong to the problem and the architecture, if no level keeps a
         dataspace, or two places of one memory do, or if link transfers are to be counted by another rule
-        than Timeloop's, or remainders by another one than the exact rule.
+        than Timeloop's, remainders by another one than the exact rule, or given first values of outputs by
+        AccelForge's.
     """
-    if link_transfers and counting != TIMELOOP:
-        raise ValueError("link transfers are counted by Timeloop's rule only")
     rule = rule_of(counting)
+    rule.check_given(problem)
+    if link_transfers and not rule.links:
+        raise ValueError("link transfers are counted by Timeloop's rule only")
     nest = build_nest(problem, architecture, mapping)
     check_keeps(problem, mapping)
     check_places(architecture, mapping)
-    if nest.uneven and counting != EXACT:
+    if nest.uneven and not rule.remainders:
         raise ValueError(f"remainders are not counted by the rule {counting!r}: {sorted(nest.uneven)}")
     if nest.uneven:
         loads = uneven_loads(problem, architecture, mapping, nest)

@@ -9,9 +9,10 @@ from fractions import Fraction
 from typing import Protocol
 
 from model.architecture import Architecture, Fanout, StorageLevel
-from model.cost.counting import Move, distinct_offsets, extents, tile_words
 from model.cost.nest import Nest
-from model.cost.rules import CountingRule
+from model.counting import CountingRule
+from model.counting.first_touches import free_share
+from model.counting.words import Move, distinct_offsets, extents, tile_words
 from model.mapping import Mapping, StorageMapping
 from model.problem import Dataspace
 
@@ -102,7 +103,7 @@ def distinct_children(
     position
         Of the fanout in ``architecture.nodes``.
     copies
-        How many accesses serve the children of a fanout, see `model.cost.rules`.
+        How many accesses serve the children of a fanout, see `model.counting`.
     """
     fanout = architecture.nodes[position]
     if isinstance(fanout, Fanout) and space.name in fanout.no_multicast:
@@ -198,7 +199,7 @@ def dataspace_traffic(
 
 def in_passing(position: int, level: StorageLevel, space: Dataspace, stream: Words, firsts: int) -> Traffic:
     """Count what pays a toll: words that go down, but for first touches of outputs, and those that go up."""
-    free = firsts * level.free_share(space.name) if space.read_write else 0
+    free = firsts * free_share(level, space)
     down: Words = stream - free if stream > free else 0
     up = stream if space.read_write else 0
     return Traffic(
@@ -221,8 +222,9 @@ def accesses(
     """Reads, fills and updates of one instance.
 
     It serves `served` words to the inside, and passes on to neighbours as many as it receives from
-    them. The first touch of a word of a produced tensor writes without reading: it needs no read for
-    the inside, and no fill from above; `firsts` counts these touches. Nothing is filled at the
+    them. The first touch of a word of a produced tensor writes without reading, unless its first values are
+    given or the level reads all the same: it needs no read for the inside, and no fill from above; `firsts`
+    counts these touches. Nothing is filled at the
     outermost level, which receives nothing. Timeloop's partitions may count words that are never
     touched, in the holes of an output's tiles: then nothing is left to read or fill.
     """
@@ -231,7 +233,7 @@ def accesses(
         return _nearest(served + beside), math.trunc(above + beside), 0
     if space.name in level.no_coalesce:
         return _nearest(served), _nearest(served), _nearest(served)
-    free = Fraction(0) if space.name in level.rmw_first_update else level.free_share(space.name)
+    free = free_share(level, space)
     served_first, filled_first = (words * free for words in firsts) if free != 1 else firsts
     fills = max(0, above + beside - filled_first) if above else 0
     return _nearest(max(0, served + beside - served_first)), _nearest(fills), _nearest(served)

@@ -16,10 +16,10 @@ from itertools import pairwise, product
 from typing import NamedTuple
 
 from model.architecture import Architecture, Fanout, StorageLevel
-from model.cost.counting import covered_words, tile_words
 from model.cost.nest import Nest
 from model.cost.shares import Row, RowLoop, Share, Turn, Turns, deal, first, share_of
 from model.cost.traffic import Traffic, accesses, in_passing, kept_positions, reuses
+from model.counting.words import covered_words, tile_words
 from model.mapping import Mapping
 from model.problem import Dataspace, Term
 

@@ -1,1 +1,1 @@
-"""Fused cascades: mappings of Einsums that share loops, what they cost, and their execution on arrays."""
+"""Fused cascades: mappings of Einsums that share loops, and what they cost."""

@@ -100,12 +100,24 @@ class Cascade:
         Tensors that stay where they are stored for the whole run.
     room_scale
         Tensors that take another multiple than 1 of their size where they are stored.
+
+    Raises
+    ------
+    ValueError
+        If first values of outputs are given.
     """
 
     name: str
     einsums: tuple[CascadeEinsum, ...]
     persistent: frozenset[str] = frozenset()
     room_scale: tuple[tuple[str, Fraction], ...] = ()
+
+    def __post_init__(self) -> None:
+        for einsum in self.einsums:
+            if any(space.given for space in einsum.problem.dataspaces):
+                raise ValueError(
+                    f"given first values of outputs of {einsum.name!r} are not modelled in cascades"
+                )
 
     @cached_property
     def users(self) -> dict[str, tuple[int, ...]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from itertools import product
-from typing import Final, Literal, NamedTuple
+from typing import NamedTuple
 
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.cost.copying import (
@@ -20,7 +20,6 @@ from model.cost.copying import (
     move_energy,
     transfer_of,
 )
-from model.cost.counting import Change, Move
 from model.cost.limits import capacity_violations, mesh_violations
 from model.cost.prices import (
     access_energy,
@@ -30,7 +29,6 @@ from model.cost.prices import (
     paying_instances,
 )
 from model.cost.report import DataspaceCost, Violation
-from model.cost.rules import CountingRule, rule_of
 from model.cost.shares import Share
 from model.cost.traffic import (
     MulticastDelivery,
@@ -40,6 +38,8 @@ from model.cost.traffic import (
     kept_positions,
 )
 from model.cost.uneven import Way
+from model.counting import EXACT, Counting, CountingRule, Loops, Touched, rule_of
+from model.counting.words import Change, Move
 from model.fused.cascade import Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError, check_fused, check_held_spread, check_spread
 from model.fused.mapping import FusedMapping, Held
@@ -47,15 +47,11 @@ from model.fused.nests import VisitKind, visit_kinds
 from model.fused.report import EinsumCost, FusedEvaluation, MemoryCost, Room
 from model.fused.room import Rooms, held_extents, positions_of, tile_words
 from model.fused.visits import Visits, path_dims
-from model.mapspace import EXACT
 from model.problem import Dataspace
-
-ACCELFORGE: Final = "accelforge"
-FusedCounting = Literal["exact", "accelforge"]
 
 
 def evaluate_fused(
-    cascade: Cascade, mapping: FusedMapping, counting: FusedCounting | None = None
+    cascade: Cascade, mapping: FusedMapping, counting: Counting | None = None
 ) -> FusedEvaluation:
     """Price a fused mapping: words, energy, cycles and room, in total over all visits.
 
@@ -74,9 +70,13 @@ def evaluate_fused(
     ------
     FusedMappingError
         If the mapping is none of the cascade.
+    ValueError
+        If the rule does not count fused mappings.
     """
     first = cascade.einsums[0].mapspace
-    rule: FusedCounting = counting or (ACCELFORGE if first.counting == ACCELFORGE else "exact")
+    rule = rule_of(counting or (first.counting if first.counting_rule.fused else EXACT))
+    if not rule.fused:
+        raise ValueError(f"{rule.title} does not count fused mappings")
     check_fused(cascade, mapping)
     for stored in mapping.stored:
         check_spread(cascade, mapping, stored)
@@ -102,7 +102,7 @@ def evaluate_fused(
         rooms,
         tuple(violations),
         architecture.units_per_pj,
-        counting=rule,
+        counting=rule.name,
         cycle_s=architecture.cycle_s,
     )
 
@@ -132,6 +132,11 @@ def _every_tile(tile: Sequence[int], moves: Iterable[Move]) -> Iterator[Change]:
     for bound, move in loops:
         yield Change(repeats - repeats // bound, move, math.prod(tile))
         repeats //= bound
+
+
+def _touched_elsewhere(architecture: Architecture, nest: Loops, space: Dataspace) -> Touched:
+    """Nothing is touched first in a visit."""
+    return lambda outer, inner: 0
 
 
 class _Flow(NamedTuple):
@@ -211,7 +216,7 @@ class _EinsumCounter:
     visits: Visits
     place: int
     kinds: tuple[VisitKind, ...]
-    counting: FusedCounting
+    counting: CountingRule
 
     @property
     def einsum(self) -> CascadeEinsum:
@@ -220,10 +225,8 @@ class _EinsumCounter:
     @property
     def rule(self) -> CountingRule:
         """How words are counted within a visit; first touches are looked at over all visits instead."""
-        rule = replace(rule_of(EXACT), touched=lambda architecture, nest, space: lambda outer, inner: 0)
-        if self.counting == EXACT:
-            return rule
-        return replace(rule, changes=_every_tile, copies=rule_of(ACCELFORGE).copies)
+        changes = self.counting.changes if self.counting.by_order else _every_tile
+        return replace(self.counting, changes=changes, touched=_touched_elsewhere, drains_are_reads=False)
 
     def cost(self) -> EinsumCost:
         """Return energy and cycles."""
@@ -233,8 +236,8 @@ class _EinsumCounter:
                 self._count(number, space, words)
         steps = sum(kind.count * kind.nest.steps() for kind in self.kinds)
         architecture = self.einsum.mapspace.architecture
-        rule = rule_of(self.counting)
-        busy = max(rule.latency(level, steps, self._demands(level, words)) for level in architecture.levels)
+        latency = self.counting.latency
+        busy = max(latency(level, steps, self._demands(level, words)) for level in architecture.levels)
         visits = sum(kind.count for kind in self.kinds)
         return EinsumCost(
             einsum=self.einsum.name,
@@ -280,7 +283,7 @@ class _EinsumCounter:
         architecture, nest = kind.architecture, kind.nest
         delivery = _Delivery(self.rule, architecture, nest, space, skipped)
         asking = dict(self._asking(architecture, kept))
-        touched = rule_of(self.counting).touched(architecture, nest, space)
+        touched = self.counting.touched(architecture, nest, space)
         for traffic in dataspace_traffic(self.rule, architecture, kind.mapping, nest, space, delivery):
             at = traffic.position
             counts = traffic.reads, traffic.fills, traffic.updates
@@ -299,7 +302,7 @@ class _EinsumCounter:
         self, kind: VisitKind, space: Dataspace, kept: Sequence[int], skipped: int | None
     ) -> Iterator[_Flow]:
         """Yield what each node does by the shares of the dimensions that its instances have."""
-        if self.counting != EXACT:
+        if not self.counting.remainders:
             raise FusedMappingError("remainders are counted by the exact rule only", kind.private)
         architecture, nest = kind.architecture, kind.nest
         for at, asking in self._asking(architecture, kept):
@@ -375,7 +378,7 @@ class _EinsumCounter:
         level = _level(kind.architecture, flow.position)
         if not space.read_write or not level.charges(space.name, "down"):
             return reads, fills, updates
-        drained = fills if self.counting == ACCELFORGE else 0
+        drained = fills if self.counting.drains_are_reads else 0
         if space.name not in level.rmw_first_update:
             reads -= self._distinct(kind, space, flow.served)
             is_filled = flow.position != kept[0] and not level.tolls
@@ -409,7 +412,7 @@ class _EinsumCounter:
                 ]
                 for share in sorted(shares)
             ]
-            busiest = max(each, key=partial(rule_of(self.counting).latency, level, 1), default=[])
+            busiest = max(each, key=partial(self.counting.latency, level, 1), default=[])
             for name, reads, writes in busiest:
                 sums[name][0] += reads
                 sums[name][1] += writes
@@ -446,7 +449,7 @@ class _EinsumCounter:
         return MemoryCost(
             name=level.name,
             instances=max(kind.nest.instances(position) for kind, position in positions),
-            cycles=rule_of(EXACT).cycles(level, steps, self._demands(level, words)),
+            cycles=self.counting.cycles(level, steps, self._demands(level, words)),
             leak_energy=round(level.energy.leak_per_cycle * busy * leaking),
             dataspaces=tuple(
                 _dataspace_cost(

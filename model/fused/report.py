@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Literal
 
 from model.cost.report import DataspaceCost, Violation
-from model.mapspace import EXACT, Counting
+from model.counting import EXACT, Counting
 from model.objective import objective_value
 
 TileKind = Literal["own", "held", "stored", "persistent"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from model.architecture import StorageLevel
-from model.cost.counting import extents
+from model.counting.words import extents
 from model.fused.cascade import CascadeEinsum
 from model.fused.check import FusedMappingError
 from model.fused.mapping import Held, Stored

@@ -16,10 +16,10 @@ from model.cost.limits import mesh_violations
 from model.cost.plain import evaluate, evaluate_in, uneven_loads
 from model.cost.prices import network_latency
 from model.cost.report import DataspaceCost, Evaluation, Violation, ViolationKind
-from model.cost.rules import rule_of
 from model.cost.traffic import Traffic
+from model.counting import EXACT, Counting, rule_of
 from model.mapping import Mapping as LoopMapping
-from model.mapspace import COUNTINGS, EXACT, Counting, Mapspace
+from model.mapspace import Mapspace
 from model.problem import Problem
 from model.sparse.arithmetic import Computes, Operand, computes
 from model.sparse.counting import (
@@ -60,7 +60,7 @@ def evaluate_sparse(
     sparsity
         Densities, formats, and what is gated or skipped.
     counting
-        How the words of dense data are counted, see `model.cost.rules`.
+        How the words of dense data are counted, see `model.counting`.
     timeloop_defects
         Whether to count as Timeloop does where that is wrong (docs/sparse.md lists the cases).
 
@@ -69,11 +69,13 @@ def evaluate_sparse(
     MappingError
         If formats cannot hold the tiles, or a level cannot unpack or pack what it exchanges.
     ValueError
-        As of `model.cost.evaluate`, if `counting` is none of `model.mapspace.COUNTINGS`, and if there are
-        tolls.
+        As of `model.cost.evaluate`, if the rule does not count sparse data, and if there are
+        tolls, or given first values of outputs.
     """
-    if counting not in COUNTINGS:
+    if not rule_of(counting).sparse:
         raise ValueError(f"sparse data are not counted by the rule {counting!r}")
+    if any(space.given for space in problem.dataspaces):
+        raise ValueError("sparse data are not counted where first values of outputs are given")
     if any(level.tolls for level in architecture.levels):
         raise ValueError("sparse data that pay tolls are not counted")
     dense = evaluate(problem, architecture, mapping, counting)

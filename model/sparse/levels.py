@@ -10,8 +10,9 @@ from functools import cached_property
 
 from model.architecture import Architecture, StorageLevel
 from model.cost.limits import capacity_violations
-from model.cost.prices import Demand, leaking_instances, paid_energy, paying_instances
+from model.cost.prices import leaking_instances, paid_energy, paying_instances
 from model.cost.report import Violation
+from model.counting.cycles import Demand
 from model.sparse.counting import Accesses, MetadataAccesses, Moved, RankWords
 from model.sparse.occupancy import Holding
 from model.sparse.report import SparseDataspaceCost, SparseLevelCost

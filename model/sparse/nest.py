@@ -10,9 +10,9 @@ from functools import cached_property, lru_cache
 from itertools import product
 
 from model.architecture import Architecture, Fanout
-from model.cost.counting import extents
 from model.cost.nest import Nest, build_nest
 from model.cost.traffic import kept_positions
+from model.counting.words import extents
 from model.mapping import Axis, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.problem import Dataspace, Problem
 from model.sparse.density import Extents

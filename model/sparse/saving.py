@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from model.cost.counting import extents
+from model.counting.words import extents
 from model.sparse.density import Distribution
 from model.sparse.nest import Bounds, FullLoop, FullNest
 from model.sparsity import Conditional

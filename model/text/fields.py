@@ -9,7 +9,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import TypeVar
 
-from model.cost.counting import tile_words
+from model.counting.words import tile_words
 from model.problem import Problem
 from model.text.expressions import evaluate
 from model.text.limits import Limits

@@ -12,9 +12,10 @@ from itertools import accumulate, dropwhile
 
 from model.architecture import Architecture, Fanout, Port, StorageLevel
 from model.choices import SideOrder, allowed_factors, factor_range, keep_sets
-from model.cost.counting import tile_words
 from model.cost.prices import network_latency
 from model.cost.traffic import kept_positions
+from model.counting.first_touches import reads_firsts
+from model.counting.words import tile_words
 from model.extents import PERFECT
 from model.mapping import Loop, Mapping, SpatialLoop, StorageMapping
 from model.mapspace import FactorRule, JointRules, Mapspace, SpatialRules, TemporalRules
@@ -308,7 +309,7 @@ def _held(level: StorageLevel, space: Dataspace) -> Json:
         "update": energy.update * packing.accesses_per_block,
         "bandwidth_scale": _fraction(level.scale(space.name)),
         "temporal_reuse": not level.tolls and space.name not in level.no_temporal_reuse,
-        "first_write_reads": space.name in level.rmw_first_update,
+        "first_write_reads": space.read_write and reads_firsts(level, space),
         "passes_on": space.name in level.no_coalesce,
         **({"toll": _toll(level, space.name)} if level.tolls else {}),
     }

@@ -7,7 +7,7 @@ import math
 import platform
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from itertools import product, takewhile
@@ -20,7 +20,7 @@ from model.cost import Evaluation
 from model.extents import ANY, PERFECT, tiles_of
 from model.extents import Factors as FactorKind
 from model.mapping import Mapping
-from model.mapspace import ACCELFORGE, Mapspace, SpatialRules
+from model.mapspace import Mapspace, SpatialRules
 from model.objective import OBJECTIVES
 from model.rules import Rule
 from solver.certificate.canonical import (
@@ -30,13 +30,12 @@ from solver.certificate.canonical import (
     canonical_mapping,
     canonical_sha256,
     has_sparse_data,
-    node_places,
 )
-from solver.result import CP_SAT, Evidence, Statistics, Status
+from solver.result import Status
 
-FORMAT, WITH_PLACES, WITH_RULES = (f"tilewright certificate {number}" for number in (6, 7, 8))
+FORMAT, WITH_PLACES, WITH_RULES = (f"tilewright certificate {number}" for number in (9, 10, 11))
 """Those where memories have several places, and under rules of the user's own: older checkers see neither."""
-SPARSE = "tilewright certificate sparse 1"
+SPARSE = "tilewright certificate sparse 2"
 """Where densities change counts; energies are in parts of a unit (`model.sparse.FIXED_POINT`)."""
 
 Factors = tuple[int, ...]
@@ -74,16 +73,6 @@ class Claims(Protocol):
     @property
     def evaluation(self) -> Evaluation | None:
         """Its cost."""
-        ...
-
-    @property
-    def evidence(self) -> tuple[Evidence, ...]:
-        """What the bounds rest on."""
-        ...
-
-    @property
-    def statistics(self) -> Statistics:
-        """What the search did, and who settled it."""
         ...
 
 
@@ -124,7 +113,6 @@ def certificate(mapspace: Mapspace, result: Claims, command: Sequence[str], seed
         "mapping": None if result.mapping is None else canonical_mapping(mapspace, result.mapping),
         "cost": None if result.evaluation is None else _cost(result.evaluation),
         "spatial_choices": count_spatial_choices(mapspace),
-        "evidence": _all_evidence(mapspace, result),
         **({"rules": [_written(rule) for rule in mapspace.rules]} if mapspace.rules else {}),
     }
     return sealed(document, command, seed)
@@ -149,8 +137,13 @@ def check_certifiable(mapspace: Mapspace) -> None:
     tolls = [level.name for level in mapspace.architecture.levels if level.tolls]
     if tolls and mapspace.factors != PERFECT:
         raise CertificateError(f"the checker knows no remainders where words pass {tolls[0]!r}")
+    given = [space.name for space in mapspace.problem.dataspaces if space.given]
+    if tolls and given:
+        raise CertificateError(
+            f"the checker does not know given first values of {given[0]!r} at {tolls[0]!r}"
+        )
     ported = [level.name for level in mapspace.architecture.levels if level.ports]
-    if ported and mapspace.counting != ACCELFORGE:
+    if ported and not mapspace.counting_rule.certifies_ports:
         raise CertificateError(f"the checker knows ports of {ported[0]!r} by AccelForge's rule only")
     if mapspace.joint and any(level.no_coalesce for level in mapspace.architecture.levels):
         raise CertificateError("the checker does not know no_coalesce where memories have several places")
@@ -185,28 +178,6 @@ def _written(rule: Rule) -> Json:
         "text": rule.text,
         "place": [kind, node] if rule.place else None,
     }
-
-
-def _all_evidence(mapspace: Mapspace, result: Claims) -> list[Json]:
-    """What the bounds rest on, by objective; of CP-SAT there is nothing but its name."""
-    told = {own.objective: _evidence(mapspace, own) for own in result.evidence}
-    pairs = zip(result.objectives, result.statistics.settled_by, strict=False)
-    solved: dict[str, Json] = {
-        name: {"objective": name, "solved_by": CP_SAT} for name, settled_by in pairs if settled_by == CP_SAT
-    }
-    own = {**solved, **told}
-    return [own[name] for name in result.objectives if name in own]
-
-
-def _evidence(mapspace: Mapspace, evidence: Evidence) -> Json:
-    """What the bound on an objective rests on, with levels as nodes of the canonical problem."""
-    places = node_places(mapspace)
-    storage = [places[index] for index in mapspace.architecture.storage_indices]
-    masks = [
-        {**asdict(mask), "keep": [[storage[level] for level in levels] for levels in mask.keep]}
-        for mask in evidence.masks
-    ]
-    return {"objective": evidence.objective, "masks": masks}
 
 
 def count_spatial_choices(mapspace: Mapspace) -> int:

@@ -10,13 +10,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from model.mapspace import PRICED_COUNTINGS
+from model.counting import PRICED_COUNTINGS
+from model.extents import FACTORS
 from model.objective import ADDITIVE, CRITERIA, OBJECTIVES, TOTAL
 from model.wording import printable
 from solver.cli.options import (
-    BOUNDS,
-    CP_SAT,
-    ENGINES,
     OUTSIDE,
     SHIPPED,
     add_arch,
@@ -55,6 +53,7 @@ from solver.cli.options import (
 )
 from solver.cli.output import write_stderr, write_stdout
 from solver.exit_codes import EXIT_INVALID, MEANINGS
+from solver.result import BOUNDS, CP_SAT, ENGINES
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -575,6 +574,12 @@ def _add_fusion(parser: argparse.ArgumentParser) -> None:
         type=positive,
         metavar="N",
         help="at most N of them over one rank of it",
+    )
+    group.add_argument(
+        "--shared-factors",
+        choices=FACTORS,
+        metavar="KIND",
+        help="factors of shared loops: divisors only (perfect, the default), or remainders, too (any)",
     )
     add_path(group, "--fused-mapping", "write the fused mapping as YAML, which `evaluate` prices")
     add_path(

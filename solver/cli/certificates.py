@@ -28,7 +28,7 @@ from solver.result import Result, Status, Termination
 
 if TYPE_CHECKING:
     from model.mapspace import Mapspace
-    from solver.certificate import Claims
+    from solver.certificate.document import Claims
     from solver.cli.output import Step
     from solver.result import Result
 
@@ -97,9 +97,9 @@ def _printed(process: subprocess.Popen[str], stop: threading.Event) -> str:
 
 def checker_path() -> Path:
     """Return the path of the checker, in a checkout and installed."""
-    from solver import certificate
+    from solver.certificate import checker
 
-    return Path(certificate.__file__).parent / "checker" / "prove.py"
+    return Path(checker.__file__).parent / "__main__.py"
 
 
 def checked_result(
@@ -136,7 +136,8 @@ def write_certificate(
     if result.status is Status.UNKNOWN:
         write_stderr("note: no certificate is written: nothing was found or proven\n")
         return False
-    from solver.certificate import CertificateError, certificate, certificate_text
+    from solver.certificate.canonical import CertificateError
+    from solver.certificate.document import certificate, certificate_text
 
     try:
         document = certificate(

@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model.mapspace import COUNTINGS, TIMELOOP, Counting, Mapspace
+from model.counting import TIMELOOP, Counting, rule_of
+from model.mapspace import Mapspace
 from model.text.reader import parse_assignments
 from model.text.source import (
     ConflictError,
@@ -20,7 +21,6 @@ from model.text.source import (
     values_in,
 )
 from solver.cli.arguments import OPERATORS
-from solver.cli.options import AUTO, BOUNDS, CP_SAT
 from solver.cli.output import (
     STDOUT,
     OutputError,
@@ -55,14 +55,13 @@ from solver.cli.running import (
     refused_reasons,
     refused_result,
     search,
-    search_formulated,
     search_options,
     sensitivities,
     without_remainders,
 )
 from solver.exit_codes import EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
 from solver.report.pictures import check_plot
-from solver.result import Phase, Progress, Reason, Result, Status
+from solver.result import AUTO, BOUNDS, CP_SAT, Phase, Progress, Reason, Result, Status
 
 if TYPE_CHECKING:
     from model.formats.timeloop import LoadedSpec
@@ -75,7 +74,7 @@ if TYPE_CHECKING:
     from solver.heuristics.registry import Mapper, OptionValue
     from solver.report.document import Document
     from solver.report.tiling import TilingReport
-    from solver.result import ProgressCallback, Search, StopCallback
+    from solver.result import ProgressCallback, StopCallback
     from solver.sensitivity import Effect
 
 SINGLE = (
@@ -126,12 +125,13 @@ def map_command(arguments: argparse.Namespace) -> int:
         document = document_steps(lambda: _refused_map(arguments), arguments)
         plot = plot_steps(arguments.plot, dict, "mapping")
         return refuse(conflict, [*document, *mapping_steps(arguments), *plot])
-    if loaded.mapspace.sparsity is not None and loaded.mapspace.sparsity.optimized:
-        from solver.cli.sparse import map_sparse_data
+    from solver.cli.sparse import PERFECT_NOTE, as_searched, refuse_options, unasked
 
-        return map_sparse_data(loaded, arguments)
-    loaded = replace(loaded, mapspace=replace(loaded.mapspace, sparsity=None))  # densities change no count
-    if arguments.certificate is not None or arguments.check:
+    is_certified = arguments.certificate is not None or arguments.check
+    loaded = as_searched(loaded, PERFECT_NOTE if is_certified else unasked(arguments))
+    if loaded.mapspace.sparsity is not None:
+        refuse_options(arguments)
+    if is_certified:
         check_certified(loaded)
     spec_text = mapped_spec_text(loaded, arguments)
     export_formulation(loaded.mapspace, arguments)
@@ -158,12 +158,10 @@ def map_command(arguments: argparse.Namespace) -> int:
 
 def _found(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
     """Search with the engine that is requested; what needs bounds, or their evidence, by them alone."""
-    if arguments.engine == CP_SAT:
-        return search_formulated(mapspace, arguments)
     is_certified = arguments.certificate is not None or arguments.check
     by_bounds = is_certified or any(getattr(arguments, name) for name in BY_BOUNDS)
-    by_all = arguments.engine == AUTO and not (by_bounds and mapspace.has_simple_rules)
-    return search(mapspace, arguments, by_all=by_all)
+    is_narrowed = arguments.engine == AUTO and by_bounds and mapspace.has_simple_rules
+    return search(mapspace, arguments, BOUNDS if is_narrowed else arguments.engine)
 
 
 @dataclass(frozen=True)
@@ -177,16 +175,19 @@ class _Further:
 
 def _constraint_costs(mapspace: Mapspace, arguments: argparse.Namespace) -> tuple[Mapspace, CostReport]:
     """Search without each constraint; an interrupt ends that with what is known."""
-    from solver.fallback import map_from
-
     with watched(mapspace, arguments.quiet) as callbacks:
-        return _priced(mapspace, arguments, map_from, *callbacks)
+        return _priced(mapspace, arguments, *callbacks)
+
+
+OVERFLOWING = (
+    "constraints are not priced where tiles may overflow (allow_overbooking): there the room of a level "
+    "decides what accesses cost"
+)
 
 
 def _priced(
     mapspace: Mapspace,
     arguments: argparse.Namespace,
-    find: Search,
     on_progress: ProgressCallback | None,
     should_stop: StopCallback,
 ) -> tuple[Mapspace, CostReport]:
@@ -195,8 +196,12 @@ def _priced(
     These have no remainders where the best one with them is not proven in time, and the user requested none.
     """
     from solver.explain import constraint_costs
+    from solver.sensitivity import overflows
+    from solver.stages import map_einsum
 
-    options = explain_options(arguments)
+    if overflows(mapspace):
+        raise OutputError(OVERFLOWING)
+    options, find = explain_options(arguments), partial(map_einsum, reasons=False)
     baseline = find(mapspace, options, on_progress, should_stop, None)
     narrower = without_remainders("constraints are priced", mapspace, baseline, arguments)
     if narrower is not None and not should_stop():
@@ -213,17 +218,19 @@ def _map_steps(
 ) -> Iterator[Step]:
     """Yield the steps that print, write and draw a result."""
     from solver.report.document import costs_document, result_document
+    from solver.report.sparse import sparse_result_document
 
     mapspace, costs = loaded.mapspace, further.costs
     priced = None if costs is None else costs_document(costs)
-    document = partial(result_document, mapspace, result, further.effects, further.check, priced)
+    documented = result_document if mapspace.sparsity is None else sparse_result_document
+    document = partial(documented, mapspace, result, further.effects, further.check, priced)
     outputs = (arguments.mapping, arguments.mapped_spec, arguments.certificate)
     yield from result_steps(
         document, arguments, *outputs, nodes=(loaded.document,), verbose=arguments.verbose
     )
     yield from mapping_steps(arguments, loaded, result.mapping, spec_text)
     lack = "" if result.mapping is not None else "mapping"
-    yield from plot_steps(arguments.plot, partial(result_document, mapspace, result), lack)
+    yield from plot_steps(arguments.plot, partial(documented, mapspace, result), lack)
     from solver.cli.certificates import certificate_steps
 
     yield from certificate_steps(mapspace, result, arguments)
@@ -252,12 +259,10 @@ def _pareto(arguments: argparse.Namespace) -> int:
         document = document_steps(lambda: _refused_front(arguments), arguments)
         return refuse(conflict, [*document, *plot_steps(arguments.plot, dict, "point")])
     mapspace = loaded.mapspace
-    from solver.fallback import front_or_explain
     from solver.pareto import pareto_front
 
-    find = front_or_explain if mapspace.sparsity is None else pareto_front
     with watched(mapspace, arguments.quiet) as callbacks:
-        front = find(mapspace, search_options(arguments), *callbacks)
+        front = pareto_front(mapspace, search_options(arguments), *callbacks)
     from solver.report.document import front_document
 
     made = partial(front_document, mapspace, front)
@@ -335,7 +340,7 @@ def _evaluate_sparse(loaded: LoadedSpec, mapping: Mapping, arguments: argparse.N
     """Price a mapping of sparse data."""
     if arguments.link_transfers:
         raise OutputError("--link-transfers is for dense data: Timeloop counts none of sparse data")
-    if loaded.mapspace.counting not in COUNTINGS:
+    if not loaded.mapspace.counting_rule.sparse:
         raise OutputError(f"--counting {loaded.mapspace.counting} is for dense data")
     from model.sparse import MappingError, evaluate_sparse_in
     from solver.report.document import evaluation_document
@@ -370,8 +375,8 @@ def _place_of_level(loaded: LoadedSpec, level: str) -> Span | None:
 
 def _links_counting(arguments: argparse.Namespace) -> Counting:
     """Return the only rule that counts link transfers."""
-    if arguments.counting not in (None, TIMELOOP):
-        rule = arguments.counting
+    rule = arguments.counting
+    if rule is not None and not rule_of(rule).links:
         arguments.refuse(f"--link-transfers counts as Timeloop does, and does not go with --counting {rule}")
     return TIMELOOP
 
@@ -396,11 +401,10 @@ def check_command(arguments: argparse.Namespace) -> int:
 def explain_command(arguments: argparse.Namespace) -> int:
     """Diagnose a spec; price its constraints if it allows mappings."""
     check_outputs((arguments.json, arguments.report), arguments.specs)
-    from solver.cli.sparse import as_searched, explain_sparse_data
+    from solver.cli.sparse import as_searched
 
     loaded = as_searched(load_unmapped(arguments, refuse_infeasible=False, all_rules=True, sparse=True))
-    explain = _explain if loaded.mapspace.sparsity is None else explain_sparse_data
-    mapspace, reasons, costs = explain(loaded.mapspace, arguments)
+    mapspace, reasons, costs = _explain(loaded.mapspace, arguments)
     from solver.report.document import explanation_document
 
     document = partial(explanation_document, mapspace, reasons, costs)
@@ -414,21 +418,34 @@ def _explain(
     mapspace: Mapspace, arguments: argparse.Namespace
 ) -> tuple[Mapspace, tuple[Reason, ...], CostReport | None]:
     """Return the reasons of an infeasible mapspace, or the costs of a feasible one, see `_priced`."""
-    from solver.explain import Verdict, diagnose, explain_infeasible, reasons_time_s
-    from solver.fallback import map_by_any
+    from solver.explain import explain_infeasible, explain_sparse, reasons_time_s
 
+    time_s = reasons_time_s(arguments.time_limit)
     with watched(mapspace) as (on_progress, should_stop):
         if on_progress is not None:
             on_progress(Progress(Phase.EXPLANATION, 0.0, mapspace.objectives[0]))
-        time_s = reasons_time_s(arguments.time_limit)
-        diagnosis = diagnose(mapspace, should_stop, time_s)
-        if diagnosis.verdict is Verdict.INFEASIBLE:
-            return mapspace, diagnosis.reasons, None
-        priced, report = _priced(mapspace, arguments, map_by_any, on_progress, should_stop)
+        reasons = _conflicts(mapspace, should_stop, time_s)
+        if reasons is not None:
+            return mapspace, reasons, None
+        priced, report = _priced(mapspace, arguments, on_progress, should_stop)
         if report.baseline.status is not Status.INFEASIBLE:
             return priced, (), report
-        # The search proved what the diagnosis could not decide in its time.
-        return mapspace, explain_infeasible(mapspace, should_stop, time_s), None
+        # The search proved what could not be decided in that time.
+        explain = explain_infeasible if mapspace.sparsity is None else explain_sparse
+        return mapspace, explain(mapspace, should_stop, time_s), None
+
+
+def _conflicts(mapspace: Mapspace, should_stop: StopCallback, time_s: float) -> tuple[Reason, ...] | None:
+    """Return why nothing fits; None if something does, or that is not decided in time."""
+    from solver.explain import Verdict, diagnose, explain_sparse
+    from solver.result import Clock
+    from solver.sparse_search import first_mapping
+
+    if mapspace.sparsity is None:
+        diagnosis = diagnose(mapspace, should_stop, time_s)
+        return diagnosis.reasons if diagnosis.verdict is Verdict.INFEASIBLE else None
+    is_empty = first_mapping(mapspace, Clock(time_s, should_stop)) is Status.INFEASIBLE
+    return explain_sparse(mapspace, should_stop, time_s) if is_empty else None
 
 
 def report_command(arguments: argparse.Namespace) -> int:
@@ -462,7 +479,7 @@ def compare_command(arguments: argparse.Namespace) -> int:
         refused = _refused_comparison(arguments)
         arguments.quiet = True  # the conflict has been printed
         return refuse(conflict, _comparison_steps(refused, arguments))
-    if mapspace.counting not in COUNTINGS:
+    if not mapspace.counting_rule.is_general:
         message = f"mappers do not know the counting rule {mapspace.counting}: --counting exact compares them"
         raise OutputError(message)
     from solver.heuristics.interface import MapperError

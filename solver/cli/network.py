@@ -6,7 +6,6 @@ import argparse
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from model.text.reader import parse_assignments
 from solver.cli.layer_files import (
@@ -34,9 +33,6 @@ from solver.cli.searches import run_searches
 from solver.cli.sparse import PERFECT_NOTE, unasked, with_sparse_data
 from solver.cli.together import FUSED_ONLY, UNFUSED_ONLY, fuse, with_common_loops
 from solver.exit_codes import EXIT_OPTIMAL
-
-if TYPE_CHECKING:
-    pass
 
 
 def network_command(arguments: argparse.Namespace) -> int:

@@ -12,8 +12,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from model.counting import COUNTINGS, Counting
 from model.extents import FACTORS
-from model.mapspace import COUNTINGS, Counting
 from model.objective import ADDITIVE, OBJECTIVES, TIMELOOP_METRICS
 from model.text.limits import Limits
 from solver.exit_codes import MEANINGS
@@ -29,9 +29,6 @@ DEFAULTS = Options()
 
 SHIPPED = Path(__file__).resolve().parents[2] / "specs"
 """The specs that ship with the package, in a checkout and installed."""
-
-AUTO, BOUNDS, CP_SAT = ENGINES = ("auto", "bounds", "cp-sat")
-"""What searches, see ``map --engine``."""
 
 DOT = (".dot", ".gv")
 MODELS = (".pb", ".mps", ".fzn")

@@ -14,7 +14,6 @@ from model.text.files import is_file
 from model.text.source import places_of
 from model.wording import printable
 from solver.cli.certificates import checked, write_certificate
-from solver.cli.options import CP_SAT
 from solver.cli.output import (
     STDOUT,
     OutputError,
@@ -27,11 +26,10 @@ from solver.cli.running import (
     check_certified,
     load_unmapped,
     search,
-    search_formulated,
 )
-from solver.cli.sparse import as_searched, search_sparse
+from solver.cli.sparse import as_searched
 from solver.exit_codes import EXIT_UNCHECKED
-from solver.result import Result, Status, Termination
+from solver.result import AUTO, BOUNDS, CP_SAT, Result, Status, Termination
 
 if TYPE_CHECKING:
     from model.formats.timeloop import LoadedSpec
@@ -78,7 +76,7 @@ def prove_command(arguments: argparse.Namespace) -> int:
     seconds = seconds_text(result.statistics.seconds)
     solver = "the optimizer" if by_bounds else "CP-SAT alone"
     write_stdout(f"{result.status.value} by {solver} in {seconds}: {_outcome(document)}\n")
-    if arguments.engine == CP_SAT and by_bounds and isinstance(result, Result):
+    if arguments.engine == CP_SAT and by_bounds:
         _compare_with_formulation(mapspace, result, arguments)
     with tempfile.TemporaryDirectory() as folder:
         path = arguments.certificate or Path(folder) / "certificate.json"
@@ -98,11 +96,9 @@ def _document(mapspace: Mapspace, result: Result) -> Value:
     from solver.report.document import result_document
     from solver.report.reading import as_value
     from solver.report.sparse import sparse_result_document
-    from solver.sparse_search import SparseResult
 
-    if isinstance(result, SparseResult):
-        return as_value(sparse_result_document(mapspace, result, result.reasons))
-    return as_value(result_document(mapspace, result))
+    documented = result_document if mapspace.sparsity is None else sparse_result_document
+    return as_value(documented(mapspace, result))
 
 
 def _outcome(document: Value) -> str:
@@ -118,12 +114,12 @@ def _searched(loaded: LoadedSpec, arguments: argparse.Namespace) -> tuple[Mapspa
     if sparsity is None or not sparsity.optimized:
         mapspace = replace(loaded.mapspace, sparsity=None)  # densities change no count
         check_certified(replace(loaded, mapspace=mapspace))
-        return mapspace, search(mapspace, arguments, by_all=not mapspace.has_simple_rules)
+        return mapspace, search(mapspace, arguments, BOUNDS if mapspace.has_simple_rules else AUTO)
     if arguments.engine == CP_SAT:
         raise OutputError(f"--engine {CP_SAT} knows dense data only; --ignore-sparse takes the data as dense")
     loaded = as_searched(loaded)
     check_certified(loaded)
-    return loaded.mapspace, search_sparse(loaded.mapspace, arguments)
+    return loaded.mapspace, search(loaded.mapspace, arguments)
 
 
 def _compare_with_formulation(mapspace: Mapspace, result: Result, arguments: argparse.Namespace) -> None:
@@ -137,7 +133,7 @@ def _compare_with_formulation(mapspace: Mapspace, result: Result, arguments: arg
     from solver.report.figures import seconds_text
     from solver.result import ContradictionError
 
-    other = search_formulated(mapspace, arguments)
+    other = search(mapspace, arguments, CP_SAT)
     below = [
         (one.bound, two.value)
         for one, two in ((result, other), (other, result))

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from model.counting import TIMELOOP, rule_of
 from model.extents import ANY, PERFECT
 from model.formats.timeloop import (
     AccelForgeOptions,
@@ -19,19 +20,28 @@ from model.formats.timeloop import (
     TimeloopOptions,
     load_timeloop,
 )
-from model.mapspace import EXACT, TIMELOOP, Mapspace
+from model.mapspace import Mapspace
 from model.note import Note
 from model.objective import EDP, ENERGY, LATENCY
 from model.text.limits import DEFAULT_LIMITS
 from model.text.reader import parse_assignments
 from model.text.source import ConflictError, SpecError, places_of
 from solver.cli.arguments import EXPLAIN_TIME_LIMIT_S
-from solver.cli.options import CP_SAT
 from solver.cli.output import NO_MAPPING, OutputError, Step, deliver, write_output, write_stderr
 from solver.cli.progress import interruptible, watched
 from solver.exit_codes import EXIT_FEASIBLE, EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
 from solver.report.figures import objective_text
-from solver.result import Options, Reason, Result, Search, Status, Termination, TooLargeError
+from solver.result import (
+    AUTO,
+    BOUNDS,
+    CP_SAT,
+    Options,
+    Reason,
+    Result,
+    Status,
+    Termination,
+    TooLargeError,
+)
 
 if TYPE_CHECKING:
     from model.cost.report import Evaluation
@@ -118,7 +128,8 @@ def load_checked(arguments: argparse.Namespace) -> Mapspace:
 
 def check_certified(loaded: LoadedSpec) -> None:
     """Refuse to certify what the checker does not know, before a search takes its time."""
-    from solver.certificate import CertificateError, check_certifiable
+    from solver.certificate.canonical import CertificateError
+    from solver.certificate.document import check_certifiable
 
     try:
         check_certifiable(loaded.mapspace)
@@ -204,7 +215,7 @@ def refused_reasons(mapspace: Mapspace, time_limit_s: float | None = None) -> tu
         return explain_infeasible(mapspace, stop.is_set, reasons_time_s(time_limit_s))
 
 
-def search_options(arguments: argparse.Namespace) -> Options:
+def search_options(arguments: argparse.Namespace, engine: str = BOUNDS) -> Options:
     """Return the options of `add_search_options`; `map` searches what it certifies to the proof."""
     limit_s = arguments.time_limit
     if limit_s is None and arguments.command == "map" and (arguments.certificate or arguments.check):
@@ -216,21 +227,20 @@ def search_options(arguments: argparse.Namespace) -> Options:
         seed=arguments.seed,
         memory_limit_mib=arguments.memory_limit,
         gap=getattr(arguments, "gap", 0.0),
+        engine=engine,
     )
 
 
-def search(mapspace: Mapspace, arguments: argparse.Namespace, by_all: bool = False) -> Result:
-    """Map an Einsum with live progress; an interrupt ends the search early.
+def search(mapspace: Mapspace, arguments: argparse.Namespace, engine: str = BOUNDS) -> Result:
+    """Map an Einsum with live progress; an interrupt ends the search early."""
+    from solver.stages import map_einsum
 
-    By bounds, and `by_all` by CP-SAT where they leave a gap.
-    """
-    from solver.fallback import map_by_all, map_or_explain
-
-    if by_all and not mapspace.has_simple_rules:
+    if engine == CP_SAT:
+        _check_formulated(mapspace, f"--engine {CP_SAT}")
+    elif engine == AUTO and not mapspace.has_simple_rules and mapspace.sparsity is None:
         _check_formulated(mapspace, "rules that bounds do not know")
-    find = map_by_all if by_all else map_or_explain
     with watched(mapspace, arguments.quiet) as callbacks:
-        return find(mapspace, search_options(arguments), *callbacks)
+        return map_einsum(mapspace, search_options(arguments, engine), *callbacks)
 
 
 def _check_formulated(mapspace: Mapspace, asker: str) -> None:
@@ -241,15 +251,6 @@ def _check_formulated(mapspace: Mapspace, asker: str) -> None:
         check_formulated(mapspace)
     except ValueError as error:
         raise OutputError(f"{asker}: CP-SAT does not know this: {error}") from error
-
-
-def search_formulated(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
-    """Map an Einsum by CP-SAT alone, with live progress; an interrupt ends the search early."""
-    from solver.fallback import formulate_or_explain
-
-    _check_formulated(mapspace, f"--engine {CP_SAT}")
-    with watched(mapspace, arguments.quiet) as callbacks:
-        return formulate_or_explain(mapspace, search_options(arguments), *callbacks)
 
 
 def export_formulation(mapspace: Mapspace, arguments: argparse.Namespace) -> None:
@@ -294,17 +295,12 @@ def sensitivities(
 
     Return also the mappings among which, see `without_remainders`.
     """
-    from solver.fallback import map_or_explain
     from solver.sensitivity import sensitivity
+    from solver.stages import map_einsum
 
     if result.mapping is None:
         return mapspace, ()
-    search: Search = partial(map_or_explain, reasons=False)
-    if mapspace.sparsity is not None:
-        from solver.sparse_search import map_totals
-
-        search = map_totals
-    options = search_options(arguments)
+    search, options = partial(map_einsum, reasons=False), search_options(arguments)
     narrower = without_remainders("limits are varied", mapspace, result, arguments)
     with watched(mapspace, arguments.quiet) as callbacks:
         if narrower is not None:
@@ -336,18 +332,18 @@ def counting_notes(
     mapspace: Mapspace, mapping: Mapping | None, evaluation: Evaluation | None
 ) -> tuple[Note, ...]:
     """Note the energy and cycles of a priced mapping by the other counting rule, where the rules differ."""
-    if mapping is None or evaluation is None:
+    if mapping is None or evaluation is None or mapspace.sparsity is not None:
         return ()
     from model.cost import evaluate
     from model.cost.nest import build_nest
 
     is_timed = mapspace.architecture.cycle_s is not None
-    other = TIMELOOP if mapspace.counting == EXACT else EXACT
-    if is_timed and other == TIMELOOP:
+    other = rule_of(mapspace.counting_rule.compared_with)
+    if is_timed and not other.is_executed:
         return ()  # nobody asks Timeloop about an architecture of AccelForge
     if build_nest(mapspace.problem, mapspace.architecture, mapping).uneven:
         return (Note(NO_RULE),)
-    there = evaluate(mapspace.problem, mapspace.architecture, mapping, other)
+    there = evaluate(mapspace.problem, mapspace.architecture, mapping, other.name)
     figures = [
         f"{objective_text(objective, there.value(objective), there.units_per_pj)} "
         f"({_change(there.value(objective), evaluation.value(objective))})"
@@ -356,9 +352,7 @@ def counting_notes(
     ]
     if not figures:
         return ()
-    exact = "Timeloop's rule counts {} for this mapping"
-    sentence = exact if mapspace.counting == EXACT else "an execution of this mapping takes {}"
-    return (Note(sentence, (" and ".join(figures),)),)
+    return (Note(other.finding, (" and ".join(figures),)),)
 
 
 def _change(value: int, known: int) -> str:
@@ -374,7 +368,8 @@ NO_RULE = (
 def link_transfer_notes(mapspace: Mapspace, result: Result) -> tuple[Note, ...]:
     """Note what link transfers between neighbours would save, which Timeloop counts by default."""
     is_timeloop = mapspace.architecture.cycle_s is None
-    if result.mapping is None or result.evaluation is None or not is_timeloop:
+    is_dense = mapspace.sparsity is None
+    if result.mapping is None or result.evaluation is None or not is_timeloop or not is_dense:
         return ()
     from model.cost import evaluate
     from model.cost.nest import build_nest

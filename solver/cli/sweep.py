@@ -6,7 +6,6 @@ import argparse
 from fractions import Fraction
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from model.text.reader import parse_assignments
 from solver.cli.arguments import SETTING
@@ -30,9 +29,6 @@ from solver.cli.searches import run_searches
 from solver.cli.sparse import as_searched
 from solver.report.pictures import check_plot
 from solver.result import Status
-
-if TYPE_CHECKING:
-    pass
 
 
 def sweep_command(arguments: argparse.Namespace) -> int:
@@ -82,8 +78,8 @@ def _sweep_densities(arguments: argparse.Namespace) -> int:
         raise OutputError(
             "--density: the specs have no sparse optimizations, without which densities do nothing"
         )
+    from solver.densities import density_sweep
     from solver.report.sparse import density_sweep_document
-    from solver.sparse_search import density_sweep
 
     densities = dict(map(_shares, arguments.densities))
     try:
@@ -92,7 +88,7 @@ def _sweep_densities(arguments: argparse.Namespace) -> int:
     except KeyError as error:
         raise OutputError(f"--density: the problem has no dataspace {error}") from error
     document = partial(density_sweep_document, mapspace, points)
-    lack = "" if all(point.result.best is not None for point in points) else "mapping of every point"
+    lack = "" if all(point.result.mapping is not None for point in points) else "mapping of every point"
     deliver([*result_steps(document, arguments), *plot_steps(arguments.plot, document, lack)])
     statuses = {point.result.status for point in points}
     order = (Status.INFEASIBLE, Status.UNKNOWN, Status.FEASIBLE)

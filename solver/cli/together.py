@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model.mapspace import ACCELFORGE
+from model.extents import ANY
 from model.text.reader import parse_assignments
 from model.wording import printable
 from solver.cli.arguments import CHECK_TIME_LIMIT_S
@@ -46,12 +46,16 @@ if TYPE_CHECKING:
     from solver.fusion import FusionLimits, FusionProgress
 
 FUSED_ONLY = (
-    *("fuse-into", "max-fused-loops", "max-fused-loops-per-rank"),
+    *("fuse-into", "max-fused-loops", "max-fused-loops-per-rank", "shared-factors"),
     *("fused-mapping", "certificate"),
 )
 
 
-OPTION_OF_LIMIT = {"no_fuse": "--no-fuse", "memories": "--fuse-into"}
+OPTION_OF_LIMIT = {
+    "no_fuse": "--no-fuse",
+    "memories": "--fuse-into",
+    "equal_parts": "--shared-factors any",
+}
 
 
 UNFUSED_ONLY = {
@@ -73,6 +77,8 @@ def fuse(arguments: argparse.Namespace) -> int:
     outputs = (arguments.json, arguments.report, arguments.fused_mapping, arguments.certificate)
     check_outputs(outputs, arguments.specs)
     check_checked(arguments)
+    if arguments.shared_factors == ANY and (arguments.certificate is not None or arguments.check):
+        raise OutputError("--shared-factors any: shared loops with remainders are not certified")
     from model.formats.fused import fused_yaml, load_cascade
     from model.formats.fused.loader import CONSTRAINTS_NOTE
     from solver.fusion import LimitError, NotSearchedError, fuse_cascade
@@ -87,8 +93,9 @@ def fuse(arguments: argparse.Namespace) -> int:
     objectives = search.objectives or cascade.einsums[0].mapspace.objectives
     if len(objectives) > 1:
         raise OutputError("--fuse minimises one objective")
-    if arguments.uneven is False and cascade.einsums[0].mapspace.counting == ACCELFORGE:
-        why = "by AccelForge's rule memories have several places in fused mappings"
+    rule = cascade.einsums[0].mapspace.counting_rule
+    if arguments.uneven is False and rule.has_places:
+        why = f"by {rule.title} memories have several places in fused mappings"
         raise OutputError(f"--no-uneven does not go with --fuse: {why}")
     units = cascade.einsums[0].mapspace.architecture.units_per_pj
     try:
@@ -123,8 +130,7 @@ def _limits(arguments: argparse.Namespace) -> FusionLimits:
         arguments.max_fused_loops_per_rank,
         frozenset(chain.from_iterable(arguments.no_fuse or ())),
         None if arguments.fuse_into is None else frozenset(chain.from_iterable(arguments.fuse_into)),
-        # Certificates do not know unlike visits of nests with remainders.
-        equal_parts=arguments.certificate is not None or arguments.check,
+        equal_parts=arguments.shared_factors != ANY,
     )
 
 
@@ -203,7 +209,8 @@ def _certify_whole(
     make: Callable[[list[str], int], dict[str, object]], path: Path, arguments: argparse.Namespace
 ) -> None:
     """Write what `make` makes of a command and a seed, or say why there is no certificate."""
-    from solver.certificate import CertificateError, certificate_text
+    from solver.certificate.canonical import CertificateError
+    from solver.certificate.document import certificate_text
 
     try:
         document = make(["python", "-m", "solver", *arguments.words], arguments.seed)

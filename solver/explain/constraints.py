@@ -10,7 +10,7 @@ from itertools import product
 
 from model.architecture import Fanout, Node, StorageLevel
 from model.choices import allowed_factors
-from model.cost.counting import tile_words
+from model.counting.words import tile_words
 from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.rules import Quantity, Rule
 from solver.formulation.requirements import (

@@ -16,8 +16,8 @@ from typing import assert_never
 
 from model.architecture import StorageLevel
 from model.cost import Evaluation, evaluate_in
-from model.cost.counting import tile_words
 from model.cost.limits import capacity_violations
+from model.counting.words import tile_words
 from model.extents import ANY, PERFECT, Extents, Factors
 from model.mapping import FanoutMapping, Mapping, StorageMapping
 from model.mapspace import Mapspace

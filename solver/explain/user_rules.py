@@ -10,7 +10,7 @@ from model.rules import Rule
 from model.source_ref import SourceRef
 from solver.formulation.engine import map_by_formulation
 from solver.result import Clock, Lever, Options, Progress, Reason, Result, Statement, Status
-from solver.search.mapper import map_einsum
+from solver.search.mapper import map_by_bounds
 
 
 def rules_reason(
@@ -55,7 +55,7 @@ def any_mapping(mapspace: Mapspace, clock: Clock) -> Result:
         found |= progress.incumbent is not None
 
     options = Options(objectives=mapspace.objectives[:1], time_limit_s=clock.left_s)
-    search = map_einsum if mapspace.has_simple_rules else map_by_formulation
+    search = map_by_bounds if mapspace.has_simple_rules else map_by_formulation
     return search(mapspace, options, hear, lambda: found or clock.stop())
 
 

@@ -25,6 +25,7 @@ from solver.result import (
     Clock,
     Options,
     Phase,
+    Priced,
     Progress,
     ProgressCallback,
     Result,
@@ -64,14 +65,6 @@ OWN_SEED = 1000
 DESCENTS = 4
 MOST_PRICED = 50_000
 """Descents of a heuristic, and mappings that it prices at most."""
-
-
-@dataclass(frozen=True)
-class _Best:
-    """A mapping and what it costs."""
-
-    mapping: Mapping
-    evaluation: Evaluation
 
 
 class Peer(Protocol):
@@ -164,7 +157,7 @@ class _Run:
         self._limits = [*beginning.limits, *mapspace.cost_limits]
         self._known, self._peer, self._constrain = beginning.known, beginning.peer, beginning.constrain
         self._effort_s = beginning.effort_s
-        self._best: _Best | None = None
+        self._best: Priced | None = None
         self._lock = Lock()
         self._tried = False
 
@@ -282,7 +275,7 @@ class _Run:
             best = self._best
             better = best is None or evaluation.value(objective) < best.evaluation.value(objective)
             if allowed and better:
-                self._best = _Best(mapping, evaluation)
+                self._best = Priced(mapping, evaluation)
         if allowed and better and self._peer is not None:
             self._peer.found(mapping)
         return evaluation
@@ -318,7 +311,7 @@ class _Run:
             self._price(pricing.best.mapping, objective)
 
     @property
-    def best(self) -> _Best | None:
+    def best(self) -> Priced | None:
         """The incumbent."""
         return self._best
 

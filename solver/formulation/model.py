@@ -11,7 +11,7 @@ from itertools import combinations
 
 from model.cost import Evaluation
 from model.mapping import Mapping, StorageMapping
-from model.mapspace import EXACT, Mapspace
+from model.mapspace import Mapspace
 from model.objective import ENERGY, LATENCY
 from solver.cpsat import Answer, Literal, Outcome, Settings
 from solver.formulation.constraints import Chosen, mapping_of
@@ -34,7 +34,7 @@ def check_formulated(mapspace: Mapspace) -> None:
     ValueError
         Words are not counted exactly, a level has a `Port`, a memory has several places, or data are sparse.
     """
-    if mapspace.counting != EXACT:
+    if not mapspace.counting_rule.is_formulated:
         raise ValueError(f"the formulation counts exactly, not by the rule {mapspace.counting!r}")
     for level in mapspace.architecture.levels:
         if level.ports:

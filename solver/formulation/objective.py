@@ -18,8 +18,9 @@ from fractions import Fraction
 from functools import cached_property, partial
 
 from model.architecture import BANDWIDTHS, StorageLevel
-from model.cost.counting import tile_words
 from model.cost.prices import network_latency, paying_instances
+from model.counting.first_touches import reads_firsts
+from model.counting.words import tile_words
 from model.extents import PERFECT
 from model.problem import Dataspace
 from solver.cpsat import Literal
@@ -538,7 +539,7 @@ class Costs:
             return
         read = self._price(space, service.level, price.read)
         update = self._price(space, service.level, price.update)
-        if space.name in level.rmw_first_update:
+        if reads_firsts(level, space):
             yield own(update + read)
             return
         yield own(update, read if view.is_plain else Fraction(0))
@@ -553,7 +554,7 @@ class Costs:
         view, price = self._views[space.name], self._price(space, number, level.energy.fill)
         if gate is None or not price or level.tolls or (space.read_write and space.name in level.no_coalesce):
             return
-        subtracts = space.read_write and space.name not in level.rmw_first_update
+        subtracts = not reads_firsts(level, space)
         if subtracts and not view.is_plain:
             return
         if not subtracts:
@@ -707,7 +708,7 @@ class Costs:
         level, node = self._variables.level(number), self._variables.positions[number]
         view, name = self._views[space.name], space.name
         reads, writes = counts[0] and level.charges(name, "down"), counts[1] and level.charges(name, "up")
-        counts_firsts = space.read_write and name not in level.rmw_first_update | level.no_coalesce
+        counts_firsts = not reads_firsts(level, space) and name not in level.no_coalesce
         for service, gate in self._services(space):
             if service.level != number:
                 continue

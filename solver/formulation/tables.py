@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from model.cost.counting import tile_words
+from model.counting.words import tile_words
 from model.problem import Dataspace
 from solver.cpsat import LARGEST_ACTIVITY, Literal
 from solver.formulation.constraints import Constraints, Part, Tile

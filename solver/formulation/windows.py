@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from model.cost.counting import covered_words
+from model.counting.words import covered_words
 from model.problem import Dataspace, Term
 from solver.formulation.program import Number
 

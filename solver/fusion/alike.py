@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
-from solver.fusion.edges import EdgeKind
+from solver.fusion.edges import Choice, EdgeKind
 from solver.fusion.labels import Step
-from solver.fusion.points import Choice
-from solver.fusion.pricing import EdgePricer
+from solver.fusion.least import EdgePricer
 from solver.fusion.space import Frame, FusionSpace
 
 Waiting = frozenset[tuple[str, int]] | None
@@ -157,22 +156,11 @@ class Likeness:
         )
         if step.kind is None or step.choice is None:
             return moved
-        kind = self._renamed(step.kind, place, spaces)
+        own, other = (self.space.einsums[number].problem.dims for number in (step.place, place))
+        kind = step.kind.renamed(place, dict(zip(own, other, strict=True)), spaces)
         choice = self._choice(kind, step.choice)
         return None if choice is None else moved._replace(kind=kind, choice=choice)
 
-    def _renamed(self, kind: EdgeKind, place: int, spaces: dict[str, str]) -> EdgeKind:
-        own, other = (self.space.einsums[number].problem.dims for number in (kind.place, place))
-        dims = dict(zip(own, other, strict=True))
-        return replace(
-            kind,
-            place=place,
-            trips=tuple(sorted((dims[dim], count) for dim, count in kind.trips)),
-            above=frozenset(spaces[name] for name in kind.above),
-            shifts=tuple(replace(own, dataspace=spaces[own.dataspace]) for own in kind.shifts),
-            parts=tuple(sorted((dims[dim], sizes) for dim, sizes in kind.parts)),
-        )
-
     def _choice(self, kind: EdgeKind, known: Choice) -> Choice | None:
-        choices = (own for as_paid in (False, True) for own in self.pricer.edge(kind).choices(as_paid))
+        choices = (own for as_paid in (False, True) for own in self.pricer.least(kind, as_paid=as_paid))
         return next((own for own in choices if own == known), None)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
@@ -17,9 +16,10 @@ from model.extents import PERFECT
 from model.mapspace import Mapspace
 from solver.fusion.edges import EdgeKind, EdgeSpace, Shift, unlimited, with_places_of
 from solver.fusion.parts import PartSizes
+from solver.fusion.remembered import remembered
 from solver.fusion.space import WHOLE, Cut, FusionSpace, Parts, Tile
 from solver.network.tasks import by_position
-from solver.result import Clock, Options, Result
+from solver.result import Clock, Options, Result, Termination
 from solver.search.goal import Caps
 from solver.search.mapper import SharedSearch
 from solver.search.path.floors import least_costs
@@ -39,15 +39,6 @@ LARGE = 64
 
 SHARE_KEPT = 1 - 1e-9
 """Sums of floating-point bounds err by far less."""
-
-
-class Remainders(Enum):
-    """Where loops of nests may have remainders."""
-
-    NOWHERE = "nowhere"
-    ALONE = "alone"
-    """In Einsums that share no loops, and neither store nor hold anything."""
-    EVERYWHERE = "everywhere"
 
 
 class Inner(NamedTuple):
@@ -88,6 +79,14 @@ class Exchange(NamedTuple):
         return self.energy < other.energy or self.reads < other.reads or self.writes < other.writes
 
 
+class _Last(NamedTuple):
+    """The last search, if it was proven, and the clock that it asks."""
+
+    mapspace: Mapspace
+    clock: Clock
+    search: SharedSearch
+
+
 @dataclass
 class EdgeBounds:
     """Bounds what edges cost for one objective, from what their cuts say.
@@ -102,9 +101,11 @@ class EdgeBounds:
     objective: str
     options: Options
     clock: Clock
-    remainders: Remainders = Remainders.NOWHERE
+    remainders: bool = False
+    """Whether loops of nests may have remainders."""
     search_s: float = math.inf
     """Seconds of a search for nests with remainders, at most."""
+    _last: _Last | None = None
     searches: int = 0
     floors: int = 0
     inner_bounds: dict[Mapspace, Inner] = field(default_factory=dict)
@@ -126,12 +127,6 @@ class EdgeBounds:
         mapspaces = [EdgeSpace(e, EdgeKind(0)).mapspace(None) for e in self.space.einsums]
         renamed = (by_position(own.problem).mapspace(own) for own in mapspaces)
         return tuple(numbers.setdefault(own, len(numbers)) for own in renamed)
-
-    def may_leave(self, frames: Sequence[object], above: Collection[str]) -> bool:
-        """Whether nests may have remainders under some bodies, with tiles `above`."""
-        if self.remainders is Remainders.ALONE:
-            return not frames and not above
-        return self.remainders is Remainders.EVERYWHERE
 
     # With what is exchanged
 
@@ -189,8 +184,6 @@ class EdgeBounds:
             inner = self.in_any_parts(place, deeper) if is_open else self.in_parts(place, cut.parts, deeper)
         elif self.is_unknown(place) or (deeper and (is_open or cut.parts)):
             inner = self.arithmetic(place)
-        elif is_open and self.remainders is Remainders.ALONE and not cut.trips:
-            inner = self.arithmetic(place)  # its nests may have remainders
         elif is_open:
             inner = self.in_open_parts(place, cut)
         elif cut.parts:
@@ -334,15 +327,9 @@ class EdgeBounds:
 
         Bandwidths do not count, which all visits load together; whole vectors are rounded up on totals.
         """
-        key = place, tuple(sorted(parts.items())), deeper
-        if key not in self._in_parts:
-            self._in_parts[key] = self._least_in_parts(*key)
-        return self._in_parts[key]
+        return self._least_in_parts(place, tuple(sorted(parts.items())), deeper)
 
-    @cached_property
-    def _in_parts(self) -> dict[tuple[int, tuple[tuple[str, Parts], ...], Deeper], Inner]:
-        return {}
-
+    @remembered
     def _least_in_parts(self, place: int, parts: tuple[tuple[str, Parts], ...], deeper: Deeper) -> Inner:
         spare = EdgeSpace(self.space.einsums[place], EdgeKind(place)).rounding_energy()
         paid, cycles = spare, 0
@@ -464,15 +451,9 @@ class EdgeBounds:
         outermost private ones there. So these are looked at which no other one is a multiple of.
         """
         bound = self.space.einsums[place].problem.bound
-        key = place, tuple((dim, _halved(bound[dim], size)) for dim, size in most)
-        if key not in self._rates:
-            self._rates[key] = self._rate(*key)
-        return self._rates[key]
+        return self._rate(place, tuple((dim, _halved(bound[dim], size)) for dim, size in most))
 
-    @cached_property
-    def _rates(self) -> dict[tuple[int, tuple[tuple[str, int], ...]], tuple[Fraction, Fraction]]:
-        return {}
-
+    @remembered
     def _rate(self, place: int, most: tuple[tuple[str, int], ...]) -> tuple[Fraction, Fraction]:
         extents = [self.sizes.largest(place, dim, size) for dim, size in most]
         if not extents or None in extents:
@@ -542,7 +523,7 @@ class EdgeBounds:
 
     def is_unknown(self, place: int) -> bool:
         """Whether floors say nothing of visits by further loops: with remainders, of windows."""
-        return self.remainders is Remainders.EVERYWHERE and self._slides[place]
+        return self.remainders and self._slides[place]
 
     @cached_property
     def _slides(self) -> tuple[bool, ...]:
@@ -555,7 +536,7 @@ class EdgeBounds:
         """Least costs by searches where they matter, with and without energy of the outermost memory."""
         paid, cycles = self.floor(mapspace)
         free = paid
-        is_exact = self.remainders is not Remainders.EVERYWHERE  # see `floor`
+        is_exact = not self.remainders  # see `floor`
         if self.objective != "latency":
             paid = max(paid, self._bound(mapspace, "energy") if is_exact else 0)
             nodes = list(mapspace.architecture.nodes)
@@ -589,8 +570,7 @@ class EdgeBounds:
         )
         moving = (self.space.dense[tile] for tile in tiles if tile.space.name in exchanging)
         shifts = tuple(self.shift(tile, WHOLE) for tile in moving)
-        remainders = self.remainders is Remainders.EVERYWHERE
-        kind = EdgeKind(place, trips, above, shifts, parts, deeper=deeper, remainders=remainders)
+        kind = EdgeKind(place, trips, above, shifts, parts, deeper=deeper, remainders=self.remainders)
         einsum = self.space.einsums[place]
         own = EdgeSpace(einsum, kind, self.timed, unlimited=bool(parts), is_relaxed=True)
         mapspace = own.even_mapspace(None)
@@ -620,12 +600,20 @@ class EdgeBounds:
     ) -> Result:
         """The optimum of a mapspace, from a known mapping, in the time that is left."""
         self.searches += 1
+        last = self._last
+        reused = last is not None and (last.mapspace, last.clock) == (mapspace, self.clock)
+        search = last.search if last is not None and reused else self._begun(mapspace)
+        result = search.minimise(objectives, caps, known)
+        # A mapspace is often searched for energy and then for latency: its tables serve both.
+        is_proven = result.termination is Termination.PROVEN
+        self._last = _Last(mapspace, self.clock, search) if is_proven else None
+        return result
+
+    def _begun(self, mapspace: Mapspace) -> SharedSearch:
         limit_s = self.clock.left_s
         if mapspace.factors != PERFECT and self.search_s < math.inf:
             limit_s = self.search_s if limit_s is None else min(limit_s, self.search_s)
-        options = replace(self.options, objectives=objectives, time_limit_s=limit_s)
-        search = SharedSearch(mapspace, options, None, self.clock.stop)
-        return search.minimise(objectives, caps, known)
+        return SharedSearch(mapspace, replace(self.options, time_limit_s=limit_s), None, self.clock.stop)
 
 
 def _parted_in_two(

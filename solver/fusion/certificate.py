@@ -52,9 +52,7 @@ def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0
     if result.status is Status.UNKNOWN or (result.status is Status.FEASIBLE and result.bound is None):
         raise CertificateError(f"a result that is {result.status.value} without a bound claims nothing")
     if result.equal_parts is not None:
-        raise CertificateError(
-            "shared loops with remainders are not certified: `FusionLimits(equal_parts=True)`"
-        )
+        raise CertificateError("shared loops with remainders are not certified")
     _check_memories(FusionSpace(result.cascade, result.limits), result.evidence)
     problem, evaluation = _problem(result), result.evaluation
     document: Json = {

@@ -9,6 +9,7 @@ from functools import cached_property
 from model.cost.copying import transfer_of
 from model.fused.cascade import Cascade
 from solver.fusion.edges import level_number
+from solver.fusion.remembered import remembered
 
 WaitingTiles = Collection[tuple[str, int]]
 """Tensors that are stored as a whole, with the numbers of their memories; 0 for any memory, or none."""
@@ -77,18 +78,13 @@ class Copies:
             architecture.instances_above(architecture.storage_indices[level_number(architecture, level)]) == 1
         )
 
-    @cached_property
-    def _transfers(self) -> dict[tuple[int, tuple[int, ...]], tuple[int, int] | None]:
-        return {}
-
     def transfer(self, place: int, levels: Mapping[str, int]) -> tuple[int, int] | None:
         """Energy and cycles of a copy whose tensors are stored so; None where it would pass a toll."""
-        key = place, tuple(levels.get(access.tensor, 0) for access in self.cascade.einsums[place].accesses)
-        if key not in self._transfers:
-            self._transfers[key] = self._transfer(*key)
-        return self._transfers[key]
+        accesses = self.cascade.einsums[place].accesses
+        return self._transfer(place, tuple(levels.get(access.tensor, 0) for access in accesses))
 
-    def _transfer(self, place: int, levels: Sequence[int]) -> tuple[int, int] | None:
+    @remembered
+    def _transfer(self, place: int, levels: tuple[int, ...]) -> tuple[int, int] | None:
         einsum = self.cascade.einsums[place]
         architecture = einsum.mapspace.architecture
         numbers = [level_number(architecture, level) if level else 0 for level in levels]

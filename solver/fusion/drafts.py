@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from model.extents import ANY, PERFECT, Extents
 from solver.fusion.bounds import Deeper
-from solver.fusion.pricing import EdgePricer
+from solver.fusion.least import EdgePricer
+from solver.fusion.remembered import remembered
 from solver.fusion.space import WHOLE, Cut, Frame, Frames, FusionSpace, Tile, Trips
 
 FloatArray = npt.NDArray[np.float64]
@@ -463,10 +464,6 @@ class DraftBounds:
             words = np.where(taken > self.space.rooms[level], np.inf, words)
         return words
 
-    @cached_property
-    def _floors(self) -> dict[tuple[int, frozenset[str], int], Floor]:
-        return {}
-
     def floor(self, place: int, outside: frozenset[str], taken_words: int) -> Floor:
         """Least cost of an Einsum under loops that it has and any further ones.
 
@@ -477,11 +474,9 @@ class DraftBounds:
         taken_words
             Room that others take; a bit less is looked at, so that there are few tables.
         """
-        key = place, outside, self.room_steps(taken_words)
-        if key not in self._floors:
-            self._floors[key] = self._floor(*key)
-        return self._floors[key]
+        return self._floor(place, outside, self.room_steps(taken_words))
 
+    @remembered
     def _floor(self, place: int, outside: frozenset[str], steps: int) -> Floor:
         bound = self.space.einsums[place].problem.bound
         dims = tuple(self.space.looped(place))

@@ -1,4 +1,4 @@
-"""One Einsum between two cuts: the mapspace of its visits, and what it costs at the least."""
+"""One Einsum between two cuts: the mapspace of its visits, and mappings of it with their costs."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
+from typing import NamedTuple
 
 from model.architecture import Architecture, Bandwidth, Fanout, Packing, StorageLevel
 from model.cost.prices import access_energy, paid_energy, paying_instances
-from model.cost.rules import rule_of
 from model.extents import ANY, PERFECT
 from model.fused.cascade import Access, CascadeEinsum
 from model.fused.mapping import PrivateNest
 from model.fused.nests import nest_bounds
 from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop, StorageMapping
 from model.mapping import Mapping as LoopNest
-from model.mapspace import ACCELFORGE, FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.places import spread
 from model.problem import Dataspace, Problem, Term
+
+IMPOSSIBLE = 1 << 200
+"""Energy and cycles of what does not fit."""
 
 VISIT = "visit"
 """The dimension of visits; primes are added where an Einsum has one of that name."""
@@ -106,6 +109,21 @@ class EdgeKind:
         """Whether visits have different bounds: then each kind of them has a nest of its own."""
         return any(len(sizes) > 1 for _, sizes in self.parts)
 
+    def renamed(self, place: int, dims: Mapping[str, str], dataspaces: Mapping[str, str]) -> EdgeKind:
+        """Return the kind of an Einsum that differs in names alone."""
+        return replace(
+            self,
+            place=place,
+            trips=tuple(sorted((dims[dim], count) for dim, count in self.trips)),
+            above=frozenset(dataspaces[name] for name in self.above),
+            shifts=tuple(replace(own, dataspace=dataspaces[own.dataspace]) for own in self.shifts),
+            parts=tuple(sorted((dims[dim], sizes) for dim, sizes in self.parts)),
+            deeper=tuple(sorted((dataspaces[name], level) for name, level in self.deeper)),
+            shares=tuple((n, tuple((dims[dim], count) for dim, count in own)) for n, own in self.shares),
+            undivided=tuple(sorted(dims[dim] for dim in self.undivided)),
+            later=frozenset(dims[dim] for dim in self.later),
+        )
+
     def alike(self) -> Iterator[EdgeKind]:
         """Yield the kinds of visits, each as if it were all, with nothing held."""
         names = [dim for dim, _ in self.parts]
@@ -121,6 +139,46 @@ class EdgeKind:
     def visits(self) -> int:
         """How often the Einsum runs."""
         return math.prod(trips for _, trips in self.trips)
+
+
+class Point(NamedTuple):
+    """A mapping: energy and cycles without held tiles' energy, room of its own tiles, and its loop nests.
+
+    There is a nest for each kind of visits. Where energy and cycles are bounds, `paid` has those of the
+    nests: kinds of visits cost no more together than one by one, or there was no time for a closer bound.
+    `inner_words` are needed of memories farther in that may store tensors; `homes` are the levels at which
+    all kinds of visits keep outputs. With less than `room_words` for own tiles, bounds may be closer.
+    """
+
+    energy: int
+    cycles: int
+    need_words: int
+    nests: tuple[LoopNest, ...]
+    paid: tuple[int, int] | None = None
+    inner_words: tuple[int, ...] = ()
+    homes: frozenset[int] | None = None
+    room_words: int = 0
+
+    def as_paid(self) -> Point:
+        """With the costs of the nests."""
+        return self if self.paid is None else self._replace(energy=self.paid[0], cycles=self.paid[1])
+
+
+class Choice(NamedTuple):
+    """What an edge costs, or at the least, where at least `need_words` are left for its own tiles.
+
+    `point` is the mapping that does so; without one, it is a bound.
+    """
+
+    energy: int
+    cycles: int
+    need_words: int
+    point: Point | None
+
+    @property
+    def room_words(self) -> int:
+        """Words that have to be left; where bounds may be closer with less, more than are needed."""
+        return self.need_words if self.point is None else max(self.need_words, self.point.room_words)
 
 
 def box_words(space: Dataspace, extents: Mapping[str, int]) -> int:
@@ -365,7 +423,7 @@ class EdgeSpace:
 
     def _drained(self, shift: Shift) -> int:
         """Words that the on-chip memory reads to hand them outside."""
-        counted = rule_of(self.einsum.mapspace.counting).drains_are_reads
+        counted = self.einsum.mapspace.counting_rule.drains_are_reads
         return shift.moved if counted and self.einsum.space(shift.dataspace).read_write else 0
 
     def _roomy(
@@ -599,7 +657,7 @@ def with_places_of(
 
     Dataspaces `above` the nests are at the first place of the outermost on-chip memory.
     """
-    uneven = None if mapspace.counting == ACCELFORGE else einsum.uneven
+    uneven = None if mapspace.counting_rule.has_places else einsum.uneven
     if uneven is not None and not uneven:
         return mapspace
     own = spread(mapspace, uneven)

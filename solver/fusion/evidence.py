@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from model.problem import Problem
-from solver.fusion.bounds import Deeper, Remainders
-from solver.fusion.edges import EdgeKind
-from solver.fusion.points import IMPOSSIBLE
-from solver.fusion.pricing import EdgePricer
+from solver.fusion.bounds import Deeper
+from solver.fusion.edges import IMPOSSIBLE, EdgeKind
+from solver.fusion.least import EdgePricer
 from solver.fusion.space import Parts
 from solver.result import Status
 
@@ -157,10 +156,8 @@ def _edges(pricer: EdgePricer) -> Iterator[EdgeClaim]:
 
 def _is_whole(pricer: EdgePricer, kind: EdgeKind) -> bool:
     """Whether an edge has all mappings that the space allows."""
-    has_none = pricer.remainders is Remainders.NOWHERE or not pricer.space.stores.may_leave(
-        kind.deeper, kind.above
-    )
-    return kind.remainders or has_none
+    may_leave = pricer.remainders and pricer.space.stores.may_leave(kind.deeper, kind.above)
+    return kind.remainders or not may_leave
 
 
 def _shared(pricer: EdgePricer) -> Iterator[EdgeClaim]:

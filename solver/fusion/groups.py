@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from model.numbers import divisors
-from solver.fusion.bounds import Remainders
 from solver.fusion.drafts import (
     DECIDED_OUTSIDE,
     SHARES,
@@ -26,6 +25,7 @@ from solver.fusion.drafts import (
     Way,
     over_multiples,
 )
+from solver.fusion.remembered import remembered
 from solver.fusion.space import WHOLE, Frames
 
 MOST_CELLS = 4096
@@ -263,8 +263,7 @@ class GroupBounds:
         cut, side = (start + 1, (start + 1, end)) if is_first else (place, (start, place))
         rules = self.bounds.space.einsums[place].mapspace.temporal[0]
         # With remainders, the private loops of visits are none of the whole.
-        uneven = self.bounds.pricer.remainders is Remainders.EVERYWHERE
-        is_ruled = uneven or bool(rules.factors or rules.inner or rules.outer)
+        is_ruled = self.bounds.pricer.remainders or bool(rules.factors or rules.inner or rules.outer)
         return (
             not is_ruled
             and not self._is_joined(inside, cut, outside)
@@ -349,19 +348,13 @@ class GroupBounds:
         energies, cycles = floor.among(self.by_dim(inside.span, place, inside.trips))
         return np.array([energies, cycles]) * times
 
-    @cached_property
-    def _numbers(self) -> dict[tuple[int, int, int, int], tuple[int, ...] | None]:
-        return {}
-
+    @remembered
     def inside_of(self, start: int, end: int, first: int, last: int) -> tuple[int, ...] | None:
         """Classes of loops of a body inside, by those of the one around; None if one has none."""
-        key = start, end, first, last
-        if key not in self._numbers:
-            inner = {dims: number for number, dims in enumerate(self.bounds.space.classes(first, last))}
-            outer = [dims[first - start : last - start] for dims in self.bounds.space.classes(start, end)]
-            known = all(dims in inner for dims in outer)
-            self._numbers[key] = tuple(map(inner.__getitem__, outer)) if known else None
-        return self._numbers[key]
+        inner = {dims: number for number, dims in enumerate(self.bounds.space.classes(first, last))}
+        outer = [dims[first - start : last - start] for dims in self.bounds.space.classes(start, end)]
+        known = all(dims in inner for dims in outer)
+        return tuple(map(inner.__getitem__, outer)) if known else None
 
     @cached_property
     def _tables(self) -> dict[tuple[int, int, frozenset[str]], _Table | None]:
@@ -390,15 +383,10 @@ class GroupBounds:
         costs[:, :, fits] = self._costs((start, end), trips, outside)
         return _Table(parts, over_multiples(costs.reshape(shape), parts))
 
-    @cached_property
-    def _grids(self) -> dict[tuple[int, int], tuple[ClassTrips, ClassTrips, BoolArray] | None]:
-        return {}
-
+    @remembered
     def _grid(self, start: int, end: int) -> tuple[ClassTrips, ClassTrips, BoolArray] | None:
         """Trips by class, those of all combinations that divide all bounds, and which of all do."""
-        if (start, end) not in self._grids:
-            self._grids[start, end] = self._grid_of(start, end)
-        return self._grids[start, end]
+        return self._grid_of(start, end)
 
     def _grid_of(self, start: int, end: int) -> tuple[ClassTrips, ClassTrips, BoolArray] | None:
         space = self.bounds.space
@@ -442,19 +430,13 @@ class GroupBounds:
         # Where others hold more than some parts, it costs no less than where they hold just these.
         return np.minimum(costs, found[:, np.arange(SHARES + 1) * PARTS // SHARES])
 
-    @cached_property
-    def _known_ways(self) -> dict[tuple[int, int, int], list[Way]]:
-        return {}
-
+    @remembered
     def _ways(self, span: tuple[int, int], place: int) -> list[Way]:
         """The ways to keep an Einsum's tiles in a body, by the trips of all loops around."""
-        key = *span, place
-        if key not in self._known_ways:
-            grid = self._grid(*span)
-            assert grid is not None
-            last = self.by_dim(span, place, grid[1])
-            self._known_ways[key] = list(self.bounds.ways_anywhere(place, last, frozenset(), span))
-        return self._known_ways[key]
+        grid = self._grid(*span)
+        assert grid is not None
+        last = self.by_dim(span, place, grid[1])
+        return list(self.bounds.ways_anywhere(place, last, frozenset(), span))
 
     def _inner_bodies(self, span: tuple[int, int]) -> Iterator[tuple[int, int]]:
         for start in range(*span):

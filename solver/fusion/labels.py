@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple
 
-from solver.fusion.edges import EdgeKind
-from solver.fusion.points import IMPOSSIBLE, Choice
+from solver.fusion.edges import IMPOSSIBLE, Choice, EdgeKind
 from solver.fusion.space import Frame, Frames
 from solver.fusion.stores import Spread
 

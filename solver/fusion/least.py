@@ -1,314 +1,500 @@
-"""Least costs of Einsums under open bodies, by themselves and together."""
+"""The least cost of an edge, found with growing effort: `EdgePricer.least`.
+
+What is known without a search comes from formulas and floors (`bounds`). A path that needs an edge asks for
+more: the floor of its visits, a search with all of the room, searches with the room that is left, and the
+points of a front one by one.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cached_property
-from itertools import product
 from typing import NamedTuple
 
-import numpy as np
-
-from solver.fusion.bounds import Exchange
-from solver.fusion.drafts import (
-    DECIDED_OUTSIDE,
-    SHARES,
-    DraftBounds,
-    FloatArray,
-    Given,
-    IntArray,
-    Way,
-    stays,
-    worth,
-)
-from solver.fusion.groups import GroupBounds, Inside, Share, least_together, shares_of
-from solver.fusion.pricing import EdgePricer
-from solver.fusion.space import Cut, Frame, Frames, FusionSpace, Tile
-
-UNLIMITED_WORDS = 1 << 200
-"""Room of a memory without a limit."""
+from model.cost.plain import evaluate_in
+from model.fused.mapping import PrivateNest
+from model.mapping import Mapping as LoopNest
+from model.mapspace import Mapspace
+from model.objective import objective_value
+from solver.fusion.bounds import Deeper, EdgeBounds, Numbered
+from solver.fusion.edges import IMPOSSIBLE, Choice, EdgeKind, EdgeSpace, Point, Shift
+from solver.fusion.remembered import remembered
+from solver.fusion.space import Cut, Trips
+from solver.fusion.unlike import Alone, UnlikeVisits, as_named
+from solver.network.tasks import Renaming, by_position
+from solver.result import Result, Status
+from solver.search.goal import Caps
+from solver.search.priced import Priced
 
 
-class _Kept(NamedTuple):
-    """A way to keep a dataspace: room, what it exchanges with the outermost memory, whether above nests."""
+class Effort(Enum):
+    """What is done to find the least cost of an edge."""
 
-    name: str
-    words: int
-    move: Exchange | None
-    above: bool
-    lasting_words: int = 0  # while all Einsums of the body run
-    stored: str = ""  # the tensor, if it is decided here that it is stored
-    level: int = 1  # above 1, the memory farther in that stores it, and whose room it takes
+    NONE = "none"
+    """Nothing: formulas and floors say what it is at the least, and searches that are over."""
+    ONE_STEP = "one step"
+    """The next one: the floor of the visits, a search with all of the room, or with the room that is left."""
+    ROOM_LEFT = "room left"
+    """A search with the room that is left."""
 
 
-class _Fit(NamedTuple):
-    """A way to keep all tiles of an Einsum: room in all, room that lasts, energy and cycles."""
+@dataclass
+class _Solved:
+    """The front at one room, as far as it is known, and a bound on what is not: None where it is complete."""
 
-    words: int
-    lasting_words: int
+    room_words: int | None
+    points: list[Point]
+    beyond: tuple[int, int] | None
+    is_cut_short: bool = False
+
+
+@dataclass
+class _Core:
+    """Searches of edges that differ in names alone, at several rooms."""
+
+    solved: list[_Solved] = field(default_factory=list)  # by falling room
+
+
+class _Settled(NamedTuple):
+    """Least energy and cycles of an edge with all of the room, without the energy of held tiles."""
+
+    trips: Trips
+    shifts: tuple[Shift, ...]
     energy: int
     cycles: int
-    stored: frozenset[str] = frozenset()  # tensors, as far as this decides about them
 
 
-@dataclass(frozen=True)
-class LeastCosts:
-    """Bounds on what Einsums cost below open bodies.
+@dataclass
+class Coarser:
+    """Edges that are settled: with further shared loops, and no other tiles above, none costs less.
 
-    Parameters
-    ----------
-    is_estimate
-        Whether there are no bodies in bodies, and bounds may be estimates where windows slide.
+    Such loops may be the outermost private loops instead, which keep what a visit would bring again. Names
+    are those of positions.
     """
 
-    space: FusionSpace
-    pricer: EdgePricer
-    is_estimate: bool = False
+    settled: dict[tuple[int, frozenset[str]], list[_Settled]] = field(default_factory=dict)
 
-    @cached_property
-    def usable(self) -> int:
-        """Words of the outermost on-chip memory."""
-        words = self.space.memory.usable_words
-        return UNLIMITED_WORDS if words is None else words
+    def add(self, kind: EdgeKind, energy: int, cycles: int) -> None:
+        """Remember what an edge costs, unless something is stored where no outer loop may move it.
 
-    def room_of(self, level: int) -> int:
-        """Words of an on-chip memory."""
-        return self.usable if level == 1 else self.space.rooms.get(level, UNLIMITED_WORDS)
+        Nor where spatial loops are fixed, or tiles have to be large.
+        """
+        if kind.deeper or kind.shares or kind.least:
+            return
+        own = _Settled(dict(kind.trips), kind.shifts, energy, cycles)
+        self.settled.setdefault((kind.place, kind.above), []).append(own)
 
-    @cached_property
-    def bounds(self) -> DraftBounds:
-        """Bounds on many bodies at a time."""
-        return DraftBounds(self.space, self.pricer, self.usable, self.is_estimate)
-
-    @cached_property
-    def groups(self) -> GroupBounds:
-        """Bounds on Einsums that have bodies inside of a body."""
-        return GroupBounds(self.bounds)
-
-    @cached_property
-    def _lowers(self) -> dict[tuple[Frames, int, Given], tuple[int, int]]:
-        return {}
-
-    def lower(self, frames: Frames, place: int, given: Given) -> tuple[int, int]:
-        """Least energy and cycles of an Einsum under open bodies, all of its instances."""
-        key = frames, place, given
-        if key not in self._lowers:
-            self._lowers[key] = self.lower_by(frames, place, given, self.space.cuts(frames, place))
-        return self._lowers[key]
-
-    def lower_by(
-        self,
-        frames: Frames,
-        place: int,
-        given: Given,
-        cuts: Sequence[Cut],
-        left: Sequence[int] = (),
-    ) -> tuple[int, int]:
-        """Least energy and cycles given the trips above each place, with further loops `left` innermost."""
-        einsum = self.space.einsums[place]
-        if einsum.is_copy:
+    def bound(self, kind: EdgeKind) -> tuple[int, int]:
+        """Least energy and cycles of another edge, without the energy of held tiles."""
+        if kind.deeper:
             return 0, 0
-        if frames and frames[-1].flat:
-            energy, cycles = self._fitting(frames, place, given, cuts, left)
-        else:
-            outside = given.outside
-            moves = [self._least_exchange(tile, cuts, outside) for tile in self.space.tiles[place]]
-            follows = self.pricer.follows(place)
-            is_open = follows or self.space.remainders
-            found = [
-                self.pricer.together(place, cuts[-1], moves, deeper, is_open, self.is_estimate)
-                for deeper in given.among(self.space.deeper_choices(place, outside), self.space.tiles[place])
-            ]
-            energy, cycles = (min(column) for column in zip(*found, strict=True))
-            least = (
-                (0, 0)
-                if follows
-                else self.bounds.floor(place, outside, given.taken_words).least(cuts[-1].trips)
-            )
-            energy, cycles = max(energy, least[0]), max(cycles, least[1])
-        if not frames:
-            energy, cycles = self.pricer.or_alone(place, (energy, cycles))
-        return energy * einsum.n_instances, cycles * einsum.n_instances
+        trips, energy, cycles = dict(kind.trips), 0, 0
+        for known in self.settled.get((kind.place, kind.above), ()):
+            if len(known.shifts) != len(kind.shifts):
+                continue
+            moved = zip(known.shifts, kind.shifts, strict=True)
+            less = all(own.dataspace == other.dataspace and own.moved <= other.moved for own, other in moved)
+            if less and all(trips.get(dim, 1) % count == 0 for dim, count in known.trips.items()):
+                energy, cycles = max(energy, known.energy), max(cycles, known.cycles)
+        return energy, cycles
 
-    def _fitting(
-        self, frames: Frames, place: int, given: Given, cuts: Sequence[Cut], left: Sequence[int]
-    ) -> tuple[int, int]:
-        """Least energy and cycles where no further body is opened: what is stored and held needs room."""
-        found = list(self._fits(frames, place, given, cuts, left))
+
+@dataclass
+class Edge:
+    """An Einsum between two cuts, with all that is known of its costs, whatever its room."""
+
+    space: EdgeSpace
+    least: tuple[int, int]
+    core: _Core
+    known: Coarser
+    positional: EdgeKind
+    wider: Edge | None = None
+    """The same with all of the room in memories farther in."""
+    has_floor: bool = False
+    steps: int = 0
+    """Steps that were taken to find its least cost."""
+
+    @cached_property
+    def renaming(self) -> Renaming:
+        """Names that say the position only."""
+        return by_position(self.space.mapspace(None).problem)
+
+    def mapspace(self, room_words: int | None) -> Mapspace:
+        """The mapspace with so much room, in these names."""
+        return self.renaming.mapspace(self.space.mapspace(room_words))
+
+    def choices(self, as_paid: bool = False) -> Iterator[Choice]:
+        """Yield what is known: mappings, and bounds where there may be others.
+
+        Of visits that differ mappings are bounds, too, or cost what is `paid`.
+        """
+        solved = self.core.solved
+        most = solved[0].room_words if solved else -1
+        if not solved:
+            kind = self.space.kind
+            energy, cycles = (0, 0) if kind.parts or kind.remainders else self.known.bound(self.positional)
+            energy += self.space.shift_energy
+            wide = (0, 0) if self.wider is None else self.wider.settled_least()
+            yield Choice(max(self.least[0], energy, wide[0]), max(self.least[1], cycles, wide[1]), 0, None)
+        elif most is not None:
+            yield Choice(*self.least, most + 1, None)
+        if not solved:
+            return
+        lower = [*(known.room_words for known in solved[1:]), -1]
+        for known, below in zip(solved, lower, strict=True):
+            assert below is not None
+            yield from self._known(known, below + 1, as_paid)
+
+    def settled_least(self) -> tuple[int, int]:
+        """Least energy and cycles of all that is known, or may be."""
+        found = list(self.choices())
         if not found:
-            return UNLIMITED_WORDS, UNLIMITED_WORDS
+            return IMPOSSIBLE, IMPOSSIBLE
         return min(own.energy for own in found), min(own.cycles for own in found)
 
-    def _fits(
-        self, frames: Frames, place: int, given: Given, cuts: Sequence[Cut], left: Sequence[int]
-    ) -> Iterator[_Fit]:
-        """Yield the ways to keep an Einsum's tiles that have room; a copy has none of its own."""
-        if self.space.einsums[place].is_copy:
-            yield _Fit(0, 0, 0, 0)
-            return
-        options = [self._kept(frames, tile, given.places, cuts, left) for tile in self.space.tiles[place]]
-        for chosen in product(*options):
-            words = sum(own.words for own in chosen if own.level == 1)
-            if words + given.taken_words <= self.usable and self._fit_farther_in(chosen):
-                lasting = sum(own.lasting_words for own in chosen)
-                names = frozenset(own.stored for own in chosen if own.stored)
-                costs = self._least_of(
-                    place, cuts[-1], chosen, self.space.remainders and max(left, default=1) > 1
-                )
-                yield _Fit(words, lasting, *costs, names)
+    def _known(self, known: _Solved, floor: int, as_paid: bool) -> Iterator[Choice]:
+        shift = self.space.shift_energy
+        for point in (own.as_paid() if as_paid else own for own in known.points):
+            choice = Choice(point.energy + shift, point.cycles, point.need_words, point)
+            yield choice
+            if choice.room_words > floor:
+                energy, cycles = self.least
+                least = max(energy, point.energy + shift), max(cycles, point.cycles)
+                yield Choice(*least, floor, None)
+        if known.beyond is not None:
+            energy, cycles = known.beyond
+            yield Choice(max(energy + shift, self.least[0]), max(cycles, self.least[1]), floor, None)
 
-    def _fit_farther_in(self, chosen: Sequence[_Kept]) -> bool:
-        """Whether memories farther in have room for what they store."""
-        taken = Counter[int]()
-        for own in chosen:
-            taken[own.level] += own.words
-        return all(taken[level] <= words for level, words in self.space.rooms.items())
+    def nests(self, point: Point) -> tuple[PrivateNest, ...]:
+        """The nest of each kind of visits, in the Einsum's own names."""
+        if not self.space.kind.is_mixed:
+            (nest,) = point.nests
+            return (self.space.nest(self.renaming.inverse.mapping(nest)),)
+        shifts, homes = self.space.kind.shifts, point.homes
+        alike = (replace(kind, shifts=shifts, homes=homes) for kind in self.space.kind.alike())
+        kinds = [replace(self.space, kind=kind) for kind in alike]
+        return tuple(own.nest(as_named(own, nest)) for own, nest in zip(kinds, point.nests, strict=True))
 
-    def _least_of(self, place: int, cut: Cut, chosen: Sequence[_Kept], is_open: bool) -> tuple[int, int]:
-        """Least energy and cycles of an Einsum that keeps its tiles so; perhaps in parts that differ yet."""
-        moves = [own.move for own in chosen if own.move is not None]
-        deeper = tuple(sorted((own.name, own.level) for own in chosen if own.level > 1))
-        if not self.space.remainders:
-            is_open = bool(cut.parts) and not self.is_estimate
-        energy, cycles = self.pricer.together(place, cut, moves, deeper, is_open, self.is_estimate)
-        if cut.parts or is_open:
-            return energy, cycles
-        above = frozenset(own.name for own in chosen if own.above)
-        core = self.pricer.core(place, above, (), deeper)
-        held = sum(own.move.energy for own in chosen if own.above and own.move is not None)
-        return max(energy, core[0] + held), max(cycles, core[1])
 
-    def _kept(
-        self,
-        frames: Frames,
-        tile: Tile,
-        stored: dict[str, tuple[int, int]],
-        cuts: Sequence[Cut],
-        left: Sequence[int],
-    ) -> list[_Kept]:
-        """Ways to keep a tile."""
-        (words, home), name = stored.get(tile.tensor, (DECIDED_OUTSIDE, 0)), tile.space.name
-        # A tensor that is read twice takes room once.
-        again = self.space.is_repeated(tile)
-        if words > 0:
-            return [_Kept(name, 0 if again else words, None, above=home == 1, level=home)]
-        fetched = self.pricer.exchange(tile, cuts[-1])
-        found = [_Kept(name, tile.least_words, fetched, above=False)]
-        for level in self.space.homes.get(tile.tensor, ()) if tile.tensor not in stored or not words else ():
-            if tile.tensor in stored:
-                found.append(_Kept(name, 0, None, above=level == 1, level=level))
-                continue
-            room = 0 if again else self._stored_words(frames, tile.tensor, left, level)
-            is_above = level == 1 and bool(frames) and stays(self.space, tile, frames[-1])
-            lasting = room if is_above else 0
-            found.append(_Kept(name, room, None, level == 1, lasting, tile.tensor, level))
-        if tile.bypassed:
-            return found
-        for number in range(self.space.least_depth(frames, tile), len(cuts) - 1):
-            # Above loops that are not ordered yet there may be places farther in, of smaller tiles.
-            is_open = bool(left) and number == len(cuts) - 2
-            words = self.space.held_words(tile, cuts[-1] if is_open else cuts[number])
-            if words <= self.usable:
-                shifted = self.space.dense[tile] if is_open else tile
-                move = self.pricer.exchange(tile, cuts[-1], self.pricer.shift(shifted, cuts[number]))
-                held = _Kept(name, words, move, above=True, lasting_words=words)
-                found += [held] if move.helps(fetched) or 1 in self.space.stores.least else []
-        return found
+@dataclass
+class EdgePricer(EdgeBounds):
+    """Prices edges for one objective: bounds first, then searches for the edges that matter."""
 
-    def _stored_words(self, frames: Frames, tensor: str, left: Sequence[int], level: int) -> int:
-        """Room of a tensor where it is stored, if it is written in the open bodies."""
-        key = frames, tensor, tuple(left), level
-        if key not in self._sizes:
-            users = self.space.cascade.users[tensor]
-            around = tuple(f for f in frames if f.start <= users[0] and users[-1] < f.end)
-            if left and around == frames:
-                trips = self.space.raw_trips(frames, users[0])
-                trips = self.space.grown(trips, frames[-1], users[0], tuple(enumerate(left)))
-                self._sizes[key] = self.space.stored_words(tensor, trips, level)
-            else:
-                self._sizes[key] = self.space.stored(around, tensor, level)[1]
-        return self._sizes[key]
+    is_cut_short: bool = False
+    """Whether there was no time for a search with remainders to end."""
+    edges: dict[EdgeKind, Edge] = field(default_factory=dict)
+    cores: dict[EdgeKind, _Core] = field(default_factory=dict)
+    coarser: Coarser = field(default_factory=Coarser)
+    in_shares: dict[EdgeKind, tuple[int, int]] = field(default_factory=dict)
+    alone: dict[tuple[object, ...], Alone] = field(default_factory=dict)
 
-    @cached_property
-    def _sizes(self) -> dict[tuple[Frames, str, tuple[int, ...], int], int]:
-        return {}
+    def edge(self, kind: EdgeKind) -> Edge:
+        """The edge of a kind; those that differ only in names are one."""
+        if kind not in self.edges:
+            own = EdgeSpace(self.space.einsums[kind.place], kind, self.timed)
+            core = self.cores.setdefault(self._core_key(kind), _Core())
+            wider = self.edge(replace(kind, rooms=())) if kind.rooms else None
+            least = self.formula(replace(kind, rooms=()))
+            self.edges[kind] = Edge(own, least, core, self.coarser, self._positional(kind), wider)
+        return self.edges[kind]
 
-    def _least_exchange(self, tile: Tile, cuts: Sequence[Cut], outside: frozenset[str]) -> Exchange:
-        if tile.tensor in self.space.storable and tile.tensor not in outside:
-            return Exchange("", 0, 0.0, 0.0)
-        options = [self.pricer.exchange(tile, cuts[-1])]
-        if not tile.bypassed:
-            options += [
-                self.pricer.exchange(tile, cuts[-1], self.pricer.shift(tile, cut)) for cut in cuts[:-1]
-            ]
-        energy, reads, writes = (
-            min(getattr(o, name) for o in options) for name in ("energy", "reads", "writes")
-        )
-        return Exchange(tile.space.name, energy, reads, writes, tile.bypassed)
+    @remembered
+    def _positional(self, kind: EdgeKind) -> EdgeKind:
+        """A kind with names of positions, of the first Einsum that differs in names alone."""
+        renaming = by_position(self.space.einsums[kind.place].problem)
+        return kind.renamed(self.alike[kind.place], renaming.dims, renaming.dataspaces)
 
-    def _leaf_ways(self, frames: Frames, place: int, given: Given) -> list[Way]:
-        """The ways to keep an Einsum's tiles in no further body."""
-        fits = self._fits(frames, place, given, self.space.cuts(frames, place), ())
-        one = np.ones(1)
-        return [
-            Way(one * own.words, one * own.lasting_words, one * own.energy, one * own.cycles, own.stored)
-            for own in fits
+    def _core_key(self, kind: EdgeKind) -> EdgeKind:
+        """What edges have in common that differ in names alone."""
+        own = self._positional(kind)
+        return own if self.timed else replace(own, shifts=())
+
+    # Bounds of edges
+
+    @remembered
+    def formula(self, kind: EdgeKind) -> tuple[int, int]:
+        """Least energy and cycles of an edge, without any search."""
+        cut = Cut(dict(kind.trips), dict(kind.parts))
+        shifts = {shift.dataspace: shift for shift in kind.shifts}
+        moves = [
+            self.exchange(tile, cut, shifts.get(tile.space.name))
+            for tile in self.space.tiles[kind.place]
+            if tile.space.name not in kind.at_home or tile.space.name in shifts
         ]
+        held = sum(move.energy for move in moves if move.dataspace in shifts)
+        looped = () if kind.parts else ((),) if kind.remainders else ((), kind.trips)
+        cores = [self.core(kind.place, kind.above, trips, kind.deeper) for trips in looped]
+        cores += [self._shared(kind)] if kind.shares and not kind.parts else []
+        energy, cycles = self.together(kind.place, cut, moves, kind.deeper)
+        if kind.shares and kind.shifts:
+            held = max(held, EdgeSpace(self.space.einsums[kind.place], kind, self.timed).shift_energy)
+        return (
+            max(energy, *(core[0] + held for core in cores), 0),
+            max(cycles, *(core[1] for core in cores), 0),
+        )
 
-    def together(self, frames: Frames, at: int, given: Sequence[Given], peak: int) -> tuple[int, int]:
-        """Least energy and cycles of Einsums that share the room of what they hold."""
-        most = (self.usable - peak) * SHARES // self.usable
-        shares = [self._shares(frames, place, known) for place, known in enumerate(given, at)]
-        energy, cycles = (least_together(own, most) for own in zip(*shares, strict=True))
-        return UNLIMITED_WORDS if energy is None else energy, UNLIMITED_WORDS if cycles is None else cycles
+    def _shared(self, kind: EdgeKind) -> tuple[int, int]:
+        """Least energy and cycles by a floor that knows how stored tensors are spread, but for held tiles."""
+        kind = replace(kind, shifts=(), least=())
+        own = EdgeSpace(self.space.einsums[kind.place], kind, self.timed)
+        mapspace = own.mapspace(self.space.memory.usable_words)
+        renamed = by_position(mapspace.problem).mapspace(mapspace)
+        if renamed not in self.part_bounds:
+            self.part_bounds[renamed] = self.floor(renamed)
+        self.in_shares[kind] = self.part_bounds[renamed]
+        return self.in_shares[kind]
+
+    @remembered
+    def core(
+        self, place: int, above: frozenset[str], trips: tuple[tuple[str, int], ...], deeper: Deeper = ()
+    ) -> tuple[int, int]:
+        """Least energy and cycles of an edge with all of the room, but for what held tiles exchange.
+
+        It holds with further loops, too: they may be the outermost private loops, which keep what a visit
+        would bring again.
+        """
+        return self._named_core(place, above, trips, deeper)
+
+    def _named_core(
+        self, place: int, above: frozenset[str], trips: tuple[tuple[str, int], ...], deeper: Deeper
+    ) -> tuple[int, int]:
+        if self.is_unknown(place) and not trips:
+            return 0, 0
+        problem = self.space.einsums[place].problem
+        names = [space.name for space in problem.dataspaces]
+        loops = tuple(sorted((problem.dims.index(dim), count) for dim, count in trips if count > 1))
+        inside = tuple(sorted((names.index(name), level) for name, level in deeper))
+        key = self.alike[place], frozenset(map(names.index, above)), loops, inside
+        if key not in self._cores:
+            kind = EdgeKind(place, trips, above, deeper=deeper)
+            self._cores[key] = self._core_of(kind, is_whole=not loops)
+        return self._cores[key]
+
+    def _core_of(self, kind: EdgeKind, is_whole: bool) -> tuple[int, int]:
+        """Least energy and cycles by a floor; of edges without shared loops, which are few, by a search."""
+        kind = replace(kind, remainders=self.remainders)
+        own = EdgeSpace(self.space.einsums[kind.place], kind, self.timed, is_relaxed=True)
+        rules = own.einsum.mapspace.temporal[0]
+        is_plain = not kind.remainders and not kind.deeper
+        if is_whole and is_plain and not (rules.factors or rules.inner or rules.outer):
+            core = self.cores.setdefault(self._core_key(kind), _Core())
+            edge = Edge(own, (0, 0), core, self.coarser, self._positional(kind))
+            if not edge.core.solved:
+                self._refine(edge, None)
+            return self._least_at(edge.core.solved[0])
+        mapspace = own.mapspace(self.space.memory.usable_words)
+        mapspace = replace(mapspace, temporal=(own.visit_rules, *mapspace.temporal[1:]))
+        return self.floor(by_position(mapspace.problem).mapspace(mapspace))
 
     @cached_property
-    def _shared(self) -> dict[tuple[Frames, int, Given], tuple[list[Share], list[Share]]]:
+    def _cores(self) -> dict[tuple[int, frozenset[int], Numbered, Numbered], tuple[int, int]]:
         return {}
 
-    def _shares(self, frames: Frames, place: int, given: Given) -> tuple[list[Share], list[Share]]:
-        """The ways to keep an Einsum's tiles in a body without bodies inside, by energy and by cycles."""
-        key = frames, place, given
-        if key not in self._shared:
-            times, free = self.space.einsums[place].n_instances, self.usable - given.taken_words
-            fits = list(self._fits(frames, place, given, self.space.cuts(frames, place), ()))
-            energies = ((own.words, own.lasting_words, own.energy * times) for own in fits)
-            cycles = ((own.words, own.lasting_words, own.cycles * times) for own in fits)
-            self._shared[key] = (
-                shares_of(energies, free, self.usable),
-                shares_of(cycles, free, self.usable),
-            )
-        return self._shared[key]
+    # Growing effort
 
-    def with_bodies(
-        self, frames: Frames, at: int, given: Sequence[Given], is_parted: bool
-    ) -> tuple[int, int]:
-        """Least energy and cycles from an Einsum to the end of a body that has bodies inside."""
-        frame = frames[-1]
-        counts = self.groups.trips(frames, frame.start, frame.end)
-        slides = self.space.slides(frames) or self.space.sliding(frame.start, frame.end)
-        if counts is None or slides or self.space.remainders:
-            return 0, 0
-        trips = tuple(np.array([count], np.float64) for count in counts)
-        ways = [self._leaf_ways(frames, place, known) for place, known in enumerate(given, at)]
-        inside = Inside((frame.start, frame.end), at, trips, given, ways, np.zeros(1), is_parted)
-        energy, cycles = worth(self.groups.least(inside).ravel())
-        return UNLIMITED_WORDS if energy < 0 else energy, UNLIMITED_WORDS if cycles < 0 else cycles
+    def least(
+        self,
+        kind: EdgeKind,
+        effort: Effort = Effort.NONE,
+        room_words: int | None = None,
+        as_paid: bool = False,
+    ) -> list[Choice]:
+        """Return the least costs of an edge after some effort: mappings, and bounds on others.
 
-    def of_bodies(
-        self, frames: Frames, frame: Frame, following: IntArray, left: IntArray, given: Sequence[Given]
-    ) -> tuple[FloatArray, FloatArray]:
-        """Least energy and cycles of the Einsums of many bodies."""
-        energies, cycles = self.bounds.least(frames, frame, following, left, given)
-        counts = self.groups.trips((*frames, frame), frame.start, frame.end)
-        slides = self.space.slides(frames) or self.space.sliding(frame.start, frame.end)
-        if frame.flat or counts is None or slides or self.space.is_intricate or self.space.remainders:
-            return energies, cycles
-        totals = (following * left).astype(np.float64) * np.array(counts, np.float64)
-        trips = tuple(totals.T)
-        ways = self.bounds.leaves(frames, frame, following, left, given)
-        inside = Inside((frame.start, frame.end), frame.start, trips, given, ways, np.zeros(len(left)))
-        least = self.groups.least(inside)
-        return np.maximum(energies, least[0]), np.maximum(cycles, least[1])
+        Parameters
+        ----------
+        room_words
+            Room of the outermost on-chip memory that is left for own tiles; None for a memory without limit.
+        as_paid
+            Whether nests of visits that differ cost what is paid for them; else that is a bound, too.
+        """
+        edge = self.edge(kind)
+        if effort is not Effort.NONE and self._refine(edge, room_words, effort):
+            edge.steps += 1
+        return list(edge.choices(as_paid))
+
+    def _refine(self, edge: Edge, room_words: int | None, effort: Effort = Effort.ONE_STEP) -> bool:
+        """Take one step; whether anything was learned."""
+        if self._is_raised(edge) and effort is Effort.ONE_STEP:
+            return True
+        solved = edge.core.solved
+        if edge.wider is not None and self._is_taken_over(edge, edge.wider, room_words):
+            return True
+        most = self.space.memory.usable_words
+        room = room_words if solved or effort is Effort.ROOM_LEFT else most
+        at = next((known for known in solved if known.room_words == room), None)
+        if at is not None:
+            # Where its front is complete, what is open is the front of a smaller room.
+            rest = solved[solved.index(at) :]
+            return self._next_point(edge, next((known for known in rest if known.beyond is not None), at))
+        at = _Solved(room, [], None)
+        solved.append(at)
+        solved.sort(key=lambda known: (known.room_words is not None, -(known.room_words or 0)))
+        if edge.space.kind.is_mixed:
+            self._unlike_points(edge, at)
+            return True
+        self._first_points(edge, at)
+        rules = self.space.einsums[edge.space.kind.place].mapspace.temporal[0]
+        if edge.space.kind.parts or len(solved) > 1 or room != most:
+            return True
+        is_free = not (edge.space.kind.remainders or rules.factors or rules.inner or rules.outer)
+        if at.points and is_free:
+            self.coarser.add(edge.positional, *self._least_at(at))
+        is_roomy = room_words is None or any(point.need_words <= room_words for point in at.points)
+        if at.points and not is_roomy and not self.clock.stop():
+            self._refine(edge, room_words)
+        return True
+
+    def _is_raised(self, edge: Edge) -> bool:
+        """Raise the bound on an edge whose nests may have remainders by its floor, once."""
+        kind = edge.space.kind
+        if not self.remainders or not kind.remainders or not kind.trips:
+            return False
+        if kind.parts or edge.has_floor or edge.core.solved:
+            return False
+        edge.has_floor = True
+        energy, cycles = self.core(kind.place, kind.above, kind.trips, kind.deeper)
+        edge.least = max(edge.least[0], energy + edge.space.shift_energy), max(edge.least[1], cycles)
+        return True
+
+    def _is_taken_over(self, edge: Edge, wider: Edge, room_words: int | None) -> bool:
+        """Whether the best mappings with all of the room farther in, at this room, have enough of it here."""
+        if edge.core.solved or self.objective == "edp":
+            return False
+        if not any(known.room_words == room_words for known in wider.core.solved):
+            self._refine(wider, room_words)
+        rooms = dict(edge.space.kind.rooms)
+        left = [room_words, *(rooms.get(level) for level in self.space.inner)]
+        for known in wider.core.solved:
+            within = known.room_words is None or (room_words is not None and known.room_words >= room_words)
+            if within and known.beyond is None and all(_has_room(left, point) for point in known.points):
+                edge.core.solved[:] = [known]
+                return True
+        return False
+
+    def _least_at(self, at: _Solved) -> tuple[int, int]:
+        """Least energy and cycles of a front; 0 for what is not known."""
+        if not at.points and at.beyond is None:
+            return IMPOSSIBLE, IMPOSSIBLE
+        known = [own.energy for own in at.points[:1]] + ([] if at.beyond is None else [at.beyond[0]])
+        energy = min(known)
+        cycles = at.points[-1].cycles if at.beyond is None else at.beyond[1]
+        if self.objective == "edp":
+            return energy, cycles
+        is_known = at.beyond is None
+        return (energy, 0) if is_known and self.objective == "energy" else (0, cycles if is_known else 0)
+
+    def _search(self, edge: Edge, room: int | None, objectives: tuple[str, ...], caps: Caps) -> Result:
+        known = self._without_remainders(edge, room, caps) if edge.space.kind.remainders else None
+        return self.searched(edge.mapspace(room), objectives, caps, known)
+
+    def _without_remainders(self, edge: Edge, room: int | None, caps: Caps) -> Priced | None:
+        """The best known mapping of an edge without remainders, to begin with."""
+        even = self.edge(replace(edge.space.kind, remainders=False))
+        fitting = [
+            point
+            for known in even.core.solved
+            for point in known.points
+            if (room is None or point.need_words <= room)
+            and (caps.cycles is None or point.cycles <= caps.cycles)
+        ]
+        if not fitting:
+            return None
+        best = min(fitting, key=lambda point: objective_value(self.objective, point.energy, point.cycles))
+        (nest,) = best.nests
+        return Priced(nest, evaluate_in(edge.mapspace(room), nest))
+
+    def _point(self, edge: Edge, result: Result) -> Point:
+        assert result.mapping is not None
+        assert result.evaluation is not None
+        own = edge.renaming.inverse.mapping(result.mapping)
+        cost = result.evaluation
+        inner = self._inner_words(edge.space, own)
+        return Point(
+            cost.energy, cost.cycles, edge.space.own_words(own), (result.mapping,), inner_words=inner
+        )
+
+    def _inner_words(self, space: EdgeSpace, nest: LoopNest) -> tuple[int, ...]:
+        """Words that own tiles take of the memories farther in that may store tensors."""
+        return tuple(space.own_words(nest, level) for level in self.space.inner)
+
+    def _first_points(self, edge: Edge, at: _Solved) -> None:
+        objectives = {"energy": ("energy",), "latency": ("latency",), "edp": ("energy", "latency")}
+        result = self._search(edge, at.room_words, objectives[self.objective], Caps())
+        self._take(edge, at, result)
+        if self.objective == "edp" and at.points:
+            self._fast_points(edge, at, result)
+        self._close(edge, at)
+
+    def _fast_points(self, edge: Edge, at: _Solved, cheap: Result) -> None:
+        """Bound the cycles of a front that begins with the `cheap` point."""
+        fast = self._search(edge, at.room_words, ("latency",), Caps())
+        least_cycles = fast.bound or 0
+        if cheap.status is fast.status is Status.OPTIMAL and least_cycles >= at.points[0].cycles:
+            at.beyond = None
+            return
+        energy = at.points[-1].energy if at.beyond is None else at.beyond[0]
+        at.beyond = energy, least_cycles
+        if fast.mapping is not None and edge.space.kind.remainders and not _is_proven(cheap, fast):
+            at.points.append(self._point(edge, fast))
+
+    def _unlike_points(self, edge: Edge, at: _Solved) -> None:
+        """Map each kind of visits by itself."""
+        unlike = UnlikeVisits(self, self.alone, self._core_key)
+        energy, cycles = edge.least[0] - edge.space.shift_energy, edge.least[1]
+        at.points, at.beyond = unlike.points(edge.space, (energy, cycles), at.room_words)
+        self.is_cut_short |= unlike.is_cut_short
+
+    def _next_point(self, edge: Edge, at: _Solved) -> bool:
+        """Extend the front by its next point, which takes fewer cycles than the last one; whether it was."""
+        if at.beyond is None or not at.points:
+            return False
+        least_cycles = at.beyond[1]
+        cap = Caps(cycles=at.points[-1].cycles - 1)
+        result = self._search(edge, at.room_words, ("energy", "latency"), cap)
+        self._take(edge, at, result)
+        if at.beyond is not None:
+            at.beyond = at.beyond[0], max(at.beyond[1], least_cycles)
+            self._close(edge, at)
+        elif result.status is Status.OPTIMAL and at.points[-1].cycles > least_cycles:
+            at.beyond = at.points[-1].energy, least_cycles
+        return True
+
+    def _take(self, edge: Edge, at: _Solved, result: Result) -> None:
+        """Add what a search has found; what it has not settled remains a bound."""
+        at.beyond = None
+        if result.mapping is not None:
+            at.points.append(self._point(edge, result))
+        if result.status in (Status.OPTIMAL, Status.INFEASIBLE):
+            return
+        self.clock.stop()
+        at.is_cut_short = True
+        bound = result.bound or 0
+        at.beyond = (bound, 0) if self.objective != "latency" else (0, bound)
+
+    def _close(self, edge: Edge, at: _Solved) -> None:
+        """Let what a search with remainders has not settled in its time remain a bound for good.
+
+        The best mapping that is known stands for it.
+        """
+        is_settled = at.beyond is None or not at.is_cut_short
+        if is_settled or not edge.space.kind.remainders or not at.points or self.clock.stop():
+            return
+        assert at.beyond is not None
+        best = min(at.points, key=lambda point: objective_value(self.objective, point.energy, point.cycles))
+        energy, cycles = at.beyond
+        at.points.append(best._replace(energy=energy, cycles=cycles, paid=(best.energy, best.cycles)))
+        at.beyond = None
+        self.is_cut_short = True
+
+
+def _has_room(left: Sequence[int | None], point: Point) -> bool:
+    """Whether words that are left suffice: of the buffer, and of memories farther in; None for all."""
+    needs = point.need_words, *point.inner_words
+    return all(own is None or words <= own for own, words in zip(left, needs, strict=True))
+
+
+def _is_proven(*results: Result) -> bool:
+    return all(result.status is Status.OPTIMAL for result in results)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from model.extents import PERFECT
 from model.fused.cascade import Cascade, CascadeEinsum
-from model.mapspace import ACCELFORGE, TIMELOOP
 from model.wording import listing
 
 
@@ -36,14 +35,14 @@ class FusionLimits:
     memories
         On-chip memories that may store tensors; None for all that are searched.
     equal_parts
-        Whether shared loops have no remainders, although those of the nests may.
+        Whether shared loops have factors that divide, although loops of the nests may have remainders.
     """
 
     max_loops: int | None = None
     max_loops_per_rank: int | None = None
     no_fuse: frozenset[str] = frozenset()
     memories: frozenset[str] | None = None
-    equal_parts: bool = False
+    equal_parts: bool = True
 
     def phrases(self) -> Iterator[str]:
         """Yield what the limits leave, for people."""
@@ -62,8 +61,11 @@ class FusionLimits:
         Raises
         ------
         LimitError
-            If a tensor or a memory is not there, or is none that tensors are stored in.
+            If a tensor or a memory is not there, or is none that tensors are stored in; or if shared loops
+            may have remainders where no nest may.
         """
+        if not self.equal_parts and all(own.mapspace.factors == PERFECT for own in cascade.einsums):
+            raise LimitError("equal_parts", "remainders of shared loops need nests that may have some")
         for tensor in sorted(self.no_fuse - cascade.users.keys()):
             between = listing(cascade.intermediates)
             raise LimitError("no_fuse", f"no Einsum accesses {tensor!r}; tensors between Einsums: {between}")
@@ -88,10 +90,10 @@ def check_einsum(einsum: CascadeEinsum) -> None:
     architecture = mapspace.architecture
     if not architecture.on_chip:
         raise NotSearchedError("there is no on-chip memory to fuse into")
-    if mapspace.counting == TIMELOOP:
-        raise NotSearchedError("Timeloop's rule does not count fused mappings")
-    by_place = mapspace.counting == ACCELFORGE
-    if by_place and any(map(mapspace.has_windows, mapspace.problem.dataspaces)):
+    rule = mapspace.counting_rule
+    if not rule.fused:
+        raise NotSearchedError(f"{rule.title} does not count fused mappings")
+    if not rule.by_order and any(map(mapspace.has_windows, mapspace.problem.dataspaces)):
         raise NotSearchedError(
             "sliding windows are not searched with fusion by AccelForge's rule: --counting exact counts what "
             "an execution moves"
@@ -101,6 +103,6 @@ def check_einsum(einsum: CascadeEinsum) -> None:
     if mapspace.rules:
         raise NotSearchedError("rules of your own are not searched with fusion")
     try:
-        replace(mapspace, factors=PERFECT).check_searchable(by_bounds=by_place)
+        replace(mapspace, factors=PERFECT).check_searchable(by_bounds=not rule.is_general)
     except ValueError as error:
         raise NotSearchedError(str(error)) from None

@@ -13,17 +13,17 @@ import numpy as np
 
 from model.objective import objective_value
 from solver.fusion.alike import Likeness, Waiting, Window
+from solver.fusion.bodies import UNLIMITED_WORDS, BodyBounds
 from solver.fusion.copies import WaitingTiles
 from solver.fusion.drafts import DECIDED_OUTSIDE, FloatArray, Given, worth
 from solver.fusion.labels import Draft, Label, Queue, Room, Step, StoredTile, room_of
-from solver.fusion.least import UNLIMITED_WORDS, LeastCosts
-from solver.fusion.pricing import EdgePricer
+from solver.fusion.least import EdgePricer
 from solver.fusion.space import Frame, Frames, FusionSpace
 from solver.fusion.successors import Successors
 from solver.fusion.trips import BodyLoops
 
 SHARED = (
-    "least",
+    "bodies",
     "loops",
     "likeness",
     "successors",
@@ -93,14 +93,14 @@ class PathSearch:
     spread; of others the best nests of each Einsum count, whether or not they spread them alike."""
 
     @cached_property
-    def least(self) -> LeastCosts:
+    def bodies(self) -> BodyBounds:
         """Bounds on Einsums."""
-        return LeastCosts(self.space, self.pricer, self.longest is not None)
+        return BodyBounds(self.space, self.pricer, self.longest is not None)
 
     @cached_property
     def successors(self) -> Successors:
         """Extends paths by Einsums."""
-        return Successors(self.space, self.pricer, self.least, self.as_paid, self.by_spread)
+        return Successors(self.space, self.pricer, self.bodies, self.as_paid, self.by_spread)
 
     @cached_property
     def loops(self) -> BodyLoops:
@@ -116,7 +116,7 @@ class PathSearch:
         found: dict[tuple[int, Waiting], tuple[int, int]] = {}
         for at in reversed(range(len(self.space.einsums) + 1)):
             total = (
-                _plus(total, self.least.lower((), at, Given((), 0)))
+                _plus(total, self.bodies.lower((), at, Given((), 0)))
                 if at < len(self.space.einsums)
                 else total
             )
@@ -145,7 +145,7 @@ class PathSearch:
         """Whether memories have room for whole tensors."""
         tiles = list(self._whole(waiting))
         taken = {own: room_of(t for t in tiles if t.level == own) for own in {t.level for t in tiles}}
-        return all(words <= self.least.room_of(level) for level, words in taken.items())
+        return all(words <= self.bodies.room_of(level) for level, words in taken.items())
 
     def _waiting(self, label: Label) -> Waiting:
         """What is stored at the cut of a label without open bodies."""
@@ -290,7 +290,7 @@ class PathSearch:
         """Least energy and cycles of all Einsums before each cut."""
         total, found = (0, 0), [(0, 0)]
         for place in range(len(self.space.einsums)):
-            total = _plus(total, self.least.lower((), place, Given((), 0)))
+            total = _plus(total, self.bodies.lower((), place, Given((), 0)))
             found.append(total)
         return found
 
@@ -309,7 +309,7 @@ class PathSearch:
     def _is_dearer(self, step: Step) -> bool:
         if step.kind is None or step.choice is None:
             return False
-        chosen, known = step.choice, self.pricer.edge(step.kind).choices(self.as_paid)
+        chosen, known = step.choice, self.pricer.least(step.kind, as_paid=self.as_paid)
         return not any(own.room_words <= chosen.room_words and own[:2] == chosen[:2] for own in known)
 
     def _tail(self, at: int, waiting: Waiting, limits: Limits, width: int | None) -> tuple[_Tail, ...]:
@@ -410,13 +410,13 @@ class PathSearch:
         given = [self._given(label, place) for place in range(at, frames[-1].end)]
         total = 0, 0
         for place, known in enumerate(given, at):
-            total = _plus(total, self.least.lower(frames, place, known))
+            total = _plus(total, self.bodies.lower(frames, place, known))
         if at == frames[-1].end or self.longest is not None or self.space.is_intricate:
             return total
         if frames[-1].flat:
-            least = self.least.together(frames, at, given, peak)
+            least = self.bodies.together(frames, at, given, peak)
         else:
-            least = self.least.with_bodies(frames, at, given, is_parted)
+            least = self.bodies.with_bodies(frames, at, given, is_parted)
         return max(total[0], least[0]), max(total[1], least[1])
 
     def rest_of(self, label: Label) -> tuple[int, int]:
@@ -441,11 +441,11 @@ class PathSearch:
         frames, given = label.frames, self._given(label, place)
         if draft.left is None:
             # The frames may be flat once the body is there; now further loops are open.
-            return self.least.lower((*frames, replace(draft.frame, flat=False)), place, given)
+            return self.bodies.lower((*frames, replace(draft.frame, flat=False)), place, given)
         within = (*frames, draft.frame)
         segment = tuple((number, count) for number, count in enumerate(draft.left) if count > 1)
         longer = replace(draft.frame, segments=(*draft.frame.segments, segment))
-        return self.least.lower_by(
+        return self.bodies.lower_by(
             within, place, given, self.space.cuts((*frames, longer), place), draft.left
         )
 
@@ -604,7 +604,7 @@ class PathSearch:
             following = [_counts(longer, len(draft.left)) for longer in frames]
         least = np.zeros(0), np.zeros(0)
         if lefts:
-            least = self.least.of_bodies(label.frames, frame, np.array(following), np.array(lefts), given)
+            least = self.bodies.of_bodies(label.frames, frame, np.array(following), np.array(lefts), given)
         self._drawn_bodies[key] = _Bodies(frames, lefts, *least)
         return self._drawn_bodies[key]
 

@@ -21,6 +21,7 @@ from model.problem import Dataspace
 from solver.fusion.copies import Copies
 from solver.fusion.edges import box_words, dense
 from solver.fusion.limits import FusionLimits, check_einsum
+from solver.fusion.remembered import remembered
 from solver.fusion.stores import Shares, Spread, Stores
 
 Trips = dict[str, int]
@@ -232,9 +233,8 @@ class FusionSpace:
         pairs = ((number, self.stores.levels[number].usable_words) for number in self.inner)
         return {number: words for number, words in pairs if words is not None and number in used}
 
-    def deeper_choices(
-        self, place: int, outside: frozenset[str] = frozenset()
-    ) -> tuple[tuple[tuple[str, int], ...], ...]:
+    @remembered
+    def deeper_choices(self, place: int, outside: frozenset[str]) -> tuple[tuple[tuple[str, int], ...], ...]:
         """Ways to store the tensors of an Einsum in memories farther in, as `EdgeKind.deeper` has them.
 
         Parameters
@@ -242,34 +242,21 @@ class FusionSpace:
         outside
             Tensors that go through the outermost memory.
         """
-        key = place, outside
-        if key not in self._deeper_choices:
-            tensors = sorted({t.tensor for t in self.tiles[place]} - outside)
-            levels = [(0, *(n for n in self.homes.get(tensor, ()) if n > 1)) for tensor in tensors]
-            self._deeper_choices[key] = tuple(
-                self.deeper(place, dict(zip(tensors, chosen, strict=True))) for chosen in product(*levels)
-            )
-        return self._deeper_choices[key]
-
-    @cached_property
-    def _deeper_choices(self) -> dict[tuple[int, frozenset[str]], tuple[tuple[tuple[str, int], ...], ...]]:
-        return {}
+        tensors = sorted({t.tensor for t in self.tiles[place]} - outside)
+        levels = [(0, *(n for n in self.homes.get(tensor, ()) if n > 1)) for tensor in tensors]
+        return tuple(
+            self.deeper(place, dict(zip(tensors, chosen, strict=True))) for chosen in product(*levels)
+        )
 
     def deeper(self, place: int, levels: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
         """The dataspaces of an Einsum that are stored farther in, given the levels of tensors."""
         pairs = ((tile.space.name, levels.get(tile.tensor, 0)) for tile in self.tiles[place])
         return tuple(sorted((name, level) for name, level in pairs if level > 1))
 
-    @cached_property
-    def _classes(self) -> dict[tuple[int, int], tuple[tuple[str, ...], ...]]:
-        return {}
-
+    @remembered
     def classes(self, start: int, end: int) -> tuple[tuple[str, ...], ...]:
         """Classes of loops of a body: a dimension for each of its Einsums."""
-        key = start, end
-        if key not in self._classes:
-            self._classes[key] = tuple(self._loop_classes(start, end))
-        return self._classes[key]
+        return tuple(self._loop_classes(start, end))
 
     def _loop_classes(self, start: int, end: int) -> Iterator[tuple[str, ...]]:
         members = self.einsums[start:end]
@@ -281,17 +268,11 @@ class FusionSpace:
             if not any(_is_joint(einsum, dim, slides) for einsum, dim in zip(members, chosen, strict=True)):
                 yield chosen
 
-    @cached_property
-    def _sliding(self) -> dict[tuple[int, int], frozenset[int]]:
-        return {}
-
+    @remembered
     def sliding(self, start: int, end: int) -> frozenset[int]:
         """Classes of a body's loops that move a window: producers go as far as their readers need."""
-        key = start, end
-        if key not in self._sliding:
-            classes = enumerate(self.classes(start, end))
-            self._sliding[key] = frozenset(n for n, dims in classes if not self._is_plain(start, end, dims))
-        return self._sliding[key]
+        classes = enumerate(self.classes(start, end))
+        return frozenset(n for n, dims in classes if not self._is_plain(start, end, dims))
 
     def _is_plain(self, start: int, end: int, dims: Sequence[str]) -> bool:
         """Whether a loop cuts what is handed over into equal parts without an overlap."""
@@ -354,16 +335,10 @@ class FusionSpace:
 
     # Loops of a path
 
-    @cached_property
-    def _cuts(self) -> dict[tuple[Frames, int], tuple[Cut, ...]]:
-        return {}
-
+    @remembered
     def cuts(self, frames: Frames, place: int) -> tuple[Cut, ...]:
         """How loops cut an Einsum above each place of its path, outermost first."""
-        key = frames, place
-        if key not in self._cuts:
-            self._cuts[key] = tuple(self._cut(frames, place))
-        return self._cuts[key]
+        return tuple(self._cut(frames, place))
 
     def _cut(self, frames: Frames, place: int) -> Iterator[Cut]:
         yield WHOLE
@@ -408,17 +383,12 @@ class FusionSpace:
             for number, _ in segment
         )
 
-    @cached_property
-    def _visits(self) -> dict[Frames, Visits]:
-        return {}
-
+    @remembered
     def visits(self, frames: Frames) -> Visits:
         """What the visits of the outermost body's Einsums cover; places count from its first one."""
-        if frames not in self._visits:
-            members = self.einsums[frames[0].start : frames[0].end]
-            part = replace(self.cascade, einsums=members)
-            self._visits[frames] = Visits(part, FusedMapping((self.tree(frames),)))
-        return self._visits[frames]
+        members = self.einsums[frames[0].start : frames[0].end]
+        part = replace(self.cascade, einsums=members)
+        return Visits(part, FusedMapping((self.tree(frames),)))
 
     def tree(self, frames: Frames) -> Body:
         """The open bodies, with leaves for all that is not decided."""
@@ -451,15 +421,10 @@ class FusionSpace:
             for number, count in sorted(segment, key=lambda loop: loop[0] in sliding)
         )
 
-    @cached_property
-    def _ends(self) -> dict[int, tuple[int, ...]]:
-        return {}
-
+    @remembered
     def ends(self, start: int) -> tuple[int, ...]:
         """Ends of the bodies that may begin with an Einsum."""
-        if start not in self._ends:
-            self._ends[start] = () if self.limits.max_loops == 0 else tuple(self._body_ends(start))
-        return self._ends[start]
+        return () if self.limits.max_loops == 0 else tuple(self._body_ends(start))
 
     def _body_ends(self, start: int) -> Iterator[int]:
         for end in range(start + 2, len(self.einsums) + 1):
@@ -504,19 +469,13 @@ class FusionSpace:
         """Trips of all loops over each dimension of an Einsum, whether or not they are empty."""
         return self._trips_above(frames, place, sum(len(frame.segments) for frame in frames))
 
-    @cached_property
-    def _kinds(self) -> dict[tuple[int, int], frozenset[TileKind]]:
-        return {}
-
+    @remembered
     def tile_kinds(self, start: int, end: int) -> frozenset[TileKind]:
         """Kinds of all tiles that may be held."""
-        key = start, end
-        if key not in self._kinds:
-            places = (place for place in range(start, end) if not self.einsums[place].is_copy)
-            every = (tile for place in places for tile in self.tiles[place])
-            tiles = (tile for tile in every if not tile.bypassed or self.stores.least)
-            self._kinds[key] = frozenset(self.kind_of(tile, start, end) for tile in tiles)
-        return self._kinds[key]
+        places = (place for place in range(start, end) if not self.einsums[place].is_copy)
+        every = (tile for place in places for tile in self.tiles[place])
+        tiles = (tile for tile in every if not tile.bypassed or self.stores.least)
+        return frozenset(self.kind_of(tile, start, end) for tile in tiles)
 
     def least_depth(self, frames: Frames, tile: Tile) -> int:
         """Segments that a tile lies below if its tensor goes through the outermost memory."""
@@ -630,19 +589,14 @@ class FusionSpace:
             level,
         )
 
-    @cached_property
-    def _all_visits(self) -> dict[Frames, Visits]:
-        return {}
-
+    @remembered
     def all_visits(self, frames: Frames) -> Visits:
         """What the visits of all Einsums cover, those in no open body without loops."""
-        if frames not in self._all_visits:
-            leaves = [Leaf(einsum.name, ()) for einsum in self.einsums]
-            inside = slice(frames[0].start, frames[0].end) if frames else slice(0)
-            children: list[Body | Leaf] = [*leaves]
-            children[inside] = [self.tree(frames)] if frames else []
-            self._all_visits[frames] = Visits(self.cascade, FusedMapping(tuple(children)))
-        return self._all_visits[frames]
+        leaves = [Leaf(einsum.name, ()) for einsum in self.einsums]
+        inside = slice(frames[0].start, frames[0].end) if frames else slice(0)
+        children: list[Body | Leaf] = [*leaves]
+        children[inside] = [self.tree(frames)] if frames else []
+        return Visits(self.cascade, FusedMapping(tuple(children)))
 
     @staticmethod
     def loops_above(frames: Frames, depth: int) -> int:

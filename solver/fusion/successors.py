@@ -10,12 +10,10 @@ from itertools import chain, islice, product
 from model.fused.mapping import Stored
 from model.fused.room import is_part_of_other
 from model.fused.visits import multi_term_dims
-from solver.fusion.bounds import Remainders
-from solver.fusion.edges import EdgeKind, lone_dims
+from solver.fusion.bodies import BodyBounds
+from solver.fusion.edges import Choice, EdgeKind, lone_dims
 from solver.fusion.labels import Label, Room, Step, StoredTile, room_of
-from solver.fusion.least import LeastCosts
-from solver.fusion.points import Choice
-from solver.fusion.pricing import EdgePricer
+from solver.fusion.least import EdgePricer
 from solver.fusion.space import Cut, Frame, Frames, FusionSpace, Tile
 from solver.fusion.stores import Shares
 
@@ -40,7 +38,7 @@ class Successors:
 
     space: FusionSpace
     pricer: EdgePricer
-    least: LeastCosts
+    bodies: BodyBounds
     as_paid: bool = False
     by_spread: set[tuple[str, int, Frames]] = field(default_factory=set)
 
@@ -163,7 +161,7 @@ class Successors:
         extents = self.space.extents(frames, place)
         for spread in self.space.stores.spreads(place, tile.tensor, tile.level, extents):
             words = self.space.spread_words(around, tile.tensor, tile.level, spread, tile.depth)
-            if words <= self.least.room_of(tile.level):
+            if words <= self.bodies.room_of(tile.level):
                 yield tile._replace(words=words, spread=spread)
 
     def _stored(self, frames: Frames, tensor: str, level: int) -> StoredTile:
@@ -223,8 +221,7 @@ class Successors:
                 shares=shares,
                 undivided=self._undivided(place, above, [tile for tile, _ in held]),
             )
-            is_even = not self.pricer.may_leave(frames, kind.at_home)
-            may_leave = not is_even and self.space.stores.may_leave(kind.deeper, kind.above)
+            may_leave = self.pricer.remainders and self.space.stores.may_leave(kind.deeper, kind.above)
             kinds = self._parted(replace(kind, remainders=may_leave), extents, frames)
             rooms = ((own, self._room(label, stores, held, cuts, own.shares)) for own in kinds)
             for own, room in ((own, room) for own, room in rooms if room is not None):
@@ -324,7 +321,7 @@ class Successors:
         found = {1: self._views(label, stores, 1, label.room.peaks, added, here)}
         for level, peaks in zip(self.space.rooms, label.room.inner, strict=True):
             found[level] = self._views(label, stores, level, peaks)
-        if any(max(views[NO_ROOTS]) > self.least.room_of(level) for level, views in found.items()):
+        if any(max(views[NO_ROOTS]) > self.bodies.room_of(level) for level, views in found.items()):
             return None
         outside, *inner = (tuple(views[NO_ROOTS]) for views in found.values())
         every = ((level, roots, tuple(own)) for level, views in found.items() for roots, own in views.items())
@@ -420,9 +417,9 @@ class Successors:
         taken = _taken(label, step.stores, 1) + sum(room.held)
         n_instances = self.space.einsums[step.place].n_instances
         least = dict(step.kind.least).get(1, 0)
-        for choice in self.pricer.edge(step.kind).choices(self.as_paid):
+        for choice in self.pricer.least(step.kind, as_paid=self.as_paid):
             needed = max(choice.need_words, least)
-            if max(choice.room_words, least) > self.least.usable - taken:
+            if max(choice.room_words, least) > self.bodies.usable - taken:
                 continue
             own = self._with_own_tiles(label, room, step, choice, needed)
             energy = label.energy + choice.energy * n_instances
@@ -489,11 +486,10 @@ class Successors:
         for start, end in ((frame.start, cut), (cut, frame.end)):
             rules = self.space.einsums[start].mapspace.temporal[0]
             # With remainders, the private loops of visits are none of the whole.
-            uneven = self.pricer.remainders is Remainders.EVERYWHERE
-            is_ruled = uneven or bool(rules.factors or rules.inner or rules.outer)
+            is_ruled = self.pricer.remainders or bool(rules.factors or rules.inner or rules.outer)
             if end == start + 1 and (is_ruled or bound.get(start, True)):
                 return False
-            if end > start + 1 and self.least.groups.inside_of(frame.start, frame.end, start, end) is None:
+            if end > start + 1 and self.bodies.groups.inside_of(frame.start, frame.end, start, end) is None:
                 return False
         return True
 

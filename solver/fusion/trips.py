@@ -11,6 +11,7 @@ from itertools import product
 from model.extents import ANY, PERFECT, Extents, tiles_of
 from model.fused.visits import Visits
 from model.numbers import divisors
+from solver.fusion.remembered import remembered
 from solver.fusion.space import Frame, Frames, FusionSpace, Segment, TileKind, Trips
 
 Total = tuple[int, ...]
@@ -182,22 +183,16 @@ class BodyLoops:
             return False  # which visits do not know
         return space.remainders or all(self.is_whole(frames, start, end, loop) for loop in segment)
 
-    @cached_property
-    def _whole(self) -> dict[tuple[Frames, int, int, tuple[int, int]], bool]:
-        return {}
-
+    @remembered
     def is_whole(self, frames: Frames, start: int, end: int, loop: tuple[int, int]) -> bool:
         """Whether one loop of a body cuts what follows no reader into equal parts, and nothing too often."""
-        key = frames, start, end, loop
-        if key not in self._whole:
-            own = (*frames, Frame(start, end, ((loop,),)))
-            visits, depth = self.space.visits(own), sum(len(s) for f in own for s in f.segments)
-            dims = self.space.classes(start, end)[loop[0]]
-            self._whole[key] = all(
-                _is_divided(visits, place - own[0].start, dim, depth, loop[1])
-                for place, dim in zip(range(start, end), dims, strict=True)
-            )
-        return self._whole[key]
+        own = (*frames, Frame(start, end, ((loop,),)))
+        visits, depth = self.space.visits(own), sum(len(s) for f in own for s in f.segments)
+        dims = self.space.classes(start, end)[loop[0]]
+        return all(
+            _is_divided(visits, place - own[0].start, dim, depth, loop[1])
+            for place, dim in zip(range(start, end), dims, strict=True)
+        )
 
     def _moves_twice(self, frames: Frames) -> bool:
         """Whether loops move some window of the innermost body's Einsums twice, whatever their trips are."""

@@ -17,7 +17,7 @@ from model.cost.batch.mappings import Booleans, Doubles
 from model.cost.nest import build_nest
 from model.extents import PERFECT
 from model.mapping import Mapping
-from model.mapspace import EXACT, Mapspace
+from model.mapspace import Mapspace
 from model.objective import objective_value
 from model.places import gathered
 from model.sparse import evaluate_totals
@@ -324,7 +324,7 @@ def _evaluator(mapspace: Mapspace) -> BatchEvaluator | None:
     """The batched cost model, None if it does not know the data or such large counts."""
     if mapspace.sparsity is not None:
         return None
-    for rounded in (False, True) if mapspace.counting == EXACT else (False,):
+    for rounded in (False, True) if mapspace.counting_rule.rounds_counts else (False,):
         with suppress(OverflowError):
             return BatchEvaluator(mapspace.problem, mapspace.architecture, mapspace.counting, rounded=rounded)
     return None

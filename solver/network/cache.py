@@ -23,7 +23,7 @@ from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
 from model.sparse import evaluate_totals
 from solver.certificate.canonical import canonical, canonical_sha256, canonical_text
-from solver.result import Evidence, MaskEvidence, Result, Statistics, Status, Termination
+from solver.result import Evidence, MaskEvidence, Result, StageCost, Statistics, Status, Termination
 from solver.saving import SUFFIX, replacing
 
 VERSION = version("tilewright")
@@ -227,7 +227,8 @@ def _result(document: dict[str, Any], mapspace: Mapspace) -> Result:
 
 
 def _statistics(document: dict[str, Any]) -> Statistics:
-    return Statistics(**{**document, "settled_by": tuple(document["settled_by"])})
+    stages = tuple(StageCost(**own) for own in document["stages"])
+    return Statistics(**{**document, "settled_by": tuple(document["settled_by"]), "stages": stages})
 
 
 def _evidence(document: dict[str, Any]) -> Evidence:

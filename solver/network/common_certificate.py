@@ -6,8 +6,15 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from model.mapspace import Mapspace
-from solver.certificate import CertificateError, canonical, canonical_sha256
-from solver.certificate.canonical import Json, canonical_mapping, canonical_text, has_sparse_data
+from solver.certificate.canonical import (
+    CertificateError,
+    Json,
+    canonical,
+    canonical_mapping,
+    canonical_sha256,
+    canonical_text,
+    has_sparse_data,
+)
 from solver.certificate.document import check_certifiable, sealed
 from solver.network.common import CommonProof, CommonRegion, CommonResult, Range, Slot
 from solver.result import Status

@@ -16,7 +16,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Protocol
 
 from model.mapspace import Mapspace
-from solver.fallback import map_or_explain
+from solver import stages
 from solver.network.cache import VERSION, sources_digest
 from solver.network.tasks import Task
 from solver.processes import Workers
@@ -30,7 +30,6 @@ from solver.result import (
     Termination,
     TooLargeError,
 )
-from solver.sparse_search import map_totals
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -60,10 +59,9 @@ def search_task(
 
     Reasons are left out: they would use the task's names, which no user has seen.
     """
-    if mapspace.sparsity is not None:
-        return map_totals(mapspace, options, on_progress, should_stop)
     try:
-        return map_or_explain(mapspace, options, on_progress, should_stop, reasons=False)
+        answer = stages.map_einsum(mapspace, options, on_progress, should_stop, reasons=False)
+        return replace(answer, dense=None)  # it would not be renamed
     except TooLargeError:
         objectives = options.objectives or mapspace.objectives
         units = mapspace.architecture.units_per_pj

@@ -13,7 +13,7 @@ from model.architecture import AccessEnergy, Compute, Node, StorageLevel
 from model.cascade import Layer, Network, Overfull
 from model.mapspace import Mapspace
 from model.sparse import evaluate_totals
-from solver.certificate import canonical, canonical_sha256
+from solver.certificate.canonical import canonical, canonical_sha256
 from solver.explain import explain_infeasible, explain_sparse, reasons_time_s
 from solver.explain.explanation import NOT_FOUND
 from solver.formulation.requirements import constraints_of

@@ -10,7 +10,7 @@ from model.cascade import Layer, Network
 from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop, StorageMapping
 from model.mapping import Mapping as LoopNest
 from model.mapspace import FactorRule, JointRules, KeepRules, Mapspace, SpatialRules, TemporalRules
-from model.problem import Dataspace, Problem, Term
+from model.problem import Problem, Term
 from model.sparsity import Conditional, Optimization, Representation, Sparsity
 from solver.network.cache import cache_key
 from solver.result import Options
@@ -95,13 +95,13 @@ class Renaming:
 
     def _problem(self, problem: Problem) -> Problem:
         spaces = tuple(
-            Dataspace(
-                self.dataspaces[space.name],
-                tuple(
+            replace(
+                space,
+                name=self.dataspaces[space.name],
+                ranks=tuple(
                     tuple(Term(self.dims[term.dim], term.coefficient) for term in rank)
                     for rank in space.ranks
                 ),
-                space.read_write,
             )
             for space in problem.dataspaces
         )

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from model.architecture import Architecture, Direction, Fanout, StorageLevel
-from model.cost.counting import tile_words
+from model.counting.words import tile_words
 from model.extents import ANY
 from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.mapspace_size import LARGEST_COUNTED, mapspace_size
@@ -143,6 +143,7 @@ def problem_table(problem: Problem) -> ReportTable:
     table.add_row("Computes", count_text(problem.computes))
     for space in problem.dataspaces:
         kind = "read-write" if space.read_write else "read-only"
+        kind += ", first values given" if space.given else ""
         table.add_row(space.name, f"{count_text(tile_words(space, problem.bound))} words, {kind}")
     return table
 

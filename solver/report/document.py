@@ -11,10 +11,10 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from model.architecture import Architecture, Node, StorageLevel
-from model.cost.counting import Vector, extents
 from model.cost.nest import build_nest
 from model.cost.report import BrokenRule, Evaluation, LevelCost, Violation
 from model.cost.slack import Slack, slacks
+from model.counting.words import Vector, extents
 from model.mapping import Mapping as LoopMapping
 from model.mapspace import Mapspace
 from model.note import Note
@@ -180,7 +180,12 @@ def einsum_document(problem: Problem) -> Document:
         "dimensions": problem.bound,
         "computes": problem.computes,
         "dataspaces": [
-            {"name": space.name, "ranks": list(map(rank_text, space.ranks)), "output": space.read_write}
+            {
+                "name": space.name,
+                "ranks": list(map(rank_text, space.ranks)),
+                "output": space.read_write,
+                **({"initial": "given"} if space.given else {}),
+            }
             for space in problem.dataspaces
         ],
     }

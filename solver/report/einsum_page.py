@@ -101,6 +101,7 @@ def einsum_page(document: Value, facts: Sequence[Fact], found: Sequence[Section]
             *sensitivity_sections(document),
             *(cost_sections(priced, document["objective"].text()) if priced else ()),
             sources_section(document),
+            stages_section(document),
             work_section(document),
         ),
         document["einsum"]["text"].text(),
@@ -619,12 +620,25 @@ def sources_section(document: Value) -> Section:
     return Section("Where the figures come from", tables=tables, is_folded=True, where=VERBOSE)
 
 
+def stages_section(document: Value) -> Section:
+    """Return what each stage of a search took."""
+    stages = document.get("statistics").get("stages").entries()
+    rows: list[Sequence[Cell]] = []
+    for own in stages:
+        seconds = own["seconds"].number()
+        rows.append((own["stage"].text(), own["engine"].text(), (seconds_text(seconds), seconds)))
+    tables = [Table("", ("Stage", "Engine", ">Time"), rows)] if rows else []
+    return Section("Stages of the search", tables=tables, is_folded=True, where=VERBOSE)
+
+
 def work_section(document: Value) -> Section:
     """Return how much work the search was."""
     if not document.get("statistics"):
         return Section("Work")
     rows: list[Sequence[Cell]] = [
-        (name.replace("_", " "), _work_text(name, value)) for name, value in document["statistics"].items()
+        (name.replace("_", " "), _work_text(name, value))
+        for name, value in document["statistics"].items()
+        if name != "stages"
     ]
     table = Table("", ("What", ">Amount"), rows)
     return Section("Work of the search", tables=[table], is_folded=True, where=PAGE)

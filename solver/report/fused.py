@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from model.architecture import with_places
@@ -86,16 +87,14 @@ def fused_result_document(
         "status": result.status.name,
         "termination": result.termination.name,
         "objective": objective,
+        **picked(result, "factors", "shared_factors"),
         "units": UNITS[objective],
         **{k: None if v is None else in_reported_unit(objective, v, units) for k, v in values.items()},
         "gap": result.gap,
         "perfect_factors": narrower_document(result.perfect_factors, objective, units),
         "equal_parts": narrower_document(result.equal_parts, objective, units),
         "restrictions": list(result.restrictions),
-        "statistics": picked(
-            result.statistics,
-            *("seconds", "edges", "floors", "mapped", "searches", "paths", "states", "dominated"),
-        ),
+        "statistics": asdict(result.statistics),
         "mapping": mapping_text,
         "check": check,
         "notes": plain(notes),

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from model.extents import ANY, PERFECT
 from model.objective import EDP, UNITS
 from solver.report.charts import COMPUTE, Segment, Span, energies_scene, first_of, timeline_scene
 from solver.report.drawing import SMALL, Box, Ink, Label, Part, Scene, fitted, series_ink
-from solver.report.einsum_page import ENDINGS, violation_sections
+from solver.report.einsum_page import ENDINGS, stages_section, violation_sections
 from solver.report.figures import NOTHING, count_text, energy_text, percent, seconds_text, significant
 from solver.report.mapped import STEP
 from solver.report.page import (
@@ -31,6 +32,9 @@ from solver.report.reading import Value, value_text
 
 INDENT, HEAD, ROW, GAP = 12.0, 24.0, 17.0, 6.0
 """Sizes of the picture of a tree, in pixels: of bodies in bodies, their headings, and rows of Einsums."""
+
+SHARED_PERFECT = "shared loops with factors that divide"
+"""What a verdict is about, where loops of nests may have remainders."""
 
 WORK = {"edges": "edges bounded", "mapped": "mapped exactly"}
 
@@ -60,7 +64,11 @@ def fused_result_page(document: Value) -> Page:
         document["status"].text(),
         joined(_result_parts(document)),
         _facts(document) if found else (),
-        (_search_section(document), *(_mapping_sections(document) if found else ())),
+        (
+            _search_section(document),
+            *(_mapping_sections(document) if found else ()),
+            stages_section(document),
+        ),
         notes=document["notes"].texts(),
         check=document.get("check").text(),
     )
@@ -77,6 +85,8 @@ def _result_parts(document: Value) -> Iterator[str]:
         bound = value_text(document["bound"], units)
         bound = f", bound {bound}, gap {percent(gap.number())}" if gap.raw else ""
         yield f"{objective} {value_text(value, units)}{bound}"
+    if (document.get("factors").raw, document.get("shared_factors").raw) == (ANY, PERFECT):
+        yield SHARED_PERFECT
     yield ENDINGS.get(document["termination"].text(), "")
 
 
@@ -93,7 +103,8 @@ def _facts(document: Value) -> list[Fact]:
 def _search_section(document: Value) -> Section:
     """Return what fusion and remainders bring, what was searched, and the work that it took."""
     work = document["statistics"]
-    counts = [f"{own.count():,} {WORK.get(name, name)}" for name, own in work.items() if name != "seconds"]
+    others = ("seconds", "stages")
+    counts = [f"{own.count():,} {WORK.get(name, name)}" for name, own in work.items() if name not in others]
     restrictions = "; ".join(document["restrictions"].texts())
     lines = [_gain_text(document, "unfused_value", "fusion", "fusion saves")]
     for key, of_what in (("perfect_factors", "remainders"), ("equal_parts", "remainders of shared loops")):

@@ -22,7 +22,7 @@ from solver.report.document import (
     si_figures,
     violation_document,
 )
-from solver.report.sparse import totals_document
+from solver.report.sparse import sparse_result_document
 from solver.result import Result
 
 COMPUTE = "compute"
@@ -95,7 +95,7 @@ def network_document(result: NetworkResult, check: str | None = None) -> Documen
 
 def _result_document(mapspace: Mapspace, result: Result) -> Document:
     """Return the document of a search, as `map` writes it."""
-    return (result_document if mapspace.sparsity is None else totals_document)(mapspace, result)
+    return (result_document if mapspace.sparsity is None else sparse_result_document)(mapspace, result)
 
 
 def _layer_document(outcome: LayerResult, first: Mapping[str, LayerResult]) -> Document:

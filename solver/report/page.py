@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from model.mapspace import ACCELFORGE, EXACT, TIMELOOP
+from model.counting import PRICED_COUNTINGS, rule_of
 from solver.report.drawing import Scene
 from solver.report.figures import NOTHING, count_text, energy_text, percent, significant
 from solver.report.reading import Value
@@ -28,11 +28,7 @@ TONES: dict[str, Tone] = {
     "INVALID": "bad",
 }
 
-RULES: Mapping[str, str] = {
-    EXACT: "what an execution moves",
-    TIMELOOP: "Timeloop's rule since January 2025",
-    ACCELFORGE: "AccelForge's rule",
-}
+RULES: Mapping[str, str] = {name: rule_of(name).description for name in PRICED_COUNTINGS}
 
 BOTH, PAGE, TERMINAL, VERBOSE, DETAIL = "both", "page", "terminal", "verbose", "detail"
 """Where a section is shown. Terminals show what is `VERBOSE` or `DETAIL` if asked to; pages, no `DETAIL`."""

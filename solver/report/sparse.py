@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
-from model.cost.counting import Vector
+from model.counting.words import Vector
 from model.mapping import Mapping as LoopMapping
 from model.mapping import NodeMapping, StorageMapping
 from model.mapspace import Mapspace
@@ -14,6 +14,7 @@ from model.objective import UNITS, in_reported_unit
 from model.sparse import FIXED_POINT
 from model.sparse.counting import MetadataAccesses, RankWords
 from model.sparse.report import SparseDataspaceCost, SparseEvaluation, SparseLevelCost
+from solver.densities import DensityPoint
 from solver.report.document import (
     FIGURES,
     Document,
@@ -26,9 +27,9 @@ from solver.report.document import (
     violation_document,
 )
 from solver.report.timeloop_mapping import mapping_targets
-from solver.result import Reason, Result
+from solver.result import Result
 from solver.sensitivity import Effect
-from solver.sparse_search import DensityPoint, SparseResult
+from solver.sparse_search import detailed
 
 ACCESSES = ("reads", "fills", "updates")
 
@@ -51,8 +52,7 @@ def sparse_document(mapspace: Mapspace, mapping: LoopMapping, evaluation: Sparse
 
 def sparse_result_document(
     mapspace: Mapspace,
-    result: SparseResult,
-    reasons: Sequence[Reason],
+    result: Result,
     effects: Sequence[Effect] | None = None,
     check: str | None = None,
     costs: Document | None = None,
@@ -64,11 +64,11 @@ def sparse_result_document(
     effects, check, costs
         As of `solver.report.document.result_document`.
     """
-    best = result.best
-    if best is None:
+    best = detailed(mapspace, result.mapping)
+    if result.mapping is None or best is None:
         cost = dict.fromkeys((*FIGURES, "levels", "mapping"))
     else:
-        cost = _cost(mapspace, best.mapping, best.evaluation)
+        cost = _cost(mapspace, result.mapping, best)
     return {
         "kind": "map-sparse",
         "problem": mapspace.problem.name,
@@ -93,28 +93,24 @@ def sparse_result_document(
         "check": check,
         "constraints": costs,
         "statistics": asdict(result.statistics),
-        **background(mapspace, reasons),
+        **background(mapspace, result.reasons),
     }
 
 
-def totals_document(mapspace: Mapspace, result: Result) -> Document:
-    """Return the document of a search on sparse data that returned totals alone."""
-    return sparse_result_document(mapspace, SparseResult.of(mapspace, result), result.reasons)
-
-
-def _reported(result: SparseResult, objective: str, quantity: int | None) -> float | int | None:
+def _reported(result: Result, objective: str, quantity: int | None) -> float | int | None:
     return None if quantity is None else in_reported_unit(objective, quantity, result.units_per_pj)
 
 
-def _dense_optimum(mapspace: Mapspace, result: SparseResult) -> Document | None:
+def _dense_optimum(mapspace: Mapspace, result: Result) -> Document | None:
     """Return the best mapping of the same problem without zeros, and what it costs with them."""
-    dense, sparse = result.dense, result.dense_best
+    dense = result.dense
     if dense is None or dense.mapping is None or dense.evaluation is None:
         return None
+    sparse = detailed(mapspace, dense.mapping)
     return {
         **picked(dense, "status"),
         **picked(dense.evaluation, *FIGURES),
-        "on_sparse_data": None if sparse is None else picked(sparse.evaluation, *FIGURES),
+        "on_sparse_data": None if sparse is None else picked(sparse, *FIGURES),
         "mapping": mapping_targets(mapspace.problem, mapspace.architecture, dense.mapping),
     }
 
@@ -212,12 +208,8 @@ def _ranks(ranks: tuple[RankWords, ...]) -> list[Document]:
 
 def density_sweep_document(mapspace: Mapspace, points: Sequence[DensityPoint]) -> Document:
     """Return the document of a sweep over densities: that of `map` for every point."""
-    assert mapspace.sparsity is not None
     found = []
     for point in points:
-        own = {name: replace(mapspace.sparsity.density(name), share=share) for name, share in point.densities}
-        sparsity = replace(mapspace.sparsity, densities={**mapspace.sparsity.densities, **own})
-        document = sparse_result_document(replace(mapspace, sparsity=sparsity), point.result, ())
         shares = {name: float(share) for name, share in point.densities}
-        found.append({"shares": shares, **document})
+        found.append({"shares": shares, **sparse_result_document(point.mapspace, point.result)})
     return {"kind": "sweep-sparse", "problem": mapspace.problem.name, "points": found}

@@ -1,5 +1,5 @@
-"""The search for the best mapping of one Einsum, and its proof."""
+"""The search for the best mapping of one Einsum by bounds, and its proof."""
 
-from solver.search.mapper import map_einsum
+from solver.search.mapper import map_by_bounds
 
-__all__ = ["map_einsum"]
+__all__ = ["map_by_bounds"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from model.mapspace import COUNTINGS, Mapspace
+from model.mapspace import Mapspace
 from solver.heuristics.interface import Budget, BudgetSpent, MapperError
 from solver.heuristics.local_search import GreedyDescent
 from solver.heuristics.pricing import Pricing
@@ -42,4 +42,4 @@ def hint(mapspace: Mapspace, objective: str, evaluations: int, seed: int, stop: 
 def _knows(mapspace: Mapspace) -> bool:
     """Whether heuristics price its mappings."""
     ported = any(level.ports for level in mapspace.architecture.levels)
-    return mapspace.counting in COUNTINGS and not ported
+    return mapspace.counting_rule.is_general and not ported

@@ -1,23 +1,24 @@
-"""The entry point of the search: from a mapspace to a proven result."""
+"""The search by bounds: from a mapspace to a proven result, through narrower mapspaces first."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 from model.cost import evaluate_in
 from model.cost.batch.counts import most_words
 from model.extents import ANY, PERFECT, Factors
-from model.mapspace import ACCELFORGE, Mapspace
+from model.mapspace import Mapspace
 from model.places import gathered, on_places, tidied
 from model.problem import Problem
 from solver.result import (
     BOUNDS,
     CP_SAT,
+    HEURISTIC,
     REMAINDERS_S,
     Clock,
     Evidence,
@@ -30,6 +31,7 @@ from solver.result import (
     Statistics,
     Status,
     StopCallback,
+    Stopwatch,
     Termination,
     TooLargeError,
     is_within,
@@ -54,15 +56,12 @@ MOST_KEEP_MASKS, MOST_SPATIAL_CHOICES = 1 << 18, 1 << 20
 MOST_TOLD = 1 << 14
 """Keep masks of a search that is stopped up to which it is told what was done for each."""
 
-NARROWER_SHARE = 0.5
-"""Share of the time, at most, in which mappings without remainders or with even tiles are searched first."""
-
 SLOW, SLOWEST = 2 * 10**6, 10**8
 """Tiles times keep masks from which on a heuristic looks for a mapping first, by few prices or by many.
 
 Where extents are left out for want of memory, it is by many."""
 
-DESCENTS = 3
+MOST_DESCENTS = 3
 """Times that the heuristic looks for a mapping at most, where nothing is searched by bounds."""
 
 COARSEST = 2
@@ -112,24 +111,68 @@ class _Clock(Clock):
         self._on_progress(Progress(phase, self.seconds, goal.objective, goal.incumbent, bound))
 
 
-def map_einsum(
+@dataclass(frozen=True)
+class Scope:
+    """Which mappings of a mapspace one stage of a search looks at.
+
+    Parameters
+    ----------
+    name
+        For people.
+    divisors
+        Whether loops have no remainders.
+    one_place
+        Whether every memory has one place.
+    share
+        Of the time that the stage after it has, at most.
+    """
+
+    name: str
+    divisors: bool = False
+    one_place: bool = False
+    share: float = 1.0
+
+    def of(self, mapspace: Mapspace) -> Mapspace:
+        """Return the mapspace with these mappings alone."""
+        own = replace(mapspace, factors=PERFECT) if self.divisors else mapspace
+        return gathered(own) if self.one_place else own
+
+
+EVEN_TILES = Scope("even tiles", divisors=True, one_place=True, share=0.5)
+DIVISORS = Scope("divisors", divisors=True, share=0.5)
+EVERYTHING = Scope("all mappings")
+
+
+SCOPES = (EVEN_TILES, DIVISORS, EVERYTHING)
+"""Each hands its best mapping on to the next one."""
+
+
+def scopes(mapspace: Mapspace) -> tuple[Scope, ...]:
+    """Return the scopes that bounds go through, one after the other."""
+    if not mapspace.counting_rule.by_order:
+        return (EVERYTHING,)  # one place for all dataspaces says little where places decide what stays
+    idle = {EVEN_TILES: not mapspace.joint, DIVISORS: mapspace.factors == PERFECT}
+    return tuple(scope for scope in SCOPES if not idle.get(scope))
+
+
+def map_by_bounds(
     mapspace: Mapspace,
     options: Options = Options(),
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
+    known: Priced | None = None,
+    partner: Partner = ALONE,
 ) -> Result:
-    """Find the best mapping of a mapspace, with a bound that says how good it is.
+    """Find the best mapping by bounds alone, whatever its number of temporal loops.
 
     Parameters
     ----------
-    mapspace
-        The problem, the architecture, and what the user allows.
-    options
-        Objectives (default: those of the mapspace), limits, seed.
-    on_progress
-        Called from time to time with incumbent and bound.
-    should_stop
-        Asked often; once it answers True the incumbent is returned with its bound.
+    mapspace, options, on_progress, should_stop
+        As of `solver.stages.map_einsum`, but the data are dense.
+    known
+        A mapping to begin with.
+    partner
+        It searches at the same time.
 
     Returns
     -------
@@ -145,8 +188,8 @@ def map_einsum(
     ContradictionError, ModelError
         Parts of the program disagree: a defect, never an answer.
     """
-    search = SharedSearch(mapspace, options, on_progress, should_stop)
-    return search.minimise(options.objectives or mapspace.objectives)
+    search = SharedSearch(mapspace, options, on_progress, should_stop, partner)
+    return search.minimise(options.objectives or mapspace.objectives, known=known)
 
 
 class Minimum(NamedTuple):
@@ -158,9 +201,9 @@ class Minimum(NamedTuple):
 
 
 class SharedSearch:
-    """Searches of one mapspace, one after the other, that share its space and time limit.
+    """Searches of one mapspace, one after the other, that share its spaces and time limit.
 
-    Parameters are those of `map_einsum`, and a partner that searches at the same time.
+    Parameters are those of `map_by_bounds`, and the class of the search within a scope.
 
     Raises
     ------
@@ -177,18 +220,105 @@ class SharedSearch:
         on_progress: ProgressCallback | None = None,
         should_stop: StopCallback | None = None,
         partner: Partner = ALONE,
+        kind: type[ScopeSearch] | None = None,
+    ) -> None:
+        self.mapspace = mapspace
+        self._is_begun = False
+        every = scopes(mapspace)
+        self._watch = Stopwatch([(scope.name, BOUNDS) for scope in every])
+        self._stages: list[tuple[Scope, ScopeSearch]] = []
+        limit_s, stop = options.time_limit_s, should_stop
+        for scope in reversed(every):
+            if self._stages:
+                share = scope.share if self._is_searched(*self._stages[0]) else 1.0
+                limit_s = None if limit_s is None else limit_s * share
+                stop, partner = self._stages[0][1].stop, ALONE
+            own = replace(options, time_limit_s=limit_s)
+            search = (kind or ScopeSearch)(scope.of(mapspace), own, on_progress, stop, partner, self._watch)
+            self._stages.insert(0, (scope, search))
+
+    def _is_searched(self, scope: Scope, search: ScopeSearch) -> bool:
+        """Whether the search of a scope does not end at once, and leaves those before it all the time."""
+        with self._watch.during(scope.name, BOUNDS):
+            return search.obstacle is None
+
+    def minimise(
+        self, objectives: Sequence[str], caps: Caps = NO_CAPS, known: Priced | None = None
+    ) -> Result:
+        """Find the lexicographically best mapping within `caps`.
+
+        Parameters
+        ----------
+        objectives
+            Names out of `model.objective.OBJECTIVES`, one at least.
+        caps
+            The most that the mapping may cost.
+        known
+            A mapping within `caps`, to begin with. From the second call on, no narrower scope comes first
+            then.
+
+        Returns
+        -------
+        Result
+            As of `map_by_bounds`, but INFEASIBLE means within `caps`. Statistics and seconds include those of
+            all searches before.
+
+        Raises
+        ------
+        ValueError
+            No objective is named.
+        KeyError
+            There is no such objective.
+        """
+        if not objectives:
+            raise ValueError("there is nothing to minimise: at least one objective must be named")
+        is_short, self._is_begun = known is not None and self._is_begun, True
+        before: dict[Scope, Narrower] = {}
+        result: Result | None = None
+        for scope, search in self._stages[-1:] if is_short else self._stages:
+            best = known if scope is EVERYTHING else _narrowed(search.mapspace, known)
+            if result is not None:
+                best = _better(objectives, best, _priced(search.mapspace, result))
+            with self._watch.during(scope.name, BOUNDS):
+                result = search.minimise(objectives, caps, best)
+            before[scope] = Narrower.of(result)
+        assert result is not None  # there is a scope
+        return replace(
+            result,
+            statistics=self._work(result.statistics),
+            perfect_factors=before.get(DIVISORS),
+            even_tiles=before.get(EVEN_TILES),
+        )
+
+    def _work(self, own: Statistics) -> Statistics:
+        """The work of all scopes, of which the last one has its `own`."""
+        work = own
+        for _, search in self._stages[:-1]:
+            work = search.statistics.together(work)
+        return replace(work, seconds=own.seconds, settled_by=own.settled_by, stages=self._watch.costs)
+
+
+class ScopeSearch:
+    """Searches of the mappings of one scope, one after the other."""
+
+    def __init__(
+        self,
+        mapspace: Mapspace,
+        options: Options,
+        on_progress: ProgressCallback | None,
+        should_stop: StopCallback | None,
+        partner: Partner,
+        watch: Stopwatch,
     ) -> None:
         self.mapspace = mapspace
         self._check()
         self._options = options
         self._clock = _Clock(options, mapspace.factors, on_progress, should_stop)
-        self._partner = partner
-        self._narrow = self._narrower(options, on_progress)
-        self._statistics = Statistics()
-        self._is_begun = False
+        self._partner, self._watch = partner, watch
+        self.statistics = Statistics()
 
     def _check(self) -> None:
-        """Refuse what the search does not know, as its constructor says."""
+        """Refuse what the search does not know, as the constructor of `SharedSearch` says."""
         self.mapspace.check_searchable(simple_rules=True, by_bounds=True)
         _check_size(self.mapspace.problem)
 
@@ -209,14 +339,14 @@ class SharedSearch:
     @cached_property
     def _space(self) -> SearchSpace:
         """The whole space, or as much of it as fits."""
-        return _affordable(self.mapspace, self._options.memory_limit_mib << 20, self._stop)
+        return _affordable(self.mapspace, self._options.memory_limit_mib << 20, self.stop)
 
     @cached_property
     def _shared(self) -> Shared:
-        return Shared(self._options, self._stop, self._clock.report, self._statistics, self._partner)
+        return Shared(self._options, self.stop, self._clock.report, self.statistics, self._partner)
 
     @cached_property
-    def _obstacle(self) -> Termination | None:
+    def obstacle(self) -> Termination | None:
         """Why nothing is searched by bounds, if that is so, as far as it is known at once."""
         space = self._space
         if space.most_keep_masks > MOST_KEEP_MASKS:
@@ -225,72 +355,14 @@ class SharedSearch:
         is_too_large = space.uneven and estimated_bytes(space) > self._options.memory_limit_mib << 20
         return Termination.MEMORY_LIMIT if is_too_large else None
 
-    def _narrower(self, options: Options, on_progress: ProgressCallback | None) -> SharedSearch | None:
-        """The search that goes first, if there is one: without remainders, else with one place per memory."""
-        mapspace = self.mapspace
-        if mapspace.factors == PERFECT and not mapspace.joint:
-            return None
-        if mapspace.counting == ACCELFORGE:
-            return None  # one place for all dataspaces says little where places decide what stays
-        any_factors = mapspace.factors != PERFECT
-        first = replace(mapspace, factors=PERFECT) if any_factors else gathered(mapspace)
-        limit_s = options.time_limit_s
-        # A wider search that ends at once leaves it all the time.
-        share = NARROWER_SHARE if self._obstacle is None else 1.0
-        limited = replace(options, time_limit_s=None if limit_s is None else limit_s * share)
-        return type(self)(first, limited, on_progress, self._stop)
-
-    def _stop(self) -> bool:
+    def stop(self) -> bool:
         """Whether to end: out of time, or because the partner has settled everything."""
         return self._clock.stop() or self._partner.has_settled()
 
-    def minimise(
-        self, objectives: Sequence[str], caps: Caps = NO_CAPS, known: Priced | None = None
-    ) -> Result:
-        """Find the lexicographically best mapping within `caps`.
-
-        Parameters
-        ----------
-        objectives
-            Names out of `model.objective.OBJECTIVES`, one at least.
-        caps
-            The most that the mapping may cost.
-        known
-            A mapping within `caps`, to begin with.
-
-        Returns
-        -------
-        Result
-            As of `map_einsum`, but INFEASIBLE means within `caps`. Statistics and seconds include those of
-            all searches before.
-
-        Raises
-        ------
-        ValueError
-            No objective is named.
-        KeyError
-            There is no such objective.
-        """
-        if not objectives:
-            raise ValueError("there is nothing to minimise: at least one objective must be named")
-        first = None
-        if self._narrow is not None and (known is None or not self._is_begun):
-            first = self._narrow.minimise(objectives, caps, _narrowed(self._narrow.mapspace, known))
-            known = _better(objectives, known, _priced(self.mapspace, first))
-        self._is_begun = True
+    def minimise(self, objectives: Sequence[str], caps: Caps, known: Priced | None) -> Result:
+        """Find the best mapping of the scope, see `SharedSearch.minimise`."""
         with self._clock.on_remainders():
-            result = self._minimise_all(objectives, caps, known)
-        if self._narrow is None:
-            return result
-        known_before = None if first is None else Narrower.of(first)
-        has_remainders, own = self.mapspace.factors != PERFECT, result.statistics
-        work = self._narrow._statistics.together(own)
-        return replace(
-            result,
-            statistics=replace(work, seconds=own.seconds, settled_by=own.settled_by),
-            perfect_factors=known_before if has_remainders else None,
-            even_tiles=known_before if first is None or not has_remainders else first.even_tiles,
-        )
+            return self._minimise_all(objectives, caps, known)
 
     def _minimise_all(self, objectives: Sequence[str], caps: Caps, best: Priced | None) -> Result:
         """Minimise the objectives, one after the other."""
@@ -325,13 +397,13 @@ class SharedSearch:
         known = None if self._partner.is_empty else self._partner.bound
         settled = bound is None or bound == goal.incumbent
         if bound is None or settled or not (self._partner.is_empty or (known or 0) > bound):
-            self._statistics.settled_by += (BOUNDS if settled else "",)
+            self.statistics.settled_by += (BOUNDS if settled else "",)
             self._end_within_gap(goal, bound)
             return Minimum(best, bound, grounds)
         if known is not None and goal.incumbent is not None:
             known = min(known, goal.incumbent)
         self._end_within_gap(goal, known)
-        self._statistics.settled_by += (CP_SAT if known == goal.incumbent else "",)
+        self.statistics.settled_by += (CP_SAT if known == goal.incumbent else "",)
         return Minimum(best, known)
 
     def _end_within_gap(self, goal: Goal, bound: int | None) -> None:
@@ -344,16 +416,16 @@ class SharedSearch:
         space = self._space
         best = self._first(goal) if best is None else best
         with suppress(Stopped):
-            if self._obstacle is None and space.spatial_choices <= MOST_SPATIAL_CHOICES:
-                self._statistics.masks += len(space.keep_masks)
-                self._statistics.spatial_choices = space.spatial_choices
+            if self.obstacle is None and space.spatial_choices <= MOST_SPATIAL_CHOICES:
+                self.statistics.masks += len(space.keep_masks)
+                self.statistics.spatial_choices = space.spatial_choices
                 paths = self._paths(goal, best)
                 bound = paths.run()
                 return Minimum(paths.best, bound, self._evidence(paths))
-        if self._obstacle is not None or not self._partner.has_settled():
+        if self.obstacle is not None or not self._partner.has_settled():
             best = self._descended(goal, best)
             # The first reason is kept: without any there are too many spatial choices.
-            self._clock.end(self._obstacle or Termination.CHOICES)
+            self._clock.end(self.obstacle or Termination.CHOICES)
         return Minimum(best, self._known_bound(goal.objective))
 
     def _paths(self, goal: Goal, best: Priced | None) -> PathSearch:
@@ -362,28 +434,28 @@ class SharedSearch:
 
     def _evidence(self, paths: PathSearch) -> tuple[Evidence, ...]:
         """What the bound rests on; there is no time for that when a search of many masks is stopped."""
-        is_told = len(self._space.keep_masks) <= MOST_TOLD or not self._stop()
+        is_told = len(self._space.keep_masks) <= MOST_TOLD or not self.stop()
         return (paths.evidence(),) if is_told else ()
 
     def _first(self, goal: Goal) -> Priced | None:
         """A heuristic's mapping, where it may take long until the search has one."""
         space = self._space
         size = SLOWEST if space.coarse else space.most_keep_masks * space.lattice.size
-        if size < SLOW or space.uneven or goal.limits or self._obstacle is not None:
+        if size < SLOW or space.uneven or goal.limits or self.obstacle is not None:
             return None
         more = () if size < SLOWEST else (4 * FIRST_HINTED,)
         best: Priced | None = None
         for evaluations in (FEW_HINTED, *more):
-            for priced in hint(space.mapspace, goal.objective, evaluations, 0, self._stop):
+            for priced in self._hinted(goal, evaluations, 0):
                 best, goal.incumbent = priced, priced.evaluation.value(goal.objective)
                 self._clock.report(Phase.SURVEY, goal, None)
         return best
 
     def _descended(self, goal: Goal, best: Priced | None) -> Priced | None:
         """The best mapping that a heuristic finds where nothing is searched by bounds."""
-        for seed in () if goal.limits else range(1, 1 + DESCENTS):
+        for seed in () if goal.limits else range(1, 1 + MOST_DESCENTS):
             known = best
-            for priced in hint(self.mapspace, goal.objective, 4 * FIRST_HINTED, seed, self._stop):
+            for priced in self._hinted(goal, 4 * FIRST_HINTED, seed):
                 best = _better((goal.objective,), known, priced)
             if best is known:
                 break
@@ -391,9 +463,14 @@ class SharedSearch:
             self._clock.report(Phase.SURVEY, goal, None)
         return best
 
+    def _hinted(self, goal: Goal, evaluations: int, seed: int) -> list[Priced]:
+        """The best mapping that a heuristic finds, or nothing."""
+        with self._watch.during("first mappings", HEURISTIC):
+            return hint(self.mapspace, goal.objective, evaluations, seed, self.stop)
+
     def _result(self, objectives: tuple[str, ...], best: Priced | None, bounds: list[int | None]) -> Result:
         clock, units = self._clock, self._units_per_pj
-        statistics = replace(self._statistics, seconds=clock.seconds)
+        statistics = replace(self.statistics, seconds=clock.seconds)
         termination = clock.termination or Termination.PROVEN
         if best is None:
             status = Status.UNKNOWN if clock.termination else Status.INFEASIBLE
@@ -433,11 +510,10 @@ def _better(objectives: Sequence[str], known: Priced | None, first: Priced | Non
 
 def _priced(mapspace: Mapspace, result: Result) -> Priced | None:
     """The mapping of a search of fewer mappings, if it has one, as one of the mapspace."""
-    if result.mapping is None or result.evaluation is None:
-        return None
-    if not mapspace.joint or len(result.mapping.nodes) == len(mapspace.architecture.nodes):
-        return Priced(result.mapping, result.evaluation)
-    mapping = on_places(mapspace, result.mapping)
+    own = result.found
+    if own is None or not mapspace.joint or len(own.mapping.nodes) == len(mapspace.architecture.nodes):
+        return own
+    mapping = on_places(mapspace, own.mapping)
     return Priced(mapping, evaluate_in(mapspace, mapping))
 
 

@@ -5,23 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from model.cost import Evaluation
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
+from solver.result import Priced
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.orders import allowed_orders
 from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import StageChoice
 
+__all__ = ["Order", "Priced", "Skeleton"]
+
 Order = tuple[str, ...]
 """Dimensions of temporal loops, innermost first."""
-
-
-@dataclass(frozen=True)
-class Priced:
-    """A complete mapping with what the plain cost model says of it."""
-
-    mapping: Mapping
-    evaluation: Evaluation
 
 
 @dataclass(frozen=True)

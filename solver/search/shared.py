@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from solver.result import Options, Phase, Statistics
 from solver.search.goal import Goal
@@ -15,39 +14,47 @@ Report = Callable[[Phase, Goal, int | None], None]
 """Told the phase, the goal with its incumbent, and the bound that is proven so far."""
 
 
-class Partner(Protocol):
-    """Another engine at the same question."""
+class Partner:
+    """Another engine at the same question; this one knows nothing and does nothing."""
 
-    def exchange(self, goal: Goal, best: Priced | None) -> Priced | None:
-        """Take the best mapping of a goal so far; return a better one, if there is any."""
-
-    def has_settled(self) -> bool:
-        """Whether it has proven that the best mapping it was told of is optimal, or that there is none."""
+    remark = ""
+    """Whether it was asked, and why not or how that ended."""
 
     @property
     def is_empty(self) -> bool:
         """Whether it has proven that there is no mapping within the goal's limits."""
+        return False
 
     @property
     def bound(self) -> int | None:
         """A bound on the goal's objective, None if it knows none."""
+        return None
 
-
-class Alone:
-    """No other engine."""
-
-    is_empty = False
-    bound = None
-
-    def exchange(self, _goal: Goal, _best: Priced | None) -> None:
-        """There is no other mapping."""
-
-    def has_settled(self) -> bool:
-        """Nothing is settled elsewhere."""
+    @property
+    def is_refused(self) -> bool:
+        """Whether it does not know such problems."""
         return False
 
+    @property
+    def seconds(self) -> float:
+        """How long it has worked."""
+        return 0.0
 
-ALONE = Alone()
+    def exchange(self, goal: Goal, best: Priced | None) -> Priced | None:
+        """Take the best mapping of a goal so far; return a better one, if there is any."""
+        del goal, best
+        return None
+
+    def has_settled(self) -> bool:
+        """Whether it has proven that the best mapping it was told of is optimal, or that there is none."""
+        return False
+
+    def close(self) -> None:
+        """Work no longer."""
+
+
+ALONE = Partner()
+"""No other engine."""
 
 
 @dataclass(frozen=True)

@@ -1,24 +1,23 @@
 """The search for sparse data: branch and bound over tiles, with bounds on expected costs (docs/sparse.md)."""
 
-from solver.sparse_search.densities import DensityPoint, density_sweep
 from solver.sparse_search.mapper import (
-    Priced,
-    SparseResult,
+    detailed,
     first_mapping,
+    judged,
     lack_of_remainders,
-    map_sparse,
-    map_totals,
+    map_sparse_by_bounds,
+    searchable,
     sparse_search,
+    without_zeros,
 )
 
 __all__ = [
-    "DensityPoint",
-    "Priced",
-    "SparseResult",
-    "density_sweep",
+    "detailed",
     "first_mapping",
+    "judged",
     "lack_of_remainders",
-    "map_sparse",
-    "map_totals",
+    "map_sparse_by_bounds",
+    "searchable",
     "sparse_search",
+    "without_zeros",
 ]

@@ -12,7 +12,7 @@ import numpy as np
 
 from model.choices import SideOrder
 from model.mapping import Mapping
-from model.mapspace import EXACT, Mapspace
+from model.mapspace import Mapspace
 from model.sparse import FIXED_POINT
 from solver.search.goal import Goal
 from solver.search.path.costs import Cost, Part, Price
@@ -60,7 +60,7 @@ class SparseLeaves(Leaves):
         super().__init__(space, goal, stop)
         self._mapspace, self._charges, self._judge = mapspace, charges, judge
         self._factors = Factors(space, goal.counts_cycles, every=True)
-        self._costs = (SparseCosts if mapspace.counting == EXACT else PartitionedCosts)(space)
+        self._costs = (SparseCosts if mapspace.counting_rule.is_executed else PartitionedCosts)(space)
         self._by_mask: dict[KeepMask, SparseOrders] = {}
 
     def _hopeful(self, path: Path, goal: Goal) -> Callable[[int], bool]:

@@ -8,7 +8,6 @@ from itertools import chain
 
 import numpy as np
 
-from model.mapspace import EXACT
 from model.sparse.fibers import has_ranks_for
 from solver.search.path.orders import Dims, Orders, Slot
 from solver.search.space.dataspaces import DataspaceView
@@ -65,7 +64,7 @@ class SparseOrders(Orders):
     @property
     def _is_exact(self) -> bool:
         """Whether words are those that an execution moves."""
-        return self.shares.mapspace.counting == EXACT
+        return self.shares.mapspace.counting_rule.is_executed
 
     @cached_property
     def _is_asked_for(self) -> bool:

@@ -6,12 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from model.cost.counting import displacement, extents, fresh_words
 from model.cost.nest import Nest, build_nest
-from model.cost.rules import rule_of
 from model.cost.traffic import distinct_children
+from model.counting.words import displacement, extents, fresh_words
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
-from model.mapspace import TIMELOOP
 from model.sparse import FIXED_POINT
 from solver.search.path.costs import Above, Costs, Part, Price
 from solver.search.path.orders import Dims
@@ -68,7 +66,7 @@ class PartitionedCosts(SparseCosts):
             return 0, 0
         nest, space = self._nest(lines), self._space.problem.dataspaces[part.place]
         position = self._positions[part.level]
-        touched = rule_of(TIMELOOP).touched(self._space.architecture, nest, space)
+        touched = self._space.mapspace.counting_rule.touched(self._space.architecture, nest, space)
         held = touched(position, position) * nest.instances(position)
         return held, held
 

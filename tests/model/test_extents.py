@@ -11,7 +11,7 @@ from model.mapspace_size import mapspace_size
 from model.numbers import divisors, ordered_factorizations
 from tests.bruteforce import enumerate_mappings
 from tests.mapspaces import free_mapspace, matmul
-from tests.model.loopnest.nests import BUFFER, DRAM
+from tests.model.cost.nests import BUFFER, DRAM
 
 
 def covers(bound: int, factors: tuple[int, ...]) -> bool:

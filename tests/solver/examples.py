@@ -19,7 +19,7 @@ from model.note import Note
 from model.problem import Dataspace, Problem, Term
 from model.source_ref import SourceRef
 from solver.result import Lever, Reason, Result, Shortfall, Statement, Statistics, Status, Termination
-from solver.search import map_einsum
+from solver.stages import map_einsum
 
 WEIGHTS = Dataspace("Weights", ((Term("C"),), (Term("M"),), (Term("R"),)))
 INPUTS = Dataspace("Inputs", ((Term("C"),), (Term("R"), Term("P", 2))))

@@ -20,7 +20,7 @@ from solver.report.comparison import (
     comparisons_csv,
 )
 from solver.result import ContradictionError, Options, Status, Termination
-from solver.search import map_einsum
+from solver.stages import map_einsum
 from tests.conftest import REPOSITORY
 from tests.solver.examples import FEASIBLE, INFEASIBLE, MAPPING, MAPSPACE, OPTIMAL
 from tests.solver.golden import printed, reported
@@ -105,7 +105,7 @@ def test_a_mapper_cannot_end_the_program():
 
 
 def test_every_mapper_says_what_arrays_are_not_made_for(monkeypatch):
-    monkeypatch.setattr("solver.comparison.map_einsum", lambda *_: OPTIMAL)
+    monkeypatch.setattr("solver.stages.map_einsum", lambda *_, **__: OPTIMAL)
     problem = replace(MAPSPACE.problem, bounds=(1 << 63, *MAPSPACE.problem.bounds[1:]))
     found = compare(replace(MAPSPACE, problem=problem), MAPPERS[:2], EDP, BUDGET)
     assert {own.remark for own in found.outcomes} == {"R has 2^63 points or more, too many for 64 bits"}
@@ -130,7 +130,7 @@ def test_an_optimum_of_zero_has_no_other_ratio(value, ratio, comparison):
 
 @pytest.mark.parametrize("result", [INFEASIBLE, replace(OPTIMAL, value=10**30, bound=10**30)])
 def test_a_mapping_better_than_the_proof_is_a_contradiction(result, monkeypatch):
-    monkeypatch.setattr("solver.comparison.map_einsum", lambda *_: result)
+    monkeypatch.setattr("solver.stages.map_einsum", lambda *_, **__: result)
     with pytest.raises(ContradictionError):
         compare(MAPSPACE, MAPPERS[:1], EDP, BUDGET)
 
@@ -146,7 +146,7 @@ def test_a_mapping_below_the_bound_on_a_later_objective_is_a_contradiction(monke
     ended = {"status": Status.FEASIBLE, "termination": Termination.TIME_LIMIT}
     for later, agree in (((best.later_bounds[0] + 1,), False), (best.later_bounds, True), ((), True)):
         stopped = replace(best, later_bounds=later, **ended)
-        monkeypatch.setattr("solver.comparison.map_einsum", lambda *_, stopped=stopped: stopped)
+        monkeypatch.setattr("solver.stages.map_einsum", lambda *_, stopped=stopped, **__: stopped)
         with nullcontext() if agree else pytest.raises(ContradictionError, match="below the bound"):
             compare(MAPSPACE, [("same", Same())], options, BUDGET)
 

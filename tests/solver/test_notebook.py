@@ -109,7 +109,10 @@ def test_fused_results_show_themselves(tmp_path):
     assert result.status is Status.OPTIMAL and "fusion saves" in result._repr_html_()
     result.report(tmp_path / "fused.html")
     assert "<figure>" in (tmp_path / "fused.html").read_text()
-    assert result.document()["kind"] == "network-fused"
+    document = result.document()
+    assert document["kind"] == "network-fused"
+    stages = [own["stage"] for own in document["statistics"]["stages"]]
+    assert stages == ["each Einsum alone", "divisors"]
     assert map_fused(case.cascade, "latency").objective == "latency"
     several = load("specs/workloads/three_matmuls.yaml", arch="tpu_like", fuse=True, uneven=True)
     assert all("unified_buffer" in einsum.uneven for einsum in several.cascade.einsums)

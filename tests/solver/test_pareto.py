@@ -13,9 +13,9 @@ from model.cost import evaluate
 from model.mapspace import Mapspace
 from solver.pareto import Front, FrontPoint, pareto_front, undominated
 from solver.result import Options, Status, Termination
-from solver.search import map_einsum
 from solver.search.goal import Caps
 from solver.search.mapper import SharedSearch
+from solver.stages import map_einsum
 from tests.bruteforce import valid_mappings
 from tests.rules import allows
 from tests.slow import few

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 
 from model.architecture import StorageLevel
-from solver import Options, Status, map_einsum
-from solver.fallback import map_from
+from solver import Options, Status
 from solver.sensitivity import Variation, limit_of, sensitivity, variations, varied
+from solver.stages import map_einsum
 from tests.bruteforce import optima, optimum
 from tests.solver.examples import ARCHITECTURE, INFEASIBLE, MAPSPACE, unaided
 from tests.solver.explain.enumeration import some_mapspaces
@@ -91,7 +91,7 @@ ORDERED = ("latency", "energy")
 def test_every_variation_has_the_best_in_order(mapspace):
     options = Options(objectives=ORDERED)
     base = map_einsum(mapspace, options)
-    effects = sensitivity(mapspace, base, options, map_from)
+    effects = sensitivity(mapspace, base, options, map_einsum)
     for effect in effects if base.mapping else ():
         changed = replace(mapspace, architecture=varied(mapspace.architecture, effect.variation))
         found = optimum(changed, ORDERED)
@@ -154,7 +154,7 @@ def test_an_incumbent_to_begin_with_changes_no_effect(objective):
     options = Options(objectives=(objective,))
     base = map_einsum(MAPSPACE, options)
     alone = sensitivity(MAPSPACE, base, options, unaided)
-    helped = sensitivity(MAPSPACE, base, options, map_from)
+    helped = sensitivity(MAPSPACE, base, options, map_einsum)
     for one, other in zip(alone, helped, strict=True):
         assert (one.variation, one.limit, one.ratio) == (other.variation, other.limit, other.ratio)
         assert (one.result.status, one.result.value) == (other.result.status, other.result.value)

@@ -12,9 +12,8 @@ import numpy as np
 
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.cost.batch.mappings import BatchNest, Booleans, Integers
-from model.cost.counting import covered_words, distinct_offsets, tile_words
-from model.cost.partition import partition_words
-from model.mapspace import EXACT, Counting
+from model.counting.first_touches import reads_firsts
+from model.counting.words import distinct_offsets, tile_words
 from model.problem import Dataspace, Problem
 
 
@@ -113,7 +112,7 @@ def fresh_by_dim(index: SpaceIndex, extents: Integers, strides: Integers) -> Int
 
 
 def distinct_children(index: SpaceIndex, bounds: Integers, strides: Integers) -> Integers:
-    """Distinct tile positions among children (see `model.cost.counting.distinct_offsets`).
+    """Distinct tile positions among children (see `model.counting.words.distinct_offsets`).
 
     Parameters
     ----------
@@ -144,7 +143,7 @@ def distinct_children(index: SpaceIndex, bounds: Integers, strides: Integers) ->
 def _distinct_sums(
     coefficients: Integers, dims: tuple[int, ...], bounds: Integers, strides: Integers
 ) -> Integers:
-    """Array form of `model.cost.counting.distinct_sums` for two dimensions that meet in one rank."""
+    """Array form of `model.counting.words.distinct_sums` for two dimensions that meet in one rank."""
     first, second = dims
     step_a = np.abs(coefficients[first]) * strides[first]
     step_b = np.abs(coefficients[second]) * strides[second]
@@ -231,13 +230,36 @@ def kept_levels(architecture: Architecture, space: Dataspace, keep: Booleans) ->
     return kept
 
 
+Touches = Callable[[int, Integers], Integers]
+"""Array form of `model.counting.Touched`; the inner nodes may differ by mapping."""
+
+
+@dataclass(frozen=True)
+class BatchRule:
+    """Array form of a general counting rule; `model.cost.batch.rules` has one for each.
+
+    Parameters
+    ----------
+    delivered
+        Words delivered into one instance of a level, given the extents of tiles that slide.
+    touches
+        First touches of outputs, given the words of the tiles of each node.
+    cycles
+        Cycles that a level needs, given the dataspaces, the steps, and the words read and written.
+    """
+
+    delivered: Callable[[BatchNest, SpaceIndex, Integers, int], Integers]
+    touches: Callable[[BatchNest, SpaceIndex, Sequence[Integers]], Touches]
+    cycles: Callable[[StorageLevel, Sequence[str], Integers, Integers, Integers], Integers]
+
+
 def dataspace_traffic(
-    nest: BatchNest, index: SpaceIndex, space: Dataspace, kept: Booleans, counting: Counting
+    nest: BatchNest, index: SpaceIndex, space: Dataspace, kept: Booleans, rule: BatchRule
 ) -> BatchTraffic:
     """Count accesses, walking from the compute outwards (see `model.cost.traffic`)."""
     architecture = nest.architecture
     tiles = [np.prod(extents_of(index, bounds), axis=0) for bounds in nest.bounds]
-    touches = _touches(nest, index, space, tiles, counting)
+    touches = rule.touches(nest, index, tiles) if space.read_write else _untouched
     counts: list[tuple[Integers, ...]] = []
     stream, asking = nest.steps, np.full(len(nest.steps), len(architecture.nodes))
     for position in reversed(range(len(architecture.nodes))):
@@ -247,9 +269,7 @@ def dataspace_traffic(
             continue
         level = len(kept) - 1 - len(counts)
         here, filled = kept[level], kept[level] & kept[:level].any(axis=0)
-        delivered = (
-            _delivered(nest, index, space, node, level, counting) * filled if filled.any() else 0 * stream
-        )
+        delivered = _delivered(nest, index, space, node, level, rule) * filled if filled.any() else 0 * stream
         firsts = touches(position, asking), touches(position, np.full_like(asking, position))
         accesses = access_counts(node, space, stream, delivered, firsts)
         tile = 0 * stream if node.tolls else tiles[position]
@@ -257,6 +277,10 @@ def dataspace_traffic(
         if space.name not in node.passing:
             stream, asking = np.where(here, delivered, stream), np.where(here, position, asking)
     return BatchTraffic(*(np.stack(words) for words in zip(*reversed(counts), strict=True)))
+
+
+def _untouched(outer: int, inner: Integers) -> Integers:
+    return np.zeros_like(inner)
 
 
 def _handed_out(
@@ -273,7 +297,7 @@ def _delivered(
     space: Dataspace,
     storage: StorageLevel,
     level: int,
-    counting: Counting,
+    rule: BatchRule,
 ) -> Integers:
     """Words delivered into one instance of a level."""
     position = nest.architecture.storage_indices[level]
@@ -283,8 +307,7 @@ def _delivered(
         return words
     if not index.slides:
         return _delivered_whole(nest, index, extents, level)
-    delivered = _delivered_exactly if counting == EXACT else _delivered_by_timeloop
-    return delivered(nest, index, extents, level)
+    return rule.delivered(nest, index, extents, level)
 
 
 def _delivered_whole(nest: BatchNest, index: SpaceIndex, extents: Integers, level: int) -> Integers:
@@ -302,91 +325,6 @@ def _delivered_whole(nest: BatchNest, index: SpaceIndex, extents: Integers, leve
     return whole
 
 
-def _delivered_exactly(nest: BatchNest, index: SpaceIndex, extents: Integers, level: int) -> Integers:
-    """Words delivered as `model.cost.counting.exact_changes` counts them."""
-    tile: Integers = np.prod(extents, axis=0)
-    total, position = tile.astype(nest.repeats.dtype), np.zeros_like(extents)
-    for outer in reversed(range(level)):
-        node = nest.architecture.storage_indices[outer]
-        order = nest.order[outer]
-        strides = np.take_along_axis(nest.bounds[node + 1], order, axis=0)
-        bounds = np.take_along_axis(nest.factors[node], order, axis=0)
-        for loop, dims in enumerate(order):
-            step = index.coefficients[:, dims] * strides[loop]
-            overlap = np.prod(np.maximum(extents - np.abs(step - position), 0), axis=0)
-            total += nest.repeats[outer, loop] * (tile - overlap)
-            position += step * (bounds[loop] - 1)
-    return total
-
-
-def _delivered_by_timeloop(nest: BatchNest, index: SpaceIndex, extents: Integers, level: int) -> Integers:
-    """Words delivered as `model.cost.counting.timeloop_changes` counts them."""
-    tile: Integers = np.prod(extents, axis=0)
-    total = tile.copy()
-    innermost, position, fresh = np.zeros_like(tile), np.zeros_like(tile), np.zeros_like(tile)
-    for outer in reversed(range(level)):
-        node = nest.architecture.storage_indices[outer]
-        strides = nest.bounds[node + 1]
-        moves = np.where(nest.factors[node] > 1, index.keys[:, None] * strides, 0)
-        moves = np.take_along_axis(moves, nest.order[outer], axis=0)
-        renewed = np.take_along_axis(fresh_by_dim(index, extents, strides), nest.order[outer], axis=0)
-        for loop, move in enumerate(moves):
-            fresh = np.where(innermost == 0, renewed[loop], fresh)
-            innermost = np.where(innermost == 0, move, innermost)
-            jump = move - position
-            change = np.where(jump == innermost, fresh, tile)
-            total += nest.repeats[outer, loop] * np.where(jump == 0, 0, change)
-            position += move
-    return total
-
-
-Touches = Callable[[int, Integers], Integers]
-"""Array form of `model.cost.rules.CountingRule.touched`; the inner nodes may differ by mapping."""
-
-
-def _touches(
-    nest: BatchNest, index: SpaceIndex, space: Dataspace, tiles: Sequence[Integers], counting: Counting
-) -> Touches:
-    if not space.read_write:
-        return lambda outer, inner: np.zeros_like(inner)
-    if counting != EXACT or index.partitions:
-        # Where tiles partition the tensor, Timeloop's shares of it are exact.
-        parts = partition_words(nest.architecture, tiles)
-        return lambda outer, inner: parts[outer]
-    return lambda outer, inner: _covered_by_row(nest, index, outer, inner)
-
-
-def _covered_by_row(nest: BatchNest, index: SpaceIndex, outer: int, inner: Integers) -> Integers:
-    """Words that tiles cover, counted once for equal loops."""
-    nodes, size = len(nest.factors), len(index.relevant)
-    loops = nest.factors[:, list(index.relevant)].reshape(nodes * size, -1)
-    rows, inverse = np.unique(np.concatenate([inner[None, :], loops]), axis=1, return_inverse=True)
-    ranks = [[int(c) for c in rank] for rank in index.coefficients[:, list(index.relevant)]]
-    counted = {node for node in range(nodes) if node in nest.architecture.storage_indices or node > outer}
-    found = []
-    for innermost, *factors in rows.T.tolist():
-        by_node = [factors[node * size : (node + 1) * size] for node in range(nodes)]
-        strides = [
-            [math.prod(column) for column in zip(*by_node[n + 1 :], strict=True)] or [1] * size
-            for n in range(nodes)
-        ]
-        inside = [math.prod(column) for column in zip(*by_node[innermost:], strict=True)] or [1] * size
-        moves = [
-            (bound, tuple(rank[d] * strides[node][d] for rank in ranks))
-            for node in counted
-            if node < innermost
-            for d, bound in enumerate(by_node[node])
-        ]
-        found.append(covered_words(_box(ranks, inside), moves))
-    covered: Integers = np.array(found, dtype=np.int64)[inverse.reshape(-1)]
-    return covered
-
-
-def _box(ranks: Sequence[Sequence[int]], bounds: Sequence[int]) -> list[int]:
-    """Extents of the box that a block of iterations touches."""
-    return [1 + sum(abs(c) * (b - 1) for c, b in zip(rank, bounds, strict=True)) for rank in ranks]
-
-
 def access_counts(
     level: StorageLevel,
     space: Dataspace,
@@ -401,7 +339,7 @@ def access_counts(
         return served, delivered, np.zeros_like(served)
     if space.name in level.no_coalesce:
         return served, served, served
-    if space.name in level.rmw_first_update:
+    if reads_firsts(level, space):
         return served, delivered, served
     served_first, filled_first = firsts
     return np.maximum(served - served_first, 0), np.maximum(delivered - filled_first, 0), served
@@ -411,7 +349,7 @@ def _paid_in_passing(
     level: StorageLevel, space: Dataspace, served: Integers, firsts: Integers
 ) -> tuple[Integers, Integers, Integers]:
     none = np.zeros_like(served)
-    down = np.maximum(served - firsts, 0) if space.read_write else served
+    down = served if reads_firsts(level, space) else np.maximum(served - firsts, 0)
     return (
         down if level.charges(space.name, "down") else none,
         none,

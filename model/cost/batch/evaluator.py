@@ -25,13 +25,14 @@ from model.cost.batch.mappings import (
     uneven_rows,
     unroll,
 )
+from model.cost.batch.rules import BATCH_RULES, cycle_shares
 from model.cost.batch.uneven import UnevenNest, needs_one_by_one, uneven_traffic
-from model.cost.counting import tile_words
 from model.cost.plain import evaluate
 from model.cost.prices import network_latency
 from model.cost.traffic import kept_positions
+from model.counting import EXACT, Counting, rule_of
+from model.counting.words import tile_words
 from model.mapping import Mapping, StorageMapping
-from model.mapspace import COUNTINGS, EXACT, Counting
 from model.problem import Problem
 
 CHUNK = 4096
@@ -89,7 +90,7 @@ class BatchEvaluator:
     Raises
     ------
     ValueError
-        If `counting` is none of `model.mapspace.COUNTINGS`, or a level has a `model.architecture.Port`.
+        If `counting` is none of `model.counting.COUNTINGS`, or a level has a `model.architecture.Port`.
     OverflowError
         If the problem or the architecture is so large that the counts might not be exact in 64 bits;
         use `model.cost.evaluate` then.
@@ -103,11 +104,12 @@ class BatchEvaluator:
         *,
         rounded: bool = False,
     ) -> None:
-        if counting not in COUNTINGS:
+        rule = rule_of(counting)
+        if not rule.is_general:
             raise ValueError(f"batches are not counted by the rule {counting!r}")
         if any(level.ports for level in architecture.levels):
             raise ValueError("batches know no ports at which reads and writes take different times")
-        if rounded and counting != EXACT:
+        if rounded and not rule.rounds_counts:
             raise ValueError("counts by other rules than the exact one are not rounded")
         self.counting = counting
         self.rounded = rounded
@@ -147,7 +149,7 @@ class BatchEvaluator:
         if not uneven.any():
             starts = range(0, max(1, len(batch)), CHUNK)
             return _joined([self._chunk(batch.part(slice(start, start + CHUNK))) for start in starts])
-        if self.counting != EXACT:
+        if not rule_of(self.counting).remainders:
             raise ValueError(f"remainders are not counted by the rule {self.counting!r}")
         nest = UnevenNest.of(self.problem, self.architecture, batch)
         singly = uneven if self.rounded else uneven & needs_one_by_one(nest, self._spaces)
@@ -224,7 +226,7 @@ class BatchEvaluator:
 
     def _traffic(self, batch: MappingBatch, nest: BatchNest) -> list[BatchTraffic]:
         return [
-            dataspace_traffic(nest, index, space, self._kept(batch, number), self.counting)
+            dataspace_traffic(nest, index, space, self._kept(batch, number), BATCH_RULES[self.counting])
             for number, (space, index) in enumerate(self._spaces)
         ]
 
@@ -252,7 +254,7 @@ class BatchEvaluator:
     ) -> BatchEvaluation:
         """Price words of the first instances, or those of all instances `together` where they differ."""
         tiles, reads, fills, updates = (np.stack(words, axis=2) for words in zip(*traffic, strict=True))
-        level_cycles = exact_cycles if self.counting == EXACT else timeloop_cycles
+        level_cycles = BATCH_RULES[self.counting].cycles
         sizes = tiles if (self._sizes == 1).all() else tiles * self._sizes[:, None, :]
         needed, taken = np.empty_like(reads[:, :, 0]), sizes.sum(axis=2)
         for places in self.architecture.memories:
@@ -368,7 +370,7 @@ def _check_cycles(problem: Problem, architecture: Architecture) -> None:
     # Words are read, filled and updated.
     most = [3 * most_words(problem, space) for space in problem.dataspaces]
     for level, rate in _limited_rates(architecture):
-        shares, scale = _shares(level, names, rate)
+        shares, scale = cycle_shares(level, names, rate)
         if sum(map(mul, shares, most)) + scale * network_latency(architecture) >= 2**63:
             raise OverflowError(f"{level.name!r} takes too many cycles for the batched cost model")
 
@@ -418,55 +420,6 @@ def paying_instances(level: StorageLevel, instances: int, used: Integers) -> Int
     """
     paying: Integers = np.minimum(used, max(1, instances // level.cluster_size))
     return paying
-
-
-def exact_cycles(
-    level: StorageLevel, names: Sequence[str], steps: Integers, reads: Integers, writes: Integers
-) -> Integers:
-    """Cycles that `level` needs for the words of all dataspaces, as `model.cost.prices.exact_cycles`.
-
-    Reads and writes are words per instance, fills and updates being writes; shape ``(mappings, dataspaces)``.
-    """
-    cycles = steps
-    for words, rate in (
-        (reads, level.read_bandwidth),
-        (writes, level.write_bandwidth),
-        (reads + writes, level.shared_bandwidth),
-    ):
-        if rate is not None:
-            shares, scale = _shares(level, names, rate)
-            needed = words @ np.array(shares, dtype=words.dtype)
-            cycles = np.maximum(cycles, -(-needed // np.array(scale, dtype=words.dtype)))
-    return cycles
-
-
-def _shares(level: StorageLevel, names: Sequence[str], rate: Fraction) -> tuple[list[int], int]:
-    """Cycles that a word of each dataspace takes, as integers over a common denominator."""
-    shares = [level.scale(name) / rate for name in names]
-    scale = math.lcm(*(share.denominator for share in shares))
-    return [int(share * scale) for share in shares], scale
-
-
-def timeloop_cycles(
-    level: StorageLevel, names: Sequence[str], steps: Integers, reads: Integers, writes: Integers
-) -> Integers:
-    """Cycles as Timeloop calculates them: the doubles of `model.cost.prices`, in their order."""
-    read_demand, write_demand = np.zeros(len(steps)), np.zeros(len(steps))
-    for number, name in enumerate(names):
-        scale = float(level.scale(name))
-        read_demand += reads[:, number] / steps * scale
-        write_demand += writes[:, number] / steps * scale
-    slowdown = np.ones(len(steps))
-    for demand, bandwidth in (
-        (read_demand, level.read_bandwidth),
-        (write_demand, level.write_bandwidth),
-        (read_demand + write_demand, level.shared_bandwidth),
-    ):
-        if bandwidth is None:
-            continue
-        share = np.divide(float(bandwidth), demand, out=np.ones_like(demand), where=demand > float(bandwidth))
-        slowdown = np.minimum(slowdown, share)
-    return np.ceil(steps / slowdown).astype(np.int64)
 
 
 def leaking_instances(

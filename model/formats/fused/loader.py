@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from model.architecture import Architecture
+from model.counting import rule_of
 from model.extents import PERFECT
 from model.formats.accelforge.architecture import ARCH_SECTION
 from model.formats.accelforge.loader import read_workload, read_workload_text
@@ -28,7 +29,6 @@ from model.formats.timeloop.options import LoadOptions
 from model.fused.cascade import Access, Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError
 from model.fused.mapping import FusedMapping
-from model.mapspace import TIMELOOP
 from model.note import Note
 from model.text.fields import as_mapping, check_keys
 from model.text.merging import join_specs
@@ -126,10 +126,7 @@ def _cascade(
     }
     if any(ARCH_SECTION in top for top in tops.values()):
         return _on_arch(tops, variables, options.on_arch())
-    if options.rule == TIMELOOP:
-        raise SpecError(
-            "Timeloop's rule does not count fused mappings", hint="use --counting exact or accelforge"
-        )
+    _check_fused(options, hint="use --counting exact or accelforge")
     if options.accelforge.costs is not None:
         raise SpecError("--costs prices the components of an `arch` of AccelForge, and there is none")
     workloads = [path for path, top in tops.items() if any(key in top for key in NETWORK_SECTIONS)]
@@ -148,12 +145,17 @@ def _cascade(
     return _named(loaded.workload, text.name, einsums), tuple(dict.fromkeys(notes))
 
 
+def _check_fused(options: LoadOptions, hint: str) -> None:
+    rule = rule_of(options.rule)
+    if not rule.fused:
+        raise SpecError(f"{rule.title} does not count fused mappings", hint=hint)
+
+
 def _on_arch(
     tops: Mapping[Path, MappingNode], variables: Mapping[str, object], options: LoadOptions
 ) -> tuple[Cascade, tuple[Note, ...]]:
     """Read a workload and an architecture, both of AccelForge."""
-    if options.rule == TIMELOOP:
-        raise SpecError("Timeloop's rule does not count fused mappings", hint="leave out --counting timeloop")
+    _check_fused(options, hint=f"leave out --counting {options.rule}")
     workloads = [path for path, top in tops.items() if any(key in top for key in NETWORK_SECTIONS)]
     arches = [path for path, top in tops.items() if ARCH_SECTION in top]
     others = [path for path in tops if path not in (*workloads, *arches)]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from model.counting import EXACT, Counting
 from model.extents import PERFECT, Extents, Factors
 from model.formats.timeloop.problem import LoadedProblem
 from model.formats.timeloop.tree import Leaf, Tree, values_of
-from model.mapspace import EXACT, Counting
 from model.problem import Problem
 from model.text.fields import Names
 from model.text.limits import DEFAULT_LIMITS, Limits

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import chain
 
 from model.extents import ANY, PERFECT, Factors
 from model.objective import EDP, ENERGY, LATENCY, TIMELOOP_METRICS
@@ -225,7 +226,7 @@ def check_sections(top: MappingNode, has_problem: bool, note: TakeNote) -> None:
             raise _unknown_section(key, lacking)
         if name == "globals":
             note(note_at(key.span, "`{}` controls Timeloop's programs; it is not used here", key.text))
-            _note_counting(value, note)
+            _note_counting(value, note, has_problem)
     if missing:
         hint = f"give a file with `{missing[0]}:` as well"
         raise SpecError(f"the spec lacks the key `{missing[0]}`", top.span, hint=hint)
@@ -240,20 +241,29 @@ def _refuse_extensions(top: MappingNode) -> None:
             raise refused_tag(node)
 
 
-def _note_counting(section: Node, note: TakeNote) -> None:
-    """Note the variables of Timeloop's environment that make it count in another way than is done here."""
+def _note_counting(section: Node, note: TakeNote, has_problem: bool) -> None:
+    """Note the variables of Timeloop's environment that make it count in another way than by default."""
+    for key in _changing(section):
+        if key.text == _ELISION and not has_problem:
+            note(note_at(key.span, "by `{}` first values of outputs are given, and read", key.text))
+            continue
+        hint = "; `temporal: {rmw_first_update: ['*']}` on each storage does" if key.text == _ELISION else ""
+        note(note_at(key.span, "`{}` changes what Timeloop counts, but has no effect here{}", key.text, hint))
+
+
+def _changing(section: Node) -> Iterator[ScalarNode]:
+    """Yield the variables of an environment that change what Timeloop counts."""
     environment = section.get("environment_variables") if isinstance(section, MappingNode) else None
     for key, value in environment.entries if isinstance(environment, MappingNode) else ():
         is_zero = isinstance(value, ScalarNode) and value.text == "0"
         if key.text in _COUNTING and is_zero == (key.text == _ELISION):
-            hint = (
-                "; `temporal: {rmw_first_update: ['*']}` on each storage does" if key.text == _ELISION else ""
-            )
-            note(
-                note_at(
-                    key.span, "`{}` changes what Timeloop counts, but has no effect here{}", key.text, hint
-                )
-            )
+            yield key
+
+
+def reads_first_values(top: MappingNode) -> Span | None:
+    """Return the variable by which Timeloop reads first values of all outputs, if it is set."""
+    keys = chain.from_iterable(_changing(value) for _, value in sections_of(top, "globals"))
+    return next((key.span for key in keys if key.text == _ELISION), None)
 
 
 def _unknown_section(key: ScalarNode, lacking: str) -> SpecError:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from model.cost.counting import tile_words
+from model.counting.words import tile_words
 from model.extents import ANY, PERFECT, Extents, Factors, tiles_of
 from model.formats.timeloop.assembly import SpatialLevel, TemporalLevel, TilingLevel
 from model.formats.timeloop.constraints import Factor

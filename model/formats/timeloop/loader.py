@@ -10,6 +10,7 @@ from pathlib import Path
 
 from model.architecture import Architecture, Compute
 from model.cost.nest import build_nest
+from model.counting import rule_of
 from model.energy import load_compound_classes, load_tables
 from model.extents import Factors
 from model.formats.timeloop.assembly import (
@@ -29,6 +30,7 @@ from model.formats.timeloop.document import (
     check_version,
     read_mapper,
     read_template,
+    reads_first_values,
     section_of,
     sections_of,
     without_section,
@@ -58,7 +60,7 @@ from model.formats.timeloop.sparse import has_optimizations, read_sparsity, with
 from model.formats.timeloop.storage import note_unread, refuse_networks
 from model.formats.timeloop.tree import read_tree, read_variables
 from model.mapping import Mapping as LoopNest
-from model.mapspace import EXACT, Mapspace
+from model.mapspace import Mapspace
 from model.note import Note
 from model.objective import LATENCY
 from model.places import on_places, spread, tidied
@@ -185,6 +187,7 @@ def load_node(
         note_overbooking(clauses, context)
     parallelism = min_parallelism(clauses, assembly, context)
     sparsity = read_sparsity(top, clauses, context)
+    _check_given(context, sparsity)
     all_rules = options.all_rules or (sparsity is not None and sparsity.optimized)
     rules = _rules(written, assembly, context, replace(options, all_rules=all_rules), problem is not None)
     mapper = read_mapper(section_of(top, "mapper"), context.variables, context.note)
@@ -289,7 +292,13 @@ def _context(
     if loaded is None:
         section = top.require("problem", "the spec")
         loaded = read_problem(
-            section, find, variables, options.ignore_sparse, options.files.limits, options.reads_sparse
+            section,
+            find,
+            variables,
+            options.ignore_sparse,
+            options.files.limits,
+            options.reads_sparse,
+            reads_first_values(top),
         )
     tree = read_tree(top.require("architecture", "the spec"), variables, options.files.limits)
     notes.extend(loaded.notes)
@@ -313,6 +322,19 @@ def _context(
     return context
 
 
+def _check_given(context: Context, sparsity: Sparsity | None) -> None:
+    """Check that first values of outputs are counted where they are given."""
+    rule, place = rule_of(context.counting), context.loaded.given
+    if place is None:
+        return
+    if not rule.given:
+        message = f"given first values of outputs are not counted by {rule.title}"
+        raise SpecError(message, place, hint="--counting exact")
+    if sparsity is not None:
+        message = "given first values of outputs are not counted where data are sparse"
+        raise SpecError(message, place, hint="--ignore-sparse drops densities")
+
+
 def _factors(top: MappingNode, options: LoadOptions, note: TakeNote) -> Factors:
     """Return which factors loops may have: as the options say, or the template of the mapspace, or any."""
     written = read_template(top)
@@ -325,7 +347,7 @@ def _factors(top: MappingNode, options: LoadOptions, note: TakeNote) -> Factors:
 
 def _obstacle(top: MappingNode, options: LoadOptions) -> str | None:
     """Return what excludes remainders, if anything does."""
-    if options.rule != EXACT:
+    if not rule_of(options.rule).remainders:
         return f"the rule `{options.rule}` does not count remainders"
     nodes = [value for name in _CONSTRAINED for _, value in sections_of(top, name)]
     if any(_says(node, "remainders", 1) for node in nodes):

@@ -9,6 +9,7 @@ from fractions import Fraction
 from itertools import product
 from typing import TypeVar
 
+from model.counting import rule_of
 from model.extents import remainder_of, tiles_of
 from model.formats.timeloop.assembly import Assembly, SpatialLevel, TemporalLevel
 from model.formats.timeloop.constraints import Clause, Factor
@@ -16,7 +17,7 @@ from model.formats.timeloop.context import Context
 from model.formats.timeloop.loops import LoopConstraints, axis_of, read_loops, spatial_rules
 from model.formats.timeloop.tree import Leaf
 from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
-from model.mapspace import EXACT, TIMELOOP, SpatialRules
+from model.mapspace import SpatialRules
 from model.text.source import Span, SpecError, note_at
 from model.wording import listing
 
@@ -278,9 +279,9 @@ def _check_remainders(
         missing += [f"{dim}={value},{remainder}"] if written is None and remainder < value else []
     if inner == bound:
         return
-    if context.counting != EXACT:
-        who = "Timeloop miscounts" if context.counting == TIMELOOP else "AccelForge does not know"
-        message = f"the mapping's factors of {dim} = {bound} leave a remainder, which {who}"
+    lack = rule_of(context.counting).lack_of_remainders
+    if lack is not None:
+        message = f"the mapping's factors of {dim} = {bound} leave a remainder, which {lack}"
         raise SpecError(message, place, hint="--counting exact, the default, counts such mappings")
     if missing:
         sentence = "the mapping's factors of {} = {} leave remainders: {}, the innermost first"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from model.counting import ACCELFORGE, EXACT, Counting, rule_of
 from model.extents import ANY, PERFECT, Factors
 from model.formats.timeloop.overrides import AttributeSetting
-from model.mapspace import ACCELFORGE, EXACT, Counting, Mapspace
+from model.mapspace import Mapspace
 from model.note import Note
 from model.text.limits import Limits
 from model.text.source import Span, SpecError, TakeNote
@@ -120,7 +121,7 @@ class LoadOptions:
     def on_arch(self) -> LoadOptions:
         """Return the options on an architecture of AccelForge: by default words are counted as it does."""
         counting = self.counting or ACCELFORGE
-        uneven = counting == ACCELFORGE if self.uneven is None else self.uneven
+        uneven = rule_of(counting).has_places if self.uneven is None else self.uneven
         return replace(self, counting=counting, uneven=uneven)
 
     @property
@@ -130,7 +131,7 @@ class LoadOptions:
 
     def check_searched(self, mapspace: Mapspace, span: Span | None = None) -> None:
         """Raise a SpecError for what no search knows of AccelForge's rule, if the spec is to be searched."""
-        if self.counting != ACCELFORGE or not self.refuse_unsearchable:
+        if rule_of(self.rule).is_general or not self.refuse_unsearchable:
             return
         try:
             mapspace.check_searchable(simple_rules=True, by_bounds=True)
@@ -150,7 +151,7 @@ class LoadOptions:
 
     def check_factors(self, kind: Factors, span: Span | None = None) -> Factors:
         """Return the kind of factors; `SpecError` for remainders that a search would count wrong."""
-        if kind == ANY and self.rule != EXACT and self.refuse_unsearchable:
+        if kind == ANY and not rule_of(self.rule).remainders and self.refuse_unsearchable:
             hint = "--counting exact, or --factors perfect"
             raise SpecError(f"the rule `{self.rule}` does not count remainders", span, hint=hint)
         return kind

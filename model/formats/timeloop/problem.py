@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path, PurePath
 
-from model.cost.counting import extents
+from model.counting.words import extents
 from model.formats.timeloop.document import check_density, check_version, with_entry
 from model.note import Note
 from model.problem import Dataspace, Problem, Term
@@ -202,7 +202,10 @@ _SPACES = ("data_spaces", "data-spaces")
 _SHAPE_KEYS = ("version", "name", "dimensions", "coefficients", *_SPACES)
 _OF_SHAPE = dict.fromkeys(("dimensions", "coefficients", *_SPACES), "shape")
 _READ_WRITE = ("read_write", "read-write")
-_DATASPACE_KEYS = ("name", "projection", *_READ_WRITE)
+_INITIAL = "initial"
+_INITIALLY = {"nothing": False, "given": True}
+"""What outputs hold before the first computation, and whether that is read."""
+_DATASPACE_KEYS = ("name", "projection", *_READ_WRITE, _INITIAL)
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 ShapeLookup = Callable[[str, Span], MappingNode]
@@ -220,6 +223,7 @@ class LoadedProblem:
     # The section as it was understood, with its shape written out and all keys spelt right; None of an Einsum
     # that comes from elsewhere
     section: MappingNode | None = None
+    given: Span | None = None  # what says that first values of outputs are given
 
 
 def read_problem(
@@ -229,8 +233,12 @@ def read_problem(
     ignore_sparse: bool = False,
     limits: Limits = DEFAULT_LIMITS,
     models_sparse: bool = False,
+    given: Span | None = None,
 ) -> LoadedProblem:
-    """Read the ``problem`` section; densities are read with `models_sparse`, else refused or ignored."""
+    """Read the ``problem`` section; densities are read with `models_sparse`, else refused or ignored.
+
+    `given` is what says that first values are given of outputs that do not say it themselves.
+    """
     section = _section(node)
     written = section.require("shape", "`problem`")
     if isinstance(written, ScalarNode):
@@ -252,7 +260,7 @@ def read_problem(
     fields = _instance_fields(instance, shape, notes)
     coefficients = _read_coefficients(shape, fields, instance, names)
     bounds = _read_bounds(shape, fields, instance, names)
-    dataspaces = _read_dataspaces(shape, coefficients, limits)
+    dataspaces, places = _read_dataspaces(shape, coefficients, limits, given)
     name = _problem_name(section, instance, shape)
     problem = Problem(name, tuple(shape.dims), tuple(bounds.values()), dataspaces)
     check_problem(problem, limits, instance.span)
@@ -261,7 +269,9 @@ def read_problem(
     spans = {dim: fields[dim].span for dim in shape.dims}
     understood = with_entry(section, "shape", written)
     understood = with_entry(understood, "instance", _respelt_instance(instance, fields))
-    return LoadedProblem(problem, spans, tuple(notes), tuple(instance.keys()), densities, understood)
+    return LoadedProblem(
+        problem, spans, tuple(notes), tuple(instance.keys()), densities, understood, next(iter(places), None)
+    )
 
 
 _COMMON = ("commonDensity", "common_density")
@@ -422,11 +432,26 @@ def _bounds(section: MappingNode) -> dict[str, str]:
     return {key: "instance" for key, value in scalars if type(value.value) is int}
 
 
-def _read_dataspaces(shape: Shape, coefficients: dict[str, int], limits: Limits) -> tuple[Dataspace, ...]:
+def _given(entry: MappingNode, space: str, written: bool, default: Span | None) -> Span | None:
+    """Return what says that first values of a dataspace are given, `default` of outputs that say nothing."""
+    value = entry.get(_INITIAL)
+    if value is None:
+        return default if written else None
+    if not written:
+        message = f"`{_INITIAL}` is for outputs, and `{space}` is only read"
+        raise SpecError(message, entry.key(_INITIAL).span)
+    return value.span if _INITIALLY[known_name(value, _INITIALLY, "first value")] else None
+
+
+def _read_dataspaces(
+    shape: Shape, coefficients: dict[str, int], limits: Limits, given: Span | None
+) -> tuple[tuple[Dataspace, ...], list[Span]]:
+    """Return the dataspaces, and what says that first values of outputs are given."""
     node = as_sequence(shape.dataspaces, "`data-spaces`")
     check_count(node.items, limits.dimensions, "dataspaces", node.span)
     dataspaces: dict[str, Dataspace] = {}
     places: dict[str, Span] = {}
+    starts: dict[str, Span | None] = {}
     for item in node.items:
         entry = keyed_mapping(item, "a dataspace", _DATASPACE_KEYS, ("name", "projection"))
         name_node = entry.require("name", "a dataspace")
@@ -435,14 +460,17 @@ def _read_dataspaces(shape: Shape, coefficients: dict[str, int], limits: Limits)
         projection = as_sequence(entry.require("projection", f"dataspace `{name}`"), "`projection`")
         check_count(projection.items, limits.dimensions, f"ranks of `{name}`", projection.span)
         flag = one_of(entry, _READ_WRITE, "a dataspace")
+        written = flag is not None and as_bool(flag[1], f"`{flag[0].text}`")
+        starts[name] = _given(entry, name, written, given)
         dataspaces[name] = Dataspace(
             name=name,
             ranks=tuple(_read_rank(rank, shape, coefficients) for rank in projection.items),
-            read_write=flag is not None and as_bool(flag[1], f"`{flag[0].text}`"),
+            read_write=written,
+            given=starts[name] is not None,
         )
     if not any(space.read_write for space in dataspaces.values()):
         raise SpecError("no dataspace is `read_write: true`, so nothing is computed", node.span)
-    return tuple(dataspaces.values())
+    return tuple(dataspaces.values()), [place for place in starts.values() if place is not None]
 
 
 def _read_rank(node: Node, shape: Shape, coefficients: dict[str, int]) -> tuple[Term, ...]:

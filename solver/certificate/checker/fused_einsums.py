@@ -1,1 +1,502 @@
-../../../scripts/fused_einsums.py
+"""Einsums of a cascade as the checker reads them: their visits, what these cost, and how tiles move."""
+
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import cached_property
+from itertools import chain, product
+from math import prod
+from typing import Any
+
+from solver.certificate.checker.claims import (
+    EXACT,
+    CannotCheckError,
+    Json,
+    Levels,
+    Loops,
+    Mask,
+    need,
+    remembered,
+)
+from solver.certificate.checker.fused_visits import (
+    UNLIMITED,
+    Deep,
+    HeldTile,
+    Kind,
+    Numbers,
+    PerfectVisits,
+    UnevenVisits,
+    visits_as_mapspace,
+)
+from solver.certificate.checker.perfect import Placed, Space, divisors
+from solver.certificate.checker.remainders import Nest, Uneven
+
+Cut = tuple[tuple[tuple[int, int], ...], ...]  # per dimension the extents of parts, and how many there are
+Rooms = tuple[tuple[int, int], ...]  # numbers of memories, and their room
+Spread = tuple[tuple[int, tuple[tuple[int, int], ...]], ...]  # by fanout, spatial loops
+Read = tuple[list[dict[int, int]], Mask]
+
+
+class Einsum:
+    """One Einsum of a cascade; dataspaces and dimensions are numbers, as in its mapspace."""
+
+    def __init__(self, doc: Json, number: int) -> None:
+        self.number, self.doc, self.is_copy, self.times = (
+            number,
+            doc["mapspace"],
+            doc["is_copy"],
+            doc["n_instances"],
+        )
+        need(
+            type(self.is_copy) is bool and type(self.times) is int and self.times > 0,
+            "Einsums run some times",
+        )
+        counting, self.placed = self.doc["counting"], self.doc["counting"] == "accelforge"
+        need(counting in {"exact", "accelforge"}, "the counting is known")
+        need(self.doc["factors"] in {"perfect", "any"}, "loops have factors of a known kind")
+        need(not self.doc.get("rules"), "there are no rules of the user's own")
+        self.is_any = self.doc["factors"] == "any"
+        self.space = (Uneven if self.is_any else Space)(self.doc)
+        self.even_doc = without_remainders(self.doc) if self.is_any else self.doc
+        tolled = {p for p, own in self.space.at.items() if any("toll" in held for held in own)}
+        alike = all("toll" in held for p in tolled for held in self.space.at[p])
+        need(alike, "tolls store nothing")
+        need(not (tolled and self.is_any), "words with remainders pass no tolls", CannotCheckError)
+        memories = [p for p in self.space.stores if p not in tolled]
+        need(len(memories) > 1, "there is an on-chip memory")
+        self.home, self.tolled = memories[1], tolled
+        several = {own.places[0]: own.places for own in self.space.memories}
+        inner = {p for places in several.values() for p in places[1:]}
+        self.levels = [several.get(p, [p]) for p in memories[1:] if p not in inner]
+        self.places = self.levels[0]
+        fans = [self.space.nodes[p] for p in self.space.fans if p < self.home]
+        need(
+            all(n["mesh_x"] * n["mesh_y"] == 1 for n in fans),
+            "the on-chip memory exists once",
+            CannotCheckError,
+        )
+        self.bounds, self.spaces = self.space.bounds, self.space.spaces
+        sliding = (isinstance(space, Placed) and not space.dense for space in self.spaces)
+        need(not any(sliding), "no windows slide by AccelForge's rule", CannotCheckError)
+        self.ranks = [[[(d, c) for d, c in rank] for rank in own["ranks"]] for own in self.doc["dataspaces"]]
+        self.writes = [own["read_write"] for own in self.doc["dataspaces"]]
+        self.tensors = [access["tensor"] for access in doc["accesses"]]
+        self.names = [access["ranks"] for access in doc["accesses"]]
+        self.offsets = [access["offsets"] for access in doc["accesses"]]
+        counts = zip(self.ranks, self.names, self.offsets, strict=True)
+        need(len(self.tensors) == len(self.ranks), "each dataspace is a tensor")
+        need(all(len(a) == len(b) == len(c) == len({*b}) for a, b, c in counts), "accesses name all ranks")
+        need({type(n) for own in self.offsets for n in own} <= {int}, "offsets are integers")
+        need(not self.is_copy or self.writes.count(False) == 1, "a copy reads one tensor")
+        keep = [own["keep"] for own in self.doc["dataspaces"]]
+        need(self.is_copy or all(0 in own for sets in keep for own in sets), "the outermost memory keeps all")
+        self.may_keep = [any({*own} & {*self.places} for own in sets) for sets in keep]
+        self.may_pass = [any(not {*own} & {*self.places} for own in sets) for sets in keep]
+        every = range(1, len(self.levels) + 1)
+        self.may_store = [{n for n in every if [*self.stored_sets(v, n)]} for v in range(len(keep))]
+        self.dims = [{d for rank in own for d, _ in rank} for own in self.ranks]
+        named = [[d for rank in own for d, _ in rank] for own in self.ranks]
+        pairs = zip(self.ranks, named, strict=True)
+        self.joint = [
+            {d for rank in own for d, _ in rank if len(rank) > 1 or dims.count(d) > 1} for own, dims in pairs
+        ]
+        strided = [{d for rank in own for d, c in rank if c != 1} for own in self.ranks]
+        self.windowed = [joint | holes for joint, holes in zip(self.joint, strided, strict=True)]
+        self.stay = [v for v, may in enumerate(self.may_keep) if may]
+        self.whole = tuple(((n, 1),) for n in self.bounds)
+
+    @cached_property
+    def key(self) -> str:
+        """What Einsums have in common that differ in names alone."""
+
+        def bare(value: Any) -> Any:
+            if isinstance(value, dict):
+                return {key: bare(own) for key, own in value.items() if key not in {"name", "dims"}}
+            return [bare(own) for own in value] if isinstance(value, list) else value
+
+        return json.dumps(bare(self.doc), sort_keys=True)
+
+    def parted(self, trips: Sequence[int]) -> Cut:
+        """How loops cut the dimensions into equal parts."""
+        need(
+            all(n % f == 0 for n, f in zip(self.bounds, trips, strict=True)),
+            "shared loops divide what they split",
+        )
+        return tuple(((n // f, f),) for n, f in zip(self.bounds, trips, strict=True))
+
+    @staticmethod
+    def kinds(cut: Cut) -> Iterator[tuple[Numbers, Numbers]]:
+        """Yield the bounds of visits that differ, and how many there are of each, per dimension.
+
+        A `cut` has for each dimension the extents of its parts, and how many there are of each.
+        """
+        for chosen in product(*cut):
+            yield tuple(size for size, _ in chosen), tuple(count for _, count in chosen)
+
+    @remembered
+    def transfer(self, levels: Numbers) -> tuple[int, int] | None:
+        """Energy and cycles of a copy whose tensors lie in such memories, 0 for the outermost one; or None.
+
+        Each word moves once: it is read where the source lies, and filled or updated where a copy does. All
+        instances of memories that leak while one is in use do so. Words do not pass tolls.
+        """
+        at = [self.levels[level - 1][0] if level else 0 for level in levels]
+        if any(min(at) <= p < max(at) for p in self.tolled):
+            return None
+        source, energy = at[self.writes.index(False)], 0
+        loads: dict[int, dict[str, Fraction]] = {p: defaultdict(Fraction) for p in at}
+        for v, p in enumerate(at):
+            held, words = self.space.at[p][v], self.box(v, self.bounds)
+            way = ("fill" if p > source else "update") if self.writes[v] else "read"
+            if {*at} == {source} or (p == source and self.writes[v]):
+                continue
+            energy += -(-words // held["block"]) * held[way]
+            loads[p]["read" if way == "read" else "write"] += words * Fraction(*held["bandwidth_scale"])
+        cycles = max(math.ceil(self.busy(p, load)) for p, load in loads.items())
+        return energy + cycles * sum(self.space.nodes[p]["leak"] for p in self.space.homes), cycles
+
+    def busy(self, p: int, load: Mapping[str, Any]) -> Any:
+        """Cycles that a level needs for words that are read and written."""
+        node, load = self.space.nodes[p], {**load, "shared": load["read"] + load["write"]}
+        times = [
+            Fraction(load.get(kind, 0)) / Fraction(*own) for kind, own in node["bandwidths"].items() if own
+        ]
+        for port in node.get("ports", ()):
+            times.append(sum(load.get(kind, 0) * Fraction(*port[kind]) for kind in ("read", "write")))
+        return max(times, default=0)
+
+    def may_lie(self, levels: Numbers) -> bool:
+        """Whether rules let a copy's tensors lie in such memories: outside, where they may be kept there."""
+        keep = (own["keep"] for own in self.doc["dataspaces"])
+        return all(level or any(0 in own for own in sets) for level, sets in zip(levels, keep, strict=True))
+
+    def units(self) -> int:
+        """All arithmetic units."""
+        return prod(self.space.nodes[p]["mesh_x"] * self.space.nodes[p]["mesh_y"] for p in self.space.fans)
+
+    def stored_sets(self, v: int, level: int) -> Iterator[Levels]:
+        """Yield the levels that keep a dataspace, which a memory stores: none outside of that."""
+        (first, *others), outer = self.levels[level - 1], {*chain(*self.levels[: level - 1])}
+        for own in self.doc["dataspaces"][v]["keep"]:
+            if {*own} & {first, *others} and not {*own} & outer:
+                yield (first, *(p for p in own if p > first and p not in others))
+
+    def outside(self, level: int) -> dict[int, tuple[int, tuple[int, int]]]:
+        """Fanouts outside of a memory that have several children, by number: node, mesh."""
+        fans = {n: p for n, p in enumerate(self.space.fans) if p < self.levels[level - 1][0]}
+        meshes = {n: (self.space.nodes[p]["mesh_x"], self.space.nodes[p]["mesh_y"]) for n, p in fans.items()}
+        return {n: (fans[n], mesh) for n, mesh in meshes.items() if prod(mesh) > 1}
+
+    def is_ordered(self, p: int) -> bool:
+        """Whether rules say which spatial loops of a fanout lie along X."""
+        node = self.space.nodes[p]
+        live = [d for d, own in enumerate(node["factors"]) if max(own, default=1) > 1]
+        return len({frozenset(own) for own in node["along_x"]}) < 1 << len(live)
+
+    def lone(self, v: int) -> dict[int, str]:
+        """Dimensions that index a rank of a dataspace by themselves, and these ranks."""
+        return {
+            rank[0][0]: name
+            for name, rank in zip(self.names[v], self.ranks[v], strict=True)
+            if len(rank) == 1
+        }
+
+    def visit(
+        self, kind: Kind, room: int | None, rooms: Rooms = (), shares: Spread = (), is_relaxed: bool = False
+    ) -> Json:
+        """The canonical problem of one visit, with so much room (None: any) for its own tiles.
+
+        So it is with `rooms` of memories farther in, by number. Loops outside of these do not move what they
+        store, unless it `is_relaxed`: further shared loops may. Fanouts spread it along ranks that dimensions
+        index by themselves; `shares` says how, by fanout.
+        """
+        bounds, huge, given = list(kind.bounds), EXACT, self.doc_for(kind)
+        nodes = [dict(node) for node in given["nodes"]]
+        for node in nodes:
+            if node["kind"] != "storage":
+                node["factors"] = self.divided(node["factors"], bounds, given)
+            elif kind.loose:
+                node.update(UNLIMITED)
+        nodes[0] |= {"least_size": 0, "most_size": huge}
+        for p in self.places:
+            sizes = [
+                {**own, "size": 0 if v in kind.above else own["size"]}
+                for v, own in enumerate(nodes[p]["dataspaces"])
+            ]
+            nodes[p] |= {"most_size": huge if room is None else room, "dataspaces": sizes}
+        for p, words in ((p, words) for n, words in rooms for p in self.levels[n - 1]):
+            nodes[p]["most_size"] = words
+        for v, level in kind.deep:
+            self.store(nodes, v, level, is_relaxed, given["factors"] == "any")
+        for number, loops in shares:
+            node, counts = nodes[self.space.fans[number]], dict(loops)
+            pairs = enumerate(node["factors"])
+            node["factors"] = [[f for f in own if f == counts.get(d, 1)] for d, own in pairs]
+        spaces = [{**own, "keep": self.kept(v, kind)} for v, own in enumerate(given["dataspaces"])]
+        doc = {**given, "bounds": bounds, "nodes": nodes, "dataspaces": spaces}
+        memories = [
+            {**own, "factors": self.divided(own["factors"], bounds, given)} for own in doc.get("memories", [])
+        ]
+        return {**doc, "memories": memories} if memories else doc
+
+    def store(self, nodes: list[Json], v: int, level: int, is_relaxed: bool, is_any: bool) -> None:
+        """Let a memory store a dataspace, without room."""
+        places, apart = self.levels[level - 1], {*range(len(self.bounds))} - self.lone(v).keys()
+        for p in places:
+            own = nodes[p]["dataspaces"]
+            nodes[p]["dataspaces"] = [*own[:v], {**own[v], "size": 0}, *own[v + 1 :]]
+        outside = [node for node in nodes[: places[0]] if node["kind"] == "temporal"]
+        limits = [] if is_relaxed else [(node, self.dims[v]) for node in outside]
+        limits += [(nodes[p], apart) for p, _ in self.outside(level).values()]
+        for node, still in limits:
+            pairs = enumerate(node["factors"])
+            node["factors"] = [without_loop(own, is_any) if d in still else own for d, own in pairs]
+
+    def doc_for(self, kind: Kind) -> Json:
+        """The problem of nests: what is stored in memories that exist several times leaves no remainders."""
+        return self.even_doc if any(self.outside(level) for _, level in kind.deep) else self.doc
+
+    def divided(
+        self, lists: Sequence[list[int] | None], bounds: Sequence[int], doc: Json
+    ) -> Sequence[list[int] | None]:
+        """The factors that are allowed for other bounds, dimension by dimension; None for any."""
+        if doc["factors"] == "any":
+            return lists
+        found = []
+        for own, n, whole in zip(lists, bounds, self.bounds, strict=True):
+            free = own is None or own == [1] or whole % n == 0 or own == divisors(whole)
+            need(free, "rules on factors are about the whole dimension", CannotCheckError)
+            every = own if own is None or own == [1] or whole % n == 0 else divisors(n)
+            found.append(every and [f for f in every if n % f == 0])
+        return found
+
+    def kept(self, v: int, kind: Kind) -> list[list[int]]:
+        """Keep sets of a dataspace; above the nests its tile is at the first place of its memory."""
+        sets, level = self.doc["dataspaces"][v]["keep"], self.level_of(v, kind)
+        if level:
+            sets = [list(own) for own in sorted({*self.stored_sets(v, level)})]
+        if kind.homes is None or not self.writes[v]:
+            return list(sets)
+        return [own for own in sets if self.homes_of(v, own, kind) == {*kind.homes}]
+
+    @staticmethod
+    def level_of(v: int, kind: Kind) -> int:
+        """Number of the memory that has a tile above the nests; 0 if there is none."""
+        return dict(kind.deep).get(v, int(v in kind.above))
+
+    def homes_of(self, v: int, kept: Sequence[int], kind: Kind) -> set[int]:
+        """The on-chip levels that keep an output, but for a tile above the nests."""
+        level = self.level_of(v, kind)
+        return {*kept} - self.tolled - ({0, self.levels[level - 1][0]} if level else {0})
+
+    def all_homes(self, above: frozenset[int], deep: Deep) -> Iterator[Numbers]:
+        """Yield the sets of on-chip levels that visits of several kinds may keep the output at."""
+        outputs = [v for v, own in enumerate(self.writes) if own]
+        need(len(outputs) == 1, "visits that differ have one output", CannotCheckError)
+        kind = Kind(self.bounds, (), above, (), deep=deep)
+        sets = [self.homes_of(outputs[0], own, kind) for own in self.kept(outputs[0], kind)]
+        yield from {tuple(sorted(own)) for own in sets}
+
+    def rounding(self) -> int:
+        """Energy that whole vectors of visits of one kind may take beyond those of all visits together."""
+        held = [
+            (self.space.nodes[p]["most_paying"], own) for p, all_ in self.space.at.items() for own in all_
+        ]
+        keys = ("read", "fill", "update")
+        return sum(most * sum(own[key] for key in keys) for most, own in held if own["block"] > 1)
+
+    @remembered
+    def tile(self, v: int, cut: Cut) -> int:
+        """Words of the largest tile below shared loops."""
+        return self.box(v, [max(size for size, _ in parts) for parts in cut])
+
+    def box(self, v: int, extent: Sequence[int]) -> int:
+        """Words of the box that iterations touch, holes included."""
+        return prod(1 + sum(abs(c) * (extent[d] - 1) for d, c in rank) for rank in self.ranks[v])
+
+    @remembered
+    def moved(self, v: int, cut: Cut) -> int:
+        """Words of all tiles below shared loops, each once."""
+        return sum(prod(trips) * self.box(v, bounds) for bounds, trips in self.kinds(cut))
+
+    @remembered
+    def touched(self, v: int, cut: Cut) -> int:
+        """At most the words that all visits touch, those of each visit once: holes do not count."""
+        return sum(prod(trips) * self.without_holes(v, bounds) for bounds, trips in self.kinds(cut))
+
+    def without_holes(self, v: int, extent: Sequence[int]) -> int:
+        """Words at most: sums of indices take at least as many values as without factors."""
+        words = 1
+        seen: set[int] = set()
+        for rank in self.ranks[v]:
+            dims = {d for d, c in rank if c}
+            words *= 1 if seen & dims else 1 + sum(extent[d] - 1 for d in dims)
+            seen |= dims
+        return words
+
+    def held(self, v: int, cut: Cut) -> HeldTile:
+        """A held tile: its number, the words that it moves, and those of them that are touched first."""
+        return v, self.moved(v, cut), self.box(v, self.bounds) if self.writes[v] else 0
+
+    def shifted(self, v: int, moved: int, first: int) -> tuple[int, int, int, int]:
+        """Words of a held tile that are read outside, filled inside, written outside, and read inside for it.
+
+        Only by AccelForge's rule what drains from a memory is read there.
+        """
+        outside, inside = self.space.at[0][v], self.space.at[self.home][v]
+        read, filled = (moved - (0 if own["first_write_reads"] else first) for own in (outside, inside))
+        written = moved if self.writes[v] else 0
+        return read, filled, written, written if self.placed else 0
+
+    def tolls(self, v: int) -> list[tuple[int, bool, bool]]:
+        """Tolls between the two outermost memories, and whether words pay that come, and that go."""
+        return [(p, *self.space.at[p][v]["toll"]) for p in sorted(self.tolled) if p < self.home]
+
+    def toll_energy(self, v: int, read: int, written: int) -> int:
+        """Energy of words that pass these tolls."""
+        total = 0
+        for p, down, up in self.tolls(v):
+            own = self.space.at[p][v]
+            total += (
+                down * -(-read // own["block"]) * own["read"]
+                + up * -(-written // own["block"]) * own["update"]
+            )
+        return total
+
+    def shift_energy(self, held: Iterable[HeldTile]) -> int:
+        """Energy of the words of held tiles."""
+        total = 0
+        for v, moved, first in held:
+            outside, inside = self.space.at[0][v], self.space.at[self.home][v]
+            read, filled, written, drained = self.shifted(v, moved, first)
+            total += -(-read // outside["block"]) * outside["read"]
+            total += -(-written // outside["block"]) * outside["update"]
+            total += -(-filled // inside["block"]) * inside["fill"]
+            total += -(-drained // inside["block"]) * inside["read"] + self.toll_energy(v, read, written)
+        return total
+
+    def own_words(self, level: int, loops: Loops, mask: Mask, kind: Kind) -> int:
+        """Room of an on-chip memory that the tiles of a nest take."""
+        total = 0
+        for p in self.levels[level - 1]:
+            whole = [prod(own.get(d, 1) for own in loops[p:]) for d in range(len(self.bounds))]
+            extent = [*map(min, whole, kind.bounds)]
+            kept = [v for v, own in enumerate(mask) if p in own and self.level_of(v, kind) != level]
+            total += sum(self.box(v, extent) * self.space.at[p][v]["size"] for v in kept)
+        return total
+
+    def price(
+        self, cut: Cut, above: frozenset[int], deep: Deep, held: tuple[HeldTile, ...], nests: Sequence[Json]
+    ) -> tuple[int, int, list[int]]:
+        """Energy, cycles, and rooms of the own tiles of all visits; raises if they are no mapping."""
+        given = {self.bounds_of(own): own for own in nests}
+        need(len(given) == len(nests) == sum(1 for _ in self.kinds(cut)), "each kind of visits has a nest")
+        edges: list[PerfectVisits | UnevenVisits] = []
+        read: list[Read] = []
+        rooms, homes = [0] * len(self.levels), set()
+        for bounds, trips in self.kinds(cut):
+            need(bounds in given, "each kind of visits has a nest")
+            kind = Kind(bounds, trips, above, () if edges else held, deep=deep)
+            edge = visits_as_mapspace(self, kind, self.visit(kind, None))
+            loops, mask = edge.read(given[bounds])
+            own = [self.own_words(n, loops, mask, kind) for n, _ in enumerate(rooms, 1)]
+            rooms = [*map(max, rooms, own)]
+            homes.add(tuple((v, *mask[v]) for v, own in enumerate(self.writes) if own))
+            edges.append(edge)
+            read.append((loops, mask))
+        need(len(homes) == 1, "all visits keep the outputs in the same memories")
+        apart = [d for d, parts in enumerate(cut) if len(parts) > 1]
+        joint = all({*apart} <= self.dims[v] for v, own in enumerate(self.writes) if own)
+        need(joint, "parts that differ are parts of the output", CannotCheckError)
+        uneven = isinstance(edges[0], UnevenVisits)
+        count = self.count_uneven if uneven else self.count_even
+        energy, busy, leaks = count(edges, read)
+        energy += sum(edge.arithmetic for edge in edges) + self.shift_energy(held)
+        energy += sum(round(leak * busy) for leak in leaks.values())
+        return energy, math.ceil(busy) + sum(edge.latency for edge in edges), rooms
+
+    @staticmethod
+    def count_even(edges: Sequence[Any], read: Sequence[Read]) -> tuple[int, Any, Mapping[int, Any]]:
+        """Energy of accesses, cycles, and leakage by level, of visits without remainders."""
+        actions: Counter[tuple[int, ...]] = Counter()
+        counts: Counter[tuple[int, int, str]] = Counter()
+        leaks: Counter[int] = Counter()
+        steps = 0
+        for edge, (loops, mask) in zip(edges, read, strict=True):
+            moves, sizes, used = edge.moves(loops, mask)
+            need(edge.fits(sizes), "the nests respect all capacities")
+            seen: Counter[tuple[int, int]] = Counter()
+            for v, p, way, block, access, paying, count in moves:
+                actions[v, p, seen[v, p], block, access, paying] += count
+                counts[edge.home[p], v, way] += count
+                seen[v, p] += 1
+            leaks |= Counter(dict(zip(edge.stores, edge.leaks(used), strict=True)))
+            steps += edge.computes // prod(used.values())
+        busy = max(edges[0].level_cycles(p, counts, steps) for p in edges[0].homes)
+        paid_for = ((-(-n // block) * access * paying) for (*_, block, access, paying), n in actions.items())
+        return sum(paid_for), busy, leaks
+
+    @staticmethod
+    def count_uneven(edges: Sequence[Any], read: Sequence[Read]) -> tuple[int, Any, Mapping[int, Any]]:
+        """The same of visits whose loops may have remainders: instances do what their shares ask for."""
+        spent: dict[tuple[int, int, int], Counter[tuple[int, int, int]]] = defaultdict(Counter)
+        busiest: dict[int, list[list[Fraction]]] = defaultdict(list)
+        leaks: Counter[int] = Counter()
+        steps = 0
+        nests = [(edge, Nest(edge, loops), mask) for edge, (loops, mask) in zip(edges, read, strict=True)]
+        for edge, (loops, mask) in zip(edges, read, strict=True):
+            need(edge.price(loops, mask)["fits"], "the nests respect all capacities")
+        for edge, nest, _ in nests:
+            leaks |= Counter(edge.leaking(nest))
+            steps += nest.steps() * edge.visits
+        tenants = ((*own[:2], *pair) for *own, mask in nests for pair in own[0].tenants(mask).items())
+        for edge, nest, home, own in tenants:
+            flows = edge.flows(nest, home, own)
+            paying = min(nest.instances(home), edge.nodes[home]["most_paying"])
+            for (v, p, *_), (number, (instances, counts)) in product(own, enumerate(flows)):
+                words = {(number, instances, way): n for way, n in enumerate(counts[v])}
+                spent[v, p, paying].update(words)
+            loads = (edge.cycles(home, own, counts) for _, counts in flows)
+            busiest[home].append(max(loads, key=lambda own: math.ceil(max(own))))
+        energy = sum(edges[0].spent(v, p, alike_flows(words)) for (v, p, _), words in spent.items())
+        busy = [math.ceil(max(map(sum, zip(*own, strict=True)))) for own in busiest.values()]
+        return energy, max(steps, *busy), leaks
+
+    def bounds_of(self, nest: Json) -> Numbers:
+        """The bounds of the visits that a nest is for."""
+        bounds = nest["bounds"]
+        need(len(bounds) == len(self.bounds) and {*map(type, bounds)} <= {int}, "nests are for visits")
+        return tuple(bounds)
+
+
+def alike_flows(words: Mapping[tuple[int, int, int], int]) -> list[tuple[int, list[int]]]:
+    """Instances, and what each of them reads, fills and updates, of numbers by group, instances and way."""
+    groups = dict.fromkeys((number, instances) for number, instances, _ in words)
+    return [(own[1], [words[*own, way] for way in range(3)]) for own in groups]
+
+
+def without_loop(own: Sequence[int], is_any: bool) -> list[int]:
+    """The factors that are allowed to a dimension, of these, if it has no loop."""
+    return [own[0], 1] if is_any else [f for f in own if f == 1]
+
+
+def without_remainders(doc: Json) -> Json:
+    """A problem with any factors as one with perfect factors: those that divide what they split."""
+
+    def listed(lists: Sequence[list[int] | None]) -> list[list[int] | None]:
+        pairs = zip(lists, doc["bounds"], strict=True)
+        return [own and [f for f in divisors(n) if own[0] <= f <= (own[1] or n)] for own, n in pairs]
+
+    nodes = [dict(node) for node in doc["nodes"]]
+    for node in (own for own in nodes if "factors" in own):
+        node["factors"] = listed(node["factors"])
+    memories = [{**own, "factors": listed(own["factors"])} for own in doc.get("memories", [])]
+    found = {**doc, "factors": "perfect", "nodes": nodes}
+    return {**found, "memories": memories} if memories else found
+
+
+def vectors(counts: Iterable[int]) -> Iterator[Numbers]:
+    """All lists of divisors of some numbers."""
+    return product(*map(divisors, counts))

@@ -1,1 +1,802 @@
-../../../scripts/fused_paths.py
+"""Bounds on all fused mappings of a cascade: the checker's own dynamic program over its Einsums.
+
+Costs add up from Einsum to Einsum. What an Einsum costs between two cuts is an edge, which is bounded by
+claims that were checked, and in closed form. Bodies are enumerated with the trips of their loops, then with
+the places between these at which tiles may be held, as far as these bounds do not exclude them.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import cached_property
+from itertools import chain, pairwise, product
+from math import inf, prod
+from operator import le
+from typing import Any, NamedTuple
+
+from solver.certificate.checker.claims import CannotCheckError, Json, Query, Refute, need, remembered
+from solver.certificate.checker.fused_cascade import Above, Cascade, Shared, SharedLoop
+from solver.certificate.checker.fused_edges import Edge, Edges, Left, Way
+from solver.certificate.checker.fused_einsums import Cut, Einsum, vectors
+from solver.certificate.checker.fused_tree import Tree
+from solver.certificate.checker.fused_visits import Numbers
+from solver.certificate.checker.perfect import divisors
+
+FEW_LABELS, MOST_LABELS = 1 << 14, 1 << 22  # that a check looks at, first by few claims, then by all
+
+
+class Open(NamedTuple):
+    """A body; trips per class above each of its places."""
+
+    start: int
+    end: int
+    classes: tuple[Numbers, ...]
+    places: tuple[Numbers, ...]
+    trips: Numbers
+    flat: bool
+
+
+class Room(NamedTuple):
+    """Room of an open body."""
+
+    held: int = 0  # words of its tiles
+    peak: int = 0  # of all else
+    parted: bool = False
+
+
+class Label(NamedTuple):
+    """A path so far."""
+
+    energy: Any
+    cycles: Any
+    stored: frozenset[tuple[Any, ...]]  # tensor, open bodies, words, memory, spread or None
+    rooms: tuple[Room, ...]  # per open body
+    path: tuple[Any, ...] = ()  # the path before, and its last edge
+
+
+Context = tuple[Open, ...]  # open bodies, outermost first
+
+
+def value(objective: str, energy: Any, cycles: Any) -> Any:
+    """Value of an objective."""
+    return {"energy": energy, "latency": cycles, "edp": energy * cycles}[objective]
+
+
+class Paths:
+    """The dynamic program: the least value of all paths through the cuts of a cascade, by bounds on edges.
+
+    `rest` are least energy and cycles from each cut on. How tensors are spread over the instances of memories
+    is left open, or told apart, if it `is_spread`.
+    """
+
+    def __init__(
+        self,
+        cascade: Cascade,
+        edges: Edges,
+        objective: str,
+        limit: int | float,
+        most: int = MOST_LABELS,
+        is_spread: bool = False,
+    ) -> None:
+        self.cascade, self.edges, self.objective, self.limit = cascade, edges, objective, limit
+        self.count, self.looks_left, self.is_spread = len(cascade.einsums), most, is_spread
+        self.rest: list[tuple[Any, Any]] = [(0, 0)] * (self.count + 1)
+        self.open_edges: list[Edge] = []  # of the least path below the limit
+
+    def least(self) -> int | float:
+        """The least value below the limit, or the limit."""
+        self.fill()
+        ends = self.parts(Label(0, 0, frozenset(), ()), 0, self.count, ())
+        pairs = [(value(self.objective, own.energy, own.cycles), own.path) for own in ends]
+        least, path = min(pairs, key=lambda pair: pair[0], default=(self.limit, ()))
+        while path:
+            path, edge = path
+            self.open_edges.append(edge)
+        return least
+
+    def fill(self) -> None:
+        """Bound the rests of paths, from the last cut back: what crosses a cut is on chip without room."""
+        objective, limit = self.objective, self.limit
+        for place in reversed(range(self.count)):
+            rest: list[Any] = []
+            for own in ("energy", "latency"):
+                self.objective, self.limit = own, limit if own == objective else inf
+                rest.append(self.least_from(place) if objective in (own, "edp") else 0)
+            self.rest[place] = rest[0], rest[1]
+        self.objective, self.limit = objective, limit
+
+    def least_from(self, place: int) -> int | float:
+        """The least value of a part from a cut on and of the rest after it, or the limit."""
+        users, storable = self.cascade.users, self.cascade.storable
+        crossing = [t for t in sorted(storable) if self.cascade.writer[t] < place <= users[t][-1]]
+        read = {t: [(e, v) for e, v in self.cascade.accesses(t) if not e.writes[v]] for t in crossing}
+        passing = {
+            t for t in crossing if any(e.is_copy or e.may_pass[v] for e, v in read[t]) or 1 not in storable[t]
+        }
+        for chosen in product(*((*storable[t], *((0,) if t in passing else ())) for t in crossing)):
+            stored = frozenset(
+                (t, 0, 0, level, None) for t, level in zip(crossing, chosen, strict=True) if level
+            )
+            for stop, label in self.children(Label(0, 0, stored, ()), place, self.count, ()):
+                self.limit = min(self.limit, self.worth(label, stop))
+        return self.limit
+
+    def worth(self, label: Label, end: int, more: tuple[Any, Any] = (0, 0)) -> Any:
+        """Least value of all paths that go on from a label, whose open bodies cost so much `more`."""
+        outside = self.rest[end]
+        return value(self.objective, label.energy + more[0] + outside[0], label.cycles + more[1] + outside[1])
+
+    def insert(self, labels: list[Label], label: Label) -> None:
+        """Add a label unless another one is as good in everything."""
+        for own in labels:
+            if own.stored == label.stored and self.covers(own, label):
+                return
+        labels[:] = [own for own in labels if own.stored != label.stored or not self.covers(label, own)]
+        labels.append(label)
+
+    def covers(self, one: Label, other: Label) -> bool:
+        """Whether a label has no more of anything that counts."""
+        energy = self.objective == "latency" or one.energy <= other.energy
+        cycles = self.objective == "energy" or one.cycles <= other.cycles
+        rooms = (
+            a.held <= b.held and a.peak <= b.peak and a.parted >= b.parted
+            for a, b in zip(one.rooms, other.rooms, strict=True)
+        )
+        return energy and cycles and all(rooms)
+
+    # Parts of a body
+
+    def parts(self, label: Label, start: int, end: int, ctx: Context) -> list[Label]:
+        """Labels after all parts of a body, or of the cascade."""
+        at = {start: [label]}
+        for place in range(start, end):
+            following = (self.children(own, place, end, ctx) for own in at.pop(place, []))
+            for stop, own in chain.from_iterable(following):
+                self.insert(at.setdefault(stop, []), own)
+        return at.get(end, [])
+
+    def children(self, label: Label, place: int, end: int, ctx: Context) -> Iterator[tuple[int, Label]]:
+        """Yield the end of each part that begins at a place, and the label after it."""
+        for stored in self.stored_by(label, place, place + 1, end, ctx):
+            for own in self.leaf(stored, place, ctx):
+                yield from self.ended(own, place + 1, ctx)
+        if ctx and ctx[-1].flat:
+            return
+        whole = (ctx[-1].start, ctx[-1].end) if ctx else None
+        for stop in range(place + 2, end + 1):
+            if (place, stop) == whole or not self.cascade.classes(place, stop):
+                continue
+            for stored, body in self.opened(label, place, stop, end, ctx):
+                yield from chain.from_iterable(
+                    self.ended(own, stop, ctx) for own in self.inside(stored, (*ctx, body))
+                )
+
+    def opened(
+        self, label: Label, place: int, stop: int, end: int, ctx: Context
+    ) -> Iterator[tuple[Label, Open]]:
+        """Yield the label with tensors that a body stores for others, and the body."""
+        for stored in self.stored_by(label, place, stop, end, ctx):
+            for flat in (True, False)[: 1 + (stop > place + 2)]:
+                yield from ((stored, body) for body in self.bodies(stored, place, stop, ctx, flat))
+
+    def ended(self, label: Label, stop: int, ctx: Context) -> Iterator[tuple[int, Label]]:
+        """Yield the label after a part of the innermost body, if it is still worth a look."""
+        users = self.cascade.users
+        kept = frozenset(own for own in label.stored if own[1] < len(ctx) or users[own[0]][-1] >= stop)
+        label = label._replace(stored=kept)
+        if not self.reaches(label, stop, ctx):
+            yield stop, label
+
+    def reaches(self, label: Label, place: int, ctx: Context) -> bool:
+        """Whether no path that goes on from a label is below the limit."""
+        self.look()
+        more = self.left(place, ctx)
+        return bool(self.worth(label, ctx[0].end if ctx else place, more) >= self.limit)
+
+    def look(self) -> None:
+        """Count a part of a path."""
+        self.looks_left -= 1
+        need(self.looks_left, "too many fused mappings are left open by the bounds", CannotCheckError)
+
+    def left(self, place: int, ctx: Context) -> tuple[Any, Any]:
+        """Least energy and cycles from a place to the end of all open bodies."""
+        energy = cycles = 0
+        for depth in reversed(range(len(ctx))):
+            own = ctx[: depth + 1]
+            for j in range(place, ctx[depth].end):
+                more = self.lower(j, own)
+                energy, cycles = energy + more[0], cycles + more[1]
+            place = ctx[depth].end
+        return energy, cycles
+
+    def inside(self, label: Label, ctx: Context) -> Iterator[Label]:
+        """Labels at the end of a body, which is closed."""
+        body = ctx[-1]
+        for own in self.parts(label._replace(rooms=(*label.rooms, Room())), body.start, body.end, ctx):
+            *outer, last = own.rooms
+            if not body.flat and not last.parted:
+                continue
+            if outer:
+                outer[-1] = Room(outer[-1].held, max(outer[-1].peak, last.peak + last.held), True)
+            yield own._replace(rooms=tuple(outer))
+
+    def stored_by(self, label: Label, start: int, stop: int, end: int, ctx: Context) -> Iterator[Label]:
+        """Yield the label with each choice of tensors that a part stores for others of its body."""
+        users, writer = self.cascade.users, self.cascade.writer
+        storable = self.cascade.storable
+        free = [t for t in sorted(storable) if start <= writer[t] < stop <= users[t][-1] < end]
+        ways = [[(n, own) for n in storable[t] for own in self.spreads(t, n, ctx)] for t in free]
+        for chosen in product(*([*own, None] for own in ways)):
+            tensors = [(t, *way) for t, way in zip(free, chosen, strict=True) if way]
+            yield self.storing(label, tensors, ctx) if tensors else label
+
+    @remembered
+    def spreads(self, tensor: int, level: int, ctx: Context) -> list[Shared | None]:
+        """Ways to spread a tensor over the instances of a memory, of extents at most those of open bodies."""
+        (einsum, v) = next((e, v) for e, v in self.cascade.accesses(tensor) if e.writes[v])
+        fans = einsum.outside(level)
+        if not self.is_spread or not fans:
+            return [None]
+        left_of = self.left_of(einsum.number, ctx)
+        extents = {name: left_of[d] for d, name in einsum.lone(v).items()}
+        found: list[tuple[Shared, dict[str, int]]] = [((), extents)]
+        for number, (_, mesh) in fans.items():
+            pairs = [(own, left, counts) for own, left in found for counts in vectors(left.values())]
+            found = [
+                (
+                    (*own, *((number, name, n) for name, n in zip(left, counts, strict=True) if n > 1)),
+                    {name: left[name] // n for name, n in zip(left, counts, strict=True)},
+                )
+                for own, left, counts in pairs
+                if fits_mesh(counts, mesh)
+            ]
+        return [own for own, _ in found]
+
+    def storing(self, label: Label, tensors: Iterable[tuple[int, int, Shared | None]], ctx: Context) -> Label:
+        """The label with some tensors stored, below as many loops as may be.
+
+        What keeps an overlap may lie above some loops of an open body: then it takes room in all of that. In
+        memories farther in it counts as soon as it is written, which is no more.
+        """
+        words, rooms = [], list(label.rooms)
+        for t, memory, spread in tensors:
+            level, loops = self.deepest(t, ctx)
+            room = self.cascade.stored_words(t, loops, memory, spread)
+            if level is not None and memory == 1 and t not in self.cascade.family:
+                rooms[level] = rooms[level]._replace(held=rooms[level].held + room)
+                room = 0
+            words.append((t, len(ctx), room, memory, spread))
+        return label._replace(stored=label.stored.union(words), rooms=tuple(rooms))
+
+    @remembered
+    def deepest(self, tensor: int, ctx: Context) -> tuple[int | None, Above]:
+        """The body above whose loops a tensor has to lie, if any, and the loops that are above it."""
+        whole = self.loops(ctx)
+        if not any(map(self.cascade.slides, whole)) or self.cascade.keeps(tensor, whole):
+            return None, whole
+        spots = [(level, at) for level, body in enumerate(ctx) for at in body.places]
+        for level, at in reversed(spots):
+            above = self.loops_above(ctx, level, at)
+            if self.cascade.keeps(tensor, above):
+                return level, above
+        raise AssertionError("nothing is dropped above all loops")
+
+    def leaf(self, label: Label, j: int, ctx: Context) -> Iterator[Label]:
+        """Yield the label with an Einsum mapped in each way."""
+        einsum = self.cascade.einsums[j]
+        if einsum.is_copy:
+            yield from self.copied(label, einsum)
+            return
+        levels, cut = {t: memory for t, _, _, memory, _ in label.stored}, self.cut(j, ctx)
+        left, shares = self.unwaiting(label), self.shares(label, einsum, self.left_of(j, ctx))
+        if min(left) < 0 or shares is None:
+            return
+        waiting = self.waiting(label, 1)
+        ways: list[list[tuple[Any, Way]]] = [
+            [(None, Way(stored=levels[t]))]
+            if t in levels
+            else [(None, self.edges.fetched(j, v, cut)), *self.holds(j, v, ctx)]
+            for v, t in enumerate(einsum.tensors)
+        ]
+        for chosen in product(*ways):
+            held = [(v, way.room, level) for v, (level, way) in enumerate(chosen) if level is not None]
+            rooms = self.roomy(label, held, waiting)
+            if rooms is None:
+                continue
+            spots = {v: level for v, (level, _) in enumerate(chosen) if level is not None}
+            tiles = tuple(einsum.held(v, spots[v][1]) for v in spots)
+            options = self.edges.choices(j, cut, [way for _, way in chosen], tiles, (left, shares))
+            edge = einsum.number, cut, tuple(way for _, way in chosen), tiles, left[0] - held_words(rooms)
+            yield from self.priced(label._replace(path=(label.path, edge)), rooms, waiting, einsum, options)
+
+    def unwaiting(self, label: Label) -> list[Any]:
+        """Room of each on-chip memory but for what waits there."""
+        return [self.cascade.room(n) - self.waiting(label, n) for n, _ in enumerate(self.cascade.rooms, 1)]
+
+    def waiting(self, label: Label, memory: int) -> int:
+        """Words of an on-chip memory that wait."""
+        tiles = ((t, words) for t, _, words, own, _ in label.stored if own == memory)
+        return self.cascade.together(tiles)
+
+    def copied(self, label: Label, einsum: Einsum) -> Iterator[Label]:
+        """Yield the label with a copy, if it may move what it copies."""
+        stored = {t: memory for t, _, _, memory, _ in label.stored}
+        levels = tuple(stored.get(t, 0) for t in einsum.tensors)
+        cost = einsum.transfer(levels) if einsum.may_lie(levels) else None
+        if cost is not None and min(self.unwaiting(label)) >= 0:
+            energy, cycles = (own * einsum.times for own in cost)
+            yield label._replace(energy=label.energy + energy, cycles=label.cycles + cycles)
+
+    @classmethod
+    def shares(cls, label: Label, einsum: Einsum, left_of: Sequence[int]) -> dict[int, Any] | None:
+        """Loops of an Einsum that spread what is stored, by fanout; None if there are none that do."""
+        found: dict[int, Any] = {}
+        spreads = {t: own for t, _, _, *own in label.stored}
+        tiles = [(v, *spreads[t]) for v, t in enumerate(einsum.tensors) if t in spreads]
+        for v, memory, spread in (own for own in tiles if own[2] is not None):
+            loops = cls.spreading(einsum, v, memory, spread, left_of)
+            if loops is None or any(found.setdefault(n, own) != own for n, own in loops.items()):
+                return None
+        return found
+
+    @staticmethod
+    def spreading(
+        einsum: Einsum, v: int, memory: int, spread: Shared, left_of: Sequence[int]
+    ) -> dict[int, Any] | None:
+        """The loops that spread one dataspace; None if it has no such ranks, or these are not divided."""
+        dims = {name: d for d, name in einsum.lone(v).items()}
+        if any(name not in dims or left_of[dims[name]] % n for _, name, n in spread):
+            return None
+        loops = [(fan, dims[name], n) for fan, name, n in spread]
+        return {
+            number: tuple(sorted((d, n) for fan, d, n in loops if fan == number))
+            for number in einsum.outside(memory)
+        }
+
+    def priced(
+        self,
+        label: Label,
+        rooms: tuple[Room, ...],
+        waiting: int,
+        einsum: Einsum,
+        options: Iterable[tuple[int, int, int]],
+    ) -> Iterator[Label]:
+        """Yield the label with each choice for an edge that has room."""
+        taken = waiting + sum(room.held for room in rooms)
+        for energy, cycles, need_words in options:
+            if taken + need_words > self.cascade.usable:
+                continue
+            own = rooms
+            if rooms:
+                last = rooms[-1]._replace(peak=max(rooms[-1].peak, waiting + need_words))
+                own = (*rooms[:-1], last)
+            times = einsum.times
+            yield label._replace(
+                energy=label.energy + energy * times, cycles=label.cycles + cycles * times, rooms=own
+            )
+
+    def roomy(
+        self, label: Label, held: Iterable[tuple[int, int, Any]], waiting: int
+    ) -> tuple[Room, ...] | None:
+        """Rooms of open bodies with further held tiles, None if there is too little."""
+        rooms = list(label.rooms)
+        for _, words, (level, _) in held:
+            rooms[level] = rooms[level]._replace(held=rooms[level].held + words)
+        total = 0
+        for room in rooms:
+            total += room.held
+            if total + room.peak > self.cascade.usable:
+                return None
+        return tuple(rooms) if total + waiting <= self.cascade.usable else None
+
+    def holds(self, j: int, v: int, ctx: Context) -> list[tuple[Any, Way]]:
+        """Where a tile may be held with profit, as body and trips, and the way that it then is."""
+        einsum = self.cascade.einsums[j]
+        if not einsum.may_keep[v]:
+            return []
+        return [(spot, way) for spot, way in self.spots(j, v, ctx) if way.room <= self.cascade.usable]
+
+    @remembered
+    def spots(self, j: int, v: int, ctx: Context) -> list[tuple[Any, Way]]:
+        """All of these, whatever their room."""
+        levels = range(self.least_level(j, v, ctx), len(ctx))
+        spots = [(level, at) for level in levels for at in self.profitable(j, v, ctx[level])]
+        found = [(level, self.cascade.cut(j, self.loops_above(ctx, level, at))) for level, at in spots]
+        return [(spot, self.edges.held(j, v, spot[1])) for spot in found]
+
+    def profitable(self, j: int, v: int, body: Open) -> Iterator[Numbers]:
+        """Yield places below loops that move a tile, and above some that bring it anew."""
+        moving, again = self.kinds(j, v, body.start, body.end)
+        befores, afters = (*body.places[:1], *body.places[:-1]), (*body.places[1:], body.trips)
+        for before, at, then in zip(befores, body.places, afters, strict=False):  # without places, none
+            is_first = at == body.places[0]
+            if changed(at, then) & again and (is_first or changed(before, at) & moving):
+                yield at
+
+    def least_level(self, j: int, v: int, ctx: Context) -> int:
+        """Open bodies that a tile lies inside of if its tensor goes through the outermost memory."""
+        tensor = self.cascade.einsums[j].tensors[v]
+        writer = self.cascade.writer.get(tensor)
+        others = self.cascade.readers.get(tensor, ()) if writer == j else () if writer is None else (writer,)
+        return max((sum(body.start <= other < body.end for body in ctx) for other in others), default=0)
+
+    @remembered
+    def kinds(self, j: int, v: int, start: int, end: int) -> tuple[set[int], set[int]]:
+        """Classes of a body's loops that move a tile, and those that bring words of it again."""
+        einsum, classes = self.cascade.einsums[j], self.cascade.classes(start, end) or ()
+        dims = [own[j - start] for own in classes]
+        moving = {c for c, d in enumerate(dims) if d in einsum.dims[v]}
+        return moving, {c for c, d in enumerate(dims) if d not in einsum.dims[v] or d in einsum.windowed[v]}
+
+    # Loops
+
+    @remembered
+    def loops(self, ctx: Context) -> Above:
+        """The loops of open bodies, outermost first; between two places those that slide come last."""
+        found = []
+        for body in ctx:
+            at = (*(body.places or ((1,) * len(body.trips),)), body.trips)
+            for one, other in pairwise(at):
+                own = [(c, n // m) for c, (m, n) in enumerate(zip(one, other, strict=True)) if n != m]
+                loops = [SharedLoop(n, body.start, body.classes[c]) for c, n in own]
+                found += sorted(loops, key=self.cascade.slides)
+        return tuple(found)
+
+    def loops_above(self, ctx: Context, level: int, at: Numbers) -> Above:
+        """The loops above a place of an open body."""
+        body = ctx[level]
+        places = tuple(own for own in body.places if own != at and all(map(le, own, at)))
+        return self.loops((*ctx[:level], body._replace(places=places, trips=at)))
+
+    def cut(self, j: int, ctx: Context) -> Cut:
+        """How all loops of open bodies cut an Einsum."""
+        return self.cascade.cut(j, self.loops(ctx))
+
+    # Bodies
+
+    def bodies(self, label: Label, start: int, stop: int, ctx: Context, flat: bool) -> Iterator[Open]:
+        """Yield each body over some Einsums that is worth a look: its trips, and places between its loops."""
+        classes = self.cascade.classes(start, stop) or ()
+        lefts = [self.left_of(j, ctx) for j in range(start, stop)]
+        sliding = [self.cascade.slides(SharedLoop(2, start, own)) for own in classes]
+        leaders = [not self.is_followed(j, start, stop) for j in range(start, stop)]
+        most = []
+        for dims, slides in zip(classes, sliding, strict=True):
+            pairs = zip(lefts, dims, leaders, strict=True)
+            most.append(math.gcd(*(left[d] for left, d, leads in pairs if leads or not slides)))
+        body, ones = Open(start, stop, classes, (), tuple(most), flat), (1,) * len(most)
+        if not self.is_sliding(ctx):
+            still = tuple(1 if slides else n for slides, n in zip(sliding, most, strict=True))
+            for own in self.alike(label, ctx, body._replace(trips=still), ones, lefts):
+                yield from self.placed(label, ctx, own, ones)
+        for trips in vectors(most):
+            own = body._replace(trips=trips)
+            slides = any(n > 1 and slides for n, slides in zip(trips, sliding, strict=True))
+            is_apart = prod(trips) > 1 and (slides or self.is_sliding(ctx))
+            if is_apart and self.divide_apart(ctx, own, slides):
+                yield from self.placed(label, ctx, own, ones)
+
+    def alike(
+        self, label: Label, ctx: Context, body: Open, least: Numbers, lefts: Sequence[Sequence[int]]
+    ) -> Iterator[Open]:
+        """Yield the body with each multiple of the `least` trips that divides its own, if it is worth a look.
+
+        Traffic is bounded by the fewest trips, and the room of tiles by the most, for all of them together.
+        """
+        if not self.divide(lefts, body.classes, least):
+            return
+        if least == body.trips:
+            yield from [body] if prod(least) > 1 else ()
+            return
+        is_even = self.divide(lefts, body.classes, body.trips)
+        if is_even and self.excluded(label, ctx, body, (1,) * len(least), least):
+            return
+        ratios = [n // m for n, m in zip(body.trips, least, strict=True)]
+        c = max(range(len(least)), key=ratios.__getitem__)
+        factor = divisors(ratios[c])[1]
+        power = next(n for n in range(1, ratios[c]) if ratios[c] % factor ** (n + 1))
+        few = replaced(body.trips, c, body.trips[c] // factor ** (power - power // 2))
+        yield from self.alike(label, ctx, body._replace(trips=few), least, lefts)
+        many = replaced(least, c, least[c] * factor ** (power // 2 + 1))
+        yield from self.alike(label, ctx, body, many, lefts)
+
+    def is_sliding(self, ctx: Context) -> bool:
+        """Whether some loop of open bodies moves a window."""
+        return any(map(self.cascade.slides, self.loops(ctx)))
+
+    def is_followed(self, j: int, start: int, stop: int) -> bool:
+        """Whether an Einsum of a body hands something over in it."""
+        tensors = self.cascade.handed(start, stop)
+        return any(self.cascade.writer[t] == j for t in tensors)
+
+    @remembered
+    def left_of(self, j: int, ctx: Context) -> list[int]:
+        """What divides all parts of each dimension."""
+        return [math.gcd(*(size for size, _ in parts)) for parts in self.cut(j, ctx)]
+
+    def divide_apart(self, ctx: Context, body: Open, slides: bool) -> bool:
+        """Whether the loops of a body leave no remainders, but where visits go as far as others read."""
+        outer, every = len(self.loops(ctx)), self.loops((*ctx, body))
+        need(slides or outer, "a body has loops")
+        ends, places = range(outer + 1, len(every) + 1), range(body.start, body.end)
+        return all(self.cascade.moves_once(j, every) for j in places) and all(
+            self.cascade.divides(j, every[:end]) for j in places for end in ends
+        )
+
+    @staticmethod
+    def divide(lefts: Sequence[Sequence[int]], classes: Sequence[Numbers], trips: Numbers) -> bool:
+        """Whether trips of several loops over one dimension divide it together."""
+        together: list[Counter[int]] = [Counter() for _ in lefts]
+        for (number, own), (dims, count) in product(enumerate(together), zip(classes, trips, strict=True)):
+            own[dims[number]] = max(1, own[dims[number]]) * count
+        return all(
+            left[d] % n == 0 for left, own in zip(lefts, together, strict=True) for d, n in own.items()
+        )
+
+    def placed(self, label: Label, ctx: Context, body: Open, at: Numbers) -> Iterator[Open]:
+        """Yield the body with each further list of places from one on, `at`, if it is worth a look."""
+        if self.excluded(label, ctx, body, at):
+            return
+        if at == body.trips:
+            yield body
+            return
+        places, left = (*body.places, at), [t // n for t, n in zip(body.trips, at, strict=True)]
+        kinds = self.every_kind(body.start, body.end)
+        longer, last = body._replace(places=places), changed(body.places[-1], at) if body.places else None
+        for counts in vectors(left):
+            segment = {c for c, n in enumerate(counts) if n > 1}
+            is_kind = segment and (
+                last is None or parted(last, segment, kinds) or self.keeps_between(longer, segment)
+            )
+            if is_kind and self.within(ctx, longer, counts):
+                yield from self.placed(
+                    label, ctx, longer, tuple(n * f for n, f in zip(at, counts, strict=True))
+                )
+
+    def keeps_between(self, body: Open, below: Iterable[int]) -> bool:
+        """Whether a tensor may have to lie at a place of a body, as loops below would drop what overlaps."""
+        above = {c for c, n in enumerate(body.places[-1]) if n > 1}
+        slides = [self.cascade.slides(SharedLoop(2, body.start, own)) for own in body.classes]
+        return any(slides[c] for c in above) or sum(slides[c] for c in below) > 1
+
+    @remembered
+    def every_kind(self, start: int, end: int) -> set[tuple[frozenset[int], frozenset[int]]]:
+        """Kinds of all tiles that may be held."""
+        tiles = ((j, v) for j in range(start, end) for v in self.cascade.einsums[j].stay)
+        kinds = (self.kinds(j, v, start, end) for j, v in tiles)
+        return {(frozenset(moving), frozenset(again)) for moving, again in kinds}
+
+    def within(self, ctx: Context, body: Open, counts: Numbers) -> bool:
+        """Whether the loops so far, those of the next segment with them, are no more than allowed."""
+        most, per_rank = self.cascade.most_loops, self.cascade.most_per_rank
+        if most is None and per_rank is None:
+            return True
+        at = [*((own, (*own.places, own.trips)) for own in ctx), (body, body.places)]
+        steps = [(own, changed(*pair)) for own, ends in at for pair in pairwise(ends)]
+        steps.append((body, {c for c, n in enumerate(counts) if n > 1}))
+        for j in range(body.start, body.end):
+            dims = [own.classes[c][j - own.start] for own, classes in steps for c in classes]
+            if len(dims) > (inf if most is None else most):
+                return False
+            if max(Counter(dims).values()) > (inf if per_rank is None else per_rank):
+                return False
+        return True
+
+    def excluded(
+        self, label: Label, ctx: Context, body: Open, at: Numbers, least: Numbers | None = None
+    ) -> bool:
+        """Whether the Einsums of a body cost too much, whatever the loops inside of a place.
+
+        So it is with all trips that are multiples of the `least` ones.
+        """
+        own, energy, cycles = (*ctx, body), 0, 0
+        for j in range(body.start, body.end):
+            more = self.lower(j, own, at, least)
+            energy, cycles = energy + more[0], cycles + more[1]
+        outer = self.left(body.end, ctx)
+        self.look()
+        end = ctx[0].end if ctx else body.end
+        return bool(self.worth(label, end, (energy + outer[0], cycles + outer[1])) >= self.limit)
+
+    @remembered
+    def lower(
+        self, j: int, ctx: Context, at: Numbers | None = None, least: Numbers | None = None
+    ) -> tuple[Any, Any]:
+        """Least energy and cycles of an Einsum in open bodies, all its instances.
+
+        Of the innermost one the loops inside of the place `at` are not known yet, and may hold tiles at any;
+        it may have any trips from the `least` ones on, if these are given.
+        """
+        einsum, body = self.cascade.einsums[j], ctx[-1]
+        if einsum.is_copy:
+            return 0, 0
+        cut = self.cut(j, (*ctx[:-1], body._replace(trips=least or body.trips)))
+        ways = [self.ways(j, v, ctx, at, cut) for v in range(len(einsum.tensors))]
+        if not body.flat:
+            is_open = j in self.followers
+            found = [self.edges.together(j, cut, own, is_open) for own in product(*map(self.cheapest, ways))]
+            energy, cycles = map(min, zip(*found, strict=True))
+            return energy * einsum.times, cycles * einsum.times
+        found = []
+        for chosen in product(*map(undominated, ways)):
+            if self.has_room_for(chosen):
+                found.append(self.edges.least(j, cut, chosen))
+        if not found:
+            return inf, inf
+        energy, cycles = map(min, zip(*found, strict=True))
+        return energy * einsum.times, cycles * einsum.times
+
+    @staticmethod
+    def cheapest(ways: Sequence[Way]) -> list[Way]:
+        """What costs the least in each memory that a tile may be in, if it takes no room."""
+        deep = [way for way in ways if way.stored > 1]
+        for way in ways:
+            if way.stored == 1:
+                return [way, *deep]
+        least = {key: min(getattr(way, key) for way in ways if not way.stored) for key in Way._fields[:4]}
+        return [ways[0]._replace(**least), *deep]
+
+    def has_room_for(self, ways: Iterable[Way]) -> bool:
+        """Whether memories have room for all tiles together."""
+        taken: Counter[int] = Counter()
+        for way in ways:
+            taken[max(1, way.stored)] += way.room
+        return all(words <= self.cascade.room(level) for level, words in taken.items())
+
+    @cached_property
+    def followers(self) -> set[int]:
+        """Einsums that loops of some body may cut into unequal parts."""
+        found, count = set(), self.count
+        for start, end in ((a, b) for a in range(count) for b in range(a + 2, count + 1)):
+            classes = self.cascade.classes(start, end) or ()
+            if any(self.cascade.slides(SharedLoop(2, start, own)) for own in classes):
+                found |= {j for j in range(start, end) if self.is_followed(j, start, end)}
+        return found
+
+    def ways(self, j: int, v: int, ctx: Context, at: Numbers | None, cut: Cut) -> list[Way]:
+        """Ways to keep a tile."""
+        einsum, body = self.cascade.einsums[j], ctx[-1]
+        found = [self.edges.fetched(j, v, cut)]
+        tensor = einsum.tensors[v]
+        for level in self.cascade.storable.get(tensor, ()):
+            found.append(Way(stored=level, room=self.stored_room(tensor, ctx, level)))
+        if einsum.may_keep[v]:
+            inner = body if at is None else body._replace(trips=at)
+            found += (
+                [way for _, way in self.spots(j, v, (*ctx[:-1], inner))]
+                if at is None
+                else self.open_spots(j, v, ctx, at)
+            )
+        return found
+
+    def open_spots(self, j: int, v: int, ctx: Context, at: Numbers) -> list[Way]:
+        """Ways of a held tile at the places that are known, and inside of the last one."""
+        body, found = ctx[-1], []
+        for level, own in enumerate(ctx):
+            places = own.places if own is not body else (*body.places, at)
+            cuts = (self.cascade.cut(j, self.loops_above(ctx, level, place)) for place in places)
+            found += [self.edges.held(j, v, cut) for cut in cuts]
+        deep = self.edges.held(j, v, self.cut(j, ctx))
+        return (
+            [*found, found[-1]._replace(room=min(deep.room, found[-1].room))] if at != body.trips else found
+        )
+
+    def stored_room(self, tensor: int, ctx: Context, level: int) -> int:
+        """Room of a tensor that is stored in the innermost body; others may be there before."""
+        users, body = self.cascade.users[tensor], ctx[-1]
+        if not (body.start <= users[0] and users[-1] < body.end) or tensor in self.cascade.family:
+            return 0
+        return self.cascade.stored_words(tensor, self.loops(ctx), level)
+
+
+def replaced(numbers: Numbers, place: int, number: int) -> Numbers:
+    """A tuple with another number at a place."""
+    return (*numbers[:place], number, *numbers[place + 1 :])
+
+
+def held_words(rooms: Iterable[Room]) -> int:
+    """Words that tiles take which are held above loops of open bodies."""
+    return sum(room.held for room in rooms)
+
+
+def fits_mesh(counts: Numbers, mesh: tuple[int, int]) -> bool:
+    """Whether loops may lie along the axes of a mesh."""
+    mesh_x, mesh_y = mesh
+    along = {1}
+    for count in counts:
+        along |= {n * count for n in along}
+    whole = prod(counts)
+    return any(n <= mesh_x and whole // n <= mesh_y for n in along if whole % n == 0)
+
+
+def undominated(ways: Iterable[Way]) -> list[Way]:
+    """The ways to keep a tile of which no other one of its kind has no more of anything."""
+    kept: list[Way] = []
+    for way in sorted(ways):
+        if not any(own[4:] == way[4:] and all(map(le, own[:4], way[:4])) for own in kept):
+            kept.append(way)
+    return kept
+
+
+def changed(one: Numbers, other: Numbers) -> set[int]:
+    """Classes of loops between two places."""
+    return {c for c, (a, b) in enumerate(zip(one, other, strict=True)) if a != b}
+
+
+def parted(above: set[int], below: set[int], kinds: Iterable[tuple[frozenset[int], frozenset[int]]]) -> bool:
+    """Whether tiles may be held between two groups of loops so that no loop is better in the other group."""
+    using = [(moving, again) for moving, again in kinds if above & moving and below & again]
+    moving, again = ({*chain.from_iterable(own[i] for own in using)} for i in (0, 1))
+    return above <= moving and below <= again
+
+
+FORMAT = "tilewright certificate fused 4"
+CLAIMS = "problem problem_sha256 status objective bound mapping cost least edges"
+KEYS = {"format", "versions", "seed", "command", "digest", *CLAIMS.split()}
+
+
+def check_fused(doc: Json, sha256: Callable[[object], str], refute: Refute) -> int | None:
+    """The value that no fused mapping is below, None if there is no mapping; raises unless this is shown."""
+    need(doc.keys() == KEYS and doc["format"] == FORMAT, f"it has the keys of a {FORMAT!r}")
+    need(doc["digest"] == sha256({key: doc[key] for key in doc if key != "digest"}), "the digest is right")
+    need(doc["problem_sha256"] == sha256(doc["problem"]), "the hash matches the problem")
+    objective, status, bound = doc["objective"], doc["status"], doc["bound"]
+    need(objective in Query._fields, "the objective is known")
+    cascade = Cascade(doc["problem"])
+    if status == "INFEASIBLE":
+        need(doc["mapping"] is doc["cost"] is bound is None, "nothing is claimed")
+    else:
+        need(type(bound) is int and bound >= 0, "the bound is a natural number")
+        need(doc["cost"] == Tree(cascade, doc["mapping"]).price(), "the cost matches the mapping")
+        cost = doc["cost"][objective]
+        need(
+            {"OPTIMAL": bound == cost, "FEASIBLE": bound <= cost}.get(status), "the bound matches the status"
+        )
+    limit = inf if bound is None else bound
+    least = confirmed(cascade, doc, limit, refute) if limit else limit
+    text = "no fused mapping exists" if limit == inf else f"no fused mapping has {objective} below {limit:,}"
+    need(least >= limit, f"{text}: edges as listed leave some from {least:,} on open", CannotCheckError)
+    return None if bound is None else int(bound)
+
+
+def confirmed(cascade: Cascade, doc: Json, limit: int | float, refute: Refute) -> int | float:
+    """The limit, if claims that hold show that nothing is below; else what they leave open.
+
+    Claims without shared loops alone are often enough, and are quickly checked. How stored tensors are spread
+    over memories that exist several times is left open first.
+    """
+    left: Left = {}
+    with suppress(CannotCheckError):
+        if left_open(cascade, doc, limit, refute, left, FEW_LABELS, every=False) >= limit:
+            return limit
+    least = left_open(cascade, doc, limit, refute, left)
+    several = any(cascade.instances(n) > 1 for n in chain(*cascade.storable.values()))
+    if least < limit and several:
+        least = left_open(cascade, doc, limit, refute, left, is_spread=True)
+    return least
+
+
+def left_open(
+    cascade: Cascade,
+    doc: Json,
+    limit: int | float,
+    refute: Refute,
+    left: Left,
+    most: int = MOST_LABELS,
+    every: bool = True,
+    is_spread: bool = False,
+) -> int | float:
+    """The least value of all paths that claims leave open below a limit, or the limit; claims are checked.
+
+    Claims of which less is `left`, as this program's own bounds are lower, are used as that. Where a path is
+    left open whose nests may have remainders, its edges are looked at, which adds to what is known.
+    """
+    while True:
+        edges = Edges(cascade, doc, left, every)
+        paths = Paths(cascade, edges, doc["objective"], limit, most, is_spread)
+        least = paths.least()
+        if every and least < limit and edges.learn(paths.open_edges, refute):
+            continue
+        if (least < limit and not every) or edges.verify(refute) or least < limit:
+            return least

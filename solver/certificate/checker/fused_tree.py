@@ -1,1 +1,247 @@
-../../../scripts/fused_tree.py
+"""A fused mapping as the checker reads it: the tree, its stored and held tiles, room, and what it costs."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from solver.certificate.checker.claims import Cost, Json, natural, need
+from solver.certificate.checker.fused_cascade import Above, Cascade, Shared, SharedLoop
+from solver.certificate.checker.fused_einsums import Einsum
+from solver.certificate.checker.fused_visits import Numbers
+
+
+class Leaf(NamedTuple):
+    """An Einsum with its held tiles and its nests."""
+
+    einsum: int
+    held: list[Any]
+    nests: list[Json]
+
+
+class Path(NamedTuple):
+    """A leaf, the loops above it, and the body of each of them."""
+
+    leaf: Leaf
+    loops: Above
+    bodies: Numbers
+
+
+class Stored(NamedTuple):
+    """Loops above a tensor, and the number of its memory."""
+
+    depth: int
+    level: int
+
+
+class Tree:
+    """A fused mapping of a cascade, well formed: `paths` are those of the Einsums, `stored` is by tensor."""
+
+    def __init__(self, cascade: Cascade, doc: Json) -> None:
+        self.cascade, self.einsums = cascade, cascade.einsums
+        self.paths = self.read(doc["tree"])
+        self.check_limits()
+        self.stored = {t: Stored(depth, level) for t, depth, level in doc["stored"]}
+        need(len(self.stored) == len(doc["stored"]) and natural(doc["stored"]), "tensors are stored once")
+        for t, stored in self.stored.items():
+            self.check_stored(t, stored)
+
+    def read(self, parts: Sequence[Json]) -> list[Path]:
+        """The paths of the leaves, from the first to the last."""
+        bodies: Counter[str] = Counter()
+        found: list[Path] = []
+
+        def walk(part: Json, loops: Above, ids: Numbers) -> None:
+            if "einsum" in part:
+                found.append(Path(Leaf(part["einsum"], part["held"], part["nests"]), loops, ids))
+                return
+            bodies["all"] += 1
+            number, start = bodies["all"], len(found)
+            own = tuple(self.read_loop(loop) for loop in part["loops"])
+            need(own, "a body has loops")
+            for child in part["children"]:
+                walk(child, (*loops, *own), (*ids, *(number for _ in own)))
+            self.check_body(own, start, len(found))
+            need(len(part["children"]) > 1, "a body with one body is one")
+
+        for part in parts:
+            walk(part, (), ())
+        need(
+            [path.leaf.einsum for path in found] == [*range(len(self.einsums))],
+            "the leaves are the Einsums in order",
+        )
+        return found
+
+    @staticmethod
+    def read_loop(doc: Json) -> SharedLoop:
+        """A loop over a dimension of each Einsum of its body."""
+        over = dict(map(tuple, doc["over"]))
+        need(type(doc["trips"]) is int and doc["trips"] > 1 and over, "a shared loop has 2 trips or more")
+        need(natural([list(pair) for pair in over.items()]), "a shared loop runs over dimensions of Einsums")
+        need(
+            [*sorted(over)] == [*range(min(over), min(over) + len(over))], "Einsums of a body are neighbours"
+        )
+        return SharedLoop(doc["trips"], min(over), tuple(over[j] for j in sorted(over)))
+
+    def check_body(self, loops: Above, start: int, end: int) -> None:
+        """Check the Einsums and the loops of a body."""
+        need(end - start > 1, "a body has two Einsums or more")
+        classes = self.cascade.classes(start, end)
+        need(classes is not None, "tensors connect the Einsums of a body")
+        for loop in loops:
+            each = loop.start == start and len(loop.dims) == end - start
+            need(each, "a shared loop runs over a dimension of each Einsum")
+            need(loop.dims in (classes or ()), "a shared loop cuts what is handed over alike")
+
+    def check_limits(self) -> None:
+        """Check the loops above each Einsum."""
+        most_loops, most_per_rank = self.cascade.most_loops, self.cascade.most_per_rank
+        for j, (_, loops, _) in enumerate(self.paths):
+            need(self.cascade.moves_once(j, loops), "shared loops move each window along one dimension")
+            dims = Counter(loop.dims[j - loop.start] for loop in loops)
+            trips: Counter[int] = Counter()
+            for loop in loops:
+                trips[loop.dims[j - loop.start]] = max(1, trips[loop.dims[j - loop.start]]) * loop.trips
+            need(
+                all(n <= self.einsums[j].bounds[d] for d, n in trips.items()),
+                "loops cut no more parts than there are",
+            )
+            need(
+                most_loops is None or len(loops) <= most_loops, "there are no more shared loops than allowed"
+            )
+            most = max(dims.values(), default=0)
+            need(most_per_rank is None or most <= most_per_rank, "ranks are looped no more than allowed")
+
+    def check_stored(self, t: int, stored: Stored) -> None:
+        """Check the place of a stored tensor."""
+        cascade, users = self.cascade, self.cascade.users[t]
+        need(stored.level in cascade.storable.get(t, ()), "what is stored may be")
+        need(
+            stored.depth <= min(self.shared(i, j) for i in users for j in users),
+            "stored tensors lie below loops that all their Einsums share",
+        )
+        loops = self.loops_above(t)
+        sliding = any(map(cascade.slides, loops))
+        need(not sliding or cascade.keeps(t, loops), "what overlaps is kept until it is not needed any more")
+
+    def loops_above(self, tensor: int) -> Above:
+        """The loops above the place of a stored tensor."""
+        return self.paths[self.cascade.writer[tensor]].loops[: self.stored[tensor].depth]
+
+    def shared(self, i: int, j: int) -> int:
+        """Loops that the paths of two Einsums have in common."""
+        count = 0
+        for a, b in zip(self.paths[i].bodies, self.paths[j].bodies, strict=False):
+            if a != b:
+                break
+            count += 1
+        return count
+
+    def price(self) -> Cost:
+        """Energy and cycles of a mapping; raises if it is none, or takes too much room."""
+        rooms = [(j, *self.place(j)) for j in range(len(self.paths))]
+        spreads = {t: self.spread(t) for t in self.stored}
+        energy = cycles = 0
+        for j, own, cost in rooms:
+            for number, words in enumerate(own, 1):
+                taken = words + self.taken(spreads, j, number)
+                need(taken <= self.cascade.room(number), f"there is room while Einsum {j} runs")
+            times = self.einsums[j].times
+            energy, cycles = energy + cost[0] * times, cycles + cost[1] * times
+        return {"energy": energy, "latency": cycles, "edp": energy * cycles}
+
+    def place(self, j: int) -> tuple[list[int], tuple[int, int]]:
+        """Room of an Einsum's own tiles, memory by memory, and its energy and cycles."""
+        einsum, (leaf, loops, _) = self.einsums[j], self.paths[j]
+        if einsum.is_copy:
+            need(not leaf.held and not leaf.nests, "copies have no nest")
+            places = tuple(self.stored[t].level if t in self.stored else 0 for t in einsum.tensors)
+            cost = einsum.transfer(places) if einsum.may_lie(places) else None
+            need(cost is not None, "copies move words between memories that may have them")
+            assert cost is not None
+            return [0] * len(self.cascade.rooms), cost
+        need(natural(leaf.held) and len({v for v, _ in leaf.held}) == len(leaf.held), "tiles are held once")
+        held = []
+        for v, depth in leaf.held:
+            need(v < len(einsum.tensors) and einsum.may_keep[v], "what is held may be kept on chip")
+            need(
+                einsum.tensors[v] not in self.stored and depth < len(loops),
+                "what is held is not stored, and above a loop",
+            )
+            need(
+                depth >= self.least_depth(j, v),
+                "what goes through the outermost memory is held inside of that",
+            )
+            held.append(einsum.held(v, self.cascade.cut(j, loops[:depth])))
+        levels = {v: self.stored[t].level for v, t in enumerate(einsum.tensors) if t in self.stored}
+        above = frozenset({v for v, level in levels.items() if level == 1} | {v for v, *_ in held})
+        deep = tuple((v, level) for v, level in levels.items() if level > 1)
+        cut = self.cascade.cut(j, loops)
+        energy, cycles, rooms = einsum.price(cut, above, deep, tuple(held), leaf.nests)
+        self.check_outside(einsum, levels)
+        return rooms, (energy, cycles)
+
+    @staticmethod
+    def check_outside(einsum: Einsum, at_home: Collection[int]) -> None:
+        """Check the room of the outermost memory: it has all of what it keeps."""
+        sizes = zip(einsum.spaces, einsum.space.at[0], strict=True)
+        words = sum(
+            space.tile(einsum.bounds) * own["size"]
+            for v, (space, own) in enumerate(sizes)
+            if v not in at_home
+        )
+        need(words <= einsum.space.nodes[0]["most_size"], "the outermost memory has room")
+
+    def least_depth(self, j: int, v: int) -> int:
+        """Loops above which no tile is held that goes through the outermost memory between Einsums."""
+        tensor = self.einsums[j].tensors[v]
+        writer = self.cascade.writer.get(tensor)
+        others: Collection[int] = () if writer is None else (writer,)
+        others = self.cascade.readers.get(tensor, ()) if writer == j else others
+        return max((self.shared(j, other) for other in others), default=0)
+
+    def spread(self, tensor: int) -> Shared:
+        """How loops spread a stored tensor over the instances of its memory: fanouts, ranks, and children."""
+        found, level = set(), self.stored[tensor].level
+        mapped = [(e, v) for e, v in self.cascade.accesses(tensor) if not e.is_copy]
+        if len(mapped) < len(self.cascade.accesses(tensor)):
+            return ()  # it is in a memory that exists once
+        for e, v in mapped:
+            lone, fans = e.lone(v), e.outside(level)
+            for nest in self.paths[e.number].leaf.nests:
+                bounds = e.bounds_of(nest)
+                loops = ((n, d, count) for n, (p, _) in fans.items() for d, count in nest["loops"][p])
+                found.add(tuple((n, lone.get(d), count, bounds[d]) for n, d, count in loops))
+        need(len(found) == 1, "all Einsums spread a stored tensor alike")
+        (spread,) = found
+        return tuple((n, name, count) for n, name, count, _ in spread if name is not None)
+
+    def taken(self, spreads: Mapping[int, Shared], j: int, number: int) -> int:
+        """Room of a memory that held and stored tiles take while an Einsum runs."""
+        total = 0
+        for i, path in enumerate(self.paths) if number == 1 else ():
+            einsum, later = self.einsums[i], self.shared(i, j)
+            for v, depth in path.leaf.held:
+                words = einsum.tile(v, self.cascade.cut(i, path.loops[:depth]))
+                words *= einsum.space.at[einsum.home][v]["size"]
+                total += words if i == j or later > depth else 0
+        largest: Counter[int] = Counter()
+        for t, (depth, level) in self.stored.items():
+            users = self.cascade.users[t]
+            waits = users[0] <= j <= users[-1] or any(self.shared(i, j) > depth for i in users)
+            if level == number and waits:
+                words = self.cascade.stored_words(t, self.loops_above(t), number, spreads[t])
+                largest[self.roots[t]] = max(words, largest[self.roots[t]])
+        return total + largest.total()
+
+    @cached_property
+    def roots(self) -> dict[int, int]:
+        """Per stored tensor the one whose room it takes: its own, or that of what it copies."""
+        found = {t: t for t in self.stored}
+        for copy in (own for own in self.einsums if own.is_copy):
+            source = copy.tensors[copy.writes.index(False)]
+            beside = [t for t in copy.tensors if t != source and {t, source} <= self.stored.keys()]
+            for t in (own for own in beside if self.stored[own].level == self.stored[source].level):
+                pair = (source, self.loops_above(source)), (t, self.loops_above(t))
+                found[t] = found[source] if self.cascade.is_part(copy, *pair) else t
+        return found

@@ -1,1 +1,548 @@
-../../../scripts/perfect_bounds.py
+"""Bounds on mappings with perfect factors, and the enumeration of those that bounds leave open.
+
+Floors exclude most choices of spatial factors. Tables over temporal loops bound the others, and an
+enumeration decides the nests that the tables leave open. docs/certificates.md explains why this is a proof.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import reduce
+from itertools import chain, product
+from math import inf, prod
+from operator import eq, le
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from solver.certificate.checker.claims import (
+    EXACT,
+    MOST_ENTRIES,
+    MOST_NESTS,
+    SLACK,
+    Array,
+    CannotCheckError,
+    Cost,
+    Loops,
+    Mask,
+    Number,
+    Query,
+    State,
+    need,
+)
+from solver.certificate.checker.conditions import Case
+from solver.certificate.checker.perfect import Extent, Measure, Space, Strides, Whole, divisors
+
+States = list[list[int | None]]
+Table = dict[State, Array]
+Prices = list[tuple[Any, ...]]
+Pins = Sequence[tuple[tuple[int, ...], Any]]
+
+
+class Ended(NamedTuple):
+    """A tile whose reuse ended in a nest."""
+
+    tile: tuple[int, int]  # dataspace and level
+    extent: Whole
+    stride: Whole
+    since: int  # loops of the nest before that
+    prices: Prices
+
+
+class Point(NamedTuple):
+    """A point of a nest that is built outwards."""
+
+    i: int
+    left: Whole
+    state: State
+    paid: Array
+    ended: tuple[Ended, ...]
+    nest: Strides
+    loops: Loops
+
+
+class Tables(ABC):
+    """Temporal loops, where keep sets and spatial factors are given, and what they cost at least.
+
+    A point of a nest is known by what is left to iterate outside of it, and since which level each tile has
+    been in place (None: no longer). Tables hold the least costs, along a last axis, of all that lies outside
+    of every point; words cost where the reuse of their tile ends. `way` leads outwards through the nodes.
+
+    Who builds on it says what words cost (`priced`, `charge`) and what leaving a level does (`boundary`), and
+    sets `limits` before it fills the tables.
+    """
+
+    limits: Array
+
+    @abstractmethod
+    def priced(self, v: int, source: int | None, tile: Extent | None, box: Extent | None, end: int) -> Prices:
+        """What words cost that are delivered into a tile of `source`, whose reuse a loop of `end` ends."""
+
+    @abstractmethod
+    def charge(self, prices: Prices, words: Number) -> Array:
+        """Costs of words, along a last axis."""
+
+    @abstractmethod
+    def boundary(self, p: int, inside: Extent, outer: Number) -> Array:
+        """Costs of leaving level `p`; infinite if its tiles do not fit."""
+
+    def __init__(self, space: Space, mask: Mask, i: int) -> None:
+        self.space, self.spaces, self.mask = space, space.spaces, mask
+        self.start: State = (None,) * len(mask)
+        self.spatial = dict(zip(space.fans, space.spatial[i].tolist(), strict=True))
+        self.bounds = tuple(
+            n // prod(used) for n, *used in zip(space.bounds, *self.spatial.values(), strict=True)
+        )
+        self.place = [{left: i for i, left in enumerate(divisors(n))} for n in self.bounds]
+        sets = enumerate(mask)
+        self.reused = [[p for p in kept[1:] if self.spaces[v].stays(space.at[p][v])] for v, kept in sets]
+        self.way = [p for p in reversed(range(len(space.nodes))) if p not in self.spatial]
+
+    @property
+    def open(self) -> bool:
+        """Whether the tables leave a nest within the limits."""
+        return bool((self.tables[0][self.start].reshape(-1, len(self.limits))[-1] < self.limits).all())
+
+    @property
+    def origin(self) -> Point:
+        """The point inside of all temporal loops, with the spatial factors of every node."""
+        spatial = [dict(enumerate(self.spatial.get(p, ()))) for p in range(len(self.space.nodes))]
+        spatial = [{d: n for d, n in own.items() if n > 1} for own in spatial]
+        return Point(0, self.bounds, self.start, np.zeros(len(self.limits)), (), (), spatial)
+
+    def cell(self, at: Point) -> tuple[int, ...]:
+        """The cell of a table that belongs to what is left to iterate outside of a point."""
+        return tuple(places[left] for places, left in zip(self.place, at.left, strict=True))
+
+    def extents(self, p: int, inside: Extent) -> list[Number]:
+        """Iterations inside of node `p`, of temporal loops and all spatial ones."""
+        return [
+            prod(n)
+            for n in zip(inside, *(factors for q, factors in self.spatial.items() if q > p), strict=True)
+        ]
+
+    def around(self, at: Point) -> tuple[int, list[int]]:
+        """The node that a point has reached, -1 outside of all, and the iterations inside of it."""
+        return (*self.way, -1)[at.i], [n // rest for n, rest in zip(self.bounds, at.left, strict=True)]
+
+    def due(self, v: int, since: int, p: int, inside: Extent, left: Extent, outer: Number) -> Array:
+        """Costs of the tiles of `v` in place since level `since` if loops of node `p` end their reuse."""
+        stride = self.extents(p, inside)
+        total: Any = 0.0
+        for c in (c for c in self.reused[v] if p < c <= since):
+            tile = self.extents(c, inside)
+            words = self.spaces[v].few_words(tile, stride, left, outer)
+            total = total + self.charge(self.priced(v, c, tile, stride, p), words)
+        return np.asarray(total)
+
+    def crossed(self, state: State, p: int) -> State:
+        """The state outside of level `p`: what it keeps is in place from there on."""
+        return tuple(
+            p if c is None and p in levels else c for c, levels in zip(state, self.reused, strict=True)
+        )
+
+    def fill(self) -> None:
+        """Fill the tables, one outside of all nodes and one for each on the way, outermost first."""
+        left: tuple[Array, ...] = np.ix_(*map(divisors, self.bounds))
+        outer = reduce(np.multiply, left)
+        inside = [n // rest for n, rest in zip(self.bounds, left, strict=True)]
+        nothing = np.full((*outer.shape, len(self.limits)), inf)
+        entries = nothing.size * len(self.way) * prod(len(levels) + 1 for levels in self.reused)
+        need(entries < MOST_ENTRIES, "too many tiles may stay in place", CannotCheckError)
+        self.tables: list[Table] = []
+        table: Table = defaultdict(lambda: nothing)
+        table[self.start] = np.where(outer[..., None] == 1, 0, nothing)
+        for p in (-1, *reversed(self.way)):
+            outside = table
+            states: States = [[None, *(c for c in levels if c > p)] for levels in self.reused]
+            if p in self.space.stores:
+                cost = self.boundary(p, inside, outer)
+                table = {state: cost + outside[self.crossed(state, p)] for state in product(*states)}
+            else:
+                pairs = [(v, c) for v, levels in enumerate(self.reused) for c in levels if c > p]
+                due = {(v, c): self.due(v, c, p, inside, left, outer) for v, c in pairs}
+                table = self.looped(p, outside, states, due)
+            self.tables.insert(0, table)
+
+    def looped(self, p: int, outside: Table, states: States, due: Mapping[tuple[int, int], Array]) -> Table:
+        """The table inside of node `p`, whose loops may end the reuse of tiles, by the one outside of it."""
+        free = [d for d in self.space.every if p >= 0 and max(self.space.factors[p][d], default=1) > 1]
+        table: Table = {}
+        for state in sorted(product(*states), key=lambda state: -state.count(None)):
+            table[state] = outside[state].copy()
+            held: set[int] = set()
+            for v, c in ((v, c) for v, c in enumerate(state) if c is not None and (v, c) in due):
+                ended = table[(*state[:v], None, *state[v + 1 :])] + due[v, c]
+                table[state], held = np.minimum(table[state], ended), held | self.spaces[v].ending
+            for d in (d for d in free if d not in held):
+                self.spread(table[state], d)
+        return table
+
+    def spread(self, table: Array, d: int) -> None:
+        """Let loops over `d` be free: every entry becomes the least over the divisors of what is left."""
+        along, place = np.moveaxis(table, d, 0), self.place[d]
+        for n in reversed(divisors(self.bounds[d])):
+            along[place[n]] = along[[place[m] for m in divisors(n)]].min(axis=0)
+
+    def may_leave(self, p: int, loops: Loops) -> bool:
+        """Whether a nest that is built from inside of it may go on outside of node `p`."""
+        factors, here = self.space.factors[p], loops[p]
+        return all(here.get(d, 1) in factors[d] for d in self.space.every)
+
+    def loops_next(self, p: int, here: Mapping[int, int]) -> Iterable[int]:
+        """The dimensions that the next loop of a node may have, those that it has already included."""
+        return self.space.every
+
+    def grown(self, at: Point) -> Iterator[Point]:
+        """Yield the points that may come next: at the next node, or after one more loop of this one."""
+        p, inside = self.around(at)
+        if self.may_leave(p, at.loops):
+            cost = self.boundary(p, inside, prod(at.left)) if p in self.space.stores else 0
+            state = self.crossed(at.state, p) if p in self.space.stores else at.state
+            yield at._replace(i=at.i + 1, state=state, paid=at.paid + cost)
+        here, stride = at.loops[p], (*self.extents(p, inside),)
+        dims = [d for d in self.loops_next(p, here) if d not in here]
+        pairs = [(d, f) for d in dims for f in self.space.factors[p][d] if at.left[d] % f == 0 < f - 1]
+        for d, f in pairs:
+            moved = [v for v, c in enumerate(at.state) if c is not None and d in self.spaces[v].ending]
+            ended = chain(*(self.ending(at, v, p, inside, stride) for v in moved))
+            left = (*at.left[:d], at.left[d] // f, *at.left[d + 1 :])
+            state = tuple(None if v in moved else c for v, c in enumerate(at.state))
+            loops = [*at.loops[:p], {**here, d: f}, *at.loops[p + 1 :]]
+            yield Point(at.i, left, state, at.paid, (*at.ended, *ended), (*at.nest, (d, f, stride[d])), loops)
+
+    def ending(self, at: Point, v: int, p: int, inside: Extent, stride: Whole) -> Iterator[Ended]:
+        """Yield the tiles of a dataspace whose reuse a loop of node `p` ends."""
+        since = at.state[v]
+        for c in (c for c in self.reused[v] if since is not None and p < c <= since):
+            tile = (*self.extents(c, inside),)
+            yield Ended((v, c), tile, stride, len(at.nest), self.priced(v, c, tile, stride, p))
+
+    def to_come(self, at: Point, ended: Ended) -> int:
+        """At least the words of an ended tile at first and for the loops to come."""
+        now, space = tuple(self.extents(*self.around(at))), self.spaces[ended.tile[0]]
+        return space.to_come(ended.extent, at.nest[ended.since :], ended.stride, at.left, now)
+
+    def spent(self, at: Point, ended: Iterable[Ended]) -> Array:
+        """Costs so far, and of `ended` tiles at the least: exact for loops so far, few words for others."""
+        total, outer = at.paid, prod(at.left)
+        for own in ended:
+            space = self.spaces[own.tile[0]]
+            words = space.delivered(own.extent, at.nest[own.since :], True) - space.tile(own.extent)
+            total = total + self.charge(own.prices, words * outer + self.to_come(at, own))
+        return total
+
+
+class Choice(Tables):
+    """Keep sets and spatial factors with several limits of energy and cycles; the temporal loops are open."""
+
+    def __init__(
+        self,
+        space: Space,
+        mask: Mask,
+        i: int,
+        case: Case,
+        query: Query,
+        low: int,
+        high: int | float,
+        measures: Sequence[Measure],
+    ) -> None:
+        super().__init__(space, mask, i)
+        self.case, self.is_ruled = case, bool(case.parts)
+        self.resumed: dict[int, Table] = {}
+        self.memory = {p: own for own in space.memories for p in own.places}
+        self.idle = {p for own in space.memories for p in own.idle(mask)}
+        every = [(v, *charge) for v, kept in enumerate(mask) for charge in space.charges(v, kept)]
+        charges = [(*charge[:6], *(int(array[i]) for array in charge[6:])) for charge in every]
+        limits, prices = zip(
+            *(self.aim(charges, query, low, high, measure) for measure in measures), strict=True
+        )
+        self.limits = np.array(limits, dtype=float)
+        self.prices: dict[tuple[int, int | None], Prices] = defaultdict(list)
+        for (v, source, _, _, block, *_, times, first), *pairs in zip(charges, *prices, strict=True):
+            self.prices[v, source].append((times, first, block, *np.transpose(pairs)))
+        self.limits -= sum(self.charge(self.prices[v, None], int(space.steps[i])) for v in range(len(mask)))
+        self.fill()
+
+    def aim(
+        self, charges: Sequence[tuple[Any, ...]], query: Query, low: int, high: int | float, measure: Measure
+    ) -> tuple[int | float, list[list[float]]]:
+        """The limit of energy + slope * cycles for mappings with cycles from `low` to `high`, and its prices.
+
+        With a slope of at least edp / (low * high) the sum is largest at an end of the interval. Cycles count
+        by the bandwidth `measure`, alone if energy is free. Prices are rounded down to keep sums exact.
+        """
+        most, least = (min(query.energy, query.edp // n) for n in (low, high))
+        fixed, slope, top = 0, 1 << 20, high * (1 << 20)
+        if most < inf:
+            used = {p: prod(factors) for p, factors in self.spatial.items()}
+            busy = low - self.space.latency
+            fixed = self.space.arithmetic + self.space.least_leakage(used, busy, prod(self.bounds))
+            slope = int(least // low) + 1 if measure and high < inf else 0
+            top = (max(most + slope * low, least + slope * high) + 1 if slope else most) - fixed
+        pairs = []
+        for v, _, p, kind, _, access, paying, _, _ in charges:
+            rates = self.space.rates(v, p, kind)
+            rate = (rates.get(measure, 0) if measure else 0) * (1 - Fraction(SLACK))
+            pairs.append((access * paying * (most < inf), int(slope * rate)))
+        unit = math.gcd(*chain(*pairs)) or 1
+        while inf > top // unit >= EXACT:
+            unit *= 2
+        limit = top // unit + 1 if top < inf else inf
+        return limit, [[float(price // unit) for price in pair] for pair in pairs]
+
+    def priced(self, v: int, source: int | None, tile: Extent | None, box: Extent | None, end: int) -> Prices:
+        """The prices of the accesses that words delivered into `source` cause: the same for all tiles."""
+        return self.prices[v, source]
+
+    def charge(self, prices: Prices, words: Number) -> Array:
+        """Costs of the accesses that words cause, along a last axis."""
+        total: Any = 0.0
+        words = np.asarray(words)[..., None]
+        for times, first, block, per_block, per_word in prices:
+            count = np.maximum(words * times - first, 0)
+            total = total + -(-count // block) * per_block + count * per_word
+        return np.asarray(total)
+
+    def boundary(self, p: int, inside: Extent, outer: Number) -> Array:
+        """Costs of leaving level `p`: for what it gets without reuse; infinite if its tiles do not fit."""
+        extent, (least, most) = self.extents(p, inside), self.space.sizes[p]
+        tiles = {v: self.spaces[v].tile(extent) for v, kept in enumerate(self.mask) if p in kept}
+        size = self.taken(p, extent) + 0 * outer
+        least = 0 if p in self.memory else least
+        once = [v for v in tiles if p != self.mask[v][0] and p not in self.reused[v]]
+        cost = sum(self.charge(self.prices[v, p], outer * tiles[v]) for v in once)
+        fits = (least <= size) & (size <= most)
+        if self.is_ruled:
+            single = isinstance(outer, int)
+            fits = fits & (self.case.allows_one(p, extent) if single else self.case.allows(p, extent))
+        return cost + np.where(fits, 0, inf)[..., None]
+
+    def taken(self, p: int, extent: Extent, loops: Loops | None = None) -> Number:
+        """Room that tiles of `extent` take of level `p`, at least: outer tiles of its memory are no smaller.
+
+        With the `loops` inside of it, tiles of inner places count as well.
+        """
+        places = self.memory[p].outside(p) if p in self.memory else [p]
+        held = [(v, p, extent) for v, kept in enumerate(self.mask) if {*kept}.intersection(places)]
+        if loops is not None and p in self.memory:
+            held += self.inside(p, loops)
+        return sum(self.spaces[v].tile(own) * self.space.at[q][v]["size"] for v, q, own in held)
+
+    def inside(self, p: int, loops: Loops) -> list[tuple[int, int, list[int]]]:
+        """The tiles at the places of a memory inside of `p`: dataspace, place, extent."""
+        inner = [q for q in self.memory[p].places if q > p]
+        kept = [(v, q) for v, levels in enumerate(self.mask) for q in inner if q in levels]
+        every = range(len(self.bounds))
+        extents = {q: [prod(own.get(d, 1) for own in loops[q:]) for d in every] for q in inner}
+        return [(v, q, extents[q]) for v, q in kept]
+
+    def possible(self, p: int, loops: Loops) -> bool:
+        """Whether a memory has room and rules for a nest that is built from inside of it to its place `p`."""
+        if p not in self.memory:
+            return True
+        memory, every = self.memory[p], range(len(self.bounds))
+        extent, first = [prod(own.get(d, 1) for own in loops[p:]) for d in every], p == memory.places[0]
+        size, (least, most) = self.taken(p, extent, loops), self.space.sizes[p]
+        fits = (least if first else 0) <= size <= most
+        return fits and memory.ordered(loops) and (not first or memory.allow(loops))
+
+    def pending(self, at: Point) -> tuple[Any, ...]:
+        """What the places of a memory that a nest has reached leave to those outside of them."""
+        place = next((p for p in self.way[at.i :] if p in self.memory), None)
+        if place is None:
+            return ()
+        memory = self.memory[place]
+        tiles = self.inside(place, at.loops)
+        size = sum(self.spaces[v].tile(own) * self.space.at[q][v]["size"] for v, q, own in tiles)
+        nodes = [p for own in memory.groups for p in own] if memory.binds else []
+        return size, *(frozenset(at.loops[p].items()) for p in nodes)
+
+    def begun(self, table: Table, d: int, due: Mapping[tuple[int, int], Array]) -> Table:
+        """The table inside of a node whose innermost loop runs over `d`, by that without this loop."""
+        found = {}
+        for state in table:
+            moved = [(v, c) for v, c in enumerate(state) if c is not None and d in self.spaces[v].ending]
+            after = table[tuple(None if (v, c) in moved else c for v, c in enumerate(state))]
+            later = np.full(after.shape, inf)
+            along, outside, place = np.moveaxis(later, d, 0), np.moveaxis(after, d, 0), self.place[d]
+            for n in divisors(self.bounds[d])[1:]:
+                along[place[n]] = outside[[place[m] for m in divisors(n)[:-1]]].min(axis=0)
+            found[state] = later + sum(due[own] for own in moved)
+        return found
+
+    def looped(self, p: int, outside: Table, states: States, due: Mapping[tuple[int, int], Array]) -> Table:
+        """The same, where rules may ask for the innermost loop of a node, or for none."""
+        if p not in self.case.first:
+            return super().looped(p, outside, states, due)
+        first = self.case.first[p]
+        if first is None:
+            return {state: outside[state] for state in product(*states)}
+        self.resumed[p] = super().looped(p, outside, states, due)
+        return self.begun(self.resumed[p], first, due)
+
+    def may_leave(self, p: int, loops: Loops) -> bool:
+        """The same, where memories have several places and rules ask for the innermost loop of a node."""
+        waits = self.case.first.get(p) is not None and not loops[p]
+        return super().may_leave(p, loops) and self.possible(p, loops) and not waits
+
+    def loops_next(self, p: int, here: Mapping[int, int]) -> Iterable[int]:
+        """The same, where places may have no loops and rules ask for the innermost one."""
+        if p in self.idle or (p in self.case.first and self.case.first[p] is None):
+            return []
+        first = self.case.first.get(p)
+        return self.space.every if first is None or here else [first]
+
+    def settled(self, at: Point) -> Point:
+        """The same point with those ended tiles paid for that all loops to come bring whole."""
+        whole, outer = [self.spaces[own.tile[0]].tile(own.extent) for own in at.ended], prod(at.left)
+        sure = [
+            own for own, tile in zip(at.ended, whole, strict=True) if self.to_come(at, own) == tile * outer
+        ]
+        unsure = tuple(ended for ended in at.ended if ended not in sure)
+        return at._replace(paid=self.spent(at, sure), ended=unsure)
+
+    def future(self, at: Point) -> tuple[Any, ...]:
+        """What the cost of the loops to come depends on."""
+        pairs = [(own, self.spaces[own.tile[0]]) for own in at.ended]
+        ended = [(*own[:2], space.memory(at.nest[own.since :])) for own, space in pairs]
+        return (*at[:3], frozenset(at.loops[self.way[at.i]].items()), self.pending(at), *ended)
+
+    def sunk(self, at: Point) -> tuple[tuple[Any, ...], list[int]]:
+        """What decides the cost of the loops so far: what has to agree, and numbers that it rises with."""
+        sizes, numbers, since, inner = [], [], 0, (1,) * len(self.bounds)
+        for p in range(len(at.loops) - 1, self.way[at.i], -1):
+            outer = tuple(n * at.loops[p].get(d, 1) for d, n in enumerate(inner))
+            if p in self.spatial:
+                loops = tuple((d, n, inner[d]) for d, n in at.loops[p].items())
+                sent = zip(self.spaces, self.space.nodes[p]["multicast"], strict=True)
+                numbers += [s.distinct(loops, once) for s, once in sent if s.plain < s.relevant]
+            elif p in self.space.stores:
+                kept = [(v, self.space.at[p][v]) for v, levels in enumerate(self.mask) if p in levels[1:]]
+                reuse = [(self.spaces[v], self.spaces[v].stays(doc)) for v, doc in kept]
+                numbers += [space.delivered(inner, at.nest[since:], same) for space, same in reuse]
+            else:
+                since += len(at.loops[p])
+            written = [space for space in self.spaces if space.rw and not space.dense]
+            sizes += [s.decisive(at.loops[p].items(), inner, outer, p in self.spatial) for s in written]
+            inner = outer
+        return tuple(sizes), numbers
+
+    def search(self, query: Query) -> Cost | None:
+        """The cost of a mapping that satisfies the query, None if none does, of all nests within the limits.
+
+        Of nests with the same future only those go on that no other undercuts in all that costs rise with. To
+        compare costs so far would not do: words come in whole blocks, and the first ones may be free.
+        """
+        seen: dict[tuple[Any, ...], list[list[int]]] = {}
+        budget, stack = MOST_NESTS, [self.origin]
+        while stack:
+            at = self.settled(stack.pop())
+            to_come = self.table(at)[at.state][self.cell(at)]
+            if (self.spent(at, at.ended) + to_come >= self.limits).any():
+                continue
+            cost = self.space.price(at.loops, self.mask) if at.i == len(self.way) else None
+            fits = cost and cost["fits"] and all(cost[key] <= most for key, most in query._asdict().items())
+            if fits and not self.space.rules.broken(at.loops, self.mask, cost):
+                return cost
+            if not cost and not self.undercut(at, seen):
+                budget -= 1
+                need(budget, "too many nests are left open by the bounds", CannotCheckError)
+                stack += self.grown(at)
+        return None
+
+    def table(self, at: Point) -> Table:
+        """The table of a point; inside of a node whose innermost loop is known by now, that of the others."""
+        p = (*self.way, -1)[at.i]
+        return self.resumed[p] if p in self.resumed and at.loops[p] else self.tables[at.i]
+
+    def undercut(self, at: Point, seen: dict[tuple[Any, ...], list[list[int]]]) -> bool:
+        """Whether a nest `seen` before costs no more, however both go on; else this one counts as seen.
+
+        What rules ask of the loops is the same of both, and what both cost as well if a rule asks for that.
+        """
+        (sizes, sunk), compare = self.sunk(at), eq if self.case.wide and self.case.prices else le
+        known = seen.setdefault((*self.future(at), sizes, self.case.recalled(at.loops)), [])
+        if any(all(map(compare, other, sunk)) for other in known):
+            return True
+        known.append(sunk)
+        return False
+
+
+def decide(
+    query: Query,
+    low: int,
+    high: int | float,
+    measures: Sequence[Measure],
+    space: Space,
+    mask: Mask,
+    i: int,
+    pinned: Pins = (),
+) -> Cost | None:
+    """The cost of a mapping with cycles from `low` to `high` that satisfies the query, None if none does.
+
+    Tables of the first two `measures` are enough nearly everywhere. Rules about several levels are decided
+    one value of a tile or of an innermost loop at a time: those are `pinned`.
+    """
+    case = Case(space, mask, i, dict(pinned))
+    if case.parts is None:
+        return None
+    query = space.rules.limited(query, case.parts)
+    high = min(high, query.latency)
+    if low > high:
+        return None
+    for counted in dict.fromkeys((measures[:2], measures)):
+        tables = Choice(space, mask, i, case, query, low, high, counted)
+        if not tables.open:
+            return None
+    if found := case.next():
+        pins = [(*pinned, (found[0], value)) for value in found[1]]
+        return next(
+            filter(None, (decide(query, low, high, measures, space, mask, i, own) for own in pins)), None
+        )
+    if query.edp == inf or not 1.05 * low < high < inf:
+        return tables.search(query)
+    middle = math.isqrt(low * int(high))
+    lower = decide(query, low, middle, measures, space, mask, i, pinned)
+    return lower or decide(query, middle + 1, high, measures, space, mask, i, pinned)
+
+
+def refute(space: Space, query: Query) -> Cost | None:
+    """The cost of a mapping that satisfies the query, None if the mapspace has none."""
+    choices = floored(space, query)
+    costs = (decide(query, *cycles, measures, space, *choice) for cycles, measures, choice in choices)
+    return next(filter(None, costs), None)
+
+
+def floored(
+    space: Space, query: Query
+) -> Iterator[tuple[tuple[int, int | float], tuple[Measure, ...], tuple[Mask, int]]]:
+    """The choices that floors do not exclude, with the cycles they may take and what may limit these."""
+    kinds = [(p, kind) for p in space.homes for kind, width in space.nodes[p]["bandwidths"].items() if width]
+    kinds += [(p, f"port {i}") for p in space.homes for i in range(len(space.nodes[p].get("ports", ())))]
+    for mask in space.masks():
+        if space.rules.case(mask, space.rules.kept(mask)) is None:
+            continue
+        floors = [[space.floor(v, kept, kind) for v, kept in enumerate(mask)] for kind in (None, *kinds)]
+        energy, *slow = [np.sum(floor, axis=0) * (1 - SLACK) for floor in floors]
+        energy = energy + space.arithmetic * (1 - SLACK)
+        cycles = np.max([space.steps, *slow], axis=0) * (1 - SLACK) + space.latency
+        within = (
+            space.rules.open
+            & (energy <= query.energy)
+            & (cycles <= query.latency)
+            & (energy * cycles <= query.edp)
+        )
+        for i in np.flatnonzero(within):
+            low, counted = max(int(space.steps[i]) + space.latency, math.ceil(cycles[i])), query.edp < inf
+            most = int(query.edp / energy[i] * (1 + SLACK)) + 1 if counted and energy[i] > 0 else inf
+            high = min(query.latency, most, inf if kinds else low)
+            loads = {
+                kind: load[i]
+                for kind, load in zip(kinds, slow, strict=True)
+                if min(query.latency, query.edp) < inf
+            }
+            measures = (None, *sorted(loads, key=lambda kind: loads[kind], reverse=True))
+            yield (low, high), measures, (mask, int(i))

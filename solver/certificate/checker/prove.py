@@ -1,1 +1,243 @@
-../../../scripts/prove.py
+"""Checks certificates: no mapping in the stated mapspace is better than the one that is claimed.
+
+Shares no code with the optimizer and trusts nothing in a certificate but the problem. It prices the mapping
+itself, then looks for a better one under every choice of keeping levels and spatial factors: floors exclude
+most choices, tables over temporal loops bound the others, and an enumeration decides the nests that the
+tables leave open. docs/certificates.md explains why this is a proof.
+
+Exit codes: 2 if a certificate cannot be read; otherwise 1 if one is INVALID, 6 if one cannot be checked, 0.
+"""
+
+import argparse
+import hashlib
+import json
+import signal
+import sys
+import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from io import TextIOWrapper
+from itertools import permutations
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from solver.certificate.checker.claims import (
+    CannotCheckError,
+    Cost,
+    InvalidError,
+    Json,
+    Query,
+    UnreadableError,
+    natural,
+    need,
+)
+from solver.certificate.checker.common_claims import check_common
+from solver.certificate.checker.fused_paths import check_fused
+from solver.certificate.checker.perfect import Space
+from solver.certificate.checker.perfect_bounds import refute as refute_perfect
+from solver.certificate.checker.remainder_bounds import refute as refute_uneven
+from solver.certificate.checker.remainders import Uneven
+from solver.certificate.checker.sparse import Sparse
+from solver.certificate.checker.sparse_bounds import refute as refute_sparse
+
+MOST_BYTES = 1 << 26  # of a file
+FORMAT, WITH_PLACES, WITH_RULES = (f"tilewright certificate {n}" for n in (9, 10, 11))
+FUSED, SAME, SPARSE = (f"tilewright certificate {kind}" for kind in ("fused 4", "same 1", "sparse 2"))
+CLAIMS = "problem problem_sha256 status objectives bounds mapping cost spatial_choices"
+KEYS = {"format", "versions", "seed", "command", "digest", *CLAIMS.split()}
+EXITS = {"UNREADABLE": 2, "INVALID": 1, "CANNOT CHECK": 6, "VALID": 0}  # the worst first
+ENERGY_UNITS = (10**12, "J"), (10**9, "mJ"), (10**6, "uJ"), (10**3, "nJ")
+
+
+def mapspace(problem: Json) -> Space | Uneven:
+    """The mapspace of a canonical problem: its loops have perfect factors, or any."""
+    need(problem["factors"] in ("perfect", "any"), "loops have factors of a known kind")
+    if "sparse" in problem:
+        need(problem["factors"] == "perfect", "loops over sparse data have perfect factors")
+        return Sparse(problem)
+    return Space(problem) if problem["factors"] == "perfect" else Uneven(problem)
+
+
+def refute(space: Any, query: Query) -> Cost | None:
+    """The cost of a mapping that satisfies the query, None if the mapspace has none."""
+    query = space.rules.limited(query, space.rules.parts)
+    if isinstance(space, Uneven):
+        return refute_uneven(space, query)
+    return refute_sparse(space, query) if space.is_sparse else refute_perfect(space, query)
+
+
+def sha256(document: object) -> str:
+    """SHA-256 of a JSON value: sorted keys, no spaces."""
+    return hashlib.sha256(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def check(doc: Json) -> str:
+    """What a certificate proves; raises `InvalidError` with the first claim that fails."""
+    if doc["format"] == FUSED:
+        bound, units = (
+            check_fused(doc, sha256, refute),
+            doc["problem"]["einsums"][0]["mapspace"]["units_per_pj"],
+        )
+        shows = "no fused mapping exists"
+        return (
+            shows if bound is None else f"no fused mapping is below {shown(doc['objective'], bound, units)}"
+        )
+    if doc["format"] == SAME:
+        bound, units = check_common(doc, sha256, mapspace, refute), doc["problem"]["units_per_pj"]
+        if bound is None:
+            return "no common unrolling exists"
+        return f"no common unrolling is below {shown(doc['objective'], bound, units)}"
+    ruled = bool(doc["problem"].get("rules"))
+    known = WITH_RULES if ruled else WITH_PLACES if doc["problem"].get("memories") else FORMAT
+    known = SPARSE if "sparse" in doc["problem"] else known
+    need(not (ruled and known == SPARSE), "no rules are about sparse data")
+    keys = KEYS | {"rules"} if ruled else KEYS
+    need(doc.keys() == keys and doc["format"] == known, f"it has the keys of a {known!r}")
+    need(doc["digest"] == sha256({key: doc[key] for key in doc if key != "digest"}), "the digest is right")
+    need(doc["problem_sha256"] == sha256(doc["problem"]), "the hash matches the problem")
+    space, units = mapspace(doc["problem"]), doc["problem"]["units_per_pj"]
+    need(type(units) is int and units > 0, "energies have a unit")
+    units = units * doc["problem"]["sparse"]["unit"] if known == SPARSE else units
+    status, names, bounds = doc["status"], doc["objectives"], doc["bounds"]
+    need(names in [[*x] for n in (1, 2, 3) for x in permutations(Query._fields, n)], "objectives are known")
+    need(type(bounds) is list and natural(bounds), "bounds are non-negative integers")
+    need(doc["spatial_choices"] == len(space.spatial), "all choices are covered")
+    space.rules.written(doc.get("rules", []))
+    if status == "INFEASIBLE":
+        need(doc["mapping"] is doc["cost"] is None and not bounds, "nothing is claimed")
+        need(refute(space, Query()) is None, "no mapping exists")
+        return "no mapping exists"
+    mapping = space.read(doc["mapping"])
+    cost = space.price(*mapping)
+    need(cost.pop("fits"), "the mapping respects all capacities")
+    need(not (ruled and space.rules.broken(*mapping, cost)), "the mapping satisfies all rules")
+    need(doc["cost"] == cost, "the cost matches the mapping")
+    values = [cost[name] for name in names]
+    proven = {"OPTIMAL": bounds == values, "FEASIBLE": len(bounds) == 1 and bounds <= values}
+    need(proven.get(status, False), "the bounds match the status")
+    limits: dict[str, int] = {}
+    for name, bound in zip(names, bounds, strict=False):
+        better = refute(space, Query(**{**limits, name: bound - 1})) if bound else None
+        found = f": one has {better[name]:,}" if better else ""
+        need(better is None, f"no mapping has {name} below {bound:,}{found}")
+        limits[name] = bound
+    return "no mapping is below " + ", then ".join(
+        shown(*bound, units) for bound in zip(names, bounds, strict=False)
+    )
+
+
+def shown(name: str, value: int, units_per_pj: int) -> str:
+    """A value of an objective for people, to five digits: the certificate has it exactly."""
+    if name == "latency":
+        return f"{name} {value:,} cycles"
+    size, unit = 1, "pJ*cycles"
+    if name == "energy":
+        size, unit = next((unit for unit in ENERGY_UNITS if value >= unit[0] * units_per_pj), (1, "pJ"))
+    return f"{name} {value / (size * units_per_pj):#.5g} {unit}".replace("e+", "e")
+
+
+def distinct(pairs: Sequence[tuple[str, Any]]) -> Json:
+    """A JSON object, unless a key repeats."""
+    need(len(dict(pairs)) == len(pairs), "no key occurs twice")
+    return dict(pairs)
+
+
+@contextmanager
+def within_time(seconds: float) -> Iterator[None]:
+    """Raise `CannotCheckError` after that many seconds, whatever is at work."""
+
+    def stop(*_: object) -> None:
+        raise CannotCheckError("it is not decided within the time limit")
+
+    if seconds == inf:
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, stop)
+    # Once more every second: an exception that is raised while an object is finalized is lost.
+    signal.setitimer(signal.ITIMER_REAL, min(max(seconds, 1e-6), 1e8), 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def read(path: Path) -> Any:
+    """The JSON object in a file."""
+    with path.open("rb") as file:  # perhaps a device or a pipe, whose size nobody knows
+        content = file.read(MOST_BYTES + 1)
+    need(len(content) <= MOST_BYTES, f"it is larger than {MOST_BYTES >> 20} MiB", CannotCheckError)
+    doc = json.loads(content.decode(), object_pairs_hook=distinct)
+    if (
+        isinstance(doc, dict)
+        and {"version", "status"} <= doc.keys()
+        and not {"format", "digest"} & doc.keys()
+    ):
+        raise UnreadableError("it is a result that `--json` wrote; `--certificate` writes certificates")
+    return doc
+
+
+def verdict(path: Path, seconds: float = inf) -> tuple[str, str]:
+    """The verdict on a file, VALID, INVALID, CANNOT CHECK or UNREADABLE, and what it rests on."""
+    try:
+        with within_time(seconds):
+            return "VALID", check(read(path))
+    except json.JSONDecodeError as error:
+        return "UNREADABLE", f"it is not JSON: {error}"
+    except (OSError, UnicodeDecodeError, UnreadableError) as error:
+        return "UNREADABLE", str(error)
+    except InvalidError as error:
+        return "INVALID", f"this claim fails: {error}"
+    except (CannotCheckError, MemoryError, RecursionError) as error:
+        return "CANNOT CHECK", str(error) or type(error).__name__
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        return "INVALID", f"this claim fails: the document is well formed ({error!a})"
+
+
+def nonnegative(text: str) -> float:
+    """A number of seconds on the command line."""
+    number = float(text)
+    if not number >= 0:
+        raise ValueError
+    return number
+
+
+def parser(description: str | None) -> argparse.ArgumentParser:
+    """The command line: certificates, and a time limit."""
+    found = argparse.ArgumentParser(description=description, allow_abbrev=False)
+    found.add_argument("certificates", nargs="*", type=Path, metavar="CERT.json")
+    found.add_argument(
+        "--time-limit", type=nonnegative, default=inf, metavar="S", help="seconds per certificate"
+    )
+    return found
+
+
+def printed(paths: Iterable[Path], seconds: float) -> set[str]:
+    """Check files, print the verdict on each, and return the verdicts."""
+    if isinstance(sys.stdout, TextIOWrapper):  # file names may be any bytes
+        sys.stdout.reconfigure(errors="backslashreplace")
+    found = set()
+    for path in paths:
+        start = time.perf_counter()
+        result, reason = verdict(path, seconds)
+        print(f"{result}: {path}: {reason} ({time.perf_counter() - start:.2f} s)", flush=True)
+        found.add(result)
+    return found
+
+
+def exit_code(verdicts: Collection[str]) -> int:
+    """The code of the worst of several verdicts."""
+    return next((code for result, code in EXITS.items() if result in verdicts), 0)
+
+
+def main() -> int:
+    """Check the certificates that the command line names."""
+    line = parser(__doc__)
+    options = line.parse_args()
+    if not options.certificates:
+        line.error("give a certificate")
+    try:
+        return exit_code(printed(options.certificates, options.time_limit))
+    except KeyboardInterrupt:
+        return 130

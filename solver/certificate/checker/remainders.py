@@ -1,1 +1,638 @@
-../../../scripts/remainders.py
+"""The checker's reading of loops whose last pass may be cut short: what they cost, and that none cost less.
+
+Along a dimension, a loop of `f` iterations around tiles of `x` makes tiles of `f * x`; the outermost loop has
+as many iterations as cover the bound, and what lies beyond is not executed. An instance has its digits of the
+spatial loops fixed; the iterations that these leave it, without the digits, are again the first so many of
+the dimension: its share. docs/certificates.md explains the bounds, and why they hold.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import cached_property, lru_cache, reduce
+from itertools import chain, pairwise, product
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from solver.certificate.checker.claims import (
+    MOST_CHILDREN,
+    MOST_PLACES,
+    MOST_STATES,
+    CannotCheckError,
+    Cost,
+    Json,
+    Levels,
+    Loops,
+    Mask,
+    Number,
+    Problem,
+    ceiling,
+    need,
+)
+from solver.certificate.checker.conditions import Rules
+
+Dims = tuple[int, ...]
+Ranks = tuple[tuple[tuple[int, int], ...], ...]  # each a sum of dimensions with coefficients
+Group = tuple[Dims, Ranks]  # dimensions that share ranks
+Shares = Counter[int]  # how many instances have so many iterations
+Step = tuple[int, int, int]  # how far a tile moves, its extents before and after
+When = str | tuple[int, bool]  # see `turns`
+Box = tuple[tuple[int, int], ...]  # first and last word along each rank
+Child = tuple[tuple[int | None, ...], int, Step]
+Asked = tuple[tuple[Any, ...], Box, Box | None]
+Tenant = tuple[int, int, int, bool]  # see `Uneven.tenants`
+Flow = tuple[int, dict[int, tuple[int, int, int]]]  # see `Uneven.flows`
+
+
+class Loop(NamedTuple):
+    """A loop over one dimension; temporal ones have places."""
+
+    place: int
+    node: int
+    factor: int
+    stride: int
+
+
+def share(count: int, loop: Loop, digit: int) -> int:
+    """Iterations, of `count`, of the instance at a digit of a spatial loop."""
+    rounds, rest = divmod(count, loop.factor * loop.stride)
+    return rounds * loop.stride + min(max(rest - digit * loop.stride, 0), loop.stride)
+
+
+def dealt(shares: Shares, loop: Loop) -> Shares:
+    """Shares of the children of instances with these `shares`, a `Counter`; idle ones are left out."""
+    found: Shares = Counter()
+    for count, instances in shares.items():
+        full = count // loop.stride % loop.factor
+        digits = (0, full), (full, 1), (full + 1, loop.factor - full - 1)
+        for own, number in ((share(count, loop, digit), number) for digit, number in digits):
+            found[own] += number * instances
+    return Counter({own: number for own, number in found.items() if own and number})
+
+
+def digits_of(tile: int, loops: Sequence[Loop]) -> list[int]:
+    """The iterations of loops, innermost first, in which a tile is worked on, by its number."""
+    found = []
+    for loop in loops:
+        tile, digit = divmod(tile, loop.factor)
+        found.append(digit)
+    return found
+
+
+def position(tile: int, loops: Sequence[Loop]) -> int:
+    """Where a tile starts, by its number."""
+    return sum(digit * loop.stride for digit, loop in zip(digits_of(tile, loops), loops, strict=True))
+
+
+@lru_cache(1 << 16)
+def turns(count: int, extent: int, loops: tuple[Loop, ...], kind: When) -> tuple[int, Step | None, Step, int]:
+    """What happens to an instance's tile along a dimension: (rounds, step) pairs, all in round 0 if alike.
+
+    A step is a triple: how far the start of the tile moves, and its extents before and after; 0 before if
+    nothing is there. A loop moves the tile in every pass: after one of a single iteration nothing is there.
+    `loops` are the temporal ones around the tile, innermost first. `kind` says what happens: "first" the
+    first tile comes, "every" tile comes, or (i, own): a loop advances that has `i` of these loops inside of
+    it, and is itself one of them or not. Returns (number of rounds, step in all but the last, step in the
+    last, period): rounds that are multiples of a period above 1 have no step.
+    """
+    tiles = ceiling(count, extent)
+    short = count - (tiles - 1) * extent
+    if kind == "first":
+        return 1, None, (0, 0, min(extent, count)), 1
+    if kind == "every":
+        return tiles, (0, 0, extent), (0, 0, short), 1
+    assert not isinstance(kind, str)
+    i, own = kind
+    inside = prod(loop.factor for loop in loops[:i])
+    rounds, back = ceiling(tiles, inside), position(inside - 1, loops)
+    begun = tiles - (rounds - 1) * inside  # tiles of the last round
+    after = short if begun == 1 else extent
+    there = short * all(digits_of(begun - 1, loops[:i]))
+    if own:
+        move = loops[i].stride - back
+        return rounds, (move, extent, extent), (move, extent, after), loops[i].factor
+    return rounds, (-back, extent, extent), (-position(begun - 1, loops), there, after), 1
+
+
+def times(first: int, last: int, period: int) -> int:
+    """How many of the rounds from `first` to before `last` have a step."""
+    return last - first if period == 1 else last - first - (ceiling(last, period) - ceiling(first, period))
+
+
+@lru_cache(1 << 16)
+def steps_of(count: int, extent: int, loops: tuple[Loop, ...], kind: When) -> list[tuple[Step, int]]:
+    """The steps of `turns`, and how often each happens."""
+    rounds, regular, last, period = turns(count, extent, loops, kind)
+    pairs = (regular, times(0, rounds - 1, period)), (last, times(rounds - 1, rounds, period))
+    return [(step, number) for step, number in pairs if number and step is not None]
+
+
+class Tensor:
+    """A dataspace: its dimensions in groups that share ranks, and the words of boxes."""
+
+    def __init__(self, doc: Json, bounds: Sequence[int]) -> None:
+        self.rw, self.keep = doc["read_write"], [tuple(kept) for kept in doc["keep"]]
+        ranks = [tuple((d, c) for d, c in rank if c and bounds[d] > 1) for rank in doc["ranks"]]
+        self.ranks = [rank for rank in ranks if rank]
+        self.relevant = {d for rank in self.ranks for d, _ in rank}
+        groups: list[Group] = [((d,), ()) for d in range(len(bounds))]
+        for rank in self.ranks:
+            met = [group for group in groups if {*group[0]} & {*dict(rank)}]
+            joined = tuple(chain(*(dims for dims, _ in met))), (*chain(*(own for _, own in met)), rank)
+            groups = [*(group for group in groups if group not in met), joined]
+        self.groups = groups
+        self.plain = {*map(len, self.ranks)} <= {1} and len(self.relevant) == len(self.ranks)
+        self.least = prod(self.distinct(ranks, bounds) for dims, ranks in groups if ranks)
+        times = Counter(d for rank in self.ranks for d, _ in rank)
+        steps = [1 + abs(c) for rank in self.ranks for _, c in rank]
+        self.most = prod(steps) * prod(bounds[d] ** (n - 1) for d, n in times.items()) * prod(bounds)
+
+    @staticmethod
+    def distinct(ranks: Ranks, bounds: Sequence[int]) -> int:
+        """At most the words that a group of dimensions touches: those of one rank, which are sums."""
+        return max(1 + sum(bounds[d] - 1 for d, _ in rank) for rank in ranks)
+
+    def tile(self, extent: Sequence[Number]) -> Number:
+        """Words of the box that so many iterations per dimension touch, holes included."""
+        return prod(1 + sum(abs(c) * (extent[d] - 1) for d, c in rank) for rank in self.ranks)
+
+
+def box(ranks: Ranks, dims: Dims, starts: Sequence[int], extents: Sequence[int]) -> Box:
+    """First and last word along each rank of a block of iterations."""
+    at = dict(zip(dims, zip(starts, extents, strict=True), strict=True))
+    ends = []
+    for rank in ranks:
+        low = sum(c * at[d][0] + min(0, c * (at[d][1] - 1)) for d, c in rank)
+        ends.append((low, low + sum(abs(c) * (at[d][1] - 1) for d, c in rank)))
+    return tuple(ends)
+
+
+def both(one: Box, other: Box) -> Box:
+    """Words that two boxes have in common, as a box."""
+    return tuple((max(a, c), min(b, d)) for (a, b), (c, d) in zip(one, other, strict=True))
+
+
+def words_of(ends: Box) -> int:
+    """Words of a box."""
+    return prod(max(0, high - low + 1) for low, high in ends)
+
+
+def brought(ranks: Ranks, dims: Dims, starts: Sequence[int], steps: Sequence[Step]) -> tuple[Box, Box | None]:
+    """The box that comes in a step, and the part of it that was there before."""
+    new = box(ranks, dims, starts, [after for _, _, after in steps])
+    if not all(before for _, before, _ in steps):
+        return new, None
+    back = [start - move for start, (move, _, _) in zip(starts, steps, strict=True)]
+    return new, both(new, box(ranks, dims, back, [before for _, before, _ in steps]))
+
+
+class Nest:
+    """The loops of a mapping, dimension by dimension; counts what they move."""
+
+    def __init__(self, space: "Uneven", loops: Loops) -> None:
+        self.space, self.bounds, size = space, space.bounds, len(space.nodes)
+        stride, place, self.extents = [1] * len(self.bounds), 0, {size: (1,) * len(self.bounds)}
+        self.temporal: list[list[Loop]] = [[] for _ in self.bounds]
+        self.spatial: list[list[Loop]] = [[] for _ in self.bounds]
+        for p in reversed(range(size)):
+            for d, n in loops[p].items():
+                found = Loop(place, p, n, stride[d])
+                (self.spatial if p in space.fans else self.temporal)[d].append(found)
+                stride[d], place = stride[d] * n, place + (p not in space.fans)
+            self.extents[p] = tuple(map(min, stride, self.bounds))
+        self.places = [loop.place for own in self.temporal for loop in own]
+        self.known: dict[tuple[Any, ...], Any] = {}
+
+    def above(self, d: int, q: int) -> tuple[Loop, ...]:
+        """The temporal loops over a dimension above node `q`, innermost first."""
+        return tuple(loop for loop in self.temporal[d] if loop.node < q)
+
+    def shares(self, d: int, p: int) -> Shares:
+        """Iterations of a dimension that instances of node `p` have, and how many instances."""
+        if (d, p) not in self.known:
+            self.known[d, p] = self.shared_out(d, p)
+        shares: Shares = self.known[d, p]
+        return shares
+
+    def shared_out(self, d: int, p: int) -> Shares:
+        """The same, reckoned anew."""
+        outwards = [loop for loop in reversed(self.spatial[d]) if loop.node < p]
+        return reduce(dealt, outwards, Counter({self.bounds[d]: 1}))
+
+    def instances(self, p: int) -> int:
+        """Instances of a node that are ever in use."""
+        return prod(sum(self.shares(d, p).values()) for d in self.space.every)
+
+    def steps(self) -> int:
+        """Steps of all temporal loops: the first instance takes part in all of them."""
+        counts = self.bounds
+        for d, own in enumerate(self.spatial):
+            first = reduce(lambda count, loop: share(count, loop, 0), reversed(own), counts[d])
+            counts = [*counts[:d], first, *counts[d + 1 :]]
+        return prod(counts)
+
+    def words(self, v: int, p: int, q: int, shares: Sequence[Shares], reuse: bool) -> int:
+        """Words that instances of level `p` with these shares give to node `q`, or get themselves (p = q)."""
+        groups = self.space.spaces[v].groups
+        if not reuse:
+            return prod(self.sums(v, group, p, q, shares, "every")[0] for group in groups)
+        total = prod(self.sums(v, group, p, q, shares, "first")[0] for group in groups)
+        moving = [loop.place for d in self.space.spaces[v].relevant for loop in self.above(d, q)]
+        for place in range(min(moving), len(self.places)) if moving else ():
+            pairs = [self.sums(v, group, p, q, shares, place) for group in groups]
+            total += prod(whole for whole, _ in pairs) - prod(kept for _, kept in pairs)
+        return total
+
+    def kind(self, d: int, q: int, when: str | int) -> When:
+        """The kind of a step, as `turns` has it, for one dimension."""
+        if isinstance(when, str):
+            return when
+        loops = self.above(d, q)
+        return sum(loop.place < when for loop in loops), any(loop.place == when for loop in loops)
+
+    def sums(
+        self, v: int, group: Group, p: int, q: int, shares: Sequence[Shares], when: str | int
+    ) -> tuple[int, int]:
+        """Words of a group's tiles in some steps, and those that are there already."""
+        dims = group[0]
+        kinds = [self.kind(d, q, when) for d in dims]
+        key = v, dims, p, q, *(tuple(shares[d].items()) for d in dims), *kinds
+        if key not in self.known:
+            between = [[loop for loop in reversed(self.spatial[d]) if p < loop.node < q] for d in dims]
+            shared = [{loop.node for loop in own if self.space.multicast(loop.node, v)} for own in between]
+            apart = sum(map(len, shared)) == len({*chain(*shared)})
+            count = self.sums_apart if apart else self.sums_meeting
+            self.known[key] = count(v, group, q, shares, kinds, between)
+        found: tuple[int, int] = self.known[key]
+        return found
+
+    def sums_apart(
+        self,
+        v: int,
+        group: Group,
+        q: int,
+        shares: Sequence[Shares],
+        kinds: Sequence[When],
+        between: Sequence[Sequence[Loop]],
+    ) -> tuple[int, int]:
+        """The same where children that share ranks have different tiles, or none are looked at."""
+        dims, ranks = group
+        lists = []
+        for d, kind, loops in zip(dims, kinds, between, strict=True):
+            own = reduce(lambda found, loop: self.below(v, ranks, found, loop), loops, shares[d])
+            around, extent = self.above(d, q), self.extents[q][d]
+            steps = ((steps_of(count, extent, around, kind), number) for count, number in own.items())
+            lists.append([(step, times * number) for found, number in steps for step, times in found])
+        if not ranks:
+            number = sum(number for _, number in lists[0])
+            return number, number
+        whole = kept = 0
+        for chosen in product(*lists):
+            number = prod(number for _, number in chosen)
+            new, held = brought(ranks, dims, [0] * len(dims), [step for step, _ in chosen])
+            whole, kept = whole + number * words_of(new), kept + (number * words_of(held) if held else 0)
+        return whole, kept
+
+    def below(self, v: int, ranks: Ranks, shares: Shares, loop: Loop) -> Shares:
+        """The shares of children along a dimension, as far as they cause accesses of their own."""
+        if ranks or not self.space.multicast(loop.node, v):
+            return dealt(shares, loop)
+        # The first child takes part in all that others do.
+        return sum((Counter({share(count, loop, 0): number}) for count, number in shares.items()), Counter())
+
+    def sums_meeting(
+        self,
+        v: int,
+        group: Group,
+        q: int,
+        shares: Sequence[Shares],
+        kinds: Sequence[When],
+        between: Sequence[Sequence[Loop]],
+    ) -> tuple[int, int]:
+        """The same where children may have equal tiles, child by child."""
+        dims, ranks = group
+        nodes = sorted({loop.node for loop in chain(*between)})
+        lists = [
+            [
+                moment
+                for count, instances in shares[d].items()
+                for moment in self.moments(d, q, count, instances, kind, loops, nodes)
+            ]
+            for d, kind, loops in zip(dims, kinds, between, strict=True)
+        ]
+        shared = [self.space.multicast(p, v) for p in nodes]
+        whole = kept = 0
+        for chosen in product(*lists):
+            number = prod(number for number, _ in chosen)
+            asked = []
+            for children in product(*(children for _, children in chosen)):
+                digits = tuple(zip(*(digits for digits, _, _ in children), strict=True))
+                starts, steps = [start for _, start, _ in children], [step for _, _, step in children]
+                asked.append((digits, *brought(ranks, dims, starts, steps)))
+            for new, held in joined(asked, shared, 0):
+                whole, kept = whole + number * words_of(new), kept + (number * words_of(held) if held else 0)
+        return whole, kept
+
+    def moments(
+        self,
+        d: int,
+        q: int,
+        count: int,
+        instances: int,
+        kind: When,
+        loops: Sequence[Loop],
+        nodes: Sequence[int],
+    ) -> Iterator[tuple[int, list[Child]]]:
+        """Rounds in which children do the same along a dimension: how many, and the children in use.
+
+        A child is given by its digit at each of the `nodes`, the start of its tile, and its step.
+        """
+        children = []
+        need(prod(loop.factor for loop in loops) < MOST_CHILDREN, "too many children", CannotCheckError)
+        for digits in product(*(range(loop.factor) for loop in loops)):
+            own = reduce(lambda n, pair: share(n, *pair), zip(loops, digits, strict=True), count)
+            if own:
+                at = {loop.node: digit for loop, digit in zip(loops, digits, strict=True)}
+                start = sum(loop.stride * digit for loop, digit in zip(loops, digits, strict=True))
+                turn = turns(own, self.extents[q][d], self.above(d, q), kind)
+                children.append((tuple(at.get(p) for p in nodes), start, turn))
+        ends = sorted({0, *chain(*((turn[0] - 1, turn[0]) for _, _, turn in children))})
+        for first, last in pairwise(ends):
+            number = times(first, last, children[0][2][3])
+            if number:
+                steps = [
+                    (digits, start, turn[2] if first == turn[0] - 1 else turn[1])
+                    for digits, start, turn in children
+                    if first < turn[0]
+                ]
+                busy = [(digits, start, step) for digits, start, step in steps if step is not None]
+                yield number * instances, busy
+
+    def touched(self, v: int, p: int, q: int, counts: Sequence[int]) -> int:
+        """Distinct words that tiles of node `q` ever take under an instance of `p` with these `counts`."""
+        return prod(
+            self.covered(v, group, p, q, tuple(counts[d] for d in group[0]))
+            for group in self.space.spaces[v].groups
+            if group[1]
+        )
+
+    def covered(self, v: int, group: Group, p: int, q: int, counts: tuple[int, ...]) -> int:
+        """The same of one group of dimensions: the union of boxes."""
+        dims, ranks = group
+        places = []
+        for d, count in zip(dims, counts, strict=True):
+            inner = [loop for loop in self.spatial[d] if p < loop.node < q]
+            loops = sorted((*self.above(d, q), *inner), key=lambda loop: loop.stride)
+            extent = self.extents[q][d]
+            tiles = ceiling(count, extent)
+            if len(dims) == len(ranks) == 1:
+                c = abs(ranks[0][0][1])
+                words = (tiles - 1) * (1 + c * (extent - 1)) + 1 + c * (count - (tiles - 1) * extent - 1)
+                return int(words)
+            need(tiles <= MOST_PLACES, "tiles have too many places", CannotCheckError)
+            size = [min(extent, count - tile * extent) for tile in range(tiles)]
+            places.append([(position(tile, loops), size[tile]) for tile in range(tiles)])
+        need(prod(map(len, places)) <= MOST_PLACES, "tiles have too many places", CannotCheckError)
+        boxes = {box(ranks, dims, *zip(*chosen, strict=True)) for chosen in product(*places)}
+        return united(boxes)
+
+
+def joined(asked: Sequence[Asked], shared: Sequence[bool], i: int) -> list[tuple[Box, Box | None]]:
+    """What children ask for in all, from the i-th fanout inwards: the boxes, and what all hold of each.
+
+    Children that ask for the same boxes share accesses.
+    """
+    if i == len(shared):
+        return [(new, held) for _, new, held in asked[:1]]
+    parts: dict[Any, list[Asked]] = defaultdict(list)
+    for one in asked:
+        parts[one[0][i]].append(one)
+    found: dict[tuple[Any, int], tuple[Box, Box | None]] = {}
+    for child, own in parts.items():
+        boxes = joined(own, shared, i + 1)
+        via = frozenset(new for new, _ in boxes) if shared[i] else child
+        for number, (new, held) in enumerate(sorted(boxes, key=lambda pair: pair[0])):
+            known = found.get((via, number), (new, held))[1]
+            found[via, number] = new, None if held is None or known is None else both(held, known)
+    return [*found.values()]
+
+
+def united(boxes: Collection[Box]) -> int:
+    """Words of a union of boxes."""
+    if len(next(iter(boxes))) == 1:
+        total, reach = 0, min(low for ((low, _),) in boxes) - 1
+        for ((low, high),) in sorted(boxes):
+            total, reach = total + max(0, high - max(low, reach + 1) + 1), max(reach, high)
+        return total
+    lows = [min(ends[r][0] for ends in boxes) for r in range(len(next(iter(boxes))))]
+    highs = [max(ends[r][1] for ends in boxes) for r in range(len(lows))]
+    shape = [high - low + 1 for low, high in zip(lows, highs, strict=True)]
+    need(prod(shape) <= MOST_PLACES, "tiles have too many places", CannotCheckError)
+    grid = np.zeros(shape, dtype=bool)
+    for ends in boxes:
+        grid[tuple(slice(a - low, b - low + 1) for (a, b), low in zip(ends, lows, strict=True))] = True
+    return int(grid.sum())
+
+
+def numbers_of_tiles(bound: int) -> list[int]:
+    """All numbers of tiles that cover a bound, descending."""
+    found = [bound]
+    while found[-1] > 1:
+        found.append(ceiling(bound, ceiling(bound, found[-1] - 1)))
+    return found
+
+
+def leaving(tiles: int, factors: range) -> Iterator[int]:
+    """Numbers of tiles that a loop with one of these factors, above 1, makes of as many tiles."""
+    factor, most = max(2, factors.start), min(factors.stop - 1, tiles)
+    while factor <= most:
+        left = ceiling(tiles, factor)
+        yield left
+        if left == 1:
+            return
+        factor = (tiles - 1) // (left - 1) + 1
+
+
+def between(tiles: int, left: int, factors: range) -> range:
+    """The factors of a loop that makes so many tiles of as many."""
+    least, most = ceiling(tiles, left), tiles if left == 1 else (tiles - 1) // (left - 1)
+    return range(max(least, factors.start, 2), min(most, factors.stop - 1) + 1)
+
+
+class Uneven(Problem):
+    """A mapspace whose loops may have any factors: what it allows, and the exact costs of a mapping.
+
+    All of it is executed `visits` times, and nothing stays in between; `fresh` says per dataspace how many of
+    the times touch words of their own, and `loads` what words besides load a level (level, dataspace, kind).
+    """
+
+    spaces: list[Tensor]
+
+    def __init__(self, doc: Json) -> None:
+        need(doc["counting"] == "exact", "remainders are counted by the exact rule")
+        super().__init__(doc)
+        states = prod(map(len, self.numbers))
+        need(states < MOST_STATES, "the problem is too large", CannotCheckError)
+        self.spaces = [Tensor(space, self.bounds) for space in doc["dataspaces"]]
+        self.bounded(self.spaces)
+        self.visits, self.fresh = 1, [1] * len(self.spaces)
+        self.loads: Counter[tuple[int, int, str]] = Counter()
+        for p in self.stores:
+            gates = self.nodes[p]["leak_fanouts"]
+            need(gates == [q for q in self.fans if q < p][: len(gates)], "leakage follows the outer fanouts")
+        self.joined: dict[tuple[int, int, int], dict[int, list[int]]] = {}
+        self.spatial = self.choices()
+        self.rules = Rules(doc, self)
+
+    @cached_property
+    def numbers(self) -> list[list[int]]:
+        """Per dimension all numbers of tiles."""
+        return [numbers_of_tiles(bound) for bound in self.bounds]
+
+    @cached_property
+    def place(self) -> list[dict[int, int]]:
+        """Per dimension the place of a number of tiles among all."""
+        return [{number: i for i, number in enumerate(own)} for own in self.numbers]
+
+    def joins(self, p: int, d: int, by: int) -> dict[int, list[int]]:
+        """Loops of node `p` over a dimension: the places that they lead to, by place.
+
+        A place stands for a number of tiles inside of fanouts that have factors of `by` in all.
+        """
+        key = p, d, by
+        if key in self.joined:
+            return self.joined[key]
+        found: dict[int, list[int]] = defaultdict(list)
+        place: dict[int, int] = {}
+        tiles = [ceiling(number, by) for number in self.numbers[d]]
+        for i, number in enumerate(tiles):
+            place.setdefault(number, i)
+        for i, number in enumerate(tiles):
+            found[i] += [place[left] for left in leaving(number, self.factors[p][d])]
+        self.joined[key] = {i: lefts for i, lefts in found.items() if lefts}
+        return self.joined[key]
+
+    def multicast(self, p: int, v: int) -> bool:
+        """Whether the children of a fanout share accesses to a dataspace."""
+        return bool(self.nodes[p]["multicast"][v])
+
+    def sources(self, v: int, kept: Levels) -> Iterator[tuple[int, int]]:
+        """Levels that keep a dataspace, innermost first, each with the node that asks it."""
+        asking = len(self.nodes)
+        for p in reversed(kept):
+            yield p, asking
+            asking = asking if self.at[p][v]["passes_on"] else p
+
+    def reuses(self, q: int, v: int) -> bool:
+        """Whether a node keeps what it has of a dataspace from step to step."""
+        return q < len(self.nodes) and self.at[q][v]["temporal_reuse"]
+
+    def price(self, loops: Loops, mask: Mask) -> Cost:
+        """The exact energy, cycles and product of both of a mapping, and whether it is allowed."""
+        nest, energy, fits = Nest(self, loops), self.arithmetic, True
+        busy = nest.steps() * self.visits
+        for home, own in self.tenants(mask).items():
+            flows = self.flows(nest, home, own)
+            energy += sum(self.spent(v, p, [(n, counts[v]) for n, counts in flows]) for v, p, *_ in own)
+            busy = max([busy, *(math.ceil(max(self.cycles(home, own, counts))) for _, counts in flows)])
+            size = sum(self.spaces[v].tile(nest.extents[p]) * self.at[p][v]["size"] for v, p, *_ in own)
+            fits = fits and self.sizes[home][0] <= size <= self.sizes[home][1]
+        energy += sum(busy * leak for leak in self.leaking(nest).values())
+        fits = fits and nest.instances(len(self.nodes)) >= self.least_units
+        cycles = busy + self.latency
+        return {"energy": energy, "latency": cycles, "edp": energy * cycles, "fits": fits}
+
+    def tenants(self, mask: Mask) -> dict[int, list[Tenant]]:
+        """Per memory, the dataspaces that it keeps: number, place, who asks, whether none is outside."""
+        found: dict[int, list[Tenant]] = {p: [] for p in self.homes}
+        for v, kept in enumerate(mask):
+            for p, asking in self.sources(v, kept):
+                found[self.home[p]].append((v, p, asking, p == kept[0]))
+        return found
+
+    def leaking(self, nest: Nest) -> dict[int, int]:
+        """Leakage of each level per cycle."""
+        gates = {p: self.nodes[p]["leak_fanouts"] for p in self.stores}
+        used = {p: nest.instances(own[-1] + 1) if own else 1 for p, own in gates.items()}
+        return {p: self.nodes[p]["leak"] * used[p] for p in self.stores}
+
+    def flows(self, nest: Nest, home: int, own: Sequence[Tenant]) -> list[Flow]:
+        """Alike instances of a memory: how many, and the reads, fills and updates of one, by dataspace.
+
+        All are one if sums are enough. Between places there are no fanouts: instances have the same shares
+        at all of them. The first are those that have most to do.
+        """
+        every = [nest.shares(d, home) for d in self.every]
+        if self.summed(nest, home, [v for v, *_ in own]):
+            shares, number = [every], [1]
+        else:
+            found = [*product(*(pairs.items() for pairs in every))]
+            shares = [[Counter({count: 1}) for count, _ in chosen] for chosen in found]
+            number = [prod(instances for _, instances in chosen) for chosen in found]
+        return [
+            (instances, {v: self.accesses(nest, p, v, asking, outer, alike) for v, p, asking, outer in own})
+            for alike, instances in zip(shares, number, strict=True)
+        ]
+
+    def spent(self, v: int, p: int, flows: Iterable[tuple[int, Sequence[int]]]) -> int:
+        """Energy that instances of a level spend on a dataspace, all of them or as many as pay."""
+        held, parts = self.at[p][v], []
+        for instances, counts in flows:
+            prices = zip(counts, ("read", "fill", "update"), strict=True)
+            parts.append((sum(ceiling(n, held["block"]) * held[key] for n, key in prices), instances))
+        return paid(parts, self.nodes[self.home[p]]["most_paying"])
+
+    def cycles(self, home: int, own: Sequence[Tenant], counts: Mapping[int, Sequence[int]]) -> list[Fraction]:
+        """Cycles that each limited bandwidth of a memory needs for the words of an instance, as fractions."""
+        load: dict[str, Fraction] = defaultdict(Fraction)
+        for v, p, *_ in own:
+            (reads, fills, updates), scale = counts[v], Fraction(*self.at[p][v]["bandwidth_scale"])
+            load["read"] += scale * reads
+            load["write"] += scale * (fills + updates)
+        for (p, v, kind), words in self.loads.items():
+            load[kind] += Fraction(*self.at[p][v]["bandwidth_scale"]) * words if p == home else 0
+        load["shared"] = load["read"] + load["write"]
+        widths = self.nodes[home]["bandwidths"].items()
+        return [Fraction(load[kind]) / Fraction(*width) for kind, width in widths if width] or [Fraction(0)]
+
+    def summed(self, nest: Nest, p: int, held: Iterable[int]) -> bool:
+        """Whether the words of all instances together say what a level costs."""
+        blocks = {self.at[p][v]["block"] for v in held} <= {1}
+        free = not any(self.nodes[p]["bandwidths"].values())
+        return blocks and free and nest.instances(p) <= self.nodes[p]["most_paying"]
+
+    def accesses(
+        self, nest: Nest, p: int, v: int, asking: int, outermost: bool, shares: Sequence[Shares]
+    ) -> tuple[int, int, int]:
+        """Reads, fills and updates of dataspace `v` by instances of level `p` with these shares."""
+        doc, rw = self.at[p][v], self.spaces[v].rw
+        served = nest.words(v, p, asking, shares, self.reuses(asking, v)) * self.visits
+        if rw and doc["passes_on"]:
+            return served, served, served
+        got = 0 if outermost else nest.words(v, p, p, shares, self.reuses(p, v)) * self.visits
+        if not rw:
+            return served, got, 0
+        if doc["first_write_reads"]:
+            return served, got, served
+        first, own = (self.begun(nest, v, p, q, shares) * self.fresh[v] for q in (asking, p))
+        return max(0, served - first), max(0, got - own), served
+
+    def begun(self, nest: Nest, v: int, p: int, q: int, shares: Sequence[Shares]) -> int:
+        """Words that instances write first, which they need not read."""
+        found = product(*(pairs.items() for pairs in shares))
+        return sum(
+            nest.touched(v, p, q, [count for count, _ in chosen]) * prod(number for _, number in chosen)
+            for chosen in found
+        )
+
+
+def paid(parts: Iterable[tuple[int, int]], most: int) -> int:
+    """Energy of at most so many instances, the busiest ones; `parts` are pairs of energy and instances."""
+    total = 0
+    for energy, instances in sorted(parts, reverse=True):
+        own = min(instances, most)
+        total, most = total + own * energy, most - own
+    return total

@@ -11,7 +11,7 @@ import numpy as np
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.goal import Goal
 from solver.search.path.charges import ENERGY, MOST_GRAINS, NOTHING, Price, Prices
-from solver.search.path.inside import Leads, Listed
+from solver.search.path.inside import Listed
 from solver.search.path.masked import SMALL, Masked
 from solver.search.path.unrolled import Loosest, Unrolled
 
@@ -155,12 +155,37 @@ class Bounds:
         cycles = self.cycles(np.full(len(steps), self._loaded if stage == CLOSEST else 0.0), steps)
         fixed = self.masked.fixed(self.every, self.waiting(cycles, steps))
         floors = self.masked.floors(self.every, self._words, with_tables=stage > 0)
-        values = self.goal.values(self.masked.charges.whole(fixed + floors), cycles)
+        values = self.values(self.masked.charges.whole(fixed + floors), cycles)
         tied = self.tied(values)
         if stage == CLOSEST and len(tied):
             floors = self.masked.floors(self.every, self.masked.charges.fine, with_tables=True)
             values[tied[~self.improves(self.every[tied], floors[tied], cycles[tied], steps[tied])]] = np.inf
         return values
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether `by_pair` says anything."""
+        return self._known and self.goal.counts_energy and self.masked.has_windows(self.every)
+
+    def by_pair(self, tiles: IntArray, choices: IntArray, steps: FloatArray) -> ByPair:
+        """Bounds on tiles with spatial choices, from what says much and costs little: words of windows.
+
+        Parameters
+        ----------
+        tiles
+            At the first boundary inside, shape (tiles, dimensions).
+        choices
+            Places of the spatial choices.
+        steps
+            The least ones of each of these choices.
+        """
+        every = self.every[choices]
+        steps = self.masked.charges.steps(steps, every)
+        cycles = self.cycles(np.full(len(steps), self._loaded), steps)
+        fixed = self.masked.fixed(every, self.waiting(cycles, steps))
+        floors = self.masked.floors(every, self._words, with_tables=True)
+        more, classes = self.masked.windows(tiles, self.every, choices, self._words)
+        return ByPair(self, fixed + floors, cycles, more, classes)
 
     def tied(self, values: FloatArray) -> IntArray:
         """Which values doubles hardly tell from the incumbent."""
@@ -203,41 +228,55 @@ class Bounds:
         charges = self.masked.charges
         grains = charges.grains(words, self.masked.inside.are_whole(unrolled))
         fixed = self.masked.exactly_fixed(unrolled, self.waiting(cycles, steps), tiles)
-        left = (self.goal.energy_limit(int(own)) - spent for own, spent in zip(cycles, fixed, strict=True))
+        pairs = zip(self._whole(cycles), fixed, strict=True)
+        left = (self.goal.energy_limit(int(own)) - spent for own, spent in pairs)
         limits = (-(-own // charges.fine.unit) for own in left)
         most = np.array([np.longdouble(own) if own < FAR else np.longdouble(np.inf) for own in limits])
         able: BoolArray = grains < most
         return able
 
     def cycles(self, loads: FloatArray, steps: FloatArray) -> FloatArray:
-        """Cycles, at least, of the slowest."""
-        latency = float(self.masked.frame.space.latency)
-        cycles: FloatArray = np.maximum(steps, np.ceil(loads * (1 - 1e-9))) + latency
+        """Cycles, at least, of the slowest, not rounded up where those that leak are not."""
+        per_cycle = self.masked.frame.space.ticks_per_cycle
+        busy = np.ceil(loads * (1 - 1e-9) * per_cycle) / per_cycle
+        cycles: FloatArray = np.maximum(steps, busy) + float(self.masked.frame.space.latency)
         return cycles
 
     def waiting(self, cycles: FloatArray, steps: FloatArray) -> FloatArray:
         """Cycles in which instances leak, at least, where a mapping takes so many."""
-        frame = self.masked.frame
-        return np.maximum(steps, cycles - frame.space.latency - frame.counted.rounded_up)
+        return np.maximum(steps, cycles - self.masked.frame.space.latency)
+
+    def _whole(self, cycles: FloatArray) -> FloatArray:
+        """Cycles that a mapping is said to take, given those of its slowest part."""
+        return np.ceil(cycles) if self.masked.frame.space.ticks_per_cycle > 1 else cycles
+
+    def values(self, energies: FloatArray, cycles: FloatArray) -> FloatArray:
+        """Objective of mappings that cost so much at least, rounded down; infinite beyond a limit."""
+        return self.goal.values(energies, self._whole(cycles))
+
+    def energy_limits(self, cycles: FloatArray) -> FloatArray:
+        """Least energies that can no longer improve, rounded up, given the least cycles."""
+        return self.goal.energy_limits(self._whole(cycles))
 
     def floors(self, tiles: IntArray, choices: Unrolled, least_steps: float) -> FloatArray:
         """Bounds on tiles at the first boundary inside, whichever of some spatial choices there is."""
         loosest = Loosest(choices, len(tiles))
         steps = np.maximum(self.masked.inside.steps(tiles, loosest), least_steps)
-        first, least = self.masked.inside.first, np.full(len(tiles), np.inf)
+        least = np.full(len(tiles), np.inf)
         rows = self.with_any_leads(tiles, loosest, steps)
-        tiles, steps, loosest = tiles[rows], steps[rows], loosest[rows]
-        for leads in self.masked.labels() if len(rows) else ():
-            values = self.closely(Listed({first: tiles}, loosest, leads), steps).values
-            least[rows] = np.minimum(least[rows], values)
+        for labels in self.masked.parted(len(rows)) if len(rows) else ():
+            every = np.tile(rows, len(labels))
+            listed = self.masked.listed(tiles[every], loosest[every], np.repeat(labels, len(rows)))
+            values = self.closely(listed, steps[every]).values.reshape(len(labels), len(rows))
+            least[rows] = np.minimum(least[rows], values.min(axis=0))
         return least
 
     def with_any_leads(self, tiles: IntArray, unrolled: Unrolled, steps: FloatArray) -> IntArray:
         """Which rows may improve on the incumbent, whatever the leads of the slots inside are."""
         masked = self.masked
-        if not self._known or len(masked.labels()) == 1:
+        if not self._known or len(masked.parted(len(tiles))) == 1:
             return np.arange(len(tiles))
-        listed = Listed({masked.inside.first: tiles}, unrolled, masked.any_leads)
+        listed = masked.with_any_leads(tiles, unrolled)
         return np.flatnonzero(self.goal.below(self.closely(listed, steps).values))
 
     @property
@@ -257,15 +296,8 @@ class Bounds:
         loads = words + besides
         return loads.max(axis=0), loads.sum(axis=0)
 
-    def roughly(self, listed: Listed, steps: FloatArray) -> Bounded:
-        """Bounds on tiles with spatial choices, whatever bandwidths take, given steps of the arithmetic."""
-        cycles = self.cycles(np.full(len(listed), self._loaded), steps)
-        fixed = self.masked.fixed(listed.unrolled, self.waiting(cycles, steps))
-        words = self.masked.cost(listed, self._words)
-        return Bounded(self.goal.values(self.masked.charges.whole(fixed + words), cycles), cycles, cycles)
-
     def closely(self, listed: Listed, steps: FloatArray) -> Bounded:
-        """The same, ever closer, but only of rows that may improve."""
+        """Bounds on rows, given steps of the arithmetic: ever closer, but only on rows that may improve."""
         values, cycles = np.full(len(listed), np.inf), np.full(len(listed), np.inf)
         rows = np.flatnonzero(np.isfinite(steps))
         energy, loads = np.zeros(len(listed)), np.full(len(listed), self._loaded)
@@ -274,11 +306,11 @@ class Bounds:
         for close in (False, True) if self._known else (False,):
             least = self.cycles(loads[rows], steps[rows])
             fixed = self.masked.fixed(listed.unrolled, self.waiting(least, steps[rows]), tiles[rows])
-            limits = self.goal.energy_limits(least) - fixed if close else None
+            limits = self.energy_limits(least) - fixed if close else None
             energy[rows] = self.masked.charges.whole(fixed + self.masked.cost(listed, self._words, limits))
             live = self._hopeful(rows, energy, loads, steps)
             rows, listed = rows[live], listed[live]
-            if len(rows) == len(self.tied(self.goal.values(energy[rows], least[live]))):
+            if len(rows) == len(self.tied(self.values(energy[rows], least[live]))):
                 live = np.flatnonzero(self._improve(listed, least[live], steps[rows]))
                 rows, listed = rows[live], listed[live]
             if not len(rows):
@@ -288,16 +320,16 @@ class Bounds:
             live = self._hopeful(rows, energy, loads, steps)
             rows, listed = rows[live], listed[live]
         cycles[rows] = self.cycles(loads[rows], steps[rows])
-        values[rows] = self.goal.values(energy[rows], cycles[rows])
+        values[rows] = self.values(energy[rows], cycles[rows])
         tied = self.tied(values[rows])
         if len(tied):
             values[rows[tied[~self._improve(listed[tied], cycles[rows[tied]], steps[rows[tied]])]]] = np.inf
         return Bounded(values, cycles, total)
 
-    def still(self, tiles: IntArray, unrolled: Unrolled, leads: Leads, cycles: FloatArray) -> BoolArray:
+    def still(self, listed: Listed, cycles: FloatArray) -> BoolArray:
         """Whether rows that are tied with the incumbent may improve, given the least cycles of each."""
-        listed = Listed({self.masked.inside.first: tiles}, unrolled, leads)
-        return self._improve(listed, cycles, self.masked.steps(tiles, unrolled))
+        steps = self.masked.steps(listed.tiles[self.masked.inside.first], listed.unrolled)
+        return self._improve(listed, cycles, steps)
 
     def _improve(self, listed: Listed, cycles: FloatArray, steps: FloatArray) -> BoolArray:
         """The same."""
@@ -330,14 +362,14 @@ class Bounds:
         """Whether rows may improve, as exactly as numbers can tell."""
         fine, tiles = self.masked.charges.fine, listed.tiles[self.masked.inside.first]
         fixed = self.masked.fixed(listed.unrolled, self.waiting(cycles, steps), tiles)
-        limits = (self.goal.energy_limits(cycles) - fixed) / fine.unit
+        limits = (self.energy_limits(cycles) - fixed) / fine.unit
         words = self.masked.cost(listed, fine, limits)
         return self.improves(listed.unrolled, words, cycles, steps, tiles)
 
     def _hopeful(self, rows: IntArray, energy: FloatArray, loads: FloatArray, steps: FloatArray) -> IntArray:
         """Places of those of some rows whose bounds leave room for a better mapping."""
         energy, cycles = energy[rows], self.cycles(loads[rows], steps[rows])
-        places = np.flatnonzero(self.goal.below(self.goal.values(energy, cycles)))
+        places = np.flatnonzero(self.goal.below(self.values(energy, cycles)))
         return self.live(places, energy, cycles)
 
     def live(self, rows: IntArray, energy: FloatArray, cycles: FloatArray) -> IntArray:
@@ -345,10 +377,56 @@ class Bounds:
         grain = self.masked.charges.grain
         if not self._known or not len(rows) or float(energy[rows].max()) >= MOST_GRAINS * grain:
             return rows
-        every, inverse = np.unique(cycles[rows], return_inverse=True)
+        every, inverse = np.unique(self._whole(cycles[rows]), return_inverse=True)
         limits = [-(-self.goal.energy_limit(int(own)) // grain) for own in every]
         most = np.array([min(float(own), 2 * MOST_GRAINS) for own in limits])
         return rows[np.rint(energy[rows] / grain) < most[inverse.reshape(-1)]]
+
+
+class ByPair(NamedTuple):
+    """Bounds on all pairs of some tiles and spatial choices.
+
+    Parameters
+    ----------
+    bounds
+        Whose they are.
+    energy, cycles
+        Of each choice with any tile, shape (choices,).
+    more
+        Energy beyond that, by tile and class of choices, shape (tiles, classes).
+    classes
+        Of each choice.
+    """
+
+    bounds: Bounds
+    energy: FloatArray
+    cycles: FloatArray
+    more: FloatArray
+    classes: IntArray
+
+    def _values(self, energy: FloatArray, cycles: FloatArray) -> FloatArray:
+        return self.bounds.values(self.bounds.masked.charges.whole(energy), cycles)
+
+    @property
+    def by_choice(self) -> FloatArray:
+        """Bounds by choice with any tile, shape (choices,)."""
+        return self._values(self.energy + self.more.min(axis=0)[self.classes], self.cycles)
+
+    @property
+    def by_tile(self) -> FloatArray:
+        """Bounds by tile with any choice, shape (tiles,)."""
+        energy, cycles = np.full((2, self.more.shape[1]), np.inf)
+        np.minimum.at(energy, self.classes, self.energy)
+        np.minimum.at(cycles, self.classes, self.cycles)
+        least: FloatArray = self._values(self.more + energy, cycles).min(axis=1)
+        return least
+
+    @property
+    def able(self) -> tuple[IntArray, IntArray]:
+        """Places of the tiles and choices of all pairs that may improve, choice by choice."""
+        every = self._values((self.energy + self.more[:, self.classes]).T, self.cycles[:, np.newaxis])
+        choices, tiles = np.nonzero(self.bounds.goal.below(every))
+        return tiles, choices
 
 
 def mean_load(resources: tuple[int, ...]) -> Price:

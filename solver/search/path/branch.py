@@ -5,9 +5,10 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial, reduce
 from itertools import chain, count
+from operator import methodcaller
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -20,12 +21,14 @@ from solver.search.path.inside import Leads, Listed, Pending
 from solver.search.path.leaves import Path
 from solver.search.path.masked import Masked
 from solver.search.path.tables import Outside
-from solver.search.path.unrolled import Unrolled
 from solver.search.stopping import Stop, Stopped
 
 MOST_LISTED = 4_096
 """Steps of a path that are sorted at a time."""
 
+
+FEW_COSTS = 1_024
+"""Costs that are worked out by all prices together, instead of by one price after the other."""
 
 MOST_TURNS = 64
 """Steps after which a first path is given up."""
@@ -187,12 +190,8 @@ class Branch:
     ----------
     masked
         The mappings with one keep mask.
-    tiles
-        Numbers of tiles at the first boundary inside, shape (1, dimensions).
-    unrolled
-        The spatial choice: one row.
-    leads
-        Of the slots inside.
+    row
+        The tile and the spatial choice, with leads of the slots inside.
     worth
         What paths are worth.
     stop
@@ -200,12 +199,15 @@ class Branch:
     """
 
     masked: Masked
-    tiles: IntArray
-    unrolled: Unrolled
-    leads: Leads
+    row: Listed
     worth: Worth
     stop: Stop
     _passed: set[tuple[object, ...]] = field(default_factory=set, init=False)
+
+    @property
+    def _leads(self) -> Leads:
+        labels = self.row.labels
+        return labels.every[int(labels.own[0])]
 
     @property
     def _prices(self) -> Prices:
@@ -269,9 +271,9 @@ class Branch:
     def _begun(self) -> Iterator[_Ranked]:
         """Begin with the tiles at the first boundary inside."""
         inside = self.masked.inside
-        known = {} if inside.first == inside.depth else {inside.first: self.tiles}
-        listed = Listed(known, self.unrolled, self.leads)
-        return self._inwards(listed) if known else self._outwards(listed)
+        if inside.first == inside.depth:
+            return self._outwards(replace(self.row, tiles={}))
+        return self._inwards(self.row)
 
     def _inwards(self, known: Listed) -> Iterator[_Ranked]:
         """Go on with the tiles at the next boundary inside of one row."""
@@ -330,7 +332,7 @@ class Branch:
         frame, last = self.masked.frame, self.masked.inside.depth - 1
         for d, axis in enumerate(frame.axes):
             bound = np.array([axis.bound], dtype=np.int64)
-            rounds = int(axis.rounds_of(self.unrolled.factors[last][:, d], bound)[0])
+            rounds = int(axis.rounds_of(self.row.unrolled.factors[last][:, d], bound)[0])
             if rounds < 0 or not frame.loops[last].reach[d][axis.place(tiles[d : d + 1])[0], rounds]:
                 return False
         return True
@@ -342,13 +344,13 @@ class Branch:
         options = []
         for d, axis in enumerate(frame.axes):
             rounds = axis.rounds_of(
-                np.full(len(axis.numbers), self.unrolled.factors[slot][0, d]), axis.numbers
+                np.full(len(axis.numbers), self.row.unrolled.factors[slot][0, d]), axis.numbers
             )
             place = int(axis.place(known[slot][0, d : d + 1])[0])
             able = (rounds >= 0) & frame.loops[slot].reach[d][place][np.maximum(rounds, 0)]
-            if self.leads[slot] is None:
+            if self._leads[slot] is None:
                 able = rounds == place
-            able &= axis.numbers >= self.unrolled.needed[slot][0, d]
+            able &= axis.numbers >= self.row.unrolled.needed[slot][0, d]
             options.append(np.flatnonzero(able))
         fits = frame.fits(boundary, frame.space.tenants(masked.charges.mask, boundary))[np.ix_(*options)]
         rooms = self.masked.rooms
@@ -360,7 +362,7 @@ class Branch:
             [axis.numbers[options[d][chosen[:, d]]] for d, axis in enumerate(frame.axes)], axis=1
         ).reshape(len(chosen), len(frame.axes))
         tiles = {b: np.repeat(own, len(chosen), axis=0) for b, own in known.items()}
-        return Listed({**tiles, boundary: found}, self.unrolled[np.arange(len(found))], self.leads)
+        return Listed({**tiles, boundary: found}, self.row.unrolled[np.arange(len(found))], self.row.labels)
 
     def _outwards(self, listed: Listed) -> Iterator[_Ranked]:
         """Go on with the meeting slot: all tiles inside are known."""
@@ -369,7 +371,7 @@ class Branch:
         if self._passes_again(m, m + 1, tiles):
             return
         node = masked.inside.cost(listed, self._prices)
-        places, _ = masked.rounds(self.tiles, self.unrolled)
+        places, _ = masked.rounds(self.row.tiles[masked.inside.first], self.row.unrolled)
         spent = node.spent[:, 0]
         if not np.isfinite(spent).all():
             return
@@ -384,7 +386,7 @@ class Branch:
             if own.open[0]
         ]
         for lead in masked.frame.leads(m):
-            yield from self._led(lead, m, places[0], pending, spent, self.leads, tiles)
+            yield from self._led(lead, m, places[0], pending, spent, self._leads, tiles)
 
     def _led(
         self,
@@ -462,7 +464,7 @@ class Branch:
         path = Path(
             masked.charges.mask,
             (ones, *(site.tiles[b] for b in range(1, depth))),
-            self.unrolled.choice(0),
+            self.row.unrolled.choice(0),
             tuple(None if site.leads[k] is None else frame.leading(site.leads[k]) for k in range(depth - 1)),
         )
         yield _Ranked(value, float(_together(cost)), path)
@@ -529,23 +531,26 @@ class Branch:
             able = able & (rooms.words(slot)[chosen] <= left).reshape(-1)
         live = np.flatnonzero(able)
         costs = np.empty((len(self._prices.each), len(live)), self._prices.dtype)
-        for k, price in enumerate(self._prices.each):
-            parts = []
+        # Of many entries the first price leaves few.
+        parted = [slice(None)] if costs.size <= FEW_COSTS else [slice(k, k + 1) for k in range(len(costs))]
+        for some in parted:
+            prices, parts = Prices(self._prices.each[some]), []
             for own, closes, times in zip(site.still, reached.closes, reached.times, strict=True):
-                part, least = own.part.by(k, price), own.least[k]
+                part, least = own.part.by(some, prices), own.least[some, np.newaxis]
                 closed = np.maximum(part.of_times(times[live]), least)
-                once = max(float(self.masked.once(part)[0]), float(least))
+                once = np.maximum(self.masked.once(part), least)
                 parts.append((own.place, closed, np.where(closes[live], closed, once)))
             entries = partial(_entries, chosen, live)
-            cost = self._farther_out(self.masked.outside(price), slot, step, entries, parts) + site.spent[k]
-            costs[k] = cost
-            fewer = cost < self.worth.limits[k]
+            every = list(map(self.masked.outside, prices.each))
+            cost = self._farther_out(every, slot, step, entries, parts) + site.spent[some, np.newaxis]
+            costs[some] = cost
+            fewer = (cost < self.worth.limits[some, np.newaxis]).all(axis=0)
             live, costs = live[fewer], costs[:, fewer]
         return live, costs
 
     def _farther_out(
         self,
-        outside: Outside,
+        outside: Sequence[Outside],
         slot: int,
         step: int,
         entries: Callable[[FloatArray], FloatArray],
@@ -556,7 +561,7 @@ class Branch:
         Parameters
         ----------
         outside
-            The tables.
+            The tables, by price.
         slot, step
             The boundary, and the step of room that is left there.
         entries
@@ -565,12 +570,20 @@ class Branch:
             Dataspaces that are in place, with the costs if the slot or the next loop outside moves them, and
             if only the slot may.
         """
+        # Prices by which nothing is paid outside share tables.
+        distinct = {id(own): own for own in outside}
+        number = {own: place for place, own in enumerate(distinct)}
+        places = [number[id(own)] for own in outside]
+
+        def of_all(table: Callable[[Outside], FloatArray]) -> FloatArray:
+            return np.stack([own.paid(entries(table(own))) for own in distinct.values()])[places]
+
         if not parts:
-            return entries(outside.least(slot, step))
+            return of_all(methodcaller("least", slot, step))
         every = (
             sum(
                 (passed if lead is None or place in lead else closed for place, closed, passed in parts),
-                entries(outside.first(slot, lead, step)),
+                of_all(methodcaller("first", slot, lead, step)),
             )
             for lead in self.masked.frame.first_leads(slot - 1)
         )

@@ -12,12 +12,12 @@ from itertools import count, islice
 import numpy as np
 
 from model.cost import evaluate_in
-from model.cost.counting import Move, displacement, extents, tile_words
 from model.cost.nest import Nest, build_nest
 from model.cost.prices import leaking_instances, paying_instances
-from model.cost.rules import rule_of
 from model.cost.traffic import distinct_children
-from model.mapspace import ACCELFORGE, EXACT, Counting, TemporalRules
+from model.counting import Counting, rule_of
+from model.counting.words import Move, displacement, extents, tile_words
+from model.mapspace import TemporalRules
 from solver.search.arrays import FloatArray, IntArray
 from solver.search.goal import SLACK, Goal
 from solver.search.priced import Order, Priced, Skeleton
@@ -133,7 +133,7 @@ class Arrivals:
     orders: IntArray
 
     def words(self) -> list[int]:
-        """Words of one instance for each order, as `model.cost.rules` counts them."""
+        """Words of one instance for each order, as `model.counting` counts them."""
         steps = math.prod(bound for bound, _ in (*self.inner, *self.slot, *self.outer))
         if math.prod(self.tile) * steps < LARGEST:
             return list(map(int, self._counted(steps)))
@@ -144,7 +144,8 @@ class Arrivals:
         """The same in 64 bits: step by step outwards, for all orders together."""
         count, whole = len(self.orders), math.prod(self.tile)
         extents = np.array(self.tile, dtype=np.int64)
-        if self.counting == ACCELFORGE:
+        rule = rule_of(self.counting)
+        if not rule.by_order:
             return self._placed(repeats, extents)
         total: IntArray = np.full(count, whole, dtype=np.int64)
         position = np.zeros((count, len(self.tile)), dtype=np.int64)
@@ -153,12 +154,12 @@ class Arrivals:
             lead = np.where(lead.any(axis=1, keepdims=True), lead, move)
             jump = move - position
             kept = np.maximum(extents - np.abs(jump), 0).prod(axis=1)
-            if self.counting == EXACT:
-                position = position + move * (np.asarray(bound) - 1)[..., None]
-            else:
-                # By Timeloop's rule only the lead's own movement, or none at all, keeps anything.
+            if rule.looks_once:
+                # Only the lead's own movement, or none at all, keeps anything.
                 kept = np.where((jump == lead).all(axis=1) | ~jump.any(axis=1), kept, 0)
                 position = position + move
+            else:
+                position = position + move * (np.asarray(bound) - 1)[..., None]
             total += (repeats - repeats // bound) * (whole - kept)
             repeats = repeats // bound
         return total
@@ -353,9 +354,10 @@ class Completion:
         """Least words per instance with all reuse there can be, and with no temporal reuse."""
         space, nest = self.space, self._nest
         position = space.architecture.storage_indices[level]
-        tile = space.lattice.index([nest.bounds[position][dim] for dim in space.active])
-        instances = nest.instances(position)
-        irrelevant = int(space.tables[place].irrelevant_tiles[tile])
+        extents = [nest.bounds[position][dim] for dim in space.active]
+        tile, instances = space.lattice.index(extents), nest.instances(position)
+        numbers = [-(-bound // own) for bound, own in zip(space.lattice.bounds, extents, strict=True)]
+        irrelevant = math.prod(numbers[d] for d in space.views[place].irrelevant)
         unrolling = space.unrolling([stage.factors for stage in self.skeleton.spatial[:level]])
         words = space.relevant_words(place, level, unrolling)
         repeated, begun = int(words.repeated[tile]), int(words.begun[tile])
@@ -423,9 +425,11 @@ class Completion:
 
     def _waiting(self, load: float) -> tuple[int, int]:
         """What leaks beyond the compute's steps, and all cycles, if a resource is loaded with so many."""
-        busy = max(self._steps, math.ceil(load * SLACK))
-        latency = self.space.latency
-        return self._leak_per_cycle * (busy - self._steps), busy + latency
+        per_cycle, steps = self.space.ticks_per_cycle, self._steps
+        ticks = max(steps * per_cycle, math.ceil(load * SLACK * per_cycle))
+        rounded = len(self.space.levels) if per_cycle > 1 else 0  # what leaks is rounded level by level
+        leak = self._leak_per_cycle * (ticks - steps * per_cycle) // per_cycle - rounded
+        return max(0, leak), -(-ticks // per_cycle) + self.space.latency
 
     @cached_property
     def _steps(self) -> int:
@@ -457,5 +461,5 @@ class Completion:
         steps = self._steps
         operands = self._cost(innermost, dict.fromkeys(self._due(innermost), steps))
         compute = space.problem.computes * space.architecture.compute.energy
-        leak = self._leak_per_cycle * steps - self.space.unrounded(self._leak_per_cycle)
+        leak = self._leak_per_cycle * steps
         return _Cost(compute + operands.energy + leak, operands.loads)

@@ -8,7 +8,6 @@ from functools import cached_property
 
 import numpy as np
 
-from model.mapspace import ACCELFORGE, EXACT
 from solver.search.arrays import FloatArray, IntArray
 from solver.search.path.axes import Loops
 from solver.search.space.dataspaces import DataspaceView
@@ -28,14 +27,11 @@ class ByOrder:
         Whether words are those that an execution moves, which `words` counts.
     leads_are_loops
         Whether a lead that is not None says that there is such a loop.
-    rounded_up
-        Cycles by which those of a mapping may exceed the ones in which instances leak.
     """
 
     space: SearchSpace
     executed: bool = True
     leads_are_loops: bool = True
-    rounded_up: int = 0
 
     @property
     def merges(self) -> bool:
@@ -78,7 +74,6 @@ class ByPlace(ByOrder):
 
     executed: bool = False
     leads_are_loops: bool = False
-    rounded_up: int = 1
 
     @cached_property
     def merges(self) -> bool:
@@ -109,5 +104,5 @@ class ByPlace(ByOrder):
 
 def counted_by(space: SearchSpace) -> ByOrder:
     """The rule of a search space."""
-    counting = space.mapspace.counting
-    return ByPlace(space) if counting == ACCELFORGE else ByOrder(space, counting == EXACT)
+    rule = space.mapspace.counting_rule
+    return ByOrder(space, rule.is_executed) if rule.by_order else ByPlace(space)

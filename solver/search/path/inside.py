@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.axes import Axis
-from solver.search.path.charges import ENERGY, Charge, Charges, Price, Prices, gates
+from solver.search.path.charges import ENERGY, NOTHING, Charge, Charges, Price, Prices, gates
 from solver.search.path.counting import Lead
 from solver.search.path.deliveries import Delivered
 from solver.search.path.split import TOGETHER, Split, dealt, evenly
@@ -27,6 +27,39 @@ Leads = Mapping[int, Lead]
 """What the innermost loops of slots leave in place, by slot."""
 
 
+class Labels(NamedTuple):
+    """Leads of the slots inside but the innermost one, by row.
+
+    Parameters
+    ----------
+    every
+        Those that there are.
+    own
+        Which of them each row has, shape (rows,), or (1,) where all have the same.
+    """
+
+    every: tuple[Leads, ...]
+    own: IntArray
+
+    @classmethod
+    def alike(cls, leads: Leads) -> Labels:
+        """The same for all rows."""
+        return cls((leads,), np.zeros(1, dtype=np.int64))
+
+    def at(self, rows: IntArray) -> Labels:
+        """Those of some rows."""
+        return self if len(self.own) == 1 else Labels(self.every, self.own[rows])
+
+    def of(self, slot: int) -> set[Lead]:
+        """All leads of a slot."""
+        return {leads[slot] for leads in self.every}
+
+    def have(self, slot: int, some: Collection[Lead]) -> BoolArray:
+        """Which rows have one of some leads of a slot, shape (rows,) or (1,)."""
+        found: BoolArray = np.array([leads[slot] in some for leads in self.every])[self.own]
+        return found
+
+
 @dataclass(frozen=True, eq=False)
 class Listed:
     """Rows of a list; what does not depend on prices is computed once.
@@ -37,8 +70,8 @@ class Listed:
         At the boundaries inside; those that are missing are as few as there may be.
     unrolled
         The spatial choices.
-    leads
-        Of the slots inside but the innermost one.
+    labels
+        Leads of the slots inside but the innermost one.
     source
         Rows that these are some of, and which.
     larger
@@ -49,7 +82,7 @@ class Listed:
 
     tiles: Tiles
     unrolled: Unrolled
-    leads: Leads
+    labels: Labels
     source: tuple[Listed, IntArray] | None = None
     larger: int | None = None
     smallest: BoolArray | None = None
@@ -65,23 +98,32 @@ class Listed:
             return self
         tiles = {b: own[rows] for b, own in self.tiles.items()}
         smallest = None if self.smallest is None else self.smallest[rows]
-        return Listed(tiles, self.unrolled[rows], self.leads, (self, rows), self.larger, smallest)
+        labels = self.labels.at(rows)
+        return Listed(tiles, self.unrolled[rows], labels, (self, rows), self.larger, smallest)
 
-    def node(self, price: Price | Prices, make: Callable[[], Node]) -> Node:
-        """What the rows cost so far, remembered by the price; rows that these are some of may know it."""
-        if ("node", price) not in self._known and self.source is not None:
-            source, rows = self.source
-            known: Node | None = source._known.get(("node", price))
-            if known is not None:
-                self._known["node", price] = known.at(rows)
-        return self.once(("node", price), make)
-
-    def once(self, key: object, make: Callable[[], Known]) -> Known:
-        """What `make` returns, remembered by a key."""
+    def once(
+        self,
+        key: object,
+        make: Callable[[], Known],
+        at: Callable[[Known, IntArray], Known] | None = None,
+    ) -> Known:
+        """What `make` returns, remembered by a key; rows that these are some of may know it, `at` theirs."""
+        if at is not None:
+            self._taken(key, at)
         if key not in self._known:
             self._known[key] = make()
         found: Known = self._known[key]
         return found
+
+    def _taken(self, key: object, at: Callable[[Any, IntArray], Any]) -> bool:
+        """Whether something is remembered by a key, here or where these rows are from."""
+        if key in self._known:
+            return True
+        if self.source is None or not self.source[0]._taken(key, at):
+            return False
+        source, rows = self.source
+        self._known[key] = at(source._known[key], rows)
+        return True
 
 
 class Pending(NamedTuple):
@@ -133,20 +175,18 @@ class Pending(NamedTuple):
 
     def of_times(self, number: FloatArray) -> FloatArray:
         """What it costs if all tiles are delivered so many times."""
-        return self.price * self.words_of(number)
+        return self.price * self.currency.paid(self.charge, self.asked(number), self.free, self.split)
 
-    def words_of(self, number: FloatArray) -> FloatArray:
-        """Words that are paid for if all tiles are delivered so many times, once at least each."""
+    def asked(self, number: FloatArray) -> FloatArray:
+        """Words of so many deliveries of all tiles, once at least each, with those that cost nothing."""
         more = np.maximum(number - self.alike, 0)
-        total = (self.words.begun * self.alike + self.words.again * more) * self.share
-        return self.currency.paid(self.charge, total, self.free, self.split)
+        return (self.words.begun * self.alike + self.words.again * more) * self.share
 
-    def scaled(self, rows: BoolArray) -> Pending:
-        """The same where other rows than these cost nothing."""
+    def only(self, rows: BoolArray) -> Pending:
+        """The same where other rows than these have no words."""
         if rows.all():
             return self
-        words = Delivered(self.words.begun * rows, self.words.again * rows)
-        return self._replace(words=words, free=self.free * rows)
+        return self._replace(words=Delivered(self.words.begun * rows, self.words.again * rows))
 
     def at(self, rows: IntArray | BoolArray) -> Pending:
         """Some of the rows."""
@@ -154,19 +194,54 @@ class Pending(NamedTuple):
         return Pending(
             self.charge,
             self.currency,
-            self.price[..., rows],
+            _some(self.price, rows),
             words,
-            self.copies[rows],
-            self.last[rows],
-            self.alike[rows],
-            self.free[rows],
-            self.share[rows],
+            _some_rows(self.copies, rows),
+            _some_rows(self.last, rows),
+            _some(self.alike, rows),
+            _some(self.free, rows),
+            _some(self.share, rows),
             self.split.at(rows),
         )
 
-    def by(self, place: int, price: Price) -> Pending:
-        """The same by one of several prices."""
+    def by(self, place: int | slice, price: Price | Prices) -> Pending:
+        """The same by some of several prices."""
         return self._replace(currency=price, price=self.price[place])
+
+
+class Due(NamedTuple):
+    """Words of an access, whatever they cost, with those that cost nothing.
+
+    Parameters
+    ----------
+    closed
+        Words that are known, shape (rows,), 0 where none are; None if there are none at all.
+    part
+        What is known of words that may stay in place up to the slot outside, without a price; None if no
+        words may.
+    times
+        How often all their tiles are delivered if the innermost loop of that slot moves them, shape (rows,).
+    moved, which
+        How many words those are then, and which of these numbers belongs to each lead; the last number is of
+        one round outside.
+    open
+        Rows in which they stay in place, shape (rows,).
+    """
+
+    closed: FloatArray | None
+    part: Pending | None = None
+    times: FloatArray = np.ones(1)
+    moved: tuple[FloatArray, ...] = ()
+    which: Mapping[Lead, int] = {}
+    open: BoolArray = np.zeros(1, dtype=np.bool_)
+
+    def at(self, rows: IntArray) -> Due:
+        """Some of the rows."""
+        closed = None if self.closed is None else self.closed[rows]
+        if self.part is None:
+            return Due(closed)
+        part, moved = self.part.at(rows), tuple(own[rows] for own in self.moved)
+        return Due(closed, part, _some(self.times, rows), moved, self.which, self.open[rows])
 
 
 class Waiting(NamedTuple):
@@ -176,25 +251,36 @@ class Waiting(NamedTuple):
     ----------
     part
         What is known of it.
-    moved
-        Its cost if the innermost loop of the slot outside moves it, by that lead.
+    moved, which
+        Its costs if the innermost loop of the slot outside moves it, and which of them belongs to each lead;
+        the last one is that of one round outside.
     times, open
         How often all its tiles are delivered then, and which rows it stays in; shape (rows,).
     """
 
     part: Pending
-    moved: dict[Lead, FloatArray]
+    moved: tuple[FloatArray, ...]
+    which: Mapping[Lead, int]
     times: FloatArray
     open: BoolArray
 
+    @property
+    def once(self) -> FloatArray:
+        """Its cost with one round outside."""
+        return self.moved[-1]
+
+    def moved_by(self, lead: Lead) -> FloatArray:
+        """Its cost if a loop with this lead is the innermost one of the slot outside."""
+        return self.moved[self.which[lead]]
+
     def at(self, rows: IntArray) -> Waiting:
         """Some of the rows."""
-        moved = {lead: cost[..., rows] for lead, cost in self.moved.items()}
-        return Waiting(self.part.at(rows), moved, self.times[rows], self.open[rows])
+        moved = tuple(cost[..., rows] for cost in self.moved)
+        return Waiting(self.part.at(rows), moved, self.which, _some(self.times, rows), self.open[rows])
 
     def by(self, place: int, price: Price) -> Waiting:
         """The same by one of several prices."""
-        moved = {lead: cost[place] for lead, cost in self.moved.items()}
+        moved = tuple(cost[place] for cost in self.moved)
         return self._replace(part=self.part.by(place, price), moved=moved)
 
 
@@ -212,25 +298,6 @@ class Node(NamedTuple):
         """The same by one of several prices."""
         paid = (own for own in self.waiting if price.pays(own.part.charge))
         return Node(self.spent[place], [own.by(place, price) for own in paid])
-
-
-class _Bill(NamedTuple):
-    """What rows are charged, and how much that is so far.
-
-    Parameters
-    ----------
-    listed, tiles
-        The rows, and their tiles at all boundaries inside.
-    price
-        Of words.
-    node
-        Costs are added to it.
-    """
-
-    listed: Listed
-    tiles: Tiles
-    price: Price | Prices
-    node: Node
 
 
 @dataclass(frozen=True)
@@ -360,45 +427,59 @@ class Inside:
 
     def cost(self, listed: Listed, price: Price | Prices = ENERGY) -> Node:
         """What everything inside costs, at least."""
-        return listed.node(price, lambda: self._cost(listed, price))
+        return listed.once(("node", price), lambda: self._cost(listed, price), Node.at)
 
     def _cost(self, listed: Listed, price: Price | Prices) -> Node:
-        unrolled = listed.unrolled
-        every = listed.once("tiles", lambda: self._every(listed))
-        joined = listed.once("joined", lambda: self._joined(listed, every))
+        joined = listed.once("joined", lambda: self._joined(listed), lambda own, rows: own[rows])
         spent = np.empty((*price.shape, len(listed)), price.dtype)
         spent[...] = np.where(joined, 0.0, np.inf)
-        node = Node(spent, [])
-        paid = (own for own in self.charges.every if own.boundary > self.frame.meeting and price.pays(own))
-        for charge in paid:
-            self.frame.heed()
-            if charge.boundary == self.depth:
-                key = "operands", charge.place, charge.level, charge.free
-                asked = listed.once(key, partial(self._operands, charge, every, unrolled))
-                at = max(charge.level, self.first) if self.first < self.depth else self.depth
-                share = self._share(charge, price, listed, every, at)
-                free, split = self.free(charge, unrolled), self._split(charge, price, listed)
-                words = price.paid(charge, asked, free, split)
-                spent += self._price(charge, price, listed) * share * words
-            else:
-                self._charge(charge, _Bill(listed, every, price, node))
+        node, unrolled = Node(spent, []), listed.unrolled
+        self.frame.heed()
+        for charge, whole, divided in self._paid(price):
+            due = listed.once(("due", charge.ends), partial(self._due, charge, listed), Due.at)
+            free = listed.once(
+                ("free", charge.ends, charge.free), partial(self.free, charge, unrolled), _some
+            )
+            split = self._split(charge, price, listed)
+            each = whole if divided is None else whole + divided * self._busiest(charge, listed)
+            each = each * self._share(charge, price, listed) if self.charges.are_sparse else each
+            if due.closed is not None:
+                spent += each * price.paid(charge, due.closed, free, split)
+            if due.part is not None:
+                moved = tuple(each * price.paid(charge, own, free, split) for own in due.moved)
+                part = due.part._replace(charge=charge, currency=price, price=each, free=free, split=split)
+                node.waiting.append(Waiting(part, moved, due.which, due.times, due.open))
         return node
 
-    def _price(self, charge: Charge, price: Price | Prices, listed: Listed) -> FloatArray:
-        """What a word of an access costs, by row: the busiest instance has its share of all words."""
-        whole, divided = price.of(charge)
-        if not np.any(divided) or charge.level <= self.frame.meeting or self.first not in listed.tiles:
-            return price_of(charge, price, listed.unrolled)
-        key = "busiest", charge.place, charge.level
-        return whole + divided * listed.once(key, lambda: self._busiest(charge, listed))
+    def _paid(self, price: Price | Prices) -> list[tuple[Charge, FloatArray, FloatArray | None]]:
+        """Accesses that cost anything: what a word costs, and one that the busiest instance has."""
+        if price not in self._known_paid:
+            paid = [
+                own for own in self.charges.every if own.boundary > self.frame.meeting and price.pays(own)
+            ]
+            self._known_paid[price] = [(own, *_rates(own, price)) for own in paid]
+        return self._known_paid[price]
+
+    @cached_property
+    def _known_paid(self) -> dict[Price | Prices, list[tuple[Charge, FloatArray, FloatArray | None]]]:
+        return {}
 
     def _busiest(self, charge: Charge, listed: Listed) -> FloatArray:
-        """Share of the words of an access that the busiest instance of a level has, at least."""
-        unrolled, tiles = listed.unrolled, listed.tiles[self.first]
-        view, factors = self.frame.space.views[charge.place], unrolled.factors[self.frame.meeting]
+        """Share of the words of an access that the busiest instance of a level has, at least, by row."""
+        return listed.once(
+            ("busiest", charge.place, charge.level), partial(self._most, charge, listed), _some
+        )
+
+    def _most(self, charge: Charge, listed: Listed) -> FloatArray:
+        """The same."""
+        unrolled = listed.unrolled
         share: FloatArray = 1 / unrolled.product(0, charge.level).prod(axis=1)
+        if charge.level <= self.frame.meeting or self.first not in listed.tiles:
+            return share
         if isinstance(unrolled, Loosest):
             return share
+        tiles, factors = listed.tiles[self.first], unrolled.factors[self.frame.meeting]
+        view = self.frame.space.views[charge.place]
         for d in sorted(view.relevant - view.window_dims):
             axis, own = self.frame.axes[d], factors[:, d]
             if not axis.divides and (own > 1).any():
@@ -462,8 +543,12 @@ class Inside:
         outer = next(unrolling, self.depth)
         return all(dim not in self.frame.loops[slot].live for slot in range(outer + 1, self.depth))
 
-    def _every(self, listed: Listed) -> Tiles:
+    def _tiles(self, listed: Listed) -> Tiles:
         """Numbers of tiles at all boundaries inside."""
+        return listed.once("tiles", lambda: self._every(listed), _some_tiles)
+
+    def _every(self, listed: Listed) -> Tiles:
+        """The same."""
         every: dict[int, IntArray] = {}
         for b in range(self.first, self.depth):
             known = listed.tiles.get(b)
@@ -471,8 +556,9 @@ class Inside:
         bounds = np.array([axis.bound for axis in self.frame.axes], dtype=np.int64)
         every[self.depth] = np.broadcast_to(bounds, (len(listed), len(bounds)))
         for slot in reversed(range(self.first, self.depth)):
-            if slot not in listed.tiles and slot in listed.leads and listed.leads[slot] is None:
-                every[slot] = self._without_loops(slot, every, listed.unrolled)
+            if slot not in listed.tiles and slot < self.depth - 1 and None in listed.labels.of(slot):
+                without = self._without_loops(slot, every, listed.unrolled)
+                every[slot] = np.where(listed.labels.have(slot, {None})[:, np.newaxis], without, every[slot])
         return every
 
     def _without_loops(self, slot: int, every: Tiles, unrolled: Unrolled) -> IntArray:
@@ -491,16 +577,18 @@ class Inside:
             for boundary in range(self.first, self.depth)
         }
 
-    def _joined(self, listed: Listed, tiles: Tiles) -> BoolArray:
+    def _joined(self, listed: Listed) -> BoolArray:
         """Where loops of the slots inside, with their leads, may lead from tiles to tiles."""
-        unrolled, most = listed.unrolled, tiles[self.depth]
+        tiles, unrolled = self._tiles(listed), listed.unrolled
+        most = tiles[self.depth]
         joined = np.ones(len(unrolled), dtype=np.bool_)
         for slot in reversed(range(self.first, self.depth)):
             most = -(-most // unrolled.copies(slot, slot + 1))
             joined &= (tiles[slot] <= most).all(axis=1)
-            if slot in listed.leads:
-                fewest = -(-tiles[slot + 1] // unrolled.factors[slot])
-                joined &= self._is_led(slot, listed.leads[slot], tiles[slot], fewest, most)
+            fewest = -(-tiles[slot + 1] // unrolled.factors[slot])
+            for lead in listed.labels.of(slot) if slot < self.depth - 1 else ():
+                led = self._is_led(slot, lead, tiles[slot], fewest, most)
+                joined &= led | ~listed.labels.have(slot, {lead})
             most = listed.tiles.get(slot, most)
         return joined
 
@@ -560,91 +648,91 @@ class Inside:
         free: FloatArray = words * above[:, dims].prod(axis=1) * apart
         return free
 
-    def _charge(self, charge: Charge, bill: _Bill) -> None:
-        """Add what the deliveries to one boundary cost: at once, or pending."""
-        frame, view, tiles = self.frame, self.frame.space.views[charge.place], bill.tiles
-        unrolled, spent, boundary = bill.listed.unrolled, bill.node.spent, charge.boundary
-        reuses = frame.space.reuses(charge.place, boundary)
-        open_rows = np.ones(len(unrolled), dtype=np.bool_)
-        direct = True
-        for slot in range(boundary - 1, frame.meeting, -1):
-            rounds = -(-tiles[slot + 1] // unrolled.factors[slot])
-            lead = bill.listed.leads[slot]
-            if reuses and lead is None:
+    def _due(self, charge: Charge, listed: Listed) -> Due:
+        """Words of an access to one boundary: known, or pending."""
+        tiles, unrolled = self._tiles(listed), listed.unrolled
+        if charge.boundary == self.depth:
+            return Due(self._operands(charge, tiles, unrolled))
+        closed: FloatArray | None = None
+        still = np.ones(len(listed), dtype=np.bool_)
+        direct = np.ones((1, 1), dtype=np.bool_)
+        for slot in range(charge.boundary - 1, self.frame.meeting, -1):
+            if listed.labels.of(slot) == {None} and self.frame.space.reuses(charge.place, charge.boundary):
                 continue
-            if not reuses or charge.place not in (lead or ()):
-                part = self._pending(charge, bill, slot, lead if reuses else None)
-                cost = part.of_times(self._times(charge, bill, rounds, slot, direct))
-                spent[..., open_rows] += cost[..., open_rows]
-                return
-            direct = False
-            if isinstance(unrolled, Loosest) or lead == frame.everything:
-                continue
-            closes = open_rows & (
-                tiles[slot][:, sorted(view.relevant)] != rounds[:, sorted(view.relevant)]
-            ).any(axis=1)
-            if closes.any():
-                part = self._pending(charge, bill, slot, lead)
-                number = self._times(charge, bill, tiles[slot], slot, False, "inside")
-                spent[..., closes] += part.of_times(number)[..., closes]
-                open_rows &= ~closes
-        slot = frame.meeting
-        number = self._times(charge, bill, -(-tiles[slot + 1] // unrolled.factors[slot]), slot, direct)
-        part = self._pending(charge, bill, slot, None).scaled(open_rows)
-        if not reuses:
-            np.add(spent, part.of_times(number), out=spent)
-            return
+            site = -(-tiles[slot + 1] // unrolled.factors[slot])
+            passing, moving = self._met(charge, listed, slot)
+            closing = still & (moving | (self._led_away(charge, listed, slot, site) & ~passing))
+            if closing.any():
+                part, outside = self._pending(charge, listed, slot), moving[:, np.newaxis]
+                site = np.where(outside, site, tiles[slot])
+                asked = part.asked(self._times(charge, listed, site, slot, direct & outside))
+                closed = np.where(closing, asked, 0.0 if closed is None else closed)
+                still &= ~closing
+            if not still.any():
+                return Due(closed)
+            direct = direct & passing[:, np.newaxis]
+        slot = self.frame.meeting
+        times = self._times(charge, listed, -(-tiles[slot + 1] // unrolled.factors[slot]), slot, direct)
+        if not self.frame.space.reuses(charge.place, charge.boundary):
+            asked = self._pending(charge, listed, slot).asked(times)
+            return Due(asked if closed is None else np.where(still, asked, closed))
+        return self._waiting(charge, listed, Due(closed, times=times, open=still))
+
+    def _met(self, charge: Charge, listed: Listed, slot: int) -> tuple[BoolArray, BoolArray]:
+        """Rows in which a slot has no loops, and those in which its innermost loop moves a dataspace."""
+        if not self.frame.space.reuses(charge.place, charge.boundary):
+            return np.zeros(1, dtype=np.bool_), np.ones(1, dtype=np.bool_)
+        every = listed.labels.of(slot)
+        moving = {lead for lead in every if lead is not None and charge.place not in lead}
+        return listed.labels.have(slot, {None}), listed.labels.have(slot, moving)
+
+    def _led_away(self, charge: Charge, listed: Listed, slot: int, rounds: IntArray) -> BoolArray:
+        """Rows in which loops of a slot surely move a dataspace, though not the innermost one."""
+        if isinstance(listed.unrolled, Loosest) or listed.labels.of(slot) <= {None, self.frame.everything}:
+            return np.zeros(1, dtype=np.bool_)
+        relevant = sorted(self.frame.space.views[charge.place].relevant)
+        differ = (self._tiles(listed)[slot][:, relevant] != rounds[:, relevant]).any(axis=1)
+        found: BoolArray = differ & ~listed.labels.have(slot, {self.frame.everything})
+        return found
+
+    def _waiting(self, charge: Charge, listed: Listed, due: Due) -> Due:
+        """The same with what stays in place up to the meeting slot."""
+        frame, slot, view = self.frame, self.frame.meeting, self.frame.space.views[charge.place]
+        part, which = self._pending(charge, listed, slot).only(due.open), dict[Lead, int]()
+        moved: dict[frozenset[int], FloatArray] = {}
         leads = frame.leads(slot) + frame.first_leads(slot - 1 if slot else 0)
-        moving = (lead for lead in leads if lead is None or charge.place not in lead)
-        by_lead = dict.fromkeys(moving, part.of_times(number))
-        for lead in by_lead if view.window_dims else ():
-            words = self._words(charge, bill, lead)
-            by_lead[lead] = part._replace(words=words).scaled(open_rows).of_times(number)
-        bill.node.waiting.append(Waiting(part, by_lead, number, open_rows))
+        for lead in (own for own in leads if own is not None and charge.place not in own):
+            along = view.window_dims and frame.leading(lead) & view.relevant
+            if along not in moved:
+                words = self.words(charge, listed, self._tiles(listed), frame.leading(lead))
+                moved[along] = part._replace(words=words).only(due.open).asked(due.times)
+            which[lead] = list(moved).index(along)
+        once = part.asked(part.times(sorted(view.irrelevant), np.ones((1, len(frame.axes)))))
+        return due._replace(part=part, moved=(*moved.values(), once), which=which)
 
     def _times(
-        self, charge: Charge, bill: _Bill, site: IntArray, slot: int, direct: bool, where: str = "outside"
+        self, charge: Charge, listed: Listed, site: IntArray, slot: int, direct: BoolArray
     ) -> FloatArray:
-        """How often all tiles are delivered or asked for, with so many rounds where something moves them."""
-        key = "times", charge.ends, slot, direct, where
-        own = bill.tiles[charge.boundary]
-        return bill.listed.once(key, lambda: self._counted(charge, own, site, bill.listed, slot, direct))
+        """How often all tiles are delivered or asked for, with so many rounds where something moves them.
 
-    def _counted(
-        self,
-        charge: Charge,
-        own: IntArray,
-        site: IntArray,
-        listed: Listed,
-        slot: int,
-        direct: bool,
-    ) -> FloatArray:
-        """The same."""
+        In rows that are `direct` nothing leaves them in place farther in.
+        """
         view, boundary, level = self.frame.space.views[charge.place], charge.boundary, charge.level
-        unrolled, last = listed.unrolled, self._last(charge, listed, slot)
-        number, irrelevant = np.ones(len(own)), sorted(view.irrelevant)
-        if not charge.shared:
-            copies = unrolled.copies(slot, boundary)
-            for d in irrelevant:
-                each = own[:, d] if direct else (site[:, d] - 1) * copies[:, d] + last[:, d]
-                number = number * each
-            return number
-        alone = unrolled.alone(view, max(level, slot), boundary)
-        if level > slot:
+        unrolled, own = listed.unrolled, self._tiles(listed)[charge.boundary]
+        if charge.shared and level <= slot:
+            between = unrolled.product(level, slot) // unrolled.alone(view, level, slot)
+            groups = (-(-site // between) - 1) * unrolled.alone(view, slot, boundary) + 1
+            return _product(groups, view.irrelevant)
+        if charge.shared:
+            alone = unrolled.alone(view, level, boundary)
             copies = unrolled.copies(slot, level) * alone
-            merged = unrolled.product(level, boundary)
-            for d in irrelevant:
-                each = (
-                    -(-own[:, d] // (merged[:, d] // alone[:, d]))
-                    if direct
-                    else (site[:, d] - 1) * copies[:, d] + last[:, d]
-                )
-                number = number * each
-            return number
-        between = unrolled.product(level, slot) // unrolled.alone(view, level, slot)
-        for d in irrelevant:
-            number = number * ((-(-site[:, d] // between[:, d]) - 1) * alone[:, d] + 1)
-        return number
+            own = -(-own // (unrolled.product(level, boundary) // alone))
+        else:
+            copies = unrolled.copies(slot, boundary)
+        if direct.all():
+            return _product(own, view.irrelevant)
+        each = (site - 1) * copies + self._last(charge, listed, slot)
+        return _product(np.where(direct, own, each) if direct.any() else each, view.irrelevant)
 
     def _last(self, charge: Charge, listed: Listed, slot: int) -> FloatArray:
         """Instances that the last round outside of a slot serves, at least, by row and dimension."""
@@ -676,43 +764,35 @@ class Inside:
             ending[:, d] = (tiles[:, d] - 1) % children[:, d] + 1
         return ending
 
-    def _pending(self, charge: Charge, bill: _Bill, slot: int, lead: Lead) -> Pending:
-        """An access with what is known of it where the loops of a slot begin."""
-        unrolled, rows = bill.listed.unrolled, len(bill.listed)
-        share_paid = self._share(charge, bill.price, bill.listed, bill.tiles, charge.boundary)
-        price = self._price(charge, bill.price, bill.listed) * share_paid
-        copies, used, share = bill.listed.once(
-            ("shared", charge.ends, slot),
-            lambda: self._shared(charge, bill.tiles, unrolled, slot),
-        )
-        last = self._last(charge, bill.listed, slot)
-        return Pending(
-            charge,
-            bill.price,
-            np.broadcast_to(price, (*bill.price.shape, rows)),
-            self._words(charge, bill, lead),
-            copies,
-            np.broadcast_to(last, copies.shape),
-            used,
-            np.broadcast_to(self.free(charge, unrolled), rows),
-            share,
-            self._split(charge, bill.price, bill.listed),
-        )
+    def _pending(self, charge: Charge, listed: Listed, slot: int) -> Pending:
+        """An access with what is known of it where the loops of a slot begin, without a price.
 
-    def _share(
-        self, charge: Charge, price: Price | Prices, listed: Listed, tiles: Tiles, boundary: int
-    ) -> float | FloatArray:
-        """Share of its price that a word of an access costs, given the tiles at a boundary."""
-        if not self.charges.are_sparse:
-            return 1.0
+        The innermost loops of the slots inside are known.
+        """
+        key = "shared", charge.ends, slot
+        tiles, unrolled, view = self._tiles(listed), listed.unrolled, self.frame.space.views[charge.place]
+        copies, used, share = listed.once(key, lambda: self._shared(charge, tiles, unrolled, slot))
+        last, words = self._last(charge, listed, slot), self.words(charge, listed, tiles, view.relevant)
+        by_lead = slot > self.frame.meeting and self.frame.space.reuses(charge.place, charge.boundary)
+        leads = listed.labels.of(slot) if by_lead and view.window_dims else ()
+        for lead in (own for own in leads if own is not None and charge.place not in own):
+            led = listed.labels.have(slot, {lead})
+            other = self.words(charge, listed, tiles, self.frame.leading(lead))
+            words = Delivered(*(np.where(led, new, old) for new, old in zip(other, words, strict=True)))
+        return Pending(charge, NOTHING, np.zeros(1), words, copies, last, used, np.zeros(1), share)
+
+    def _share(self, charge: Charge, price: Price | Prices, listed: Listed) -> float | FloatArray:
+        """Share of its price that a word of an access costs."""
         if isinstance(price, Prices):
-            every = [self._share(charge, own, listed, tiles, boundary) for own in price.each]
+            every = [self._share(charge, own, listed) for own in price.each]
             return np.stack([np.broadcast_to(own, len(listed)) for own in every])
-        is_known = boundary in listed.tiles or boundary == self.depth
-        loose = frozenset[int]() if is_known else self._free_dims[boundary]
+        at = charge.boundary
+        if at == self.depth > self.first:
+            at = max(charge.level, self.first)
+        loose = frozenset[int]() if at in listed.tiles or at == self.depth else self._free_dims[at]
         key = "share", charge.ends, charge.action, price.parts(charge)
-        unrolled = listed.unrolled
-        return listed.once(key, lambda: self.charges.share(charge, price, tiles[boundary], unrolled, loose))
+        tiles, unrolled = self._tiles(listed)[at], listed.unrolled
+        return listed.once(key, lambda: self.charges.share(charge, price, tiles, unrolled, loose))
 
     def _shared(
         self, charge: Charge, tiles: Tiles, unrolled: Unrolled, slot: int
@@ -728,19 +808,8 @@ class Inside:
         else:
             copies, alike = unrolled.copies(slot, charge.boundary), unrolled.at_once(charge.boundary, outer)
             share = np.ones(1)
-        used = np.minimum(alike, own)[:, sorted(view.irrelevant)].prod(axis=1).astype(np.float64)
-        return (
-            np.broadcast_to(copies, own.shape).astype(np.float64),
-            used,
-            np.broadcast_to(share, len(unrolled)),
-        )
-
-    def _words(self, charge: Charge, bill: _Bill, lead: Lead) -> Delivered:
-        """Words of all tiles, by row, given the lead of the slot that moves them."""
-        leading = self.frame.space.views[charge.place].relevant
-        if lead is not None and charge.place not in lead:
-            leading = self.frame.leading(lead)
-        return self.words(charge, bill.listed, bill.tiles, leading)
+        used = _product(np.minimum(alike, own), view.irrelevant)
+        return copies.astype(np.float64), used, share
 
     def words(self, charge: Charge, listed: Listed, tiles: Tiles, leading: frozenset[int]) -> Delivered:
         """Words of all tiles, by row, where one of `leading` is the innermost loop that moves them."""
@@ -773,20 +842,44 @@ class Inside:
         firsts, kinds = unrolled.kinds
         for kind, first in enumerate(firsts.tolist()):
             rows = slice(None) if len(firsts) == 1 else np.flatnonzero(kinds == kind)
-            unrolling = self._unrolling(unrolled, first, charge.boundary)
+            unrolling = self.unrolling(unrolled, first, charge.boundary)
             words = frame.words.of(charge.place, unrolling, leading)
             words = frame.words.at_most(words, loose)
             some = [p[rows] for p in places]
             begun[rows], again[rows] = (_gathered(table, dims, some) for table in words)
         return Delivered(begun, again)
 
-    def _unrolling(self, unrolled: Unrolled, row: int, boundary: int) -> Unrolling:
+    def unrolling(self, unrolled: Unrolled, row: int, boundary: int) -> Unrolling:
         """What one row unrolls above a boundary; of several choices it is not known."""
         if isinstance(unrolled, Loosest):
             return self.frame.space.no_unrolling
         factors = [tuple(unrolled.factors[k][row].tolist()) for k in range(boundary)]
         needed = [tuple(unrolled.needed[k][row].tolist()) for k in range(boundary)]
         return self.frame.space.unrolling(factors, needed)
+
+
+def _product(columns: IntArray | FloatArray, dims: Collection[int]) -> FloatArray:
+    """By row, the product of some columns."""
+    # Rows are many and columns are few: `prod` would take longer.
+    found: FloatArray = np.ones(1)
+    for d in sorted(dims):
+        found = found * columns[:, d]
+    return found
+
+
+def _some(values: FloatArray, rows: IntArray | BoolArray) -> FloatArray:
+    """Values of some rows, shape (..., rows); one that stands for all stays."""
+    return values if values.shape[-1] == 1 else values[..., rows]
+
+
+def _some_rows(values: FloatArray, rows: IntArray | BoolArray) -> FloatArray:
+    """The same of shape (rows, dimensions)."""
+    return values if len(values) == 1 else values[rows]
+
+
+def _some_tiles(tiles: Tiles, rows: IntArray) -> Tiles:
+    """The same by boundary."""
+    return {boundary: own[rows] for boundary, own in tiles.items()}
 
 
 def _rounds(axis: Axis, tiles: IntArray, outside: IntArray, inside: IntArray) -> FloatArray:
@@ -808,6 +901,12 @@ def price_of(charge: Charge, price: Price | Prices, unrolled: Unrolled) -> Float
         return np.reshape(whole, (*price.shape, 1))
     each: FloatArray = whole + divided / unrolled.product(0, charge.level).prod(axis=1)
     return each
+
+
+def _rates(charge: Charge, price: Price | Prices) -> tuple[FloatArray, FloatArray | None]:
+    """What a word of an access costs, and what one costs that the busiest instance has, shape (..., 1)."""
+    whole, divided = (np.reshape(own, (*price.shape, 1)) for own in price.of(charge))
+    return whole, divided if divided.any() else None
 
 
 def _gathered(table: FloatArray, dims: Sequence[int], places: Sequence[IntArray]) -> FloatArray:

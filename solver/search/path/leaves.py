@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import count
+from itertools import count, product
 
 from model.cost import Evaluation, evaluate_in
-from model.cost.counting import tile_words
 from model.cost.limits import capacity_violations
 from model.cost.prices import leaking_instances
+from model.counting.words import tile_words
 from model.mapping import Mapping
 from solver.search.goal import Goal
 from solver.search.path.completion import Completion, Ordered
@@ -37,6 +37,9 @@ Brought = tuple[Dims, tuple[int, ...]]
 
 CostOf = Callable[[int], Cost]
 """What so many words cost."""
+
+FEW_ORDERS = 2
+"""Orders of all slots up to which the first mappings are priced without bounds."""
 
 DECIDED_BY_ORDER = frozenset(("energy", "cycles"))
 """Quantities of rules that depend on the order of loops."""
@@ -329,6 +332,9 @@ class Leaves:
         """What the cost model says of mappings that may improve; None of those that there are not."""
         if not self._counted.executed:
             return _LedCompletion(bones.skeleton, leads=bones.path.leads).ordered(goal, self._stop)
+        is_first = goal.incumbent is None and not goal.limits
+        if is_first and math.prod(map(len, bones.options)) <= FEW_ORDERS:
+            return map(bones.priced, product(*bones.options))
         return map(bones.priced, self._ordered(bones, goal))
 
     def _ordered(self, bones: Bones, goal: Goal) -> Iterator[tuple[Dims, ...]]:

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solver.search.arrays import BoolArray, FloatArray, IntArray
+from solver.search.arrays import BoolArray, FloatArray, IntArray, alike
 from solver.search.path.axes import NOWHERE
-from solver.search.path.charges import NOTHING, Charge, Charges, Price, Prices
+from solver.search.path.charges import ENERGY, NOTHING, Charge, Charges, Price, Prices
 from solver.search.path.counting import Lead
-from solver.search.path.inside import Inside, Listed, Node, Pending, price_of
+from solver.search.path.inside import Inside, Labels, Listed, Node, Pending, price_of
 from solver.search.path.rooms import Rooms
 from solver.search.path.tables import Frame, Outside
 from solver.search.path.unrolled import Loosest, Unrolled
@@ -23,8 +23,17 @@ from solver.search.path.unrolled import Loosest, Unrolled
 SMALL = 1 << 14
 """Numbers of tiles up to which tables cost next to nothing."""
 
+MOST_LISTED = 1 << 13
+"""Rows up to which several labels are looked at together."""
+
+MOST_NUMBERS = 1 << 22
+"""Words of windows by tile and by what is unrolled along them, up to which all are known at once."""
+
 FEWER = 0.8
 """Share of rows that may still improve below which the others are left out."""
+
+EXACT_TICKS, UNSURE_TICKS = 2.0**50, 0.25
+"""Ticks up to which doubles tell whole numbers of them, and by how much doubles may miss these."""
 
 
 @dataclass
@@ -49,9 +58,10 @@ class Masked:
         if price not in self._own:
             paid = (own for own in self.charges.every if own.boundary <= self.frame.meeting)
             own = price if any(map(price.pays, paid)) else NOTHING
-            if own not in self.known:
+            finely = self.outside(ENERGY).finely if own.grain else None
+            if finely is None and own not in self.known:
                 self.known[own] = Outside(self.frame, self.charges, own)
-            self._own[price] = self.known[own]
+            self._own[price] = finely or self.known[own]
         return self._own[price]
 
     @cached_property
@@ -75,7 +85,8 @@ class Masked:
             key = "floor", *self.charges.depend_on(view.place), price, with_tables
             total += every.once(key, partial(self.floor, view.place, every, price, with_tables))
         if with_tables and frame.meeting:
-            total += self.outside(price).least(frame.meeting).min()
+            outside = self.outside(price)
+            total += outside.paid(outside.least(frame.meeting).min())
         return total
 
     def floor(self, place: int, every: Unrolled, price: Price, with_tables: bool) -> FloatArray:
@@ -85,9 +96,88 @@ class Masked:
             if price.pays(charge) and (charge.boundary > self.frame.meeting or not with_tables):
                 asked = charge.boundary == self.inside.depth
                 words = self.inside.fewest_operands(charge, every) if asked else self._once(charge, every)
-                each = price_of(charge, price, every) * self.charges.least_share(charge, price, every)
-                total += each * price.paid(charge, words, self.inside.free(charge, every))
+                total += self._least_paid(charge, every, price, words)
         return total
+
+    def _least_paid(self, charge: Charge, every: Unrolled, price: Price, words: FloatArray) -> FloatArray:
+        """What so many words cost at least, shape (choices,) or (tiles, choices)."""
+        each = price_of(charge, price, every) * self.charges.least_share(charge, price, every)
+        paid: FloatArray = each * price.paid(charge, words, self.inside.free(charge, every))
+        return paid
+
+    def has_windows(self, every: Unrolled) -> bool:
+        """Whether windows are kept right inside of the meeting fanouts, and their words are few numbers."""
+        kinds, shape = len(every.kinds[0]), self.frame.shape
+        views = [self.frame.space.views[charge.place] for charge in self._windows]
+        sizes = [kinds * math.prod(shape[d] for d in view.relevant) for view in views]
+        return 0 < max(sizes, default=0) <= MOST_NUMBERS
+
+    @property
+    def _windows(self) -> list[Charge]:
+        """Accesses for windows whose tiles are those at the first boundary inside."""
+        views, inner = self.frame.space.views, self.inside.first < self.inside.depth
+        every = self.charges.at(self.inside.first) if inner else ()
+        return [charge for charge in every if views[charge.place].window_dims]
+
+    def windows(
+        self, tiles: IntArray, every: Unrolled, choices: IntArray, price: Price
+    ) -> tuple[FloatArray, IntArray]:
+        """What windows cost beyond their floors where tiles at the first boundary inside are these, at least.
+
+        Parameters
+        ----------
+        tiles
+            Shape (tiles, dimensions).
+        every, choices
+            All spatial choices, and places of those that are looked at.
+        price
+            Of words.
+
+        Returns
+        -------
+        tuple[FloatArray, IntArray]
+            The costs by tile and class of choices, shape (tiles, classes); the class of each choice.
+        """
+        some, views = every[choices], self.frame.space.views
+        told: list[float | FloatArray] = []
+        paid, one = list(filter(price.pays, self._windows)), np.ones(1)
+        shares = [
+            some.share(views[own.place], own.level, own.boundary) if own.shared else one for own in paid
+        ]
+        for own, share in zip(paid, shares, strict=True):
+            told += share, self.inside.free(own, some), price_of(own, price, some)
+            told.append(self.charges.least_share(own, price, some))
+        columns = (np.broadcast_to(own, len(some)) for own in (every.kinds[1][choices], *told))
+        codes = [np.unique(own, return_inverse=True)[1] for own in columns]
+        firsts, classes = alike(np.stack(codes, axis=1))
+        total: FloatArray = np.zeros((len(tiles), len(firsts)))
+        for charge, share in zip(paid, shares, strict=True):
+            each, once = some[firsts], self._once(charge, some[firsts])
+            words = self._begun(charge, tiles, every, choices[firsts])
+            words = words * np.broadcast_to(share, len(some))[firsts]
+            least = self._least_paid(charge, each, price, np.maximum(words, once))
+            total += least - self._least_paid(charge, each, price, once)
+        return total, classes
+
+    def _begun(self, charge: Charge, tiles: IntArray, every: Unrolled, choices: IntArray) -> FloatArray:
+        """Words that children get where all tiles come once, at least, shape (tiles, choices)."""
+        frame, dims = self.frame, sorted(self.frame.space.views[charge.place].relevant)
+        places = tuple(frame.axes[d].place(tiles[:, d]) for d in dims)
+        entries = np.ravel_multi_index(places, [frame.shape[d] for d in dims])
+        kinds, of_choice = np.unique(every.kinds[1][choices], return_inverse=True)
+        tables = every.once(("begun", charge.place, charge.boundary), dict[int, FloatArray])
+        for kind in kinds.tolist():
+            if kind not in tables:
+                tables[kind] = self._begun_by_kind(charge, every, int(every.kinds[0][kind]))
+        return np.stack([tables[kind][entries] for kind in kinds.tolist()], axis=1)[:, of_choice]
+
+    def _begun_by_kind(self, charge: Charge, every: Unrolled, row: int) -> FloatArray:
+        """The same of one spatial choice, for all tiles along the dimensions that index the dataspace."""
+        view = self.frame.space.views[charge.place]
+        unrolling = self.inside.unrolling(every, row, charge.boundary)
+        begun = self.frame.words.of(charge.place, unrolling, view.relevant).begun
+        shape = [size if d in view.relevant else 1 for d, size in enumerate(self.frame.shape)]
+        return np.broadcast_to(begun, shape).reshape(-1)
 
     def _once(self, charge: Charge, every: Unrolled) -> FloatArray:
         """Words of a delivery of all tiles, once."""
@@ -125,16 +215,27 @@ class Masked:
             fits = np.take(fits, places, axis=d)
         return fits
 
-    def labels(self) -> list[dict[int, Lead]]:
+    @cached_property
+    def labels(self) -> tuple[dict[int, Lead], ...]:
         """Leads of the slots inside but the innermost one."""
         slots = range(self.inside.first, self.inside.depth - 1)
         every = product(*(self.frame.leads(slot) for slot in slots))
-        return [dict(zip(slots, chosen, strict=True)) for chosen in every]
+        return tuple(dict(zip(slots, chosen, strict=True)) for chosen in every)
 
-    @property
-    def any_leads(self) -> dict[int, Lead]:
-        """Whatever they are: as if all stayed in place."""
-        return dict.fromkeys(range(self.inside.first, self.inside.depth - 1), self.frame.everything)
+    def parted(self, rows: int) -> list[IntArray]:
+        """Labels, parted into such as are looked at together, for so many tiles with spatial choices."""
+        size, number = max(1, MOST_LISTED // max(1, rows)), len(self.labels)
+        return [np.arange(first, min(first + size, number)) for first in range(0, number, size)]
+
+    def listed(self, tiles: IntArray, unrolled: Unrolled, labels: IntArray) -> Listed:
+        """Rows of tiles, spatial choices, and labels."""
+        return Listed({self.inside.first: tiles}, unrolled, Labels(self.labels, labels))
+
+    def with_any_leads(self, tiles: IntArray, unrolled: Unrolled) -> Listed:
+        """The same as if all stayed in place, whatever the leads are."""
+        slots = range(self.inside.first, self.inside.depth - 1)
+        anything = Labels.alike(dict.fromkeys(slots, self.frame.everything))
+        return Listed({self.inside.first: tiles}, unrolled, anything)
 
     def rounds(self, tiles: IntArray, unrolled: Unrolled) -> tuple[IntArray, BoolArray]:
         """Places of the rounds outside of the meeting fanouts, and where there are any.
@@ -195,11 +296,12 @@ class Masked:
     def exactly_fixed(
         self, unrolled: Unrolled, cycles: FloatArray, tiles: IntArray | None = None
     ) -> list[int]:
-        """The same, by row, as whole numbers."""
+        """Energy units besides those of words, by row, as whole numbers."""
         fixed = [self.charges.compute_energy] * len(cycles)
-        for leak, counts in self.inside.leaking(unrolled, cycles.astype(np.longdouble), tiles):
-            pairs = zip(fixed, self.charges.rounded_down(counts), strict=True)
-            fixed = [own + leak * int(number) for own, number in pairs]
+        per_cycle = self.frame.space.ticks_per_cycle
+        for leak, counts in self.inside.leaking(unrolled, _whole_ticks(cycles, per_cycle) / per_cycle, tiles):
+            ticks = self.charges.rounded_down(counts * per_cycle) + UNSURE_TICKS
+            fixed = [own + leak * int(number) // per_cycle for own, number in zip(fixed, ticks, strict=True)]
         return fixed
 
     def cost(self, listed: Listed, price: Price, limits: FloatArray | None = None) -> FloatArray:
@@ -226,9 +328,13 @@ class Masked:
     def costs(self, listed: Listed, prices: Prices, limits: FloatArray | None = None) -> FloatArray:
         """The same by several prices, shape (prices, rows); rows that reach the limit of one are left."""
         cost = np.full((*prices.shape, len(listed)), np.inf, prices.dtype)
-        rows, places, some = listed.once("joined outside", lambda: self._joined(listed))
+        places, valid = listed.once(
+            "rounds", lambda: self.rounds(self._first_tiles(listed), listed.unrolled), _some_rounds
+        )
+        rows = np.flatnonzero(valid)
         if not len(rows):
             return cost
+        places, some = places[rows], listed[rows]
         node, live = self.inside.cost(some, prices), np.ones(len(rows), dtype=np.bool_)
         for place, price in enumerate(prices.each):
             within = None if limits is None else np.where(live, limits[place, rows], -np.inf)
@@ -252,12 +358,6 @@ class Masked:
             cost = spent + self._outside_cost(node, places, lead, price, within, fewest)
             best = np.where(self.frame.led(lead)[tuple(places.T)], np.minimum(best, cost), best)
         return np.where(finite, best, np.inf)
-
-    def _joined(self, listed: Listed) -> tuple[IntArray, IntArray, Listed]:
-        """The rows with any rounds outside of the meeting fanouts, and places of these."""
-        places, valid = self.rounds(self._first_tiles(listed), listed.unrolled)
-        rows = np.flatnonzero(valid)
-        return rows, places[rows], listed[rows]
 
     def _first_tiles(self, listed: Listed) -> IntArray:
         """Numbers of tiles at the first boundary inside: single iterations where that is the arithmetic."""
@@ -286,19 +386,17 @@ class Masked:
             )
             none: FloatArray = reduce(np.minimum, passed)
             return none
-        still = [own.part for own in node.waiting if own.part.charge.place in lead]
+        still = [own for own in node.waiting if own.part.charge.place in lead]
         spent: FloatArray = np.zeros(len(places))
         for own in (own for own in node.waiting if own.part.charge.place not in lead):
-            spent = spent + own.moved[lead]
+            spent = spent + own.moved_by(lead)
         table = (outside.loosest_least if loosely else outside.joined_least)(m, None)
-        least: FloatArray = spent + table.reshape(-1)[index]
-        for part in still:
-            least = least + self.once(part)
+        least: FloatArray = sum((own.once for own in still), spent + outside.paid(table.reshape(-1)[index]))
         rows = np.flatnonzero(least < limits) if limits is not None and still else np.empty(0, dtype=np.int64)
         if len(rows) and limits is not None:
-            parts, left = [part.at(rows) for part in still], limits[rows] - spent[rows]
+            parts, left = [own.part.at(rows) for own in still], limits[rows] - spent[rows]
             farther = outside.loosest_least if loosely else outside.joined_least
-            close = self._closed(parts, places[rows], partial(farther, m), left, loosely)
+            close = self._closed(parts, places[rows], outside, partial(farther, m), left, loosely)
             if not loosely:
                 close = np.maximum(close, self._closed_apart(parts, places[rows], outside, left))
             for place in sorted({part.charge.place for part in parts}):
@@ -319,16 +417,16 @@ class Masked:
         """The same where the meeting slot has no loops, by the lead of the first one outside that has."""
         m, loosely = self.frame.meeting, fewest is not None
         at = np.ravel_multi_index(tuple(places.T), self.frame.shape) if fewest is None else fewest
-        table = (outside.beyond if loosely else outside.first)(m, outer).reshape(-1)[at]
-        through = [own.part for own in node.waiting if outer is None or own.part.charge.place in outer]
+        table = outside.paid((outside.beyond if loosely else outside.first)(m, outer).reshape(-1)[at])
+        through = [own for own in node.waiting if outer is None or own.part.charge.place in outer]
         moved = [own for own in node.waiting if outer is not None and own.part.charge.place not in outer]
-        closed: FloatArray = sum((own.moved[outer] for own in moved), table)
-        least: FloatArray = sum(map(self.once, through), closed)
+        closed: FloatArray = sum((own.moved_by(outer) for own in moved), table)
+        least: FloatArray = sum((own.once for own in through), closed)
         if m == 1 or limits is None or outer is None:
             return least
-        for place in sorted({part.charge.place for part in through}):
+        for place in sorted({own.part.charge.place for own in through}):
             rows = np.flatnonzero(least < limits)
-            parts = [part.at(rows) for part in through]
+            parts = [own.part.at(rows) for own in through]
             besides = closed[rows] - table[rows]
             left = limits[rows] - besides
             found = self._moved_later(parts, place, places[rows], outside, left, table[rows], loosely)
@@ -356,7 +454,7 @@ class Masked:
                 table = outside.joined(m, outer, sorted(alone))
             else:
                 table = outside.loosest_through(m, outer, place)
-            every = np.minimum(every, table[index])
+            every = np.minimum(every, outside.paid(table[index]))
         if m == 1:
             return sum(map(self.once, still), every)
         return self._moved_later(still, place, places, outside, limits, every, fewest is not None)
@@ -376,7 +474,8 @@ class Masked:
         besides: FloatArray = sum(others, np.zeros(len(places)))
         own = [part for part in still if part.charge.place == place]
         table = outside.later(self.frame.meeting, place, loosely)
-        closed = self._closed(own, places, lambda _: table, limits - besides, loosely, least_outside)
+        left = limits - besides
+        closed = self._closed(own, places, outside, lambda _: table, left, loosely, least_outside)
         return besides + closed
 
     def _fewest_rounds(self, tiles: IntArray, unrolled: Loosest) -> IntArray:
@@ -390,7 +489,7 @@ class Masked:
         total = np.zeros(len(places))
         for own in node.waiting:
             goes_on = lead is None or own.part.charge.place in lead
-            total = total + (self.once(own.part) if goes_on else own.moved[lead])
+            total = total + (own.once if goes_on else own.moved_by(lead))
         if loosely:
             return total
         whole = [int(np.flatnonzero(axis.numbers == 1)[0]) for axis in self.frame.axes]
@@ -403,7 +502,7 @@ class Masked:
     def once(self, part: Pending) -> FloatArray:
         """What a pending access costs with one round outside."""
         irrelevant = sorted(self.frame.space.views[part.charge.place].irrelevant)
-        return part.cost(irrelevant, np.ones(part.copies.shape))
+        return part.cost(irrelevant, np.ones((1, part.copies.shape[1])))
 
     def _closed_apart(
         self, still: Sequence[Pending], places: IntArray, outside: Outside, limits: FloatArray
@@ -424,33 +523,36 @@ class Masked:
         anew = [
             part._replace(words=part.words.anew) if part.charge.place == place else part for part in still
         ]
-        whole = self._closed(anew, places, partial(outside.joined_least, m), limits, loosely=False)
+        whole = self._closed(anew, places, outside, partial(outside.joined_least, m), limits, loosely=False)
         repeating = partial(outside.joined_repeating, m, place)
-        return np.minimum(whole, self._closed(still, places, repeating, limits, loosely=False))
+        return np.minimum(whole, self._closed(still, places, outside, repeating, limits, loosely=False))
 
     def _closed(
         self,
         still: Sequence[Pending],
         places: IntArray,
-        outside: Callable[[Sequence[int]], FloatArray],
+        outside: Outside,
+        table_over: Callable[[Sequence[int]], FloatArray],
         limits: FloatArray,
         loosely: bool,
         least_outside: FloatArray | None = None,
     ) -> FloatArray:
         """Least cost where what is in place is moved by loops of the meeting slot, over all tiles outside.
 
+        Tables outside are taken by the dimensions that move nothing of what is in place.
         With `least_outside`, a bound on what lies outside, it is loops farther out that move it.
         """
         frame, m = self.frame, self.frame.meeting
         dims = sorted(frozenset().union(*(frame.space.views[p.charge.place].irrelevant for p in still)))
         others = [d for d in range(len(frame.axes)) if d not in dims]
-        table = outside(others)
+        table = table_over(others)
         reach = (frame.anything if loosely else frame.loops[m]).reach
         if least_outside is not None and not loosely:
             reach = frame.reach_through(m)
         parts = [_Closing.of(part, sorted(frame.space.views[part.charge.place].irrelevant)) for part in still]
         if len(places) == 1:
-            return self._closed_once(parts, dims, places[0], table, reach, least_outside)
+            at = tuple(slice(None) if d in dims else place for d, place in enumerate(places[0].tolist()))
+            return self._closed_once(parts, dims, places[0], outside.paid(table[at]), reach, least_outside)
         counts = [frame.shape[d] for d in dims]
         grids = np.meshgrid(*map(np.arange, counts), indexing="ij")
         listed = (
@@ -463,8 +565,9 @@ class Masked:
                 tuple(places[:, d] for d in others), [frame.shape[d] for d in others]
             )
         columns, own = places[:, dims].T.copy(), np.arange(len(places))
-        best = np.full(len(places), np.inf, table.dtype)
-        found, least = best.copy(), table.min(axis=1)
+        least = outside.paid(table.min(axis=1))
+        best = np.full(len(places), np.inf, least.dtype)
+        found = best.copy()
         for row in np.argsort(least, kind="stable"):
             live = least[row] < np.minimum(best, limits)
             number = np.count_nonzero(live)
@@ -478,7 +581,7 @@ class Masked:
             self.frame.heed()
             pairs = list(zip(dims, listed[row].tolist(), strict=True))
             rounds = {d: float(frame.axes[d].numbers[place]) for d, place in pairs}
-            beyond = table[row][inner]
+            beyond = outside.paid(table[row][inner])
             beyond = beyond if least_outside is None else np.maximum(beyond, least_outside)
             cost = sum((part.cost(rounds) for part in parts), beyond)
             for (d, place), column in zip(pairs, columns, strict=True):
@@ -492,19 +595,24 @@ class Masked:
         parts: Sequence[_Closing],
         dims: Sequence[int],
         places: IntArray,
-        table: FloatArray,
+        entries: FloatArray,
         reach: Sequence[BoolArray],
         least_outside: FloatArray | None,
     ) -> FloatArray:
-        """The same for one row: all tiles outside together."""
-        cost = table[tuple(slice(None) if d in dims else place for d, place in enumerate(places.tolist()))]
-        cost = cost if least_outside is None else np.maximum(cost, least_outside[0])
+        """The same for one row: all tiles outside together, whose entries these are."""
+        cost = entries if least_outside is None else np.maximum(entries, least_outside[0])
         columns = {d: [-1 if e == d else 1 for e in dims] for d in dims}
         rounds = {d: self.frame.axes[d].numbers.astype(np.float64).reshape(columns[d]) for d in dims}
         cost = sum((part.cost(rounds) for part in parts), cost)
         for d in dims:
             cost = np.where(reach[d][:, places[d]].reshape(columns[d]), cost, np.inf)
         return np.full(1, cost.min())
+
+
+def _some_rounds(rounds: tuple[IntArray, BoolArray], rows: IntArray) -> tuple[IntArray, BoolArray]:
+    """Rounds of some rows."""
+    places, valid = rounds
+    return places[rows], valid[rows]
 
 
 class _Closing(NamedTuple):
@@ -577,3 +685,11 @@ def fewest_steps(every: Unrolled) -> FloatArray:
         # Perfect factors of loops make up the rest.
         enough &= bounds[d] % unrolled[:, d] == 0
     return np.where(enough, rounds, np.inf)
+
+
+def _whole_ticks(cycles: FloatArray, per_cycle: int) -> FloatArray:
+    """Parts of a cycle, at least, that are whole numbers, given the least cycles; in the widest floats."""
+    ticks = cycles.astype(np.longdouble) * per_cycle
+    far = ticks >= EXACT_TICKS
+    whole: FloatArray = np.where(far, ticks * (1 - 1 / EXACT_TICKS), np.ceil(ticks - UNSURE_TICKS))
+    return whole

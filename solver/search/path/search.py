@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, count, islice
@@ -18,10 +18,10 @@ from solver.search.goal import Goal
 from solver.search.path.bounds import CLOSEST, TIED, Bounds
 from solver.search.path.branch import Branch, Found
 from solver.search.path.charges import ENERGY, Charge, Charges, Price
-from solver.search.path.inside import Leads, Listed
+from solver.search.path.inside import Listed
 from solver.search.path.leaves import Leaves, Path
 from solver.search.path.masked import Masked, fewest_steps, spatial_choices
-from solver.search.path.tables import Frame, Outside
+from solver.search.path.tables import Frame, Outside, bytes_beside
 from solver.search.path.unrolled import Unrolled
 from solver.search.path.worth import RowWorth
 from solver.search.priced import Priced
@@ -33,6 +33,9 @@ from solver.search.trivial import trivial_bound
 
 FEW_PAIRS, MOST_PAIRS = 2_000, 32_000
 """Pairs of tiles and spatial choices that are bounded at first; and those up to which all of a cell are."""
+
+MOST_BOUNDED = 1_000_000
+"""Pairs up to which all of a cell are bounded by the words of windows alone."""
 
 PATHS = 1
 """Paths that are priced together at first."""
@@ -82,28 +85,42 @@ class _Cell(NamedTuple):
 
 
 class _Pairs(NamedTuple):
-    """Tiles with a spatial choice each, and steps of the arithmetic; listed by leads of the slots inside."""
+    """Tiles with a spatial choice each, and steps of the arithmetic."""
 
     bounds: Bounds
     tiles: IntArray
     choices: IntArray
     steps: FloatArray
-    every: tuple[Listed, ...]
 
     def only(self, rows: IntArray) -> _Pairs:
         """Some of them."""
-        listed = tuple(own[rows] for own in self.every)
-        return _Pairs(self.bounds, self.tiles[rows], self.choices[rows], self.steps[rows], listed)
+        return _Pairs(self.bounds, self.tiles[rows], self.choices[rows], self.steps[rows])
+
+
+class _Led(NamedTuple):
+    """Pairs, with leads of the slots inside."""
+
+    pairs: _Pairs
+    listed: Listed
+
+    def only(self, rows: IntArray) -> _Led:
+        """Some of them."""
+        return _Led(self.pairs.only(rows), self.listed[rows])
+
+    def bounded(self, values: FloatArray, cycles: FloatArray) -> _Rows:
+        """The same, with bounds."""
+        pairs = self.pairs
+        return _Rows(pairs.bounds, self.listed.labels.own, pairs.tiles, pairs.choices, values, cycles)
 
 
 class _Rows(NamedTuple):
-    """Tiles with a spatial choice each, by rising bounds from `next` on.
+    """Tiles with a spatial choice and leads each, by rising bounds from `next` on.
 
     Bounds that are close to the incumbent were compared with the one that is `compared`.
     """
 
     bounds: Bounds
-    leads: Leads
+    labels: IntArray
     tiles: IntArray
     choices: IntArray
     values: FloatArray
@@ -115,11 +132,12 @@ class _Rows(NamedTuple):
     def first(self) -> tuple[object, ...]:
         """What tells the first row from all others."""
         mask = self.bounds.masked.charges.mask
-        return mask, tuple(self.leads.items()), self.tiles[0].tobytes(), int(self.choices[0])
+        return mask, int(self.labels[0]), self.tiles[0].tobytes(), int(self.choices[0])
 
     def only(self, rows: IntArray) -> _Rows:
         """Some of them."""
         return self._replace(
+            labels=self.labels[rows],
             tiles=self.tiles[rows],
             choices=self.choices[rows],
             values=self.values[rows],
@@ -158,11 +176,13 @@ class PathSearch:
     shared: Shared
     best: Priced | None = None
     _queue: list[tuple[float, int, int, object]] = field(default_factory=list)
+    _aside: list[tuple[float, int, int, object]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.space = Frame(self.space).narrowed()
         self._frame = self._framed()
-        self._frame.held.most_bytes = int(HELD_SHARE * (self.shared.options.memory_limit_mib << 20))
+        limit = self.shared.options.memory_limit_mib << 20
+        self._frame.held.most_bytes = max(0, min(int(HELD_SHARE * limit), limit - bytes_beside(self.space)))
         self._every = spatial_choices(self._frame)
         self._ticket = count()
         self._in_vain = self._passed_over = 0
@@ -255,7 +275,7 @@ class PathSearch:
         fixed, cycles = first.without_words(self._steps)
         words = np.array([self._least_words(mask) for mask in heeding(self.shared.stop, masks)])
         energy = first.masked.charges.whole(words + fixed)
-        return list(map(float, self.goal.values(energy, np.full(len(masks), cycles))))
+        return list(map(float, first.values(energy, np.full(len(masks), cycles))))
 
     def _least_words(self, mask: KeepMask) -> float:
         """What words cost under a mask, at least."""
@@ -282,11 +302,9 @@ class PathSearch:
     def _open_first(self) -> None:
         """Open some masks at once: where bounds are loose, good mappings may be in later ones."""
         opened = 0
-        aside: list[tuple[float, int, int, object]] = []
         while self._queue and opened < FIRST_MASKS:
             value, rank, ticket, item = heapq.heappop(self._queue)
-            if not aside:
-                self._least = max(self._least, self._bound(value))
+            self._rise(value)
             self.shared.report(Phase.PATHS, self.goal, self._least)
             if self._settles(value):
                 break
@@ -297,9 +315,16 @@ class PathSearch:
                     opened += 1
                     self._open_mask(item._replace(stage=CLOSEST), value)
                 case _:
-                    aside.append((value, rank, ticket, item))
-        for own in aside:
+                    self._aside.append((value, rank, ticket, item))
+        for own in self._aside:
             heapq.heappush(self._queue, own)
+        self._aside.clear()
+
+    def _rise(self, value: float) -> None:
+        """Note the least bound of all regions, of which the one at hand is no better than a value."""
+        others = (own[0][0] for own in (self._queue, self._aside) if own)
+        if math.isfinite(least := min((value, *others))):
+            self._least = max(self._least, self._bound(least))
 
     def evidence(self) -> Evidence:
         """What the bound rests on: for how many spatial choices of each keep mask paths had to be listed."""
@@ -355,6 +380,8 @@ class PathSearch:
         if item.stage < CLOSEST:
             self._push(max(value, float(values.min())), _Mask(bounds, item.stage + 1))
             return
+        # What follows may take longer than there is time.
+        self._rise(max(value, float(values.min())))
         choices = self._hopeful(values)
         choices = choices[np.argsort(values[choices], kind="stable")]
         tiles = bounds.masked.tiles
@@ -376,36 +403,48 @@ class PathSearch:
         if not self.goal.counts_energy:
             self._open_pairs(pairs, value)
             return
-        least: FloatArray = np.full(len(pairs.choices), np.inf)
-        best: list[_Rows] = []
-        for listed in pairs.every:
-            values, cycles, _ = bounds.roughly(listed, pairs.steps)
-            least = np.minimum(least, values)
-            every = _Rows(bounds, listed.leads, pairs.tiles, pairs.choices, values, cycles)
-            best += [every.only(np.array([row])) for row in np.argsort(values, kind="stable")[:TRIES]]
+        self.shared.statistics.states += len(pairs.choices)
+        every = list(self._led(pairs))
+        for own in self._with_first(every) if self.goal.incumbent is None else every:
+            self._open_led(own, value)
+
+    def _with_first(self, every: Sequence[_Led]) -> list[_Led]:
+        """Price a path of the best of some pairs that has one; those that may improve on it."""
+        pairs = [(own, own.pairs.bounds.closely(own.listed, own.pairs.steps)) for own in every]
+        best = [
+            own.bounded(found.values, found.cycles).only(np.array([row]))
+            for own, found in pairs
+            for row in np.argsort(found.values, kind="stable")[:TRIES]
+        ]
         best.sort(key=lambda row: float(row.values[0]))
-        for row in best[: TRIES if self.goal.incumbent is None else 1]:
+        for row in best[:TRIES]:
             if len(self._hopeful(row.values)):
                 self._dive(row)
             if self.goal.incumbent is not None:
                 break
-        self._open_pairs(pairs.only(self._hopeful(least)), value)
+        return [own.only(self._hopeful(found.values)) for own, found in pairs]
 
     def _paired(self, bounds: Bounds, choices: IntArray, tiles: IntArray) -> _Pairs:
-        """All pairs of tiles and spatial choices."""
-        tiles, choices = np.tile(tiles, (len(choices), 1)), np.repeat(choices, len(tiles))
-        return self._pairs(bounds, tiles, choices, bounds.masked.labels())
+        """Pairs of some tiles and spatial choices that have mappings and may improve."""
+        if not bounds.has_pairs:
+            tiles, choices = np.tile(tiles, (len(choices), 1)), np.repeat(choices, len(tiles))
+        else:
+            rows, own = bounds.by_pair(tiles, choices, self._steps[choices]).able
+            tiles, choices = tiles[rows], choices[own]
+        steps = bounds.masked.steps(tiles, self._unrolled(choices))
+        return _Pairs(bounds, tiles, choices, steps).only(np.flatnonzero(np.isfinite(steps)))
 
-    def _pairs(self, bounds: Bounds, tiles: IntArray, choices: IntArray, labels: Iterable[Leads]) -> _Pairs:
-        """Those of some pairs that have mappings."""
-        unrolled, masked = self._unrolled(choices), bounds.masked
-        steps = masked.steps(tiles, unrolled)
-        every = tuple(Listed({masked.inside.first: tiles}, unrolled, leads) for leads in labels)
-        return _Pairs(bounds, tiles, choices, steps, every).only(np.flatnonzero(np.isfinite(steps)))
+    def _led(self, pairs: _Pairs) -> Iterator[_Led]:
+        """Yield some pairs with all leads of the slots inside."""
+        masked, number = pairs.bounds.masked, len(pairs.choices)
+        for labels in masked.parted(number) if number else ():
+            some = pairs.only(np.tile(np.arange(number), len(labels)))
+            own = np.repeat(labels, number)
+            yield _Led(some, masked.listed(some.tiles, self._unrolled(some.choices), own))
 
     def _unrolled(self, choices: IntArray) -> Unrolled:
         """One spatial choice a row."""
-        first = int(choices[0])
+        first = int(choices[0]) if len(choices) else 0
         return self._every.repeated(first, len(choices)) if (choices == first).all() else self._every[choices]
 
     def _push_cell(self, cell: _Cell, value: float) -> None:
@@ -416,14 +455,31 @@ class PathSearch:
 
     def _bounded(self, cell: _Cell) -> _Cell:
         """The tiles of a cell that may improve with some of its spatial choices."""
-        cell = self._still(cell)
-        if len(cell.choices) * len(cell.tiles) <= FEW_PAIRS:
+        cell = self._by_pair(self._still(cell))
+        if self._number_of_pairs(cell) <= (MOST_PAIRS if cell.bounds.has_pairs else FEW_PAIRS):
             return cell
         every = self._every[cell.choices]
         steps = cell.bounds.masked.charges.steps(self._steps[cell.choices], every)
         values = cell.bounds.floors(cell.tiles, every, float(steps.min()))
         self.shared.statistics.states += len(values)
         return self._still(cell._replace(by_tile=np.maximum(values, cell.by_tile)))
+
+    def _number_of_pairs(self, cell: _Cell) -> int:
+        """Pairs of a cell that may improve, at most."""
+        pairs = len(cell.choices) * len(cell.tiles)
+        if not 0 < pairs <= MOST_BOUNDED or not cell.bounds.has_pairs:
+            return pairs
+        return len(cell.bounds.by_pair(cell.tiles, cell.choices, self._steps[cell.choices]).able[0])
+
+    def _by_pair(self, cell: _Cell) -> _Cell:
+        """A cell whose choices and tiles are bounded by what windows take in any pair of them."""
+        if not 0 < len(cell.choices) * len(cell.tiles) <= MOST_BOUNDED or not cell.bounds.has_pairs:
+            return cell
+        pairs = cell.bounds.by_pair(cell.tiles, cell.choices, self._steps[cell.choices])
+        by_choice = np.maximum(cell.by_choice, pairs.by_choice)
+        return self._still(
+            cell._replace(by_choice=by_choice, by_tile=np.maximum(cell.by_tile, pairs.by_tile))
+        )
 
     def _still(self, cell: _Cell) -> _Cell:
         """What of a cell may improve on the incumbent."""
@@ -438,7 +494,7 @@ class PathSearch:
     def _open_cell(self, item: _Cell, value: float) -> None:
         """Bound all pairs once they are few; else part the spatial choices in two, or take the best ones."""
         cell = self._still(item)
-        pairs = len(cell.choices) * len(cell.tiles)
+        pairs = self._number_of_pairs(cell)
         if not pairs:
             return
         is_large, few = len(cell.choices) > 1 and pairs > MOST_PAIRS, len(cell.choices)
@@ -478,33 +534,34 @@ class PathSearch:
         if not len(pairs.choices):
             return
         rows = bounds.with_any_leads(pairs.tiles, self._unrolled(pairs.choices), pairs.steps)
-        self._open_labels(pairs.only(rows), value)
+        for own in self._led(pairs.only(rows)):
+            self._open_led(own, value)
 
-    def _open_labels(self, pairs: _Pairs, value: float) -> None:
-        """Queue those of some pairs that may improve with the leads of each label."""
-        bounds = pairs.bounds
-        for listed in pairs.every if len(pairs.choices) else ():
-            values, cycles, loads = bounds.closely(listed, pairs.steps)
-            rows = self._hopeful(values)
-            rows = rows[np.lexsort((loads[rows], values[rows]))]
-            if not len(rows):
-                continue
-            tiles, choices = pairs.tiles[rows], pairs.choices[rows]
-            own = _Rows(bounds, listed.leads, tiles, choices, values[rows], cycles[rows])
-            least = float(own.values[0])
-            self._push(max(value, least), own)
-            if self.goal.incumbent is None or least * NEAR < self.goal.incumbent:
-                self._dive(own)
+    def _open_led(self, item: _Led, value: float) -> None:
+        """Queue those of some pairs that may improve with their leads."""
+        values, cycles, loads = item.pairs.bounds.closely(item.listed, item.pairs.steps)
+        rows = self._hopeful(values)
+        if not len(rows):
+            return
+        rows = rows[np.lexsort((loads[rows], values[rows]))]
+        own = item.bounded(values, cycles).only(rows)
+        least = float(own.values[0])
+        self._push(max(value, least), own)
+        if self.goal.incumbent is None or least * NEAR < self.goal.incumbent:
+            self._dive(own)
 
     def _open_row(self, item: _Rows, value: float) -> None:
         """Look for the complete paths of the first row, the best ones first."""
         place, bounds = item.next, self._heeding_loads(item.bounds)
         if bounds is not item.bounds:
-            tiles, choices = item.tiles[place:], item.choices[place:]
-            self._open_labels(self._pairs(bounds, tiles, choices, [item.leads]), value)
+            rest = item.only(np.arange(place, len(item.values)))
+            listed = self._listed(rest)
+            steps = bounds.masked.steps(rest.tiles, listed.unrolled)
+            self._open_led(_Led(_Pairs(bounds, rest.tiles, rest.choices, steps), listed), value)
             return
         if self._is_to_compare(item, item.values[place]):
-            again = self._compared(item)
+            rest = item.only(np.arange(place, len(item.values)))
+            again = self._compared(rest, self._listed(rest))
             if len(again.values):
                 self._push(max(value, float(again.values[0])), again)
             return
@@ -526,19 +583,19 @@ class PathSearch:
     def _paths(self, row: _Rows, value: float, done: float = -math.inf) -> _Paths:
         """The complete paths of a row."""
         bounds, finely = row.bounds, self._is_near(row.bounds, value)
-        unrolled = self._every[row.choices]
-        worth = RowWorth(bounds, row.tiles, unrolled, row.cycles, finely)
-        branch = Branch(bounds.masked, row.tiles, unrolled, row.leads, worth, self.shared.stop)
+        listed = self._listed(row)
+        worth = RowWorth(bounds, row.tiles, listed.unrolled, row.cycles, finely)
+        branch = Branch(bounds.masked, listed, worth, self.shared.stop)
         return _Paths(row, branch, branch.paths(), finely, done)
 
-    def _compared(self, item: _Rows) -> _Rows:
-        """Those of the rows that may improve on the incumbent though they are close to it."""
-        rows = np.arange(item.next, len(item.values))
-        able = item.bounds.still(
-            item.tiles[rows], self._every[item.choices[rows]], item.leads, item.cycles[rows]
-        )
-        rows = rows[able & self.goal.below(item.values[rows])]
-        return item.only(rows)._replace(compared=self.goal.incumbent)
+    def _compared(self, item: _Rows, listed: Listed) -> _Rows:
+        """Those of some rows that may improve on the incumbent though they are close to it."""
+        able = item.bounds.still(listed, item.cycles) & self.goal.below(item.values)
+        return item.only(np.flatnonzero(able))._replace(compared=self.goal.incumbent)
+
+    def _listed(self, rows: _Rows) -> Listed:
+        """Some rows as a list."""
+        return rows.bounds.masked.listed(rows.tiles, self._unrolled(rows.choices), rows.labels)
 
     def _dive(self, item: _Rows) -> None:
         """Price a path of the best row so far at once: a good incumbent leaves little to do.
@@ -571,7 +628,7 @@ class PathSearch:
             self._push(value, item.row)
             return
         if self._is_to_compare(item.row, value):
-            item = item._replace(row=self._compared(item.row))
+            item = item._replace(row=self._compared(item.row, item.branch.row))
         if not len(item.row.values):
             return
         if not item.finely and self._is_near(item.row.bounds, value):

@@ -6,6 +6,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property, reduce
 from itertools import chain, product
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray, among, distinct
 from solver.search.path.axes import Axis, Loops, axes_of, running_minimum
-from solver.search.path.charges import ENERGY, Charge, Charges, Price
+from solver.search.path.charges import CLOSE, ENERGY, Charge, Charges, Price
 from solver.search.path.counting import ByOrder, Lead, counted_by
 from solver.search.path.deliveries import Delivered, WordTables
 from solver.search.path.rooms import Rooms
@@ -22,8 +23,13 @@ from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stopped
 
-TABLES = 60
-"""Tables over all numbers of tiles that are held at a time, about, as many doubles each."""
+TABLES, BESIDE = 34, 22
+"""Tables over all numbers of tiles that there are at a time, at least, and those of them that are not held.
+
+As many doubles each, about."""
+
+DOUBLES = 2.0**53
+"""Whole numbers up to which doubles are exact."""
 
 MOST_HELD = 1 << 30
 """Bytes up to which tables are held, if nothing else is said."""
@@ -49,6 +55,11 @@ ALIKE = (
 def estimated_bytes(space: SearchSpace) -> int:
     """Memory that the tables of a search take, roughly, before any of them is made."""
     return TABLES * 8 * space.lattice.size
+
+
+def bytes_beside(space: SearchSpace) -> int:
+    """Memory that is taken besides tables that are held, roughly: what these are made of, and lists."""
+    return BESIDE * 8 * space.lattice.size
 
 
 @dataclass
@@ -427,9 +438,7 @@ class Frame:
     def fits(self, level: int, kept: frozenset[int]) -> BoolArray:
         """Which numbers of tiles `level` has room for, shape `shape`; rules of the user's own hold."""
         if (level, kept) not in self._fits:
-            fits = np.zeros(self.space.lattice.size, dtype=np.bool_)
-            fits[self.space.feasible(level, kept)] = True
-            self._fits[level, kept] = fits.reshape(self.shape)
+            self._fits[level, kept] = self.space.allowed(level, kept).reshape(self.shape)
         return self._fits[level, kept]
 
     def has_room(self, kept: frozenset[int]) -> bool:
@@ -461,11 +470,14 @@ class Outside:
         What the tables are about.
     price
         Of a word.
+    paid_in
+        In what entries are paid, see `paid`.
     """
 
     frame: Frame
     charges: Charges
     price: Price = ENERGY
+    paid_in: Price = ENERGY
     _own: object = field(default_factory=object)
 
     def _once(self, key: object, make: Callable[[], FloatArray]) -> FloatArray:
@@ -474,6 +486,43 @@ class Outside:
             return make()
 
         return self.frame.held.once((self._own, key), heeding)
+
+    @property
+    def finely(self) -> Outside | None:
+        """These tables of energies, paid in grains: doubles tell how many steps an entry has.
+
+        None where energies outside have no common divisor.
+        """
+        return None if self._step is None else replace(self, paid_in=self.charges.fine)
+
+    @cached_property
+    def _step(self) -> Fraction | None:
+        """Energy units of which all entries are multiples; None where it is not known that they are."""
+        own = [c for c in self.charges.every if c.boundary <= self.frame.meeting and c.price]
+        whole = all(c.free in (0, 1) and self.charges.first_words(c.place) < DOUBLES / 2 for c in own)
+        if self.charges.are_sparse or not whole or not own:
+            return None
+        parts = [c.exact * c.block for c in own]
+        most = math.lcm(*(part.denominator for part in parts))
+        return Fraction(math.gcd(*(int(part * most) for part in parts)), most)
+
+    @cached_property
+    def _most_steps(self) -> float:
+        """Steps of an entry up to which it errs by less than half of one.
+
+        Prices, products, the step itself and the quotient are rounded once each, sums once per access.
+        """
+        return DOUBLES / (len(self.charges.every) + 6) / 2
+
+    def paid(self, entries: FloatArray) -> FloatArray:
+        """Entries of tables as what they are paid in: in whole steps, where doubles tell these apart."""
+        step = self._step if self.paid_in.grain else None
+        if step is None or self.price.grain:
+            return entries
+        grains, numbers = step / self.paid_in.unit, entries / float(step)
+        wide = np.longdouble(grains.numerator) / np.longdouble(grains.denominator)
+        whole: FloatArray = np.where(numbers < self._most_steps, np.rint(numbers), numbers * CLOSE)
+        return np.multiply(whole, wide)
 
     def exact(self, boundary: int, lead: Lead) -> FloatArray:
         """Least cost with these numbers of tiles at a boundary, and this lead of the slot outside."""
@@ -569,12 +618,13 @@ class Outside:
         moved = kept - still
         place, others = self._slides(lead, moved, still)
         farther = self.rooms.within(boundary, self._farther(boundary, lead, still, farther_out))
-        cost = self._repeated(boundary, lead, moved, anew=place)[..., None] + farther
+        cost: FloatArray = self._repeated(boundary, lead, moved, anew=place)[..., None] + farther
         if boundary > 1 and self.charges.are_sparse:
             cost = sum((self._more_than_least(p, boundary, lead)[..., None] for p in sorted(still)), cost)
         if place is not None:
             cost = np.minimum(cost, self._to_and_fro(boundary, lead, (moved, still), place, others))
-        return np.where(fits[..., None], cost, np.inf)
+        cost[~fits] = np.inf
+        return cost
 
     def _still(self, boundary: int, lead: Lead) -> frozenset[int]:
         """What the innermost loop outside of a boundary leaves in place of what is kept there."""
@@ -643,7 +693,8 @@ class Outside:
         if lead is None:
             return reduce(np.minimum, (self._through_none(boundary, outer, still) for outer in every))
         options = [loops.least(self._by_any(boundary, still))]
-        led = {outer: self._led_farther_out(boundary, outer, still) for outer in every if outer is not None}
+        some = (outer for outer in every if outer is not None and not still.isdisjoint(outer))
+        led = {outer: self._led_farther_out(boundary, outer, still) for outer in some}
         for place in sorted(still):
             # What goes on through the slot is not moved there: one of them, whatever the others do.
             tables = [table for outer, table in led.items() if place in outer]

@@ -117,8 +117,12 @@ class Unrolled:
 
     def alone(self, view: DataspaceView, first: int, last: int) -> IntArray:
         """Factors of the fanouts among these whose children do not share a dataspace."""
-        parts = (self.frame.alone(view.place, stage)[self.members[stage]] for stage in range(first, last))
-        return math.prod(parts, start=self._ones)
+        key = "alone", view.place, first, last
+        return self.once(key, lambda: math.prod(self._alone(view.place, first, last), start=self._ones))
+
+    def _alone(self, place: int, first: int, last: int) -> Iterator[IntArray]:
+        """The same by stage."""
+        return (self.frame.alone(place, stage)[self.members[stage]] for stage in range(first, last))
 
     def apart(self, view: DataspaceView, first: int, last: int) -> IntArray:
         """The same, at most."""

@@ -61,7 +61,7 @@ class RowWorth:
         most = goal.cycles_limit(max(0, int(fixed[0]))) - 1
         loads = [bounds.load_limit(own, most) for own in bounds.together]
         energy = self._energy
-        first = [] if energy is None else [(goal.energy_limits(self.cycles) - fixed)[0] / energy.unit]
+        first = [] if energy is None else [(bounds.energy_limits(self.cycles) - fixed)[0] / energy.unit]
         return np.array([*first, *loads] or [np.inf])
 
     def values(self, costs: FloatArray) -> FloatArray:
@@ -79,7 +79,7 @@ class RowWorth:
         if self._energy is not None:
             energy = energy + words.astype(np.float64) * self._energy.unit
         energy = charges.whole(energy)
-        values = goal.values(energy, cycles)
+        values = bounds.values(energy, cycles)
         values[~goal.below(values)] = np.inf
         if not self.finely:
             live = bounds.live(np.flatnonzero(np.isfinite(values)), energy, cycles)

@@ -10,7 +10,7 @@ from itertools import product
 
 import numpy as np
 
-from model.cost.counting import distinct_sums
+from model.counting.words import distinct_sums
 from model.extents import PERFECT, Factors
 from model.numbers import divisors
 from model.problem import Dataspace, Problem
@@ -191,19 +191,27 @@ def _window_words(ranks: Sequence[RankTerms], dims: Sequence[int], bounds: Seque
 
 @dataclass(frozen=True)
 class Tables:
-    """Per lattice vector x, for one dataspace, all arrays of shape (lattice size,).
+    """Per lattice vector x, for one dataspace.
 
-    ``tile_words`` is the bounding box of the tile x, and ``boxes`` its extent in each component.
-    ``plain_words`` counts the words of all tiles x that cover the dataspace once, each delivered whole;
-    times ``irrelevant_tiles``, the tiles along the other dimensions, it is the traffic without reuse.
-    ``whole_words`` is a number: the bounding box of the dataspace.
+    Parameters
+    ----------
+    lattice
+        Its vectors.
+    tile, boxes
+        The bounding box of the tile x, and its extent in each component; tables along the axes that matter.
+    plain
+        Words of all tiles x that cover the dataspace once, each delivered whole; likewise.
     """
 
-    tile_words: IntArray
-    plain_words: IntArray
-    irrelevant_tiles: IntArray
+    lattice: Lattice
+    tile: IntArray
     boxes: tuple[IntArray, ...]
-    whole_words: int
+    plain: IntArray
+
+    @cached_property
+    def plain_words(self) -> IntArray:
+        """`plain` as a table of shape (lattice size,)."""
+        return self.lattice.spread(self.plain)
 
 
 def tables(space: DataspaceView, lattice: Lattice) -> Tables:
@@ -212,10 +220,7 @@ def tables(space: DataspaceView, lattice: Lattice) -> Tables:
     one: IntArray = np.ones([1 for _ in dims], dtype=np.int64)
     boxes = [box_along(component, [lattice.side(d) for d in dims]) for component in space.components]
     plain = math.prod((covered(component, lattice) for component in space.components), start=one)
-    irrelevant = math.prod(map(lattice.tiles_along, space.irrelevant), start=one)
-    tile, plain, irrelevant = map(lattice.spread, (math.prod(boxes, start=one), plain, irrelevant))
-    whole = bounding_box(space, np.array([lattice.bounds], dtype=np.int64))
-    return Tables(tile, plain, irrelevant, tuple(map(lattice.spread, boxes)), int(whole[0]))
+    return Tables(lattice, math.prod(boxes, start=one), tuple(one * box for box in boxes), plain)
 
 
 def covered(component: Component, lattice: Lattice) -> IntArray:

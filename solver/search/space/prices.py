@@ -16,6 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from model.architecture import Architecture, StorageLevel
+from model.counting.first_touches import free_share, reads_firsts
+from model.problem import Dataspace
 from solver.search.arrays import FloatArray, IntArray
 
 
@@ -193,28 +195,26 @@ def _shared(words: Count, share: Fraction) -> Count:
 
 def accesses(
     levels: Sequence[StorageLevel],
-    name: str,
-    read_write: bool,
+    space: Dataspace,
     chain: Sequence[int],
     drains_are_reads: bool = False,
 ) -> Iterator[Access]:
     """All accesses to a dataspace that the levels of `chain` keep, outermost first.
 
-    They follow the counting rules of `model.cost.traffic`; `drains_are_reads` is one of `model.cost.rules`.
+    They follow the counting rules of `model.cost.traffic`; `drains_are_reads` is one of `model.counting`.
     """
+    name, read_write = space.name, space.read_write
     for place, child in zip(chain, (*chain[1:], len(levels)), strict=True):
         level, source = levels[place], _source(levels, name, chain, child)
+        free, share = not reads_firsts(level, space), free_share(level, space)
         if level.tolls:
-            down = Access(place, "read", source, True, read_write, level.free_share(name))
-            yield from _in_passing(level, down, name)
+            yield from _in_passing(level, space, Access(place, "read", source, True, free, share))
             continue
         if drains_are_reads and read_write and place != chain[0]:
             yield Access(place, "read", place, False, False)
         if read_write and name in level.no_coalesce:
             yield from (Access(place, action, source, True, False) for action in ("read", "fill", "update"))
             continue
-        free = read_write and name not in level.rmw_first_update
-        share = level.free_share(name)
         yield Access(place, "read", source, True, free, share)
         if read_write:
             yield Access(place, "update", source, True, False)
@@ -222,10 +222,10 @@ def accesses(
             yield Access(place, "fill", place, False, free, share)
 
 
-def _in_passing(level: StorageLevel, down: Access, name: str) -> Iterator[Access]:
-    if level.charges(name, "down"):
+def _in_passing(level: StorageLevel, space: Dataspace, down: Access) -> Iterator[Access]:
+    if level.charges(space.name, "down"):
         yield down
-    if down.first_touch_free and level.charges(name, "up"):
+    if space.read_write and level.charges(space.name, "up"):
         yield down._replace(name="update", first_touch_free=False)
 
 

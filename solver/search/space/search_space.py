@@ -6,14 +6,14 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 
 import numpy as np
 
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.cost.prices import network_latency
-from model.cost.rules import rule_of
 from model.extents import ANY, Extents
-from model.mapspace import ACCELFORGE, FactorRule, Mapspace, TemporalRules
+from model.mapspace import FactorRule, Mapspace, TemporalRules
 from model.problem import Problem
 from model.rules import Locality, Rule
 from solver.search.arrays import BoolArray, IntArray
@@ -34,8 +34,6 @@ from solver.search.space.uneven import uneven_union, uneven_words
 from solver.search.space.user_rules import TileRules, UnevenRule, factors_allowed, uneven_rules
 from solver.search.space.windows import Unrolling, Words, relevant_words, union_words
 from solver.search.stopping import Stop, heeding, never
-
-EVERY_TILE = slice(None)
 
 MEMO_SIZE = 256
 """Tables over the whole lattice that are remembered at a time, at most."""
@@ -237,27 +235,29 @@ class SearchSpace:
         return tuple(map(self.architecture.instances_above, self.architecture.storage_indices))
 
     @cached_property
-    def _feasible(self) -> dict[tuple[int, frozenset[int]], IntArray]:
+    def _allowed(self) -> dict[tuple[int, frozenset[int]], BoolArray]:
         return {}
 
-    def feasible(self, level: int, kept: frozenset[int]) -> IntArray:
-        """Lattice indices of the tiles that `level` and its rules allow when it keeps `kept`, ascending."""
-        if (level, kept) not in self._feasible:
-            self._feasible[level, kept] = self._fitting(level, kept)
-        return self._feasible[level, kept]
+    def allowed(self, level: int, kept: frozenset[int]) -> BoolArray:
+        """Which tiles `level` and its rules allow when it keeps `kept`, shape (lattice size,)."""
+        if (level, kept) not in self._allowed:
+            self._allowed[level, kept] = self._fitting(level, kept)
+        return self._allowed[level, kept]
 
-    def _fitting(self, level: int, kept: frozenset[int]) -> IntArray:
+    def _fitting(self, level: int, kept: frozenset[int]) -> BoolArray:
         within = self.within_capacity(level, kept)
         least = self.least_words(level)
         if least > 0 and self.levels[level].memory is None:
             within &= self._most_words(level, kept) >= least
+        if not self._rules_at(level, kept):
+            return within
         tiles = np.flatnonzero(within)
         if self.uneven:
-            return self._that_rules_may_allow(level, kept, tiles)
-        rules = self._rules_at(level, kept)
-        if not rules:
-            return tiles
-        return tiles[self._tile_rules(rules, level, kept, tiles).allow(len(tiles), self.stop)]
+            within[tiles] = self._that_rules_may_allow(level, kept, tiles)
+        else:
+            rules = self._tile_rules(self._rules_at(level, kept), level, kept, tiles)
+            within[tiles] = rules.allow(len(tiles), self.stop)
+        return within
 
     def _rules_at(self, level: int, kept: frozenset[int]) -> Sequence[Rule]:
         """The rules that say which tiles `level` may have when it keeps `kept`.
@@ -271,12 +271,12 @@ class SearchSpace:
             return rules if self.levels[level].memory is None else [r for r in rules if r.dataspaces <= names]
         return ()
 
-    def _that_rules_may_allow(self, level: int, kept: frozenset[int], tiles: IntArray) -> IntArray:
-        """Those of several numbers of tiles that some extents have which the rules allow."""
-        own = self._rules_at(level, kept)
+    def _that_rules_may_allow(self, level: int, kept: frozenset[int], tiles: IntArray) -> BoolArray:
+        """Which of several numbers of tiles some extents have that the rules allow."""
+        able, own = np.ones(len(tiles), dtype=np.bool_), self._rules_at(level, kept)
         for rule in (rule for rule in self.uneven_rules[level] if rule.rule in own):
-            tiles = tiles[self.may_satisfy(rule, kept, tiles)]
-        return tiles
+            able[able] = self.may_satisfy(rule, kept, tiles[able])
+        return able
 
     def may_satisfy(self, rule: UnevenRule, kept: frozenset[int], tiles: IntArray) -> BoolArray:
         """Which of several numbers of tiles have some extents that a rule allows where `kept` are kept."""
@@ -299,25 +299,24 @@ class SearchSpace:
         self, rules: Sequence[Rule], level: int, kept: frozenset[int], tiles: IntArray
     ) -> TileRules:
         """The rules about the tile at `level` when it keeps `kept`, on some tiles."""
-        words = {self.views[place].name: self.tables[place].tile_words[tiles] for place in kept}
+        spread = self.lattice.spread
+        words = {self.views[place].name: spread(self.tables[place].tile)[tiles] for place in kept}
         extents = {dim: self.lattice.extents[tiles, d] for d, dim in enumerate(self.active)}
         return TileRules(rules, self.levels[level], words, extents)
 
-    def within_capacity(
-        self, level: int, kept: frozenset[int], tiles: slice | IntArray = EVERY_TILE
-    ) -> BoolArray:
-        """Which tiles `level` can hold of `kept`; by default of all, shape (lattice size,)."""
+    def within_capacity(self, level: int, kept: frozenset[int]) -> BoolArray:
+        """Which tiles `level` can hold of `kept`, shape (lattice size,)."""
         usable = self.levels[level].usable_words
         if usable is None:
-            return np.ones(self.lattice.size, dtype=np.bool_)[tiles]
-        within: BoolArray = self.words_at(level, kept, tiles) <= usable
+            return np.ones(self.lattice.size, dtype=np.bool_)
+        within: BoolArray = self.words_at(level, kept) <= usable
         return within
 
-    def words_at(self, level: int, kept: frozenset[int], tiles: slice | IntArray = EVERY_TILE) -> IntArray:
-        """What each tile takes of a limited `level`."""
+    def words_at(self, level: int, kept: frozenset[int]) -> IntArray:
+        """What each tile takes of a limited `level`, shape (lattice size,)."""
         usable = self.levels[level].usable_words or 0
-        none = np.zeros(self.lattice.size, dtype=np.int64)[tiles]
-        return sum((self._size_words(v, self.levels[level], usable, tiles) for v in kept), none)
+        none = np.zeros((1,) * len(self.active), dtype=np.int64)
+        return self.lattice.spread(sum((self._size_words(v, self.levels[level], usable) for v in kept), none))
 
     def _most_words(self, level: int, kept: frozenset[int]) -> IntArray:
         """The same for the largest extents of each vector."""
@@ -341,18 +340,16 @@ class SearchSpace:
             total += np.minimum(words, usable // max(1, size) + 1) * size
         return total
 
-    def _size_words(self, place: int, level: StorageLevel, usable: int, tiles: slice | IntArray) -> IntArray:
-        """What each tile takes of `level`; for those that do not fit, some number above `usable`."""
-        size = level.packing_of(self.views[place].name).size_per_value
-        words = self.tables[place].tile_words[tiles]
+    def _size_words(self, place: int, level: StorageLevel, usable: int) -> IntArray:
+        """What each tile takes of `level`, with axes; some number above `usable` where it does not fit."""
+        size, words = level.packing_of(self.views[place].name).size_per_value, self.tables[place].tile
         # The products of all values need not fit 64 bits.
         return words if size == 1 else np.minimum(words, usable // max(1, size) + 1) * size
 
     def accesses(self, place: int, chain: Sequence[int]) -> Iterator[Access]:
         """All accesses to a dataspace that the levels of `chain` keep."""
-        view = self.views[place]
-        drains = rule_of(self.mapspace.counting).drains_are_reads
-        return accesses(self.levels, view.name, view.read_write, chain, drains)
+        drains = self.mapspace.counting_rule.drains_are_reads
+        return accesses(self.levels, self.problem.dataspaces[place], chain, drains)
 
     def tenants(self, mask: KeepMask, level: int) -> frozenset[int]:
         """Dataspaces whose tiles take room in `level`, at least as much as tiles of its extents would."""
@@ -382,16 +379,24 @@ class SearchSpace:
     @property
     def by_order(self) -> bool:
         """Whether the order of loops decides what stays in place; by AccelForge's rule it does not."""
-        return self.mapspace.counting != ACCELFORGE
+        return self.mapspace.counting_rule.by_order
 
     def touched_apart(self, place: int) -> bool:
         """Whether first touches of children count apart, though they touch the same words of a dataspace."""
         name = self.views[place].name
         return not self.by_order and any(name in own.no_multicast for own in self.architecture.fanouts)
 
-    def unrounded(self, leak_per_cycle: int) -> int:
-        """Energy units by which whole cycles may leak more than those that are not rounded up."""
-        return 0 if self.by_order or not leak_per_cycle else leak_per_cycle + len(self.levels)
+    @cached_property
+    def ticks_per_cycle(self) -> int:
+        """Parts of a cycle that what leaks is counted in: AccelForge's rule does not round cycles up."""
+        if self.mapspace.counting_rule.rounds_cycles:
+            return 1
+        names = [view.name for view in self.views]
+        times = [own.besides(self.levels) for own in self.resources]
+        for own, name in product(self.resources, names):
+            scales = (self.levels[place].scale(name) for place in own.levels)
+            times += [scale * cycles for scale in scales for cycles in (own.read_cycles, own.write_cycles)]
+        return math.lcm(*(time.denominator for time in times))
 
     @cached_property
     def window_dims(self) -> frozenset[int]:

@@ -15,7 +15,7 @@ from itertools import product
 import numpy as np
 
 from model.architecture import Fanout, StorageLevel
-from model.cost.counting import tile_words
+from model.counting.words import tile_words
 from model.mapspace import Mapspace
 from model.problem import Problem
 from model.rules.columns import holds_in_rows

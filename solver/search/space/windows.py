@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from model.mapspace import ACCELFORGE, TIMELOOP, Counting
+from model.counting import ACCELFORGE, EXACT, TIMELOOP, Counting, rule_of
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.space.dataspaces import Component, DataspaceView, Tables
 from solver.search.space.lattice import Lattice
@@ -95,24 +95,34 @@ class Along(NamedTuple):
     leads: tuple[Lead, ...]
 
 
-def by_timeloop(component: Component, lead: Lead) -> Lead:
-    """The same by Timeloop's rule, which looks at second iterations only, if other loops are not known.
+def _as_executed(component: Component, lead: Lead, iterations: IntArray | int) -> Lead:
+    """The lead as it is."""
+    del component, iterations
+    return lead
+
+
+def _by_timeloop(component: Component, lead: Lead, iterations: IntArray | int) -> Lead:
+    """The lead by Timeloop's rule, which looks at second iterations only, if other loops are not known.
 
     One over the component's dimensions may seem to move nothing. Any other one brings the whole tile, as
     it seems to go back; where dimensions move the tile both ways, it may seem to go on.
     """
+    del iterations
     return lead._replace(along=0, back=0 if component.turns else NOWHERE)
 
 
-def by_place(lead: Lead, iterations: IntArray | int) -> Lead:
-    """The same by AccelForge's rule, by which only the innermost loop of all keeps what overlaps.
-
-    Parameters
-    ----------
-    iterations
-        The most that the loop may have.
-    """
+def _by_place(component: Component, lead: Lead, iterations: IntArray | int) -> Lead:
+    """The lead by AccelForge's rule, by which only the innermost loop of all keeps what overlaps."""
+    del component
     return lead._replace(bound=iterations, along=NOWHERE, back=NOWHERE)
+
+
+_LEADS: dict[Counting, Callable[[Component, Lead, IntArray | int], Lead]] = {
+    EXACT: _as_executed,
+    TIMELOOP: _by_timeloop,
+    ACCELFORGE: _by_place,
+}
+"""What a lead is by a rule, given the most iterations that its loop may have."""
 
 
 def least_words(plain: IntArray, parts: Sequence[Along], first: Callable[[Lead], BoolArray]) -> Words:
@@ -200,7 +210,7 @@ def relevant_words(
     for number, component in enumerate(view.components):
         if component.sliding:
             # Most of the work is done along the few axes of a component.
-            box = lattice.across(tables.boxes[number], component.dims)
+            box = tables.boxes[number]
             sides = {d: lattice.side(d) for d in component.dims}
             parts.append(along_component(component, box, sides, lattice, unrolling, counting))
     none = np.zeros((1,) * len(lattice.counts), dtype=np.bool_)
@@ -233,10 +243,8 @@ def along_component(
         moves[d] = extent * (step * unrolling.directly[d])
         spans[d] = np.where(positions[d] > 1, (lattice.bounds[d] - extent) * step, 0)
     leads = tuple(_any_lead(component, lattice, d, positions, moves, spans) for d in component.dims)
-    if counting == TIMELOOP:
-        leads = tuple(by_timeloop(component, lead) for lead in leads)
-    if counting == ACCELFORGE:
-        leads = tuple(by_place(lead, np.maximum(positions[lead.dim], 1)) for lead in leads)
+    counted = _LEADS[counting]
+    leads = tuple(counted(component, lead, np.maximum(positions[lead.dim], 1)) for lead in leads)
     return Along(box, math.prod(positions.values()), leads)
 
 
@@ -275,13 +283,13 @@ def union_words(
     union: IntArray = np.ones(lattice.size, dtype=np.int64)
     for number, part in enumerate(view.components):
         positions = math.prod(lattice.tiles_along(d) for d in part.dims)
-        covered = lattice.across(tables.boxes[number], part.dims) * positions
+        covered = tables.boxes[number] * positions
         if part.sliding:
             instances = math.prod(unrolling.above[d] for d in part.dims)
             # Sums of sets of integers have at least so many values, wherever the tiles of an instance lie.
             reached = 1 + sum(-(-lattice.bounds[d] // unrolling.above[d]) - 1 for d in part.dims)
             window = max(-(-part.window_words // instances), reached) * instances
-            apart = 0 if counting == TIMELOOP else words_apart(part, lattice, unrolling)
+            apart = 0 if rule_of(counting).looks_once else words_apart(part, lattice, unrolling)
             covered = np.minimum(covered, np.maximum(window, apart))
         union = union * lattice.spread(covered)
     return union

@@ -12,11 +12,12 @@ import pytest
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel, with_places
 from model.cascade import Network
 from model.cost import Evaluation, evaluate
-from model.cost.counting import place_changes
+from model.counting import ACCELFORGE, EXACT, Counting
+from model.counting.words import place_changes
 from model.formats.cascade import load_network
 from model.formats.timeloop import AccelForgeOptions, LoadOptions
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
-from model.mapspace import ACCELFORGE, EXACT, Counting, Mapspace
+from model.mapspace import Mapspace
 from model.problem import Dataspace, Problem, Term
 from tests.reference import SHARED
 

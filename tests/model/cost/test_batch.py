@@ -17,13 +17,13 @@ from model.cost import evaluate
 from model.cost.batch import BatchEvaluation, BatchEvaluator, encode
 from model.cost.batch.counts import index_space
 from model.cost.batch.uneven import UnevenNest, needs_one_by_one
+from model.counting import COUNTINGS, EXACT, TIMELOOP, Counting
 from model.extents import ANY, PERFECT
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
-from model.mapspace import COUNTINGS, EXACT, TIMELOOP, Counting
 from model.problem import Dataspace, Problem, Term
 from tests.model.cost.random_mappings import random_case, random_mapping
 from tests.slow import slow
-from tests.strategies import convolution_1d, depthwise, gemm, packed
+from tests.strategies import convolution_1d, depthwise, gemm, packed, with_first_values
 
 GEMM = (
     Dataspace("A", ((Term("M"),), (Term("K"),))),
@@ -62,6 +62,8 @@ def test_equals_plain(random: Random) -> None:
     problem, architecture, first = random_case(random)
     if random.random() < 0.5:
         architecture = packed(random, problem, architecture)
+    if random.random() < 0.3:
+        problem = with_first_values(random, problem)
     mappings = [first, *(random_mapping(random, problem, architecture) for _ in range(4))]
     counting, encoded = random.choice(COUNTINGS), encode(problem, architecture, mappings)
     batch = BatchEvaluator(problem, architecture, counting).evaluate(encoded)
@@ -83,6 +85,8 @@ def test_equals_plain_with_remainders_among_others(seed: int) -> None:
         problem = replace(problem, bounds=bounds)
         first = random_mapping(random, problem, architecture)
     architecture = packed(random, problem, architecture)
+    if random.random() < 0.3:
+        problem = with_first_values(random, problem)
     kinds = (ANY, PERFECT, ANY)
     mappings = [first, *(random_mapping(random, problem, architecture, kind) for kind in kinds)]
     random.shuffle(mappings)

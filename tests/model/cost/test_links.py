@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from model.cost.counting import Change
 from model.cost.links import Grid, Sharing, share
+from model.counting.words import Change
 
 ROW = Grid(((0,), (1,), (2,), (3,)), columns=4, rows=1)
 SQUARE = Grid(((0,), (1,), (10,), (11,)), columns=2, rows=2)

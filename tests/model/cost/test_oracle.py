@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.cost import Evaluation, evaluate
-from model.mapspace import TIMELOOP
+from model.counting import TIMELOOP
 from model.problem import Problem
 from tests.model.cost.oracle import ORACLE, ask
 from tests.model.cost.random_mappings import random_case

@@ -14,15 +14,15 @@ from model.cost.batch import BatchEvaluator
 from model.cost.batch.mappings import encode
 from model.cost.slack import slacks
 from model.extents import FACTORS, PERFECT, Factors
-from model.loopnest import Execution, execute
 from model.mapping import Mapping, StorageMapping
 from model.problem import Problem
 from solver.report.document import violation_document
 from solver.report.einsum_page import violation_text
 from solver.report.reading import as_value
+from tests.model.cost.nests import DRAM, MATMUL, conv1d, operands_of, problem, storage
 from tests.model.cost.random_mappings import random_mapping
-from tests.model.loopnest.nests import DRAM, MATMUL, conv1d, operands_of, problem, storage
 from tests.slow import few
+from tests.witness import Execution, execute
 
 GEMM = problem(MATMUL, M=8, N=4, K=4)
 BUFFER = StorageLevel(

@@ -9,8 +9,8 @@ import pytest
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Node, StorageLevel
 from model.cost import DataspaceCost, Evaluation, Violation, evaluate
+from model.counting import EXACT, TIMELOOP
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
-from model.mapspace import EXACT, TIMELOOP
 from model.problem import Dataspace, Problem, Term
 
 WEIGHTS = Dataspace("W", ((Term("R"),),))

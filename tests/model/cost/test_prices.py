@@ -7,7 +7,8 @@ from fractions import Fraction
 import pytest
 
 from model.architecture import StorageLevel
-from model.cost.prices import paying_instances, transfer_cycles
+from model.cost.prices import paying_instances
+from model.counting.cycles import transfer_cycles
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from model.cost import Evaluation, LevelCost, evaluate
-from model.mapspace import TIMELOOP
+from model.counting import TIMELOOP
 from tests.model.cost.timeloop_cases import CASES, UNITS_PER_PJ, Case, Json, read_cases
 
 PRINTED_PJ = 0.011

@@ -12,13 +12,11 @@ from model.architecture import Fanout, StorageLevel
 from model.cost import evaluate
 from model.cost.batch import BatchEvaluator, encode
 from model.cost.nest import build_nest
-from model.cost.rules import rule_of
 from model.cost.shares import RowLoop, Share, deal, share_of
 from model.cost.traffic import MulticastDelivery, dataspace_traffic
 from model.cost.uneven import uneven_traffic
-from model.mapspace import EXACT, TIMELOOP
-from tests.model.cost.random_mappings import random_case
-from tests.model.loopnest.nests import (
+from model.counting import EXACT, TIMELOOP, rule_of
+from tests.model.cost.nests import (
     BUFFER,
     DRAM,
     MATMUL,
@@ -31,6 +29,7 @@ from tests.model.loopnest.nests import (
     space,
     storage,
 )
+from tests.model.cost.random_mappings import random_case
 
 REGISTERS = StorageLevel("registers")
 

@@ -6,9 +6,9 @@ import numpy as np
 
 from model.fused.cascade import Cascade, CascadeEinsum
 from model.fused.cost import evaluate_fused
-from model.fused.execute import execute_fused, layout_of, tensor_shape
 from model.fused.mapping import FusedMapping
 from model.fused.visits import Visits, path_dims
+from tests.witness.fused import execute_fused, layout_of, tensor_shape
 
 
 def operands_of(cascade: Cascade, seed: int) -> dict[str, np.ndarray]:

@@ -7,11 +7,11 @@ import pytest
 
 from model.architecture import with_places
 from model.cost.plain import evaluate
+from model.counting import ACCELFORGE, EXACT, Counting
 from model.fused.cascade import Cascade
-from model.fused.cost import FusedCounting, evaluate_fused
+from model.fused.cost import evaluate_fused
 from model.fused.mapping import FusedMapping, Path
 from model.fused.visits import Visits, path_dims
-from model.mapspace import ACCELFORGE, EXACT
 from tests.model.fused.agreement import disagreements
 from tests.model.fused.random_cascades import ODD_SIZES, SHAPES, random_cascade, random_fused, with_tolls
 from tests.slow import few
@@ -65,7 +65,7 @@ def test_remainders_of_shared_loops(name: str, seed: int):
 @pytest.mark.parametrize(
     "seed, counting", [*((seed, EXACT) for seed in range(6)), (1, ACCELFORGE), (2, ACCELFORGE)]
 )
-def test_nests_alone_cost_as_by_the_plain_model(seed: int, counting: FusedCounting):
+def test_nests_alone_cost_as_by_the_plain_model(seed: int, counting: Counting):
     random = Random(f"alone {seed}")
     cascade = with_tolls(random, random_cascade(random, "products"))
     drawn = (random_fused(random, cascade, 0.6 if counting == EXACT else 0) for _ in range(500))

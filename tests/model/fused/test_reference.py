@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from model.counting import ACCELFORGE
 from model.formats.fused import load_cascade
-from model.fused.cost import ACCELFORGE, evaluate_fused
+from model.fused.cost import evaluate_fused
 from tests.model.fused.reference import FUSED, accelforge_cascade, accelforge_tree, tilewright_tree
 
 pytestmark = pytest.mark.skipif(not FUSED.is_dir(), reason="reference figures are absent")

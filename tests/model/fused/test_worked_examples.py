@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from model.counting import ACCELFORGE
 from model.formats.fused import LoadedFused, load_fused
-from model.fused.cost import ACCELFORGE, evaluate_fused
+from model.fused.cost import evaluate_fused
 from model.fused.report import FusedEvaluation
 from tests.model.fused.agreement import disagreements
 

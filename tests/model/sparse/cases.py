@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
+from model.counting import TIMELOOP
 from model.formats.timeloop import LoadedSpec, LoadOptions, TimeloopOptions, load_timeloop
-from model.mapspace import TIMELOOP
 from tests.conftest import SHARED
 
 CASES = SHARED / "reference" / "sparse"

@@ -9,7 +9,6 @@ from fractions import Fraction
 import numpy as np
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
-from model.loopnest.sparse import SparseExecution, draw, execute_sparse, tensor_shape
 from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
 from model.problem import Dataspace, Problem, Term
 from model.sparse import SparseEvaluation, evaluate_sparse
@@ -25,6 +24,7 @@ from model.sparsity import (
     SparseLevel,
     Sparsity,
 )
+from tests.witness.sparse import SparseExecution, draw, execute_sparse, tensor_shape
 
 
 def space(name: str, *dims: str, read_write: bool = False) -> Dataspace:

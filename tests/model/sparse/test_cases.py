@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from model.mapspace import TIMELOOP
+from model.counting import TIMELOOP
 from model.sparse import SparseEvaluation, evaluate_sparse
 from model.sparse.counting import MetadataAccesses, RankWords
 from model.sparse.report import SparseDataspaceCost

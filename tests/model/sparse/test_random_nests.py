@@ -21,12 +21,12 @@ import numpy as np
 import pytest
 
 from model.extents import ANY, FACTORS, PERFECT, Factors
-from model.loopnest.sparse import SparseExecution
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.problem import Dataspace, Problem, Term
 from model.sparse import MappingError, SparseEvaluation
 from model.sparsity import Density, Optimization, Representation, SparseCompute, SparseLevel, Sparsity
 from tests.model.sparse.nests import Nest, gemm, hardware, level, ranks, saves, space
+from tests.witness.sparse import SparseExecution
 
 NESTS = int(os.environ.get("SPARSE_NESTS", "24"))
 TOGETHER = 4

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from model.cost import evaluate
-from model.loopnest.sparse import Mask, SparseExecution, execute_sparse, tensor_shape
 from model.sparse import MappingError
 from model.sparsity import Density, Sparsity
 from tests.model.sparse.nests import Nest, gemm, level, mapping, nest, ranks, saves
 from tests.model.sparse.test_random_nests import counted, expected, random_nest
+from tests.witness.sparse import Mask, SparseExecution, execute_sparse, tensor_shape
 
 
 def all_executions(case: Nest, name: str) -> list[SparseExecution]:

@@ -14,7 +14,6 @@ from functools import cache
 import numpy as np
 import pytest
 
-from model.loopnest.sparse import SparseExecution
 from model.problem import Problem
 from model.sparsity import Density, SparseCompute
 from tests.model.sparse.nests import (
@@ -28,6 +27,7 @@ from tests.model.sparse.nests import (
     structured,
     uniform,
 )
+from tests.witness.sparse import SparseExecution
 
 SEEDS = 24
 ERRORS = 4

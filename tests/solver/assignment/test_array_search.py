@@ -104,8 +104,8 @@ def test_every_assignment_ends_with_the_search(monkeypatch):
 
     monkeypatch.setattr(array_search, "assign", watched)
     shaped, model = INCEPTION.shaped, INCEPTION.hardware.model
-    choose_array(shaped, model, 50, TOTAL, AssignOptions(time_limit_s=0.25))
-    assert asked[0][0] <= 0.25
+    choose_array(shaped, model, 50, TOTAL, AssignOptions(time_limit_s=3600))
+    assert asked[0][0] <= 3600
     asked.clear()
     choose_array(shaped, model, 50, TOTAL, should_stop=lambda: True)
     assert all(stopped for _, stopped in asked)

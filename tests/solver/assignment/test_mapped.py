@@ -1,5 +1,6 @@
 """Assignments priced by the mapper against enumerations of all mappings and all assignments."""
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -37,7 +38,7 @@ def loaded():
 def searched(problem, objective):
     searches = searches_of(problem)
     answers = map_network(
-        Network("", tuple(searches.values())), Options(objectives=(objective,), time_limit_s=60)
+        Network("", tuple(searches.values())), Options(objectives=(objective,), time_limit_s=math.inf)
     )
     return {pair: own.result for pair, own in zip(searches, answers.layers, strict=True)}
 

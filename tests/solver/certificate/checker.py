@@ -1,20 +1,16 @@
 """The checker as a module, and certificates for tests."""
 
 import json
-import sys
 from typing import Any
 
 from solver import Options, Result
-from solver.certificate import canonical_sha256, certificate
-from solver.fallback import map_or_explain
+from solver.certificate.canonical import canonical_sha256
+from solver.certificate.checker import perfect, perfect_bounds, prove
+from solver.certificate.document import certificate
+from solver.stages import map_einsum
 from tests.conftest import REPOSITORY
 
 SCRIPTS = REPOSITORY / "scripts"
-sys.path.insert(0, str(SCRIPTS))
-
-import perfect  # noqa: E402
-import perfect_bounds  # noqa: E402
-import prove  # noqa: E402
 
 __all__ = [
     "SCRIPTS",
@@ -30,7 +26,7 @@ __all__ = [
 
 def solved(mapspace, *objectives: str) -> Result:
     """Map with the given objectives; certificates do not say why nothing fits."""
-    return map_or_explain(mapspace, Options(objectives=objectives), reasons=False)
+    return map_einsum(mapspace, Options(objectives=objectives), reasons=False)
 
 
 def certified(mapspace, *objectives: str) -> dict[str, Any]:

@@ -11,10 +11,10 @@ import pytest
 
 from model.architecture import AccessEnergy, Fanout, Port, StorageLevel
 from model.cost import evaluate_in
-from model.mapspace import ACCELFORGE, Mapspace, TemporalRules, toll_rules
+from model.counting import ACCELFORGE
+from model.mapspace import Mapspace, TemporalRules, toll_rules
 from model.places import spread
-from solver.certificate import canonical_sha256
-from solver.certificate.canonical import canonical, canonical_mapping
+from solver.certificate.canonical import canonical, canonical_mapping, canonical_sha256
 from tests import strategies
 from tests.bruteforce import enumerate_mappings, optima
 from tests.mapspaces import free_mapspace, matmul

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from solver import Options, Status
-from solver.certificate import CertificateError, canonical_sha256
+from solver.certificate.canonical import CertificateError, canonical_sha256
 from solver.network.common import CommonResult, map_with_common_unrolling
 from solver.network.common_certificate import common_certificate
 from tests.slow import slow

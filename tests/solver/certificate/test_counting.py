@@ -3,21 +3,23 @@
 import copy
 from dataclasses import replace
 from itertools import permutations
-from math import prod
+from math import inf, prod
 from random import Random
 
+import numpy as np
 import pytest
 
-from model.architecture import AccessEnergy, StorageLevel
-from model.mapspace import COUNTINGS, EXACT, TIMELOOP, KeepRules
+from model.architecture import AccessEnergy, Fanout, StorageLevel
+from model.counting import COUNTINGS, EXACT, TIMELOOP
+from model.mapspace import KeepRules
 from model.numbers import prime_factors
 from model.problem import Dataspace, Problem, Term
-from solver.certificate import canonical, canonical_sha256
-from solver.certificate.canonical import canonical_mapping
+from solver.certificate.canonical import canonical, canonical_mapping, canonical_sha256
+from solver.certificate.checker.conditions import Case
 from tests import strategies
 from tests.bruteforce import objective_value, valid_mappings
 from tests.mapspaces import free_mapspace
-from tests.solver.certificate.checker import digested, perfect, prove, verdict
+from tests.solver.certificate.checker import digested, perfect, perfect_bounds, prove, verdict
 from tests.solver.certificate.enumerated import claimed, enumerated
 from tests.solver.search.unusual import (
     register_mapspaces,
@@ -268,3 +270,22 @@ def test_the_rules_certify_different_optima():
     exact, timeloop = (enumerated(one_word_register(counting), "energy") for counting in COUNTINGS)
     assert exact["bounds"] > timeloop["bounds"]
     assert exact["problem_sha256"] != timeloop["problem_sha256"]
+
+
+def test_nests_are_compared_by_the_children_that_have_different_tiles():
+    """Loops of a fanout advance a window by the iterations inside of each: here every child has its own."""
+    window = Dataspace("I", ((Term("C"),), (Term("P"), Term("R"))))
+    output = Dataspace("Z", ((Term("P"),),), read_write=True)
+    problem = Problem("window", ("C", "P", "R"), (2, 2, 4), (window, output))
+    nodes = StorageLevel("DRAM"), Fanout("PE", 2, 2), StorageLevel("spad")
+    space = prove.Space(canonical(free_mapspace(problem, *nodes)))
+    (fan,) = space.fans
+    (i,) = np.flatnonzero((space.spatial == [[1, 2, 2]]).all(axis=(1, 2)))
+    mask = tuple(own.keep[-1] for own in space.spaces)
+    case, query = Case(space, mask, int(i), {}), prove.Query()
+    choice = perfect_bounds.Choice(space, mask, int(i), case, query, 1, inf, (None,))
+    points = [choice.origin]
+    while points[0].i == 0 or choice.way[points[0].i] > fan or points[0].loops[-1] != {2: 2}:
+        points = [*points[1:], *choice.grown(points[0])]
+    assert space.spaces[0].distinct(((1, 2, 1), (2, 2, 2)), True) == 4
+    assert choice.sunk(points[0])[1][-1] == 4

@@ -1,6 +1,7 @@
 """The exit codes of the checker: the worst of several verdicts decides."""
 
 import json
+import runpy
 import sys
 from itertools import combinations, permutations
 from types import SimpleNamespace
@@ -8,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from solver.exit_codes import EXIT_OPTIMAL, EXIT_UNCHECKED, EXIT_UNPROVEN
-from tests.solver.certificate.checker import certified, digested, prove
+from tests.solver.certificate.checker import SCRIPTS, certified, digested, prove
 from tests.solver.certificate.samples import feasible
 
 WORST_FIRST = {"UNREADABLE": 2, "INVALID": 1, "CANNOT CHECK": 6, "VALID": 0}
@@ -28,9 +29,14 @@ def folder(tmp_path_factory):
     return folder
 
 
-def run(monkeypatch, *words):
+def run(monkeypatch, *words, main=prove.main):
     monkeypatch.setattr(sys, "argv", ["prove.py", *map(str, words)])
-    return prove.main()
+    return main()
+
+
+def script_main():
+    """What `scripts/prove.py` starts."""
+    return runpy.run_path(str(SCRIPTS / "prove.py"))["main"]
 
 
 SEVERAL = [order for n in (1, 2) for own in combinations(WORST_FIRST, n) for order in permutations(own)]
@@ -50,13 +56,16 @@ def test_the_worst_verdict_counts(verdicts, folder, monkeypatch, capsys):
 )
 def test_a_suite_ends_likewise(verdicts, code, monkeypatch):
     monkeypatch.setitem(sys.modules, "prove_suite", SimpleNamespace(run_suite=lambda *_: verdicts))
-    assert run(monkeypatch, "--suite") == code
+    assert run(monkeypatch, "--suite", main=script_main()) == code
 
 
 def test_a_certificate_or_the_suite_is_asked_for(monkeypatch, capsys):
     with pytest.raises(SystemExit):
-        run(monkeypatch)
+        run(monkeypatch, main=script_main())
     assert "give a certificate, or --suite" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        run(monkeypatch)
+    assert "give a certificate\n" in capsys.readouterr().err
 
 
 def test_the_command_line_has_the_same_codes():

@@ -8,7 +8,7 @@ from time import process_time
 import numpy as np
 import pytest
 
-from solver.certificate import canonical_sha256
+from solver.certificate.canonical import canonical_sha256
 from tests.solver.certificate.checker import certified, digested, perfect, prove, verdict
 from tests.solver.certificate.samples import SAMPLES, feasible
 

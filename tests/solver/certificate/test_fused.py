@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 from dataclasses import replace
 from fractions import Fraction
 from random import Random
@@ -11,10 +12,11 @@ import pytest
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Port, StorageLevel
 from model.fused.cascade import Cascade
 from model.mapspace import KeepRules
-from solver.certificate import CertificateError, canonical_sha256
+from solver.certificate.canonical import CertificateError, canonical_sha256
+from solver.certificate.checker import fused_cascade, fused_edges, fused_paths
 from solver.fusion import FusionLimits, fuse_cascade
 from solver.fusion.certificate import fused_certificate
-from solver.result import Status
+from solver.result import Options, Status
 from tests.fused_bruteforce import BruteForce
 from tests.model.fused.random_cascades import SHAPES, cascade_of
 from tests.slow import few, slow
@@ -28,10 +30,6 @@ from tests.solver.fusion.test_optimum import (
     uneven,
     windowed,
 )
-
-import fused_cascade  # isort: skip (next to the checker)
-import fused_edges  # isort: skip
-import fused_paths  # isort: skip
 
 ONCE = FusionLimits(max_loops_per_rank=1)
 
@@ -47,7 +45,7 @@ DRAWN = [
 
 def certified(cascade: Cascade, objective: str, limits: FusionLimits | None = None):
     """The certificate of the best fused mapping, as it is read back from a file."""
-    result = fuse_cascade(cascade, objective, limits=limits or FusionLimits(equal_parts=True))
+    result = fuse_cascade(cascade, objective, Options(time_limit_s=math.inf), limits or FusionLimits())
     return json.loads(json.dumps(fused_certificate(result, ["python"])))
 
 
@@ -489,7 +487,7 @@ def test_what_keeps_an_overlap_lies_above_loops_that_would_drop_it():
     """Columns inside of rows: all columns of a window's rows have to wait."""
     document = certified(windowed(Random("plane 0"), "plane"), "energy", FusionLimits(0))
     cascade = fused_cascade.Cascade(document["problem"])
-    rows, columns = (fused_cascade.Loop(2, 0, dims) for dims in ((0, 0), (1, 1)))
+    rows, columns = (fused_cascade.SharedLoop(2, 0, dims) for dims in ((0, 0), (1, 1)))
     assert {rows.dims, columns.dims} <= {*cascade.classes(0, 2)}
     tensor = next(iter(cascade.storable))
     assert cascade.keeps(tensor, (rows,))

@@ -10,19 +10,20 @@ import pytest
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
 from model.extents import PERFECT
-from solver.certificate import canonical
+from solver.certificate.canonical import canonical
+from solver.certificate.checker import (
+    fused_cascade,
+    fused_edges,
+    fused_einsums,
+    fused_further,
+    fused_paths,
+    fused_visits,
+)
 from tests.model.fused.random_cascades import SHAPES, cascade_of
 from tests.slow import slow
 from tests.solver.certificate.checker import prove, verdict
 from tests.solver.certificate.test_fused import certified, leaf, resealed
 from tests.solver.fusion.test_remainders import drawn, with_remainders
-
-import fused_cascade  # isort: skip (next to the checker)
-import fused_edges  # isort: skip
-import fused_einsums  # isort: skip
-import fused_further  # isort: skip
-import fused_paths  # isort: skip
-import fused_visits  # isort: skip
 
 BETTER = ("attention", {"m": 3, "p": 3, "e": 2, "f": 1}, 9, "energy")
 """With remainders; in a body."""

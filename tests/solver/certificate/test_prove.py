@@ -4,7 +4,6 @@ import copy
 import json
 import os
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -14,11 +13,13 @@ from hypothesis import HealthCheck, given, settings
 
 from model.architecture import AccessEnergy, StorageLevel
 from model.cost import evaluate_in
+from model.counting import EXACT, TIMELOOP
 from model.energy.figures import MOST_DIGITS
-from model.mapspace import EXACT, TIMELOOP, KeepRules
+from model.mapspace import KeepRules
 from model.problem import Dataspace, Problem, Term
 from solver import Status, Termination
-from solver.certificate import canonical, canonical_sha256, certificate
+from solver.certificate.canonical import canonical, canonical_sha256
+from solver.certificate.document import certificate
 from tests.bruteforce import objective_value, optima, valid_mappings
 from tests.conftest import REPOSITORY
 from tests.mapspaces import free_mapspace, perfect_mapspace
@@ -31,7 +32,6 @@ from tests.strategies import mapspaces, random_mapspaces
 
 OBJECTIVES = (("energy",), ("latency",), ("edp",), ("energy", "latency"), ("latency", "energy"))
 INFORMATION = {"versions", "seed", "command"}
-STEPS = {"by_bounds", "by_listing"}
 
 
 def changes(value, path=()):
@@ -56,8 +56,8 @@ def changes(value, path=()):
 
 
 def is_claim(path):
-    """Whether a part says more than how the search went, which the digest alone protects."""
-    return path[0] != "digest" and not {*path} & {*INFORMATION, *STEPS}
+    """Whether a part is more than information, which the digest alone protects."""
+    return path[0] != "digest" and not {*path} & INFORMATION
 
 
 def tampered(document, path, value):
@@ -289,24 +289,11 @@ def test_another_problem_with_its_hash_is_never_taken_for_a_worse_claim(tmp_path
             assert prove.Space(changed["problem"]).computes == prove.Space(document["problem"]).computes
 
 
-def test_the_evidence_leaves_nothing_out(tmp_path):
-    mapspace = next(
-        own
-        for own in map(feasible, range(SAMPLES))
-        if len(certified(own, "energy")["evidence"][0]["masks"]) > 1
-    )
-    document = certified(mapspace, "energy")
-    (searched,) = document["evidence"]
-    first, *others = searched["masks"]
-    assert sum(own["by_bounds"] for own in searched["masks"]) > 0
-    forged = {
-        "all keep sets were searched": others,
-        "all keep sets have the same classes": [{**first, "by_bounds": first["by_bounds"] + 1}, *others],
-    }
-    for claim, masks in forged.items():
-        changed = digested({**document, "evidence": [{**searched, "masks": masks}]})
-        assert verdict(changed, tmp_path) == ("INVALID", f"this claim fails: {claim}")
-    assert verdict(digested({**document, "evidence": []}), tmp_path)[0] == "INVALID"
+def test_a_certificate_says_nothing_that_its_checker_does_not_test(tmp_path):
+    document = certified(feasible(0), "energy")
+    assert document.keys() == prove.KEYS
+    told = digested({**document, "evidence": [{"objective": "energy", "solved_by": "cp-sat"}]})
+    assert verdict(told, tmp_path)[0] == "INVALID"
 
 
 def test_an_altered_energy_table_is_invalid(tmp_path):
@@ -353,9 +340,7 @@ def test_a_check_ends_with_its_time_limit(tmp_path):
 
 
 def test_an_endless_file_is_not_read_to_its_end():
-    start = time.monotonic()
     assert prove.verdict(Path("/dev/zero")) == ("CANNOT CHECK", "it is larger than 64 MiB")
-    assert time.monotonic() - start < 10
 
 
 def test_the_time_limit_covers_reading(tmp_path):

@@ -11,8 +11,8 @@ import pytest
 from model.architecture import AccessEnergy, StorageLevel
 from model.cost import evaluate_in
 from model.extents import ANY, PERFECT
-from solver.certificate import canonical, canonical_sha256
-from solver.certificate.canonical import canonical_mapping
+from solver.certificate.canonical import canonical, canonical_mapping, canonical_sha256
+from solver.certificate.checker import remainder_bounds
 from tests.bruteforce import enumerate_mappings, objective_value
 from tests.conftest import REPOSITORY
 from tests.mapspaces import free_mapspace, matmul, outer_product, perfect_mapspace, uneven_split
@@ -21,8 +21,6 @@ from tests.slow import few
 from tests.solver.certificate.checker import certified, digested, prove, verdict
 from tests.solver.certificate.enumerated import claimed, enumerated
 from tests.solver.certificate.uneven import uneven_mapspaces
-
-import remainder_bounds  # isort: skip (next to the checker)
 
 OBJECTIVES = (("energy",), ("latency",), ("edp",), ("energy", "latency"), ("latency", "energy"))
 
@@ -54,7 +52,7 @@ def test_mappings_cost_what_the_cost_model_says():
 
 def least_busy(space, loops, mask):
     """Cycles that bandwidths take at the least, by the spatial factors of a mapping alone."""
-    tables = remainder_bounds.Tables.__new__(remainder_bounds.Tables)
+    tables = remainder_bounds.TileTables.__new__(remainder_bounds.TileTables)
     tables.space, tables.spaces, tables.mask = space, space.spaces, mask
     factors = [[loops[p].get(d, 1) for d in space.every] for p in space.fans]
     rows = np.array(factors, dtype=np.int64).reshape(1, len(space.fans), len(space.bounds))

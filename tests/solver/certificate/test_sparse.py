@@ -12,23 +12,16 @@ import pytest
 
 from model.mapspace import Mapspace
 from model.sparse import MappingError, evaluate_sparse_in
-from solver.certificate import (
-    CertificateError,
-    canonical,
-    canonical_sha256,
-    certificate,
-    check_certifiable,
-)
-from solver.certificate.canonical import canonical_mapping
+from solver.certificate.canonical import CertificateError, canonical, canonical_mapping, canonical_sha256
+from solver.certificate.checker import sparse
+from solver.certificate.checker.sparse_bounds import refute
+from solver.certificate.document import certificate, check_certifiable
 from solver.result import Options, Status
-from solver.sparse_search import map_sparse
+from solver.stages import map_einsum
 from tests.bruteforce import enumerate_sparse, sparse_optima
 from tests.random_sparsity import random_sparse_mapspace
 from tests.slow import few
 from tests.solver.certificate.checker import digested, prove, verdict
-
-import sparse  # isort: skip  (found where the checker is)
-from sparse_bounds import refute  # isort: skip
 
 OBJECTIVES = ("energy", "latency", "edp", ("latency", "energy"))
 PROBLEMS = int(os.environ.get("SPARSE_CERTIFICATES", "12"))
@@ -107,13 +100,17 @@ def test_random_optima_where_instances_are_skipped():
 def optimum():
     """A mapspace with several mappings, and the certificate of the one of least energy."""
     for mapspace in problems(0, 100, 150):
-        result = map_sparse(mapspace, Options(("energy",)))
+        result = map_einsum(mapspace, Options(("energy",)))
         worse = [
             m
             for m in valid_mappings(mapspace)
             if evaluate_sparse_in(mapspace, m).value("energy") > result.value
         ]
-        if worse and result.best.evaluation.computes.actual and mapspace.architecture.fanouts:
+        if (
+            worse
+            and evaluate_sparse_in(mapspace, result.mapping).computes.actual
+            and mapspace.architecture.fanouts
+        ):
             return mapspace, as_read(certificate(mapspace, result, ["python"])), worse[0]
     raise AssertionError("no problem has mappings of unequal costs")
 
@@ -161,7 +158,7 @@ def test_other_claims_are_refused(optimum, tmp_path):
         forged(document, status="INFEASIBLE", mapping=None, cost=None, bounds=[]),
         forged(document, status="FEASIBLE", bounds=[least + 1]),
         forged(document, spatial_choices=document["spatial_choices"] + 1),
-        forged(document, format="tilewright certificate 6"),
+        forged(document, format="tilewright certificate 9"),
         {**document, "cost": {**document["cost"], "latency": 1}},
         *(forged(document, problem) for problem in other_problems(document["problem"])),
     ]
@@ -196,7 +193,7 @@ def other_problems(problem):
 
 
 def test_an_infeasible_problem_is_certified(tmp_path):
-    found = ((own, map_sparse(own, Options(("energy",)))) for own in problems(0, 60, 60))
+    found = ((own, map_einsum(own, Options(("energy",)))) for own in problems(0, 60, 60))
     mapspace, result = next(pair for pair in found if pair[1].status is Status.INFEASIBLE)
     document = as_read(certificate(mapspace, result, ["python"]))
     assert verdict(document, tmp_path) == ("VALID", "no mapping exists")

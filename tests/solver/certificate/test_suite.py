@@ -7,7 +7,9 @@ import pytest
 
 from tests.solver.certificate.checker import SCRIPTS, prove
 
-import prove_suite  # isort: skip
+sys.path.insert(0, str(SCRIPTS))
+
+import prove_suite
 
 
 def run(*words, options=()):

@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -215,10 +214,8 @@ def test_a_picture_has_its_limits(capsys, tmp_path, graphviz):
 
 
 def test_a_thousand_layers_from_the_command_line(capsys):
-    start = time.perf_counter()
     code, text = run(capsys, SHIPPED / "chain_1000.yaml")
     assert code == 0
-    assert time.perf_counter() - start < 10
     assert sum(line.startswith("conv") for line in text.splitlines()) == 1000
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from solver import stages
 from solver.cli.main import main
-from solver.result import ContradictionError
+from solver.result import CP_SAT, ContradictionError
 from tests.solver.examples import INFEASIBLE
 
 SPEC = str(Path(__file__).parent / "data" / "row.yaml")
@@ -27,6 +28,9 @@ def test_both_engines_find_the_same(tmp_path: Path):
     assert len(set(map(str, values.values()))) == 1
     assert found["cp-sat"]["statistics"]["core_calls"] > 0
     assert found["bounds"]["statistics"]["core_calls"] == 0
+    engines = {name: {own["engine"] for own in run["statistics"]["stages"]} for name, run in found.items()}
+    assert engines["bounds"] == {"bounds", "cost model"}
+    assert engines["cp-sat"] == {"cp-sat", "cost model"}
 
 
 @pytest.mark.slow
@@ -58,7 +62,12 @@ def test_prove_asks_cp_sat_as_a_further_witness(tmp_path: Path, capsys: pytest.C
 
 
 def test_a_disagreement_is_a_defect(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("solver.fallback.formulate_or_explain", lambda *_: INFEASIBLE)
+    searched = stages.map_einsum
+
+    def wrong_by_cp_sat(mapspace, options, *further):
+        return INFEASIBLE if options.engine == CP_SAT else searched(mapspace, options, *further)
+
+    monkeypatch.setattr(stages, "map_einsum", wrong_by_cp_sat)
     with pytest.raises(ContradictionError, match="disagree"):
         main(["prove", SPEC, *PERFECT, "--engine", "cp-sat", "--objective", "energy", "--quiet"])
 

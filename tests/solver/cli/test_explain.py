@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from solver.cli.main import main
-from solver.search import map_einsum
+from solver.stages import map_einsum
 from tests.conftest import REPOSITORY
 from tests.solver.explain.row import IDLE, edited
 from tests.solver.golden import assert_golden
@@ -144,12 +144,12 @@ def test_a_search_without_a_mapping_is_unknown(row, capsys):
 def test_an_interrupt_is_said_with_what_it_kept_from_being_done(row, capsys, monkeypatch):
     stop = threading.Event()
 
-    def once(mapspace, options, *_):
+    def once(mapspace, options, *_, **__):
         stop.set()
         return map_einsum(mapspace, options)
 
     monkeypatch.setattr("solver.cli.progress.interruptible", lambda: nullcontext(stop))
-    monkeypatch.setattr("solver.fallback.map_from", once)
+    monkeypatch.setattr("solver.stages.map_einsum", once)
     assert main(["explain", row()]) == 0
     assert re.search(r"\nInterrupted: \d+ constraints left untried", capsys.readouterr().out)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from model.extents import FACTORS
-from solver import fallback
+from solver import stages
 from solver.cli import commands
 from solver.cli.arguments import parse_arguments
 from solver.cli.certificates import reproducing_command
@@ -58,7 +58,7 @@ def test_searches_take_remainders_by_default(command, row):
     "command", ["map", "map --pareto", "map --engine cp-sat", "compare", "network", "sweep"]
 )
 def test_without_a_time_limit_searches_with_remainders_end(command, row, capsys, monkeypatch):
-    for module in (mapper, fallback):
+    for module in (mapper, stages):
         monkeypatch.setattr(module, "REMAINDERS_S", 0.0)
     bounds = FEWEST if command in LONG else FEWER
     words = [*command.split(), row(bounds), *MORE.get(command, ()), "--jobs", "1"]
@@ -105,7 +105,7 @@ def test_under_rules_the_best_mapping_without_remainders_comes_first(row, monkey
     assert main([*words, *PROVEN]) == EXIT_OPTIMAL
     best = document()
     assert (best["factors"], best["perfect_factors"]["status"]) == ("any", "OPTIMAL")
-    monkeypatch.setattr(fallback, "REMAINDERS_S", 0.0)
+    monkeypatch.setattr(stages, "REMAINDERS_S", 0.0)
     assert main(words) == EXIT_FEASIBLE
     assert document()["termination"] == "REMAINDER_LIMIT"
     assert document()["value"] == best["perfect_factors"]["value"] >= best["value"]

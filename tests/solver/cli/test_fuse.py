@@ -45,6 +45,8 @@ def test_the_mapping_reads_and_costs_the_same(tmp_path: Path, capsys: pytest.Cap
         (["--fuse-into", "Main"], "--fuse-into: 'Main' is the outermost memory"),
         (["--fuse-into", "GLB,Cache"], "there is no memory 'Cache'; on chip there are `GLB`"),
         (["--certificates", "certificates"], "--fuse: --certificate OUT writes that of the fused mapping"),
+        (["--shared-factors", "any", "--check"], "shared loops with remainders are not certified"),
+        (["--shared-factors", "any", "--factors", "perfect"], "--shared-factors any: remainders of shared"),
         (["--resume"], "results of fused searches are not kept"),
         (["--check-time-limit", "1"], "it needs --check"),
         (["--certificate", "-", "--check"], "--certificate must name a file"),
@@ -88,7 +90,7 @@ def test_certificates_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["network", *SMALL, *options, "--certificate", str(certificate)]) == EXIT_OPTIMAL
     printed = capsys.readouterr()
     assert f"VALID: {certificate}: no fused mapping is below energy" in printed.out
-    assert "note: the certificate is being checked, for 120 s at most" in printed.err
+    assert "note: the certificate is being checked, for 3600 s at most" in printed.err
     assert "Fusion saves" in page.read_text()
     assert main(["report", str(found), "--output", str(tmp_path / "again.html")]) == EXIT_OPTIMAL
     assert (tmp_path / "again.html").read_text() == page.read_text()
@@ -116,3 +118,22 @@ def test_without_time_there_is_a_bound_at_least(tmp_path: Path):
     document = json.loads(found.read_text())
     assert document["termination"] == "TIME_LIMIT"
     assert document["bound"] >= 0
+
+
+@pytest.mark.usefixtures("patience")
+def test_remainders_of_shared_loops_are_searched_on_request(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    found = tmp_path / "found.json"
+    words = ["network", *SMALL, "--fuse", "--objective", "energy", "--json", str(found)]
+    assert main(words) == EXIT_OPTIMAL
+    document, printed = json.loads(found.read_text()), capsys.readouterr().out
+    assert "shared loops with factors that divide\n" in printed.splitlines(keepends=True)[0]
+    assert (document["factors"], document["shared_factors"]) == ("any", "perfect")
+    assert document["equal_parts"] is None
+    assert main([*words, "--shared-factors", "any", "--time-limit", "20"]) in (EXIT_OPTIMAL, EXIT_FEASIBLE)
+    document, printed = json.loads(found.read_text()), capsys.readouterr().out
+    assert "factors that divide" not in printed
+    assert "Without remainders of shared loops" in printed
+    assert document["shared_factors"] == "any"
+    assert document["equal_parts"]["value"] >= document["value"]

@@ -12,7 +12,7 @@ from solver import Options, Termination
 from solver.cli.main import main
 from solver.exit_codes import EXIT_INVALID, EXIT_OPTIMAL
 from solver.pareto import pareto_front
-from solver.search import map_einsum
+from solver.stages import map_einsum
 from tests.solver.explain.row import edited, mapspace_of
 
 SPARSE = str(Path(__file__).parent / "data" / "sparse_gemm.yaml")

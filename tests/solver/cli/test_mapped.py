@@ -209,7 +209,7 @@ def test_files_that_cannot_be_written_are_refused_before_the_search(words, messa
 def test_specs_that_cannot_be_written_are_refused_before_the_search(tmp_path, capsys, monkeypatch):
     spec = tmp_path / "spec.yaml.jinja2"
     spec.write_text(ROW.replace("name: conv1d", "name: \"{{ '{' }}{ x\""))
-    monkeypatch.setattr("solver.fallback.map_or_explain", None)
+    monkeypatch.setattr("solver.stages.map_einsum", None)
     assert main(["map", str(spec), "--mapped-spec", str(tmp_path / "out.yaml")]) == 2
     assert "would make the text a template" in capsys.readouterr().err
 

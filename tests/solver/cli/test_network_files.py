@@ -11,7 +11,7 @@ import yaml
 from solver.cli import certificates
 from solver.cli.layer_files import file_names
 from solver.cli.main import main
-from solver.search import map_einsum
+from solver.stages import map_einsum
 from tests.small_network import ARCHITECTURE, write_specs
 
 
@@ -124,7 +124,7 @@ def test_an_interrupted_run_checks_nothing(arguments, capsys, monkeypatch):
         return map_einsum(mapspace, options)
 
     monkeypatch.setattr("solver.cli.searches.interruptible", lambda: nullcontext(stop))
-    monkeypatch.setattr("solver.network.executors.map_or_explain", interrupted)
+    monkeypatch.setattr("solver.stages.map_einsum", interrupted)
     monkeypatch.setattr("solver.cli.layer_files.checked", pytest.fail)
     assert main([*arguments, "--quiet", "--check", "--certificates", "proofs"]) == 6
     assert "note: interrupted: certificates are not checked" in capsys.readouterr().err

@@ -44,6 +44,7 @@ def test_the_line_shows_the_latest_report():
 def test_a_pipe_gets_a_line_from_time_to_time(monkeypatch):
     stderr = io.StringIO()
     monkeypatch.setattr(progress.sys, "stderr", stderr)
+    monkeypatch.setattr(progress, "LOG_PERIOD_S", 3600)
     with live_progress(1000, quiet=False) as callback:
         callback(Progress(Phase.PATHS, 0.1, "latency", bound=1200))
     assert stderr.getvalue() == ""  # a short search

@@ -32,7 +32,7 @@ COMMANDS = {
     ),
     "map in no time": (5, ["map", "row.yaml", "--time-limit", "0", "--jobs", "1"], "no mapping was found"),
     "front": (0, ["map", "row.yaml", "--pareto", "--jobs", "1"], "the complete front"),
-    "explain": (0, ["explain", "row.yaml", "--time-limit", "2", "--jobs", "1"], "What each constraint costs"),
+    "explain": (0, ["explain", "row.yaml", "--jobs", "1"], "What each constraint costs"),
     "evaluate": (
         0,
         ["evaluate", "row.yaml", "--mapping", str(DATA / "row_mapping.yaml")],
@@ -61,7 +61,7 @@ COMMANDS = {
     ),
     "compare": (
         0,
-        ["compare", "row.yaml", "--mappers", "greedy", "--budget", "0.1", "--jobs", "1"],
+        ["compare", "row.yaml", "--mappers", "greedy", "--evaluations", "20", "--jobs", "1"],
         "Convergence",
     ),
     "assign": (0, ["assign", str(DATA / "tiny_network.yaml"), "--jobs", "1"], "Naive rules"),

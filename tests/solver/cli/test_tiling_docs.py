@@ -10,7 +10,7 @@ from solver.__main__ import main
 from tests.conftest import REPOSITORY
 
 TEXT = (REPOSITORY / "docs" / "tiling.md").read_text(encoding="utf-8")
-COMMANDS = re.findall(r"^python -m solver (tile --operator [^#\n]+)", TEXT, flags=re.MULTILINE)
+COMMANDS = re.findall(r"^tilewright (tile --operator [^#\n]+)", TEXT, flags=re.MULTILINE)
 
 
 def _block(language: str) -> str:

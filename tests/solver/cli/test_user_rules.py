@@ -112,7 +112,6 @@ def test_results_under_rules_are_certified(rule, folder, capsys):
         "text": "K % MULTIPLE == 0",
         "place": ["tile", "buffer"],
     }
-    assert ("solved_by" in document["evidence"][0]) == bool(rule)
 
 
 def test_a_rule_that_leaves_nothing_is_blamed(folder, capsys):
@@ -143,7 +142,7 @@ def test_rules_about_several_levels_go_to_cp_sat(folder, capsys):
     Path("never.yaml").write_text(
         'mapspace: {rules: ["tile(buffer, K) < spatial(PE, K)"]}\n', encoding="utf-8"
     )
-    assert main(["explain", "spec.yaml", "never.yaml", "--time-limit", "30"]) == EXIT_INFEASIBLE
+    assert main(["explain", "spec.yaml", "never.yaml", "--time-limit", "none"]) == EXIT_INFEASIBLE
     assert "without this: tile(buffer, K) < spatial(PE, K)  (never.yaml:1:20)" in capsys.readouterr().out
 
 

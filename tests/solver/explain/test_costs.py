@@ -7,16 +7,16 @@ from itertools import permutations
 import pytest
 
 from model.architecture import Packing
-from model.cost.counting import tile_words
+from model.counting.words import tile_words
 from model.mapspace import TemporalRules
 from model.source_ref import SourceRef
 from solver.explain import constraint_costs
 from solver.explain.constraints import without
 from solver.explain.costs import clauses
 from solver.explain.wording import clause_text
-from solver.fallback import map_from
 from solver.formulation.requirements import Capacity
 from solver.result import ContradictionError, Options, Status, Termination
+from solver.stages import map_einsum
 from tests.bruteforce import count_mappings, optima, optimum
 from tests.slow import few
 from tests.solver.examples import unaided
@@ -55,7 +55,7 @@ ORDERS = [("latency", "energy"), ("energy", "latency")]
 
 @pytest.mark.parametrize("mapspace", few(IN_ORDER, 6))
 def test_every_figure_is_of_the_best_in_order(mapspace):
-    reports = [constraint_costs(mapspace, Options(objectives=order), map_from) for order in ORDERS]
+    reports = [constraint_costs(mapspace, Options(objectives=order), map_einsum) for order in ORDERS]
     assert [values(report.baseline) for report in reports] == least([mapspace])
     for clause in clauses(mapspace):
         text = clause_text(clause, mapspace)
@@ -86,7 +86,7 @@ LATENCY_FIRST = Options(objectives=("latency", "energy"))
 
 
 def test_what_costs_energy_alone_stands_behind_what_costs_cycles():
-    report = constraint_costs(mapspace_of(), LATENCY_FIRST, map_from)
+    report = constraint_costs(mapspace_of(), LATENCY_FIRST, map_einsum)
     named = [cost.objective for cost in report.clauses if cost.share]
     assert named == sorted(named, key=LATENCY_FIRST.objectives.index)
     assert "energy" in named
@@ -191,7 +191,7 @@ def test_an_incumbent_to_begin_with_changes_no_cost(objective):
     mapspace = replace(mapspace_of(), min_parallelism=Fraction(6))
     options = Options(objectives=(objective,))
     alone = constraint_costs(mapspace, options, unaided)
-    helped = constraint_costs(mapspace, options, map_from)
+    helped = constraint_costs(mapspace, options, map_einsum)
     assert [cost.statement for cost in helped.clauses] == [cost.statement for cost in alone.clauses]
     for one, other in zip(alone.clauses, helped.clauses, strict=True):
         assert (one.share, one.most, one.result.value) == (other.share, other.most, other.result.value)

@@ -13,7 +13,7 @@ from solver.explain import diagnose
 from solver.explain.feasibility import Feasibility, Verdict, holds
 from solver.formulation.requirements import Capacity, Parallelism, constraints_of
 from solver.result import ContradictionError, Options, Status
-from solver.search import map_einsum
+from solver.search import map_by_bounds
 from tests.mapspaces import copies
 from tests.solver.explain.enumeration import allows_a_mapping, feasible_without, some_mapspaces
 from tests.solver.planted import WRONG, infeasible, plant
@@ -66,7 +66,7 @@ def test_enumeration_decides_most_of_them():
 
 @pytest.mark.parametrize("mapspace", MAPSPACES[:40])
 def test_the_search_agrees(mapspace):
-    infeasible = map_einsum(mapspace, Options(objectives=("energy",))).status is Status.INFEASIBLE
+    infeasible = map_by_bounds(mapspace, Options(objectives=("energy",))).status is Status.INFEASIBLE
     assert (decide(mapspace).verdict is Verdict.INFEASIBLE) == infeasible
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 from model.architecture import AccessEnergy, Fanout, StorageLevel
 from model.mapspace import Mapspace
 from solver.explain import Verdict, constraint_costs, diagnose, explain_infeasible
-from solver.fallback import map_from, map_or_explain
 from solver.result import Options, Status
+from solver.stages import map_einsum
 from tests.bruteforce import optimum
 from tests.mapspaces import free_mapspace, matmul
 
@@ -41,7 +41,7 @@ def test_rules_that_conflict_are_blamed_and_no_others():
 
 def test_a_conflict_without_rules_is_explained_as_ever():
     tiny = free_mapspace(matmul(4, 4, 4), StorageLevel("DRAM"), StorageLevel("buffer", size_words=2))
-    result = map_or_explain(tiny.where("tile(buffer, M) == 2"), Options(objectives=("energy",)))
+    result = map_einsum(tiny.where("tile(buffer, M) == 2"), Options(objectives=("energy",)))
     assert result.status is Status.INFEASIBLE
     assert "buffer" in result.reasons[0].text
     assert diagnose(tiny.where("tile(buffer, M) == 2")).verdict is Verdict.INFEASIBLE
@@ -56,7 +56,7 @@ def test_a_diagnosis_claims_no_mapping_that_breaks_a_rule():
 
 def test_rules_have_costs_and_stay_when_a_capacity_is_lifted():
     words, few = "words(buffer, A) <= 0.25 * capacity(buffer)", "instances(PE) <= 2"
-    report = constraint_costs(MAPSPACE.where(words, few), Options(objectives=("energy",)), map_from)
+    report = constraint_costs(MAPSPACE.where(words, few), Options(objectives=("energy",)), map_einsum)
     costs = {cost.statement.text: cost for cost in report.clauses}
     unlimited = replace(MAPSPACE.architecture.levels[1], size_words=None)
     nodes = (MAPSPACE.architecture.nodes[0], unlimited, MAPSPACE.architecture.nodes[2])

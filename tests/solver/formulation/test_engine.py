@@ -18,7 +18,7 @@ from solver.formulation.chains import Chain
 from solver.formulation.engine import Beginning
 from solver.formulation.model import Formulation
 from solver.result import Options, Progress, Status, Termination
-from solver.search import map_einsum
+from solver.search import map_by_bounds
 from tests.bruteforce import count_mappings, enumerate_mappings, optima
 from tests.conftest import REPOSITORY
 from tests.mapspaces import perfect_mapspace
@@ -79,7 +79,7 @@ def test_agrees_with_the_search_on_shipped_layers(architecture: str, layer: str,
     files = [SPECS / "architectures" / f"{architecture}.yaml", SPECS / "layers" / f"{layer}.yaml"]
     mapspace = perfect_mapspace(*files)
     options = Options((goal,))
-    assert found(mapspace, (goal,)) == (map_einsum(mapspace, options).value,)
+    assert found(mapspace, (goal,)) == (map_by_bounds(mapspace, options).value,)
 
 
 # ------------------------------------------------------------------------- interruptions
@@ -245,5 +245,5 @@ def test_constraints_on_the_variables(constrain, keeps_to):
         result = map_by_formulation(mapspace, Options((objective,)), beginning=Beginning(constrain=constrain))
         assert result.value == min(values, default=None)
         assert result.status is (Status.OPTIMAL if values else Status.INFEASIBLE)
-        seen.add((result.status, result.value == map_einsum(mapspace, Options((objective,))).value))
+        seen.add((result.status, result.value == map_by_bounds(mapspace, Options((objective,))).value))
     assert {False} <= {is_free for _, is_free in seen}

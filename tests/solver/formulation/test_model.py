@@ -10,7 +10,7 @@ import pytest
 
 from model.architecture import Fanout, StorageLevel
 from model.cost import evaluate_in
-from model.cost.counting import Move, exact_changes
+from model.counting.words import Move, exact_changes
 from model.extents import ANY
 from model.mapping import FanoutMapping, Mapping, StorageMapping
 from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules

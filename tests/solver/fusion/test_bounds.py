@@ -11,12 +11,12 @@ from model.architecture import AccessEnergy, Architecture, Compute, StorageLevel
 from model.extents import ANY
 from model.fused.cascade import Cascade
 from solver.fusion import FusionLimits, fuse_cascade
-from solver.fusion.bounds import Remainders
+from solver.fusion.assembly import Left, rooms_left
 from solver.fusion.drafts import Given
+from solver.fusion.edges import Choice
 from solver.fusion.labels import Label, Queue, Step
-from solver.fusion.mapper import _Left, _rooms_left, _Search
+from solver.fusion.mapper import _Search
 from solver.fusion.path import PathSearch
-from solver.fusion.points import Choice
 from solver.fusion.space import Frame
 from solver.result import Options
 from tests.model.fused.random_cascades import cascade_of
@@ -49,15 +49,17 @@ def check_bounds(cascade: Cascade, objective: str, random: Random, walks: int) -
     """Compare the bound at each label of some paths with what the rest costs; how many were compared."""
     run = _Search(cascade, objective, Options(), FusionLimits(), None, None)
     if cascade.einsums[0].mapspace.factors == ANY:
-        run.pricer = replace(run.pricer, remainders=Remainders.EVERYWHERE)
+        run.pricer = replace(run.pricer, remainders=True)
     search = PathSearch(run.space, run.pricer, objective, run.counts)
     search.tighten()
     compared = 0
     for last in filter(None, (walk(search, random) for _ in range(walks))):
         steps = last.steps()
-        rooms = _rooms_left(search, steps)
+        rooms = rooms_left(search.space, steps)
         for _ in range(4):
-            steps = [run._mapped(search, step, room) for step, room in zip(steps, rooms, strict=True)]
+            steps = [
+                run._with_known_mapping(search, step, room) for step, room in zip(steps, rooms, strict=True)
+            ]
             run._refine(steps, rooms)
         costs = [cheapest(run, step, room) for step, room in zip(steps, rooms, strict=True)]
         if None in costs:
@@ -69,17 +71,17 @@ def check_bounds(cascade: Cascade, objective: str, random: Random, walks: int) -
     return compared
 
 
-def _fits(choice: Choice, room: _Left) -> bool:
+def _fits(choice: Choice, room: Left) -> bool:
     if choice.point is not None:
         return room.has_room(choice.point)
     return room.words is None or choice.need_words <= room.words
 
 
-def cheapest(run: _Search, step: Step, room: _Left) -> int | None:
+def cheapest(run: _Search, step: Step, room: Left) -> int | None:
     """Least cost of an edge by a mapping that fits; None if that is not known."""
     if step.kind is None:
         return 0
-    known = run.pricer.edge(step.kind).choices()
+    known = run.pricer.least(step.kind)
     fitting = [own for own in known if _fits(own, room)]
     costs = [(own.cycles if run.objective == "latency" else own.energy, own.point is None) for own in fitting]
     if not costs or min(costs)[1]:
@@ -131,7 +133,7 @@ def test_held_tiles_below_loops_to_come_have_no_holes_between_strides(size_words
     shape, bounds = ("U[q,n] = T[2*q+r]", "Z[q] = U[q,n]"), {"q": 7, "r": 1, "n": 3}
     cascade = cascade_of(shape, bounds, architecture)
     run = _Search(cascade, "energy", Options(), FusionLimits(), None, None)
-    least, nothing = run._paths(run.space).least, [Given((), 0)] * 2
+    least, nothing = run._paths(run.space).bodies, [Given((), 0)] * 2
     body, following, left = Frame(0, 2, (), flat=True), np.array([[1, 1]]), np.array([[7, 3]])
     (bound,), _ = least.of_bodies((), body, following, left, nothing)
     (floor, _) = least.bounds.floor(0, frozenset(), 0).least({"q": 7, "n": 3})

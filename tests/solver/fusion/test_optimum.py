@@ -6,9 +6,9 @@ from random import Random
 import pytest
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
+from model.counting import ACCELFORGE
 from model.fused.cascade import Cascade
 from model.fused.cost import evaluate_fused
-from model.mapspace import ACCELFORGE
 from solver.fusion import FusionLimits, LimitError, NotSearchedError, fuse_cascade
 from solver.result import Options, Status, Termination
 from tests.fused_bruteforce import BruteForce
@@ -268,6 +268,7 @@ def test_limits_narrow_the_space():
             FusionLimits(no_fuse=frozenset("X")),
             "no Einsum accesses 'X'; tensors between Einsums: `S` and `P`",
         ),
+        (FusionLimits(equal_parts=False), "remainders of shared loops need nests that may have some"),
         (FusionLimits(memories=frozenset(("Main",))), "'Main' is the outermost memory"),
         (FusionLimits(memories=frozenset(("L2",))), "there is no memory 'L2'; on chip there are `GLB`"),
     ],

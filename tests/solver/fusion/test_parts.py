@@ -8,18 +8,15 @@ from random import Random
 
 import pytest
 
-from model.architecture import Architecture, Compute, Fanout, StorageLevel
 from model.fused.cascade import Cascade
 from model.problem import Dataspace, Term
 from solver.fusion import FusionLimits, bounds
-from solver.fusion.bounds import Remainders
 from solver.fusion.edges import box_words, dense
 from solver.fusion.mapper import _Search
 from solver.fusion.parts import PartSizes
-from solver.fusion.space import WHOLE, Frame, Frames, FusionSpace
+from solver.fusion.space import Frame, Frames, FusionSpace
 from solver.fusion.trips import BodyLoops
 from solver.result import Clock, Options, Termination
-from tests.model.fused.random_cascades import SHAPES, cascade_of
 from tests.solver.fusion.test_optimum import drawn, windowed
 from tests.solver.fusion.test_remainders import with_remainders
 
@@ -125,18 +122,6 @@ def test_strides_leave_out_what_no_index_takes():
         assert box_words(dense(words, {}), extents) <= len(touched)
 
 
-def test_nests_alone_may_have_remainders_before_others_do():
-    """Five indices on two units take three steps; no part without remainders takes less than one for each."""
-    memories = (StorageLevel("Main"), StorageLevel("GLB"))
-    architecture = Architecture("small", (*memories, Fanout("PE", 2)), Compute("MAC"))
-    cascade = with_remainders(cascade_of(SHAPES["window"], {"p": 5, "q": 3, "r": 3, "c": 1}, architecture))
-    pricer = _Search(cascade, "latency", Options(), FusionLimits(), None, None).pricer
-    assert pricer.in_open_parts(0, WHOLE).cycles == 5
-    pricer.remainders = Remainders.ALONE
-    assert pricer.least(pricer.space.stores.alone(0, remainders=True))[1] == 3
-    assert pricer.or_alone(0, (0, 5))[1] == 3
-
-
 @pytest.mark.parametrize("large", [1, 8, 64])
 def test_what_an_iteration_costs_in_a_large_box_bounds_all_parts(large: int, monkeypatch: pytest.MonkeyPatch):
     """Where boxes are many, their exact bounds are not known, and this one takes their place."""
@@ -146,7 +131,7 @@ def test_what_an_iteration_costs_in_a_large_box_bounds_all_parts(large: int, mon
         random = Random(f"rates {name} {seed}")
         cascade = with_remainders(drawn(random, name))
         run = _Search(cascade, "energy", Options(), FusionLimits(), None, None)
-        pricer = replace(run.pricer, space=run.widest, remainders=Remainders.EVERYWHERE)
+        pricer = replace(run.pricer, space=run.widest, remainders=True)
         for place, einsum in enumerate(cascade.einsums):
             dims = [dim for dim in run.widest.looped(place) if einsum.problem.bound[dim] > 1]
             all_boxes = pricer.in_any_parts(place)

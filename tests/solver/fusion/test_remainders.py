@@ -11,10 +11,13 @@ from model.extents import ANY
 from model.fused.cascade import Cascade
 from solver.fusion import FusionLimits, fuse_cascade
 from solver.result import Options, Status, Termination
-from solver.search.mapper import map_einsum
+from solver.search.mapper import map_by_bounds
 from tests.fused_bruteforce import BruteForce
 from tests.model.fused.agreement import disagreements
 from tests.model.fused.random_cascades import SHAPES, cascade_of
+
+UNLIKE = FusionLimits(equal_parts=False)
+"""Shared loops may have remainders."""
 
 
 def with_remainders(cascade: Cascade) -> Cascade:
@@ -58,8 +61,7 @@ def test_the_search_finds_the_optimum(
     """Each of these is better than what has no remainders; shared loops have none."""
     cascade = drawn(name, bounds, seed)
     optimum = BruteForce(cascade, even=True, divided=True, remainders=True).optima((objective,))[objective]
-    limits = FusionLimits(equal_parts=True)
-    result = fuse_cascade(cascade, objective, Options(time_limit_s=math.inf), limits)
+    result = fuse_cascade(cascade, objective, Options(time_limit_s=math.inf))
     assert (result.status, result.termination) == (Status.OPTIMAL, Termination.PROVEN)
     assert result.mapping is not None
     assert result.value == result.bound == optimum.value
@@ -83,7 +85,7 @@ def test_shared_loops_with_remainders_against_enumeration(
     cascade = drawn(name, bounds, seed)
     brute = BruteForce(cascade, even=True, divided=True, remainders=True, ragged=True)
     (optimum,) = brute.optima((objective,)).values()
-    result = fuse_cascade(cascade, objective, Options(time_limit_s=math.inf))
+    result = fuse_cascade(cascade, objective, Options(time_limit_s=math.inf), UNLIKE)
     assert (result.value, result.bound) == (optimum.value, optimum.value)
     assert not disagreements(cascade, optimum.mapping, seed=0)
 
@@ -97,6 +99,9 @@ def test_seven_rows_in_unlike_parts():
     architecture = Architecture("small", nodes, Compute("MAC", energy=1))
     cascade = with_remainders(cascade_of(SHAPES["products"], {"m": 7, "a": 2, "b": 2, "c": 2}, architecture))
     result = fuse_cascade(cascade, "energy", Options(time_limit_s=math.inf))
+    assert (result.status, result.value, result.equal_parts) == (Status.OPTIMAL, 12428, None)
+    assert "shared loops have factors that divide" in result.restrictions
+    result = fuse_cascade(cascade, "energy", Options(time_limit_s=math.inf), UNLIKE)
     assert result.mapping is not None
     assert (result.status, result.value) == (Status.OPTIMAL, 10892)
     assert [loop.trips for loop in result.mapping.paths[0].loops] == [3]
@@ -115,7 +120,7 @@ def test_einsums_alone_are_mapped_as_without_fusion():
     alone = FusionLimits(max_loops=0, no_fuse=frozenset("T"))
     for objective in ("energy", "latency"):
         each = [
-            map_einsum(e.mapspace, Options(objectives=(objective,), time_limit_s=math.inf))
+            map_by_bounds(e.mapspace, Options(objectives=(objective,), time_limit_s=math.inf))
             for e in cascade.einsums
         ]
         result = fuse_cascade(cascade, objective, Options(time_limit_s=math.inf), alone)
@@ -128,8 +133,7 @@ def test_einsums_alone_are_mapped_as_without_fusion():
 def test_windows_have_a_bound():
     cascade = drawn("window", {"q": 3, "r": 2, "p": 4, "c": 1}, 1)
     optimum = BruteForce(cascade, even=True, divided=True, remainders=True).optima(("energy",))["energy"]
-    limits = FusionLimits(equal_parts=True)
-    result = fuse_cascade(cascade, "energy", Options(time_limit_s=math.inf), limits)
+    result = fuse_cascade(cascade, "energy", Options(time_limit_s=math.inf))
     assert result.bound is not None
     assert result.value is not None
     assert result.bound <= optimum.value <= result.value
@@ -138,7 +142,7 @@ def test_windows_have_a_bound():
 def test_without_time_for_remainders_the_bound_is_one_of_all():
     cascade = drawn("products", {"m": 7, "a": 2, "b": 2, "c": 1}, 4)
     asked = iter(range(1000))
-    result = fuse_cascade(cascade, "edp", should_stop=lambda: next(asked) > 600)
+    result = fuse_cascade(cascade, "edp", limits=UNLIKE, should_stop=lambda: next(asked) > 600)
     assert (result.status, result.termination) == (Status.FEASIBLE, Termination.INTERRUPTED)
     assert result.bound is not None
     assert result.bound <= 66365 <= (result.value or 0)

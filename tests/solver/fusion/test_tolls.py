@@ -11,7 +11,7 @@ from model.formats.fused import fused_yaml, load_cascade, load_fused
 from model.fused.cascade import Cascade
 from model.fused.cost import evaluate_fused
 from model.text.source import SpecError
-from solver.certificate import canonical_sha256
+from solver.certificate.canonical import canonical_sha256
 from solver.fusion import FusedResult, FusionLimits, fuse_cascade
 from solver.fusion.certificate import fused_certificate
 from solver.result import Status

@@ -11,7 +11,7 @@ from model.mapspace import FactorRule, TemporalRules
 from solver.heuristics.rules import Rules
 from solver.heuristics.sampling import Sampler
 from tests.mapspaces import free_mapspace, matmul
-from tests.model.loopnest.nests import BUFFER, DRAM
+from tests.model.cost.nests import BUFFER, DRAM
 
 
 @pytest.mark.parametrize("kind", FACTORS)

@@ -4,6 +4,7 @@ import os
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -17,8 +18,9 @@ from solver.network import ResultCache, map_network
 from solver.network.cache import cache_key, sources_digest
 from solver.network.tasks import by_position
 from solver.result import Options, Result, Statistics, Status, Termination
-from solver.search import map_einsum
+from solver.stages import map_einsum
 from tests.mapspaces import free_mapspace, matmul
+from tests.strategies import with_first_values
 
 ENERGY = Options(objectives=("energy",))
 
@@ -260,3 +262,12 @@ def test_what_killed_runs_left_is_removed_once_it_is_old(kept):
     cache.remove_leftovers()
     assert (fresh.exists(), old.exists()) == (True, False)
     assert cache.find(key, space) == result
+
+
+def test_problems_onto_given_values_are_others():
+    mapspace = free_mapspace(matmul(2, 3, 4), StorageLevel("main"))
+    onto = replace(mapspace, problem=with_first_values(Random(0), mapspace.problem))
+    renamed = [by_position(own.problem).mapspace(own) for own in (mapspace, onto)]
+    given = [[space.name for space in own.problem.dataspaces if space.given] for own in renamed]
+    assert given == [[], ["t2"]]
+    assert cache_key(renamed[0], ("energy",)) != cache_key(renamed[1], ("energy",))

@@ -41,7 +41,6 @@ def test_processes_give_the_same_answers(network: Network, tmp_path: Path):
 def test_processes_stop_when_asked(network: Network):
     result = map_network(network, ENERGY, Run(executor=Processes(2), should_stop=lambda: True))
     assert {own.layer.name for own in result.layers} >= {"A"}
-    assert result.seconds < 60
     nothing = map_network(replace(network, layers=network.layers[:1]), ENERGY, Run(executor=Processes(2)))
     assert nothing.status is Status.OPTIMAL
     assert nothing.energy == 0
@@ -115,19 +114,28 @@ def test_a_process_that_is_lost_while_it_waits_holds_nobody_up():
         [*layers, REPOSITORY / "specs/architectures/free_three_level.yaml"], options=PERFECT_ONLY
     )
     killed: list[int] = []
+    begun: set[int | None] = set()
+    again: set[int | None] = set()
+
+    def processes() -> set[int | None]:
+        return {child.pid for child in multiprocessing.active_children()}
 
     def kill_the_idle_one(progress: NetworkProgress) -> None:
         if progress.done == 1 and not killed:
-            children = [child.pid for child in multiprocessing.active_children()]
-            before = {pid: cpu_ticks(pid) for pid in children}
-            time.sleep(0.2)
-            killed.append(min(children, key=lambda pid: cpu_ticks(pid) - before[pid]))
+            begun.update(processes())
+            before = {pid: cpu_ticks(pid) for pid in begun}
+            while all(cpu_ticks(pid) < before[pid] + 10 for pid in begun):
+                time.sleep(0.01)
+            killed.append(min(begun, key=lambda pid: cpu_ticks(pid) - before[pid]))
             os.kill(killed[0], signal.SIGKILL)
 
-    options = replace(ENERGY, time_limit_s=1.5)
-    result = map_network(network, options, Run(on_progress=kill_the_idle_one, executor=Processes(2)))
-    assert killed
-    assert len(result.layers) == 2
+    def has_begun_again() -> bool:
+        again.update(processes() - begun if killed else ())
+        return bool(again)
+
+    run = Run(on_progress=kill_the_idle_one, should_stop=has_begun_again, executor=Processes(2))
+    result = map_network(network, ENERGY, run)
+    assert again
     assert result.layers[0].status is Status.OPTIMAL
 
 
@@ -152,15 +160,19 @@ def test_an_interrupt_leaves_processes_alone_that_still_begin(
     assert capfd.readouterr().err == ""
 
 
+LONG_S = 600.0
+"""Much longer than a test takes, under any load."""
+
+
 def import_slowly(_: object) -> None:
-    time.sleep(60)
+    time.sleep(LONG_S)
 
 
 class Slow:
-    """Takes a minute to unpickle, as what has to be imported may under load."""
+    """Takes minutes to unpickle, as what has to be imported may under load."""
 
     def __reduce__(self) -> tuple[object, tuple[float]]:
-        return time.sleep, (60.0,)
+        return time.sleep, (LONG_S,)
 
 
 def test_a_stop_does_not_wait_for_processes_that_still_begin(network: Network, monkeypatch):
@@ -168,7 +180,7 @@ def test_a_stop_does_not_wait_for_processes_that_still_begin(network: Network, m
     start, asked = time.monotonic(), iter([False])
     run = Run(executor=Processes(2), should_stop=lambda: next(asked, True))
     assert {own.origin for own in map_network(network, ENERGY, run).layers} == {"copy"}
-    assert time.monotonic() - start < 20
+    assert time.monotonic() - start < LONG_S / 2
 
 
 def test_processes_end_while_they_still_import():
@@ -176,7 +188,7 @@ def test_processes_end_while_they_still_import():
     workers.submit(len, [("word",)])
     start = time.monotonic()
     workers.end(wait=True)
-    assert time.monotonic() - start < 20
+    assert time.monotonic() - start < LONG_S / 2
 
 
 def test_a_search_leaves_no_processes_of_its_own(network: Network, monkeypatch: pytest.MonkeyPatch):

@@ -13,10 +13,10 @@ from model.mapping import Mapping, SpatialLoop
 from model.mapspace import Mapspace
 from solver.explain import constraint_costs
 from solver.explain.constraints import without
-from solver.fallback import map_from
 from solver.formulation.requirements import Capacity, Constraint, Whole, constraints_of
 from solver.network import NetworkResult, map_network
 from solver.result import Options, Reason, Status
+from solver.stages import map_einsum
 from tests.bruteforce import count_mappings, optimum, valid_mappings
 from tests.slow import few
 from tests.small_network import HOMES, write_specs
@@ -233,7 +233,7 @@ def test_without_it_all_that_was_added_is_gone():
 
 def test_bypassing_has_the_price_of_what_follows_from_it():
     mapspace = loaded(inner="{keep_only: [T, A]}", depth=20).layers[0].mapspace
-    report = constraint_costs(mapspace, ENERGY, map_from)
+    report = constraint_costs(mapspace, ENERGY, map_einsum)
     texts = {cost.statement.text: cost for cost in report.clauses}
     line = texts["`DRAM` bypasses T; `buffer` stores T as a whole, as `DRAM` bypasses it"]
     assert line.proven

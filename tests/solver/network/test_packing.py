@@ -18,7 +18,7 @@ from solver.network import ResultCache, Run, Serial, map_network
 from solver.network.cache import cache_key
 from solver.network.tasks import by_position
 from solver.result import Options, Status
-from solver.search import map_einsum
+from solver.stages import map_einsum
 from tests.bruteforce import optimum
 from tests.small_network import write_specs
 

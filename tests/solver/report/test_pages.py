@@ -35,7 +35,7 @@ from solver.report.html import NARROW
 from solver.report.pages import PAGES, report_fragment, report_html
 from solver.report.reading import DocumentError, Value, as_value, read_document
 from solver.result import Options, Status
-from solver.search import map_einsum
+from solver.stages import map_einsum
 from tests.solver.examples import (
     EVALUATION,
     FEASIBLE,

@@ -24,6 +24,7 @@ from solver.report.figures import percent, space_text
 from solver.report.mapped import nest_lines
 from solver.report.network_page import brief
 from solver.report.reading import as_value
+from solver.result import StageCost
 from solver.sensitivity import Effect, Variation, variations
 from tests.solver.examples import (
     ARCHITECTURE,
@@ -53,6 +54,17 @@ def test_json_of_a_result(name):
     document = json.loads(json_text(result_document(MAPSPACE, RESULTS[name])))
     del document["version"]
     assert_golden(f"result_{name}.json", json.dumps(document, indent=1) + "\n")
+
+
+def test_what_stages_took_is_a_table_of_verbose_reports():
+    title = "Stages of the search"
+    assert title not in reported(result_document(MAPSPACE, OPTIMAL), True)
+    stages = (StageCost("divisors", "bounds", 1.5),)
+    timed = result_document(MAPSPACE, replace(OPTIMAL, statistics=replace(OPTIMAL.statistics, stages=stages)))
+    assert title not in reported(timed)
+    lines = reported(timed, True).splitlines()
+    row = lines[lines.index(title) + 3]
+    assert row.split() == ["divisors", "bounds", "1.50", "s"]
 
 
 def test_keys_of_the_json_do_not_depend_on_the_status():

@@ -11,7 +11,7 @@ from model.cost import evaluate_in
 from model.mapping import FanoutMapping, Mapping
 from model.mapspace import Mapspace
 from solver.result import Options, Result, Status, Termination
-from solver.search import map_einsum
+from solver.search import map_by_bounds
 from solver.search.path.search import PathSearch
 from tests.bruteforce import Objective, axis_choices, objective_value, optima
 from tests.reference import OBJECTIVES
@@ -21,7 +21,7 @@ from tests.rules import allows
 def solve(mapspace: Mapspace, objective: Objective, **options: float) -> Result:
     """Search for the best mapping by an objective or a list of them, however long the proof takes."""
     names = (objective,) if isinstance(objective, str) else objective
-    return map_einsum(mapspace, Options(objectives=names, **{"time_limit_s": math.inf, **options}))
+    return map_by_bounds(mapspace, Options(objectives=names, **{"time_limit_s": math.inf, **options}))
 
 
 def axes_as_ruled(mapspace: Mapspace, mapping: Mapping) -> bool:

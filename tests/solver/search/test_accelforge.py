@@ -2,18 +2,19 @@
 
 import json
 from dataclasses import replace
+from fractions import Fraction
 from itertools import count
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from model.architecture import StorageLevel
+from model.architecture import AccessEnergy, Fanout, StorageLevel
+from model.counting import ACCELFORGE
 from model.formats.cascade import load_network
 from model.formats.timeloop import AccelForgeOptions, LoadOptions
-from model.mapspace import ACCELFORGE
 from solver.result import Options, Status, Termination
-from solver.search import map_einsum
+from solver.search import map_by_bounds
 from tests import strategies
 from tests.bruteforce import optimum
 from tests.conftest import SHARED
@@ -70,11 +71,30 @@ def test_a_search_that_is_stopped_has_no_bound_above_the_optimum(
     for drawn in random_mapspaces(7, 3, 200, packed_share=0):
         mapspace, asked = counted_as_accelforge(drawn, Random(7)), count()
         options = Options(("energy",))
-        result = map_einsum(mapspace, options, None, lambda asked=asked: next(asked) >= questions)
+        result = map_by_bounds(mapspace, options, None, lambda asked=asked: next(asked) >= questions)
         best = optimum(mapspace, "energy")
         assert best is not None
         assert result.status is not Status.INFEASIBLE
         assert result.bound is None or result.bound <= best[0]
+
+
+@pytest.mark.parametrize("rate", (Fraction(1, 5), Fraction(5, 3), Fraction(7, 11)))
+@pytest.mark.parametrize("objective", ("energy", "edp"))
+def test_leakage_in_parts_of_a_cycle_is_bounded_exactly(rate: Fraction, objective: str):
+    leak = 777
+    mapspace = free_mapspace(
+        matmul(1, 32, 16),
+        StorageLevel("DRAM", energy=AccessEnergy(10_000, 10_000, 10_000, leak), shared_bandwidth=rate),
+        StorageLevel("buffer", energy=AccessEnergy(700, 700, 700, 0)),
+        Fanout("row", 8),
+        StorageLevel("scratchpad", energy=AccessEnergy(500, 500, 500, 0)),
+        Fanout("column", 8),
+        StorageLevel("register", size_words=8, energy=AccessEnergy(100, 100, 100, leak)),
+        keep=False,
+    )
+    result = map_by_bounds(replace(mapspace, counting=ACCELFORGE), Options((objective,)))
+    assert result.status is Status.OPTIMAL
+    assert result.statistics.listed == 0  # the bound meets the first mapping: no path is listed
 
 
 def test_windows_of_outputs_are_not_searched():
@@ -86,12 +106,12 @@ def test_windows_of_outputs_are_not_searched():
         replace(problem, dataspaces=(*inputs, sliding)), StorageLevel("dram"), StorageLevel("buffer")
     )
     with pytest.raises(ValueError, match="sliding windows of outputs"):
-        map_einsum(replace(mapspace, counting=ACCELFORGE))
+        map_by_bounds(replace(mapspace, counting=ACCELFORGE))
 
 
 def test_a_search_that_is_interrupted_at_once_asks_no_heuristic():
     mapspace = free_mapspace(matmul(4, 4, 4), StorageLevel("dram"), StorageLevel("buffer"))
-    result = map_einsum(replace(mapspace, counting=ACCELFORGE), should_stop=lambda: True)
+    result = map_by_bounds(replace(mapspace, counting=ACCELFORGE), should_stop=lambda: True)
     assert (result.status, result.termination) == (Status.UNKNOWN, Termination.INTERRUPTED)
 
 
@@ -110,7 +130,7 @@ def test_no_answer_of_accelforge_is_better(case: dict, tmp_path: Path):
     options = LoadOptions(accelforge=AccelForgeOptions(stored_outside=True))
     total, energy = 0.0, case["metric"] == "ENERGY"
     for layer in load_network([tmp_path / "w.yaml", tmp_path / "a.yaml"], {}, options).layers:
-        result = map_einsum(layer.mapspace, Options(objectives=("energy" if energy else "latency",)))
+        result = map_by_bounds(layer.mapspace, Options(objectives=("energy" if energy else "latency",)))
         assert result.status is Status.OPTIMAL
         assert result.evaluation is not None
         latency_s = result.evaluation.latency_s
@@ -129,7 +149,7 @@ def test_optima_of_matrix_products(arch: str):
         objectives=("energy",),
     )
     (layer,) = load_network([MATMULS, ARCHES / f"{arch}.yaml"], variables, options).layers
-    result = map_einsum(layer.mapspace, Options(objectives=("energy",)))
+    result = map_by_bounds(layer.mapspace, Options(objectives=("energy",)))
     rows = [json.loads(line) for line in (ARCHES / "results.jsonl").read_text(encoding="utf-8").splitlines()]
     row = next(
         row

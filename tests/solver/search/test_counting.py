@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from model.cost import evaluate
+from model.counting import COUNTINGS, EXACT, TIMELOOP, Counting
 from model.mapping import StorageMapping
-from model.mapspace import COUNTINGS, EXACT, TIMELOOP, Counting
 from solver.result import Status
 from tests.bruteforce import optima
 from tests.conftest import REPOSITORY

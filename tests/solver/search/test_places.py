@@ -18,11 +18,11 @@ from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, Tempor
 from model.places import spread
 from solver.explain import Verdict, diagnose
 from solver.result import Options, Status
-from solver.search import map_einsum
+from solver.search import map_by_bounds
 from tests.bruteforce import optima
 from tests.conftest import SHARED
 from tests.mapspaces import free_mapspace, matmul
-from tests.model.loopnest.nests import storage
+from tests.model.cost.nests import storage
 from tests.random_rules import with_binding_rules
 from tests.reference import OBJECTIVES
 from tests.slow import few
@@ -115,9 +115,9 @@ def test_einsums_of_cascades_cost_what_another_enumeration_found(path: Path):
     for key, uneven in (("unfused_even", False), ("unfused", True)):
         layers = load_network(files, {}, LoadOptions(uneven=uneven, factors="perfect")).layers
         energies = (
-            map_einsum(layer.mapspace, Options(objectives=("energy",))).reported_value for layer in layers
+            map_by_bounds(layer.mapspace, Options(objectives=("energy",))).reported_value for layer in layers
         )
-        cycles = (map_einsum(layer.mapspace, Options(objectives=("latency",))).value for layer in layers)
+        cycles = (map_by_bounds(layer.mapspace, Options(objectives=("latency",))).value for layer in layers)
         assert sum(energies) == expected[key]["energy"]["energy"]
         assert sum(cycles) == expected[key]["latency"]["cycles"]
 

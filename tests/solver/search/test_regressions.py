@@ -6,7 +6,7 @@ from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Stor
 from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem, Term
 from solver.result import Options, Status
-from solver.search import map_einsum
+from solver.search import map_by_bounds
 from tests.bruteforce import optimum
 
 
@@ -32,7 +32,7 @@ def test_a_window_may_slide_along_a_dimension_of_all_dataspaces():
     )
     best = optimum(mapspace, "energy")
     assert best is not None
-    result = map_einsum(mapspace, Options(("energy",)))
+    result = map_by_bounds(mapspace, Options(("energy",)))
     assert (result.status, result.value) == (Status.OPTIMAL, best[0])
 
 
@@ -54,7 +54,7 @@ def test_a_level_without_temporal_reuse_is_charged_once():
     assert best is not None
     value = best[0]
     assert isinstance(value, int)
-    assert map_einsum(mapspace, Options(("energy",))).value == value
+    assert map_by_bounds(mapspace, Options(("energy",))).value == value
 
 
 def test_one_dataspace_may_end_where_another_goes_on():
@@ -77,7 +77,7 @@ def test_one_dataspace_may_end_where_another_goes_on():
     best = optimum(mapspace, "energy")
     assert best is not None
     assert best[0] == 2 + 2 * 5
-    assert map_einsum(mapspace, Options(("energy",))).value == best[0]
+    assert map_by_bounds(mapspace, Options(("energy",))).value == best[0]
 
 
 def test_reuse_may_end_in_a_slot_outside_of_the_loops_that_made_it():
@@ -103,7 +103,7 @@ def test_reuse_may_end_in_a_slot_outside_of_the_loops_that_made_it():
     )
     best = optimum(mapspace, "energy")
     assert best is not None
-    assert map_einsum(mapspace, Options(("energy",))).value == best[0]
+    assert map_by_bounds(mapspace, Options(("energy",))).value == best[0]
 
 
 def test_a_loop_may_leave_less_in_place_than_any_class():
@@ -127,7 +127,7 @@ def test_a_loop_may_leave_less_in_place_than_any_class():
     )
     best = optimum(mapspace, "energy")
     assert best is not None
-    result = map_einsum(mapspace, Options(("energy",)))
+    result = map_by_bounds(mapspace, Options(("energy",)))
     assert (result.status, result.value) == (Status.OPTIMAL, best[0])
 
 
@@ -148,5 +148,5 @@ def test_classes_of_two_stages_may_look_alike_and_unroll_different_dimensions():
     )
     best = optimum(mapspace, "energy")
     assert best is not None
-    result = map_einsum(mapspace, Options(("energy",)))
+    result = map_by_bounds(mapspace, Options(("energy",)))
     assert (result.status, result.value) == (Status.OPTIMAL, best[0])

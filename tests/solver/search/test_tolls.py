@@ -6,7 +6,7 @@ import pytest
 
 from model.formats.cascade import load_network
 from solver.result import Options, Status
-from solver.search import map_einsum
+from solver.search import map_by_bounds
 
 pytestmark = pytest.mark.usefixtures("working_directory")
 
@@ -86,7 +86,7 @@ def test_optima_of_accelforge(nodes: str, energy_j: int, latency_s: int, edp_j_s
     Path("a.yaml").write_text(MAIN + nodes + COMPUTE, encoding="utf-8")
     (layer,) = load_network(["w.yaml", "a.yaml"]).layers
     for objective, value in (("energy", energy_j), ("latency", latency_s), ("edp", edp_j_s)):
-        result = map_einsum(layer.mapspace, Options(objectives=(objective,)))
+        result = map_by_bounds(layer.mapspace, Options(objectives=(objective,)))
         assert result.status is Status.OPTIMAL
         assert result.evaluation is not None
         assert result.evaluation.latency_s is not None

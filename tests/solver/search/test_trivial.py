@@ -8,7 +8,7 @@ import pytest
 from model.architecture import AccessEnergy, Compute, Fanout, Packing, StorageLevel
 from model.mapspace import KeepRules, Mapspace
 from solver.result import Options, Status
-from solver.search import map_einsum
+from solver.search import map_by_bounds
 from solver.search.trivial import trivial_bound
 from tests.bruteforce import optima
 from tests.mapspaces import free_mapspace, matmul
@@ -64,7 +64,7 @@ def test_clusters_that_do_not_divide_the_instances():
     """Seven instances of a level whose clusters have four: one pays, for all seven."""
     registers = StorageLevel("registers", cluster_size=4, energy=AccessEnergy(10, 10, 10))
     mapspace = free_mapspace(matmul(7, 1, 1), StorageLevel("dram"), Fanout("mesh", 7), registers)
-    result = map_einsum(mapspace, Options(objectives=("energy",)))
+    result = map_by_bounds(mapspace, Options(objectives=("energy",)))
     assert result.status is Status.OPTIMAL
     assert (result.value, result.bound) == (50, 50)
 

@@ -5,10 +5,11 @@ from dataclasses import replace
 from itertools import product
 from random import Random
 
+import numpy as np
 import pytest
 
 from model.architecture import Fanout, StorageLevel
-from model.cost.counting import tile_words
+from model.counting.words import tile_words
 from model.extents import ANY, PERFECT, Factors
 from model.mapspace import Mapspace
 from model.rules import Locality, Quantity
@@ -77,7 +78,7 @@ def test_tiles_are_left_out_where_no_extent_is_allowed():
     rules = ("tile(buffer, M) % 16 == 0", "words(buffer, A) <= 512", "tile(buffer, N) == tile(buffer, K)")
     every = frozenset(range(3))
     sizes = [
-        len(SearchSpace(own).feasible(1, every)) for own in (free, free.where(rules[0]), free.where(*rules))
+        SearchSpace(own).allowed(1, every).sum() for own in (free, free.where(rules[0]), free.where(*rules))
     ]
     assert sizes[0] > 2 * sizes[1] > 4 * sizes[2] > 0
 
@@ -98,7 +99,7 @@ def test_no_numbers_of_tiles_are_left_out_that_an_allowed_extent_has(
             names = frozenset(view.name for view in space.views)
             held = [own for own in extents if all(rule.holds(own, names) for rule in rules)]
             tiles = {(-(-9 // own["M"]), -(-7 // own["K"])) for own in held}
-            left = {tuple(map(int, space.lattice.tiles[tile])) for tile in space.feasible(1, every)}
+            left = set(map(tuple, space.lattice.tiles[space.allowed(1, every)].tolist()))
             assert tiles <= left
             cut += len(left) < 30
     assert cut > 10
@@ -189,12 +190,12 @@ def test_the_tiles_that_are_left_are_those_that_rules_allow():
         every = frozenset(view.place for view in space.views)
         for number, level in enumerate(space.levels):
             rules = mapspace.rules_on(Locality("tile", level.name))
-            tiles = free.feasible(number, every)
+            tiles = np.flatnonzero(free.allowed(number, every))
             facts = [_facts(space, level, int(tile)) for tile in tiles]
             left = [
                 tile for tile, own in zip(tiles, facts, strict=True) if all(rule.holds(own) for rule in rules)
             ]
-            assert space.feasible(number, every).tolist() == left
+            assert np.flatnonzero(space.allowed(number, every)).tolist() == left
             cut += len(left) < len(tiles)
     assert cut >= 5
 

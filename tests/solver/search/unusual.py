@@ -12,7 +12,8 @@ from random import Random
 import pytest
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
-from model.mapspace import COUNTINGS, FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.counting import COUNTINGS
+from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.numbers import divisors, prime_factors
 from model.problem import Dataspace, Problem, Term
 from solver.search.space.search_space import SearchSpace

@@ -10,7 +10,8 @@ from solver.explain import explain_sparse
 from solver.pareto import pareto_front
 from solver.result import Clock, Options, Status
 from solver.sensitivity import sensitivity, varied
-from solver.sparse_search import first_mapping, map_sparse, map_totals
+from solver.sparse_search import first_mapping
+from solver.stages import map_einsum
 from tests.bruteforce import enumerate_sparse, sparse_optima
 from tests.random_sparsity import random_sparse_mapspace
 from tests.slow import few
@@ -41,10 +42,10 @@ def test_fronts(seed):
 @pytest.mark.parametrize("seed", few(range(20, 26), 2))
 def test_optima_under_other_limits(seed):
     mapspace = random_sparse_mapspace(seed, 100)
-    base = map_sparse(mapspace, Options(("energy",)))
+    base = map_einsum(mapspace, Options(("energy",)))
     if base.mapping is None:
         return
-    for effect in sensitivity(mapspace, base, Options(("energy",)), map_totals):
+    for effect in sensitivity(mapspace, base, Options(("energy",)), map_einsum):
         changed = replace(mapspace, architecture=varied(mapspace.architecture, effect.variation))
         best = sparse_optima(changed, ("energy",))[0]
         assert effect.result.value == (None if best is None else best[0])

@@ -10,14 +10,15 @@ from fractions import Fraction
 import pytest
 
 from model.architecture import AccessEnergy, Fanout, StorageLevel
+from model.counting import TIMELOOP
 from model.extents import ANY, PERFECT
-from model.mapspace import TIMELOOP, KeepRules, Mapspace
+from model.mapspace import KeepRules, Mapspace
 from model.sparse import FIXED_POINT, evaluate_sparse_in
 from model.sparsity import Density, Sparsity
 from solver.result import Clock, Narrower, Options, Status, Termination
 from solver.search import mapper
-from solver.sparse_search import first_mapping, lack_of_remainders, map_sparse
-from solver.sparse_search.mapper import SparseSearch
+from solver.sparse_search import detailed, first_mapping, judged, lack_of_remainders, map_sparse_by_bounds
+from solver.stages import map_einsum
 from tests import strategies
 from tests.bruteforce import sparse_optima
 from tests.mapspaces import free_mapspace
@@ -37,15 +38,15 @@ def assert_optimal(mapspace: Mapspace) -> int:
         mapspace = replace(mapspace, factors=PERFECT)
     for objective, best in zip(OBJECTIVES, sparse_optima(mapspace, OBJECTIVES), strict=True):
         names = (objective,) if isinstance(objective, str) else objective
-        result = map_sparse(mapspace, Options(objectives=names))
+        result = map_einsum(mapspace, Options(objectives=names))
         if best is None:
             assert result.status is Status.INFEASIBLE
             continue
         least = best[0] if isinstance(best[0], tuple) else (best[0],)
         assert result.status is Status.OPTIMAL
         assert (result.value, *result.later_bounds) == least
-        assert result.best is not None
-        assert evaluate_sparse_in(mapspace, result.best.mapping).value(names[0]) == result.value
+        assert result.mapping is not None
+        assert evaluate_sparse_in(mapspace, result.mapping).value(names[0]) == result.value
         found += 1
     return found
 
@@ -165,9 +166,9 @@ def test_compressed_tiles_leave_room_for_larger_ones():
     )
     mapspace = sparse_gemm(packed, words=10, children=1)
     assert assert_optimal(mapspace) == len(OBJECTIVES)
-    best = map_sparse(mapspace, Options(objectives=("energy",))).best
+    best = detailed(mapspace, map_einsum(mapspace, Options(objectives=("energy",))).mapping)
     assert best is not None
-    inner = best.evaluation.level("inner")
+    inner = best.level("inner")
     assert sum(space.tile_words for space in inner.dataspaces) > 10
 
 
@@ -189,15 +190,16 @@ def test_the_best_dense_mapping_need_not_be_the_best_sparse_one():
     sparsity = Sparsity({"A": Density(share=Fraction(1, 8))}, (level(units), level()))
     mapspace = sparse_gemm(sparsity)
     assert assert_optimal(mapspace) == len(OBJECTIVES)
-    result = map_sparse(mapspace, Options(objectives=("energy",)))
-    assert result.dense_best is not None and result.value is not None
-    assert result.value < result.dense_best.evaluation.fixed_energy
+    result = map_einsum(mapspace, Options(objectives=("energy",)))
+    assert result.dense is not None and result.value is not None
+    known = detailed(mapspace, result.dense.mapping)
+    assert known is not None and result.value < known.fixed_energy
 
 
 def test_a_search_that_is_stopped_keeps_its_bound():
     mapspace = sparse_gemm(Sparsity({"A": uniform("0.25")}, (level(saves("gating", "B", "A")), level())))
-    optimum = map_sparse(mapspace, Options(objectives=("energy",)))
-    stopped = map_sparse(mapspace, Options(objectives=("energy",), time_limit_s=0))
+    optimum = map_einsum(mapspace, Options(objectives=("energy",)))
+    stopped = map_einsum(mapspace, Options(objectives=("energy",), time_limit_s=0))
     assert stopped.status in (Status.UNKNOWN, Status.FEASIBLE)
     assert stopped.termination is Termination.TIME_LIMIT
     assert stopped.bound is not None and optimum.value is not None
@@ -208,7 +210,7 @@ def test_a_search_that_is_stopped_keeps_its_bound():
 @pytest.mark.parametrize("calls", [0, 5, 10])
 def test_a_search_that_is_stopped_before_it_knows_the_spatial_choices(calls: int):
     skips = Sparsity({"A": uniform("0.25")}, (level(saves("skipping_spatial", "B", "A")), level()))
-    result = map_sparse(sparse_gemm(skips), Options(("energy",)), should_stop=stops_after(calls))
+    result = map_einsum(sparse_gemm(skips), Options(("energy",)), should_stop=stops_after(calls))
     assert result.status in (Status.UNKNOWN, Status.FEASIBLE)
     assert result.termination is Termination.INTERRUPTED
 
@@ -219,8 +221,8 @@ def test_remainders_go_beyond_what_divides():
     nodes = StorageLevel("outer", energy=ENERGY), Fanout("array", 3), StorageLevel("inner", energy=ENERGY)
     mapspace = replace(free_mapspace(gemm(1, 5, 4), *nodes), sparsity=sparsity, factors=ANY)
     assert assert_optimal(mapspace) == len(OBJECTIVES)
-    result = map_sparse(mapspace, Options(objectives=("latency",)))
-    perfect = map_sparse(replace(mapspace, factors=PERFECT), Options(objectives=("latency",)))
+    result = map_einsum(mapspace, Options(objectives=("latency",)))
+    perfect = map_einsum(replace(mapspace, factors=PERFECT), Options(objectives=("latency",)))
     assert result.perfect_factors == Narrower(perfect.status, perfect.value, perfect.bound)
     assert result.value is not None and perfect.value is not None
     assert result.value < perfect.value
@@ -230,7 +232,7 @@ def test_remainders_go_beyond_what_divides():
 def test_an_open_search_for_remainders_says_what_is_proven_without(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(mapper, "REMAINDERS_S", 0.0)
     mapspace = sparse_gemm(Sparsity({"A": uniform("0.25")}, (level(saves("gating", "B", "A")), level())))
-    result = map_sparse(replace(mapspace, factors=ANY), Options(objectives=("energy",)))
+    result = map_einsum(replace(mapspace, factors=ANY), Options(objectives=("energy",)))
     assert (result.status, result.termination) == (Status.FEASIBLE, Termination.REMAINDER_LIMIT)
     assert result.perfect_factors is not None
     assert result.perfect_factors.status is Status.OPTIMAL
@@ -253,11 +255,10 @@ def test_a_known_mapping_with_remainders_is_not_one_of_those_that_are_searched()
     mapspace = replace(free_mapspace(gemm(2, 5, 2), *levels), sparsity=sparsity)
     known = mapping("K2", "M2 K3 N2")
     assert evaluate_sparse_in(mapspace, known).valid
-    search = SparseSearch(mapspace)
-    assert search.judged(known) is None
-    assert search.judged(mapping("K5", "M2 N2")) is not None
+    assert judged(mapspace, known) is None
+    assert judged(mapspace, mapping("K5", "M2 N2")) is not None
 
 
 def test_dense_data_are_refused():
     with pytest.raises(ValueError, match="the data are dense"):
-        map_sparse(replace(sparse_gemm(Sparsity({}, (level(), level()))), sparsity=None))
+        map_sparse_by_bounds(replace(sparse_gemm(Sparsity({}, (level(), level()))), sparsity=None))

@@ -12,10 +12,11 @@ import pytest
 
 from model.mapspace import Mapspace
 from model.sparse import MappingError, evaluate_sparse_in
+from solver.densities import density_sweep
 from solver.explain import explain_sparse
 from solver.pareto import pareto_front
 from solver.result import Options, Status
-from solver.sparse_search import density_sweep, map_sparse
+from solver.stages import map_einsum
 from tests.bruteforce import enumerate_sparse, sparse_optima
 from tests.random_rules import SPATIAL, TILE, WIDE, means, random_rule
 from tests.random_sparsity import random_sparse_mapspace
@@ -62,7 +63,7 @@ def priced(mapspace: Mapspace):
 
 def assert_optimal(mapspace: Mapspace) -> None:
     for objective, best in zip(SINGLES, sparse_optima(mapspace, SINGLES), strict=True):
-        result = map_sparse(mapspace, Options((objective,)))
+        result = map_einsum(mapspace, Options((objective,)))
         assert result.status is (Status.OPTIMAL if best else Status.INFEASIBLE)
         assert result.value == (best[0] if best else None)
         if best is not None:
@@ -117,6 +118,6 @@ def test_rules_that_conflict_are_named():
     dim = mapspace.problem.dims[0]
     level = mapspace.architecture.levels[0].name
     with_conflict = mapspace.where(f"tile({level}, {dim}) < {mapspace.problem.bound[dim]}")
-    assert map_sparse(with_conflict, Options(("energy",))).status is Status.INFEASIBLE
+    assert map_einsum(with_conflict, Options(("energy",))).status is Status.INFEASIBLE
     (reason,) = explain_sparse(with_conflict)
     assert [statement.text for statement in reason.constraints] == [str(with_conflict.rules[0])]

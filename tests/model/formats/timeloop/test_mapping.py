@@ -1,7 +1,7 @@
 import pytest
 
+from model.counting import TIMELOOP
 from model.mapping import FanoutMapping, Loop, SpatialLoop, StorageMapping
-from model.mapspace import TIMELOOP
 from tests.model.formats.timeloop.support import (
     ARRAY,
     DRAM,

@@ -35,6 +35,49 @@ def test_underscores_and_other_spellings():
     assert load(text).mapspace.problem == load(spec()).mapspace.problem
 
 
+GIVEN = "read-write: true, initial: given"
+NO_ELISION = "globals: {version: 0.4, environment_variables: {TIMELOOP_ENABLE_FIRST_READ_ELISION: %s}}\n"
+
+
+def given(text: str) -> list[str]:
+    """Outputs whose first values are given."""
+    return [space.name for space in load(text).mapspace.problem.dataspaces if space.given]
+
+
+def test_first_values_of_outputs_may_be_given():
+    assert given(spec()) == []
+    assert given(changed("read-write: true", GIVEN)) == ["Outputs"]
+    assert given(changed("read-write: true", "read-write: true, initial: nothing")) == []
+
+
+@pytest.mark.parametrize("zero", ["0", '"0"'])
+def test_first_values_are_given_where_timeloop_elides_no_first_reads(zero: str):
+    text = spec(NO_ELISION % zero)
+    assert given(text) == ["Outputs"]
+    assert "by `TIMELOOP_ENABLE_FIRST_READ_ELISION` first values" in str(load(text).notes[1])
+    assert given(spec(NO_ELISION % 1)) == []
+    nothing = PROBLEM.replace("read-write: true", "read-write: true, initial: nothing")
+    assert given(spec(NO_ELISION % zero, problem=nothing)) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message", "mark"),
+    [
+        ("read-write: true", "read-write: true, initial: givn", "unknown first value `givn`", "givn"),
+        ("read-write: true", "read-write: false, initial: given", "`Outputs` is only read", "initial"),
+    ],
+)
+def test_wrong_first_values(old: str, new: str, message: str, mark: str):
+    assert_fails(changed(old, new), message, mark)
+
+
+def test_first_values_that_are_not_counted_are_refused():
+    text = changed("read-write: true", GIVEN)
+    assert_fails(text, "not counted by AccelForge's rule", "given", counting="accelforge")
+    sparse = text.replace("K: 8}", "K: 8, densities: {Weights: 0.5}}")
+    assert_fails(sparse, "not counted where data are sparse", "given", model_sparse=True)
+
+
 def test_terms_over_one_dimension_are_added():
     text = changed("[R, Dilation], [P, Stride]", "[R], [P], [R, 2]")
     assert load(text).mapspace.problem.dataspace("Inputs").ranks[1] == (Term("R", 3), Term("P", 1))

@@ -6,9 +6,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from model.cost.counting import Move
-from model.cost.rules import rule_of
-from model.mapspace import COUNTINGS, Counting
+from model.counting import COUNTINGS, Counting, rule_of
+from model.counting.words import Move
 from solver.search.path.completion import Arrivals
 
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from model.architecture import Port, StorageLevel
+from model.counting import TIMELOOP
 from model.extents import ANY, PERFECT, Factors
-from model.mapspace import TIMELOOP, Mapspace
+from model.mapspace import Mapspace
 from solver.search.path.rooms import MOST_STEPS, Rooms
 from solver.search.space.search_space import SearchSpace
 from tests import strategies

@@ -8,8 +8,9 @@ from random import Random
 import pytest
 
 from model.architecture import StorageLevel
+from model.counting import ACCELFORGE, TIMELOOP
 from model.extents import ANY, PERFECT
-from model.mapspace import ACCELFORGE, TIMELOOP, Mapspace
+from model.mapspace import Mapspace
 from solver.search.goal import Goal
 from solver.search.path.leaves import Leaves, Path
 from solver.search.space.search_space import SearchSpace

@@ -11,7 +11,7 @@ from model.extents import ANY
 from model.mapspace import Mapspace
 from model.objective import OBJECTIVES, objective_value
 from solver.result import Options, Status
-from solver.search import map_einsum
+from solver.search import map_by_bounds
 from solver.search.path.search import PathSearch
 from tests.bruteforce import optima, valid_mappings
 from tests.mapspaces import free_mapspace, matmul
@@ -70,7 +70,7 @@ def test_a_limit_is_inclusive():
 def test_later_objectives(order: tuple[str, ...]):
     for mapspace in random_mapspaces_with_remainders(970, 5, 200):
         best = optima(mapspace, [order])[0]
-        result = map_einsum(mapspace, Options(order))
+        result = map_by_bounds(mapspace, Options(order))
         assert (result.status is Status.INFEASIBLE) == (best is None)
         if best is not None:
             assert result.evaluation is not None

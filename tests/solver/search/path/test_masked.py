@@ -6,14 +6,18 @@ import numpy as np
 import pytest
 
 from model.architecture import AccessEnergy, Fanout, StorageLevel
+from model.extents import ANY, PERFECT, Factors
+from model.mapping import FanoutMapping, Mapping, StorageMapping
 from model.mapspace import KeepRules, Mapspace
 from model.problem import Dataspace, Problem, Term
+from solver.search.goal import Goal
+from solver.search.path.bounds import Bounds
 from solver.search.path.charges import ENERGY, Charges
-from solver.search.path.inside import Listed
-from solver.search.path.masked import Masked, spatial_choices
+from solver.search.path.masked import Masked, fewest_steps, spatial_choices
 from solver.search.path.tables import Frame
+from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
-from tests.bruteforce import optimum
+from tests.bruteforce import optimum, valid_mappings
 from tests.mapspaces import free_mapspace
 
 
@@ -45,7 +49,7 @@ def test_windows_that_bypass_the_level_outside(monkeypatch: pytest.MonkeyPatch):
         frame = Frame(space)
         masked = Masked(frame, Charges(space, mask), {})
         unrolled = spatial_choices(frame).repeated(0, len(masked.tiles))
-        listed = Listed({masked.inside.first: masked.tiles}, unrolled, masked.labels()[0])
+        listed = masked.listed(masked.tiles, unrolled, np.zeros(1, dtype=np.int64))
         fixed = masked.fixed(unrolled, np.zeros(len(unrolled)))
         return np.asarray(fixed + masked.cost(listed, ENERGY, np.full(len(unrolled), 1e30)))
 
@@ -55,3 +59,65 @@ def test_windows_that_bypass_the_level_outside(monkeypatch: pytest.MonkeyPatch):
     )
     assert np.count_nonzero(costs() < closer) > 0
     assert closer.min() <= best[0]
+
+
+def depthwise(stride: int) -> Problem:
+    """Channels of their own, whose windows along P overlap unless a stride is as long."""
+    spaces = (
+        Dataspace("W", ((Term("G"),), (Term("R"),))),
+        Dataspace("I", ((Term("G"),), (Term("P", stride), Term("R")))),
+        Dataspace("O", ((Term("G"),), (Term("P"),)), read_write=True),
+    )
+    return Problem("depthwise", ("G", "P", "R"), (2, 4, 3), spaces)
+
+
+def pair_of(space: SearchSpace, mapping: Mapping) -> tuple[KeepMask, tuple[int, ...], tuple[int, ...]]:
+    """What each level keeps, numbers of tiles inside of the only fanout, and its factors."""
+    place = {view.name: view.place for view in space.views}
+    kept = [own.keep for own in mapping.nodes if isinstance(own, StorageMapping)]
+    number = next(n for n, own in enumerate(mapping.nodes) if isinstance(own, FanoutMapping))
+    factors, inside = dict.fromkeys(space.active, 1), dict.fromkeys(space.active, 1)
+    for loop in mapping.nodes[number].spatial:
+        factors[loop.dim] *= loop.bound
+    for own in mapping.nodes[number + 1 :]:
+        for loop in own.temporal:
+            inside[loop.dim] *= loop.bound
+    tiles = tuple(-(-space.problem.bound[dim] // extent) for dim, extent in inside.items())
+    return tuple(frozenset(map(place.get, own)) for own in kept), tiles, tuple(factors.values())
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize(("factors", "no_multicast"), [(PERFECT, ""), (PERFECT, "I"), (ANY, "")])
+def test_no_pair_is_left_out_that_has_a_better_mapping(stride: int, factors: Factors, no_multicast: str):
+    dram = StorageLevel("DRAM", energy=AccessEnergy(200, 170, 190))
+    buffer = StorageLevel("buffer", 12, energy=AccessEnergy(6, 5, 7))
+    registers = StorageLevel("registers", 5, energy=AccessEnergy(1, 2, 1))
+    fanout = Fanout("row", 4, no_multicast=frozenset(no_multicast))
+    problem = depthwise(stride) if factors == PERFECT else replace(depthwise(stride), bounds=(1, 3, 2))
+    mapspace = free_mapspace(problem, dram, buffer, fanout, registers, keep=False)
+    rules = KeepRules(), KeepRules(frozenset("O"), frozenset("W")), KeepRules(frozenset("I"), frozenset("O"))
+    space = SearchSpace(replace(mapspace, factors=factors, keep=rules))
+    least: dict[object, int] = {}
+    for own in valid_mappings(space.mapspace, innermost_orders=False):
+        pair = pair_of(space, own.mapping)
+        least[pair] = min(own.energy, least.get(pair, own.energy))
+    frame, goal = Frame(space), Goal("energy", incumbent=1)
+    every = spatial_choices(frame)
+    steps, all_of_them = fewest_steps(every), np.arange(len(every))
+    left_out = 0
+    for mask in space.keep_masks:
+        masked = Masked(frame.under(mask), Charges(space, mask), {})
+        bounds = Bounds(masked, goal, every, float(steps.min()))
+        if not bounds.has_pairs:
+            continue
+        pairs = bounds.by_pair(masked.tiles, all_of_them, steps)
+        for (_, tiles, children), energy in ((own, e) for own, e in least.items() if own[0] == mask):
+            goal.incumbent = energy + 1
+            (row,) = np.flatnonzero((masked.tiles == tiles).all(axis=1))
+            choices = np.flatnonzero((every.factors[1] == children).all(axis=1))
+            able = set(zip(*(own.tolist() for own in pairs.able), strict=True))
+            assert any((row, choice) in able for choice in choices.tolist())
+            assert pairs.by_choice[choices].min() <= energy
+            assert pairs.by_tile[row] <= energy
+            left_out += len(masked.tiles) * len(every) - len(able)
+    assert left_out > 0

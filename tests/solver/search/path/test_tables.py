@@ -19,6 +19,7 @@ from solver.search.space.search_space import SearchSpace
 from tests.bruteforce import optimum
 from tests.mapspaces import free_mapspace, matmul
 from tests.solver.search.path.alone import searched
+from tests.strategies import random_mapspaces
 
 DRAM = StorageLevel("DRAM", energy=AccessEnergy(read=200, fill=170, update=190))
 BUFFER = StorageLevel("buffer", size_words=30, energy=AccessEnergy(fill=3))
@@ -141,3 +142,41 @@ def test_loops_that_can_be_left_to_the_innermost_slot(
     without = Frame(space).under((every, every, a, a)).without
     assert {(slot, space.active[d]) for slot, d in without} == expected
     assert searched(space.mapspace, "energy") == (optimum(space.mapspace, "energy") or (0,))[:1] * 2
+
+
+def test_doubles_tell_steps_of_energy_apart():
+    compared = 0
+    for mapspace in random_mapspaces(31, 25, 300):
+        space = SearchSpace(mapspace)
+        for mask in space.keep_masks[:4]:
+            frame, charges = Frame(space), Charges(space, mask)
+            finely = Outside(frame, charges).finely
+            if frame.meeting and finely is not None:
+                exact = Outside(frame, charges, charges.fine).least(frame.meeting)
+                assert exact.dtype == np.longdouble
+                assert np.array_equal(finely.paid(finely.least(frame.meeting)), exact)
+                compared += np.isfinite(exact).any()
+    assert compared > 10
+
+
+def test_entries_of_too_many_steps_are_rounded_down():
+    dram = replace(DRAM, energy=AccessEnergy(read=1_000_003, fill=999_983, update=1_000_033))
+    space = SearchSpace(free_mapspace(matmul(2**16, 2**14, 2**15), dram, replace(BUFFER, size_words=999)))
+    charges = Charges(space, space.keep_masks[0])
+    finely = Outside(Frame(space), charges).finely
+    assert finely is not None
+    found, exact = finely.paid(finely.least(1)), Outside(Frame(space), charges, charges.fine).least(1)
+    many = np.isfinite(exact) & (exact > 2**53)
+    assert (found[many] < exact[many]).all()
+    assert (found[many] > exact[many] * (1 - 1e-12)).all()
+    assert many.any()
+
+
+def test_fractions_of_words_that_are_free_leave_no_steps():
+    half = replace(DRAM, energy=AccessEnergy(read=2, fill=2, update=2))
+    space = SearchSpace(free_mapspace(matmul(4, 3, 2), half, BUFFER))
+    charges = Charges(space, space.keep_masks[0])
+    assert Outside(Frame(space), charges).finely is not None
+    freed = Charges(space, space.keep_masks[0])
+    freed.__dict__["every"] = tuple(own._replace(free=0.5) for own in charges.every)
+    assert Outside(Frame(space), freed).finely is None

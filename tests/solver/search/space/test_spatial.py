@@ -17,7 +17,7 @@ from model.mapspace import Mapspace, SpatialRules
 from model.numbers import divisors
 from model.problem import Problem
 from solver.result import Options, Status, Termination
-from solver.search import map_einsum
+from solver.search import map_by_bounds
 from solver.search.space import spatial
 from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import FanoutChoice, StageChoice, fanout_choices
@@ -203,7 +203,7 @@ def test_enumerating_spatial_choices_can_be_stopped():
 
     with pytest.raises(Stopped):
         _ = SearchSpace(mapspace, stop=stop).stages
-    result = map_einsum(mapspace, Options(objectives=("energy",), time_limit_s=0))
+    result = map_by_bounds(mapspace, Options(objectives=("energy",), time_limit_s=0))
     assert (result.status, result.termination) == (Status.UNKNOWN, Termination.TIME_LIMIT)
 
 
@@ -213,7 +213,7 @@ def test_more_spatial_choices_than_memory_holds_are_not_told_apart(monkeypatch: 
     numbers = [sum(len(own.members) for own in stage) for stage in SearchSpace(mapspace).stages]
     for most, termination in ((numbers[0], Termination.PROVEN), (numbers[0] - 1, Termination.CHOICES)):
         monkeypatch.setattr(spatial, "MOST_CHOICES", most)
-        assert map_einsum(mapspace, Options(objectives=("energy",))).termination == termination
+        assert map_by_bounds(mapspace, Options(objectives=("energy",))).termination == termination
 
 
 def divisible(space: SearchSpace, members: tuple) -> bool:

@@ -8,23 +8,14 @@ from random import Random
 import pytest
 
 from model.architecture import AccessEnergy, Architecture, Compute, StorageLevel
-from model.cost.counting import displacement, distinct_offsets, extents
-from model.cost.rules import rule_of
+from model.counting import COUNTINGS, EXACT, TIMELOOP, Counting, rule_of
+from model.counting.words import displacement, distinct_offsets, extents
 from model.extents import ANY, PERFECT
-from model.mapspace import (
-    COUNTINGS,
-    EXACT,
-    TIMELOOP,
-    Counting,
-    FactorRule,
-    KeepRules,
-    Mapspace,
-    TemporalRules,
-)
+from model.mapspace import FactorRule, KeepRules, Mapspace, TemporalRules
 from model.numbers import divisors, ordered_factorizations
 from model.problem import Dataspace, Problem, Term
 from solver.result import Options, Status
-from solver.search import map_einsum
+from solver.search import map_by_bounds
 from solver.search.arrays import IntArray
 from solver.search.space.dataspaces import DataspaceView, tables, view
 from solver.search.space.lattice import Lattice
@@ -288,5 +279,5 @@ def test_a_window_and_sums_in_registers_of_one_word():
         (),
         (KeepRules(frozenset("WIO")), only("W"), only("I"), only("O")),
     )
-    result = map_einsum(mapspace, Options(objectives=("energy",)))
+    result = map_by_bounds(mapspace, Options(objectives=("energy",)))
     assert result.status is Status.OPTIMAL

@@ -1,0 +1,140 @@
+"""Paths put together: the room that they leave to each Einsum, and the fused mappings that they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from model.fused.cascade import Cascade
+from model.fused.check import FusedMappingError, check_held_spread, check_spread
+from model.fused.mapping import Body, FusedMapping, Held, Leaf, Stored
+from solver.fusion.edges import Point
+from solver.fusion.labels import Step, StoredTile, room_of
+from solver.fusion.least import EdgePricer
+from solver.fusion.space import FusionSpace
+from solver.fusion.stores import Spread
+
+
+class Left(NamedTuple):
+    """Room that is left for own tiles: of the outermost on-chip memory, and of those farther in."""
+
+    words: int | None
+    inner: tuple[int | None, ...]
+
+    def has_room(self, point: Point) -> bool:
+        """Whether a mapping has enough of it."""
+        pairs = zip((self.words, *self.inner), (point.need_words, *point.inner_words), strict=True)
+        return all(room is None or need <= room for room, need in pairs)
+
+
+def rooms_left(space: FusionSpace, steps: Sequence[Step]) -> list[Left]:
+    """Room of the on-chip memories that is left for each Einsum's own tiles."""
+    rooms = {1: space.memory.usable_words, **space.rooms}
+
+    def left(level: int, step: Step) -> int | None:
+        room = rooms.get(level)
+        return None if room is None else room - _taken(space, steps, step, level)
+
+    return [Left(left(1, step), tuple(left(level, step) for level in space.inner)) for step in steps]
+
+
+def _taken(space: FusionSpace, steps: Sequence[Step], running: Step, level: int) -> int:
+    """Words that stored and held tiles take of a memory while an Einsum runs."""
+    cascade, total = space.cascade, 0
+    around = _around(steps, running) if level == 1 else ()
+    held = ((step, name, depth) for step in around for name, depth in step.held)
+    for step, name, depth in held:
+        if step is running or _shared(step, running) > depth:
+            tile = next(t for t in space.tiles[step.place] if t.space.name == name)
+            cut = space.cuts(step.frames, step.place)[depth]
+            total += space.held_words(tile, cut, () if step.kind is None else step.kind.shares)
+    waiting: list[StoredTile] = []
+    for stored in (tile for step in steps for tile in step.stores if tile.level == level):
+        users = cascade.users[stored.tensor]
+        waits = any(_shared(steps[user], running) > stored.depth for user in users)
+        waiting += [stored] if users[0] <= running.place <= users[-1] or waits else []
+    roots = {tile.tensor: tile.root for step in steps for tile in step.stores if tile.root}
+    return total + room_of(tile._replace(root=_root_of(tile.tensor, roots)) for tile in waiting)
+
+
+def _shared(one: Step, other: Step) -> int:
+    """Segments that two Einsums have in common."""
+    total = 0
+    for a, b in zip(one.frames, other.frames, strict=False):
+        if a != b or not a.start <= other.place < a.end:
+            break
+        total += len(a.segments)
+    return total
+
+
+def _root_of(tensor: str, roots: Mapping[str, str]) -> str:
+    """The first tensor whose room another one takes; steps may name one that takes that of a third."""
+    root = roots.get(tensor, "")
+    while roots.get(root, root) != root:
+        root = roots[root]
+    return root
+
+
+def _around(steps: Sequence[Step], running: Step) -> Sequence[Step]:
+    """The Einsums in one body with another one."""
+    if not running.frames:
+        return [running]
+    return steps[running.frames[0].start : running.frames[0].end]
+
+
+# Paths as fused mappings
+
+
+def fused_mapping(
+    space: FusionSpace, pricer: EdgePricer, steps: Sequence[Step], points: Sequence[Point | None]
+) -> FusedMapping:
+    """Return the fused mapping that a path is, with a known mapping of each edge."""
+    spreads = {tile.tensor: tile.spread or () for step in steps for tile in step.stores}
+    leaves = [_leaf(space, pricer, step, point, spreads) for step, point in zip(steps, points, strict=True)]
+    children = tuple(_children(space, steps, leaves, 0, len(steps), 0))
+    memories = space.einsums[0].mapspace.architecture.on_chip
+    stored = tuple(
+        Stored(tile.tensor, memories[tile.level - 1].name, space.loops_above(step.frames, tile.depth))
+        for step in steps
+        for tile in step.stores
+    )
+    return FusedMapping(children, stored)
+
+
+def _children(
+    space: FusionSpace, steps: Sequence[Step], leaves: Sequence[Leaf], start: int, end: int, level: int
+) -> Iterator[Body | Leaf]:
+    """Yield the parts between two Einsums, inside of `level` bodies."""
+    place = start
+    while place < end:
+        frames = steps[place].frames
+        if len(frames) <= level:
+            yield leaves[place]
+            place += 1
+            continue
+        frame = frames[level]
+        below = tuple(_children(space, steps, leaves, place, frame.end, level + 1))
+        yield Body(space.loops(frame), below)
+        place = frame.end
+
+
+def _leaf(
+    space: FusionSpace, pricer: EdgePricer, step: Step, point: Point | None, spreads: Mapping[str, Spread]
+) -> Leaf:
+    name = space.einsums[step.place].name
+    if step.kind is None or point is None:
+        return Leaf(name, ())
+    held = tuple(Held(space_, space.loops_above(step.frames, depth)) for space_, depth in step.held)
+    nests = (space.stores.aligned(step.kind, nest, spreads) for nest in pricer.edge(step.kind).nests(point))
+    return Leaf(name, tuple(nests), held)
+
+
+def is_spread_alike(cascade: Cascade, mapping: FusedMapping) -> bool:
+    """Whether all Einsums spread what they store and hold over instances as a fused mapping has to."""
+    try:
+        for stored in mapping.stored:
+            check_spread(cascade, mapping, stored)
+        check_held_spread(cascade, mapping)
+    except FusedMappingError:
+        return False
+    return True
