@@ -622,9 +622,10 @@ def sources_section(document: Value) -> Section:
 
 def stages_section(document: Value) -> Section:
     """Return what each stage of a search took."""
-    stages = document.get("statistics").get("stages").entries()
+    if not document.get("statistics"):
+        return Section("Stages")
     rows: list[Sequence[Cell]] = []
-    for own in stages:
+    for own in document["statistics"].get("stages").entries():
         seconds = own["seconds"].number()
         rows.append((own["stage"].text(), own["engine"].text(), (seconds_text(seconds), seconds)))
     tables = [Table("", ("Stage", "Engine", ">Time"), rows)] if rows else []
