@@ -83,8 +83,8 @@ def test_remainders_stand_beside_their_factors():
     for target in yaml.safe_load(mapping_yaml(targets))["mapping"]:
         factors = target.get("factors", [])
         assert isinstance(factors, str) is ("," in "".join(factors))
-    targets = as_value({"mapping": mapping_targets(task, ARCHITECTURE, mapping)})["mapping"]
-    lines = nest_lines(as_value(architecture_document(ARCHITECTURE)), targets, "")
+    read = as_value({"mapping": targets})["mapping"]
+    lines = nest_lines(as_value(architecture_document(ARCHITECTURE)), read, "")
     shown = sum(", last [0:" in line for line in lines)
     short = sum(text.count(",") for target in targets for text in target.get("factors", ()))
     assert shown == short
