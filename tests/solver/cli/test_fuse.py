@@ -91,7 +91,7 @@ def test_certificates_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[
     printed = capsys.readouterr()
     assert f"VALID: {certificate}: no fused mapping is below energy" in printed.out
     assert "note: the certificate is being checked, for 3600 s at most" in printed.err
-    assert "Fusion saves" in page.read_text()
+    assert "fusion saves" in page.read_text()
     assert main(["report", str(found), "--output", str(tmp_path / "again.html")]) == EXIT_OPTIMAL
     assert (tmp_path / "again.html").read_text() == page.read_text()
     document = json.loads(certificate.read_text())
