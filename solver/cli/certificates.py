@@ -13,18 +13,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model.mapspace import Mapspace
 from solver.cli.options import DEFAULTS
 from solver.cli.output import (
     STDOUT,
     OutputError,
-    Step,
     write_output,
     write_stderr,
 )
 from solver.cli.progress import interruptible
 from solver.exit_codes import EXIT_OPTIMAL, EXIT_UNCHECKED
-from solver.result import Result, Status, Termination
+from solver.result import Status, Termination
 
 if TYPE_CHECKING:
     from model.mapspace import Mapspace

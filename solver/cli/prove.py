@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model.mapspace import Mapspace
 from model.text.files import is_file
 from model.text.source import places_of
 from model.wording import printable
@@ -29,7 +28,7 @@ from solver.cli.running import (
 )
 from solver.cli.sparse import as_searched
 from solver.exit_codes import EXIT_UNCHECKED
-from solver.result import AUTO, BOUNDS, CP_SAT, Result, Status, Termination
+from solver.result import AUTO, BOUNDS, CP_SAT, Status, Termination
 
 if TYPE_CHECKING:
     from model.formats.timeloop import LoadedSpec

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from model.extents import ANY, PERFECT
-from model.mapspace import Mapspace
 from model.note import Note
 from solver.cli.output import OutputError
 from solver.result import CP_SAT
@@ -19,9 +18,7 @@ if TYPE_CHECKING:
 
 PERFECT_NOTE = Note("loops have perfect factors: for sparse data, this is searched without remainders")
 
-
 UNASKED_NOTE = Note("loops have perfect factors: for sparse data, --factors any searches remainders, too")
-
 
 LACK_NOTE = "loops have perfect factors: for sparse data, remainders are not searched {}"
 
