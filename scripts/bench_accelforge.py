@@ -29,7 +29,7 @@ from rich.table import Table
 from model.cascade import Layer
 from model.formats.cascade import load_network
 from model.formats.fused import load_cascade
-from model.formats.timeloop import LoadOptions
+from model.formats.timeloop import AccelForgeOptions, FileOptions, LoadOptions
 from model.formats.timeloop.overrides import parse_setting
 from model.fused.cascade import Cascade
 from model.objective import EDP, ENERGY, LATENCY
@@ -160,10 +160,12 @@ def load(case: Case, directory: Path) -> list[Layer]:
         directory / "accelforge_arches" / f"{case.architecture}.yaml",
     ]
     options = LoadOptions(
-        costs=directory / "accelforge_arches" / "costs.yaml",
-        stored_outside=not case.fused,
+        accelforge=AccelForgeOptions(
+            costs=directory / "accelforge_arches" / "costs.yaml",
+            stored_outside=not case.fused,
+            einsum=case.einsum,
+        ),
         factors="perfect",
-        einsum=case.einsum,
         refuse_unsearchable=case.ruled,
     )
     variables = dict(case.variables)
@@ -172,7 +174,7 @@ def load(case: Case, directory: Path) -> list[Layer]:
         names = {fanout.name for layer in network.layers for fanout in layer.mapspace.architecture.fanouts}
         settings = tuple(s for name in sorted(names) for s in parse_setting(f"{name}.min_usage=0"))
         network = load_network(
-            files, variables, replace(options, settings=settings, refuse_unsearchable=True)
+            files, variables, replace(options, files=FileOptions(settings=settings), refuse_unsearchable=True)
         )
     return [layer for layer in network.layers if case.einsum in (None, layer.name) and not layer.is_copy]
 

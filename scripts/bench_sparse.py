@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 
 from model.extents import FACTORS, PERFECT
-from model.formats.timeloop import LoadOptions, load_timeloop
+from model.formats.timeloop import LoadOptions, TimeloopOptions, load_timeloop
 from model.mapspace import Mapspace
 from model.objective import EDP, ENERGY
 from solver.result import Options, Result, Status
@@ -69,7 +69,7 @@ def sparse_layer(architecture: Path, layer: Path, density: str) -> Mapspace:
     with tempfile.TemporaryDirectory() as folder:
         densities = Path(folder) / "densities.yaml"
         densities.write_text(TEXT.format(density), encoding="utf-8")
-        options = LoadOptions(skip_mapping=True, model_sparse=True)
+        options = LoadOptions(timeloop=TimeloopOptions(skip_mapping=True), model_sparse=True)
         return load_timeloop([architecture, layer, densities], options=options).mapspace
 
 

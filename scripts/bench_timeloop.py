@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from model.cost import evaluate_in
-from model.formats.timeloop import LoadOptions, load_timeloop
+from model.formats.timeloop import LoadOptions, TimeloopOptions, load_timeloop
 from model.objective import EDP
 from solver.report.figures import percent, significant
 from solver.result import Options, Status
@@ -48,7 +48,8 @@ def compared(directory: Path, design: str, time_limit_s: float) -> Comparison:
     answers = directory / design / ANSWERS
     paths = [directory / SPEC, answers / "timeloop-mapper.ERT.yaml"]
     options = LoadOptions(
-        factors="perfect", timeloop_padding=True, mapping_file=answers / "timeloop-mapper.map.yaml"
+        timeloop=TimeloopOptions(padding=True, mapping_file=answers / "timeloop-mapper.map.yaml"),
+        factors="perfect",
     )
     loaded = load_timeloop(paths, {"architecture": design}, options)
     recorded = evaluate_in(loaded.mapspace, loaded.mapping)

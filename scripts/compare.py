@@ -21,12 +21,16 @@ from solver.cli.commands import chosen_mappers
 from solver.cli.options import objectives, seconds, seed
 from solver.cli.output import OutputError, check_outputs, write_output
 from solver.cli.progress import interruptible
-from solver.comparison import Comparison, compare
+from solver.comparison import MILESTONES_PERCENT, Comparison, Outcome, compare, geometric_mean
 from solver.exit_codes import EXIT_INVALID
 from solver.heuristics.interface import Budget, MapperError
 from solver.heuristics.registry import Mapper
-from solver.report.comparison import comparison_document, comparison_table, comparisons_csv, summary_table
+from solver.report.comparison import comparison_document, comparisons_csv, exact_outcome
+from solver.report.console import ReportTable, plain_table, text_table
 from solver.report.document import json_text
+from solver.report.figures import NOTHING, count_text, seconds_text
+from solver.report.pages import mappers_table
+from solver.report.reading import as_value
 from solver.result import Options, StopCallback
 
 
@@ -60,7 +64,8 @@ def main() -> None:
         for case, objective in runs:
             console.print(f"\n[bold]{case.name}[/bold] for {objective}")
             comparisons.append(run(case, objective, mappers, arguments, stop.is_set))
-            console.print(comparison_table(comparisons[-1]))
+            document = as_value(comparison_document(comparisons[-1]))
+            console.print(text_table(mappers_table(document)))
             write(comparisons, arguments)
     console.print(f"\n[bold]Geometric means[/bold] over {len(comparisons)} comparisons")
     console.print(summary_table(comparisons))
@@ -87,6 +92,46 @@ def write(comparisons: Sequence[Comparison], arguments: argparse.Namespace) -> N
     if arguments.json is not None:
         documents = [comparison_document(comparison) for comparison in comparisons]
         write_output(arguments.json, json_text({"comparisons": documents}))
+
+
+def summary_table(comparisons: Sequence[Comparison]) -> ReportTable:
+    """Return a row per mapper and objective over many comparisons, with geometric means.
+
+    Means are over the proven cases that the mapper mapped; shares within a milestone, over all proven ones.
+    """
+    figures = (">Cases", ">Mapped", ">Ratio", ">Worst", ">Time", ">Evaluations")
+    table = plain_table(
+        "Mapper", "Objective", *figures, *(f">{distance} %" for distance in MILESTONES_PERCENT)
+    )
+    runs: dict[tuple[str, str], list[tuple[Comparison, Outcome]]] = {}
+    for each in comparisons:
+        for outcome in (exact_outcome(each), *each.outcomes):
+            cases = [(each, outcome)] if each.proven else []
+            runs.setdefault((outcome.mapper, each.result.objective), []).extend(cases)
+    for (mapper, objective), cases in runs.items():
+        table.add_row(mapper, objective, *summary_cells(cases))
+    return table
+
+
+def summary_cells(cases: Sequence[tuple[Comparison, Outcome]]) -> list[str]:
+    """Return the figures of a mapper over these cases."""
+    ratios = [ratio for each, outcome in cases if (ratio := each.ratio(outcome.value)) is not None]
+    mean = geometric_mean(ratios)
+    seconds = geometric_mean(max(outcome.seconds, 1e-6) for _, outcome in cases)
+    evaluations = geometric_mean(outcome.evaluations for _, outcome in cases if outcome.evaluations)
+    reached = [
+        sum(each.first_within(outcome.trace, percent) is not None for each, outcome in cases)
+        for percent in MILESTONES_PERCENT
+    ]
+    return [
+        count_text(len(cases)),
+        count_text(sum(outcome.value is not None for _, outcome in cases)),
+        NOTHING if mean is None else f"{mean:.4f}",
+        f"{max(ratios):.4f}" if ratios else NOTHING,
+        NOTHING if seconds is None else seconds_text(seconds),
+        NOTHING if evaluations is None else count_text(round(evaluations)),
+        *(f"{count}/{len(cases)}" for count in reached),
+    ]
 
 
 if __name__ == "__main__":

@@ -18,13 +18,13 @@ from model.formats.assignment import load_assignment
 from model.formats.assignment.methods import load_method_network
 from model.formats.backends import load_backend
 from model.formats.cascade import load_network
-from model.formats.timeloop import LoadOptions, load_timeloop
+from model.formats.timeloop import AccelForgeOptions, LoadOptions, load_timeloop
 from model.mapspace import Mapspace
 from model.text.source import SpecError
 from model.tiling.operators import Convolution
 from solver.assignment import AssignOptions, assign
 from solver.heuristics.smaug import CannotTile, tile
-from solver.report.text import print_check
+from solver.report.check import print_check
 from solver.result import Options, TooLargeError
 from solver.stages import map_einsum
 
@@ -206,7 +206,9 @@ def use_arch(path: Path, search: bool) -> str:
     workload.write_text(PRODUCTS)
     load_network([workload, path], options=LoadOptions(refuse_unsearchable=False))
     try:
-        network = load_network([workload, path], options=LoadOptions(stored_outside=True))
+        network = load_network(
+            [workload, path], options=LoadOptions(accelforge=AccelForgeOptions(stored_outside=True))
+        )
     except SpecError:
         return "loaded, not searchable"
     return _searched(network.layers[0].mapspace) if search else "loaded"

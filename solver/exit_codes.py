@@ -24,5 +24,5 @@ exit codes:
   {EXIT_DEFECT}   a bug in this program, or not enough memory
   {EXIT_INTERRUPTED}  interrupted before or after the search, or twice during it;
        the first interrupt of a search ends it with the best mapping so far
-  {EXIT_BROKEN_PIPE}  the reader of stdout is gone
+  {EXIT_BROKEN_PIPE}  stdout was closed
 """

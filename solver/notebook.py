@@ -1,4 +1,4 @@
-"""One import for scripts and notebooks: specs in any form, and results that show themselves."""
+"""One import for scripts and notebooks: specs in any form, and results that render inline."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from model.extents import ANY, PERFECT, Factors
 from model.formats.cascade.loader import load_einsum, load_network
 from model.formats.fused import fused_yaml, load_cascade
 from model.formats.fused.loader import CONSTRAINTS_NOTE
-from model.formats.timeloop import LoadOptions, load_timeloop
+from model.formats.timeloop import LoadOptions, TimeloopOptions, load_timeloop
 from model.fused.cascade import Cascade
 from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.note import Note
@@ -53,7 +53,7 @@ TENSOR = re.compile(r"([A-Za-z]\w*)\s*\[([^\]]*)\]")
 
 
 class ShownResult:
-    """A result that shows itself in a notebook, and becomes a page, a document or a table."""
+    """A result that renders inline in a notebook, and becomes a page, a document or a table."""
 
     def document(self) -> Document:
         """Return the result as ``--json`` writes it."""
@@ -262,7 +262,11 @@ def load(
         own = _free_mapspace(specs[0], arch, counting or EXACT, factors or (PERFECT if uneven else None))
         return spread(own) if uneven else own
     options = LoadOptions(
-        counting=counting, factors=factors, uneven=uneven, skip_mapping=True, all_rules=True
+        timeloop=TimeloopOptions(skip_mapping=True),
+        counting=counting,
+        factors=factors,
+        uneven=uneven,
+        all_rules=True,
     )
     text = specs[0] if len(specs) == 1 and isinstance(specs[0], str) and EINSUM.fullmatch(specs[0]) else None
     if bounds and text is None:

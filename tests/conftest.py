@@ -56,7 +56,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("solver.search.mapper", "solver.stages", "solver.fusion.mapper"):
         monkeypatch.setattr(importlib.import_module(module), "REMAINDERS_S", math.inf)
     monkeypatch.setattr(importlib.import_module("solver.cli.running"), "EXPLAIN_TIME_LIMIT_S", math.inf)
-    monkeypatch.setattr(importlib.import_module("solver.cli.network"), "CHECK_TIME_LIMIT_S", 3600.0)
+    monkeypatch.setattr(importlib.import_module("solver.cli.together"), "CHECK_TIME_LIMIT_S", 3600.0)
 
 
 @dataclass

@@ -53,7 +53,7 @@ def test_the_first_command_prints_what_is_shown(capsys, monkeypatch):
 def test_the_fused_cascade_is_proven_as_shown(capsys, monkeypatch):
     monkeypatch.chdir(REPOSITORY)
     command, shown = re.search(
-        r"-m solver (network .* --fuse)\n```\n\n```\n(.*?)```", TEXT, flags=re.DOTALL
+        r"tilewright (network .* --fuse)\n```\n\n```\n(.*?)```", TEXT, flags=re.DOTALL
     ).groups()
     assert main(command.split()) == 0
     assert capsys.readouterr().out.startswith(shown)

@@ -238,8 +238,8 @@ def _add_map(commands: Commands) -> argparse.ArgumentParser:
     add_path(
         parser,
         "--plot",
-        "draw the mapping, or with --pareto the front, into a PNG, SVG or PDF file; needs matplotlib, except "
-        "for a mapping as SVG",
+        "draw the mapping, or with --pareto the front, into an SVG, PNG or PDF file; all but SVG need "
+        "matplotlib",
     )
     add_flag(parser, "--quiet", "no progress and no report; files and exit code only")
     return parser
@@ -411,7 +411,7 @@ together cost the least, and prove it."""
         "--plot",
         type=picture,
         metavar="OUT",
-        help="draw the layered graph with the chosen methods marked (.png, .svg, .pdf; needs matplotlib)",
+        help="draw the layered graph with the chosen methods marked (.png, .svg, .pdf; needs Graphviz)",
     )
     parser.add_argument(
         "--show-graph",
@@ -489,7 +489,7 @@ def _add_explain(commands: Commands) -> argparse.ArgumentParser:
         countings=PRICED_COUNTINGS,
     )
     parser.description = f"""\
-If no mapping fits, say why: the constraints in conflict, the arithmetic, and what would resolve it.
+If no mapping fits, say why: the constraints in conflict, what is short, and what would resolve it.
 Otherwise say what each constraint costs: the optimum is searched with all constraints and without
 each, for {EXPLAIN_TIME_LIMIT_S:g} seconds each unless --time-limit sets another limit."""
     add_arch(parser)

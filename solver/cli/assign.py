@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,19 +14,18 @@ from model.cascade import Network
 from model.objective import ADDITIVE, TOTAL
 from model.text.reader import parse_assignments
 from model.text.source import SpecError
-from solver.cli.network import run_searches
 from solver.cli.output import (
     OutputError,
     Step,
     check_outputs,
     deliver,
-    document_steps,
-    plot_steps,
-    report_steps,
+    result_steps,
+    say_undrawn,
     write_output,
 )
 from solver.cli.progress import interruptible
 from solver.cli.running import EXIT_OF_STATUS, load_options
+from solver.cli.searches import run_searches
 from solver.report.pictures import FORMATS
 
 if TYPE_CHECKING:
@@ -45,7 +43,10 @@ def assign_command(arguments: argparse.Namespace) -> int:
     outputs = (arguments.json, arguments.plot, arguments.show_graph, arguments.report)
     check_outputs(outputs, [*arguments.specs, *([arguments.methods] if arguments.methods else [])])
     pictures = [path for path in (arguments.plot, arguments.show_graph) if path and _is_picture(path)]
-    _check_matplotlib(pictures)
+    if pictures:
+        from solver.report.layered_graph import check_drawing
+
+        check_drawing(pictures[0])
     if arguments.uneven:
         raise SpecError("--uneven does not go with `assign`: memories have one place there")
     solved = _by_costs(arguments, pictures) if arguments.methods is None else _by_mapper(arguments, pictures)
@@ -60,7 +61,7 @@ def _by_costs(arguments: argparse.Namespace, pictures: Sequence[Path]) -> Solved
             raise SpecError(f"--{name} needs --methods: without it nothing is mapped")
     from model.formats.assignment import load_assignment
 
-    limits = load_options(arguments).limits
+    limits = load_options(arguments).files.limits
     variables = parse_assignments(arguments.variables)
     loaded = load_assignment(arguments.specs, variables, arguments.include_roots, limits)
     network = loaded.network or loaded.shaped
@@ -126,13 +127,6 @@ def _hardware(loaded: LoadedAssignment, arguments: argparse.Namespace) -> Hardwa
     return replace(loaded.hardware, array=None, dsp_budget=budget)
 
 
-def _check_matplotlib(pictures: Sequence[Path]) -> None:
-    if pictures and find_spec("matplotlib") is None:
-        raise OutputError(
-            f"cannot draw {pictures[0]}: matplotlib is missing (pip install 'tilewright[plot]')"
-        )
-
-
 def _check_sizes(network: CostedNetwork | ShapedNetwork, pictures: Sequence[Path]) -> None:
     """Refuse before the work to draw a picture that would show nothing."""
     from solver.report.layered_graph import LARGEST_PICTURE, most_arcs
@@ -149,18 +143,17 @@ def _is_picture(path: Path) -> bool:
 
 def _steps(solved: Solved, arguments: argparse.Namespace, outputs: Sequence[Path | None]) -> Iterator[Step]:
     """Yield the steps that print, write and draw an assignment."""
-    from solver.report.assignment import assignment_document, print_assignment
+    from solver.report.assignment import assignment_document
 
     result = solved[0]
-    yield from report_steps(
-        lambda console: print_assignment(console, *solved, arguments.decomposition), arguments, *outputs
-    )
-    yield from document_steps(lambda: assignment_document(*solved), arguments)
+    document = partial(assignment_document, *solved)
+    yield from result_steps(document, arguments, *outputs, verbose=arguments.decomposition)
     if arguments.show_graph is not None:
         yield partial(_write_graph, result.network, None, arguments.show_graph)
-    choice = None if result.best is None else result.best.choice
-    draw = partial(_write_graph, result.network, choice, arguments.plot)
-    yield from plot_steps(arguments.plot, draw, "" if choice is not None else "assignment")
+    if arguments.plot is not None and result.best is not None:
+        yield partial(_write_graph, result.network, result.best.choice, arguments.plot)
+    elif arguments.plot is not None:
+        yield partial(say_undrawn, arguments.plot, "assignment")
 
 
 def _write_graph(network: CostedNetwork, choice: Sequence[int] | None, path: Path) -> None:

@@ -18,7 +18,6 @@ from model.text.source import (
     ScalarNode,
     Span,
     SpecError,
-    places_of,
     values_in,
 )
 from solver.cli.arguments import OPERATORS
@@ -30,8 +29,9 @@ from solver.cli.output import (
     deliver,
     document_steps,
     plot_steps,
+    print_steps,
     report_console,
-    report_steps,
+    result_steps,
     write_output,
     write_stderr,
 )
@@ -60,12 +60,10 @@ from solver.cli.running import (
     without_remainders,
 )
 from solver.exit_codes import EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
-from solver.report.pictures import PAINTED, check_plot, draw_convergence, draw_front
+from solver.report.pictures import check_plot
 from solver.result import AUTO, BOUNDS, CP_SAT, Phase, Progress, Reason, Result, Status
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from model.formats.timeloop import LoadedSpec
     from model.mapping import Mapping
     from model.tiling.operators import Operator, Padding
@@ -105,7 +103,7 @@ def map_command(arguments: argparse.Namespace) -> int:
         return _pareto(arguments)
     outputs = (arguments.json, arguments.mapping, arguments.mapped_spec, arguments.certificate)
     check_outputs((*outputs, arguments.plot, arguments.report, arguments.export_model), arguments.specs)
-    check_plot(arguments.plot, PAINTED)
+    check_plot(arguments.plot)
     if arguments.check and arguments.certificate == STDOUT:
         raise OutputError("--check needs a certificate in a file, which the checker reads")
     formulated = arguments.engine == CP_SAT
@@ -125,7 +123,7 @@ def map_command(arguments: argparse.Namespace) -> int:
         )
     except ConflictError as conflict:
         document = document_steps(lambda: _refused_map(arguments), arguments)
-        plot = plot_steps(arguments.plot, lambda: None, "mapping")
+        plot = plot_steps(arguments.plot, dict, "mapping")
         return refuse(conflict, [*document, *mapping_steps(arguments), *plot])
     from solver.cli.sparse import PERFECT_NOTE, as_searched, refuse_options, unasked
 
@@ -148,7 +146,7 @@ def map_command(arguments: argparse.Namespace) -> int:
     varied, effects = (
         sensitivities(mapspace, result, arguments) if arguments.sensitivity else (mapspace, None)
     )
-    from solver.cli.certify import checked_result
+    from solver.cli.certificates import checked_result
 
     code, check = checked_result(mapspace, result, arguments)
     is_priced = arguments.price_constraints and result.mapping is not None
@@ -159,7 +157,7 @@ def map_command(arguments: argparse.Namespace) -> int:
 
 
 def _found(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
-    """Search with the engine that is asked for; what needs bounds, or their evidence, by them alone."""
+    """Search with the engine that is requested; what needs bounds, or their evidence, by them alone."""
     is_certified = arguments.certificate is not None or arguments.check
     by_bounds = is_certified or any(getattr(arguments, name) for name in BY_BOUNDS)
     is_narrowed = arguments.engine == AUTO and by_bounds and mapspace.has_simple_rules
@@ -168,7 +166,7 @@ def _found(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
 
 @dataclass(frozen=True)
 class _Further:
-    """What was asked for beside a result; None where it was not."""
+    """What was requested beside a result; None where it was not."""
 
     effects: Sequence[Effect] | None
     check: str | None
@@ -195,7 +193,7 @@ def _priced(
 ) -> tuple[Mapspace, CostReport]:
     """Return what each constraint costs, and the mappings among which.
 
-    These have no remainders where the best one with them is not proven in time, and nobody asked for them.
+    These have no remainders where the best one with them is not proven in time, and the user requested none.
     """
     from solver.explain import constraint_costs
     from solver.sensitivity import overflows
@@ -219,42 +217,21 @@ def _map_steps(
     arguments: argparse.Namespace,
 ) -> Iterator[Step]:
     """Yield the steps that print, write and draw a result."""
-    from solver.report.document import result_document
-    from solver.report.mapping_picture import draw_mapping
-    from solver.report.reading import as_value
-    from solver.report.reasons import costs_document, print_costs
-    from solver.report.sparse import print_sparse_result, sparse_result_document
-    from solver.report.text import print_result, print_stages, title
+    from solver.report.document import costs_document, result_document
+    from solver.report.sparse import sparse_result_document
 
-    mapspace, check, costs = loaded.mapspace, further.check, further.costs
-    places = places_of(loaded.document) if result.reasons else {}
-    outputs = (arguments.mapping, arguments.mapped_spec, arguments.certificate)
-    documented = result_document if mapspace.sparsity is None else sparse_result_document
-
-    def show(console: Console) -> None:
-        if mapspace.sparsity is None:
-            print_result(console, mapspace, result, places, further.effects or (), arguments.verbose)
-        else:
-            print_sparse_result(console, mapspace, result, places, further.effects or ())
-        if arguments.verbose:
-            print_stages(console, result.statistics.stages)
-        if costs is not None:
-            console.print(title("Constraints"))
-            print_costs(console, costs)
-        if check is not None:
-            console.print(check)
-
+    mapspace, costs = loaded.mapspace, further.costs
     priced = None if costs is None else costs_document(costs)
-    yield from report_steps(show, arguments, *outputs)
-    yield from document_steps(lambda: documented(mapspace, result, further.effects, check, priced), arguments)
+    documented = result_document if mapspace.sparsity is None else sparse_result_document
+    document = partial(documented, mapspace, result, further.effects, further.check, priced)
+    outputs = (arguments.mapping, arguments.mapped_spec, arguments.certificate)
+    yield from result_steps(
+        document, arguments, *outputs, nodes=(loaded.document,), verbose=arguments.verbose
+    )
     yield from mapping_steps(arguments, loaded, result.mapping, spec_text)
     lack = "" if result.mapping is not None else "mapping"
-    yield from plot_steps(
-        arguments.plot,
-        lambda: draw_mapping(as_value(documented(mapspace, result)), arguments.plot),
-        lack,
-    )
-    from solver.cli.certify import certificate_steps
+    yield from plot_steps(arguments.plot, partial(documented, mapspace, result), lack)
+    from solver.cli.certificates import certificate_steps
 
     yield from certificate_steps(mapspace, result, arguments)
 
@@ -280,27 +257,23 @@ def _pareto(arguments: argparse.Namespace) -> int:
         loaded = as_searched(load_unmapped(arguments, sparse=True))
     except ConflictError as conflict:
         document = document_steps(lambda: _refused_front(arguments), arguments)
-        return refuse(conflict, [*document, *plot_steps(arguments.plot, lambda: None, "point")])
+        return refuse(conflict, [*document, *plot_steps(arguments.plot, dict, "point")])
     mapspace = loaded.mapspace
     from solver.pareto import pareto_front
 
     with watched(mapspace, arguments.quiet) as callbacks:
         front = pareto_front(mapspace, search_options(arguments), *callbacks)
-    from solver.report.front import front_document, print_front
+    from solver.report.document import front_document
 
-    places = places_of(loaded.document) if front.reasons else {}
-    report = report_steps(lambda console: print_front(console, mapspace, front, places), arguments)
-    document = document_steps(lambda: front_document(mapspace, front), arguments)
-    title = mapspace.problem.name or _case(arguments)
-    lack = "" if front.points else "point"
-    plot = plot_steps(arguments.plot, partial(draw_front, front, title, arguments.plot), lack)
-    deliver([*report, *document, *plot])
+    made = partial(front_document, mapspace, front)
+    report = result_steps(made, arguments, nodes=(loaded.document,))
+    deliver([*report, *plot_steps(arguments.plot, made, "" if front.points else "point")])
     return EXIT_OF_STATUS[front.status]
 
 
 def _refused_front(arguments: argparse.Namespace) -> Document:
     from solver.pareto import Front
-    from solver.report.front import front_document
+    from solver.report.document import front_document
 
     mapspace, result = refused_result(arguments)
     front = Front(result.status, result.termination, result.units_per_pj, reasons=result.reasons)
@@ -327,15 +300,11 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
         raise OutputError("--timeloop-defects is about sparse data, and the specs have none")
     from model.cost import evaluate_in
     from solver.report.document import evaluation_document
-    from solver.report.text import print_evaluation
 
     evaluation = evaluate_in(mapspace, mapping, arguments.link_transfers)
     mapspace = loaded.noted(counting_notes(mapspace, mapping, evaluation)).mapspace
-    report = report_steps(
-        lambda console: print_evaluation(console, mapspace, mapping, evaluation, arguments.verbose), arguments
-    )
-    document = document_steps(lambda: evaluation_document(mapspace, mapping, evaluation), arguments)
-    deliver([*report, *document])
+    document = partial(evaluation_document, mapspace, mapping, evaluation)
+    deliver(result_steps(document, arguments, verbose=arguments.verbose))
     return EXIT_OPTIMAL if evaluation.valid else EXIT_INFEASIBLE
 
 
@@ -352,7 +321,7 @@ def _evaluate_fused(arguments: argparse.Namespace) -> int:
             arguments.refuse(f"--{name} does not go with a fused mapping")
     from model.formats.fused import load_fused
     from model.fused.cost import evaluate_fused
-    from solver.report.fused import fused_document, print_fused
+    from solver.report.fused import fused_document
 
     loaded = load_fused(
         arguments.specs,
@@ -362,9 +331,8 @@ def _evaluate_fused(arguments: argparse.Namespace) -> int:
     )
     with loaded.located():
         evaluation = evaluate_fused(loaded.cascade, loaded.mapping)
-    priced = loaded.cascade, loaded.mapping, evaluation, loaded.notes
-    report = report_steps(lambda console: print_fused(console, *priced), arguments)
-    deliver([*report, *document_steps(lambda: fused_document(*priced), arguments)])
+    document = partial(fused_document, loaded.cascade, loaded.mapping, evaluation, loaded.notes)
+    deliver(result_steps(document, arguments))
     return EXIT_OPTIMAL if evaluation.valid else EXIT_INFEASIBLE
 
 
@@ -376,22 +344,20 @@ def _evaluate_sparse(loaded: LoadedSpec, mapping: Mapping, arguments: argparse.N
         raise OutputError(f"--counting {loaded.mapspace.counting} is for dense data")
     from model.sparse import MappingError, evaluate_sparse_in
     from solver.report.document import evaluation_document
-    from solver.report.sparse import print_sparse_evaluation, sparse_document
+    from solver.report.sparse import sparse_document
 
     mapspace = loaded.mapspace
     try:
         evaluation = evaluate_sparse_in(mapspace, mapping, arguments.timeloop_defects)
     except MappingError as error:
         reasons = (Reason(str(error)),)
-        document = document_steps(lambda: evaluation_document(mapspace, None, None, reasons), arguments)
+        refused = document_steps(lambda: evaluation_document(mapspace, None, None, reasons), arguments)
         message = f"the mapping does not fit the formats: {error}"
         write_stderr(f"{SpecError(message, _place_of_level(loaded, error.level)).render()}\n")
-        deliver(document)
+        deliver(refused)
         return EXIT_INFEASIBLE
-    report = report_steps(
-        lambda console: print_sparse_evaluation(console, mapspace, mapping, evaluation), arguments
-    )
-    deliver([*report, *document_steps(lambda: sparse_document(mapspace, mapping, evaluation), arguments)])
+    document = partial(sparse_document, mapspace, mapping, evaluation)
+    deliver(result_steps(document, arguments, verbose=arguments.verbose))
     return EXIT_OPTIMAL if evaluation.valid else EXIT_INFEASIBLE
 
 
@@ -425,7 +391,7 @@ def _refused_evaluation(arguments: argparse.Namespace) -> Document:
 def check_command(arguments: argparse.Namespace) -> int:
     """Validate a spec; print its problem, hierarchy and size of the mapspace."""
     mapspace = load_checked(arguments)
-    from solver.report.text import print_check
+    from solver.report.check import print_check
 
     with report_console(arguments.wide) as console:
         print_check(console, mapspace)
@@ -439,14 +405,10 @@ def explain_command(arguments: argparse.Namespace) -> int:
 
     loaded = as_searched(load_unmapped(arguments, refuse_infeasible=False, all_rules=True, sparse=True))
     mapspace, reasons, costs = _explain(loaded.mapspace, arguments)
-    from solver.report.reasons import explanation_document, print_explanation
+    from solver.report.document import explanation_document
 
-    places = places_of(loaded.document)
-    report = report_steps(
-        lambda console: print_explanation(console, mapspace.notes, reasons, costs, places), arguments
-    )
-    document = document_steps(lambda: explanation_document(mapspace, reasons, costs), arguments)
-    deliver([*report, *document])
+    document = partial(explanation_document, mapspace, reasons, costs)
+    deliver(result_steps(document, arguments, nodes=(loaded.document,)))
     if costs is None:
         return EXIT_INFEASIBLE
     return EXIT_OPTIMAL if costs.baseline.mapping is not None else EXIT_UNKNOWN
@@ -515,6 +477,7 @@ def compare_command(arguments: argparse.Namespace) -> int:
         if not any(outputs):
             return refuse(conflict, ())
         refused = _refused_comparison(arguments)
+        arguments.quiet = True  # the conflict has been printed
         return refuse(conflict, _comparison_steps(refused, arguments))
     if not mapspace.counting_rule.is_general:
         message = f"mappers do not know the counting rule {mapspace.counting}: --counting exact compares them"
@@ -536,10 +499,7 @@ def compare_command(arguments: argparse.Namespace) -> int:
         comparison = replace(comparison, result=replace(comparison.result, reasons=reasons))
     for outcome in comparison.outcomes:
         write_stderr(outcome.failure)
-    from solver.report.comparison import print_comparison
-
-    report = report_steps(lambda console: print_comparison(console, comparison), arguments, arguments.csv)
-    deliver([*report, *_comparison_steps(comparison, arguments)])
+    deliver(_comparison_steps(comparison, arguments))
     return EXIT_OF_STATUS[comparison.result.status]
 
 
@@ -547,12 +507,12 @@ def _comparison_steps(comparison: Comparison, arguments: argparse.Namespace) -> 
     """Yield the steps that write and draw a comparison."""
     from solver.report.comparison import comparison_document, comparisons_csv
 
-    yield from document_steps(lambda: comparison_document(comparison), arguments)
+    document = partial(comparison_document, comparison)
+    yield from result_steps(document, arguments, arguments.csv)
     if arguments.csv is not None:
         yield lambda: write_output(arguments.csv, comparisons_csv([comparison]))
     is_traced = comparison.trace or any(outcome.trace for outcome in comparison.outcomes)
-    draw = partial(draw_convergence, comparison, arguments.plot)
-    yield from plot_steps(arguments.plot, draw, "" if is_traced else "mapping")
+    yield from plot_steps(arguments.plot, document, "" if is_traced else "mapping")
 
 
 def chosen_mappers(arguments: argparse.Namespace) -> list[tuple[str, Mapper]]:
@@ -617,7 +577,7 @@ def tile_command(arguments: argparse.Namespace) -> int:
         return refuse(conflict, [*document, *mapping_steps(arguments)])
     from solver.report.tiling import print_tiling, tiling_document
 
-    report = report_steps(lambda console: print_tiling(console, tiling), arguments, *outputs)
+    report = print_steps(lambda console: print_tiling(console, tiling), arguments, *outputs)
     document = document_steps(lambda: tiling_document(tiling), arguments)
     deliver([*report, *document, *writing])
     return EXIT_INFEASIBLE if tiling.tiling is None else EXIT_OPTIMAL

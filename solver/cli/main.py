@@ -13,8 +13,8 @@ from solver.exit_codes import EXIT_BROKEN_PIPE, EXIT_INFEASIBLE, EXIT_INVALID
 from solver.report.pictures import PlotError
 from solver.result import TooLargeError
 
-MODULES = {"assign": "assign", "prove": "certify", "network": "network", "sweep": "network"}
-"""Modules of `solver.cli` with commands; those of all other commands are in ``commands``."""
+OWN_MODULES = ("assign", "prove", "network", "sweep")
+"""Commands in modules of their name; all others are in ``commands``."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -44,7 +44,7 @@ def _run(options: argparse.Namespace) -> int:
         say_conflict(error)
         return EXIT_INFEASIBLE
     except SpecError as error:
-        from solver.cli.certify import known_output
+        from solver.cli.prove import known_output
 
         outputs = filter(None, map(known_output, getattr(options, "specs", None) or ()))
         write_stderr(next(outputs, f"{error.render()}\n"))
@@ -53,6 +53,6 @@ def _run(options: argparse.Namespace) -> int:
 
 def _command(name: str) -> Callable[[argparse.Namespace], int]:
     """Import a command and none of the others, so that a wrong spec is answered at once."""
-    module = import_module(f"solver.cli.{MODULES.get(name, 'commands')}")
+    module = import_module(f"solver.cli.{name if name in OWN_MODULES else 'commands'}")
     run: Callable[[argparse.Namespace], int] = getattr(module, f"{name}_command")
     return run

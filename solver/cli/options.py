@@ -185,7 +185,7 @@ def add_gap(parser: argparse.ArgumentParser, more: str = "") -> None:
         default=DEFAULTS.gap,
         metavar="G",
         help="end the search once no mapping can be better by more than G, a share such as 0.01 or 1%%; the "
-        f"exit code is 0 then{more} (default: search to the proof)",
+        f"exit code is 0 then{more} (default: run until proven)",
     )
 
 
@@ -258,7 +258,7 @@ def add_mapping(parser: argparse.ArgumentParser, condition: str = "") -> None:
 def add_csv_and_plot(parser: argparse.ArgumentParser, drawn: str) -> None:
     """Add ``--csv OUT``, and ``--plot OUT`` for a picture of what is `drawn`."""
     add_path(parser, "--csv", "write a CSV table (- is stdout)")
-    add_path(parser, "--plot", f"draw {drawn} into a PNG, SVG or PDF file; needs matplotlib")
+    add_path(parser, "--plot", f"draw {drawn} into an SVG, PNG or PDF file; all but SVG need matplotlib")
 
 
 def file_path(text: str) -> Path:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from model.text.files import SPEC_SUFFIXES
+from model.text.source import Node, places_of
 from model.wording import printable
 from solver.report.pictures import PlotError
 from solver.saving import save
@@ -43,7 +44,7 @@ class OutputError(Exception):
 def check_outputs(paths: Iterable[Path | None], inputs: Iterable[Path]) -> None:
     """Check before a long search whether outputs can be written; `OutputError` if one cannot.
 
-    Outputs that are not asked for are None; a directory among the inputs stands for the spec files in it.
+    Outputs that are not requested are None; a directory among the inputs stands for the spec files in it.
     """
     named = [path for path in paths if path is not None]
     places = [path if path == STDOUT else os.path.realpath(path) for path in named]
@@ -114,17 +115,37 @@ def write_output(path: Path, text: str) -> None:
         raise OutputError(f"cannot write {path}: {error.strerror}") from error
 
 
-def report_steps(
-    report: Callable[[Console], None], arguments: Namespace, *others: Path | None
+def result_steps(
+    document: Callable[[], Document],
+    arguments: Namespace,
+    *others: Path | None,
+    nodes: Iterable[Node] = (),
+    verbose: bool = False,
 ) -> Iterator[Step]:
-    """Yield the step that prints a report, unless quiet or stdout is ``--json`` or one of other outputs."""
+    """Yield the steps that print a document, and write it as JSON and as a page, see `report_steps`."""
+    once = cache(document)
+    yield from report_steps(once, arguments, *others, nodes=nodes, verbose=verbose)
+    yield from document_steps(once, arguments)
+
+
+def report_steps(
+    document: Callable[[], Document],
+    arguments: Namespace,
+    *others: Path | None,
+    nodes: Iterable[Node] = (),
+    verbose: bool = False,
+) -> Iterator[Step]:
+    """Yield the step that prints a document, unless quiet or stdout is ``--json`` or one of other outputs.
+
+    The conflicts that it names are shown with their lines in `nodes`; `verbose` prints all tables.
+    """
     taken = (arguments.json, getattr(arguments, "report", None), *others)
     if not (getattr(arguments, "quiet", False) or STDOUT in taken):
-        yield partial(_print_report, report, arguments.wide)
+        yield partial(_print_report, document, arguments.wide, nodes, verbose)
 
 
 def document_steps(document: Callable[[], Document], arguments: Namespace) -> Iterator[Step]:
-    """Yield the steps that write a document as JSON and as a page, where that is asked for."""
+    """Yield the steps that write a document as JSON and as a page, where that is requested."""
     report = getattr(arguments, "report", None)
     if arguments.json is None and report is None:
         return
@@ -135,20 +156,46 @@ def document_steps(document: Callable[[], Document], arguments: Namespace) -> It
         yield lambda: write_page(report, once())
 
 
-def plot_steps(path: Path | None, draw: Step, lack: str = "") -> Iterator[Step]:
-    """Yield the step that draws a picture, if asked for; if there is no `lack` to draw, that says so."""
+def plot_steps(path: Path | None, document: Callable[[], Document], lack: str = "") -> Iterator[Step]:
+    """Yield the step that draws a document, if requested; if there is no `lack` to draw, that says so."""
     if path is not None:
-        yield partial(_say_undrawn, path, lack) if lack else draw
+        yield partial(say_undrawn, path, lack) if lack else partial(_draw, path, document)
 
 
-def _say_undrawn(path: Path, lack: str) -> None:
+def _draw(path: Path, document: Callable[[], Document]) -> None:
+    from solver.report.pictures import draw_plot
+    from solver.report.reading import as_value
+
+    draw_plot(as_value(document()), path)
+
+
+def say_undrawn(path: Path, lack: str) -> None:
     """Report that a picture is not written, as there is no `lack` to draw."""
     write_stderr(f"note: {printable(str(path))} is not written: there is no {lack} to draw\n")
 
 
-def _print_report(report: Callable[[Console], None], wide: bool) -> None:
+def _print_report(document: Callable[[], Document], wide: bool, nodes: Iterable[Node], verbose: bool) -> None:
+    from solver.report.console import print_page
+    from solver.report.pages import page_of
+    from solver.report.reading import as_value
+
+    page = page_of(as_value(document()))
+    places = {str(ref): span for ref, span in places_of(*nodes).items()} if page.conflicts else {}
     with report_console(wide) as console:
-        report(console)
+        print_page(console, page, verbose, places)
+
+
+def print_steps(
+    show: Callable[[Console], None], arguments: Namespace, *others: Path | None
+) -> Iterator[Step]:
+    """Yield the step that prints something that has no page, unless stdout is taken."""
+    if STDOUT not in (arguments.json, *others):
+        yield partial(_print, show, arguments.wide)
+
+
+def _print(show: Callable[[Console], None], wide: bool) -> None:
+    with report_console(wide) as console:
+        show(console)
 
 
 @contextmanager
@@ -200,6 +247,16 @@ def _sha256(path: Path) -> str | None:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return None
+
+
+@contextmanager
+def documents_last(document: Callable[[str | None], Document], arguments: Namespace) -> Iterator[list[str]]:
+    """Write the document and its page in the end, also after an interrupt, with the verdict that is added."""
+    verdict: list[str] = []
+    try:
+        yield verdict
+    finally:
+        deliver([*document_steps(lambda: document(verdict[0] if verdict else None), arguments)])
 
 
 def deliver(steps: Iterable[Step]) -> None:

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from collections.abc import Mapping as Named
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from model.counting import TIMELOOP, rule_of
 from model.extents import ANY, PERFECT
-from model.formats.timeloop import LoadedSpec, LoadOptions, load_timeloop
+from model.formats.timeloop import (
+    AccelForgeOptions,
+    FileOptions,
+    LoadedSpec,
+    LoadOptions,
+    TimeloopOptions,
+    load_timeloop,
+)
 from model.mapspace import Mapspace
 from model.note import Note
 from model.objective import EDP, ENERGY, LATENCY
@@ -39,6 +47,7 @@ if TYPE_CHECKING:
     from model.cost.report import Evaluation
     from model.formats.timeloop import LoadedSpec
     from model.mapping import Mapping
+    from solver.network.run import NetworkResult
     from solver.sensitivity import Effect
 
 
@@ -51,14 +60,16 @@ EXIT_OF_STATUS = {
 
 
 def exit_code(status: Status, results: Iterable[Result]) -> int:
-    """Return the exit code of a status, of several results the worst; a gap that was asked for is success."""
+    """Return the exit code of a status, of several results the worst; a gap that was requested is success."""
     open_results = [result for result in results if result.status is Status.FEASIBLE]
     if status is Status.FEASIBLE and all(own.termination is Termination.GAP for own in open_results):
         return EXIT_OPTIMAL
     return EXIT_OF_STATUS[status]
 
 
-PRICED = {"model_sparse": True, "refuse_unsearchable": False}
+SKIPPED = {"skip_mapping": True}
+
+PRICED: dict[str, Any] = {"model_sparse": True, "refuse_unsearchable": False}
 """Options on specs that are not searched: what the cost model alone knows is read as well."""
 
 MAPPING_NOTE = "the `mapping` in the specs is ignored here; `evaluate` prices it"
@@ -68,16 +79,20 @@ EXPLAIN = "`python -m solver explain` with the same specs lists the changes that
 def load_options(arguments: argparse.Namespace) -> LoadOptions:
     """Return the options on reading specs that the command line sets."""
     return LoadOptions(
+        timeloop=TimeloopOptions(padding=arguments.timeloop_padding),
+        files=FileOptions(
+            limits=replace(DEFAULT_LIMITS, **dict(arguments.limits)),
+            allow_include=tuple(arguments.include_roots),
+        ),
+        accelforge=AccelForgeOptions(
+            costs=getattr(arguments, "costs", None),
+            stored_outside=getattr(arguments, "no_fuse", None) in (True, []),
+        ),
         ignore_sparse=arguments.ignore_sparse,
-        timeloop_padding=arguments.timeloop_padding,
-        limits=replace(DEFAULT_LIMITS, **dict(arguments.limits)),
-        allow_include=tuple(arguments.include_roots),
         objectives=_objectives(arguments),
         counting=arguments.counting,
         factors=arguments.factors,
         uneven=arguments.uneven,
-        costs=getattr(arguments, "costs", None),
-        stored_outside=getattr(arguments, "no_fuse", None) in (True, []),
     )
 
 
@@ -101,7 +116,7 @@ def load_unmapped(
     what specs say about sparse data is refused.
     """
     changes = {"refuse_infeasible": refuse_infeasible, "all_rules": all_rules, "model_sparse": sparse}
-    return _noted(_load(arguments, skip_mapping=True, **changes))
+    return _noted(_load(arguments, SKIPPED, **changes))
 
 
 def load_checked(arguments: argparse.Namespace) -> Mapspace:
@@ -127,28 +142,35 @@ def _check_rules(loaded: LoadedSpec) -> None:
     if loaded.mapping is None or not loaded.mapspace.rules:
         return
     from model.sparse import evaluate_totals
-    from solver.report.text import broken_rule_text
+    from solver.report.document import broken_rule_document
+    from solver.report.einsum_page import broken_rule_text
+    from solver.report.reading import as_value
 
     evaluation = evaluate_totals(loaded.mapspace, loaded.mapping)
     for broken in () if evaluation is None else evaluation.broken_rules:
         source = broken.rule.source
         place = places_of(loaded.document).get(source) if source else None
-        raise SpecError(f"the mapping breaks a rule: {broken_rule_text(broken)}", place)
+        text = broken_rule_text(as_value(broken_rule_document(broken)))
+        raise SpecError(f"the mapping breaks a rule: {text}", place)
 
 
 def load_mapped(arguments: argparse.Namespace) -> LoadedSpec:
     """Load a spec with the mapping of ``--mapping``, or else its own, which must satisfy the constraints."""
-    return _load(arguments, mapping_file=arguments.mapping, require_mapping=True, **PRICED)
+    return _load(arguments, {"mapping_file": arguments.mapping, "require_mapping": True}, **PRICED)
 
 
 def load_empty(arguments: argparse.Namespace, is_searched: bool = True) -> Mapspace:
     """Load the mapspace of a spec that was refused for its constraints."""
     options = {} if is_searched else PRICED
-    return _noted(_load(arguments, skip_mapping=True, refuse_infeasible=False, **options)).mapspace
+    return _noted(_load(arguments, SKIPPED, refuse_infeasible=False, **options)).mapspace
 
 
-def _load(arguments: argparse.Namespace, **changes: Any) -> LoadedSpec:
-    options = replace(load_options(arguments), **changes)
+def _load(
+    arguments: argparse.Namespace, of_mapping: Named[str, Any] | None = None, **changes: Any
+) -> LoadedSpec:
+    """Load a spec with other options than those of the command line; `of_mapping` are `TimeloopOptions`."""
+    options = load_options(arguments)
+    options = replace(options, timeloop=replace(options.timeloop, **(of_mapping or {})), **changes)
     if getattr(arguments, "einsum", None) is not None:
         from model.formats.cascade.loader import load_einsum
 
@@ -177,8 +199,8 @@ def refused_result(arguments: argparse.Namespace, sparse: bool = False) -> tuple
 
     What specs say about `sparse` data has no part in them.
     """
-    options = {"skip_mapping": True, "refuse_infeasible": False, "model_sparse": sparse}
-    mapspace = replace(_noted(_load(arguments, **options)).mapspace, sparsity=None)
+    loaded = _load(arguments, SKIPPED, refuse_infeasible=False, model_sparse=sparse)
+    mapspace = replace(_noted(loaded).mapspace, sparsity=None)
     objectives = arguments.objective or mapspace.objectives
     units = mapspace.architecture.units_per_pj
     reasons = refused_reasons(mapspace, arguments.time_limit)
@@ -232,7 +254,7 @@ def _check_formulated(mapspace: Mapspace, asker: str) -> None:
 
 
 def export_formulation(mapspace: Mapspace, arguments: argparse.Namespace) -> None:
-    """Write the formulation for other solvers, if asked for."""
+    """Write the formulation for other solvers, if requested."""
     if arguments.export_model is None:
         return
     from solver.formulation.export import export_model
@@ -291,7 +313,7 @@ def without_remainders(
 ) -> Mapspace | None:
     """Return the mappings without remainders for a series of searches, with a note that says `what`; or None.
 
-    That is where the best of them is proven, that with remainders is not, and nobody asked for these.
+    That is where the best of them is proven, that with remainders is not, and the user did not request these.
     """
     first = result.perfect_factors
     is_open = result.status is Status.FEASIBLE and first is not None and first.status is Status.OPTIMAL
@@ -402,7 +424,7 @@ def mapping_steps(
     mapping: Mapping | None = None,
     spec: str = "",
 ) -> list[Step]:
-    """Return the steps that write a mapping where it is asked for; without one, that say so."""
+    """Return the steps that write a mapping where it is requested; without one, that say so."""
     prefixes = ((arguments.mapping, ""), (arguments.mapped_spec, spec))
     asked = [(path, prefix) for path, prefix in prefixes if path is not None]
     if not asked:
@@ -421,3 +443,20 @@ def mapping_steps(
         steps.append(partial(write_stderr, REMAINDERS))
     long = [dim for dim in mapspace.problem.dims if len(dim) > 1]
     return [*steps, partial(write_stderr, LONG_NAMES.format(dim=long[0]))] if long else steps
+
+
+def results_of(result: NetworkResult) -> list[Result]:
+    """Return the results of the searches of a network."""
+    return [own.result for own in result.layers if own.result is not None]
+
+
+def refuse_options(arguments: argparse.Namespace, options: Named[str, str], why: str) -> None:
+    """Refuse options that go with others only; each with what to do instead, or why, if anything."""
+    for name in given_options(arguments, options):
+        instead = options[name]
+        raise OutputError(f"--{name} {why}{': ' if instead else ''}{instead}")
+
+
+def given_options(arguments: argparse.Namespace, options: Iterable[str]) -> Iterator[str]:
+    """Yield those options that the command line has."""
+    return (name for name in options if getattr(arguments, name.replace("-", "_")) not in (None, False))

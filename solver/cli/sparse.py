@@ -1,23 +1,15 @@
-"""Sparse data on the command line: what is not searched, and sweeps over densities."""
+"""Sparse data on the command line: what commands cannot do with them."""
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from model.extents import ANY, PERFECT
 from model.note import Note
-from solver.cli.output import OutputError, check_outputs, deliver, document_steps, plot_steps, report_steps
-from solver.cli.progress import watched
-from solver.cli.running import (
-    exit_code,
-    load_unmapped,
-    search_options,
-)
-from solver.report.pictures import check_plot
-from solver.result import CP_SAT, Status
+from solver.cli.output import OutputError
+from solver.result import CP_SAT
 
 if TYPE_CHECKING:
     from model.cascade import Network
@@ -32,7 +24,7 @@ LACK_NOTE = "loops have perfect factors: for sparse data, remainders are not sea
 
 
 def unasked(arguments: argparse.Namespace) -> Note | None:
-    """Return a note that says how to ask for remainders; None if they were asked for."""
+    """Return a note that says how to ask for remainders; None if they were requested."""
     return None if arguments.factors == ANY else UNASKED_NOTE
 
 
@@ -100,48 +92,3 @@ def refuse_options(arguments: argparse.Namespace) -> None:
         raise OutputError(f"--export-model: the formulation knows dense data only{hint}")
     if arguments.engine == CP_SAT:
         raise OutputError(f"--engine {CP_SAT} knows dense data only{hint}")
-
-
-def sweep_densities(arguments: argparse.Namespace) -> int:
-    """Search the best mapping for every combination of densities; print, write and draw the results."""
-    for name in ("workloads", "architectures", "settings", "csv", "report", "cluster"):
-        if getattr(arguments, name):
-            raise OutputError(f"--density sweeps one layer: it does not go with {name}")
-    check_outputs((arguments.json, arguments.plot), arguments.specs)
-    check_plot(arguments.plot)
-    loaded = as_searched(load_unmapped(arguments, sparse=True))
-    mapspace = loaded.mapspace
-    if mapspace.sparsity is None:
-        raise OutputError(
-            "--density: the specs have no sparse optimizations, without which densities do nothing"
-        )
-    from solver.densities import density_sweep
-    from solver.report.sparse import density_sweep_document, draw_density_sweep, print_density_sweep
-
-    densities = dict(map(_densities, arguments.densities))
-    try:
-        with watched(mapspace, arguments.quiet) as callbacks:
-            points = list(density_sweep(mapspace, densities, search_options(arguments), *callbacks))
-    except KeyError as error:
-        raise OutputError(f"--density: the problem has no dataspace {error}") from error
-    report = report_steps(lambda console: print_density_sweep(console, mapspace, points), arguments)
-    document = document_steps(lambda: density_sweep_document(mapspace, points), arguments)
-    lack = "" if all(point.result.mapping is not None for point in points) else "mapping of every point"
-    plot = plot_steps(arguments.plot, lambda: draw_density_sweep(points, arguments.plot), lack)
-    deliver([*report, *document, *plot])
-    statuses = {point.result.status for point in points}
-    order = (Status.INFEASIBLE, Status.UNKNOWN, Status.FEASIBLE)
-    worst = next((status for status in order if status in statuses), Status.OPTIMAL)
-    return exit_code(worst, (point.result for point in points))
-
-
-def _densities(text: str) -> tuple[str, list[Fraction]]:
-    """Return the dataspace and the shares of an option such as ``Weights=0.1,0.5``."""
-    name, _, values = text.partition("=")
-    try:
-        shares = [Fraction(value) for value in values.split(",")]
-    except (ValueError, ZeroDivisionError) as error:
-        raise OutputError(f"--density {text}: NAME=SHARE,... is expected, such as Weights=0.1,0.5") from error
-    if not name or not all(0 <= share <= 1 for share in shares):
-        raise OutputError(f"--density {text}: shares of nonzeros are between 0 and 1")
-    return name, shares

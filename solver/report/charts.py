@@ -94,8 +94,8 @@ def bars_scene(title: str, bars: Sequence[Bar], width: float, key: Key = (), mos
     return Scene(width, max(1.0, y), title, tuple(parts), described)
 
 
-ARITHMETIC, COPY = "arithmetic", "copy"
-FIXED_INKS: Mapping[str, Ink] = {ARITHMETIC: "work", COPY: "late"}
+COMPUTE, COPY = "compute", "copy"
+FIXED_INKS: Mapping[str, Ink] = {COMPUTE: "work", COPY: "late"}
 
 
 def energies_scene(title: str, parts: Sequence[tuple[str, list[tuple[str, float]]]], width: float) -> Scene:
@@ -156,19 +156,35 @@ class Axis:
     bounds: tuple[float, float] | None = field(default=None)
 
 
-def curves_scene(title: str, curves: Sequence[Curve], across: Axis, up: Axis, width: float) -> Scene:
-    """Return points and lines on two axes, with a legend of the curves that have names."""
+@dataclass(frozen=True)
+class Band:
+    """A range of the horizontal axis that is shaded, up to its end if it has no `most`."""
+
+    name: str
+    ink: Ink
+    least: float
+    most: float | None = None
+
+
+def curves_scene(
+    title: str, curves: Sequence[Curve], across: Axis, up: Axis, width: float, bands: Sequence[Band] = ()
+) -> Scene:
+    """Return points and lines on two axes, with a legend of the curves and bands that have names."""
     curves = [replace(curve, marks=list(filter(_is_drawable, curve.marks))) for curve in curves]
     marks = [mark for curve in curves for mark in curve.marks]
     if not marks:
         return Scene(width, 1, title)
     x_scale = _scale([mark.x for mark in marks], across)
     y_scale = _scale([mark.y for mark in marks], up)
-    key = legend(list(dict.fromkeys((curve.name, curve.ink) for curve in curves if curve.name)), width)
+    named = [*((curve.name, curve.ink) for curve in curves), *((band.name, band.ink) for band in bands)]
+    key = legend([(name, ink) for name, ink in dict.fromkeys(named) if name], width)
     ticks = [(value, tick_text(value)) for value in y_scale.ticks]
     left = max((text_width(text, SMALL) for _, text in ticks), default=0.0) + 8
     frame = _Frame(left, key.height + 22, width - 10, key.height + 22 + CHART_HEIGHT * min(1, width / 500))
     parts: list[Part] = [*key.parts, Label(0, key.height + 13, up.name, "muted", SMALL)]
+    for band in bands:
+        left, right = (frame.across(x_scale.share(end)) for end in (band.least, band.most or x_scale.most))
+        parts.append(Box(left, frame.top, right - left, frame.bottom - frame.top, band.ink, opacity=0.12))
     for value, text in ticks:
         y = frame.up(y_scale.share(value))
         parts.append(Line(((frame.left, y), (frame.right, y)), "idle"))
@@ -211,7 +227,7 @@ class _Scale:
     def share(self, value: float) -> float:
         """Return the place of a value between the ends, from 0 to 1."""
         if self.is_log:
-            value, least, most = (math.log10(each) for each in (value, self.least, self.most))
+            value, least, most = map(math.log10, (value, self.least, self.most))
         else:
             least, most = self.least, self.most
         return min(1.0, max(0.0, (value - least) / (most - least)))
@@ -221,7 +237,7 @@ class _Scale:
         """Round values between the ends."""
         if self.is_log and (found := self._powers()):
             return found
-        step = _round_step((self.most - self.least) / 4)
+        step = _round_step((self.most - self.least) / 5)
         first = math.ceil(self.least / step - 1e-9)
         return [step * number for number in range(first, math.floor(self.most / step + 1e-9) + 1)]
 

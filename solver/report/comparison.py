@@ -1,4 +1,4 @@
-"""Comparisons of mappers: tables, JSON documents, whose keys docs/compare.md lists, and CSV."""
+"""Comparisons of mappers as JSON documents, whose keys docs/compare.md lists, and as CSV."""
 
 from __future__ import annotations
 
@@ -6,121 +6,15 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 
-from rich.console import Console
-
 from model.objective import UNITS, in_reported_unit
 from model.places import gathered
-from solver.comparison import MILESTONES_PERCENT, Comparison, Outcome, Point, geometric_mean
-from solver.report.document import Document, outcome_document, picked, plain, reason_document
-from solver.report.figures import NOTHING, count_text, objective_text, percent, seconds_text
-from solver.report.tables import ReportTable, plain_table
-from solver.report.text import print_notes, status_line, status_parts
+from solver.comparison import MILESTONES_PERCENT, Comparison, Outcome, Point
+from solver.report.document import FIGURES, Document, outcome_document, picked, plain, reason_document
+from solver.report.figures import objective_text
 from solver.report.timeloop_mapping import mapping_targets
 
 EXACT = "tilewright"
 """Name of the exact search among the mappers."""
-
-
-def print_comparison(console: Console, comparison: Comparison) -> None:
-    """Print the table of a comparison, notes, and what is known about the optimum."""
-    result = comparison.result
-    console.print(status_line(result.status, status_parts(result)))
-    console.print()
-    console.print(comparison_table(comparison))
-    for outcome in comparison.outcomes:
-        for remark in filter(None, (_later_remark(comparison, outcome), outcome.remark)):
-            console.print(f"{outcome.mapper}: {remark}")
-    if comparison.left_out:
-        console.print(f"interrupted before {', '.join(comparison.left_out)}")
-    print_notes(console, comparison.mapspace.notes)
-    if comparison.reference is not None and not comparison.proven:
-        console.print("note: the optimum is not proven; ratios and times refer to its bound")
-
-
-def _later_remark(comparison: Comparison, outcome: Outcome) -> str:
-    """Return what a mapper is behind in that has the proven optimum of the first objective; else nothing."""
-    result = comparison.result
-    if not comparison.proven or result.evaluation is None or outcome.best is None:
-        return ""
-    pairs = zip(result.objectives, outcome.best.values, strict=True)
-    name, value = next((pair for pair in pairs if pair[1] != result.evaluation.value(pair[0])), ("", 0))
-    if name in ("", result.objective):
-        return ""
-    least = objective_text(name, result.evaluation.value(name), result.units_per_pj)
-    return f"{name} {objective_text(name, value, result.units_per_pj)}, where the least is {least}"
-
-
-def comparison_table(comparison: Comparison) -> ReportTable:
-    """Return a row per mapper, the exact search first.
-
-    Ratios are to the optimum, or to its bound if it is not proven; times are those to come so close to it.
-    """
-    figures = (f">{comparison.result.objective}", ">Ratio", ">Time", ">Evaluations", ">Valid")
-    table = plain_table("Mapper", *figures, *_milestone_headings(), optional=("Evaluations", "Valid"))
-    for outcome in (exact_outcome(comparison), *comparison.outcomes):
-        share = percent(outcome.valid / outcome.evaluations) if outcome.evaluations else NOTHING
-        valid = NOTHING if outcome.mapper == EXACT else share
-        work = (seconds_text(outcome.seconds), count_text(outcome.evaluations), valid)
-        table.add_row(
-            outcome.mapper,
-            *_value_texts(comparison, outcome.value),
-            *work,
-            *_milestone_texts(comparison, outcome.trace),
-        )
-    return table
-
-
-def summary_table(comparisons: Sequence[Comparison]) -> ReportTable:
-    """Return a row per mapper and objective over many comparisons, with geometric means.
-
-    Means are over the proven cases that the mapper mapped; shares within a milestone, over all proven ones.
-    """
-    figures = (">Cases", ">Mapped", ">Ratio", ">Worst", ">Time", ">Evaluations")
-    table = plain_table("Mapper", "Objective", *figures, *_milestone_headings())
-    runs: dict[tuple[str, str], list[tuple[Comparison, Outcome]]] = {}
-    for each in comparisons:
-        for outcome in (exact_outcome(each), *each.outcomes):
-            cases = [(each, outcome)] if each.proven else []
-            runs.setdefault((outcome.mapper, each.result.objective), []).extend(cases)
-    for (mapper, objective), cases in runs.items():
-        table.add_row(mapper, objective, *_summary_cells(cases))
-    return table
-
-
-def _milestone_headings() -> list[str]:
-    return [f">{distance} %" for distance in MILESTONES_PERCENT]
-
-
-def _value_texts(comparison: Comparison, value: int | None) -> tuple[str, str]:
-    ratio = comparison.ratio(value)
-    result = comparison.result
-    shown = objective_text(result.objective, value, result.units_per_pj)
-    return shown, NOTHING if ratio is None else f"{ratio:.4f}"
-
-
-def _milestone_texts(comparison: Comparison, trace: Sequence[Point]) -> Iterator[str]:
-    for seconds in milestones(comparison, trace).values():
-        yield NOTHING if seconds is None else seconds_text(seconds)
-
-
-def _summary_cells(cases: Sequence[tuple[Comparison, Outcome]]) -> list[str]:
-    ratios = [ratio for each, outcome in cases if (ratio := each.ratio(outcome.value)) is not None]
-    mean = geometric_mean(ratios)
-    seconds = geometric_mean(max(outcome.seconds, 1e-6) for _, outcome in cases)
-    evaluations = geometric_mean(outcome.evaluations for _, outcome in cases if outcome.evaluations)
-    reached = [
-        sum(each.first_within(outcome.trace, percent) is not None for each, outcome in cases)
-        for percent in MILESTONES_PERCENT
-    ]
-    return [
-        count_text(len(cases)),
-        count_text(sum(outcome.value is not None for _, outcome in cases)),
-        NOTHING if mean is None else f"{mean:.4f}",
-        f"{max(ratios):.4f}" if ratios else NOTHING,
-        NOTHING if seconds is None else seconds_text(seconds),
-        NOTHING if evaluations is None else count_text(round(evaluations)),
-        *(f"{count}/{len(cases)}" for count in reached),
-    ]
 
 
 def comparison_document(comparison: Comparison) -> Document:
@@ -134,9 +28,17 @@ def comparison_document(comparison: Comparison) -> Document:
         "factors": mapspace.factors,
         "architecture": mapspace.architecture.name,
         **outcome_document(result),
+        "later_bounds": [
+            in_reported_unit(objective, bound, result.units_per_pj)
+            for objective, bound in zip(result.objectives[1:], result.later_bounds, strict=False)
+        ],
+        "gap": result.gap,
+        "ratio": comparison.ratio(exact_outcome(comparison).value),
+        **picked(result.evaluation, *FIGURES),
         **picked(result, "status", "termination"),
         "proven": comparison.proven,
         "seconds": result.statistics.seconds,
+        "evaluations": result.statistics.mappings_priced,
         "first_within": milestones(comparison, comparison.trace),
         "trace": [_point(comparison, point) for point in comparison.trace],
         "budget": picked(comparison.budget, "seconds", "evaluations"),
@@ -191,6 +93,7 @@ def _outcome(comparison: Comparison, outcome: Outcome) -> Document:
         "trace": [_point(comparison, point) for point in outcome.trace],
         **picked(None if best is None else best.evaluation, "energy_pj", "cycles"),
         "mapping": None if best is None else mapping_targets(problem, architecture, best.mapping),
+        "behind": later_remark(comparison, outcome),
         "remark": outcome.remark,
     }
 
@@ -216,3 +119,16 @@ def _csv_rows(comparison: Comparison) -> Iterator[dict[str, object]]:
             **{f"seconds_to_{percent}_percent": seconds for percent, seconds in within.items()},
             "remark": outcome.remark,
         }
+
+
+def later_remark(comparison: Comparison, outcome: Outcome) -> str:
+    """Return what a mapper is behind in that has the proven optimum of the first objective; else nothing."""
+    result = comparison.result
+    if not comparison.proven or result.evaluation is None or outcome.best is None:
+        return ""
+    pairs = zip(result.objectives, outcome.best.values, strict=True)
+    name, value = next((pair for pair in pairs if pair[1] != result.evaluation.value(pair[0])), ("", 0))
+    if name in ("", result.objective):
+        return ""
+    least = objective_text(name, result.evaluation.value(name), result.units_per_pj)
+    return f"{name} {objective_text(name, value, result.units_per_pj)}, where the least is {least}"

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from enum import Enum
 from fractions import Fraction
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 from model.architecture import Architecture, Node, StorageLevel
 from model.cost.nest import build_nest
@@ -18,12 +19,18 @@ from model.mapping import Mapping as LoopMapping
 from model.mapspace import Mapspace
 from model.note import Note
 from model.objective import UNITS, in_reported_unit
+from model.places import gathered
 from model.problem import Problem
 from model.source_ref import SourceRef
+from solver.pareto import Front
 from solver.report.figures import einsum_text, rank_text
 from solver.report.timeloop_mapping import mapping_targets
 from solver.result import Narrower, Reason, Result, Status
-from solver.sensitivity import Effect
+from solver.sensitivity import Effect, variations
+
+if TYPE_CHECKING:
+    from solver.explain import CostReport
+    from solver.explain.costs import ClauseCost
 
 Document = dict[str, object]
 
@@ -87,8 +94,16 @@ def result_document(
         **background(mapspace, result.reasons),
         "check": check,
         "constraints": constraints,
-        "sensitivity": None if effects is None else list(map(effect_document, effects)),
+        **sensitivity_document(mapspace, effects),
     }
+
+
+def sensitivity_document(mapspace: Mapspace, effects: Sequence[Effect] | None) -> Document:
+    """Return the optimum under other limits, and how many of these an interrupt left untried."""
+    if effects is None:
+        return {"sensitivity": None, "sensitivity_left": None}
+    left = len(tuple(variations(gathered(mapspace).architecture))) - len(effects)
+    return {"sensitivity": list(map(effect_document, effects)), "sensitivity_left": max(0, left)}
 
 
 def _settled(result: Result) -> dict[str, dict[str, float]]:
@@ -150,6 +165,7 @@ def background(mapspace: Mapspace, reasons: Sequence[Reason]) -> Document:
     return {
         "einsum": einsum_document(mapspace.problem),
         "architecture": architecture_document(mapspace.architecture),
+        "energies_pj": energies_pj(mapspace.architecture),
         "energy_sources": energy_sources(mapspace.architecture),
         "areas": areas(mapspace.architecture),
         "notes": plain(mapspace.notes),
@@ -212,7 +228,7 @@ def reason_document(reason: Reason) -> Document:
 
 
 def broken_rule_document(broken: BrokenRule) -> Document:
-    """Return a rule of the user's own that is broken: energies in pJ."""
+    """Return a user-defined constraint that is broken: energies in pJ."""
     figures = {
         str(asked): float(value) if isinstance(value, Fraction) else value for asked, value in broken.figures
     }
@@ -316,6 +332,21 @@ def energy_sources(architecture: Architecture) -> Document:
     return sources
 
 
+def energies_pj(architecture: Architecture) -> Document:
+    """Return the energy of every access, and of a cycle's leakage, in pJ."""
+    units = architecture.units_per_pj
+    energies: Document = {
+        level.name: {
+            "read": level.energy.read / units,
+            "fill": level.energy.fill / units,
+            "update": level.energy.update / units,
+            "leak": level.energy.leak_per_cycle / units,
+        }
+        for level in architecture.levels
+    }
+    return {**energies, architecture.compute.name: {"compute": architecture.compute.energy / units}}
+
+
 def areas(architecture: Architecture) -> Document:
     """Return, per component, its instances, the area of one, and where that comes from."""
     return {
@@ -325,4 +356,82 @@ def areas(architecture: Architecture) -> Document:
             "source": component.area_source or None,
         }
         for component, instances in architecture.components
+    }
+
+
+def front_document(mapspace: Mapspace, front: Front) -> Document:
+    """Return the document of a front; docs/json.md lists the keys."""
+    problem, architecture = mapspace.problem, mapspace.architecture
+    figures = ("cycles", "energy", "energy_pj", "edp_pj_cycles", "utilization")
+    return {
+        "kind": "pareto",
+        "problem": problem.name,
+        "counting": mapspace.counting,
+        "factors": mapspace.factors,
+        **picked(front, "status", "termination"),
+        "seconds": front.statistics.seconds,
+        "units_per_pj": front.units_per_pj,
+        "points": [
+            {
+                "proven": point.proven,
+                **picked(point.evaluation, *figures),
+                "mapping": mapping_targets(problem, architecture, point.mapping),
+            }
+            for point in front.points
+        ],
+        "open": [
+            {
+                **picked(open_range, "least_cycles", "most_cycles", "least_energy"),
+                "least_energy_pj": open_range.least_energy / front.units_per_pj,
+            }
+            for open_range in front.open_ranges
+        ],
+        "statistics": asdict(front.statistics),
+        "energy_sources": energy_sources(architecture),
+        "notes": plain(mapspace.notes),
+        "reasons": list(map(reason_document, front.reasons)),
+    }
+
+
+def explanation_document(
+    mapspace: Mapspace, reasons: tuple[Reason, ...], report: CostReport | None
+) -> Document:
+    """Return the document of ``explain``: why nothing fits, or a `report` on what constraints cost."""
+    baseline = None if report is None else report.baseline
+    return {
+        "kind": "explain",
+        "problem": mapspace.problem.name,
+        "counting": mapspace.counting,
+        "factors": mapspace.factors,
+        "status": Status.INFEASIBLE.value if baseline is None else baseline.status.value,
+        **picked(baseline, "objective", "objectives"),
+        "units": None if baseline is None else UNITS[baseline.objective],
+        **costs_document(report),
+        "reasons": list(map(reason_document, reasons)),
+        "notes": plain(mapspace.notes),
+    }
+
+
+def costs_document(report: CostReport | None) -> Document:
+    """Return what each constraint costs; nothing without a report."""
+    return {
+        "with_all": None if report is None else _outcome(report.baseline),
+        "without": [] if report is None else list(map(_clause, report.clauses)),
+        "left_out": [] if report is None else [statement.text for statement in report.left_out],
+    }
+
+
+def _clause(cost: ClauseCost) -> Document:
+    return {
+        **picked(cost.statement, "text", "sources"),
+        **picked(cost, "share", "least", "most", "proven", "objective", "unproven"),
+        **_outcome(cost.result),
+    }
+
+
+def _outcome(result: Result) -> Document:
+    return {
+        **picked(result, "status", "objectives"),
+        "value": result.reported_value,
+        **picked(result.evaluation, *FIGURES),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from io import BytesIO
@@ -176,6 +177,20 @@ def stacked(width: float, title: str, scenes: Iterable[Scene], gap: float = 18.0
     return Scene(width, max(0.0, top - gap), title, tuple(parts))
 
 
+def headed_scene(heading: Sequence[str], scene: Scene) -> Scene:
+    """Return a scene under lines of text, the first of which is bold."""
+    lines = tuple(
+        fitted(
+            Label(0, 14 + 19 * n, line, "text" if n == 0 else "muted", TEXT_SIZE + 2 - n, bold=n == 0),
+            scene.width,
+        )
+        for n, line in enumerate(heading)
+    )
+    head = Scene(scene.width, 19.0 * len(lines), "", lines)
+    joined = stacked(scene.width, scene.title, (head, scene))
+    return replace(joined, description=scene.description)
+
+
 def text_width(text: str, size: float = TEXT_SIZE, monospace: bool = False) -> float:
     """Return a width that a text does not exceed in usual fonts, in pixels."""
     if monospace:
@@ -346,7 +361,10 @@ def _by_matplotlib(scene: Scene, kind: str) -> bytes:
         _draw_artist(axes, part, order)
     drawn = BytesIO()
     metadata = {"CreationDate": None} if kind == "pdf" else None
-    figure.savefig(drawn, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
+    with warnings.catch_warnings():
+        # Characters that the font lacks are drawn as boxes; the warning would show lines of this program.
+        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
+        figure.savefig(drawn, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
     return drawn.getvalue()
 
 

@@ -1,200 +1,278 @@
-"""Reports of one Einsum as pages: a mapping that was found or priced, a front, what constraints cost."""
+"""Reports of one Einsum: a mapping that was found or priced, and what constraints cost."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
+from itertools import zip_longest
 
+from model.objective import EDP, UNITS
 from solver.report.charts import Axis, Bar, Curve, Mark, Segment, bars_scene, curves_scene
-from solver.report.drawing import Ink, Scene, series_ink
+from solver.report.drawing import Ink, Scene
 from solver.report.figures import (
     NOTHING,
     count_text,
     counted,
     energy_text,
-    energy_unit,
     percent,
     seconds_text,
     significant,
 )
-from solver.report.html import Cell, Figure, Page, Section, Table, notes_section, reason_sections, run_section
-from solver.report.mapped import ShownMapping, shown_mapping
+from solver.report.mapped import ShownMapping, ShownNode, nest_lines, shown_mapping
 from solver.report.mapping_picture import array_scene, nest_scene, tiles_scene
-from solver.report.reading import Value
+from solver.report.page import (
+    BOTH,
+    PAGE,
+    TERMINAL,
+    VERBOSE,
+    Cell,
+    Fact,
+    Figure,
+    Page,
+    Section,
+    Table,
+    conflicts_of,
+    cost_cells,
+    count_cell,
+    counting_fact,
+    energy_cell,
+    figure_cell,
+    joined,
+    share_cell,
+    si_facts,
+    totals_section,
+)
+from solver.report.plots import COST_KEYS
+from solver.report.reading import Value, value_text
+from solver.result import REMAINDERS_S
 
 ENDINGS = {
     "TIME_LIMIT": "stopped by the time limit",
-    "REMAINDER_LIMIT": "stopped by the default limit on mappings with remainders",
+    "REMAINDER_LIMIT": f"stopped by the default limit of {REMAINDERS_S:g} s on each search for remainders; "
+    "--time-limit none runs until proven, --factors perfect considers divisors only",
     "GAP": "within the requested gap",
     "INTERRUPTED": "interrupted",
     "MEMORY_LIMIT": "stopped by the memory limit",
     "CHOICES": "too many choices of kept tensors or spatial loops for bounds",
     "TOO_LARGE": "too large for a search",
-    "BOUND": "bounds are no closer",
-    "LOOP_LIMIT": "the best mapping has more temporal loops than allowed",
+    "BOUND": "bounds on Einsums whose visits differ are no closer",
+    "LOOP_LIMIT": "the best mapping has more temporal loops than `max_temporal_loops_in_a_mapping` allows, a "
+    "limit that the search does not model",
 }
 
 FREE = "none"
 """A cost of exactly nothing."""
 
+OPEN = "unproven"
+"""A cost of which nothing is known."""
+
 MOST_ROOFS = 3
 """Bandwidths in a roofline: those in use most of the time."""
 
 BANDWIDTHS = {"read_bandwidth": "reads", "write_bandwidth": "writes", "shared_bandwidth": "reads and writes"}
-ARITHMETIC: Ink = "work"
+COMPUTE: Ink = "work"
 LEAKAGE: Ink = "late"
 """Colours beside those of the dataspaces."""
 
 
 def mapping_page(document: Value) -> Page:
-    """Return the report of ``map`` or ``evaluate``."""
+    """Return the report of ``map`` or ``evaluate`` on dense data."""
     shown = shown_mapping(document)
+    facts = [] if shown is None else _facts(document)
+    found = [] if shown is None else [*_mapping_sections(document, shown), totals_section(facts)]
+    return einsum_page(document, facts, found)
+
+
+def einsum_page(document: Value, facts: Sequence[Fact], found: Sequence[Section]) -> Page:
+    """Return the report of a search or of a given mapping, with the sections about the mapping."""
     architecture = document["architecture"]["name"].text()
-    title = " on ".join(filter(None, (document["problem"].text() or "Einsum", architecture)))
-    status, verdict = _verdict(document)
-    found = [] if shown is None else list(_mapping_sections(document, shown))
+    is_searched = bool(document.get("status"))
+    status = document["status"].text() if is_searched else "VALID" if document["valid"].flag() else "INVALID"
     priced = document.get("constraints")
     return Page(
-        title,
+        " on ".join(filter(None, (document["problem"].text() or "Einsum", architecture))),
         status,
-        verdict,
-        tuple(_facts(document)),
+        search_text(document) if is_searched else _given_verdict(document),
+        facts,
         (
-            *reason_sections(document["reasons"].entries()),
             *violation_sections(document),
             *found,
             *sensitivity_sections(document),
             *(cost_sections(priced, document["objective"].text()) if priced else ()),
-            notes_section(document),
             sources_section(document),
+            stages_section(document),
             work_section(document),
-            run_section(document),
         ),
         document["einsum"]["text"].text(),
+        document["notes"].texts(),
+        conflicts_of(document),
+        document.get("check").text(),
     )
 
 
-def value_text(value: Value, units: str) -> str:
-    """Return a value of an objective in its unit."""
-    if value.raw is None:
-        return NOTHING
-    if units == "pJ":
-        return energy_text(value.number())
-    return (
-        f"{count_text(value.count())} {units}"
-        if units == "cycles"
-        else f"{significant(value.number())} {units}"
+def search_text(document: Value) -> str:
+    """Return what a search found and proved, why it ended, and the work that it took."""
+    return joined(
+        (outcome_text(document), ENDINGS.get(document["termination"].text(), ""), work_text(document))
     )
 
 
-def _verdict(document: Value) -> tuple[str, str]:
-    """Return the status, and a sentence about it."""
-    if not document.get("status"):
-        valid = document["valid"].flag()
-        limits = "breaks limits of the hardware" if document["violations"] else "cannot be priced"
-        broken = "breaks rules" if document.get("broken_rules") and not document["violations"] else limits
-        return (
-            ("VALID", "The mapping respects every limit.") if valid else ("INVALID", f"The mapping {broken}.")
-        )
-    status, units = document["status"].text(), document["units"].text()
-    value, bound = (value_text(document[key], units) for key in ("value", "bound"))
-    objective = document["objective"].text()
-    ending = ENDINGS.get(document["termination"].text(), "")
-    sentences = {
-        "OPTIMAL": f"{objective} {value}. Proven: no allowed mapping is better.",
-        "FEASIBLE": f"{objective} {value}. The optimum lies between {bound} and this value{_gap(document)}."
-        + "".join(_narrower_sentences(document)),
-        "INFEASIBLE": "No mapping satisfies all constraints. This is proven.",
-        "UNKNOWN": f"No mapping was found. No mapping has less {objective} than {bound}."
-        if document["bound"].raw is not None
-        else "No mapping was found.",
-    }
-    return status, " ".join(filter(None, (sentences.get(status, ""), ending and f"({ending})")))
+def outcome_text(document: Value) -> str:
+    """Return value, bound and gap, the later objectives, and what is known of narrower mapspaces."""
+    if document["status"].text() == "INFEASIBLE":
+        return "no mapping satisfies all constraints"
+    units, objective = document["units"].text(), document["objective"].text()
+    value = document["value"]
+    parts = ["no mapping was found" if value.raw is None else f"{objective} {value_text(value, units)}"]
+    parts.append(f"bound {value_text(document['bound'], units)}")
+    if document["gap"].raw is not None:
+        parts.append(f"gap {percent(document['gap'].number())}")
+    if document.get("energy_pj").raw is not None:
+        parts += _later_values(document)
+    return ", ".join((*parts, *_narrower_parts(document)))
 
 
-def _narrower_sentences(document: Value) -> Iterator[str]:
-    """Yield what is known of the best mappings without remainders and with even tiles."""
-    units = document["units"].text()
-    for key, which in (("perfect_factors", "without remainders"), ("even_tiles", "with even tiles")):
-        known = document.get(key)
-        if not known:
-            continue
-        value, bound = (value_text(known[side], units) for side in ("value", "bound"))
-        if known["status"].text() == "OPTIMAL":
-            yield f" The best {which} is {value} (proven)."
-        elif known["value"].raw is not None:
-            yield f" The best found {which} is {value} (bound {bound})."
+def _later_values(document: Value) -> Iterator[str]:
+    """Yield the values of the second and later objectives, with their bounds as far as known."""
+    bounds = document["later_bounds"].entries() if document.get("later_bounds") else []
+    for name, bound in zip_longest(document["objectives"].texts()[1:], bounds):
+        value = value_text(document.get(COST_KEYS.get(name, "")), UNITS.get(name, ""))
+        known = NOTHING if bound is None else value_text(bound, UNITS.get(name, ""))
+        yield f"then {name} {value} (bound {known})"
 
 
-def _gap(document: Value) -> str:
-    return "" if document["gap"].raw is None else f", a gap of {percent(document['gap'].number())}"
+def work_text(document: Value) -> str:
+    """Return how much work a search was."""
+    work = document["statistics"]
+    priced = f"{counted(work['mappings_priced'].count(), 'mapping')} evaluated"
+    return f"{counted(work['states'].count(), 'state')}, {priced}, {seconds_text(work['seconds'].number())}"
 
 
-def _facts(document: Value) -> Iterator[tuple[str, str]]:
-    """Yield the figures that stand at the top."""
-    yield from _goal_facts(document)
-    yield from cost_facts(document)
-    if document["utilization"].raw is not None:
-        yield "Utilization", percent(document["utilization"].number())
-    yield from _proof_facts(document)
-
-
-def _goal_facts(document: Value) -> Iterator[tuple[str, str]]:
-    """Yield what was sought, and how near it the answer is; nothing for a mapping that was given."""
-    if document.get("status"):
-        units = document["units"].text()
-        yield "Objectives, in order", ", then ".join(document["objectives"].texts())
-        yield "Value", value_text(document["value"], units)
-        yield "Bound", value_text(document["bound"], units)
-        yield "Gap", NOTHING if document["gap"].raw is None else percent(document["gap"].number())
-
-
-def _proof_facts(document: Value) -> Iterator[tuple[str, str]]:
-    """Yield how it was counted, how long it took, and what the checker says."""
-    yield "Counting rule", document["counting"].text()
-    if document.get("seconds"):
-        yield "Time of the search", seconds_text(document["seconds"].number())
-    yield from check_facts(document)
-
-
-def check_facts(document: Value) -> Iterator[tuple[str, str]]:
-    """Yield what the checker says, if it was asked."""
-    if document.get("check"):
-        yield "Checked without the solver", document["check"].text()
-
-
-def cost_facts(document: Value) -> Iterator[tuple[str, str]]:
-    """Yield energy, cycles and EDP, in joules and seconds too where there is a clock."""
-    if document["energy_pj"].raw is None:
+def _narrower_parts(document: Value) -> Iterator[str]:
+    """Yield what remainders and uneven tiles save; of an open result, what is known of narrower mapspaces."""
+    perfect, even, value = document.get("perfect_factors"), document.get("even_tiles"), document["value"]
+    if value.raw is None or document["status"].text() != "OPTIMAL":
+        if perfect:
+            yield _best_text(document, perfect, "without remainders")
+        if even:
+            yield _best_text(document, even, "with even tiles" + (", no remainders" if perfect else ""))
         return
-    yield "Energy", energy_text(document["energy_pj"].number())
-    yield "Cycles", count_text(document["cycles"].count())
-    yield "EDP", f"{significant(document['edp_pj_cycles'].number())} pJ*cycles"
-    if document.get("latency_s"):
-        joules, seconds = document["energy_j"].number(), document["latency_s"].number()
-        yield "In SI units", f"{joules:.6g} J, {seconds:.6g} s, {document['edp_j_s'].number():.6g} J*s"
+    if even and not perfect:
+        yield _saved_text(document, value.number(), even, "uneven tiles")
+    elif even and perfect["value"].raw is not None:
+        saved = _saved_text(document, perfect["value"].number(), even, "uneven tiles")
+        yield f"{saved} where loops have no remainders"
+    if perfect:
+        yield _saved_text(document, value.number(), perfect, "remainders")
+
+
+def _best_text(document: Value, narrower: Value, which: str) -> str:
+    """Return the best mapping of a narrower mapspace, and whether that is proven."""
+    if narrower["status"].text() == "INFEASIBLE":
+        return f"nothing fits {which} (proven)"
+    if narrower["value"].raw is None:
+        return f"nothing found {which}"
+    value, bound = (value_text(narrower[key], document["units"].text()) for key in ("value", "bound"))
+    if narrower["status"].text() == "OPTIMAL":
+        return f"the best {which} is {value} (proven)"
+    return f"the best found {which} is {value} (bound {bound})"
+
+
+def _saved_text(document: Value, value: float, narrower: Value, what: str) -> str:
+    """Return what remainders or uneven tiles save."""
+    if narrower["status"].text() == "INFEASIBLE":
+        return f"nothing fits without {what}"
+    if narrower["value"].raw is None:
+        return f"without {what} nothing was found"
+    without = narrower["value"].number()
+    if without == value:
+        return f"{what} save nothing"
+    return (
+        f"{what} save {percent(1 - value / without) if without else NOTHING} {document['objective'].text()}"
+    )
+
+
+def _given_verdict(document: Value) -> str:
+    """Return whether a given mapping is valid, and why not."""
+    if document["valid"].flag():
+        return "the mapping respects every limit of the hardware"
+    if document["violations"]:
+        return "the mapping breaks limits of the hardware"
+    return f"the mapping {'breaks rules' if document['broken_rules'] else 'cannot be priced'}"
+
+
+def _facts(document: Value) -> list[Fact]:
+    """Return energy with the share of each level, cycles with what limits them, EDP and utilization."""
+    compute = document["architecture"]["compute"]["name"].text()
+    energy, leak = document["energy_pj"].number(), document["leak_energy_pj"].number()
+    computes, leakage = document["einsum"]["computes"].count(), percent(leak / energy if energy else 0.0)
+    return [
+        counting_fact(document),
+        ("Energy", energy_text(energy), f"{significant(energy / max(1, computes))} pJ per compute"),
+        *energy_facts(document, energy),
+        ("  leakage", energy_text(leak), f"{leakage}, within the levels above"),
+        ("Cycles", count_text(document["cycles"].count()), _limiting_text(document)),
+        ("EDP", significant(document["edp_pj_cycles"].number()), UNITS[EDP]),
+        *si_facts(document),
+        (
+            "Utilization",
+            percent(document["utilization"].number()),
+            f"{_used(document['compute_instances'], document['architecture']['compute'])} {compute} in use",
+        ),
+    ]
+
+
+def energy_facts(document: Value, whole: float) -> Iterator[Fact]:
+    """Yield the energy of each level, and of the computes."""
+    parts = [(level["name"].text(), level["energy_pj"].number()) for level in document["levels"].entries()]
+    parts.append((document["architecture"]["compute"]["name"].text(), document["compute_energy_pj"].number()))
+    for name, part in parts:
+        yield f"  {name}", energy_text(part), percent(part / whole if whole else 0.0)
+
+
+def _used(used: Value, hardware: Value) -> str:
+    return f"{count_text(used.count())}/{count_text(hardware['instances'].count())}"
+
+
+def _limiting_text(document: Value) -> str:
+    """Say what decides the latency: the computes, or the bandwidth of a level."""
+    computes = document["compute_cycles"].count()
+    slowest = max(document["levels"].entries(), key=lambda level: level["cycles"].count())
+    if slowest["cycles"].count() <= computes:
+        return "compute-bound"
+    return f"limited by the bandwidth of {slowest['name'].text()} ({count_text(computes)} without it)"
 
 
 def _mapping_sections(document: Value, shown: ShownMapping) -> Iterator[Section]:
+    """Yield pictures, tiles and accesses, what limits the cycles, and slack."""
+    yield from nest_sections(document, shown)
+    yield _capacity_section(shown)
+    yield _energy_section(document, shown, VERBOSE if document.get("status") else BOTH)
+    yield from _cycles_sections(document, shown)
+    yield _slack_section(document)
+
+
+def nest_sections(document: Value, shown: ShownMapping) -> Iterator[Section]:
+    """Yield the loop nest, the array, and the tiles to scale."""
+    name = document["problem"].text()
+    lines = nest_lines(document["architecture"], document["mapping"], shown.einsum)
+    yield Section(f"Mapping{f' of {name}' if name else ''}", lines=lines, where=TERMINAL)
     yield Section(
         "Mapping",
         "Memories from the outermost inwards: the tiles that one instance holds, and the loops of the level.",
         [Figure(partial(nest_scene, shown))],
+        where=PAGE,
     )
-    yield Section(
-        "Array", figures=[Figure(partial(array_scene, shown), "One cell per instance; see the loops above.")]
-    )
+    array = Figure(partial(array_scene, shown), "One cell per instance; see the loops above.")
+    yield Section("Array", figures=[array], where=PAGE)
     tiles = "The two longest ranks of each dataspace, and the tiles of its levels inside, to scale"
-    tiles += " (thin ones thicker)."
-    yield Section("Tiles", figures=[Figure(partial(tiles_scene, shown), tiles)])
-    yield capacity_section(shown)
-    yield energy_section(document, shown)
-    yield from cycles_sections(document, shown)
-    yield slack_section(document)
+    yield Section(
+        "Tiles", figures=[Figure(partial(tiles_scene, shown), f"{tiles} (thin ones thicker).")], where=PAGE
+    )
 
 
-def capacity_section(shown: ShownMapping) -> Section:
+def _capacity_section(shown: ShownMapping) -> Section:
     """Return how full each limited memory is, by dataspace."""
     bars, rows = [], []
     for memory, tiles in shown.memories:
@@ -211,108 +289,98 @@ def capacity_section(shown: ShownMapping) -> Section:
         text = percent(taken / limit) if limit else NOTHING
         bars.append(Bar(memory.name, segments, text))
         by_space = ", ".join(f"{tile.dataspace} {count_text(tile.size_words)}" for tile in tiles) or NOTHING
-        rows.append((memory.name, _figure(limit), _figure(taken), _figure(limit - taken), text, by_space))
+        rows.append((memory.name, *map(count_cell, (limit, taken, limit - taken)), text, by_space))
     headings = ("Memory", ">Usable words", ">Taken", ">Left", ">Full", "By dataspace")
+    key = list(shown.inks.items())
     return Section(
         "Capacity",
-        figures=[Figure(lambda width: bars_scene("How full each memory is", bars, width, _key(shown), 1.0))]
+        figures=[Figure(lambda width: bars_scene("How full each memory is", bars, width, key, 1.0))]
         if bars
         else (),
         tables=[Table("Words of one instance", headings, rows)] if rows else (),
         is_folded=True,
+        where=PAGE,
     )
 
 
-def _key(shown: ShownMapping) -> list[tuple[str, Ink]]:
-    return list(shown.inks.items())
-
-
-def _figure(number: int | float) -> tuple[str, float]:
-    return count_text(int(number)), number
-
-
-def _energy(picojoules: float, whole: float) -> tuple[Cell, Cell]:
-    share = picojoules / whole if whole else 0.0
-    return (energy_text(picojoules), picojoules), (percent(share), share)
-
-
-def energy_section(document: Value, shown: ShownMapping) -> Section:
-    """Return the energy by level and dataspace."""
+def _energy_section(document: Value, shown: ShownMapping, where: str) -> Section:
+    """Return tiles, accesses and energy by level and dataspace."""
     whole, compute = document["energy_pj"].number(), document["compute_energy_pj"].number()
-    levels = document["levels"].entries()
-    bars = [_level_bar(level, shown, whole) for level in levels]
-    bars.append(
-        Bar(shown.compute, [Segment(compute, ARITHMETIC, energy_text(compute))], _share_text(compute, whole))
+    memories = {node.name: node for node in shown.levels}
+    rows: list[Sequence[Cell]] = []
+    for level in document["levels"].entries():
+        rows += _level_rows(level, whole, memories.get(level["name"].text()))
+    used = f"{count_text(shown.compute_used)}/{count_text(shown.compute_instances)}"
+    spent = energy_cell(compute), share_cell(compute, whole)
+    rows.append((shown.compute, "(compute)", used, *(NOTHING,) * 5, *spent))
+    headings = (">Instances", ">Tile", ">Of level", ">Reads", ">Fills", ">Updates", ">Energy", ">Of total")
+    table = Table(
+        "Tiles and accesses",
+        ("Level", "Dataspace", *headings),
+        rows,
+        ("Instances", "Of level", "Of total"),
+        is_grouped=True,
     )
-    rows = [row for level in levels for row in _level_rows(level, whole)]
-    rows.append(
-        (
-            shown.compute,
-            "(arithmetic)",
-            _figure(shown.compute_used),
-            *(NOTHING,) * 4,
-            *_energy(compute, whole),
-        )
-    )
-    key = [*_key(shown), ("arithmetic", ARITHMETIC)]
-    key += [("leakage", LEAKAGE)] if document["leak_energy_pj"].number() else []
     return Section(
         "Energy",
-        f"{energy_text(whole)} in all.",
-        [Figure(lambda width: bars_scene("Energy by level and dataspace", bars, width, key))],
-        [
-            Table(
-                "Tiles and accesses in words of one instance; energy of all instances", ENERGY_HEADINGS, rows
-            )
-        ],
+        f"{energy_text(whole)} in total. Tiles, reads, fills and updates are words of one instance; energies "
+        "are of all instances.",
+        [Figure(partial(energy_scene, document, shown.inks))],
+        [table],
         is_folded=True,
+        where=where,
     )
 
 
-ENERGY_HEADINGS = (
-    "Level",
-    "Dataspace",
-    ">Instances",
-    ">Tile",
-    ">Reads",
-    ">Fills",
-    ">Updates",
-    ">Energy",
-    ">Of total",
-)
+def _level_rows(level: Value, whole: float, node: ShownNode | None) -> Iterator[Sequence[Cell]]:
+    name, leak = level["name"].text(), level["leak_energy_pj"].number()
+    instances, limit = (node.instances, node.usable_words) if node else (0, None)
+    used = f"{count_text(level['instances'].count())}/{count_text(instances)}"
+    for space, figures in level["dataspaces"].items():
+        tile, size = figures["tile_words"].count(), figures["size_words"].count()
+        wider = "" if size == tile or not tile else f" x {count_text(size // tile)}"
+        words = [count_cell(figures[key].count()) for key in ("reads", "fills", "updates")]
+        energy = figures["energy_pj"].number()
+        full = share_cell(size, limit) if limit else NOTHING
+        spent = energy_cell(energy), share_cell(energy, whole)
+        yield name, space, used, (f"{count_text(tile)}{wider}", tile), full, *words, *spent
+    if leak or not level["dataspaces"]:
+        what = "(leakage)" if level["dataspaces"] else "(nothing)"
+        yield name, what, *(NOTHING,) * 6, energy_cell(leak), share_cell(leak, whole)
 
 
-def _level_bar(level: Value, shown: ShownMapping, whole: float) -> Bar:
+def energy_scene(document: Value, inks: Mapping[str, Ink], width: float) -> Scene:
+    """Return the energy by level and dataspace."""
+    whole, compute = document["energy_pj"].number(), document["compute_energy_pj"].number()
+    bars = [_level_bar(level, inks, whole) for level in document["levels"].entries()]
+    name = document["architecture"]["compute"]["name"].text()
+    bars.append(Bar(name, [Segment(compute, COMPUTE, energy_text(compute))], _share_text(compute, whole)))
+    key = [*inks.items(), ("compute", COMPUTE)]
+    key += [("leakage", LEAKAGE)] if document["leak_energy_pj"].number() else []
+    return bars_scene("Energy by level and dataspace", bars, width, key)
+
+
+def _level_bar(level: Value, inks: Mapping[str, Ink], whole: float) -> Bar:
     name, leak = level["name"].text(), level["leak_energy_pj"].number()
     parts = [(space, figures["energy_pj"].number()) for space, figures in level["dataspaces"].items()]
     segments = [
-        Segment(part, shown.inks.get(space, LEAKAGE), f"{name}, {space}: {energy_text(part)}")
+        Segment(part, inks.get(space, LEAKAGE), f"{name}, {space}: {energy_text(part)}")
         for space, part in parts
     ]
     segments += [Segment(leak, LEAKAGE, f"{name}, leakage: {energy_text(leak)}")] if leak else []
     return Bar(name, segments, _share_text(level["energy_pj"].number(), whole))
 
 
-def _level_rows(level: Value, whole: float) -> Iterator[Sequence[Cell]]:
-    name, leak = level["name"].text(), level["leak_energy_pj"].number()
-    for space, figures in level["dataspaces"].items():
-        words = [_figure(figures[key].count()) for key in ("tile_words", "reads", "fills", "updates")]
-        energy = _energy(figures["energy_pj"].number(), whole)
-        yield name, space, _figure(level["instances"].count()), *words, *energy
-    if leak:
-        yield name, "(leakage)", *(NOTHING,) * 5, *_energy(leak, whole)
-
-
 def _share_text(part: float, whole: float) -> str:
     return f"{energy_text(part)}, {percent(part / whole if whole else 0.0)}"
 
 
-def cycles_sections(document: Value, shown: ShownMapping) -> Iterator[Section]:
+def _cycles_sections(document: Value, shown: ShownMapping) -> Iterator[Section]:
     """Yield what limits the cycles: the share of the time that each resource needs, and a roofline."""
     cycles, compute_cycles = document["cycles"].count(), document["compute_cycles"].count()
     needed = compute_cycles / cycles if cycles else 0.0
     shares = [
-        (shown.compute, "arithmetic", needed, f"{count_text(compute_cycles)} of {count_text(cycles)} cycles")
+        (shown.compute, "compute", needed, f"{count_text(compute_cycles)} of {count_text(cycles)} cycles")
     ]
     for name, resource, limit, used in _rates(document):
         share = used / limit if limit else 0.0
@@ -339,12 +407,13 @@ def cycles_sections(document: Value, shown: ShownMapping) -> Iterator[Section]:
             ),
             Figure(
                 partial(_roofline_scene, document, shown),
-                "Roofline: the speed that the arithmetic and the scarcest bandwidths allow, by the computes "
-                "that a word serves there. The points are this mapping.",
+                "Roofline: the speed that compute and the scarcest bandwidths allow, by the operational "
+                "intensity there. The points are this mapping.",
             ),
         ],
         [Table("Resources", ("Component", "Resource", "Use", ">Of the time"), rows)],
         is_folded=True,
+        where=PAGE,
     )
 
 
@@ -359,7 +428,7 @@ def _roofline_scene(document: Value, shown: ShownMapping, width: float) -> Scene
     """Return computes per cycle against computes per word, with a line per limited bandwidth."""
     cycles, computes = document["cycles"].count(), document["einsum"]["computes"].count()
     instances = {level["name"].text(): level["instances"].count() for level in document["levels"].entries()}
-    limited = [rate for rate in _rates(document) if rate[2] and rate[3]]
+    limited = [rate for rate in _rates(document) if rate[2] and rate[3] and instances[rate[0]]]
     rates = sorted(limited, key=lambda rate: -rate[3] / rate[2])[:MOST_ROOFS]
     peak = shown.compute_instances
     if not cycles or not rates or not peak:
@@ -384,74 +453,120 @@ def _roofline_scene(document: Value, shown: ShownMapping, width: float) -> Scene
     return curves_scene("Roofline", curves, *axes, width)
 
 
-def slack_section(document: Value) -> Section:
+def _slack_section(document: Value) -> Section:
     """Return what is left of every limit."""
     rows: list[Sequence[Cell]] = []
+    memories = {
+        node["name"].text(): node["memory"].text()
+        for node in document["architecture"]["nodes"].entries()
+        if node["type"].text() == "storage"
+    }
     for level in document["levels"].entries():
+        name = level["name"].text()
         for resource, slack in level["slack"].items():
             limit, used, unused = slack["limit"].number(), slack["used"].number(), slack["unused"].signed()
-            unit = "words" if resource == "capacity" else "words/cycle"
-            share = unused / limit if limit else 0.0
             figures = [(_amount(number), number) for number in (limit, used, unused)]
-            of_limit = (f"{share * 100:.2f} %", share)
-            rows.append((level["name"].text(), resource.replace("_", " "), unit, *figures, of_limit))
-    headings = ("Level", "Resource", "Unit", ">Limit", ">Used", ">Unused", ">Of limit")
-    caption = "Of one instance; bandwidths: average over the run"
-    return Section("Slack", tables=[Table(caption, headings, rows)] if rows else ())
+            share = unused / limit if limit else 0.0
+            row = (memories.get(name, name), resource.replace("_", " "), _unit(resource))
+            rows.append((*row, *figures, (percent(share), share)))
+    headings = ("Level", "Resource", "Unit", ">Limit", ">Used", ">Unused", ">Unused share")
+    table = Table("Limits", headings, rows, ("Unit", "Unused"), is_grouped=True)
+    text = "Of one instance; bandwidths are averages over the run."
+    return Section("Slack", text if rows else "", tables=[table] if rows else (), where=VERBOSE)
+
+
+def _unit(resource: str) -> str:
+    return "words" if resource == "capacity" else "words/cycle"
 
 
 def _amount(number: float) -> str:
-    """Return a number of words, or of words per cycle, as in the printed tables."""
+    """Return a number of words, or of words per cycle."""
     return count_text(int(number)) if number == int(number) else significant(number)
 
 
 def violation_sections(document: Value) -> Iterator[Section]:
-    """Yield the limits that a priced mapping breaks, and the rules, if any."""
-    rows: list[Sequence[Cell]] = [
-        (
-            each["node"].text(),
-            each["kind"].text(),
-            _figure(each["demand"].count()),
-            f"{each['limit'].number():,g}",
+    """Yield the limits that a given mapping breaks, and the rules, if any."""
+    broken = [f"  {violation_text(each)}" for each in document.get("violations").entries()]
+    rules = [f"  {broken_rule_text(each)}" for each in document.get("broken_rules").entries()]
+    yield Section("", lines=[*broken, *rules], where=TERMINAL)
+    yield Section("Limits that are broken", lines=broken, where=PAGE)
+    yield Section("Rules that are broken", lines=rules, where=PAGE)
+
+
+def violation_text(violation: Value) -> str:
+    """Return the limit that is broken, with both figures; of a fused mapping, also while what runs."""
+    node, kind = violation["node"].text(), violation["kind"].text()
+    demand, limit = count_text(violation["demand"].count()), f"{violation['limit'].number():,g}"
+    einsum = violation.get("einsum").text()
+    node += f", while {einsum} runs" if einsum else ""
+    parts = violation.get("parts").entries()
+    if kind == "capacity" and parts and einsum:
+        whose = (
+            f"{own['dataspace'].text()} ({own['level'].text()}) {own['words'].count():,}" for own in parts
         )
-        for each in document.get("violations").entries()
-    ]
-    if rows:
-        yield Section(
-            "Limits that are broken", tables=[Table("", ("Node", "Limit", ">Demand", ">Limit"), rows)]
-        )
-    rules: list[Sequence[Cell]] = [(each["rule"].text(),) for each in document.get("broken_rules").entries()]
-    if rules:
-        yield Section("Rules that are broken", tables=[Table("", ("Rule",), rules)])
+        return f"{node}: {', '.join(whose)} take {demand} words of {limit}"
+    if kind == "capacity" and parts:
+        *others, last = _places_text(parts)
+        listed = f"{', '.join(others)} and {last} exceed" if others else f"{last} exceeds"
+        return f"{node}: {listed} {limit}"
+    if kind == "capacity":
+        return f"{node}: tiles take {demand} words of {limit}"
+    if kind == "metadata":
+        return f"{node}: metadata takes {demand} bits of {limit}"
+    if kind == "min_utilization":
+        return f"{node}: tiles take {demand} words, at least {limit} are required"
+    return f"{node}: {demand} children along {kind[-1:].upper()}, there are {limit}"
+
+
+def _places_text(parts: Sequence[Value]) -> Iterator[str]:
+    """Yield what takes room in a memory, such as ``Inputs 512 at the inner place``."""
+    levels = list(dict.fromkeys(part["level"].text() for part in parts))
+    for part in parts:
+        number, places = levels.index(part["level"].text()), len(levels)
+        inner = ("outer", "inner")[number % 2]
+        where = f"at the {inner} place" if places == 2 else f"at place {number + 1} of {places}"
+        yield f"{part['dataspace'].text()} {count_text(part['words'].count())} {where}"
+
+
+def broken_rule_text(broken: Value) -> str:
+    """Return a user-defined constraint that is broken, with the figures that it is about."""
+    figures = (f"{name} is {_figure_text(name, value)}" for name, value in broken["figures"].items())
+    return f"{broken['rule'].text()} ({', '.join(figures)})"
+
+
+def _figure_text(name: str, value: Value) -> str:
+    if isinstance(value.raw, bool):
+        return "true" if value.raw else "false"
+    if isinstance(value.raw, str):
+        return value.raw or "none"
+    return f"{value.number():,.6g} pJ" if name == "energy" else count_text(int(value.number()))
 
 
 def sensitivity_sections(document: Value) -> Iterator[Section]:
-    """Yield the optimum under other limits, if it was asked for."""
+    """Yield the optimum under other limits, if it was requested."""
     effects = document.get("sensitivity").entries()
     if not effects:
         return
     units, bars = document["units"].text(), list(map(_effect_bar, filter(_matters, effects)))
+    later = document["objectives"].texts()[1:]
     rows = []
     for effect in effects:
-        ratio = effect["ratio"]
-        text = f"{ratio.number():.4f}" if ratio.raw is not None else NOTHING
-        limit, value = f"{effect['limit'].number():,g}", value_text(effect["value"], units)
-        rows.append((_effect_name(effect), limit, effect["status"].text(), value, text))
-    headings = ("Change", ">Limit then", "Status", ">Best value", ">Ratio")
+        limit, value = _amount(effect["limit"].number()), value_text(effect["value"], units)
+        name = effect["level"].text(), effect["resource"].text().replace("_", " ")
+        head = (*name, f"{effect['factor'].number():g}", limit, _unit(effect["resource"].text()))
+        rows.append((*head, effect["status"].text(), value, _change_text(effect, later)))
+    headings = ("Level", "Resource", ">Factor", ">Limit", "Unit", "Status", ">Optimum", ">Change")
+    left = document.get("sensitivity_left")
     key: list[tuple[str, Ink]] = [("worse", "s1"), ("better", "s2")]
     yield Section(
-        "Sensitivity",
-        f"How the optimum of {document['objective'].text()} changes with one limit"
-        + (", where it does." if bars else ": not at all."),
+        f"Sensitivity of {', then '.join(document['objectives'].texts())}",
+        "The optimum with one limit at a time halved or doubled, with unchanged energies per access; "
+        "capacities before multiple buffering.",
         [Figure(lambda width: bars_scene("Change of the optimum", bars, width, key))] if bars else (),
-        [Table("With unchanged energies per access", headings, rows)],
+        [Table("Optimum with one limit changed", headings, rows, ("Unit", "Optimum"), is_grouped=True)],
         is_folded=True,
+        remarks=[f"Interrupted: {counted(left.count(), 'limit')} left untried."] if left.raw else (),
     )
-
-
-def _effect_name(effect: Value) -> str:
-    level, resource = effect["level"].text(), effect["resource"].text().replace("_", " ")
-    return f"{level} {resource} × {effect['factor'].number():g}"
 
 
 def _matters(effect: Value) -> bool:
@@ -462,23 +577,59 @@ def _matters(effect: Value) -> bool:
 def _effect_bar(effect: Value) -> Bar:
     change = effect["ratio"].number() - 1
     text = f"{change * 100:+.2f} %" + ("" if effect["status"].text() == "OPTIMAL" else ", not proven")
-    return Bar(_effect_name(effect), [Segment(abs(change), "s1" if change > 0 else "s2", text)], text)
+    level, resource = effect["level"].text(), effect["resource"].text().replace("_", " ")
+    name = f"{level} {resource} × {effect['factor'].number():g}"
+    return Bar(name, [Segment(abs(change), "s1" if change > 0 else "s2", text)], text)
+
+
+def _change_text(effect: Value, later: Sequence[str]) -> str:
+    """Return how the first objective moved; if it did not, the next one that did, with its name."""
+    first = effect["ratio"]
+    for name, ratio in zip(later, effect["later_ratios"].entries(), strict=False):
+        if first.raw == 1 and ratio.raw not in (1, None):
+            return f"{_signed_text(ratio)} {name}"
+    return _signed_text(first)
+
+
+def _signed_text(ratio: Value) -> str:
+    if ratio.raw is None:
+        return NOTHING
+    change = ratio.number() - 1
+    return f"{'+' if change > 0 else '-'}{percent(abs(change))}" if change else "unchanged"
 
 
 def sources_section(document: Value) -> Section:
-    """Return where energies and areas come from."""
-    rows: list[Sequence[Cell]] = [
-        (component, action, source.text() or NOTHING)
-        for component, actions in document["energy_sources"].items()
-        for action, source in actions.items()
-    ]
+    """Return energies and areas, and where they come from."""
+    sources = document["energy_sources"]
+    energies = document.get("energies_pj") or sources
+    rows: list[Sequence[Cell]] = []
+    for component, actions in energies.items():
+        for action, energy in actions.items():
+            figure = NOTHING if energies is sources else energy_cell(energy.number())
+            rows.append((component, action, figure, sources[component].get(action).text() or NOTHING))
     areas: list[Sequence[Cell]] = []
-    for component, area in document.get("areas").items() if document.get("areas") else ():
-        each = "-" if area["area_um2"].raw is None else significant(area["area_um2"].number())
-        areas.append((component, _figure(area["instances"].count()), each, area["source"].text() or NOTHING))
-    tables = [Table("Energies", ("Component", "Action", "Source"), rows)] if rows else []
+    known = document.get("areas") or Value({})
+    is_known = any(area["area_um2"].raw is not None for _, area in known.items())
+    for component, area in known.items() if is_known else ():
+        each = NOTHING if area["area_um2"].raw is None else figure_cell(area["area_um2"].number())
+        instances, source = count_cell(area["instances"].count()), area["source"].text()
+        areas.append((component, instances, each, source or NOTHING))
+    headings = ("Component", "Action", ">Energy", "Source")
+    tables = [Table("Energy per access", headings, rows, is_grouped=True)] if rows else []
     tables += [Table("Areas", ("Component", ">Instances", ">um2 of one", "Source"), areas)] if areas else []
-    return Section("Where the figures come from", tables=tables, is_folded=True)
+    return Section("Where the figures come from", tables=tables, is_folded=True, where=VERBOSE)
+
+
+def stages_section(document: Value) -> Section:
+    """Return what each stage of a search took."""
+    if not document.get("statistics"):
+        return Section("Stages")
+    rows: list[Sequence[Cell]] = []
+    for own in document["statistics"].get("stages").entries():
+        seconds = own["seconds"].number()
+        rows.append((own["stage"].text(), own["engine"].text(), (seconds_text(seconds), seconds)))
+    tables = [Table("", ("Stage", "Engine", ">Time"), rows)] if rows else []
+    return Section("Stages of the search", tables=tables, is_folded=True, where=VERBOSE)
 
 
 def work_section(document: Value) -> Section:
@@ -486,9 +637,12 @@ def work_section(document: Value) -> Section:
     if not document.get("statistics"):
         return Section("Work")
     rows: list[Sequence[Cell]] = [
-        (name.replace("_", " "), _work_text(name, value)) for name, value in document["statistics"].items()
+        (name.replace("_", " "), _work_text(name, value))
+        for name, value in document["statistics"].items()
+        if name != "stages"
     ]
-    return Section("Work of the search", tables=[Table("", ("What", ">Amount"), rows)], is_folded=True)
+    table = Table("", ("What", ">Amount"), rows)
+    return Section("Work of the search", tables=[table], is_folded=True, where=PAGE)
 
 
 def _work_text(name: str, value: Value) -> str:
@@ -498,261 +652,102 @@ def _work_text(name: str, value: Value) -> str:
             f"{objective}: " + ", ".join(f"{step} {percent(own.number())}" for step, own in steps.items())
             for objective, steps in value.items()
         )
-        return "; ".join(shares) or NOTHING
-    if name == "settled_by":
+        return joined(shares) or NOTHING
+    if isinstance(value.raw, list):
         return ", ".join(text or "open" for text in value.texts()) or NOTHING
-    if name == "cp_sat":
+    if value.raw is None or isinstance(value.raw, str):
         return value.text() or NOTHING
-    if name == "stages":
-        costs = (f"{own['stage'].text()} {seconds_text(own['seconds'].number())}" for own in value.entries())
-        return ", ".join(costs) or NOTHING
     return seconds_text(value.number()) if name.endswith("seconds") else count_text(value.count())
-
-
-def sparse_page(document: Value) -> Page:
-    """Return the report of ``map`` or ``evaluate`` on sparse data: what is made, gated and skipped."""
-    status, verdict = _verdict(document)
-    found = list(_sparse_sections(document)) if document.get("mapping") else []
-    priced = document.get("constraints")
-    return Page(
-        document["problem"].text() or "Einsum",
-        status,
-        verdict,
-        (
-            *_goal_facts(document),
-            *cost_facts(document),
-            *_sparse_facts(document),
-            *_proof_facts(document),
-        ),
-        (
-            *reason_sections(document["reasons"].entries()),
-            *(violation_sections(document) if document.get("violations") else ()),
-            *found,
-            *sensitivity_sections(document),
-            *(cost_sections(priced, document["objective"].text()) if priced else ()),
-            notes_section(document),
-            sources_section(document),
-            work_section(document),
-            run_section(document),
-        ),
-        document["einsum"]["text"].text(),
-    )
-
-
-def _sparse_facts(document: Value) -> Iterator[tuple[str, str]]:
-    """Yield densities, and what the mapping costs without zeros."""
-    for name, density in document["densities"].items():
-        banded = density["distribution"].text() == "banded"
-        figure = f"band of {density['band_width'].count()}" if banded else f"{density['share'].number():g}"
-        yield f"Density of {name}", f"{figure}, {density['distribution'].text()}"
-    if document.get("dense"):
-        dense = document["dense"]
-        costs = f"{energy_text(dense['energy_pj'].number())}, {count_text(dense['cycles'].count())} cycles"
-        yield "The mapping without zeros", costs
-
-
-def _sparse_sections(document: Value) -> Iterator[Section]:
-    shown = shown_mapping(document)
-    assert shown is not None  # it has a mapping
-    yield Section("Mapping", figures=[Figure(partial(nest_scene, shown))])
-    names = [space["name"].text() for space in document["einsum"]["dataspaces"].entries()]
-    inks = {name: series_ink(number) for number, name in enumerate(names)}
-    yield Section("Energy", figures=[Figure(partial(_sparse_energy_scene, document, inks))])
-    headings = ("Level", "Dataspace", "Format", *(f">{kind}" for kind in SPARSE_KINDS), ">Energy")
-    text = "Expected words of one instance: reads, fills and updates together."
-    yield Section("Accesses", text, tables=[Table("Accesses", headings, list(_sparse_rows(document)))])
-    computes = document["computes"]
-    made: list[Sequence[Cell]] = [
-        (name, _figure(computes[name].count())) for name in ("dense", "actual", "gated", "skipped")
-    ]
-    yield Section("Computations", tables=[Table("Computations", ("Kind", ">Number"), made)])
-    if document.get("dense_optimum"):
-        yield _dense_section(document)
-
-
-def _dense_section(document: Value) -> Section:
-    """Return what the best mapping of dense data costs without zeros, and with them."""
-    dense = document["dense_optimum"]
-    known = "Best" if dense["status"].text() == "OPTIMAL" else "Best known"
-    rows: list[Sequence[Cell]] = [(f"{known} for dense data", "dense", *_sparse_costs(dense))]
-    if dense.get("on_sparse_data"):
-        rows.append(("The same", "sparse", *_sparse_costs(dense["on_sparse_data"])))
-    rows.append(("This mapping", "sparse", *_sparse_costs(document)))
-    headings = ("Mapping", "Data", ">Energy", ">Cycles", ">EDP")
-    return Section("The best mapping of dense data", tables=[Table("", headings, rows)])
-
-
-def _sparse_costs(costs: Value) -> tuple[Cell, ...]:
-    energy = costs["energy_pj"].number()
-    edp = costs["edp_pj_cycles"].number()
-    return (energy_text(energy), energy), _figure(costs["cycles"].count()), (significant(edp), edp)
-
-
-SPARSE_KINDS = ("Dense", "Actual", "Gated", "Skipped")
-
-
-def _sparse_rows(document: Value) -> Iterator[Sequence[Cell]]:
-    for level in document["levels"].entries():
-        for name, space in level["dataspaces"].items():
-            kinds = (space["dense"], space, space["gated"], space["skipped"])
-            words = [sum(kind[access].count() for access in ("reads", "fills", "updates")) for kind in kinds]
-            energy = space["energy_pj"].number()
-            form = " ".join(space["format"].texts() if isinstance(space["format"].raw, list) else [])
-            form = form or (space["format"].text() if isinstance(space["format"].raw, str) else "") or NOTHING
-            yield level["name"].text(), name, form, *map(_figure, words), (energy_text(energy), energy)
-
-
-def _sparse_energy_scene(document: Value, inks: Mapping[str, Ink], width: float) -> Scene:
-    whole = document["energy_pj"].number()
-    bars = []
-    for level in document["levels"].entries():
-        segments = [
-            Segment(
-                space["energy_pj"].number(), inks.get(name, LEAKAGE), energy_text(space["energy_pj"].number())
-            )
-            for name, space in level["dataspaces"].items()
-        ]
-        leak = level["leak_energy_pj"].number()
-        segments += [Segment(leak, LEAKAGE, f"leakage: {energy_text(leak)}")] if leak else []
-        bars.append(Bar(level["name"].text(), segments, _share_text(level["energy_pj"].number(), whole)))
-    compute = document["compute_energy_pj"].number()
-    name = document["architecture"]["compute"]["name"].text()
-    bars.append(Bar(name, [Segment(compute, ARITHMETIC, "arithmetic")], _share_text(compute, whole)))
-    return bars_scene(
-        "Energy by level and dataspace", bars, width, [*inks.items(), ("arithmetic", ARITHMETIC)]
-    )
-
-
-def front_page(document: Value) -> Page:
-    """Return the report of ``map --pareto``."""
-    points, status = document["points"].entries(), document["status"].text()
-    found = counted(len(points), "point")
-    verdict = f"{found}: the complete front." if status == "OPTIMAL" else f"{found}; others may be missing."
-    if status == "INFEASIBLE":
-        verdict = "No mapping satisfies all constraints. This is proven."
-    figures = [Figure(partial(_front_scene, points))] if points else ()
-    return Page(
-        f"Energy-latency front of {document['problem'].text() or 'an Einsum'}",
-        status,
-        verdict,
-        (
-            ("Counting rule", document["counting"].text()),
-            ("Time", seconds_text(document["seconds"].number())),
-        ),
-        (
-            *reason_sections(document["reasons"].entries()),
-            Section("Front", figures=figures, tables=list(_front_tables(document))),
-            notes_section(document),
-            work_section(document),
-            run_section(document),
-        ),
-    )
-
-
-def _front_tables(document: Value) -> Iterator[Table]:
-    """Yield the points, and where points may be missing, if there are any."""
-    points: list[Sequence[Cell]] = [
-        (
-            _figure(point["cycles"].count()),
-            (energy_text(point["energy_pj"].number()), point["energy_pj"].number()),
-            (significant(point["edp_pj_cycles"].number()), point["edp_pj_cycles"].number()),
-            percent(point["utilization"].number()),
-            "proven" if point["proven"].flag() else "not proven",
-        )
-        for point in document["points"].entries()
-    ]
-    if points:
-        headings = (">Cycles", ">Energy", ">EDP (pJ*cycles)", ">Utilization", "Proof")
-        yield Table("Points", headings, points)
-    open_ranges: list[Sequence[Cell]] = [
-        (
-            _figure(each["least_cycles"].count()),
-            "no limit" if each["most_cycles"].raw is None else count_text(each["most_cycles"].count()),
-            energy_text(each["least_energy_pj"].number()),
-        )
-        for each in document["open"].entries()
-    ]
-    if open_ranges:
-        yield Table("Open", (">From cycles", ">To", ">No energy below"), open_ranges)
-
-
-def _front_scene(points: Sequence[Value], width: float) -> Scene:
-    size, unit = energy_unit(points[-1]["energy_pj"].number())
-    marks = [
-        Mark(
-            point["cycles"].count(),
-            point["energy_pj"].number() / size,
-            f"{count_text(point['cycles'].count())} cycles, {energy_text(point['energy_pj'].number())}",
-            not point["proven"].flag(),
-        )
-        for point in points
-    ]
-    axes = Axis("cycles"), Axis(f"energy ({unit})")
-    return curves_scene("Energy against cycles", [Curve("", "s0", marks, "steps")], *axes, width)
 
 
 def explanation_page(document: Value) -> Page:
     """Return the report of ``explain``: the conflicts, or what each constraint costs."""
     status, objective = document["status"].text(), document["objective"].text()
-    verdict = "No mapping satisfies all constraints." if status == "INFEASIBLE" else "No mapping was found."
+    verdict = "no mapping satisfies all constraints" if status == "INFEASIBLE" else "no mapping was found"
     if document["with_all"] and document["with_all"]["value"].raw is not None:
         best = value_text(document["with_all"]["value"], document["units"].text())
-        verdict = f"With all constraints: {objective} {best}."
+        verdict = f"with all constraints: {objective} {best}"
     return Page(
         f"Constraints of {document['problem'].text() or 'an Einsum'}",
         status,
         verdict,
-        (("Counting rule", document["counting"].text()),),
-        (
-            *reason_sections(document["reasons"].entries()),
-            *cost_sections(document, objective),
-            notes_section(document),
-            run_section(document),
-        ),
+        [counting_fact(document)],
+        tuple(cost_sections(document, objective)),
+        notes=document["notes"].texts(),
+        conflicts=conflicts_of(document),
     )
 
 
 def cost_sections(document: Value, objective: str) -> Iterator[Section]:
     """Yield what each constraint costs, and the constraints that were left untried."""
-    rows: list[Sequence[Cell]] = []
+    with_all = document["with_all"]
+    if not with_all:
+        return
+    objectives = with_all["objectives"].texts() or [objective]
+    clauses = document["without"].entries()
+    rows: list[Sequence[Cell]] = [("(with all constraints)", "", *cost_cells(with_all), NOTHING)]
     bars = []
-    for clause in document["without"].entries():
-        least, most = clause["least"].number(), clause["most"]
-        cost = _range_text(least, None if most.raw is None else most.number())
+    for clause in clauses:
+        cost = cost_text(clause, len(objectives) > 1)
         places = ", ".join(clause["sources"].texts()) or NOTHING
-        rows.append((clause["text"].text(), places, *_cost_cells(clause), (cost, least)))
+        least = clause["least"].number()
+        rows.append((clause["text"].text(), places, *cost_cells(clause), (cost, least)))
         if cost != FREE:
             bars.append(Bar(clause["text"].text(), [Segment(least, "s0", cost)], cost))
-    if document["with_all"]:
-        rows.insert(0, ("(with all constraints)", "", *_cost_cells(document["with_all"]), NOTHING))
-        yield Section(
-            "What each constraint costs",
-            f"Improvement of the best {objective} if only this constraint is dropped.",
-            [Figure(partial(bars_scene, "Cost of each constraint", bars))] if bars else (),
-            [Table("The optimum with all constraints, and without each", CONSTRAINT_HEADINGS, rows)],
+    first, *later = objectives
+    otherwise = f", or else of {', then '.join(later)}" if later else ""
+    untried = document["left_out"].texts()
+    yield Section(
+        "What each constraint costs",
+        f"Cost: improvement of the best {first}{otherwise}, if only this constraint is dropped.",
+        [Figure(partial(bars_scene, "Cost of each constraint", bars))] if bars else (),
+        [Table("The optimum with all constraints, and without each", CONSTRAINT_HEADINGS, rows)],
+        remarks=list(_proof_remarks(with_all, clauses, untried)),
+    )
+
+
+CONSTRAINT_HEADINGS = ("Without", "At", ">Energy", ">Cycles", ">EDP", ">Cost")
+
+
+def _proof_remarks(with_all: Value, clauses: Sequence[Value], untried: Sequence[str]) -> Iterator[str]:
+    """Yield how far the costs are proven."""
+    if with_all["value"].raw is None:
+        yield "No mapping was found before the search was stopped."
+        return
+    if with_all["status"].text() != "OPTIMAL":
+        yield (
+            "The mapping with all constraints is not proven optimal: costs are derived from bounds, not from "
+            "the best mappings found."
         )
-    left_out = [(text,) for text in document["left_out"].texts()]
-    if left_out:
-        yield Section("Left untried", tables=[Table("Constraints left untried", ("Constraint",), left_out)])
+    elif not all(clause["proven"].flag() for clause in clauses):
+        yield "Where a search was stopped, its bound limits the cost."
+    if any(map(_open_besides, clauses)):
+        yield "Figures that are not proven are those of the best mapping found; the optimum may be lower."
+    if untried:
+        yield f"Interrupted: {counted(len(untried), 'constraint')} left untried: {'; '.join(untried)}."
 
 
-CONSTRAINT_HEADINGS = ("Without", "At", ">Energy", ">Cycles", ">EDP (pJ*cycles)", ">Cost")
+def cost_text(clause: Value, names_objective: bool) -> str:
+    """Return what is proven of a constraint's cost, and what is not."""
+    least, most = clause["least"].number(), clause["most"]
+    text = _range_text(least, None if most.raw is None else most.number())
+    text += f" of {clause['objective'].text()}" if names_objective and text not in (FREE, OPEN) else ""
+    besides = _open_besides(clause)
+    return f"{text}; {' and '.join(besides)} not proven" if besides else text
+
+
+def _open_besides(clause: Value) -> list[str]:
+    """Return the objectives with unproven figures, except the one that the cost is a range of."""
+    if clause["most"].raw is None and not clause["least"].number():
+        return []
+    is_proven, own = clause["proven"].flag(), clause["objective"].text()
+    return [name for name in clause["unproven"].texts() if is_proven or name != own]
 
 
 def _range_text(least: float, most: float | None) -> str:
+    """Return what is proven of a cost; exactly nothing does not read like what is rounded to it."""
     if most is None:
-        return f"at least {percent(least)}" if least else "unproven"
+        return f"at least {percent(least)}" if least else OPEN
     if least == most:
         return percent(least) if least else FREE
-    return f"{percent(least)} to {percent(most)}" if least else f"at most {percent(most)}"
-
-
-def _cost_cells(figures: Value) -> tuple[Cell, Cell, Cell]:
-    if figures["energy_pj"].raw is None:
-        return NOTHING, NOTHING, NOTHING
-    energy, cycles, edp = (
-        figures["energy_pj"].number(),
-        figures["cycles"].count(),
-        figures["edp_pj_cycles"].number(),
-    )
-    return (energy_text(energy), energy), _figure(cycles), (significant(edp), edp)
+    return f"{percent(least)} to {percent(most)}" if least else f"at most {percent(most).strip('<')}"

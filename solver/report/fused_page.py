@@ -1,4 +1,4 @@
-"""Reports of fused mappings as HTML pages, made from their JSON documents."""
+"""Reports of fused mappings: their tree, what is in each memory while time passes, what fusion saves."""
 
 from __future__ import annotations
 
@@ -6,103 +6,124 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from model.extents import ANY, PERFECT
-from solver.report.charts import ARITHMETIC, Segment, Span, energies_scene, first_of, timeline_scene
+from model.objective import EDP, UNITS
+from solver.report.charts import COMPUTE, Segment, Span, energies_scene, first_of, timeline_scene
 from solver.report.drawing import SMALL, Box, Ink, Label, Part, Scene, fitted, series_ink
-from solver.report.einsum_page import check_facts, cost_facts, value_text, violation_sections
-from solver.report.figures import NOTHING, count_text, energy_text, percent, seconds_text
-from solver.report.fused import SHARED_PERFECT, held_text, loop_text, waiting_text
-from solver.report.html import Cell, Figure, Page, Section, Table, notes_section, run_section
-from solver.report.reading import Value
+from solver.report.einsum_page import ENDINGS, stages_section, violation_sections
+from solver.report.figures import NOTHING, count_text, energy_text, percent, seconds_text, significant
+from solver.report.mapped import STEP
+from solver.report.page import (
+    PAGE,
+    TERMINAL,
+    Cell,
+    Fact,
+    Figure,
+    Page,
+    Section,
+    Table,
+    count_cell,
+    counting_fact,
+    energy_cell,
+    joined,
+    si_facts,
+    totals_section,
+)
+from solver.report.reading import Value, value_text
 
 INDENT, HEAD, ROW, GAP = 12.0, 24.0, 17.0, 6.0
 """Sizes of the picture of a tree, in pixels: of bodies in bodies, their headings, and rows of Einsums."""
 
+SHARED_PERFECT = "shared loops with factors that divide"
+"""What a verdict is about, where loops of nests may have remainders."""
+
+WORK = {"edges": "edges bounded", "mapped": "mapped exactly"}
+
+STORED = ("stored", "persistent")
+"""Kinds of tiles that stay on chip between Einsums."""
+
 
 def fused_page(document: Value) -> Page:
-    """Return the report of a fused mapping: its tree, and what is in each memory while time passes."""
-    valid = document["valid"].flag()
+    """Return the report of a given fused mapping."""
+    is_valid = document["valid"].flag()
+    broken = "the mapping breaks limits of the hardware"
     return Page(
         f"Fused mapping of {document['workload'].text()}",
-        "VALID" if valid else "INVALID",
-        "The mapping respects every limit." if valid else "The mapping breaks limits of the hardware.",
-        (*cost_facts(document), ("Counting rule", document["counting"].text())),
-        (*_mapping_sections(document), notes_section(document), run_section(document)),
+        "VALID" if is_valid else "INVALID",
+        "the mapping respects every limit of the hardware" if is_valid else broken,
+        _facts(document),
+        tuple(_mapping_sections(document)),
+        notes=document["notes"].texts(),
     )
 
 
 def fused_result_page(document: Value) -> Page:
     """Return the report of a search for a fused mapping: what is proven, what fusion brings, the mapping."""
-    objective, units = document["objective"].text(), document["units"].text()
-    value, seconds = document["value"], document["statistics"]["seconds"].number()
-    facts = [
-        (name, value_text(document[key], units))
-        for name, key in (("Value", "value"), ("Bound", "bound"), ("Without fusion", "unfused_value"))
-    ]
-    if document["perfect_factors"].raw is not None:
-        facts.append(("Without remainders", value_text(document["perfect_factors"]["value"], units)))
-    if document["equal_parts"].raw is not None:
-        text = value_text(document["equal_parts"]["value"], units)
-        facts.append(("Without remainders of shared loops", text))
-    if document["gap"].raw is not None:
-        facts.insert(2, ("Gap", percent(document["gap"].number())))
-    found = value.raw is not None
-    verdict = (
-        f"{objective} {value_text(value, units)}. {_gain(document)}" if found else "No mapping was found."
-    )
-    if document["status"].text() == "INFEASIBLE":
-        verdict = "No fused mapping exists. This is proven."
-    if (document.get("factors").raw, document.get("shared_factors").raw) == (ANY, PERFECT):
-        verdict += f" Searched: {SHARED_PERFECT}."
+    found = document["value"].raw is not None
     return Page(
         f"Fused mapping of {document['workload'].text()}",
         document["status"].text(),
-        verdict,
+        joined(_result_parts(document)),
+        _facts(document) if found else (),
         (
-            *facts,
-            ("Time", seconds_text(seconds)),
-            *(cost_facts(document) if found else ()),
-            *check_facts(document),
-        ),
-        (
-            *(_mapping_sections(document) if found else ()),
             _search_section(document),
-            notes_section(document),
-            run_section(document),
+            *(_mapping_sections(document) if found else ()),
+            stages_section(document),
         ),
+        notes=document["notes"].texts(),
+        check=document.get("check").text(),
     )
 
 
-def _gain(document: Value) -> str:
-    """Return what fusion brings against the best mapping of each Einsum alone."""
-    if document["unfused_value"].raw is None:
-        return "What it takes without fusion is not known."
-    alone, value = document["unfused_value"].number(), document["value"].number()
-    saved = max(0.0, alone - value) / alone if alone else 0.0
-    took = value_text(document["unfused_value"], document["units"].text())
-    return f"Fusion saves {percent(saved)} of the {took} that the Einsums take alone."
+def _result_parts(document: Value) -> Iterator[str]:
+    objective, units = document["objective"].text(), document["units"].text()
+    value, gap = document["value"], document["gap"]
+    if document["status"].text() == "INFEASIBLE":
+        yield "no fused mapping exists"
+    elif value.raw is None:
+        yield "no mapping was found"
+    else:
+        bound = value_text(document["bound"], units)
+        bound = f", bound {bound}, gap {percent(gap.number())}" if gap.raw else ""
+        yield f"{objective} {value_text(value, units)}{bound}"
+    if (document.get("factors").raw, document.get("shared_factors").raw) == (ANY, PERFECT):
+        yield SHARED_PERFECT
+    yield ENDINGS.get(document["termination"].text(), "")
+
+
+def _facts(document: Value) -> list[Fact]:
+    return [
+        counting_fact(document),
+        ("Energy", energy_text(document["energy_pj"].number()), "all Einsums"),
+        ("Cycles", count_text(document["cycles"].count()), ""),
+        ("EDP", significant(document["edp_pj_cycles"].number()), UNITS[EDP]),
+        *si_facts(document),
+    ]
 
 
 def _search_section(document: Value) -> Section:
-    """Return what was searched, and the work that it took."""
-    work: list[Sequence[Cell]] = [
-        (name, (count_text(each.count()), each.count()))
-        for name, each in document["statistics"].items()
-        if name not in ("seconds", "stages")
-    ]
-    costs: list[Sequence[Cell]] = [
-        (own["stage"].text(), seconds_text(own["seconds"].number()))
-        for own in document["statistics"].get("stages").entries()
-    ]
+    """Return what fusion and remainders bring, what was searched, and the work that it took."""
+    work = document["statistics"]
+    others = ("seconds", "stages")
+    counts = [f"{own.count():,} {WORK.get(name, name)}" for name, own in work.items() if name not in others]
     restrictions = "; ".join(document["restrictions"].texts())
-    return Section(
-        "Search",
-        f"Searched: {restrictions}." if restrictions else "",
-        tables=[
-            Table("Work of the search", ("What", ">Number"), work),
-            *([Table("Stages", ("Stage", ">Time"), costs)] if costs else []),
-        ],
-        is_folded=True,
-    )
+    lines = [_gain_text(document, "unfused_value", "fusion", "fusion saves")]
+    for key, of_what in (("perfect_factors", "remainders"), ("equal_parts", "remainders of shared loops")):
+        if document[key]:
+            lines.append(_gain_text(document[key], "value", of_what, "remainders save", document))
+    lines += [f"Searched: {restrictions}."] if restrictions else []
+    seconds = seconds_text(work["seconds"].number())
+    return Section("Search", lines=[*lines, f"{', '.join(counts)}; {seconds}"])
+
+
+def _gain_text(known: Value, key: str, without: str, saves: str, document: Value | None = None) -> str:
+    """Return what fusion or remainders save against the best mapping without."""
+    document = document or known
+    if known[key].raw is None or document["value"].raw is None:
+        return f"Without {without}: not known."
+    alone, value = known[key].number(), document["value"].number()
+    saved = percent((alone - value) / alone if alone else 0.0)
+    at_most = "" if known is document or known["status"].text() == "OPTIMAL" else " at most"
+    return f"Without {without} {value_text(known[key], document['units'].text())}{at_most}: {saves} {saved}."
 
 
 def _mapping_sections(document: Value) -> Iterator[Section]:
@@ -111,18 +132,51 @@ def _mapping_sections(document: Value) -> Iterator[Section]:
     parts = [(each["einsum"].text(), _fused_energies(each)) for each in einsums]
     yield from violation_sections(document)
     yield Section(
+        f"Fused mapping of {document['workload'].text()}",
+        lines=list(_tree_lines(document["tree"].entries(), 0)),
+        where=TERMINAL,
+    )
+    yield Section(
         "Tree",
         "Bodies with their shared loops, from the outermost on; in them the Einsums, what they keep above "
-        "shared loops, and which of their tensors wait on chip.",
+        "shared loops, and which intermediates stay on chip.",
         [Figure(partial(_tree_scene, document["tree"].entries()))],
+        where=PAGE,
     )
+    for each in einsums:
+        lines = list(_nest_lines(each))
+        if lines:
+            yield Section(f"{each['einsum'].text()} in one visit", lines=lines)
+    yield _fused_section(document)
     yield _room_section(einsums)
     yield Section(
         "Energy by Einsum",
         "One instance of each Einsum, over all visits, by memory.",
         [Figure(partial(energies_scene, "Energy by Einsum", parts), first_of(parts))],
+        where=PAGE,
     )
-    yield _fused_section(document)
+    yield totals_section(_facts(document))
+
+
+def _nest_lines(einsum: Value) -> Iterator[str]:
+    """Yield the loop nest of a visit, of each kind where visits differ."""
+    nests = einsum["nests"].entries()
+    for number, nest in enumerate(nests, 1):
+        if len(nests) > 1:
+            yield f"visits of kind {number} of {len(nests)}:"
+        yield from nest.texts()
+
+
+def _tree_lines(children: Sequence[Value], indent: int) -> Iterator[str]:
+    """Yield the tree: a body with its loops and their tiles, then the Einsums with what they keep."""
+    for child in children:
+        if child.get("einsum"):
+            name, facts = child["einsum"].text(), list(_leaf_facts(child))
+            yield f"{STEP * indent}{name}{f'  {facts[0]}' if facts else ''}"
+            yield from (f"{STEP * indent}{' ' * len(name)}  {fact}" for fact in facts[1:])
+            continue
+        yield f"{STEP * indent}body {', '.join(map(_loop, child['loops'].entries()))}"
+        yield from _tree_lines(child["children"].entries(), indent + 1)
 
 
 def _tree_scene(children: Sequence[Value], width: float) -> Scene:
@@ -150,13 +204,15 @@ def _draw(parts: list[Part], children: Sequence[Value], x: float, y: float, widt
 
 
 def _loop(loop: Value) -> str:
+    """Return a shared loop: its dimensions in the Einsums below, its trips, and how long a part is."""
     dims = list(dict.fromkeys(dim.text() for _, dim in loop["dims"].items()))
-    return loop_text(dims, loop["trips"].count(), loop["tile"].count())
+    tile = loop["tile"].count()
+    return f"{'/'.join(dims)} in [0:{loop['trips'].count()}){f' of {tile}' if tile > 1 else ''}"
 
 
 def _draw_einsum(parts: list[Part], leaf: Value, x: float, y: float, width: float) -> float:
     """Add an Einsum with what it keeps and stores; return where it ends."""
-    name, rows = leaf["einsum"].text(), list(_facts(leaf))
+    name, rows = leaf["einsum"].text(), list(_leaf_facts(leaf))
     height = 8 + ROW * (1 + len(rows))
     parts.append(Box(x, y, width, height, "page", "line", name, 4))
     parts.append(fitted(Label(x + 8, y + ROW - 1, name, bold=True, note=name), width - 16))
@@ -166,67 +222,58 @@ def _draw_einsum(parts: list[Part], leaf: Value, x: float, y: float, width: floa
     return y + height + GAP
 
 
-def _facts(leaf: Value) -> Iterator[str]:
-    """Yield what an Einsum holds above shared loops, and which of its tensors wait."""
+def _leaf_facts(leaf: Value) -> Iterator[str]:
+    """Yield what an Einsum keeps above shared loops, and which of its tensors stay on chip."""
     for tile in leaf["held"].entries():
         if tile["above"].raw is not None:
             dataspace, above, memory = (tile[key].text() for key in ("dataspace", "above", "memory"))
-            yield held_text(dataspace, above, memory, tile["words"].count())
+            yield f"keeps {dataspace} above {above} in {memory} ({count_text(tile['words'].count())} words)"
     for tile in leaf["waits"].entries():
-        shape = [extent.count() for extent in tile["shape"].entries()]
-        yield waiting_text(tile["tensor"].text(), tile["memory"].text(), shape)
+        shape = " x ".join(count_text(extent.count()) for extent in tile["shape"].entries()) or 1
+        yield f"{tile['tensor'].text()} waits in {tile['memory'].text()} ({shape})"
 
 
 def _fused_energies(einsum: Value) -> list[tuple[str, float]]:
-    """Return the energy of each memory, and of the arithmetic."""
+    """Return the energy of each memory, and of the computes."""
     memories = einsum["memories"].entries()
     energies = [(memory["name"].text(), memory["energy_pj"].number()) for memory in memories]
-    return [*energies, (ARITHMETIC, einsum["compute_energy_pj"].number())]
+    return [*energies, (COMPUTE, einsum["compute_energy_pj"].number())]
 
 
 def _room_section(einsums: Sequence[Value]) -> Section:
+    """Return what takes room in each limited memory while each Einsum runs."""
     limited = [room["memory"].text() for each in einsums for room in _limited_rooms(each)]
+    headings = ("While", "Memory", ">Words", ">Of", "Own tiles", "Held and stored")
     return Section(
-        "Room over time",
-        "Each column is an Einsum, as wide as its cycles. The line is the memory's capacity.",
+        "Buffer occupancy",
+        "Words of one instance while each Einsum runs. In the picture a column is as wide as the cycles of "
+        "its Einsum, and the line is the capacity of the memory.",
         [Figure(partial(_room_scene, einsums, memory), memory) for memory in dict.fromkeys(limited)],
-        [Table("Tiles in limited memories", ROOM_HEADINGS, list(_room_rows(einsums)))],
+        [Table("Tiles in limited memories", headings, list(_room_rows(einsums)))],
         is_folded=True,
     )
 
 
 def _fused_section(document: Value) -> Section:
+    """Return a row per Einsum: visits, energy, cycles, what limits them, and what stays on chip meanwhile."""
     rows: list[Sequence[Cell]] = []
-    waits = dict(_waiting(document["tree"].entries()))
     for each in document["einsums"].entries():
-        counts = [each[key].count() for key in ("visits", "n_instances")]
-        energy, cycles, name = each["energy_pj"].number(), each["cycles"].count(), each["einsum"].text()
-        figures = [(count_text(count), count) for count in counts]
-        spent = (energy_text(energy), energy), (count_text(cycles), cycles)
-        rows.append((name, *figures, *spent, each["limited_by"].text(), waits.get(name) or NOTHING))
-    headings = ("Einsum", ">Visits", ">Runs", ">Energy", ">Cycles", "Limited by", "Waits on chip")
-    stored: list[Sequence[Cell]] = [
-        (each["tensor"].text(), each["memory"].text(), (count_text(depth := each["depth"].count()), depth))
-        for each in document["stored"].entries()
-    ]
-    tables = [Table("Einsums", headings, rows)]
-    tables += [Table("Stored on chip", ("Tensor", "Memory", ">Loops above"), stored)] if stored else []
-    return Section("Einsums", "One run, over all visits.", tables=tables)
-
-
-def _waiting(children: Sequence[Value]) -> Iterator[tuple[str, str]]:
-    """Yield each Einsum with the tensors that it leaves on chip for others."""
-    for child in children:
-        if child.get("einsum"):
-            yield (
-                child["einsum"].text(),
-                ", ".join(each["tensor"].text() for each in child["waits"].entries()),
+        tiles = [tile for room in each["room"].entries() for tile in room["tiles"].entries()]
+        stored = dict.fromkeys(tile["tensor"].text() for tile in tiles if tile["kind"].text() in STORED)
+        rows.append(
+            (
+                each["einsum"].text(),
+                *(count_cell(each[key].count()) for key in ("visits", "n_instances")),
+                energy_cell(each["energy_pj"].number()),
+                count_cell(each["cycles"].count()),
+                each["limited_by"].text(),
+                ", ".join(stored) or NOTHING,
             )
-        else:
-            yield from _waiting(child["children"].entries())
-
-
-ROOM_HEADINGS = ("While", "Memory", "Tensor", "Kind", ">Words")
+        )
+    headings = ("Einsum", ">Visits", ">Runs", ">Energy", ">Cycles", "Limited by", "Waiting on chip")
+    return Section(
+        "Einsums", "One instance, over all visits.", tables=[Table("Einsums", headings, rows, ("Runs",))]
+    )
 
 
 def _limited_rooms(einsum: Value) -> list[Value]:
@@ -235,15 +282,18 @@ def _limited_rooms(einsum: Value) -> list[Value]:
 
 def _room_rows(einsums: Sequence[Value]) -> Iterator[Sequence[Cell]]:
     for einsum, room in ((each, room) for each in einsums for room in _limited_rooms(each)):
-        for tile in room["tiles"].entries():
-            words = tile["size_words"].count()
-            names = (
-                einsum["einsum"].text(),
-                room["memory"].text(),
-                tile["tensor"].text(),
-                tile["kind"].text(),
+        tiles = [(tile, tile["kind"].text() == "own") for tile in room["tiles"].entries()]
+        own, others = (
+            ", ".join(
+                f"{tile['tensor'].text()} {count_text(tile['size_words'].count())}"
+                for tile, is_own in tiles
+                if is_own is wanted
             )
-            yield (*names, (count_text(words), words))
+            for wanted in (True, False)
+        )
+        words = count_cell(room["size_words"].count()), count_cell(room["usable_words"].count())
+        names = einsum["einsum"].text(), room["memory"].text()
+        yield (*names, *words, own or NOTHING, others or NOTHING)
 
 
 def _room_scene(einsums: Sequence[Value], memory: str, width: float) -> Scene:
@@ -258,7 +308,7 @@ def _room_scene(einsums: Sequence[Value], memory: str, width: float) -> Scene:
         spans.append(Span(each["einsum"].text(), each["cycles"].count(), fills, each["einsum"].text()))
     whole = sum(span.duration for span in spans)
     texts = f"{count_text(int(whole))} cycles", f"{count_text(limit)} words"
-    return timeline_scene(f"Room in {memory}", spans, limit, texts, list(inks.items()), width)
+    return timeline_scene(f"Occupancy of {memory}", spans, limit, texts, list(inks.items()), width)
 
 
 def _tile_segment(tile: Value, inks: dict[str, Ink]) -> Segment:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model.wording import printable
-from solver.report.drawing import DARK, LIGHT, Scene, svg_text
+from solver.report.drawing import DARK, LIGHT, svg_text
+from solver.report.page import DETAIL, TERMINAL, TONES, Cell, Conflict, Fact, Figure, Page, Section, Table
 from solver.report.reading import Value
 
 if TYPE_CHECKING:
@@ -27,81 +27,21 @@ LONGEST_CELL = 2000
 LONGEST_WORD, SHORTEST_TEXT = 32, 14
 """Characters of a word that is not broken, and of a text that is worth a wide column."""
 
-TONES = {
-    "OPTIMAL": "good",
-    "VALID": "good",
-    "FEASIBLE": "fair",
-    "INFEASIBLE": "bad",
-    "UNKNOWN": "bad",
-    "INVALID": "bad",
-}
 
-Cell = str | tuple[str, float]
-"""A text of a table, and for figures the number by which it is sorted."""
+def page_text(page: Page, document: Value) -> str:
+    """Return the page of a document as HTML that needs nothing else."""
+    version = document.get("version").text()
+    parts = _parts(page, document)
+    return _template("report.html.jinja").render(**parts, version=version, script=_asset("report.js"))
 
 
-@dataclass(frozen=True)
-class Figure:
-    """A picture that is drawn for a wide and for a narrow page."""
-
-    draw: Callable[[float], Scene | None]
-    caption: str = ""
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table; headings of figures begin with ``>``. Many rows can be sorted and searched."""
-
-    caption: str
-    headings: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
-
-    @property
-    def is_long(self) -> bool:
-        """Whether it is worth searching."""
-        return len(self.rows) > 5
-
-
-@dataclass(frozen=True)
-class Section:
-    """A part of a page under a heading."""
-
-    title: str
-    text: str = ""
-    figures: Sequence[Figure] = ()
-    tables: Sequence[Table] = ()
-    lines: Sequence[str] = ()  # shown as they are, in a typewriter face
-    is_folded: bool = False
-
-    def __bool__(self) -> bool:
-        """Whether there is anything below the heading."""
-        return bool(self.text or self.figures or self.tables or self.lines)
-
-
-@dataclass(frozen=True)
-class Page:
-    """What a report says: the verdict first, facts, then sections."""
-
-    title: str
-    status: str
-    verdict: str
-    facts: Sequence[tuple[str, str]] = ()
-    sections: Sequence[Section] = field(default=())
-    subtitle: str = ""
-
-
-def page_text(page: Page, version: str) -> str:
-    """Return a page as an HTML document that needs nothing else."""
-    return _template("report.html.jinja").render(**_parts(page), version=version, script=_asset("report.js"))
-
-
-def fragment_text(page: Page) -> str:
+def fragment_text(page: Page, document: Value) -> str:
     """Return a page as an HTML fragment for a notebook, without a script; its style is its own."""
     prefix = f"t{hashlib.sha256(repr(page.facts).encode()).hexdigest()[:8]}-"
-    return _template("fragment.html.jinja").render(**_parts(page, prefix))
+    return _template("fragment.html.jinja").render(**_parts(page, document, prefix))
 
 
-def _parts(page: Page, prefix: str = "") -> dict[str, object]:
+def _parts(page: Page, document: Value, prefix: str = "") -> dict[str, object]:
     """Return what templates show; `prefix` keeps the ids of several pages in one notebook apart."""
     from markupsafe import Markup  # noqa: PLC0415 (with jinja2)
 
@@ -109,13 +49,31 @@ def _parts(page: Page, prefix: str = "") -> dict[str, object]:
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return {
         "page": page,
+        "facts": _shown_facts(page),
         "tone": TONES.get(page.status, "plain"),
         "style": Markup(_style()),
         "script_hash": f"sha256-{digest}",
         "sections": [
-            _shown(section, f"{prefix}s{number}") for number, section in enumerate(page.sections) if section
+            _shown(section, f"{prefix}s{number}")
+            for number, section in enumerate(_sections(page, document))
+            if section and section.where not in (TERMINAL, DETAIL)
         ],
     }
+
+
+def _sections(page: Page, document: Value) -> Iterator[Section]:
+    """Yield the conflicts, what the page says, the notes, and how the document is made again."""
+    yield from _conflict_sections(page.conflicts)
+    yield from page.sections
+    notes = [(note,) for note in page.notes]
+    yield Section("Notes", tables=[Table("Notes", ("Note",), notes)] if notes else ())
+    yield run_section(document)
+
+
+def _shown_facts(page: Page) -> list[Fact]:
+    """Return the facts without their parts, which figures show, and the verdict of the checker."""
+    facts = [fact for fact in page.facts if not fact[0].startswith(" ")]
+    return [*facts, *([("Checked without the solver", page.check, "")] if page.check else [])]
 
 
 def _shown(section: Section, identity: str) -> dict[str, object]:
@@ -131,6 +89,7 @@ def _shown(section: Section, identity: str) -> dict[str, object]:
             if (figure := _drawn(each, f"{identity}f{place}"))
         ],
         "tables": section.tables,
+        "remarks": section.remarks,
     }
 
 
@@ -202,7 +161,7 @@ def _sort_key(cell: Cell) -> str:
 
 
 def run_section(document: Value) -> Section:
-    """Return how a result is made again: program, command line, inputs, and the check of its certificate."""
+    """Return how a result is made again: program, command line and inputs."""
     run = document.get("run")
     lines = [run["command"].text()] if run else []
     rows: list[Sequence[Cell]] = [
@@ -213,36 +172,30 @@ def run_section(document: Value) -> Section:
     return Section("How to reproduce this", f"Tilewright {document.get('version').text()}", (), tables, lines)
 
 
-def notes_section(document: Value, *keys: str) -> Section:
-    """Return the notes of a document, one a line."""
-    notes = [f"• {note}" for key in keys or ("notes",) for note in document.get(key).texts()]
-    return Section(
-        "Notes", tables=[Table("Notes", ("Note",), [(note[2:],) for note in notes])] if notes else ()
-    )
+def _conflict_sections(conflicts: Sequence[Conflict]) -> Iterator[Section]:
+    """Yield a section per conflict: what cannot hold at once, what is short, and what would resolve it."""
+    for conflict in conflicts:
+        for number, reason in enumerate(conflict.reasons, 1):
+            name = f"Conflict {number}" if len(conflict.reasons) > 1 else "Conflict"
+            title = f"{conflict.head}: {name}" if conflict.head else name
+            yield Section(title, reason["text"].text(), tables=list(_reason_tables(reason)))
+        if conflict.lines:
+            yield Section(conflict.head or "Conflicts", lines=conflict.lines)
 
 
-def reason_sections(reasons: Sequence[Value]) -> Iterator[Section]:
-    """Yield a section per conflict: what cannot hold at once, the arithmetic, and what would resolve it."""
-    for number, reason in enumerate(reasons, 1):
-        tables = []
-        constraints = [_placed(each) for each in reason["constraints"].entries()]
-        if constraints:
-            tables.append(Table("Cannot hold at once", ("Constraint", "At"), constraints))
-        shortfalls: list[Sequence[Cell]] = [
-            (
-                each["text"].text(),
-                *(f"{each[key].count():,}" for key in ("demand", "limit")),
-                each["unit"].text(),
-            )
-            for each in reason["shortfalls"].entries()
-        ]
-        if shortfalls:
-            tables.append(Table("The arithmetic", ("What", ">Demand", ">Limit", "Unit"), shortfalls))
-        levers = [_placed(each) for each in reason["levers"].entries()]
-        if levers:
-            tables.append(Table("Any one of these changes suffices", ("Change", "At"), levers))
-        title = f"Conflict {number}" if len(reasons) > 1 else "Conflict"
-        yield Section(title, reason["text"].text(), tables=tables)
+def _reason_tables(reason: Value) -> Iterator[Table]:
+    constraints = [_placed(each) for each in reason["constraints"].entries()]
+    if constraints:
+        yield Table("Cannot hold at once", ("Constraint", "At"), constraints)
+    shortfalls: list[Sequence[Cell]] = [
+        (each["text"].text(), *(f"{each[key].count():,}" for key in ("demand", "limit")), each["unit"].text())
+        for each in reason["shortfalls"].entries()
+    ]
+    if shortfalls:
+        yield Table("Shortfalls", ("What", ">Demand", ">Limit", "Unit"), shortfalls)
+    levers = [_placed(each) for each in reason["levers"].entries()]
+    if levers:
+        yield Table("Any one of these changes suffices", ("Change", "At"), levers)
 
 
 def _placed(written: Value) -> tuple[str, str]:

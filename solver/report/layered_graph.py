@@ -1,12 +1,12 @@
-"""The layered graph of an assignment, in DOT and as a picture: a node per layer and method."""
+"""The layered graph of an assignment, a node per layer and method: in DOT, and as Graphviz draws that."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+import shutil
+import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from graphlib import TopologicalSorter
 from pathlib import Path
 
 import numpy as np
@@ -14,26 +14,21 @@ import numpy as np
 from model.assignment import FORBIDDEN, CostedNetwork, Edge, ShapedNetwork
 from model.wording import printable
 from solver.report.figures import cost_text
-from solver.report.pictures import save_figure, verbatim
+from solver.report.pictures import PlotError
+from solver.saving import save
 
 SOURCE, SINK = "source", "sink"
 
 LARGEST_PICTURE = 20_000
 """Arcs up to which a picture shows more than a grey area."""
 
-INCHES_PER_ROW, INCHES_PER_CHARACTER, GAP_INCHES = 0.55, 0.055, 0.9
-LONGEST_LABEL = 40
-LARGEST_SIDE_INCHES = 200.0
-DOTS_PER_INCH = 100
-BOX_HEIGHT = 0.7
-"""Of the distance between two rows."""
+LONGEST_LAYOUT_S = 120
+"""Seconds that Graphviz may take."""
 
-CHOSEN, OTHER = "tab:red", "0.8"
+DOT_HELPS = "--show-graph OUT.dot writes the graph as text"
 
 Place = tuple[int, int]
 """A node: positions of the layer and of its method."""
-
-Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -97,16 +92,6 @@ class LayeredGraph:
         """Return the layers that no edge leaves; they lead to the sink."""
         return sorted(set(range(len(self.network.layers))) - {edge.source for edge in self.network.edges})
 
-    def depths(self) -> list[int]:
-        """Return per layer the number of edges on the longest path that leads to it."""
-        before: dict[int, list[int]] = {layer: [] for layer in range(len(self.network.layers))}
-        for edge in self.network.edges:
-            before[edge.target].append(edge.source)
-        depths = dict.fromkeys(before, 0)
-        for layer in TopologicalSorter(before).static_order():
-            depths[layer] = max((depths[source] + 1 for source in before[layer]), default=0)
-        return [depths[layer] for layer in before]
-
 
 def most_arcs(network: CostedNetwork | ShapedNetwork) -> int:
     """Return the number of arcs if nothing is forbidden, without listing them."""
@@ -150,124 +135,25 @@ def _quoted(text: str) -> str:
 
 
 def draw(graph: LayeredGraph, path: Path) -> None:
-    """Draw the graph; nodes and arcs of the assignment are red, and no arc runs through a box."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 (an optional extra)
-    from matplotlib.collections import LineCollection  # noqa: PLC0415
-    from matplotlib.figure import Figure  # noqa: PLC0415
-    from matplotlib.patches import Rectangle  # noqa: PLC0415
-
-    layout = Layout(graph)
-    labels = {node: _shortened(graph.label(node)) for node in layout.points}
-    box_inches = INCHES_PER_CHARACTER * max(map(len, (*labels.values(), SOURCE)))
-    pitch = box_inches + GAP_INCHES
-    half = box_inches / pitch / 2
-    wide, high = pitch * (layout.columns + 2), INCHES_PER_ROW * (layout.rows + 2)
-    figure = Figure(figsize=(min(wide, LARGEST_SIDE_INCHES), min(high, LARGEST_SIDE_INCHES)))
-    FigureCanvasAgg(figure)
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set_axis_off()
-    lines = list(layout.lines(half))
-    for is_chosen, colour, width in ((False, OTHER, 0.5), (True, CHOSEN, 2.0)):
-        drawn = [line for line, chosen in lines if chosen is is_chosen]
-        axes.add_collection(LineCollection(drawn, colors=colour, linewidths=width, zorder=1 + is_chosen))
-    boxes = [
-        (point, f"{verbatim(labels[node])}\n{cost_text(graph.cost(node))}", graph.is_chosen(node))
-        for node, point in layout.points.items()
-    ]
-    boxes += [((-1.0, layout.middle), SOURCE, False), ((float(layout.columns), layout.middle), SINK, False)]
-    for (x, y), text, is_chosen in boxes:
-        colour = CHOSEN if is_chosen else "black"
-        corner = (x - half, y - BOX_HEIGHT / 2)
-        axes.add_patch(Rectangle(corner, 2 * half, BOX_HEIGHT, facecolor="white", edgecolor=colour, zorder=3))
-        axes.text(x, y, text, ha="center", va="center", fontsize=6, color=colour, zorder=4)
-    axes.set_xlim(-1.5, layout.columns + 0.5)
-    axes.set_ylim(-layout.rows, 1.5)
-    axes.text(-1.4, 1.2, verbatim(_title(graph)), va="center", fontsize=9)
-    save_figure(figure, path, DOTS_PER_INCH)
+    """Have Graphviz lay out and draw the graph; `PlotError` if that fails."""
+    command = ["dot", f"-T{path.suffix[1:].lower()}"]
+    try:
+        drawn = subprocess.run(
+            command, input=dot_text(graph).encode(), capture_output=True, check=True, timeout=LONGEST_LAYOUT_S
+        )
+        save(path, drawn.stdout)
+    except subprocess.TimeoutExpired:
+        raise PlotError(
+            f"cannot draw {path}: Graphviz took more than {LONGEST_LAYOUT_S} s; {DOT_HELPS}"
+        ) from None
+    except subprocess.CalledProcessError as error:
+        last = error.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        raise PlotError(f"cannot draw {path}: Graphviz failed: {last}") from error
+    except OSError as error:
+        raise PlotError(f"cannot write {path}: {error.strerror}") from error
 
 
-class Layout:
-    """Places of the nodes: layers of one depth in one column, their methods below each other.
-
-    An edge that spans several columns, also one to the sink, has a free row in each column between. A layer
-    begins no higher than the layers that lead to it, which keeps most arcs short.
-    """
-
-    def __init__(self, graph: LayeredGraph) -> None:
-        self._graph = graph
-        self._depths = graph.depths()
-        self.columns = 1 + max(self._depths)
-        self._lanes: dict[tuple[int, int | None], list[Point]] = {}
-        self.points = self._placed()
-        lowest = min((y for _, y in self.points.values()), default=0.0)
-        self.middle = lowest / 2
-        lanes = (y for lane in self._lanes.values() for _, y in lane)
-        self.rows = 1 - min(lowest, min(lanes, default=lowest))
-
-    def _placed(self) -> dict[Place, Point]:
-        graph, depths = self._graph, self._depths
-        before: defaultdict[int, list[int]] = defaultdict(list)
-        after: defaultdict[int, list[int | None]] = defaultdict(list)
-        for edge in graph.network.edges:
-            before[edge.target].append(edge.source)
-            after[edge.source].append(edge.target)
-        for layer in graph.last_layers():
-            after[layer].append(None)  # the sink
-        methods: defaultdict[int, list[int]] = defaultdict(list)
-        for layer, method in graph.nodes():
-            methods[layer].append(method)
-        free: defaultdict[int, int] = defaultdict(int)
-        tops: dict[int, int] = {}
-        points: dict[Place, Point] = {}
-        for layer in sorted(range(len(depths)), key=depths.__getitem__):
-            column = depths[layer]
-            top = max(free[column], min((tops[other] for other in before[layer]), default=0))
-            tops[layer] = top
-            for row, method in enumerate(methods[layer], start=top):
-                points[layer, method] = (float(column), -float(row))
-            free[column] = top + len(methods[layer]) + 1
-            for target in after[layer]:
-                end = self.columns if target is None else depths[target]
-                self._lanes[layer, target] = [
-                    self._lane(free, between, top) for between in range(column + 1, end)
-                ]
-        return points
-
-    @staticmethod
-    def _lane(free: dict[int, int], column: int, top: int) -> Point:
-        """Take the next free row of a column, which no box will be in."""
-        row = max(free[column], top)
-        free[column] = row + 1
-        return float(column), -float(row)
-
-    def lines(self, half: float) -> Iterator[tuple[list[Point], bool]]:
-        """Yield the lines of all arcs between boxes of half a width, each with whether it is chosen."""
-        graph, points = self._graph, self.points
-        for arc in graph.arcs():
-            lanes = self._lanes[arc.tail[0], arc.head[0]]
-            yield _line(points[arc.tail], lanes, points[arc.head], half), arc.is_chosen
-        first, last = set(graph.first_layers()), set(graph.last_layers())
-        for node, point in points.items():
-            if node[0] in first:
-                yield _line((-1.0, self.middle), [], point, half), graph.is_chosen(node)
-            if node[0] in last:
-                lanes = self._lanes[node[0], None]
-                yield _line(point, lanes, (float(self.columns), self.middle), half), graph.is_chosen(node)
-
-
-def _line(tail: Point, lanes: Sequence[Point], head: Point, half: float) -> list[Point]:
-    """Return the corners of a line from the right of one box to the left of another, straight past others."""
-    passed = [(x + side, y) for x, y in lanes for side in (-half, half)]
-    return [(tail[0] + half, tail[1]), *passed, (head[0] - half, head[1])]
-
-
-def _shortened(label: str) -> str:
-    text = printable(label)
-    return text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 3]}..."
-
-
-def _title(graph: LayeredGraph) -> str:
-    network = graph.network
-    total = None if graph.choice is None else network.total(graph.choice)
-    end = "" if total is None else f": total {cost_text(network.in_unit(total))} {network.unit}"
-    return f"{network.name} ({network.unit}){end}"
+def check_drawing(path: Path) -> None:
+    """Check before the work that Graphviz is there to draw a picture; `PlotError` if it is not."""
+    if shutil.which("dot") is None:
+        raise PlotError(f"cannot draw {path}: the program `dot` of Graphviz is missing; {DOT_HELPS}")

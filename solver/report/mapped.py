@@ -65,7 +65,7 @@ class ShownNode:
 
 @dataclass(frozen=True)
 class ShownMapping:
-    """A mapping on its hardware: nodes from the outermost inwards, and the arithmetic below them."""
+    """A mapping on its hardware: nodes from the outermost inwards, and the compute below them."""
 
     einsum: str
     ranks: Mapping[str, tuple[str, ...]]  # by dataspace, in the order of the Einsum
@@ -115,11 +115,7 @@ def shown_mapping(document: Value) -> ShownMapping | None:
         return None
     einsum, architecture = document["einsum"], document["architecture"]
     levels = {level["name"].text(): level for level in document["levels"].entries()}
-    loops: dict[tuple[str, bool], tuple[ShownLoop, ...]] = {}
-    for target in document["mapping"].entries():
-        if target["type"].text() != "dataspace":
-            key = target["target"].text(), target["type"].text() == "spatial"
-            loops[key] = tuple(_loops(target))
+    loops = _loops_of(document["mapping"])
     nodes = [_node(node, levels, loops) for node in architecture["nodes"].entries()]
     compute = architecture["compute"]
     spaces = einsum["dataspaces"].entries()
@@ -136,6 +132,15 @@ def shown_mapping(document: Value) -> ShownMapping | None:
         compute["instances"].count(),
         document["compute_instances"].count(),
     )
+
+
+def _loops_of(mapping: Value) -> dict[tuple[str, bool], tuple[ShownLoop, ...]]:
+    """Return the loops of each component, temporal and spatial ones."""
+    return {
+        (target["target"].text(), target["type"].text() == "spatial"): tuple(_loops(target))
+        for target in mapping.entries()
+        if target["type"].text() != "dataspace"
+    }
 
 
 def _loops(target: Value) -> Iterator[ShownLoop]:
@@ -187,3 +192,31 @@ def _tile(name: str, figures: Value) -> ShownTile:
         figures["size_words"].count(),
         figures["energy_pj"].number(),
     )
+
+
+STEP = "  "
+
+
+def nest_lines(architecture: Value, mapping: Value, einsum: str) -> list[str]:
+    """Return the lines of a loop nest, outermost loop first, without loops of bound 1.
+
+    A storage level heads its temporal loops with its name and the dataspaces that it keeps, a fanout its
+    spatial ones. ``last`` is what a loop has in the last pass over its dimension if that is cut short.
+    """
+    loops = _loops_of(mapping)
+    kept = {
+        target["target"].text(): ", ".join(target["keep"].texts())
+        for target in mapping.entries()
+        if target["type"].text() == "dataspace"
+    }
+    lines: list[str] = []
+    depth = 0
+    for node in architecture["nodes"].entries():
+        name, is_fanout = node["name"].text(), node["type"].text() == "fanout"
+        own = loops.get((name, is_fanout), ())
+        verb = "lets pass" if node.get("tolls") else "keeps"
+        head = f"{name}:" if is_fanout else f"{name} {verb} {kept.get(name) or 'nothing'}:"
+        lines += [] if is_fanout and not own else [f"{STEP * depth}{head}"]
+        lines += [f"{STEP * (depth + 1 + step)}{loop.text}" for step, loop in enumerate(own)]
+        depth += len(own)
+    return [*lines, f"{STEP * depth}{architecture['compute']['name'].text()}: {einsum}"]

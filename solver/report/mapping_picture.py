@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from model.wording import printable
 from solver.report.drawing import (
     SMALL,
-    TEXT_SIZE,
     Box,
     Ink,
     Label,
@@ -17,15 +15,13 @@ from solver.report.drawing import (
     Part,
     Scene,
     fitted,
+    headed_scene,
     legend,
-    save_scene,
     stacked,
     text_width,
 )
-from solver.report.figures import count_text, counted, energy_text, percent, significant
-from solver.report.mapped import Axis, ShownLoop, ShownMapping, ShownNode, ShownTile, shown_mapping
-from solver.report.pictures import PlotError
-from solver.report.reading import Value
+from solver.report.figures import count_text, counted, percent
+from solver.report.mapped import Axis, ShownLoop, ShownMapping, ShownNode, ShownTile
 
 ROW = 16.0
 PAD = 8.0
@@ -44,8 +40,6 @@ ARRAY_HEIGHT = 260.0
 
 TILE_SIDE, LEAST_SIDE, THIN, TILES_WIDTH = 104.0, 1.5, 8.0, 230.0
 GUTTER = 28.0
-
-PLOT_WIDTH = 760.0
 
 
 def nest_scene(shown: ShownMapping, width: float) -> Scene:
@@ -374,15 +368,8 @@ def _tiles_of(shown: ShownMapping, name: str) -> Scene | None:
 
 def mapping_scene(shown: ShownMapping, width: float, heading: Sequence[str] = ()) -> Scene:
     """Return the whole picture: a heading, the nest on the hierarchy, the array, tiles to scale."""
-    lines = tuple(
-        fitted(
-            Label(0, 14 + 19 * n, line, "text" if n == 0 else "muted", TEXT_SIZE + 2 - n, bold=n == 0), width
-        )
-        for n, line in enumerate(heading)
-    )
-    head = Scene(width, 19.0 * len(lines), "", lines)
     title = f"Mapping of {shown.einsum} onto {shown.architecture}"
-    return stacked(width, title, (head, nest_scene(shown, width), *_below(shown, width)))
+    return headed_scene(heading, stacked(width, title, (nest_scene(shown, width), *_below(shown, width))))
 
 
 def _below(shown: ShownMapping, width: float) -> Iterator[Scene]:
@@ -401,29 +388,3 @@ def _below(shown: ShownMapping, width: float) -> Iterator[Scene]:
 def _captioned(scene: Scene) -> Scene:
     caption = Label(0, 12, scene.title, bold=True)
     return Scene(scene.width, scene.height + 20, scene.title, (caption, *scene.at(0, 20)))
-
-
-def draw_mapping(document: Value, path: Path) -> None:
-    """Draw the mapping of a document of ``map`` or ``evaluate``; `PlotError` if that fails."""
-    shown = shown_mapping(document)
-    if shown is None:
-        raise PlotError("there is no mapping to draw")
-    try:
-        save_scene(mapping_scene(shown, PLOT_WIDTH, heading_lines(document)), path)
-    except OSError as error:
-        raise PlotError(f"cannot write {path}: {error.strerror}") from error
-
-
-def heading_lines(document: Value) -> list[str]:
-    """Return what is drawn, and what is known of it."""
-    problem, architecture = document["problem"].text(), document["architecture"]["name"].text()
-    lines = [" on ".join(filter(None, (problem, architecture)))]
-    figures = (
-        f"{energy_text(document['energy_pj'].number())}, {count_text(document['cycles'].count())} cycles"
-    )
-    if document.get("status"):
-        objective, gap = document["objective"].text(), document["gap"]
-        gap_text = "" if not gap.raw else f", gap {percent(gap.number())}"
-        value = f"{significant(document['value'].number())} {document['units'].text()}"
-        figures = f"{document['status'].text()}: {objective} {value}{gap_text}; {figures}"
-    return [*lines, figures]

@@ -1,4 +1,4 @@
-"""Reports as HTML pages, made from the JSON documents of results; those of many Einsums or searches."""
+"""Reports of JSON documents: which page each kind has; fronts, comparisons and assignments."""
 
 from __future__ import annotations
 
@@ -6,60 +6,41 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 
-from model.objective import UNITS
-from solver.report.charts import (
-    ARITHMETIC,
-    COPY,
-    MOST_BARS,
-    Axis,
-    Bar,
-    Curve,
-    Mark,
-    Segment,
-    bars_scene,
-    curves_scene,
-    energies_scene,
-    first_of,
-)
-from solver.report.drawing import Ink, Scene, series_ink
+from model.objective import LAYERS, METHODS, TOTAL
+from solver.report.charts import MOST_BARS, Bar, Segment, bars_scene, first_of
+from solver.report.drawing import Ink
 from solver.report.einsum_page import (
-    check_facts,
-    cost_facts,
+    ENDINGS,
     explanation_page,
-    front_page,
     mapping_page,
-    sparse_page,
-    value_text,
-    violation_sections,
+    outcome_text,
+    work_section,
+    work_text,
 )
-from solver.report.figures import (
-    NOTHING,
-    cost_text,
-    count_text,
-    counted,
-    energy_text,
-    energy_unit,
-    percent,
-    seconds_text,
-    significant,
-)
+from solver.report.figures import NOTHING, cost_text, count_text, counted, energy_text, percent, seconds_text
 from solver.report.fused_page import fused_page, fused_result_page
-from solver.report.html import (
+from solver.report.html import fragment_text, page_text
+from solver.report.network_page import common_page, network_page, sweep_page
+from solver.report.page import (
+    BOTH,
+    DETAIL,
+    PAGE,
     Cell,
+    Fact,
     Figure,
     Page,
     Section,
     Table,
-    fragment_text,
-    notes_section,
-    page_text,
-    reason_sections,
-    run_section,
+    conflicts_of,
+    cost_cells,
+    count_cell,
+    counting_fact,
+    joined,
+    totals_section,
 )
-from solver.report.reading import DocumentError, Value
-
-MOST_LABELS = 24
-"""Points of a chart up to which each is labelled."""
+from solver.report.plots import LEAST_EDP, convergence_scene, density_scene, front_scene, least_edp, traces
+from solver.report.reading import DocumentError, Value, optional, value_text
+from solver.report.sparse_page import against_text, sparse_page
 
 
 def report_html(document: Value) -> str:
@@ -68,8 +49,7 @@ def report_html(document: Value) -> str:
     Parameters
     ----------
     document
-        What ``--json`` writes, of ``map``, ``evaluate``, ``network``, ``sweep``, ``compare``, ``explain`` or
-        ``assign``.
+        What ``--json`` writes, of any command but ``tile``.
 
     Returns
     -------
@@ -81,12 +61,12 @@ def report_html(document: Value) -> str:
     DocumentError
         If a value is missing or is not what it should be; the message says where.
     """
-    return page_text(page_of(document), document.get("version").text())
+    return page_text(page_of(document), document)
 
 
 def report_fragment(document: Value) -> str:
-    """Return the same for a notebook: a fragment without a script."""
-    return fragment_text(page_of(document))
+    """Return the report of a result as a fragment of HTML without a script, for a notebook."""
+    return fragment_text(page_of(document), document)
 
 
 def page_of(document: Value) -> Page:
@@ -97,488 +77,430 @@ def page_of(document: Value) -> Page:
     return PAGES[kind](document)
 
 
-def network_page(document: Value) -> Page:
-    """Return the report of ``network``: a row per Einsum, where the energy goes, totals."""
-    sections = [*_network_sections(document)]
-    proven, einsums = document["proven"].count(), document["einsums"].count()
-    seconds = seconds_text(document["seconds"].number())
+def front_page(document: Value) -> Page:
+    """Return the report of ``map --pareto``."""
+    points, status, name = document["points"].entries(), document["status"].text(), document["problem"].text()
+    is_complete = status == "OPTIMAL"
+    unproven = sum(not point["proven"].flag() for point in points)
+    found = f"{'the complete front, ' if is_complete else ''}{counted(len(points), 'point')}"
+    found += f", {unproven} of them not proven" if unproven else ""
+    if status == "INFEASIBLE":
+        found = "no mapping satisfies all constraints"
+    title = f"Energy-latency front{f' of {name}' if name else ''}"
     return Page(
-        f"Network {document['network'].text()}",
-        document["status"].text(),
-        f"{count_text(proven)} of {counted(einsums, 'Einsum')} proven, in {seconds}.",
-        (
-            *cost_facts(document),
-            ("Proven", f"{count_text(proven)} of {count_text(einsums)}"),
-            *check_facts(document),
-        ),
-        (*sections, notes_section(document), run_section(document)),
-    )
-
-
-def _network_sections(document: Value) -> Iterator[Section]:
-    """Yield what a network costs, Einsum by Einsum."""
-    layers = document["layers"].entries()
-    rows = [_layer_row(*pair) for pair in _with_results(layers)]
-    headings = ("Einsum", "Shape", ">Runs", "Status", ">Value", ">Gap", ">Energy", ">Cycles", ">Utilization")
-    parts = _energy_parts(layers)
-    for layer in layers:
-        yield from _layer_reasons(layer)
-    yield Section(
-        "Energy by Einsum",
-        "All instances of each Einsum, by level.",
-        [Figure(partial(energies_scene, "Energy by Einsum and level", parts), first_of(parts))]
-        if parts
-        else (),
-    )
-    yield Section(
-        "Cycles by Einsum",
-        figures=[Figure(partial(_cycles_scene, layers), first_of(layers))]
-        if any(map(_cycles, layers))
-        else (),
-    )
-    yield Section(
-        "Einsums",
-        "Energies and cycles of all runs, values of one; shapes leave out dimensions of 1.",
-        tables=[Table("Einsums", (*headings, "Limited by", "From"), rows)],
-    )
-
-
-def common_page(document: Value) -> Page:
-    """Return the report of ``network --same spatial``: the common loops, and what they cost each Einsum."""
-    common, own = document["common"], document["own"]
-    shown, objective = common or own, document["objective"].text()
-    unit = UNITS[objective]
-    loops: list[Sequence[Cell]] = [
-        (
-            loop["fanout"].text(),
-            loop["axis"].text(),
-            loop["dimension"].text(),
-            count_text(loop["width"].count()),
-        )
-        for loop in document["spatial"].entries()
-    ]
-    facts = [
-        (label, value_text(document[key], unit))
-        for label, key in (("Common", "value"), ("Bound", "bound"), ("Own optima", "own_value"))
-    ]
-    price = _optional(document["price"])
-    told = (
-        "No common spatial unrolling was found."
-        if price is None
-        else f"{percent(price)} more than own optima"
-    )
-    return Page(
-        f"Network {document['network'].text()}, one spatial unrolling",
-        document["status"].text(),
-        f"{told}, by {objective}; in {seconds_text(document['seconds'].number())}.",
-        facts,
+        title,
+        status,
+        joined((found, ENDINGS.get(document["termination"].text(), ""), work_text(document))),
+        [counting_fact(document)],
         (
             Section(
-                "Common spatial loops",
-                tables=[Table("Loops", ("Fanout", "Axis", "Dimension", ">Width"), loops)],
+                title,
+                figures=[Figure(partial(front_scene, document))] if points else (),
+                tables=[_points_table(document)] if points else (),
+                remarks=[f"open: {_range_text(each)}" for each in document["open"].entries()],
             ),
-            _prices_section(own, common, unit),
-            *_network_sections(shown),
-            notes_section(shown),
-            run_section(document),
+            work_section(document),
         ),
+        notes=document["notes"].texts(),
+        conflicts=conflicts_of(document),
     )
 
 
-def _prices_section(own: Value, common: Value, unit: str) -> Section:
-    """Return what each Einsum costs alone, and under the common unrolling."""
-    pairs = zip(
-        *(_with_results(document["layers"].entries()) for document in (own, common or own)), strict=True
+def _points_table(document: Value) -> Table:
+    """Return a row per point, by rising cycles, with the distances from both ends of what is listed."""
+    points, best = document["points"].entries(), least_edp(document)
+    fastest, thriftiest = points[0]["cycles"].count(), points[-1]["energy"].count()
+    rows: list[Sequence[Cell]] = []
+    for point in points:
+        marks = [
+            "proven" if point["proven"].flag() else "not proven",
+            *([LEAST_EDP] if point == best else []),
+        ]
+        energy, cycles, edp = cost_cells(point)
+        rows.append(
+            (
+                cycles,
+                _excess(point["cycles"].count(), fastest),
+                energy,
+                _excess(point["energy"].count(), thriftiest),
+                edp,
+                percent(point["utilization"].number()),
+                ", ".join(marks),
+            )
+        )
+    headings = (">Cycles", ">vs. fastest", ">Energy", ">vs. least", ">EDP (pJ*cycles)", ">Utilization", "")
+    return Table("Points", headings, rows, ("EDP (pJ*cycles)", "Utilization"))
+
+
+def _excess(value: int, least: int) -> str:
+    """Return by how much `value` is above `least`."""
+    if value == least:
+        return "least"
+    return f"+{percent((value - least) / least)}" if least else NOTHING
+
+
+def _range_text(open_range: Value) -> str:
+    """Return in words where points may be missing."""
+    least, most = count_text(open_range["least_cycles"].count()), open_range["most_cycles"]
+    cycles = (
+        f"{least} cycles and more" if most.raw is None else f"{least} to {count_text(most.count())} cycles"
     )
+    return f"{cycles}, where no mapping takes less than {energy_text(open_range['least_energy_pj'].number())}"
+
+
+def density_page(document: Value) -> Page:
+    """Return the report of ``sweep --density``: a row per combination of densities."""
+    points = document["points"].entries()
+    names = [name for name, _ in points[0]["shares"].items()] if points else []
+    statuses = {point["status"].text() for point in points}
+    order = ("INFEASIBLE", "UNKNOWN", "FEASIBLE")
     rows: list[Sequence[Cell]] = [
-        (layer["name"].text(), *(value_text(result["value"], unit) for result in (alone, other)))
-        for (layer, alone), (_, other) in pairs
-        if alone and other
+        (
+            *(f"{share.number():g}" for _, share in point["shares"].items()),
+            point["status"].text(),
+            *cost_cells(point),
+            against_text(point) or NOTHING,
+        )
+        for point in points
     ]
-    headings = ("Einsum", ">Own optimum", ">Common")
-    return Section(
-        "Price by Einsum", "Values of one run.", tables=[Table("Prices", headings, rows)] if common else ()
+    headings = (
+        *(f">{name}" for name in names),
+        "Status",
+        ">Energy",
+        ">Cycles",
+        ">EDP",
+        ">Mapping of dense data",
     )
-
-
-def _with_results(layers: Sequence[Value]) -> list[tuple[Value, Value]]:
-    """Return the layers with their results, those of identical ones with that of the layer they repeat."""
-    results = {layer["name"].text(): layer["result"] for layer in layers if layer["result"]}
-    return [
-        (layer, layer["result"] or results.get(layer["same_as"].text(), layer["result"])) for layer in layers
-    ]
-
-
-def _layer_reasons(layer: Value) -> Iterator[Section]:
-    if layer["result"]:
-        for section in reason_sections(layer["result"]["reasons"].entries()):
-            yield Section(f"{layer['name'].text()}: {section.title}", section.text, tables=section.tables)
-    if layer["transfer"]:
-        yield from violation_sections(layer["transfer"])
-
-
-def _layer_row(layer: Value, result: Value) -> Sequence[Cell]:
-    shape = [(dim, bound.count()) for dim, bound in layer["shape"].items()]
-    runs = layer["n_instances"].count()
-    head = (
-        layer["name"].text(),
-        ", ".join(f"{dim} {bound}" for dim, bound in shape if bound > 1) or "1",
-        (count_text(runs), runs),
-        layer["status"].text(),
+    return Page(
+        f"Densities of {document['problem'].text() or 'an Einsum'}",
+        next((status for status in order if status in statuses), "OPTIMAL"),
+        counted(len(points), "point"),
+        (),
+        [
+            Section(
+                "Densities",
+                figures=[Figure(partial(density_scene, document))] if points else (),
+                tables=[Table("Points", headings, rows)],
+            )
+        ],
+        notes=list(dict.fromkeys(note for point in points for note in point["notes"].texts())),
     )
-    origin, same = layer["origin"].text(), layer["same_as"].text()
-    ends = (layer["limited_by"].text() or NOTHING, f"= {same}" if same else origin)
-    energy, cycles = _energy_pj(layer), _cycles(layer)
-    value = gap = utilization = NOTHING
-    if result:
-        value = value_text(result["value"], result["units"].text())
-        gap = percent(result["gap"].number()) if result["gap"].raw is not None else NOTHING
-    if result and result["utilization"].raw is not None:
-        utilization = percent(result["utilization"].number())
-    spent: tuple[Cell, Cell] = (
-        NOTHING if energy is None else (energy_text(energy), energy),
-        NOTHING if cycles is None else (count_text(cycles), cycles),
-    )
-    return (*head, value, gap, *spent, utilization, *ends)
-
-
-def _energy_pj(layer: Value) -> float | None:
-    energy = layer["energy_pj"]
-    return None if energy.raw is None else energy.number()
-
-
-def _cycles(layer: Value) -> int | None:
-    cycles = layer["cycles"]
-    return None if cycles.raw is None else cycles.count()
-
-
-def _energy_parts(layers: Sequence[Value]) -> list[tuple[str, list[tuple[str, float]]]]:
-    """Return per Einsum the energy of each level and of the arithmetic, over all its runs."""
-    found = []
-    for layer, result in _with_results(layers):
-        runs = layer["n_instances"].count()
-        if result and result["levels"]:
-            parts = [
-                (level["name"].text(), level["energy_pj"].number() * runs)
-                for level in result["levels"].entries()
-            ]
-            parts.append((ARITHMETIC, result["compute_energy_pj"].number() * runs))
-            found.append((layer["name"].text(), parts))
-        elif (energy := _energy_pj(layer)) is not None:
-            found.append((layer["name"].text(), [(COPY, energy)]))
-    return found
-
-
-def _cycles_scene(layers: Sequence[Value], width: float) -> Scene:
-    bars = []
-    for layer in layers[:MOST_BARS]:
-        cycles, limited = _cycles(layer), layer["limited_by"].text()
-        if cycles is not None:
-            ink = "work" if limited == ARITHMETIC else "s1"
-            bars.append(Bar(layer["name"].text(), [Segment(cycles, ink, limited)], count_text(cycles)))
-    key = [("limited by the arithmetic", "work"), ("limited by a memory, or a copy", "s1")]
-    return bars_scene("Cycles by Einsum", bars, width, key)
 
 
 def comparison_page(document: Value) -> Page:
     """Return the report of ``compare``: how close each mapper came to the optimum, and when."""
-    units, objective = document["units"].text(), document["objective"].text()
-    proven = document["proven"].flag()
-    reference = "the proven optimum" if proven else "a bound: the optimum is not proven"
-    ratios = list(_ratio_bars(document))
+    is_proven = document["proven"].flag()
+    ratios = [
+        Bar(each["name"].text(), [Segment(each["ratio"].number(), "s0", "")], f"{each['ratio'].number():.4f}")
+        for each in document["mappers"].entries()
+        if each["ratio"].raw is not None
+    ]
+    budget = optional(document["budget"]["seconds"])
+    work = counted(document["evaluations"].count(), "mapping") + " evaluated"
+    ending = ENDINGS.get(document["termination"].text(), "")
+    notes = document["notes"].texts()
+    if document["bound"].raw is not None and not is_proven:
+        notes.append("the optimum is not proven; ratios and times refer to its bound")
     return Page(
         f"Mappers on {document['case'].text()}",
         document["status"].text(),
-        f"{objective} {value_text(document['value'], units)}; ratios are to {reference}.",
+        joined((outcome_text(document), ending, f"{work}, {seconds_text(document['seconds'].number())}")),
+        [
+            ("Budget of each mapper", "no limit" if budget is None else seconds_text(budget), ""),
+            counting_fact(document),
+        ],
         (
-            ("Value", value_text(document["value"], units)),
-            ("Bound", value_text(document["bound"], units)),
-            ("Time to the end of the search", seconds_text(document["seconds"].number())),
-            ("Budget of each mapper", seconds_text(document["budget"]["seconds"].number())),
-            ("Counting rule", document["counting"].text()),
-        ),
-        (
-            *reason_sections(document["reasons"].entries()),
+            _mappers_section(document),
             Section(
                 "Convergence",
                 "The best value so far of each mapper; the dashed line is the optimum, or its bound.",
-                [Figure(partial(_convergence_scene, document))] if _traces(document) else (),
+                [Figure(partial(convergence_scene, document))] if traces(document) else (),
+                where=PAGE,
             ),
             Section(
-                "Ratio to the optimum" if proven else "Ratio to the bound",
+                "Ratio to the optimum" if is_proven else "Ratio to the bound",
                 figures=[Figure(partial(bars_scene, "Value over the reference", ratios))] if ratios else (),
+                where=PAGE,
             ),
-            *_mapper_sections(document),
-            notes_section(document),
-            run_section(document),
         ),
+        notes=notes,
+        conflicts=conflicts_of(document),
     )
 
 
-def _ratio_bars(document: Value) -> Iterator[Bar]:
-    for each in document["mappers"].entries():
-        if each["ratio"].raw is not None:
-            ratio = each["ratio"].number()
-            yield Bar(each["name"].text(), [Segment(ratio, "s0", "")], f"{ratio:.4f}")
+def _mappers_section(document: Value) -> Section:
+    """Return a row per mapper, the exact search first, and what mappers say."""
+    mappers = document["mappers"].entries()
+    remarks = [
+        f"{each['name'].text()}: {each[key].text()}"
+        for each in mappers
+        for key in ("behind", "remark")
+        if each[key]
+    ]
+    if document["left_out"]:
+        remarks.append(f"interrupted before {', '.join(document['left_out'].texts())}")
+    text = "The last columns: when a value first was so close to the reference."
+    return Section("Mappers", text, tables=[mappers_table(document)], remarks=remarks)
 
 
-def _mapper_sections(document: Value) -> Iterator[Section]:
-    units, mappers = document["units"].text(), document["mappers"].entries()
+def mappers_table(document: Value) -> Table:
+    """Return a row per mapper of a comparison, the exact search first.
+
+    Ratios are to the optimum, or to its bound if it is not proven; times are those to come so close to it.
+    """
     distances = [distance for distance, _ in document["first_within"].items()]
-    headings = ("Mapper", f">{document['objective'].text()}", ">Ratio", ">Time", ">Evaluations")
-    rows = [
-        _mapper_row("tilewright", document, units, distances),
-        *(_mapper_row(each["name"].text(), each, units, distances) for each in mappers),
-    ]
-    table = Table("Mappers", (*headings, *(f">{distance} %" for distance in distances)), rows)
-    yield Section(
-        "Mappers", "The last columns: when a value first was so close to the reference.", (), [table]
-    )
-    remarks: list[Sequence[Cell]] = [
-        (each["name"].text(), each["remark"].text()) for each in mappers if each["remark"]
-    ]
-    if remarks:
-        yield Section("Remarks", tables=[Table("What mappers say", ("Mapper", "Remark"), remarks)])
-
-
-def _mapper_row(name: str, run: Value, units: str, distances: Sequence[str]) -> Sequence[Cell]:
-    value, ratio = run["value"], run.get("ratio")
-    evaluations = run.get("evaluations")
-    return (
-        name,
-        (value_text(value, units), value.number()) if value.raw is not None else NOTHING,
-        f"{ratio.number():.4f}" if ratio.raw is not None else NOTHING,
-        (seconds_text(run["seconds"].number()), run["seconds"].number()),
-        NOTHING if evaluations.raw is None else (count_text(evaluations.count()), evaluations.count()),
-        *(
-            NOTHING if seconds.raw is None else (seconds_text(seconds.number()), seconds.number())
-            for seconds in (run["first_within"][distance] for distance in distances)
-        ),
-    )
-
-
-def _traces(document: Value) -> list[tuple[str, list[Value], float]]:
-    """Return name, points and end of every run that found something."""
+    figures = (f">{document['objective'].text()}", ">Ratio", ">Time", ">Evaluations", ">Valid")
+    headings = ("Mapper", *figures, *(f">{distance} %" for distance in distances))
+    units = document["units"].text()
     runs = [
         ("tilewright", document),
         *((each["name"].text(), each) for each in document["mappers"].entries()),
     ]
-    return [
-        (name, run["trace"].entries(), run["seconds"].number())
-        for name, run in runs
-        if run["trace"].entries()
-    ]
+    rows = [_mapper_row(name, run, units, distances) for name, run in runs]
+    return Table("Mappers", headings, rows, ("Evaluations", "Valid"))
 
 
-LEAST_SECONDS = 1e-4
-"""Where logarithmic time begins."""
-
-
-def _convergence_scene(document: Value, width: float) -> Scene:
-    curves, units = [], document["units"].text()
-    traces = _traces(document)
-    for number, (name, points, seconds) in enumerate(traces):
-        marks = [
-            Mark(
-                max(point["seconds"].number(), LEAST_SECONDS),
-                point["value"].number(),
-                f"{name}: {value_text(point['value'], units)} after {point['seconds'].number():.3g} s",
-            )
-            for point in points
-        ]
-        last = Mark(max(seconds, marks[-1].x), marks[-1].y)
-        curves.append(Curve(name, series_ink(number), [*marks, last], "steps", has_dots=False))
-        curves.append(Curve(name, series_ink(number), marks))
-    if document["bound"].raw is not None and document["bound"].number():
-        ends = [mark.x for curve in curves for mark in curve.marks]
-        bound = document["bound"].number()
-        label = "optimum" if document["proven"].flag() else "bound"
-        line = [Mark(min(ends), bound), Mark(max(ends), bound)]
-        curves.append(Curve(label, "text", line, "line", is_dashed=True, has_dots=False))
-    axes = Axis("seconds", True), Axis(f"{document['objective'].text()} ({units})", True)
-    return curves_scene("Best value against time", curves, *axes, width)
-
-
-def sweep_page(document: Value) -> Page:
-    """Return the report of ``sweep``: energy against cycles of all points, and a table of them."""
-    points = document["points"].entries()
-    attributes = list(dict.fromkeys(name for point in points for name, _ in point["attributes"].items()))
-    headings = (
-        *("Workload", "Architecture", *(f">{name}" for name in attributes), "Status"),
-        *(">Energy", ">Cycles", ">EDP (pJ*cycles)", ">Area (mm2)", ">Proven", "Front"),
-    )
-    workloads = dict.fromkeys(point["workload"].text() for point in points)
-    figures = [
-        Figure(partial(_sweep_scene, points, workload, across), workload)
-        for workload in workloads
-        for across in ("cycles", "area_mm2")
-        if any(_has_figures(point, workload, across) for point in points)
-    ]
-    searches, seconds = document["searches"].count(), seconds_text(document["seconds"].number())
-    failures = [failure for point in points for failure in point["infeasible"].entries()]
-    return Page(
-        f"Sweep over {counted(len(points), 'point')}",
-        document["status"].text(),
-        f"{counted(searches, 'search', 'searches')} in {seconds}.",
-        (),
-        (
-            Section(
-                "Energy against cycles and area",
-                "A ring is a point that another one dominates in energy and cycles; discs are the front.",
-                figures,
-            ),
-            Section(
-                "Points", tables=[Table("Points", headings, [_point_row(p, attributes) for p in points])]
-            ),
-            *_failure_sections(failures),
-            notes_section(document, "remarks", "notes"),
-            run_section(document),
-        ),
-    )
-
-
-def _failure_sections(failures: Sequence[Value]) -> Iterator[Section]:
-    rows: list[Sequence[Cell]] = [
-        (", ".join(failure["einsums"].texts()), reason["text"].text(), ", ".join(reason["sources"].texts()))
-        for failure in failures
-        for reason in failure["reasons"].entries()
-    ]
-    if rows:
-        yield Section(
-            "Why points have no mapping", tables=[Table("Conflicts", ("Einsums", "Conflict", "At"), rows)]
-        )
-
-
-def _point_row(point: Value, attributes: Sequence[str]) -> Sequence[Cell]:
-    values = dict(point["attributes"].items())
-    figures = [_optional(point[key]) for key in ("energy_pj", "cycles", "edp_pj_cycles", "area_mm2")]
-    writers: tuple[Callable[[float], str], ...] = (energy_text, _whole, significant, significant)
+def _mapper_row(name: str, run: Value, units: str, distances: Sequence[str]) -> Sequence[Cell]:
+    value, ratio, seconds = run["value"], optional(run["ratio"]), run["seconds"].number()
+    evaluations, valid = run["evaluations"].count(), optional(run.get("valid"))
     return (
-        point["workload"].text(),
-        point["architecture"].text(),
-        *(values[name].text() if name in values else NOTHING for name in attributes),
-        point["status"].text(),
+        name,
+        (value_text(value, units), value.number()) if value.raw is not None else NOTHING,
+        NOTHING if ratio is None else (f"{ratio:.4f}", ratio),
+        (seconds_text(seconds), seconds),
+        count_cell(evaluations),
+        NOTHING if valid is None or not evaluations else percent(valid / evaluations),
         *(
-            NOTHING if number is None else (write(number), number)
-            for number, write in zip(figures, writers, strict=True)
+            NOTHING if within is None else (seconds_text(within), within)
+            for within in (optional(run["first_within"][distance]) for distance in distances)
         ),
-        f"{point['proven'].count()}/{point['einsums'].count()}",
-        "*" if point["front"].flag() else "",
     )
 
 
-def _whole(number: float) -> str:
-    return count_text(int(number))
+RULES_TEXT = {
+    "split": ("edge", "split into costs of the two layers"),
+    "R0": ("layer", "without a neighbour"),
+    "RI": ("layer", "folded into one neighbour"),
+    "RII": ("layer", "folded into the edge between two neighbours"),
+    "bucket": ("layer", "folded into a table over three or more neighbours"),
+}
+"""What each of `solver.assignment.result.RULES` is applied to, and what it does."""
 
+SHORT_DECOMPOSITION = 12
+"""Steps up to which a decomposition is always printed in full."""
 
-def _optional(value: Value) -> float | None:
-    return None if value.raw is None else value.number()
-
-
-def _has_figures(point: Value, workload: str, across: str) -> bool:
-    figures = point["energy_pj"].raw, point[across].raw
-    return point["workload"].text() == workload and None not in figures and bool(point[across].number())
-
-
-def _sweep_scene(points: Sequence[Value], workload: str, across: str, width: float) -> Scene:
-    shown = [point for point in points if _has_figures(point, workload, across)]
-    size, unit = energy_unit(min(point["energy_pj"].number() for point in shown))
-    groups: dict[str, list[Mark]] = {}
-    for point in shown:
-        settings = [(name, value.text()) for name, value in point["attributes"].items()]
-        others = (f"{name} {value}" for name, value in settings[:-1])
-        line = ", ".join((point["architecture"].text(), *others))
-        label = settings[-1][1] if settings else ""
-        figures = (
-            f"{energy_text(point['energy_pj'].number())}, {significant(point[across].number())} {across}"
-        )
-        note = f"{line} {label}: {figures}"
-        is_dominated = not point["front"].flag()
-        mark = Mark(point[across].number(), point["energy_pj"].number() / size, note, is_dominated)
-        groups.setdefault(line, []).append(
-            Mark(mark.x, mark.y, note, is_dominated, label if len(shown) <= MOST_LABELS else "")
-        )
-    curves = [
-        Curve(name, series_ink(number), marks, "line") for number, (name, marks) in enumerate(groups.items())
-    ]
-    what = {"cycles": "cycles", "area_mm2": "area (mm2)"}[across]
-    return curves_scene(
-        f"Energy against {what}", curves, Axis(what, True), Axis(f"energy ({unit})", True), width
-    )
+CRITERIA_TEXT = {
+    TOTAL: "least total of the assignment",
+    LAYERS: "least sum of the layers' cheapest methods",
+    METHODS: "least sum over all methods of all layers",
+}
 
 
 def assignment_page(document: Value) -> Page:
     """Return the report of ``assign``: the method of each layer, and what it costs."""
-    unit, status = document["unit"].text(), document["status"].text()
-    layers = document["layers"].entries()
-    verdict = f"Total {_cost(document['total'], unit)}, bound {_cost(document['bound'], unit)}."
-    if status == "INFEASIBLE":
-        verdict = "No assignment is allowed. This is proven."
-    costs, policies = list(map(_layer_bar, layers[:MOST_BARS])), list(_policy_bars(document))
+    unit, name, layers = document["unit"].text(), document["network"].text(), document["layers"].entries()
+    bars = list(map(_layer_bar, layers[:MOST_BARS]))
     key: list[tuple[str, Ink]] = [("execution", "s0"), ("transition", "s1")]
-    facts = [(name.capitalize(), _cost(document[name], unit)) for name in ASSIGNED_FIGURES]
-    facts += [
-        ("Solved by", document["method_used"].text()),
-        ("Time", seconds_text(document["seconds"].number())),
-    ]
-    drawn = Figure(lambda width: bars_scene("Costs by layer", costs, width, key), first_of(layers))
+    drawn = Figure(lambda width: bars_scene("Costs by layer", bars, width, key), first_of(layers))
+    facts = _assigned_facts(document)
+    notes = document["notes"].texts()
+    if document["array"]:
+        array = document["array"]
+        tried = (
+            f"{counted(array['arrays'].count(), 'array')}, {counted(array['assigned'].count(), 'assignment')}"
+        )
+        criterion = CRITERIA_TEXT.get(array["criterion"].text(), "")
+        notes.append(f"array chosen by the {criterion}: {tried} solved")
     return Page(
-        f"Assignment of {document['network'].text() or 'a network'}",
-        status,
-        verdict,
+        f"Assignment of {name or 'a network'}",
+        document["status"].text(),
+        joined(_assigned_parts(document)),
         facts,
         (
-            *reason_sections(document["reasons"].entries()),
-            Section("Costs by layer", f"In {unit}.", [drawn]) if costs else Section(""),
+            _methods_section(document),
             Section(
-                "Against naive rules",
-                figures=[Figure(partial(bars_scene, "Totals of naive rules", policies))] if policies else (),
+                f"Assignment{f' of {name}' if name else ''}",
+                f"Costs are in {unit}.",
+                [drawn] if bars else (),
+                [_layers_table(document)] if layers else (),
             ),
-            _assigned_section(layers, unit),
-            notes_section(document),
-            run_section(document),
+            totals_section(facts) if facts else Section(""),
+            _policies_section(document),
+            *_decomposition_sections(document),
         ),
+        notes=notes,
+        conflicts=conflicts_of(document),
     )
 
 
-ASSIGNED_FIGURES = ("total", "bound", "execution", "transition", "margin")
+def _assigned_parts(document: Value) -> Iterator[str]:
+    unit = document["unit"].text()
+    if document["status"].text() == "INFEASIBLE":
+        yield "no assignment is allowed"
+    else:
+        parts = [f"total {_costs(document['total'])} {unit}"] if document["total"].raw is not None else []
+        parts.append(f"bound {_costs(document['bound'])} {unit}")
+        parts += [f"gap {percent(document['gap'].number())}"] if document["gap"].raw is not None else []
+        yield ", ".join(parts)
+    yield ENDINGS.get(document["termination"].text(), "")
+    yield f"by {document['method_used'].text()}, {seconds_text(document['seconds'].number())}"
+
+
+def _assigned_facts(document: Value) -> list[Fact]:
+    """Return the total with its parts, and the runner-up with its margin."""
+    total = optional(document["total"])
+    if total is None:
+        return []
+    facts = [("Total", _costs(document["total"]), "")]
+    for name in ("execution", "transition"):
+        share = f"{percent(document[name].number() / total)} of the total" if total else ""
+        facts.append((f"  {name}", _costs(document[name]), share))
+    if document["runner_up"]:
+        facts.append(("Runner-up", _costs(document["runner_up"]["total"]), _margin_text(document)))
+    elif document["status"].text() == "OPTIMAL":
+        facts.append(("Runner-up", NOTHING, "no other assignment is allowed"))
+    return facts
+
+
+def _margin_text(document: Value) -> str:
+    if document["margin"].raw is None:
+        return "not proven to be the second best"
+    if document["margin"].number() == 0:
+        return "equally good: the best assignment is not unique"
+    return f"margin {_costs(document['margin'])}"
+
+
+def _costs(value: Value) -> str:
+    return NOTHING if value.raw is None else cost_text(Fraction(value.number()))
+
+
+def _cost_cell(value: Value) -> Cell:
+    return NOTHING if value.raw is None else (_costs(value), value.number())
 
 
 def _layer_bar(layer: Value) -> Bar:
     execution, transition = layer["execution"].number(), layer["transition"].number()
     segments = [Segment(execution, "s0", "execution"), Segment(transition, "s1", "transition")]
-    return Bar(f"{layer['name'].text()}: {layer['method'].text()}", segments, _costs(execution + transition))
+    whole = cost_text(Fraction(execution + transition))
+    return Bar(f"{layer['name'].text()}: {layer['method'].text()}", segments, whole)
 
 
-def _policy_bars(document: Value) -> Iterator[Bar]:
-    """Yield the totals of naive rules, after that of the assignment."""
-    policies = [each for each in document["policies"].entries() if each["total"].raw is not None]
-    if policies and document["total"].raw is not None:
-        total = document["total"].number()
-        yield Bar("this assignment", [Segment(total, "s2", "")], _costs(total))
-    for each in policies:
-        total = each["total"].number()
-        yield Bar(each["name"].text(), [Segment(total, "s0", "")], _costs(total))
-
-
-def _assigned_section(layers: Sequence[Value], unit: str) -> Section:
+def _layers_table(document: Value) -> Table:
+    """Return a row per layer: method, costs, and its best other method or the second-best assignment's."""
+    layers = document["layers"].entries()
+    is_margin_known = any(layer["alternative"] for layer in layers)
     rows: list[Sequence[Cell]] = []
     for layer in layers:
-        other, figures = layer["alternative"], [layer[key].number() for key in ("execution", "transition")]
-        second = other["method"].text() if other else layer["runner_up"].text() or NOTHING
-        margin = _costs(other["margin"].number()) if other else NOTHING
-        costs = [(_costs(figure), figure) for figure in figures]
-        rows.append((layer["name"].text(), layer["method"].text(), *costs, second, margin))
-    headings = ("Layer", "Method", f">Execution ({unit})", f">Transition ({unit})", "Runner-up", ">Margin")
-    return Section("Layers", tables=[Table("Layers", headings, rows)] if rows else ())
+        method, other = layer["method"].text(), layer["runner_up"].text()
+        ends: tuple[Cell, ...] = (NOTHING if other in ("", method) else other,)
+        if is_margin_known:
+            best = layer["alternative"]
+            ends = (best["method"].text(), _cost_cell(best["margin"])) if best else (NOTHING, NOTHING)
+        rows.append((layer["name"].text(), method, *(_cost_cell(layer[key]) for key in PARTS), *ends))
+    margin = (">Margin",) if is_margin_known else ()
+    runner_up = "a layer's best other method; its margin is how much it raises the total"
+    if not is_margin_known:
+        runner_up = "the method of a layer in the second-best assignment, where it differs"
+    return Table(
+        f"Runner-up: {runner_up}",
+        ("Layer", "Method", ">Execution", ">Transition", "Runner-up", *margin),
+        rows,
+    )
 
 
-def _cost(value: Value, unit: str) -> str:
-    return NOTHING if value.raw is None else f"{_costs(value.number())} {unit}"
+PARTS = ("execution", "transition")
 
 
-def _costs(number: float) -> str:
-    return cost_text(Fraction(number))
+def _methods_section(document: Value) -> Section:
+    """Return what each method costs each layer, if the mapper found that."""
+    costs = document.get("costs")
+    if not costs:
+        return Section("Methods")
+    methods = list(dict.fromkeys(method for _, own in costs.items() for method, _ in own.items()))
+    rows = [(name, *(_method_cell(own.get(method)) for method in methods)) for name, own in costs.items()]
+    unproven = document["unproven"].count()
+    ended = f"{counted(unproven, 'search', 'searches')} ended without a proof (*) or without any mapping (?)"
+    return Section(
+        "Methods",
+        f"Optima of the mapper, in {document['unit'].text()}.",
+        tables=[Table("", ("Layer", *(f">{method}" for method in methods)), rows)],
+        remarks=[ended] if unproven else (),
+    )
+
+
+def _method_cell(cost: Value) -> str:
+    if cost.raw is None:
+        return NOTHING
+    if cost["status"].text() == "INFEASIBLE":
+        return "no mapping"
+    if cost["value"].raw is None:
+        return "?"
+    return _costs(cost["value"]) + ("" if cost["status"].text() == "OPTIMAL" else " *")
+
+
+def _policies_section(document: Value) -> Section:
+    """Return what naive rules cost, and how much more than the assignment that is."""
+    policies, total = document["policies"].entries(), optional(document["total"])
+    rows: list[Sequence[Cell]] = []
+    bars = (
+        []
+        if total is None
+        else [Bar("this assignment", [Segment(total, "s2", "")], _costs(document["total"]))]
+    )
+    layers = len(document["layers"].entries())
+    for policy in policies:
+        own, is_known = optional(policy["total"]), policy["known"].flag()
+        text = "forbidden" if own is None else _costs(policy["total"])
+        text = text if is_known else "?" if own is None else f"{text} ?"
+        more = percent((own - total) / total) if own is not None and total else NOTHING
+        followed = count_text(policy["layers_followed"].count()) + (
+            f"/{count_text(layers)}" if layers else ""
+        )
+        rows.append((policy["name"].text(), text, more, followed))
+        bars += [] if own is None else [Bar(policy["name"].text(), [Segment(own, "s0", "")], text)]
+    headings = ("Rule", ">Total", ">vs. assignment", ">Layers")
+    return Section(
+        "Naive rules",
+        figures=[Figure(partial(bars_scene, "Totals of naive rules", bars))] if policies else (),
+        tables=[Table("", headings, rows)] if policies else (),
+        remarks=list(_gain_texts(document)),
+    )
+
+
+def _gain_texts(document: Value) -> Iterator[str]:
+    """Yield how much the assignment saves against the best single dataflow and the best single method."""
+    hedge = ", by the mappings found" if document.get("unproven").raw else ""
+    gains = document.get("gain")
+    for kind, gain in gains.items() if gains else ():
+        if gain:
+            total = f"{_costs(gain['total'])} {document['unit'].text()}"
+            other = f"the best single {kind}, {gain['name'].text()} ({total})"
+            yield f"Gain {percent(gain['share'].number())} over {other}{hedge}"
+
+
+def _decomposition_sections(document: Value) -> Iterator[Section]:
+    """Yield how the network was taken apart, and every step."""
+    decomposition = document["decomposition"]
+    lines = [decomposition["structure"].text()]
+    for rule, (what, done) in RULES_TEXT.items():
+        if count := decomposition["rules"][rule].count():
+            lines.append(f"  {rule:6} {counted(count, what)} {done}")
+    kernels = [
+        f"  left to search: {', '.join(kernel.texts())}" for kernel in decomposition["kernels"].entries()
+    ]
+    yield Section("Decomposition", lines=[*lines, *kernels])
+    steps = decomposition["steps"].entries()
+    where = BOTH if len(steps) <= SHORT_DECOMPOSITION else DETAIL
+    yield Section("Steps of the decomposition", lines=_step_lines(document), where=where)
+
+
+def _step_lines(document: Value) -> list[str]:
+    steps = [step.texts() for step in document["decomposition"]["steps"].entries()]
+    lines = []
+    for rule, layer, *others in steps:
+        word = "from" if rule == "split" else "into"
+        lines.append(f"  {rule:6} {layer}" + (f" {word} {', '.join(others)}" if others else ""))
+    return lines
 
 
 PAGES: Mapping[str, Callable[[Value], Page]] = {
@@ -593,6 +515,7 @@ PAGES: Mapping[str, Callable[[Value], Page]] = {
     "network": network_page,
     "network-same": common_page,
     "sweep": sweep_page,
+    "sweep-sparse": density_page,
     "compare": comparison_page,
     "assign": assignment_page,
 }

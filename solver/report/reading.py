@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from solver.report.figures import NOTHING, count_text, energy_text, significant
+
 LARGEST = 10**300
 """Numbers of results are below it; their quotients and products with shares stay finite."""
 
@@ -115,7 +117,7 @@ def read_document(path: Path) -> Value:
     try:
         raw = json.loads(content, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise DocumentError(f"no JSON that can be read: {error}") from error
+        raise DocumentError(f"not valid JSON: {error}") from error
     if not isinstance(raw, dict):
         raise DocumentError("a JSON object is expected")
     return Value(raw)
@@ -128,3 +130,18 @@ def _refuse_constant(name: str) -> NoReturn:
 def as_value(document: Mapping[str, object]) -> Value:
     """Return a document of this program as it would be read back."""
     return Value(json.loads(json.dumps(document, allow_nan=False)))
+
+
+def value_text(value: Value, units: str) -> str:
+    """Return a value of an objective in its unit."""
+    if value.raw is None:
+        return NOTHING
+    if units == "pJ":
+        return energy_text(value.number())
+    number = count_text(value.count()) if units == "cycles" else significant(value.number())
+    return f"{number} {units}"
+
+
+def optional(value: Value) -> float | None:
+    """Return a number, None for null."""
+    return None if value.raw is None else value.number()

@@ -1,266 +1,37 @@
-"""Reports of priced mappings of sparse data: tiles, accesses by kind, metadata, and what sparsity saves."""
+"""Sparse data as JSON documents: tiles, accesses by kind, metadata, and what sparsity saves."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from fractions import Fraction
-from pathlib import Path
 
-from rich.console import Console
-
-from model.architecture import Architecture
-from model.cost.report import Evaluation
 from model.counting.words import Vector
 from model.mapping import Mapping as LoopMapping
 from model.mapping import NodeMapping, StorageMapping
 from model.mapspace import Mapspace
-from model.objective import EDP, UNITS, in_reported_unit
+from model.objective import UNITS, in_reported_unit
 from model.sparse import FIXED_POINT
 from model.sparse.counting import MetadataAccesses, RankWords
 from model.sparse.report import SparseDataspaceCost, SparseEvaluation, SparseLevelCost
-from model.sparsity import Density, Sparsity
-from model.text.source import Places
 from solver.densities import DensityPoint
 from solver.report.document import (
     FIGURES,
     Document,
     background,
     broken_rule_document,
-    effect_document,
     narrower_document,
     picked,
+    sensitivity_document,
     tile_shapes,
     violation_document,
 )
-from solver.report.figures import NOTHING, count_text, energy_text, objective_text, percent, significant
-from solver.report.pictures import blank_figure, save_figure, verbatim
-from solver.report.reasons import reason_lines
-from solver.report.tables import ReportTable, plain_grid, plain_table
-from solver.report.text import (
-    ENDINGS,
-    heading,
-    loop_nest,
-    narrower_parts,
-    print_notes,
-    print_sensitivity,
-    print_verdict,
-    status_line,
-    title,
-    work_text,
-)
 from solver.report.timeloop_mapping import mapping_targets
-from solver.result import Result, Status
+from solver.result import Result
 from solver.sensitivity import Effect
 from solver.sparse_search import detailed
 
 ACCESSES = ("reads", "fills", "updates")
-
-
-def print_sparse_evaluation(
-    console: Console, mapspace: Mapspace, mapping: LoopMapping, evaluation: SparseEvaluation
-) -> None:
-    """Print a priced mapping of sparse data, and the limits and the rules that it breaks."""
-    print_verdict(console, evaluation.violations, evaluation.broken_rules)
-    _print_figures(console, mapspace, mapping, evaluation)
-    print_notes(console, mapspace.notes)
-
-
-def print_sparse_result(
-    console: Console,
-    mapspace: Mapspace,
-    result: Result,
-    places: Places | None = None,
-    effects: Sequence[Effect] = (),
-) -> None:
-    """Print the result of a search on sparse data, and what the best mapping of dense data is worth."""
-    console.print(status_line(result.status, _status_parts(result)))
-    best = detailed(mapspace, result.mapping)
-    if result.mapping is not None and best is not None:
-        _print_figures(console, mapspace, result.mapping, best)
-        console.print(title("The best mapping of dense data"))
-        console.print(_dense_table(mapspace, result, best))
-    if effects:
-        print_sensitivity(console, mapspace, result, effects)
-    print_notes(console, mapspace.notes)
-    for line in reason_lines(result.reasons, places or {}):
-        console.print(line)
-
-
-def _status_parts(result: Result) -> tuple[str, ...]:
-    ending = ENDINGS[result.termination], work_text(result.statistics)
-    if result.status is Status.UNKNOWN:
-        return (*narrower_parts(result, None), *ending)
-    return ending if result.value is None else (sparse_outcome_text(result), *ending)
-
-
-def sparse_outcome_text(result: Result) -> str:
-    """Return the value of a result, with bound and gap unless it is proven."""
-    if result.value is None:
-        no_mapping = "no mapping satisfies all constraints"
-        return no_mapping if result.status is Status.INFEASIBLE else "no mapping was found"
-    value, bound = (
-        objective_text(result.objective, quantity, result.units_per_pj)
-        for quantity in (result.value, result.bound)
-    )
-    gap = f", bound {bound}, gap {percent(result.gap)}" if result.gap else ""
-    narrower = "".join(f", {part}" for part in narrower_parts(result, result.value))
-    return f"{result.objective} {value}{gap}{narrower}"
-
-
-def _dense_table(mapspace: Mapspace, result: Result, best: SparseEvaluation) -> ReportTable:
-    """Return what the best mapping of dense data costs without zeros, with them, and against the best one."""
-    table = plain_table("Mapping", "Data", ">Energy", ">Cycles", ">EDP", ">Against the best")
-    dense = result.dense
-    dense_best = None if dense is None else detailed(mapspace, dense.mapping)
-    if dense is not None and dense.evaluation is not None:
-        known = "best" if dense.status is Status.OPTIMAL else "best known"
-        own = dense.evaluation
-        table.add_row(f"{known} for dense data", "dense", *_costs(own), "")
-    if dense_best is not None:
-        value, least = (own.value(result.objective) for own in (dense_best, best))
-        more = f"{percent(value / least - 1)} more {result.objective}" if value > least else "no worse"
-        table.add_row("the same", "sparse", *_costs(dense_best), more)
-    elif dense is not None and dense.mapping is not None:
-        table.add_row("the same", "sparse", NOTHING, NOTHING, NOTHING, "not possible: formats or room")
-    table.add_row("best for sparse data", "sparse", *_costs(best), "")
-    return table
-
-
-def _costs(evaluation: Evaluation | SparseEvaluation) -> tuple[str, str, str]:
-    return (
-        energy_text(evaluation.energy_pj),
-        count_text(evaluation.cycles),
-        significant(evaluation.edp_pj_cycles),
-    )
-
-
-def _print_figures(
-    console: Console, mapspace: Mapspace, mapping: LoopMapping, evaluation: SparseEvaluation
-) -> None:
-    """Print a mapping with its tiles, accesses and totals."""
-    problem, architecture, sparsity = mapspace.problem, mapspace.architecture, mapspace.sparsity
-    assert sparsity is not None
-    console.print(heading(problem, "\nMapping"))
-    for line in loop_nest(problem, architecture, mapping):
-        console.print(line)
-    console.print(title("Densities"))
-    console.print(densities_table(mapspace, sparsity))
-    console.print(title("Tiles"), "(of one instance; formats from the top rank down; metadata at most)")
-    console.print(tiles_table(architecture, evaluation))
-    console.print(title("Accesses"), "(expected words of one instance; energy: all instances)")
-    console.print(accesses_table(evaluation))
-    console.print(title("Totals"))
-    console.print(sparse_totals_table(mapspace, evaluation))
-
-
-def density_text(density: Density) -> str:
-    """Return a density for people."""
-    if density.distribution == "banded":
-        return f"band of width {density.band_width}"
-    return f"{float(density.share):g} {density.distribution}"
-
-
-def densities_table(mapspace: Mapspace, sparsity: Sparsity) -> ReportTable:
-    """Return a row per dataspace with its density."""
-    table = plain_grid()
-    for space in mapspace.problem.dataspaces:
-        table.add_row(space.name, density_text(sparsity.density(space.name)))
-    return table
-
-
-def tiles_table(architecture: Architecture, evaluation: SparseEvaluation) -> ReportTable:
-    """Return a row per level and dataspace: format, words of dense data and taken, metadata."""
-    columns = (">Dense", ">Expected", ">Taken", ">Of level", ">Metadata bits", ">Instances")
-    table = plain_table("Level", "Dataspace", "Format", *columns, optional=("Instances", "Of level"))
-    for level, cost in zip(architecture.levels, evaluation.levels, strict=True):
-        name = level.name
-        for space in cost.dataspaces:
-            share = percent(space.size_words / level.usable_words) if level.usable_words else NOTHING
-            table.add_row(
-                name,
-                space.dataspace,
-                space.format or NOTHING,
-                count_text(space.tile_words),
-                significant(space.expected_words),
-                count_text(space.size_words),
-                share,
-                count_text(space.metadata_size_bits) if space.format else NOTHING,
-                f"{space.instances:g}",
-            )
-            name = ""
-    return table
-
-
-def accesses_table(evaluation: SparseEvaluation) -> ReportTable:
-    """Return a row per level, dataspace and kind of access, and one for the arithmetic."""
-    columns = (">Dense", ">Actual", ">Gated", ">Skipped", ">Metadata", ">Energy")
-    table = plain_table("Level", "Dataspace", "Access", *columns, optional=("Dense",))
-    for level in evaluation.levels:
-        for row in _access_rows(level, evaluation.units_per_pj):
-            table.add_row(*row)
-    made = evaluation.computes
-    kinds = map(count_text, (evaluation.dense_computes, made.actual, made.gated, made.skipped))
-    energy = energy_text(float(evaluation.compute_energy / evaluation.units_per_pj))
-    table.add_row("arithmetic", "", "computes", *kinds, NOTHING, energy)
-    return table
-
-
-def _access_rows(level: SparseLevelCost, units_per_pj: int) -> Iterator[tuple[str, ...]]:
-    name = level.name
-    for space in level.dataspaces:
-        head, energy = space.dataspace, energy_text(float(space.energy / units_per_pj))
-        for access in (access for access in ACCESSES if getattr(space.dense, access)):
-            yield name, head, *_access_cells(space, access), energy
-            name = head = energy = ""
-
-
-def _access_cells(space: SparseDataspaceCost, access: str) -> tuple[str, ...]:
-    moved = space.moved
-    kinds = (space.dense, moved.data, moved.gated, moved.skipped)
-    words = (count_text(getattr(kind, access)) for kind in kinds)
-    return access, *words, count_text(_total(moved.metadata, access)) if space.format else NOTHING
-
-
-def _total(metadata: MetadataAccesses, access: str) -> int:
-    ranks: tuple[RankWords, ...] = getattr(metadata, access)
-    return sum(map(sum, ranks))
-
-
-def sparse_totals_table(mapspace: Mapspace, evaluation: SparseEvaluation) -> ReportTable:
-    """Return energy, cycles and EDP of the whole problem, each with what it is for dense data."""
-    table = plain_grid()
-    units = evaluation.units_per_pj
-    table.add_row("Counting", mapspace.counting, mapspace.counting_rule.description)
-    dense_pj = evaluation.dense_energy / units
-    table.add_row(
-        "Energy",
-        energy_text(evaluation.energy_pj),
-        _against(evaluation.energy_pj, dense_pj, energy_text(dense_pj)),
-    )
-    for level in evaluation.levels:
-        table.add_row(f"  {level.name}", *_share(level.energy, evaluation))
-    table.add_row(f"  {mapspace.architecture.compute.name}", *_share(evaluation.compute_energy, evaluation))
-    leakage, share = _share(evaluation.leak_energy, evaluation)
-    table.add_row("  leakage", leakage, f"{share}, within the levels above")
-    cycles = count_text(evaluation.dense_cycles)
-    table.add_row(
-        "Cycles", count_text(evaluation.cycles), _against(evaluation.cycles, evaluation.dense_cycles, cycles)
-    )
-    table.add_row("EDP", significant(evaluation.edp_pj_cycles), UNITS[EDP])
-    table.add_row("Utilization", percent(evaluation.utilization), "by computes that are made")
-    return table
-
-
-def _against(value: float, dense: float, text: str) -> str:
-    """Return a figure of dense data with what sparsity saves of it."""
-    return f"{text} for dense data" + (f": {percent(1 - value / dense)} saved" if dense else "")
-
-
-def _share(part: Fraction, evaluation: SparseEvaluation) -> tuple[str, str]:
-    share = part / evaluation.energy if evaluation.energy else Fraction(0)
-    return energy_text(float(part / evaluation.units_per_pj)), percent(share)
 
 
 def sparse_document(mapspace: Mapspace, mapping: LoopMapping, evaluation: SparseEvaluation) -> Document:
@@ -318,7 +89,7 @@ def sparse_result_document(
         "densities": _densities(mapspace),
         **cost,
         "dense_optimum": _dense_optimum(mapspace, result),
-        "sensitivity": None if effects is None else list(map(effect_document, effects)),
+        **sensitivity_document(mapspace, effects),
         "check": check,
         "constraints": costs,
         "statistics": asdict(result.statistics),
@@ -435,25 +206,6 @@ def _ranks(ranks: tuple[RankWords, ...]) -> list[Document]:
     return [{"metadata": metadata, "payload": payload} for metadata, payload in reversed(ranks)]
 
 
-def print_density_sweep(console: Console, mapspace: Mapspace, points: Sequence[DensityPoint]) -> None:
-    """Print a row per combination of densities: the best mapping, and that of dense data."""
-    names = [name for name, _ in points[0].densities] if points else []
-    columns = (">Energy", ">Cycles", ">EDP", ">Mapping of dense data")
-    table = plain_table(*(f">{name}" for name in names), "Status", *columns)
-    for point in points:
-        best, dense = point.best, point.dense_best
-        costs = (NOTHING,) * 3 if best is None else _costs(best)
-        more = NOTHING
-        if best is not None and dense is not None:
-            objective = point.result.objective
-            value, least = dense.value(objective), best.value(objective)
-            more = f"{percent(value / least - 1)} more {objective}" if value > least else "no worse"
-        shares = (f"{float(share):g}" for _, share in point.densities)
-        table.add_row(*shares, point.result.status.value, *costs, more)
-    console.print(table)
-    print_notes(console, mapspace.notes)
-
-
 def density_sweep_document(mapspace: Mapspace, points: Sequence[DensityPoint]) -> Document:
     """Return the document of a sweep over densities: that of `map` for every point."""
     found = []
@@ -461,24 +213,3 @@ def density_sweep_document(mapspace: Mapspace, points: Sequence[DensityPoint]) -
         shares = {name: float(share) for name, share in point.densities}
         found.append({"shares": shares, **sparse_result_document(point.mapspace, point.result)})
     return {"kind": "sweep-sparse", "problem": mapspace.problem.name, "points": found}
-
-
-def draw_density_sweep(points: Sequence[DensityPoint], path: Path) -> None:
-    """Draw the objective against the first density: of the best mappings, and of those of dense data."""
-    figure, [[axes]] = blank_figure()
-    name, objective = points[0].densities[0][0], points[0].result.objective
-    lines = {"best mapping": [(point, point.best) for point in points]}
-    lines["best mapping of dense data"] = [(point, point.dense_best) for point in points]
-    for (label, line), style in zip(lines.items(), ("o-", "s--"), strict=True):
-        found = [(point, own) for point, own in line if own is not None]
-        across = [float(point.densities[0][1]) for point, _ in found]
-        values = [
-            in_reported_unit(objective, evaluation.value(objective), point.result.units_per_pj)
-            for point, evaluation in found
-        ]
-        axes.plot(across, values, style, label=label)
-    axes.set_xlabel(f"density of {verbatim(name)}")
-    axes.set_ylabel(f"{objective} ({UNITS[objective]})")
-    axes.set_ylim(bottom=0)
-    axes.legend()
-    save_figure(figure, path)

@@ -11,10 +11,11 @@ from model.mapping import Mapping
 from model.mapspace import Mapspace
 from model.tiling.operators import Shape
 from model.tiling.tilings import TensorTiling, Tiling
-from solver.report.document import Document, picked
+from solver.report.console import ReportTable, plain_table, print_page
+from solver.report.document import Document, evaluation_document, picked
+from solver.report.einsum_page import mapping_page
 from solver.report.figures import NOTHING, count_text, percent
-from solver.report.tables import ReportTable, plain_table
-from solver.report.text import print_evaluation
+from solver.report.reading import as_value
 from solver.report.timeloop_mapping import mapping_targets
 
 HEADINGS = ("Tensor", "Shape", "Strategy", "Tile", ">Tiles", "First", "Last", ">Elements", ">Scratchpad")
@@ -61,7 +62,7 @@ def print_tiling(console: Console, report: TilingReport) -> None:
         console.print()
         mapspace, mapping = report.mapped.mapspace, report.mapped.mapping
         evaluation = evaluate_in(mapspace, mapping)
-        print_evaluation(console, mapspace, mapping, evaluation)
+        print_page(console, mapping_page(as_value(evaluation_document(mapspace, mapping, evaluation))))
         for remark in (*report.mapped.remarks, *_refusal(report.mapped)):
             console.print(f"note: {remark}")
 

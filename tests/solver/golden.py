@@ -2,10 +2,14 @@
 
 import io
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from rich.console import Console
+
+from solver.report.console import print_page
+from solver.report.pages import page_of
+from solver.report.reading import as_value
 
 FOLDER = Path(__file__).parent / "golden"
 
@@ -16,6 +20,12 @@ def assert_golden(name: str, text: str) -> None:
     if os.environ.get("UPDATE_GOLDEN") == "1":
         path.write_text(text, encoding="utf-8")
     assert text == path.read_text(encoding="utf-8")
+
+
+def reported(document: Mapping[str, object], verbose: bool = False) -> str:
+    """What a terminal shows of a document, without blanks at the ends of lines."""
+    page = page_of(as_value(document))
+    return printed(lambda console: print_page(console, page, verbose))
 
 
 def printed(show: Callable[..., None], *arguments: object) -> str:

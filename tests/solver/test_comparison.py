@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+import runpy
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -17,13 +18,12 @@ from solver.report.comparison import (
     EXACT,
     comparison_document,
     comparisons_csv,
-    print_comparison,
-    summary_table,
 )
 from solver.result import ContradictionError, Options, Status, Termination
 from solver.stages import map_einsum
 from tests.conftest import REPOSITORY
 from tests.solver.examples import FEASIBLE, INFEASIBLE, MAPPING, MAPSPACE, OPTIMAL
+from tests.solver.golden import printed, reported
 from tests.strategies import random_mapspaces
 
 BUDGET = Budget(None, 2000)
@@ -195,18 +195,9 @@ def test_the_csv_has_a_row_per_mapper(comparison):
     assert (rows[0]["ratio"], rows[0]["case"], rows[3]["value"]) == ("1.0", "an example", "")
 
 
-def printed(*renderables):
-    console = Console(file=io.StringIO(), width=300)
-    for renderable in renderables:
-        console.print(renderable)
-    return console.file.getvalue()
-
-
 @pytest.mark.parametrize("proven", [True, False])
 def test_the_report_shows_remarks_and_a_missing_proof(comparison, proven):
-    console = Console(file=io.StringIO(), width=300)
-    print_comparison(console, comparison if proven else replace(comparison, result=FEASIBLE))
-    text = console.file.getvalue()
+    text = reported(comparison_document(comparison if proven else replace(comparison, result=FEASIBLE)))
     assert "broken: failed: ZeroDivisionError: by zero" in text
     assert "unwilling: not for me" in text
     assert ("the optimum is not proven; ratios and times refer to its bound" in text) != proven
@@ -215,7 +206,8 @@ def test_the_report_shows_remarks_and_a_missing_proof(comparison, proven):
 def test_geometric_means_are_over_what_is_proven(comparison):
     assert geometric_mean([]) is None
     assert geometric_mean([1.0, 4.0]) == pytest.approx(2.0)
-    rows = printed(summary_table([comparison, comparison])).splitlines()
+    summary_table = runpy.run_path(str(REPOSITORY / "scripts" / "compare.py"))["summary_table"]
+    rows = printed(Console.print, summary_table([comparison, comparison])).splitlines()
     unwilling = next(row for row in rows if row.startswith("unwilling"))
     assert unwilling.split()[1:4] == ["edp", "2", "0"]
     exact = next(row for row in rows if row.startswith(EXACT))

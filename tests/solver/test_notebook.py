@@ -106,7 +106,7 @@ def test_examples_run(path, working_directory, capsys):
 def test_fused_results_show_themselves(tmp_path):
     case = load("specs/workloads/three_matmuls.yaml", arch="tpu_like", fuse=True, factors="perfect")
     result = map_fused(case)
-    assert result.status is Status.OPTIMAL and "Fusion saves" in result._repr_html_()
+    assert result.status is Status.OPTIMAL and "fusion saves" in result._repr_html_()
     result.report(tmp_path / "fused.html")
     assert "<figure>" in (tmp_path / "fused.html").read_text()
     document = result.document()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from model.extents import PERFECT
-from model.formats.timeloop import LoadOptions, load_timeloop
+from model.formats.timeloop import LoadOptions, TimeloopOptions, load_timeloop
 from model.mapspace import Mapspace
 from model.problem import Problem
 from solver.result import Options, Status
@@ -21,7 +21,7 @@ LAYER = SPECS / "layers" / "resnet18" / "21_fc.yaml"
 
 
 def loaded(*files: Path) -> Mapspace:
-    options = LoadOptions(skip_mapping=True, model_sparse=True)
+    options = LoadOptions(timeloop=TimeloopOptions(skip_mapping=True), model_sparse=True)
     return load_timeloop(files, options=options).mapspace
 
 

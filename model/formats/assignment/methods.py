@@ -20,7 +20,8 @@ from model.formats.assignment.networks import (
     shaped_network,
 )
 from model.formats.cascade.loader import without_mapping
-from model.formats.timeloop.loader import LoadOptions, load_node
+from model.formats.timeloop.loader import load_node
+from model.formats.timeloop.options import LoadOptions
 from model.formats.timeloop.problem import MAX_BOUND, LoadedProblem
 from model.mapspace import Mapspace
 from model.note import Note
@@ -90,7 +91,7 @@ def load_method_network(
     notes = unused_notes(variables or {}, names)
     named = read_layers(section, SHAPED_LAYER_KEYS)
     shaped = _shaped(section, named, offered, notes)
-    hardware = read_files(architectures, variables, options.limits, options.allow_include)
+    hardware = read_files(architectures, variables, options.files.limits, options.files.allow_include)
     if PROBLEM in hardware:
         raise SpecError(
             "the layers come from `network`, so `problem` does not belong here", hardware.key(PROBLEM).span
@@ -106,7 +107,7 @@ def load_method_network(
 def _read(
     path: Path, variables: Mapping[str, object] | None, options: LoadOptions, names: set[str]
 ) -> MappingNode:
-    return read_files([path], variables, options.limits, options.allow_include, names=names)
+    return read_files([path], variables, options.files.limits, options.files.allow_include, names=names)
 
 
 def _shaped(
@@ -191,7 +192,7 @@ class _Loader:
                 f"`{method.lowering}` makes a dimension of {max(problem.bounds):,}; at most {MAX_BOUND:,}"
             )
             raise SpecError(message, place)
-        check_problem(problem, self.options.limits, place)
+        check_problem(problem, self.options.files.limits, place)
         loaded = load_node(
             self._constrained(method.dataflow),
             self.files,

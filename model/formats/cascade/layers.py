@@ -30,7 +30,8 @@ from model.formats.cascade.storage import (
     waiting_tensors,
 )
 from model.formats.timeloop.document import section_name
-from model.formats.timeloop.loader import LoadOptions, load_node
+from model.formats.timeloop.loader import load_node
+from model.formats.timeloop.options import LoadOptions
 from model.formats.timeloop.problem import LoadedProblem
 from model.mapspace import Mapspace
 from model.note import Note
@@ -367,7 +368,7 @@ def written_einsum(
     )
     unknown_note = resolver.unknown_note()
     problem = problem_of(einsum, resolver.absent)
-    check_problem(problem, options.limits, place_of(einsum))
+    check_problem(problem, options.files.limits, place_of(einsum))
     spans = dict.fromkeys(problem.dims, place_of(einsum))
     resolved = MappingNode(entries, top.span, top.tag)
     try:
@@ -383,13 +384,13 @@ def _read_on_arch(
 ) -> _Read:
     """Read an Einsum on an architecture of AccelForge, whose memories count in bits."""
     problem = problem_of(einsum)
-    check_problem(problem, options.limits, place_of(einsum))
+    check_problem(problem, options.files.limits, place_of(einsum))
     dataspaces: dict[str, tuple[str, ...]] = {}
     for space, access in zip(dataspace_names(einsum), einsum.accesses, strict=True):
         dataspaces[access.tensor] = (*dataspaces.get(access.tensor, ()), space)
-    is_meant = options.einsum in (None, einsum.name)
-    if options.einsum == einsum.name:
-        setting = replace(setting, kept=dict(options.kept))
+    is_meant = options.accelforge.einsum in (None, einsum.name)
+    if options.accelforge.einsum == einsum.name:
+        setting = replace(setting, kept=dict(options.accelforge.kept))
     with within(einsum.name):
         found = on_einsum(setting, Subject(einsum, problem, names, dataspaces), notes.append)
         if is_meant and not einsum.is_copy_operation:

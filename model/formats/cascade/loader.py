@@ -38,7 +38,8 @@ from model.formats.timeloop.document import (
     without,
     without_section,
 )
-from model.formats.timeloop.loader import LoadedSpec, LoadOptions, load_node
+from model.formats.timeloop.loader import LoadedSpec, load_node
+from model.formats.timeloop.options import LoadOptions
 from model.formats.timeloop.overrides import AttributeSetting
 from model.formats.timeloop.places import names_places
 from model.formats.timeloop.problem import SPARSE_KEYS
@@ -158,10 +159,13 @@ def load_einsum(
     SpecError
         For every kind of bad input, and for an Einsum that there is not, or that has nothing to map.
     """
-    options, files = replace(options or LoadOptions(), einsum=einsum), tuple(Path(path) for path in paths)
-    loaded = read_network(files, variables, replace(options, require_mapping=False))
+    options, files = options or LoadOptions(), tuple(Path(path) for path in paths)
+    options = replace(options, accelforge=replace(options.accelforge, einsum=einsum))
+    loaded = read_network(
+        files, variables, replace(options, timeloop=replace(options.timeloop, require_mapping=False))
+    )
     mapspace, mapping = _mapspace_of(loaded.network, einsum), None
-    if options.require_mapping:
+    if options.timeloop.require_mapping:
         if mapspace.architecture.cycle_s is None:
             message = "a given mapping of one Einsum is read for an `arch` of AccelForge only"
             raise SpecError(message, hint="write the Einsum as a `problem`, beside its architecture")
@@ -169,7 +173,9 @@ def load_einsum(
         if not mapspace.joint and names_places([section], spread(mapspace)):
             options, mapspace = replace(options, uneven=True), spread(mapspace)
         kept = _kept_by(mapspace, read_targets(section, mapspace))
-        loaded = read_network(files, variables, replace(options, kept=kept))
+        loaded = read_network(
+            files, variables, replace(options, accelforge=replace(options.accelforge, kept=kept))
+        )
         mapspace = _mapspace_of(loaded.network, einsum)
         mapping = read_targets(section, mapspace)
     notes = loaded.network.notes
@@ -195,9 +201,9 @@ def _mapspace_of(network: Network, einsum: str) -> Mapspace:
 
 
 def _given_mapping(options: LoadOptions, variables: Mapping[str, object] | None) -> Node:
-    if options.mapping_file is None:
+    if options.timeloop.mapping_file is None:
         raise SpecError("no mapping is given", hint="--mapping MAP names a file that has one")
-    return mapping_section(read_files([options.mapping_file], variables or {}, options.limits))
+    return mapping_section(read_files([options.timeloop.mapping_file], variables or {}, options.files.limits))
 
 
 def _kept_by(mapspace: Mapspace, mapping: LoopNest) -> tuple[tuple[str, frozenset[str]], ...]:
@@ -213,7 +219,9 @@ def _with_neighbours(options: LoadOptions, paths: Iterable[Path]) -> LoadOptions
     """Allow includes from above each directory of layers: layers share a base file beside their folder."""
     above = [path.absolute().parent for path in paths if is_directory(path)]
     neighbours = tuple(directory for directory in above if directory != directory.parent)
-    return replace(options, allow_include=(*options.allow_include, *neighbours))
+    return replace(
+        options, files=replace(options.files, allow_include=(*options.files.allow_include, *neighbours))
+    )
 
 
 def _classified(
@@ -255,9 +263,11 @@ def _title(layers: Sequence[Path], named: Sequence[Path]) -> str:
 def _top(path: Path, variables: Mapping[str, object], options: LoadOptions, names: set[str]) -> MappingNode:
     """Read one file; only a workload may include files from above its directory."""
     try:
-        return read_files([path], variables, options.limits, options.allow_include, names=names)
+        return read_files([path], variables, options.files.limits, options.files.allow_include, names=names)
     except SpecError:
-        top = read_files([path], variables, options.limits, options.allow_include, LEVELS_ABOVE, names)
+        top = read_files(
+            [path], variables, options.files.limits, options.files.allow_include, LEVELS_ABOVE, names
+        )
         if any(key in top for key in (*NETWORK_SECTIONS, ARCH_SECTION)):
             return top
         raise
@@ -276,7 +286,7 @@ def _files(paths: Iterable[Path]) -> Iterable[Path]:
 
 def _cascade(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> LoadedNetwork:
     """Read the sections of a workload by AccelForge's rules, and all others by Timeloop's."""
-    text = read_workload_text(given.workloads, variables, options.limits, options.allow_include)
+    text = read_workload_text(given.workloads, variables, options.files.limits, options.files.allow_include)
     loaded, top = read_workload(text, options.ignore_sparse), text.top
     rest = without(top, NETWORK_SECTIONS)
     notes: list[Note] = []
@@ -322,20 +332,22 @@ def read_on_arch(
         named = display_name(architectures[0])
         raise SpecError(f"two architectures: `arch` of {display_name(arches[0])}, and {named}")
     files = tuple(dict.fromkeys((*workloads, *arches)))
-    text = read_workload_text(files, variables, options.limits, options.allow_include)
+    text = read_workload_text(files, variables, options.files.limits, options.files.allow_include)
     top, notes = text.top, list[Note]()
     loaded = read_workload(text, options.ignore_sparse)
     check_beside(top, notes.append)
     top = without_mapping(top, notes)
-    section = with_arch_settings(top.require(ARCH_SECTION), options.settings)
+    section = with_arch_settings(top.require(ARCH_SECTION), options.files.settings)
     written = top.get("variables")
     setting = Setting(
         arch=read_architecture(section, _stem(arches[0]), notes.append),
-        table=None if options.costs is None else load_costs(options.costs, options.limits),
+        table=None
+        if options.accelforge.costs is None
+        else load_costs(options.accelforge.costs, options.files.limits),
         variables={}
         if written is None or is_blank(written)
         else read_variables(as_mapping(written, "`variables`")),
-        stored_outside=options.stored_outside,
+        stored_outside=options.accelforge.stored_outside,
     )
     return OnArch(text.name, loaded, setting, top, (*loaded.notes, *notes))
 
@@ -348,7 +360,7 @@ def _model(
     given: _Given, variables: Mapping[str, object], options: LoadOptions, names: set[str]
 ) -> LoadedNetwork:
     """Read the nodes of an ONNX model; the sizes that it leaves open are added to `names`."""
-    model = load_onnx(given.models[0], variables, options.limits)
+    model = load_onnx(given.models[0], variables, options.files.limits)
     names.update(model.variables)
     notes: list[Note] = []
     spec = without_mapping(_on_architecture(None, given, variables, options), notes)
@@ -410,7 +422,7 @@ def _on_architecture(
     """Join what a network's file says with the architecture, unless it has one itself."""
     joined = top
     if given.architectures:
-        others = read_files(given.architectures, variables, options.limits, options.allow_include)
+        others = read_files(given.architectures, variables, options.files.limits, options.files.allow_include)
         joined = others if top is None else join_specs(others, top)
     if joined is None or "architecture" not in joined:
         raise SpecError("no architecture is given", hint="add a file with `architecture:`")
@@ -560,7 +572,9 @@ def _variant(
 ) -> LoadedVariant:
     paths = (*shared, *workload[1], *architecture[1])
     try:
-        loaded = read_network(paths, variables, replace(options, settings=chosen), names)
+        loaded = read_network(
+            paths, variables, replace(options, files=replace(options.files, settings=chosen)), names
+        )
     except SpecError as error:
         point = [name for name, _ in (workload, architecture) if name is not None]
         raise _at(error, point, chosen) from error

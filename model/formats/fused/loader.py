@@ -25,7 +25,7 @@ from model.formats.cascade.layers import (
 from model.formats.cascade.loader import read_on_arch, without_mapping
 from model.formats.fused.tree import SECTION, read_tree
 from model.formats.timeloop.document import NETWORK_SECTIONS, without
-from model.formats.timeloop.loader import LoadOptions
+from model.formats.timeloop.options import LoadOptions
 from model.fused.cascade import Access, Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError
 from model.fused.mapping import FusedMapping
@@ -65,7 +65,9 @@ def is_fused(
 ) -> bool:
     """Whether a file has a fused mapping; SpecError for one that is no spec file."""
     options = options or LoadOptions()
-    return SECTION in read_files([path], dict(variables or {}), options.limits, options.allow_include)
+    return SECTION in read_files(
+        [path], dict(variables or {}), options.files.limits, options.files.allow_include
+    )
 
 
 def load_cascade(
@@ -105,7 +107,7 @@ def load_fused(
     options = replace(options or LoadOptions(), refuse_unsearchable=False, factors=PERFECT)  # not looked at
     values, used = dict(variables or {}), set[str]()
     cascade, notes = _cascade([Path(path) for path in paths], values, options, used)
-    top = read_files([mapping_file], values, options.limits, options.allow_include, names=used)
+    top = read_files([mapping_file], values, options.files.limits, options.files.allow_include, names=used)
     check_keys(top, (SECTION,), "a file with a fused mapping", required=(SECTION,))
     mapping, places = read_tree(top.require(SECTION, "the file"), cascade)
     return LoadedFused(cascade, mapping, (*notes, *unused_notes(values, used)), places)
@@ -117,21 +119,22 @@ def _cascade(
     options = replace(options, refuse_infeasible=False)
     tops = {
         path: as_mapping(
-            read_files([path], variables, options.limits, options.allow_include, 2, names), "a file"
+            read_files([path], variables, options.files.limits, options.files.allow_include, 2, names),
+            "a file",
         )
         for path in paths
     }
     if any(ARCH_SECTION in top for top in tops.values()):
         return _on_arch(tops, variables, options.on_arch())
     _check_fused(options, hint="use --counting exact or accelforge")
-    if options.costs is not None:
+    if options.accelforge.costs is not None:
         raise SpecError("--costs prices the components of an `arch` of AccelForge, and there is none")
     workloads = [path for path, top in tops.items() if any(key in top for key in NETWORK_SECTIONS)]
     others = [path for path in paths if path not in workloads]
     if not workloads or not others:
         what = "no workload is given" if not workloads else "no architecture is given"
         raise SpecError(what, hint="a fused mapping belongs to a file with `workload:` and an architecture")
-    text = read_workload_text(workloads, variables, options.limits, options.allow_include)
+    text = read_workload_text(workloads, variables, options.files.limits, options.files.allow_include)
     loaded = read_workload(text, options.ignore_sparse)
     notes: list[Note] = [*loaded.notes]
     spec = _joined(without(text.top, NETWORK_SECTIONS), [tops[path] for path in others])

@@ -18,6 +18,14 @@ reading departs from Timeloop's own:
   are not given are 1, dataspaces that nobody mentions are kept.
 """
 
-from model.formats.timeloop.loader import LoadedSpec, LoadOptions, load_timeloop
+from model.formats.timeloop.loader import LoadedSpec, load_timeloop
+from model.formats.timeloop.options import AccelForgeOptions, FileOptions, LoadOptions, TimeloopOptions
 
-__all__ = ["LoadOptions", "LoadedSpec", "load_timeloop"]
+__all__ = [
+    "AccelForgeOptions",
+    "FileOptions",
+    "LoadOptions",
+    "LoadedSpec",
+    "TimeloopOptions",
+    "load_timeloop",
+]

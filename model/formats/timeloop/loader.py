@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial, reduce
 from pathlib import Path
 
 from model.architecture import Architecture, Compute
 from model.cost.nest import build_nest
-from model.counting import ACCELFORGE, EXACT, Counting, rule_of
+from model.counting import rule_of
 from model.energy import load_compound_classes, load_tables
-from model.extents import ANY, PERFECT, Factors
+from model.extents import Factors
 from model.formats.timeloop.assembly import (
     Assembly,
     assemble,
@@ -38,7 +38,8 @@ from model.formats.timeloop.document import (
 from model.formats.timeloop.feasibility import check_feasible
 from model.formats.timeloop.loops import temporal_rules
 from model.formats.timeloop.mapping import check_coalescing, check_loop_limit, check_parallelism, read_mapping
-from model.formats.timeloop.overrides import AttributeSetting, with_settings
+from model.formats.timeloop.options import LoadOptions
+from model.formats.timeloop.overrides import with_settings
 from model.formats.timeloop.places import names_places, read_placed
 from model.formats.timeloop.pricing import (
     PriceLists,
@@ -87,82 +88,6 @@ SEVERAL = "if these are several layers, the command `network` maps them"
 
 
 @dataclass(frozen=True)
-class LoadOptions:
-    """How specs are read."""
-
-    ignore_sparse: bool = False  # leave out sparse features
-    model_sparse: bool = False  # read them, unless they are left out; else they are refused
-    timeloop_padding: bool = False  # complete spatial permutations as Timeloop's front end does
-    require_mapping: bool = False  # refuse specs without the key ``mapping``
-    skip_mapping: bool = False  # do not look at what is under that key
-    refuse_infeasible: bool = True  # constraints that conflict plainly; otherwise the mapspace is empty
-    limits: Limits = field(default_factory=Limits)
-    allow_include: tuple[Path, ...] = ()  # further directories that templates and includes may read from
-    settings: tuple[AttributeSetting, ...] = ()  # attributes with other values than the files give
-    mapping_file: Path | None = None  # its ``mapping`` takes the place of any that the others give
-    # For latency alone energies may be unknown; None: the spec's own
-    objectives: tuple[str, ...] | None = None
-    # By which rule words are counted; None: by AccelForge's on its architectures, or else exactly
-    counting: Counting | None = None
-    factors: Factors | None = None  # which factors loops may have; None: as the spec says, see `free_factors`
-    # Whether all memories may have several places, otherwise those that say so; None: by AccelForge's rule on
-    # its architectures
-    uneven: bool | None = None
-    # Of AccelForge's architectures: a table of costs; whether the outermost memory keeps all that it may;
-    # and whether what no search knows is refused
-    costs: Path | None = None
-    stored_outside: bool = False
-    refuse_unsearchable: bool = True
-    all_rules: bool = False  # whether a search follows that knows all rules of the user's own
-    # Of a workload, the Einsum that matters, and what a mapping of it keeps, by level
-    einsum: str | None = None
-    kept: tuple[tuple[str, frozenset[str]], ...] = ()
-
-    @property
-    def rule(self) -> Counting:
-        """The rule by which words are counted."""
-        return self.counting or EXACT
-
-    def on_arch(self) -> LoadOptions:
-        """Return the options on an architecture of AccelForge: by default words are counted as it does."""
-        counting = self.counting or ACCELFORGE
-        uneven = rule_of(counting).has_places if self.uneven is None else self.uneven
-        return replace(self, counting=counting, uneven=uneven)
-
-    @property
-    def reads_sparse(self) -> bool:
-        """Whether sparse features are read."""
-        return self.model_sparse and not self.ignore_sparse
-
-    def check_searched(self, mapspace: Mapspace, span: Span | None = None) -> None:
-        """Raise a SpecError for what no search knows of AccelForge's rule, if the spec is to be searched."""
-        if rule_of(self.rule).is_general or not self.refuse_unsearchable:
-            return
-        try:
-            mapspace.check_searchable(simple_rules=True, by_bounds=True)
-        except ValueError as error:
-            raise SpecError(str(error), span, hint="--counting exact") from None
-
-    def free_factors(self, obstacle: str | None, note: TakeNote) -> Factors:
-        """Return which factors loops may have where neither the options nor the spec say so.
-
-        They are any, but perfect where an `obstacle` excludes remainders; a note names it before searches.
-        """
-        if obstacle is None:
-            return ANY
-        if not self.require_mapping:
-            note(Note("loops have perfect factors: {}", (obstacle,)))
-        return PERFECT
-
-    def check_factors(self, kind: Factors, span: Span | None = None) -> Factors:
-        """Return the kind of factors; `SpecError` for remainders that a search would count wrong."""
-        if kind == ANY and not rule_of(self.rule).remainders and self.refuse_unsearchable:
-            hint = "--counting exact, or --factors perfect"
-            raise SpecError(f"the rule `{self.rule}` does not count remainders", span, hint=hint)
-        return kind
-
-
-@dataclass(frozen=True)
 class LoadedSpec:
     """What the spec files say."""
 
@@ -207,11 +132,11 @@ def load_timeloop(
     """
     options = options or LoadOptions()
     files = tuple(Path(path) for path in paths)
-    files = files if options.mapping_file is None else (*files, options.mapping_file)
+    files = files if options.timeloop.mapping_file is None else (*files, options.timeloop.mapping_file)
     names: set[str] = set()
-    parts = read_each(files, variables, options.limits, options.allow_include, names=names)
+    parts = read_each(files, variables, options.files.limits, options.files.allow_include, names=names)
     notes = unused_notes(variables or {}, names)
-    if options.mapping_file is not None:
+    if options.timeloop.mapping_file is not None:
         notes.extend(_unpriced(parts[:-1], parts[-1]))
         parts[:-1] = [without_section(part, "mapping") for part in parts[:-1]]
     try:
@@ -241,16 +166,19 @@ def load_node(
     levels for, so a level may keep nothing.
     """
     notes: list[Note] = []
-    top = with_settings(top, options.settings)
+    top = with_settings(top, options.files.settings)
     check_sections(top, problem is not None, notes.append)
     context = _context(top, files, options, notes, problem)
     written = written_rules(top, context)
     context = replace(context, factors=_factors(top, options, notes.append))
     clauses = [*node_clauses(context), *_clauses(sections_of(top, "constraints"), context)]
-    sections = [] if options.skip_mapping else sections_of(top, "mapping")
-    if not sections and options.require_mapping:
+    sections = [] if options.timeloop.skip_mapping else sections_of(top, "mapping")
+    if not sections and options.timeloop.require_mapping:
         named = ", ".join(
-            map(display_name, files if options.mapping_file is None else [options.mapping_file])
+            map(
+                display_name,
+                files if options.timeloop.mapping_file is None else [options.timeloop.mapping_file],
+            )
         )
         lack = "nothing under the key" if "mapping" in top else "no key"
         raise SpecError(f"there is {lack} `mapping` in {named}")
@@ -356,8 +284,10 @@ def _context(
     notes: list[Note],
     problem: LoadedProblem | None,
 ) -> Context:
-    variables = _variables(top, options.limits)
-    find = partial(find_shape, spec_files=files, limits=options.limits, allow_include=options.allow_include)
+    variables = _variables(top, options.files.limits)
+    find = partial(
+        find_shape, spec_files=files, limits=options.files.limits, allow_include=options.files.allow_include
+    )
     loaded = problem
     if loaded is None:
         section = top.require("problem", "the spec")
@@ -366,20 +296,20 @@ def _context(
             find,
             variables,
             options.ignore_sparse,
-            options.limits,
+            options.files.limits,
             options.reads_sparse,
             reads_first_values(top),
         )
-    tree = read_tree(top.require("architecture", "the spec"), variables, options.limits)
+    tree = read_tree(top.require("architecture", "the spec"), variables, options.files.limits)
     notes.extend(loaded.notes)
     context = Context(
         loaded=loaded,
         tree=tree,
         variables=variables,
         note=notes.append,
-        timeloop_padding=options.timeloop_padding,
+        timeloop_padding=options.timeloop.padding,
         counting=options.rule,
-        limits=options.limits,
+        limits=options.files.limits,
         idle_levels=problem is not None,
         optimizes_sparse=options.reads_sparse and has_optimizations(top, tree.leaves),
     )

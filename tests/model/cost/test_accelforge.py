@@ -15,7 +15,7 @@ from model.cost import Evaluation, evaluate
 from model.counting import ACCELFORGE, EXACT, Counting
 from model.counting.words import place_changes
 from model.formats.cascade import load_network
-from model.formats.timeloop import LoadOptions
+from model.formats.timeloop import AccelForgeOptions, LoadOptions
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.mapspace import Mapspace
 from model.problem import Dataspace, Problem, Term
@@ -84,7 +84,9 @@ def divided(tiles: dict[str, int], dim: str, tile: float) -> int:
 def network_of(case: dict, directory: Path) -> Network:
     (directory / "w.yaml").write_text(case["workload"], encoding="utf-8")
     (directory / "a.yaml").write_text(case["arch"], encoding="utf-8")
-    options = LoadOptions(stored_outside=True, refuse_unsearchable=False, uneven=False)
+    options = LoadOptions(
+        accelforge=AccelForgeOptions(stored_outside=True), refuse_unsearchable=False, uneven=False
+    )
     return load_network([directory / "w.yaml", directory / "a.yaml"], {}, options)
 
 
@@ -188,7 +190,9 @@ OPTIMA = {
 def test_prices_optima_as_accelforge_does(name: str, size: int):
     path, (energy_j, latency_s) = OPTIMA[name, size]
     variables = {"N_EINSUMS": 1, "M": size, "KN": size}
-    options = LoadOptions(costs=ARCHES / "costs.yaml", refuse_unsearchable=False, uneven=False)
+    options = LoadOptions(
+        accelforge=AccelForgeOptions(costs=ARCHES / "costs.yaml"), refuse_unsearchable=False, uneven=False
+    )
     (layer,) = load_network([MATMULS, ARCHES / f"{name}.yaml"], variables, options).layers
     architecture, mapping = on_places(layer.mapspace, path)
     evaluation = evaluate(layer.mapspace.problem, architecture, mapping, ACCELFORGE)

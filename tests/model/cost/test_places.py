@@ -16,7 +16,9 @@ from model.cost.slack import slacks
 from model.extents import FACTORS, PERFECT, Factors
 from model.mapping import Mapping, StorageMapping
 from model.problem import Problem
-from solver.report.text import violation_text
+from solver.report.document import violation_document
+from solver.report.einsum_page import violation_text
+from solver.report.reading import as_value
 from tests.model.cost.nests import DRAM, MATMUL, conv1d, operands_of, problem, storage
 from tests.model.cost.random_mappings import random_mapping
 from tests.slow import few
@@ -70,7 +72,7 @@ def test_tiles_that_fit_alone_but_not_together_are_a_violation():
     mapping = Mapping((storage("", "ABZ"), storage("M8", "B"), storage("K4 N4", "AZ")))
     (violation,) = evaluate(GEMM, small, mapping).violations
     assert violation[:4] == ("buffer", "capacity", 24, 20)
-    assert violation_text(violation) == (
+    assert violation_text(as_value(violation_document(violation))) == (
         "buffer: B 16 at the outer place, A 4 at the inner place and Z 4 at the inner place exceed 20"
     )
     assert execute(GEMM, small, mapping, operands_of(GEMM)).overfull == {"buffer"}

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from model.counting import TIMELOOP
-from model.formats.timeloop import LoadedSpec, LoadOptions, load_timeloop
+from model.formats.timeloop import LoadedSpec, LoadOptions, TimeloopOptions, load_timeloop
 from tests.conftest import SHARED
 
 CASES = SHARED / "reference" / "sparse"
@@ -32,7 +32,9 @@ def load_case(name: str, directory: Path) -> LoadedSpec:
     """Read a case, written out in version 0.4 with `nodes`, by Timeloop's counting rule."""
     path = directory / f"{name}.yaml"
     path.write_text(nested_text(yaml.safe_load((CASES / name / "spec.yaml").read_text())))
-    options = LoadOptions(require_mapping=True, model_sparse=True, counting=TIMELOOP)
+    options = LoadOptions(
+        timeloop=TimeloopOptions(require_mapping=True), model_sparse=True, counting=TIMELOOP
+    )
     return load_timeloop([path, CASES / name / "ERT.yaml"], options=options)
 
 

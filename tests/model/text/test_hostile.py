@@ -8,7 +8,7 @@ from time import process_time
 
 import pytest
 
-from model.formats.timeloop import LoadOptions, load_timeloop
+from model.formats.timeloop import FileOptions, LoadOptions, load_timeloop
 from model.mapspace_size import mapspace_size
 from model.text.limits import Limits
 from model.text.source import SpecError
@@ -115,7 +115,9 @@ def test_harm_is_refused_soon(write: Write, text: str):
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = process_time()
     with pytest.raises(SpecError) as caught:
-        load_timeloop([path], options=LoadOptions(limits=Limits(seconds=0.2, template_memory=2**26)))
+        load_timeloop(
+            [path], options=LoadOptions(files=FileOptions(limits=Limits(seconds=0.2, template_memory=2**26)))
+        )
     assert process_time() - start < SOON_S
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < LITTLE_KIB
     assert len(caught.value.render()) < 20_000
@@ -257,4 +259,4 @@ def test_values_of_many_included_files_are_counted_together(write: Write):
     write("big.yaml", "[" + "a, " * 900 + "]\n")
     top = write("spec.yaml", "{% for i in range(99) %}{% set x = include('big.yaml') %}{% endfor %}a: 1\n")
     with pytest.raises(SpecError, match="more than 5000 values in all"):
-        load_timeloop([top], options=LoadOptions(limits=Limits(nodes=5000)))
+        load_timeloop([top], options=LoadOptions(files=FileOptions(limits=Limits(nodes=5000))))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from model.formats.timeloop import LoadOptions, load_timeloop
+from model.formats.timeloop import FileOptions, LoadOptions, load_timeloop
 from model.text.limits import Limits
 from model.text.source import SpecError
 from tests.model.formats.timeloop.support import DRAM, MAC, SPAD, architecture, constrained, spec
@@ -52,7 +52,7 @@ def test_a_limit_refuses_what_exceeds_it(write: Write, name: str):
     most, text, message = CASES[name]
     paths = [write("spec.yaml", text), write("more.yaml", "ignored: [" + "a, " * 20 + "]\n")]
     with pytest.raises(SpecError) as caught:
-        load_timeloop(paths, options=LoadOptions(limits=Limits(**{name: most})))
+        load_timeloop(paths, options=LoadOptions(files=FileOptions(limits=Limits(**{name: most}))))
     assert message in caught.value.render()
 
 

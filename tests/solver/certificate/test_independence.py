@@ -4,7 +4,7 @@ import ast
 import subprocess
 import sys
 
-from solver.cli.certify import checker_path
+from solver.cli.certificates import checker_path
 from tests.conftest import REPOSITORY
 
 FOLDER = REPOSITORY / "solver" / "certificate" / "checker"

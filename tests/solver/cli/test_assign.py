@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -62,13 +61,12 @@ def test_no_assignment_names_the_conflict(capsys):
     assert code == 4
     conflict = text[text.index("Conflict:") :].splitlines()
     assert conflict[0] == "Conflict: no assignment satisfies all of these"
-    assert [line.split("  (")[0] for line in conflict[1:4]] == [
-        "  layer b allows only x",
-        "  edge a -> b forbids x to x",
-        "  edge a -> c forbids y to x, y to y",
-    ]
-    assert ":5:5)" in conflict[1]
-    assert conflict[4] == "  Without any one of them there is an assignment."
+    rules = ["layer b allows only x", "edge a -> b forbids x to x", "edge a -> c forbids y to x, y to y"]
+    assert [line.strip() for line in conflict[1:7:2]] == rules
+    assert conflict[2].endswith(":5:5")
+    assert conflict[7] == "  Any one of these changes suffices:"
+    changes = [line.strip().split("  (")[0] for line in conflict[8:11]]
+    assert changes == [f"without this: {rule}" for rule in rules]
     assert text.startswith("INFEASIBLE no assignment is allowed")
 
 
@@ -85,18 +83,22 @@ def test_several_conflicts_and_what_suffices(capsys, tmp_path):
     )
     code, text = run(capsys, network)
     assert code == 4
-    conflicts = text[text.index("Conflict 1:") :].splitlines()
-    assert [line.split("  (")[0] for line in conflicts] == [
+    lines = text[text.index("Conflict 1:") :].splitlines()
+    assert [line.split("  (")[0] for line in lines if line and "-->" not in line] == [
         "Conflict 1: no assignment satisfies all of these",
         "  layer c forbids all of its methods",
-        "  Without it there is an assignment, once the other conflicts are resolved.",
+        "  Any one of these changes suffices, once the other conflicts are resolved:",
+        "    without this: layer c forbids all of its methods",
         "Conflict 2: no assignment satisfies all of these",
         "  edge b -> c forbids all pairs of methods",
-        "  Without it there is an assignment, once the other conflicts are resolved.",
+        "  Any one of these changes suffices, once the other conflicts are resolved:",
+        "    without this: edge b -> c forbids all pairs of methods",
         "Conflict 3: no assignment satisfies all of these",
         "  layer a allows only x",
         "  edge a -> b allows only y to y",
-        "  Without any one of them there is an assignment, once the other conflicts are resolved.",
+        "  Any one of these changes suffices, once the other conflicts are resolved:",
+        "    without this: layer a allows only x",
+        "    without this: edge a -> b allows only y to y",
     ]
 
 
@@ -117,14 +119,30 @@ def test_a_stopped_array_search_says_so(capsys):
     assert "stopped by the time limit" in text.splitlines()[0]
 
 
-@pytest.mark.parametrize("name", ["graph.png", "graph.svg", "graph.pdf"])
-def test_pictures(tmp_path, capsys, name):
-    pytest.importorskip("matplotlib")
-    plot, graph = tmp_path / f"chosen_{name}", tmp_path / name
+@pytest.fixture
+def graphviz(tmp_path, monkeypatch):
+    """A `dot` that writes its options and what it reads, or fails if `FAILING` is set."""
+    program = tmp_path / "bin" / "dot"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\n[ -z "$FAILING" ] || { echo "no memory" >&2; exit 1; }\necho "$@"; cat\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+def test_pictures_are_drawn_by_graphviz(tmp_path, capsys, graphviz, suffix):
+    plot, graph = tmp_path / f"chosen.{suffix}", tmp_path / f"graph.{suffix}"
     code, text = run(capsys, SHIPPED / "inception_3a.yaml", "--quiet", "--plot", plot, "--show-graph", graph)
     assert (code, text) == (0, "")
-    assert plot.stat().st_size > 1000
-    assert graph.read_bytes() != plot.read_bytes()
+    options, _, drawn = graph.read_text(encoding="utf-8").partition("\n")
+    assert (options, drawn[:8]) == (f"-T{suffix}", "digraph ")
+    assert "style=bold" in plot.read_text(encoding="utf-8") and "style=bold" not in drawn
+
+
+def test_a_graphviz_that_fails(tmp_path, capsys, graphviz, monkeypatch):
+    monkeypatch.setenv("FAILING", "1")
+    assert main(["assign", str(TINY), "--quiet", "--plot", str(tmp_path / "out.png")]) == 2
+    assert capsys.readouterr().err.endswith("out.png: Graphviz failed: no memory\n")
 
 
 def test_graph_as_dot(tmp_path, capsys):
@@ -135,8 +153,7 @@ def test_graph_as_dot(tmp_path, capsys):
     assert_golden("assign_tiny.dot", text)
 
 
-def test_no_picture_without_an_assignment(tmp_path, capsys):
-    pytest.importorskip("matplotlib")
+def test_no_picture_without_an_assignment(tmp_path, capsys, graphviz):
     picture = tmp_path / "out.png"
     assert main(["assign", str(CONFLICT), "--plot", str(picture)]) == 4
     assert capsys.readouterr().err == f"note: {picture} is not written: there is no assignment to draw\n"
@@ -180,14 +197,14 @@ def test_wrong_arguments(words, message, capsys):
     assert message in capsys.readouterr().err
 
 
-def test_a_picture_needs_matplotlib(monkeypatch, capsys, tmp_path):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
+def test_a_picture_needs_graphviz(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
     assert main(["assign", str(TINY), "--plot", str(tmp_path / "out.png")]) == 2
-    assert "pip install 'tilewright[plot]'" in capsys.readouterr().err
+    message = "the program `dot` of Graphviz is missing; --show-graph OUT.dot writes the graph as text\n"
+    assert capsys.readouterr().err.endswith(message)
 
 
-def test_a_picture_has_its_limits(capsys, tmp_path):
-    pytest.importorskip("matplotlib")
+def test_a_picture_has_its_limits(capsys, tmp_path, graphviz):
     names = ", ".join(f"m{k}: 1" for k in range(150))
     layers = "\n".join(f"  - {{name: {name}, methods: {{{names}}}}}" for name in "ab")
     path = tmp_path / "net.yaml"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from solver.certificate.canonical import canonical_sha256
-from solver.cli import certify
+from solver.cli import certificates
 from solver.cli.main import main
 from tests.conftest import REPOSITORY
 from tests.solver.examples import UNKNOWN
@@ -120,7 +120,7 @@ time.sleep(600)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_check_and_the_checker(number, tmp_path, monkeypatch):
     (tmp_path / "checker.py").write_text(SLOW_CHECKER, encoding="utf-8")
-    monkeypatch.setattr(certify, "checker_path", lambda: tmp_path / "checker.py")
+    monkeypatch.setattr(certificates, "checker_path", lambda: tmp_path / "checker.py")
     begun = tmp_path / "begun"
 
     def interrupt_once_it_runs():
@@ -131,7 +131,7 @@ def test_a_signal_ends_the_check_and_the_checker(number, tmp_path, monkeypatch):
     watcher = threading.Thread(target=interrupt_once_it_runs)
     watcher.start()
     with pytest.raises(KeyboardInterrupt):
-        certify.checked([begun], None)
+        certificates.checked([begun], None)
     watcher.join()
     with pytest.raises(ProcessLookupError):
         os.kill(int(begun.read_text()), 0)
@@ -140,8 +140,9 @@ def test_a_signal_ends_the_check_and_the_checker(number, tmp_path, monkeypatch):
 def test_the_checker_ends_with_a_parent_that_is_killed(tmp_path):
     (tmp_path / "checker.py").write_text(SLOW_CHECKER, encoding="utf-8")
     code = (
-        "import sys; from pathlib import Path; from solver.cli import certify; "
-        "certify.checker_path = lambda: Path(sys.argv[1]); certify.checked([Path(sys.argv[2])], None)"
+        "import sys; from pathlib import Path; from solver.cli import certificates; "
+        "certificates.checker_path = lambda: Path(sys.argv[1]); "
+        "certificates.checked([Path(sys.argv[2])], None)"
     )
     begun = tmp_path / "begun"
     words = [sys.executable, "-c", code, str(tmp_path / "checker.py"), str(begun)]
@@ -172,22 +173,22 @@ def has_ended(process):
 
 def test_signals_of_the_terminal_do_not_reach_the_checker(tmp_path, monkeypatch):
     (tmp_path / "checker.py").write_text("import os; print(os.getsid(0))", encoding="utf-8")
-    monkeypatch.setattr(certify, "checker_path", lambda: tmp_path / "checker.py")
-    assert int(certify.checked([tmp_path], None)[1]) != os.getsid(0)
+    monkeypatch.setattr(certificates, "checker_path", lambda: tmp_path / "checker.py")
+    assert int(certificates.checked([tmp_path], None)[1]) != os.getsid(0)
 
 
 def test_a_checker_that_is_killed_has_checked_nothing(tmp_path, monkeypatch):
     (tmp_path / "checker.py").write_text("import os; os.kill(os.getpid(), 9)", encoding="utf-8")
-    monkeypatch.setattr(certify, "checker_path", lambda: tmp_path / "checker.py")
-    code, printed = certify.checked([tmp_path / "c.json"], None)
+    monkeypatch.setattr(certificates, "checker_path", lambda: tmp_path / "checker.py")
+    code, printed = certificates.checked([tmp_path / "c.json"], None)
     assert code == 6
     assert printed == f"CANNOT CHECK: {tmp_path / 'c.json'}: the checker was ended by signal 9\n"
 
 
 def test_a_checker_without_a_verdict_has_checked_nothing(tmp_path, monkeypatch):
     (tmp_path / "checker.py").write_text("import sys; sys.exit(1)", encoding="utf-8")
-    monkeypatch.setattr(certify, "checker_path", lambda: tmp_path / "checker.py")
-    code, printed = certify.checked([tmp_path / "c.json"], None)
+    monkeypatch.setattr(certificates, "checker_path", lambda: tmp_path / "checker.py")
+    code, printed = certificates.checked([tmp_path / "c.json"], None)
     assert (code, printed) == (
         6,
         f"CANNOT CHECK: {tmp_path / 'c.json'}: the checker ended without a verdict\n",
@@ -200,7 +201,7 @@ def test_a_checker_without_a_verdict_has_checked_nothing(tmp_path, monkeypatch):
 def test_prove_exits_as_the_checker_does(printed, code, tmp_path, monkeypatch, capfd):
     text = f"import sys; print({printed!r}); sys.exit({code})"
     (tmp_path / "checker.py").write_text(text, encoding="utf-8")
-    monkeypatch.setattr(certify, "checker_path", lambda: tmp_path / "checker.py")
+    monkeypatch.setattr(certificates, "checker_path", lambda: tmp_path / "checker.py")
     assert main(["prove", *FILES, "--objective", "energy", "--jobs", "1"]) == code
     assert printed in capfd.readouterr().out
 

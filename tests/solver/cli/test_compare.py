@@ -55,12 +55,11 @@ def test_a_failing_mapper_shows_its_traceback_and_the_others_still_run(tmp_path,
 
 
 def test_a_picture_is_drawn(tmp_path):
-    pytest.importorskip("matplotlib")
     picture = tmp_path / "out.svg"
     assert main(["compare", SPEC, *FAST, "--mappers", "random", "--plot", str(picture)]) == 0
     text = picture.read_text()
-    assert text.startswith("<?xml")
-    assert len(text) > 5000
+    assert text.startswith("<svg ")
+    assert "random: " in text and ">optimum<" in text
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from rich.text import Text
 
 from solver.cli.output import report_console
-from solver.report.tables import plain_table
+from solver.report.console import plain_table
 
 
 class Stream(io.StringIO):

@@ -111,15 +111,11 @@ def test_costs_of_a_feasible_spec(row, capsys):
 
 
 @pytest.mark.parametrize(("edits", "code"), [((), 0), (TIGHT, 4)])
-def test_notes_on_the_spec_come_first(edits, code, row, capsys):
+def test_notes_on_the_spec_come_once(edits, code, row, capsys):
     Path("mapper.yaml").write_text("mapper: {timeout: 100}\n")
     assert main(["explain", row(*edits), "mapper.yaml"]) == code
-    notes = [
-        line
-        for line in capsys.readouterr().out.splitlines()[:2]
-        if line.startswith("note: mapper.yaml:1:9: ")
-    ]
-    assert len(notes) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith("note: mapper.yaml:1:9: ") for line in lines) == 1
 
 
 def test_costs_as_json(row, capsys):
@@ -138,7 +134,7 @@ def test_costs_as_json(row, capsys):
 
 def test_a_search_without_a_mapping_is_unknown(row, capsys):
     assert main(["explain", row(), "--time-limit", "0"]) == 5
-    assert capsys.readouterr().out.endswith("UNKNOWN no mapping was found before the search was stopped\n")
+    assert capsys.readouterr().out.startswith("UNKNOWN no mapping was found\n")
 
 
 def test_an_interrupt_is_said_with_what_it_kept_from_being_done(row, capsys, monkeypatch):

@@ -9,7 +9,7 @@ from model.extents import FACTORS
 from solver import stages
 from solver.cli import commands
 from solver.cli.arguments import parse_arguments
-from solver.cli.certify import reproducing_command
+from solver.cli.certificates import reproducing_command
 from solver.cli.main import main
 from solver.exit_codes import EXIT_FEASIBLE, EXIT_OPTIMAL
 from solver.search import mapper

@@ -39,9 +39,9 @@ def test_the_report(arguments, capsys):
     assert main([*arguments, "--objective", "energy"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1:3] == ["", "Network w"]
-    assert lines[3].startswith("Einsum")
-    assert lines[3].rstrip().endswith("From")
-    rows = {line.split()[0]: line for line in lines[5:9]}
+    assert lines[4].startswith("Einsum")
+    assert lines[4].rstrip().endswith("From")
+    rows = {line.split()[0]: line for line in lines[6:10]}
     assert "nothing moves" in rows["A"]
     assert rows["A"].rstrip().endswith("copy")
     assert "m 4, k 6, n 4" in rows["T"]

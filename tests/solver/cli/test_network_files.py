@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from solver.cli import certify
+from solver.cli import certificates
+from solver.cli.layer_files import file_names
 from solver.cli.main import main
-from solver.cli.network import file_names
 from solver.stages import map_einsum
 from tests.small_network import ARCHITECTURE, write_specs
 
@@ -64,7 +64,7 @@ def test_every_einsum_has_its_mapping(arguments, capsys):
 def test_a_verdict_against_a_certificate_names_its_einsum(arguments, capfd, tmp_path, monkeypatch):
     checker = "import sys\nfor path in sys.argv[2:]:\n    print(f'INVALID: {path}: no')\nsys.exit(1)\n"
     (tmp_path / "checker.py").write_text(checker, encoding="utf-8")
-    monkeypatch.setattr(certify, "checker_path", lambda: tmp_path / "checker.py")
+    monkeypatch.setattr(certificates, "checker_path", lambda: tmp_path / "checker.py")
     assert main([*arguments, "--check"]) == 1
     assert capfd.readouterr().out.endswith("INVALID: T: no\nINVALID: Z: no\n0 of 2 certificates are VALID\n")
 
@@ -123,9 +123,9 @@ def test_an_interrupted_run_checks_nothing(arguments, capsys, monkeypatch):
         stop.set()
         return map_einsum(mapspace, options)
 
-    monkeypatch.setattr("solver.cli.network.interruptible", lambda: nullcontext(stop))
+    monkeypatch.setattr("solver.cli.searches.interruptible", lambda: nullcontext(stop))
     monkeypatch.setattr("solver.stages.map_einsum", interrupted)
-    monkeypatch.setattr("solver.cli.network.checked", pytest.fail)
+    monkeypatch.setattr("solver.cli.layer_files.checked", pytest.fail)
     assert main([*arguments, "--quiet", "--check", "--certificates", "proofs"]) == 6
     assert "note: interrupted: certificates are not checked" in capsys.readouterr().err
     assert len(list(Path("proofs").iterdir())) == 1

@@ -4,7 +4,7 @@ import io
 import time
 
 from model.cascade import Layer
-from solver.cli import network, progress
+from solver.cli import progress, searches
 from solver.cli.progress import StatusLine, live_progress, status_text
 from solver.network.run import NetworkProgress
 from solver.result import Phase, Progress
@@ -62,7 +62,7 @@ def test_networks_say_how_many_searches_are_done(monkeypatch):
     monkeypatch.setattr(progress.sys, "stderr", stderr)
     monkeypatch.setattr(progress, "LOG_PERIOD_S", 0.01)
     search = Progress(Phase.PATHS, 0.1, "latency", bound=1200)
-    with network._progress_bar(quiet=False) as callback:
+    with searches._progress_bar(quiet=False) as callback:
         for own in (None, search):
             callback(NetworkProgress(3, 7, Layer("conv1", MAPSPACE), own))
             seen = "1,200 cycles" if own else "3/7  conv1"

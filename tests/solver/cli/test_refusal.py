@@ -85,7 +85,6 @@ def test_no_mapping_is_written(spec, capsys, words):
 
 @pytest.mark.parametrize(("words", "lack"), [(("map", "--pareto"), "point"), (("compare",), "mapping")])
 def test_no_picture_is_drawn(spec, capsys, words, lack):
-    pytest.importorskip("matplotlib")
     assert main([*words, spec, "--plot", "out.svg"]) == 4
     assert capsys.readouterr().err.endswith(f"note: out.svg is not written: there is no {lack} to draw\n")
     assert not Path("out.svg").exists()

@@ -30,7 +30,7 @@ COMMANDS = {
         ["map", "row.yaml", "--check", "--sensitivity", "--price-constraints", "--jobs", "1"],
         "What each constraint costs",
     ),
-    "map in no time": (5, ["map", "row.yaml", "--time-limit", "0", "--jobs", "1"], "No mapping was found."),
+    "map in no time": (5, ["map", "row.yaml", "--time-limit", "0", "--jobs", "1"], "no mapping was found"),
     "front": (0, ["map", "row.yaml", "--pareto", "--jobs", "1"], "the complete front"),
     "explain": (0, ["explain", "row.yaml", "--jobs", "1"], "What each constraint costs"),
     "evaluate": (
@@ -38,14 +38,14 @@ COMMANDS = {
         ["evaluate", "row.yaml", "--mapping", str(DATA / "row_mapping.yaml")],
         "respects every limit",
     ),
-    "sparse": (0, ["evaluate", str(DATA / "sparse_gemm.yaml")], "The mapping without zeros"),
+    "sparse": (0, ["evaluate", str(DATA / "sparse_gemm.yaml")], "for dense data"),
     "fused": (
         0,
         [
             *("evaluate", str(FUSED / "attention.workload.yaml"), str(FUSED / "arch.yaml")),
             *("--mapping", str(FUSED / "attention.fused.yaml")),
         ],
-        "Room over time",
+        "Buffer occupancy",
     ),
     "network": (0, ["network", "w.yaml", "a.yaml", "--no-cache", "--jobs", "1"], "Energy by Einsum"),
     "infeasible network": (4, ["network", "w.yaml", "tight.yaml", "--no-cache", "--jobs", "1"], "Conflict"),
@@ -57,18 +57,18 @@ COMMANDS = {
     "infeasible sweep": (
         4,
         ["sweep", "w.yaml", "tight.yaml", "--set-attribute", "buffer.depth=1", "--no-cache", "--jobs", "1"],
-        "Why points have no mapping",
+        "Conflict",
     ),
     "compare": (
         0,
         ["compare", "row.yaml", "--mappers", "greedy", "--evaluations", "20", "--jobs", "1"],
         "Convergence",
     ),
-    "assign": (0, ["assign", str(DATA / "tiny_network.yaml"), "--jobs", "1"], "Against naive rules"),
+    "assign": (0, ["assign", str(DATA / "tiny_network.yaml"), "--jobs", "1"], "Naive rules"),
     "no assignment": (
         4,
         ["assign", str(DATA / "network_without_assignment.yaml"), "--jobs", "1"],
-        "No assignment",
+        "no assignment is allowed",
     ),
 }
 
@@ -96,7 +96,7 @@ def test_specs_in_conflict_have_a_page_too(command, specs):
     ("words", "message"),
     [
         (["report", "absent.json"], "absent.json: cannot be read: No such file"),
-        (["report", "row.yaml"], "row.yaml: no JSON that can be read"),
+        (["report", "row.yaml"], "row.yaml: not valid JSON"),
         (["report", "a.html", "--output", "a.html"], "it is one of the inputs"),
         (["map", "row.yaml", "--report", "row.yaml"], "it is one of the inputs"),
         (["map", "row.yaml", "--report", "-", "--json", "-"], "two outputs have the same path"),

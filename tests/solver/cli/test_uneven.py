@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from solver.cli.arguments import parse_arguments
-from solver.cli.certify import reproducing_command
+from solver.cli.certificates import reproducing_command
 from solver.cli.main import main
 from solver.exit_codes import EXIT_INFEASIBLE, EXIT_INVALID
 from tests.solver.examples import OPTIMAL

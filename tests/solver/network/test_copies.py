@@ -1,17 +1,16 @@
 """Copies between levels in the totals and reports of a network."""
 
-from io import StringIO
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from model.cascade import Network
 from model.formats.cascade import load_network
 from solver.network import NetworkResult, map_network
-from solver.report.network import network_document, print_network
+from solver.report.network import network_document
 from solver.result import Options, Status
 from tests.small_network import ARCHITECTURE
+from tests.solver.golden import reported
 
 BYPASSING = ARCHITECTURE.replace("leak: 0}\n", "leak: 0}\n    constraints: {dataspace: {bypass: [A]}}\n", 1)
 TWICE = ("is_copy_operation: true", "is_copy_operation: true, n_instances: 2")
@@ -25,9 +24,7 @@ def mapped(spec: list[Path], architecture: str) -> NetworkResult:
 
 
 def shown(result: NetworkResult) -> str:
-    text = StringIO()
-    print_network(Console(file=text, width=300, color_system=None), result)
-    return text.getvalue()
+    return reported(network_document(result))
 
 
 @pytest.fixture

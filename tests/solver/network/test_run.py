@@ -1,23 +1,22 @@
 """Networks end to end: identical Einsums once, totals against complete enumeration, stops and resumption."""
 
 import copy
-import io
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from model.cascade import Network
 from model.cost import evaluate
 from solver.network import ResultCache, Run, Serial, map_network
 from solver.network.run import NetworkProgress
 from solver.network.tasks import by_position
-from solver.report.network import network_document, print_network
+from solver.report.network import network_document
 from solver.result import Options, Result, Status, Termination
 from tests.bruteforce import optimum
 from tests.small_network import too_tight
+from tests.solver.golden import reported
 from tests.solver.network.counting import Counting
 
 ENERGY = Options(objectives=("energy",))
@@ -128,7 +127,7 @@ def test_layers_that_repeat_cost_next_to_nothing(network: Network):
     start = time.process_time()
     result = map_network(many, ENERGY)
     document = network_document(result)
-    print_network(Console(file=io.StringIO()), result)
+    reported(network_document(result))
     assert time.process_time() - start < 15
     assert (result.status, len(result.layers)) == (Status.OPTIMAL, 9900)
     assert result.energy == 9900 * result.layers[0].energy

@@ -1,19 +1,18 @@
 """Tensors that are held for a later Einsum take space in the level that stores them."""
 
-from io import StringIO
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from model.formats.cascade import load_network
 from model.formats.cascade.loader import load_variants
 from model.formats.timeloop.overrides import parse_setting
 from solver.network import NetworkResult, map_network
 from solver.network.sweep import sweep
-from solver.report.network import network_document, print_network
+from solver.report.network import network_document
 from solver.result import Options, Status
 from tests.small_network import HOMES, write_specs
+from tests.solver.golden import reported
 
 pytestmark = pytest.mark.usefixtures("working_directory")
 
@@ -42,9 +41,7 @@ def statuses(result: NetworkResult) -> list[str]:
 
 
 def shown(result: NetworkResult) -> str:
-    text = StringIO()
-    print_network(Console(file=text, width=300, color_system=None), result)
-    return text.getvalue()
+    return reported(network_document(result))
 
 
 def test_a_tensor_that_waits_leaves_the_others_less_room():

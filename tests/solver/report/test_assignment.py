@@ -1,9 +1,8 @@
-"""Assignments as text, JSON, DOT and pictures."""
+"""Assignments as text, JSON and DOT."""
 
 import json
 import re
 from fractions import Fraction
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -14,9 +13,9 @@ from solver.assignment import assign
 from solver.assignment.array_search import choose_array
 from solver.report.assignment import assignment_document, exact_text
 from solver.report.document import json_text
-from solver.report.layered_graph import LayeredGraph, Layout, dot_text
+from solver.report.layered_graph import LayeredGraph, dot_text
 from tests.conftest import REPOSITORY
-from tests.solver.assignment.networks import CONFLICT, KINDS, TINY, networks
+from tests.solver.assignment.networks import CONFLICT, TINY
 
 DOCS = (REPOSITORY / "docs" / "assignment.md").read_text(encoding="utf-8")
 INCEPTION = load_assignment([REPOSITORY / "specs" / "networks" / "inception_3a.yaml"])
@@ -78,17 +77,3 @@ def test_names_are_quoted_in_dot(tmp_path):
     path = tmp_path / "net.yaml"
     path.write_text('network: {layers: [{name: "a\\"b\\\\", methods: {"x\\ny": 1}}]}')
     assert r'label="a\"b\\ x\ny\n1 units"' in dot_text(LayeredGraph(load_assignment([path]).network))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@given(data=st.data())
-def test_no_arc_of_a_picture_runs_through_a_box(kind, data):
-    graph = LayeredGraph(data.draw(networks(kind)))
-    layout, half = Layout(graph), 0.3
-    ends = [(-1.0, layout.middle), (float(layout.columns), layout.middle)]
-    boxes = [*layout.points.values(), *ends]
-    assert len(set(boxes)) == len(boxes)
-    for line, _ in layout.lines(half):
-        for (x, y), (next_x, next_y) in pairwise(line):
-            between = [box for box in boxes if x < box[0] < next_x]
-            assert between == [] or (y == next_y and all(abs(box[1] - y) >= 1 for box in between))

@@ -7,10 +7,10 @@ import pytest
 from solver.comparison import Comparison, Outcome, Point
 from solver.heuristics.interface import Budget
 from solver.heuristics.pricing import Incumbent
-from solver.report.comparison import print_comparison
+from solver.report.comparison import comparison_document
 from solver.result import Status, Termination
 from tests.solver.examples import MAPPING, MAPSPACE, OPTIMAL
-from tests.solver.golden import printed
+from tests.solver.golden import reported
 
 ORDER = ("latency", "edp", "energy")
 LATENCY, EDP, ENERGY = LEAST = tuple(map(OPTIMAL.evaluation.value, ORDER))
@@ -33,7 +33,7 @@ def test_a_mapper_that_is_behind_in_a_later_objective_has_a_line(result, values,
     outcome = Outcome("greedy", 1.0, 1, 1, (Point(1.0, values[0], 1),), best, "a remark")
     comparison = Comparison("", MAPSPACE, result, (), (outcome, replace(outcome, best=None)), Budget(), 0)
     lines = [
-        line for line in printed(print_comparison, comparison).splitlines() if line.startswith("greedy: ")
+        line for line in reported(comparison_document(comparison)).splitlines() if line.startswith("greedy: ")
     ]
     remarks = [line for line in lines if line != "greedy: a remark"]
     assert len(lines) - len(remarks) == 2

@@ -20,12 +20,11 @@ from solver.report.mapping_picture import (
     STATES,
     WORKING,
     array_scene,
-    draw_mapping,
     mapping_scene,
     nest_scene,
     tile_text,
 )
-from solver.report.pictures import PlotError
+from solver.report.pictures import PlotError, draw_plot
 from solver.report.reading import DocumentError, Value, as_value
 from tests.solver.examples import ARCHITECTURE, INFEASIBLE, MAPPING, MAPSPACE, OPTIMAL, PROBLEM
 
@@ -131,13 +130,13 @@ def test_texts_fit_their_place():
 def test_pictures_are_files_of_their_kind(suffix, mark, tmp_path):
     if suffix != ".svg":
         pytest.importorskip("matplotlib")
-    draw_mapping(as_value(result_document(MAPSPACE, OPTIMAL)), tmp_path / f"a{suffix}")
+    draw_plot(as_value(result_document(MAPSPACE, OPTIMAL)), tmp_path / f"a{suffix}")
     assert (tmp_path / f"a{suffix}").read_bytes().startswith(mark)
 
 
 def test_without_a_mapping_there_is_no_picture():
     with pytest.raises(PlotError, match="no mapping to draw"):
-        draw_mapping(as_value(result_document(MAPSPACE, INFEASIBLE)), Path("out.svg"))
+        draw_plot(as_value(result_document(MAPSPACE, INFEASIBLE)), Path("out.svg"))
 
 
 @pytest.mark.parametrize(

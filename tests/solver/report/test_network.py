@@ -7,21 +7,17 @@ import pytest
 
 from model.cascade import Layer, Network
 from solver.network.run import LayerResult, NetworkResult
-from solver.report.console import ReportConsole
-from solver.report.network import (
-    bottleneck,
-    layers_table,
-    network_document,
-    network_status,
-    print_network,
-    why_layers_fail,
-)
+from solver.report.console import ReportConsole, print_page
+from solver.report.network import bottleneck, network_document
+from solver.report.pages import page_of
+from solver.report.reading import as_value
 from solver.result import Termination
 from tests.solver.examples import EVALUATION, FEASIBLE, INFEASIBLE, MAPSPACE
+from tests.solver.golden import reported
 
 
-@pytest.mark.parametrize(("more", "name"), [(0, "arithmetic"), (1, "buffer")])
-def test_what_limits_a_layer_is_the_arithmetic_unless_a_level_is_slower(more, name):
+@pytest.mark.parametrize(("more", "name"), [(0, "compute"), (1, "buffer")])
+def test_what_limits_a_layer_is_the_computes_unless_a_level_is_slower(more, name):
     slow = replace(EVALUATION.level("buffer"), cycles=EVALUATION.compute_cycles + more)
     others = [replace(level, cycles=1) for level in EVALUATION.levels if level.name != "buffer"]
     assert bottleneck(replace(EVALUATION, levels=(*others, slow))) == name
@@ -38,7 +34,7 @@ def test_the_status_tells_which_limit_stopped_searches(termination, words):
     layer = Layer("one", MAPSPACE)
     answer = LayerResult(layer, replace(FEASIBLE, termination=termination), "searched")
     result = NetworkResult(Network("net", (layer,)), (answer,), 1.0)
-    assert network_status(result).plain == f"FEASIBLE 0 of 1 Einsums proven; {words}"
+    assert reported(network_document(result)).splitlines()[0] == f"FEASIBLE 0 of 1 Einsums proven; {words}"
 
 
 def test_conflicts_of_the_same_lines_are_told_once():
@@ -47,7 +43,7 @@ def test_conflicts_of_the_same_lines_are_told_once():
     answers = {"one": INFEASIBLE, "two": other}
     layers = tuple(LayerResult(Layer(name, MAPSPACE), own, "searched") for name, own in answers.items())
     network = Network("net", tuple(own.layer for own in layers))
-    text = "\n".join(why_layers_fail(NetworkResult(network, layers, 1.0), {}))
+    text = reported(network_document(NetworkResult(network, layers, 1.0)))
     assert text.count("No mapping of") == text.count("Conflict:") == 1
     assert "Likewise `two`\n  Weights needs 20 words\n" in text
 
@@ -56,15 +52,15 @@ def test_conflicts_of_the_same_lines_are_told_once():
 def test_a_bound_is_shown_where_it_differs_from_the_value(bound):
     layer = Layer("one", MAPSPACE)
     outcome = LayerResult(layer, replace(FEASIBLE, bound=bound), "searched")
-    table = layers_table(NetworkResult(Network("net", (layer,)), (outcome,), 1.0))
-    assert ("Bound" in [column.header for column in table.columns]) == (bound != FEASIBLE.value)
+    text = reported(network_document(NetworkResult(Network("net", (layer,)), (outcome,), 1.0)))
+    assert (" Bound " in text) == (bound != FEASIBLE.value)
 
 
 def test_names_of_layers_cannot_forge_rows(monkeypatch):
     layer = Layer("\x1b[31mEVIL\n[red]OPTIMAL", MAPSPACE)
     result = NetworkResult(Network("net\x07", (layer,)), (LayerResult(layer, INFEASIBLE, "searched"),), 1.0)
     stream = StringIO()
-    print_network(ReportConsole(stream, on_terminal=False), result)
+    print_page(ReportConsole(stream, on_terminal=False), page_of(as_value(network_document(result))))
     text = stream.getvalue()
     assert all(character.isprintable() or character == "\n" for character in text)
     assert text.count("\ufffd[31mEVIL\ufffd[red]OPTIMAL") == 3

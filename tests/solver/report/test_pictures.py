@@ -1,17 +1,28 @@
-"""Pictures: allowed names of files, and their titles."""
+"""Pictures in files: their names, their titles, and fronts."""
 
+import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from solver.report.pictures import PlotError, blank_figure, check_plot, save_figure, verbatim
+from solver.report.drawing import Box, Dot, Label, Line
+from solver.report.pictures import PlotError, check_plot, draw_plot
+from solver.report.plots import front_scene
+from solver.report.reading import as_value
+
+
+def titled(name):
+    """A front without points of a problem with that name."""
+    return as_value({"kind": "pareto", "problem": name, "points": []})
 
 
 @pytest.mark.parametrize(
     ("name", "shown"),
     [
-        ("a $x$ b", r"a \$x\$ b"),
-        ("q\udcff", "q\ufffd"),
+        ("a $x$ b", "a $x$ b"),
+        (r"$\frac{$", r"$\frac{$"),
+        ("<b>&amp;", "&lt;b&gt;&amp;amp;"),
         ("a\n\x1b[2J", "a\ufffd\ufffd[2J"),
         ("ü ł", "ü ł"),
         ("日本", "日本"),
@@ -19,12 +30,11 @@ from solver.report.pictures import PlotError, blank_figure, check_plot, save_fig
 )
 @pytest.mark.filterwarnings("error")
 def test_names_are_drawn_as_they_are(name, shown, tmp_path):
+    draw_plot(titled(name), tmp_path / "out.svg")
+    assert f"Energy-latency front of {shown}<" in (tmp_path / "out.svg").read_text(encoding="utf-8")
     pytest.importorskip("matplotlib")
-    assert verbatim(name) == shown
-    figure, [[axes]] = blank_figure()
-    axes.set_title(verbatim(name))
-    save_figure(figure, tmp_path / "out.svg")
-    save_figure(figure, tmp_path / "out.png")
+    for suffix in ("png", "pdf"):
+        draw_plot(titled(name), tmp_path / f"out.{suffix}")
 
 
 @pytest.mark.parametrize(
@@ -45,6 +55,48 @@ def test_no_picture_is_fine():
 
 
 def test_a_picture_that_cannot_be_written(tmp_path):
-    pytest.importorskip("matplotlib")
     with pytest.raises(PlotError, match="cannot write"):
-        save_figure(blank_figure()[0], tmp_path / "absent" / "out.svg")
+        draw_plot(titled("a"), tmp_path / "absent" / "out.svg")
+
+
+def test_other_documents_have_no_picture(tmp_path):
+    with pytest.raises(PlotError, match="there is no picture of 'assign'"):
+        draw_plot(as_value({"kind": "assign"}), tmp_path / "out.svg")
+
+
+def test_without_matplotlib_there_is_svg_alone(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    check_plot(Path("a.svg"))
+    with pytest.raises(PlotError, match=r"pip install 'tilewright\[plot\]'"):
+        check_plot(Path("a.png"))
+
+
+POINTS = [
+    {"cycles": cycles, "energy_pj": energy, "edp_pj_cycles": cycles * energy, "proven": energy != 30}
+    for cycles, energy in ((10, 90.0), (20, 40.0), (50, 30.0))
+]
+
+
+def front(status="OPTIMAL", ranges=()):
+    return as_value({"status": status, "points": POINTS, "open": list(ranges)})
+
+
+def test_a_front_is_a_staircase_of_its_points():
+    parts = front_scene(front(), 800).parts
+    dots = [part for part in parts if isinstance(part, Dot)]
+    assert sorted(dot.note.split(" cycles")[0] for dot in dots) == ["10", "20", "50"]
+    assert [dot.fill == "page" for dot in sorted(dots, key=lambda dot: dot.x)] == [False, False, True]
+    (stairs,) = [part for part in parts if isinstance(part, Line) and part.ink == "s0"]
+    assert {(dot.x, dot.y) for dot in dots} <= set(stairs.points)
+    assert all(x == last or y == before for (last, before), (x, y) in pairwise(stairs.points))
+    (best,) = [part for part in parts if isinstance(part, Label) and part.text == "least EDP"]
+    assert min(dots, key=lambda dot: abs(dot.x - best.x)).note.startswith("20 cycles")
+
+
+def test_a_front_with_missing_points_says_where():
+    scene = front_scene(front("FEASIBLE", [{"least_cycles": 51, "most_cycles": None}]), 800)
+    (band,) = [
+        part for part in scene.parts if isinstance(part, Box) and part.fill == "warn" and part.height > 20
+    ]
+    assert band.x + band.width == pytest.approx(790)
+    assert not any(isinstance(part, Label) and part.text == "least EDP" for part in scene.parts)

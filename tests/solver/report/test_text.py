@@ -11,18 +11,19 @@ from model.cost import Violation, evaluate
 from model.note import Note
 from model.problem import Dataspace, Term
 from model.source_ref import SourceRef
-from solver.report.document import effect_document, evaluation_document, json_text, result_document
-from solver.report.figures import percent, space_text
-from solver.report.tables import joined_sources, sensitivity_table
-from solver.report.text import (
-    brief_notes,
-    loop_nest,
-    print_check,
-    print_evaluation,
-    print_result,
-    print_stages,
-    violation_text,
+from solver.report.check import joined_sources, print_check
+from solver.report.document import (
+    effect_document,
+    evaluation_document,
+    json_text,
+    result_document,
+    violation_document,
 )
+from solver.report.einsum_page import violation_text
+from solver.report.figures import percent, space_text
+from solver.report.mapped import nest_lines
+from solver.report.network_page import brief
+from solver.report.reading import as_value
 from solver.result import StageCost
 from solver.sensitivity import Effect, Variation, variations
 from tests.solver.examples import (
@@ -36,7 +37,7 @@ from tests.solver.examples import (
     PROBLEM,
     UNKNOWN,
 )
-from tests.solver.golden import assert_golden, printed
+from tests.solver.golden import assert_golden, printed, reported
 
 RESULTS = {"optimal": OPTIMAL, "feasible": FEASIBLE, "infeasible": INFEASIBLE, "unknown": UNKNOWN}
 
@@ -44,7 +45,7 @@ RESULTS = {"optimal": OPTIMAL, "feasible": FEASIBLE, "infeasible": INFEASIBLE, "
 @pytest.mark.parametrize("name", RESULTS)
 def test_report_of_a_result(name):
     assert_golden(
-        f"report_{name}.txt", printed(print_result, MAPSPACE, RESULTS[name], None, (), name == "feasible")
+        f"report_{name}.txt", reported(result_document(MAPSPACE, RESULTS[name]), name == "feasible")
     )
 
 
@@ -55,11 +56,15 @@ def test_json_of_a_result(name):
     assert_golden(f"result_{name}.json", json.dumps(document, indent=1) + "\n")
 
 
-def test_what_stages_took_is_a_table():
-    assert printed(print_stages, ()) == ""
-    lines = printed(print_stages, [StageCost("divisors", "bounds", 1.5)]).splitlines()
-    assert lines[1] == "Search"
-    assert lines[-1].split() == ["divisors", "bounds", "1.50", "s"]
+def test_what_stages_took_is_a_table_of_verbose_reports():
+    title = "Stages of the search"
+    assert title not in reported(result_document(MAPSPACE, OPTIMAL), True)
+    stages = (StageCost("divisors", "bounds", 1.5),)
+    timed = result_document(MAPSPACE, replace(OPTIMAL, statistics=replace(OPTIMAL.statistics, stages=stages)))
+    assert title not in reported(timed)
+    lines = reported(timed, True).splitlines()
+    row = lines[lines.index(title) + 3]
+    assert row.split() == ["divisors", "bounds", "1.50", "s"]
 
 
 def test_keys_of_the_json_do_not_depend_on_the_status():
@@ -68,7 +73,7 @@ def test_keys_of_the_json_do_not_depend_on_the_status():
 
 
 def test_report_of_an_evaluation():
-    assert_golden("evaluation.txt", printed(print_evaluation, MAPSPACE, MAPPING, EVALUATION, True))
+    assert_golden("evaluation.txt", reported(evaluation_document(MAPSPACE, MAPPING, EVALUATION), True))
 
 
 def test_evaluation_and_result_say_the_same_of_a_mapping():
@@ -136,14 +141,16 @@ def test_values_of_several_sizes_show_in_every_table():
     mapspace = replace(MAPSPACE, architecture=architecture)
     found = evaluate(PROBLEM, architecture, MAPPING)
     tile = found.level("buffer").dataspace("Outputs").tile_words
-    text = printed(print_evaluation, mapspace, MAPPING, found)
+    text = reported(evaluation_document(mapspace, MAPPING, found))
     assert f"{tile} x 32" in text
     assert percent(32 * tile / (8 * 256)) in text
     assert "Inputs 8, Outputs 1/4" in printed(print_check, mapspace)
 
 
 def test_a_loop_nest_holds_every_loop_once():
-    lines = [line.strip() for line in loop_nest(PROBLEM, ARCHITECTURE, MAPPING)]
+    document = as_value(evaluation_document(MAPSPACE, MAPPING, EVALUATION))
+    nest = nest_lines(document["architecture"], document["mapping"], "")
+    lines = [line.strip() for line in nest]
     loops = [line for line in lines if "for " in line]
     assert loops == [
         "for M in [0:2)",
@@ -182,7 +189,7 @@ def test_sources_in_one_file_become_a_range_of_lines():
     ],
 )
 def test_violations_show_both_figures(violation, text):
-    assert violation_text(violation) == text
+    assert violation_text(as_value(violation_document(violation))) == text
 
 
 EFFECTS = (
@@ -194,7 +201,7 @@ EFFECTS = (
 
 
 def test_report_of_other_limits():
-    assert_golden("report_sensitivity.txt", printed(print_result, MAPSPACE, OPTIMAL, None, EFFECTS))
+    assert_golden("report_sensitivity.txt", reported(result_document(MAPSPACE, OPTIMAL, EFFECTS)))
 
 
 @pytest.mark.parametrize(
@@ -212,26 +219,15 @@ def test_a_change_of_a_later_objective_has_its_name(first, later, text):
     ordered = replace(OPTIMAL, objectives=("latency", "edp", "energy"))
     variation = Variation("buffer", "capacity", Fraction(2))
     effect = Effect(variation, Fraction(512), ordered, first, later_ratios=later)
-    table = sensitivity_table(ordered, [effect])
-    assert [*table.columns[-1].cells] == [text]
-    shown = printed(print_result, MAPSPACE, ordered, None, [effect])
-    assert "Sensitivity of latency, then edp, then energy to one limit at a time" in shown
+    shown = reported(result_document(MAPSPACE, ordered, [effect]))
+    assert "Sensitivity of latency, then edp, then energy\n" in shown
+    row = next(line for line in shown.splitlines() if line.startswith("buffer  capacity"))
+    assert row.endswith(f"  {text}")
     assert effect_document(effect)["later_ratios"] == [None if own is None else float(own) for own in later]
 
 
-def test_capacities_that_are_varied_are_those_before_multiple_buffering():
-    architecture = MAPSPACE.architecture
-    nodes = (
-        replace(node, multiple_buffering=Fraction(2)) if node.name == "buffer" else node
-        for node in architecture.nodes
-    )
-    buffered = replace(MAPSPACE, architecture=replace(architecture, nodes=tuple(nodes)))
-    caption = "with unchanged energies per access; capacities before multiple buffering\n"
-    assert caption in printed(print_result, buffered, OPTIMAL, None, EFFECTS)
-
-
 def test_a_report_of_some_limits_says_how_many_are_missing():
-    shown = printed(print_result, MAPSPACE, OPTIMAL, None, EFFECTS[:1])
+    shown = reported(result_document(MAPSPACE, OPTIMAL, EFFECTS[:1]))
     missing = len(tuple(variations(MAPSPACE.architecture))) - 1
     assert missing > 1
     assert f"\nInterrupted: {missing} limits left untried.\n" in shown
@@ -256,7 +252,7 @@ def test_notes_on_one_place_that_differ_in_names_and_figures():
         Note(comes, ("lane", "k3=1"), PLACE),
         Note(leaves, ("`n`, `p2` and `q2`", 10), PLACE),
     ]
-    assert list(brief_notes(notes)) == [
+    assert brief(list(map(str, notes))) == [
         "a.yaml:3:5: maximize_dims of `lane` gives k1=32 (and 2 more like it)",
         "a.yaml:3:5: the permutation leaves out `n` and `p1`; 3 of them (and 1 more like it)",
     ]
@@ -271,5 +267,5 @@ def test_other_notes_stay():
         Note("`{}`: padded", ("conv2",)),
         Note("an empty set is {}"),
     ]
-    assert list(brief_notes(notes)) == [str(note) for note in notes]
+    assert brief(list(map(str, notes))) == [str(note) for note in notes]
     assert [note.text for note in notes[2:]] == ["`conv1`: padded", "`conv2`: padded", "an empty set is {}"]

@@ -10,7 +10,9 @@ import yaml
 from model.cost.nest import build_nest
 from model.extents import ANY
 from model.mapping import Loop, Mapping, StorageMapping
-from solver.report.text import loop_nest
+from solver.report.document import architecture_document
+from solver.report.mapped import nest_lines
+from solver.report.reading import as_value
 from solver.report.timeloop_mapping import has_remainders, mapping_targets, mapping_yaml
 from tests.model.cost.random_mappings import random_mapping
 from tests.solver.examples import ARCHITECTURE, MAPPING, PROBLEM
@@ -81,7 +83,8 @@ def test_remainders_stand_beside_their_factors():
     for target in yaml.safe_load(mapping_yaml(targets))["mapping"]:
         factors = target.get("factors", [])
         assert isinstance(factors, str) is ("," in "".join(factors))
-    lines = loop_nest(task, ARCHITECTURE, mapping)
+    read = as_value({"mapping": targets})["mapping"]
+    lines = nest_lines(as_value(architecture_document(ARCHITECTURE)), read, "")
     shown = sum(", last [0:" in line for line in lines)
     short = sum(text.count(",") for target in targets for text in target.get("factors", ()))
     assert shown == short

@@ -12,7 +12,7 @@ import pytest
 from model.architecture import AccessEnergy, Fanout, StorageLevel
 from model.counting import ACCELFORGE
 from model.formats.cascade import load_network
-from model.formats.timeloop import LoadOptions
+from model.formats.timeloop import AccelForgeOptions, LoadOptions
 from solver.result import Options, Status, Termination
 from solver.search import map_by_bounds
 from tests import strategies
@@ -127,7 +127,7 @@ def unfused() -> list[dict]:
 def test_no_answer_of_accelforge_is_better(case: dict, tmp_path: Path):
     (tmp_path / "w.yaml").write_text(case["workload"], encoding="utf-8")
     (tmp_path / "a.yaml").write_text(case["arch"], encoding="utf-8")
-    options = LoadOptions(stored_outside=True)
+    options = LoadOptions(accelforge=AccelForgeOptions(stored_outside=True))
     total, energy = 0.0, case["metric"] == "ENERGY"
     for layer in load_network([tmp_path / "w.yaml", tmp_path / "a.yaml"], {}, options).layers:
         result = map_by_bounds(layer.mapspace, Options(objectives=("energy" if energy else "latency",)))
@@ -143,10 +143,9 @@ def test_no_answer_of_accelforge_is_better(case: dict, tmp_path: Path):
 def test_optima_of_matrix_products(arch: str):
     variables = {"N_EINSUMS": 1, "M": 1024, "KN": 1024}
     options = LoadOptions(
-        stored_outside=True,
+        accelforge=AccelForgeOptions(stored_outside=True, costs=ARCHES / "costs.yaml"),
         counting=ACCELFORGE,
         uneven=True,
-        costs=ARCHES / "costs.yaml",
         objectives=("energy",),
     )
     (layer,) = load_network([MATMULS, ARCHES / f"{arch}.yaml"], variables, options).layers

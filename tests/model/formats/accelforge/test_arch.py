@@ -9,7 +9,7 @@ import pytest
 from model.architecture import Architecture, Packing, Port, StorageLevel
 from model.cascade import Network
 from model.formats.cascade import load_network
-from model.formats.timeloop import LoadOptions
+from model.formats.timeloop import AccelForgeOptions, FileOptions, LoadOptions
 from model.formats.timeloop.overrides import parse_setting
 from model.mapspace import FactorRule, Mapspace
 from model.text.source import SpecError
@@ -171,7 +171,9 @@ def test_constraints_of_a_fanout():
 )
 def test_least_use_of_a_fanout_is_the_share_that_can_be_reached(fanout: int, usage: str, least: int):
     dimension = f"[{{name: X, fanout: {fanout}, reuse: weight, min_usage: {usage}}}]"
-    (rules,) = mapspaces(load(with_node(FANOUT, dimension), options=LoadOptions(einsum="T")))[0].spatial
+    (rules,) = mapspaces(
+        load(with_node(FANOUT, dimension), options=LoadOptions(accelforge=AccelForgeOptions(einsum="T")))
+    )[0].spatial
     assert FactorRule("m", ">=", least) in [replace(rule, source=None) for rule in rules.factors]
 
 
@@ -302,7 +304,7 @@ def test_fusion_that_is_left_open_is_not_searched():
         load(FUSED)
     assert "--no-fuse" in caught.value.render()
     assert first(arch=ARCH).keep[0].keep == {"A", "W", "T"}
-    unfused = mapspaces(load(FUSED, options=LoadOptions(stored_outside=True)))
+    unfused = mapspaces(load(FUSED, options=LoadOptions(accelforge=AccelForgeOptions(stored_outside=True))))
     assert [mapspace.keep[0].keep for mapspace in unfused] == [{"A", "W", "T"}, {"T", "Z"}]
     read = load(FUSED, options=LoadOptions(refuse_unsearchable=False))
     assert [mapspace.keep[0].keep for mapspace in mapspaces(read)] == [{"A", "W"}, {"Z"}]
@@ -313,7 +315,7 @@ def test_what_follows_from_a_free_choice_is_not_searched():
     arch = FUSED.replace("keep: weight, may_keep: All", "keep: ~Main, may_keep: All")
     read = mapspaces(load(arch, options=LoadOptions(refuse_unsearchable=False)))[0]
     assert (read.keep[1].keep, read.keep[1].bypass) == (frozenset(), frozenset())
-    unfused = mapspaces(load(arch, options=LoadOptions(stored_outside=True)))[0]
+    unfused = mapspaces(load(arch, options=LoadOptions(accelforge=AccelForgeOptions(stored_outside=True))))[0]
     assert unfused.keep[1].keep == frozenset()
 
 
@@ -348,7 +350,9 @@ def test_sets_that_depend_on_what_a_buffer_keeps_are_not_searched():
     ],
 )
 def test_least_use_over_several_rank_variables(dimensions: str, least: dict[str, int]):
-    mapspace = mapspaces(load(with_node(FANOUT, dimensions), options=LoadOptions(einsum="T")))[0]
+    mapspace = mapspaces(
+        load(with_node(FANOUT, dimensions), options=LoadOptions(accelforge=AccelForgeOptions(einsum="T")))
+    )[0]
     asked = [next(iter(rule.quantities)) for rule in mapspace.rules]
     assert [(own.kind, own.node) for own in asked] == [("instances", name) for name in least]
     assert [
@@ -360,12 +364,14 @@ def test_least_use_over_several_rank_variables(dimensions: str, least: dict[str,
 def test_least_uses_that_compete_are_not_searched():
     arch = with_node(FANOUT, "[{name: X, fanout: 48, min_usage: 1}, {name: Y, fanout: 16, min_usage: 1}]")
     with pytest.raises(SpecError, match=r"`min_usage` of `Array\.X` is out of reach together with"):
-        load(arch, options=LoadOptions(einsum="T"))
-    network = load(arch, options=LoadOptions(refuse_unsearchable=False, einsum="T"))
+        load(arch, options=LoadOptions(accelforge=AccelForgeOptions(einsum="T")))
+    network = load(
+        arch, options=LoadOptions(accelforge=AccelForgeOptions(einsum="T"), refuse_unsearchable=False)
+    )
     assert any("out of reach together" in note.text for note in network.notes)
     # Only the Einsum that is searched has to be searchable.
     only = "[{name: X, fanout: 48, min_usage: 1 if weight else 0}, {name: Y, fanout: 16, min_usage: 1}]"
-    assert load(with_node(FANOUT, only), options=LoadOptions(einsum="Z"))
+    assert load(with_node(FANOUT, only), options=LoadOptions(accelforge=AccelForgeOptions(einsum="Z")))
 
 
 def test_a_table_of_costs():
@@ -375,7 +381,7 @@ def test_a_table_of_costs():
         "    write: {energy_j: 4e-12, throughput_per_s: 1e9, bits_per_action: 1}\n",
         encoding="utf-8",
     )
-    options = LoadOptions(costs=Path("c.yaml"), refuse_unsearchable=False)
+    options = LoadOptions(accelforge=AccelForgeOptions(costs=Path("c.yaml")), refuse_unsearchable=False)
     lacking = ARCH.replace("    leak_power: 1e-3\n", "").replace(
         "energy: 2e-12, throughput: 2e9", "energy_scale: 9"
     )
@@ -398,10 +404,10 @@ def test_a_table_of_costs():
 def test_a_table_of_several_architectures():
     entry = "{actions: {read: {energy_j: 1, throughput_per_s: 1}, write: {energy_j: 2, throughput_per_s: 1}}}"
     Path("c.yaml").write_text(f"a: {{Buffer: {entry}}}\nb: {{Buffer: {entry}}}\n", encoding="utf-8")
-    assert load(options=LoadOptions(costs=Path("c.yaml")))
+    assert load(options=LoadOptions(accelforge=AccelForgeOptions(costs=Path("c.yaml"))))
     Path("c.yaml").write_text(f"b: {{Buffer: {entry}}}\n", encoding="utf-8")
     with pytest.raises(SpecError, match=r"c\.yaml has no costs of the architecture `a`"):
-        load(options=LoadOptions(costs=Path("c.yaml")))
+        load(options=LoadOptions(accelforge=AccelForgeOptions(costs=Path("c.yaml"))))
 
 
 @pytest.mark.parametrize(
@@ -421,7 +427,7 @@ def test_a_table_of_several_architectures():
 def test_a_bad_table(text: str, message: str):
     Path("c.yaml").write_text(text + "\n", encoding="utf-8")
     with pytest.raises(SpecError) as caught:
-        load(options=LoadOptions(costs=Path("c.yaml")))
+        load(options=LoadOptions(accelforge=AccelForgeOptions(costs=Path("c.yaml"))))
     assert message in caught.value.message
     assert caught.value.span is not None
 
@@ -466,7 +472,7 @@ def test_other_values_of_a_sweep():
     settings = [
         parse_setting(text)[0] for text in ("Buffer.size=32", "Array.X.fanout=2", "Buffer.read.energy=0")
     ]
-    mapspace = mapspaces(load(options=LoadOptions(settings=tuple(settings))))[0]
+    mapspace = mapspaces(load(options=LoadOptions(files=FileOptions(settings=tuple(settings)))))[0]
     assert buffer(mapspace).size_words == 4
     assert mapspace.architecture.fanouts[0].mesh_x == 2
     assert buffer(mapspace).energy.read == 0
@@ -475,7 +481,7 @@ def test_other_values_of_a_sweep():
         ("Buffer.depth=3", "`Buffer` writes no `depth`"),
     ):
         with pytest.raises(SpecError, match=message):
-            load(options=LoadOptions(settings=parse_setting(text)))
+            load(options=LoadOptions(files=FileOptions(settings=parse_setting(text))))
 
 
 def test_persistent_tensors_take_room():
@@ -494,9 +500,11 @@ def test_public_architectures_are_read(path: Path):
         return
     Path("w.yaml").write_text(WORKLOAD, encoding="utf-8")
     options = LoadOptions(
-        costs=ARCHES / "costs.yaml" if path.stem == "eyeriss" else None, stored_outside=True
+        accelforge=AccelForgeOptions(
+            costs=ARCHES / "costs.yaml" if path.stem == "eyeriss" else None, stored_outside=True
+        )
     )
     if path.stem in ("nvdla", "eyeriss"):
-        options = replace(options, einsum="T")
+        options = replace(options, accelforge=replace(options.accelforge, einsum="T"))
     network = load_network(["w.yaml", path], {}, options)
     assert [layer.name for layer in network.layers] == ["T", "Z"]

@@ -6,7 +6,7 @@ import pytest
 
 from model.cost import evaluate_in
 from model.formats.cascade.loader import load_einsum
-from model.formats.timeloop import LoadedSpec, LoadOptions
+from model.formats.timeloop import LoadedSpec, LoadOptions, TimeloopOptions
 from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
 from model.text.source import SpecError
 from tests.model.formats.accelforge.arches import ARCH, WORKLOAD
@@ -33,7 +33,9 @@ def load_spec(text: str, arch: str, einsum: str = "T") -> LoadedSpec:
     for name, content in (("w.yaml", WORKLOAD), ("a.yaml", arch), ("m.yaml", text)):
         Path(name).write_text(content, encoding="utf-8")
     options = LoadOptions(
-        require_mapping=True, mapping_file=Path("m.yaml"), refuse_unsearchable=False, uneven=False
+        timeloop=TimeloopOptions(require_mapping=True, mapping_file=Path("m.yaml")),
+        refuse_unsearchable=False,
+        uneven=False,
     )
     return load_einsum(["w.yaml", "a.yaml"], einsum, {}, options)
 

@@ -1,11 +1,13 @@
 """Spec texts that the tests of this package build upon."""
 
 import textwrap
+from dataclasses import fields
 
 import pytest
 
 from model.formats.timeloop import LoadedSpec, LoadOptions
 from model.formats.timeloop.loader import load_node
+from model.formats.timeloop.options import TimeloopOptions
 from model.text.composer import compose
 from model.text.limits import Limits
 from model.text.source import Document, MappingNode, SpecError
@@ -79,7 +81,9 @@ def load(text: str, **options: object) -> LoadedSpec:
     """Read a spec from a text."""
     top = compose(Document.of("spec.yaml", text), Limits())
     assert isinstance(top, MappingNode)
-    return load_node(top, (), LoadOptions(**options))
+    own = {field.name for field in fields(TimeloopOptions)}
+    timeloop = TimeloopOptions(**{name: options.pop(name) for name in own & options.keys()})
+    return load_node(top, (), LoadOptions(timeloop=timeloop, **options))
 
 
 def failure(text: str, **options: object) -> SpecError:

@@ -183,7 +183,7 @@ def test_an_error_in_what_the_constraints_complete_names_both():
 def test_padding_a_mapping_looks_at_what_is_written(factors, padding, axes):
     array = constrained(ARRAY.replace("meshX: 4, meshY: 2", "meshX: 8, meshY: 8"), "{spatial: {factors: []}}")
     text = text_with(MAPPING.replace("K=4, C=2", factors), DRAM, array, SPAD, MAC)
-    mapping = load(text, timeloop_padding=padding).mapping
+    mapping = load(text, padding=padding).mapping
     assert "".join(loop.axis for loop in mapping.nodes[1].spatial) == axes
 
 

@@ -5,7 +5,7 @@ from time import process_time
 
 import pytest
 
-from model.formats.timeloop import LoadOptions, load_timeloop
+from model.formats.timeloop import FileOptions, LoadOptions, load_timeloop
 from model.formats.timeloop.overrides import parse_setting
 from model.text.source import SpecError
 
@@ -49,7 +49,7 @@ def spec(tmp_path: Path) -> Path:
 
 def loaded(path: Path, *texts: str):
     settings = tuple(setting for text in texts for setting in parse_setting(text))
-    return load_timeloop([path], options=LoadOptions(settings=settings)).mapspace
+    return load_timeloop([path], options=LoadOptions(files=FileOptions(settings=settings))).mapspace
 
 
 @pytest.mark.parametrize(

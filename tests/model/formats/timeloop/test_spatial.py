@@ -46,11 +46,11 @@ def test_a_note_says_what_the_front_end_reads_otherwise():
     (note,) = map(str, load(text).notes)
     assert "split 1 counts the other dimensions only" in note
     assert "0 of the others would lie along X" in note
-    assert load(text, timeloop_padding=True).notes == ()
+    assert load(text, padding=True).notes == ()
 
 
 def test_timeloop_padding_puts_them_first():
-    found = rules("{permutation: [C, K], split: 1, factors: [R=1, P=1]}", timeloop_padding=True)
+    found = rules("{permutation: [C, K], split: 1, factors: [R=1, P=1]}", padding=True)
     assert (found.inner, found.split) == (("P", "R", "C", "K"), 1)
     assert found.uncounted == frozenset()
 
@@ -59,7 +59,7 @@ def test_timeloop_padding_does_not_know_defaults():
     text = text_with("{permutation: [C, K], split: 1, default_max_factor: 1, factors: [C=4, K=4]}")
     assert load(text).notes == ()
     assert load(text).mapspace.spatial[0].uncounted == {"R", "P"}
-    padded = load(text, timeloop_padding=True).mapspace.spatial[0]
+    padded = load(text, padding=True).mapspace.spatial[0]
     assert (padded.inner, padded.split) == (("C", "K"), 1)
 
 
@@ -70,7 +70,7 @@ def test_timeloop_padding_takes_any_rule_that_names_one():
     (note,) = map(str, found.notes)
     assert "leaves out `R` and `K`, for which a rule says 1. Timeloop's front end puts those" in note
     assert "so that 0 of the others would lie along X" in note
-    padded = load(text, timeloop_padding=True).mapspace.spatial[0]
+    padded = load(text, padding=True).mapspace.spatial[0]
     assert (padded.inner, padded.split) == (("R", "K", "C", "P"), 1)
 
 
@@ -90,7 +90,7 @@ def test_a_split_beyond_the_permutation_is_an_error_where_there_is_a_y_axis():
     assert error.message == "split 3 lies beyond the permutation: only 2 dimensions have a position"
     assert marked(error) == "3"
     assert "--timeloop-padding" in (error.hint or "")
-    assert rules("{permutation: [C, K], split: 3, factors: [R=1, P=1]}", timeloop_padding=True).split == 3
+    assert rules("{permutation: [C, K], split: 3, factors: [R=1, P=1]}", padding=True).split == 3
 
 
 def test_a_split_beyond_the_permutation_means_x_where_there_is_no_y_axis():
