@@ -12,11 +12,38 @@ from tests.conftest import REPOSITORY
 from tests.small_network import write_specs
 
 PACKAGES = {"model", "specs", "google", "jinja2", "markupsafe", "numpy", "ortools", "pandas", "rich", "yaml"}
-STARTED_FROM = set(
-    "abc codecs collections contextlib copyreg encodings enum functools genericpath heapq importlib inspect io "
-    "keyword linecache operator os pkgutil posixpath re reprlib runpy site stat token tokenize types typing "
-    "warnings weakref".split()
-)
+STARTED_FROM = {
+    "abc",
+    "codecs",
+    "collections",
+    "contextlib",
+    "copyreg",
+    "encodings",
+    "enum",
+    "functools",
+    "genericpath",
+    "heapq",
+    "importlib",
+    "inspect",
+    "io",
+    "keyword",
+    "linecache",
+    "operator",
+    "os",
+    "pkgutil",
+    "posixpath",
+    "re",
+    "reprlib",
+    "runpy",
+    "site",
+    "stat",
+    "token",
+    "tokenize",
+    "types",
+    "typing",
+    "warnings",
+    "weakref",
+}
 """What ``python -m`` may import itself, before any line of the program runs."""
 
 NAMES = PACKAGES | {name for name in sys.stdlib_module_names if not name.startswith("_")} - STARTED_FROM
