@@ -135,7 +135,7 @@ def test_loops_that_can_be_left_to_the_innermost_slot(
     """The two innermost levels keep A alone, which N does not index; a rule may forbid it, or children."""
     fanout = Fanout("array", rows)
     nodes = (DRAM, BUFFER, fanout, replace(BUFFER, name="near"), StorageLevel("register", size_words=1))
-    mapspace = free_mapspace(matmul(2, 4, 6), *nodes, keep=False)
+    mapspace = free_mapspace(matmul(2, 2, 3), *nodes, keep=False)
     last = TemporalRules(() if rule is None else (rule,))
     space = SearchSpace(replace(mapspace, temporal=(*mapspace.temporal[:-1], last)))
     a, every = frozenset((0,)), frozenset(range(3))
