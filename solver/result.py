@@ -96,8 +96,8 @@ class Options:
         `Termination.GAP`, and no mapping is better by more than this share of its value. 0, the default,
         searches to the proof.
     engine
-        Who searches, out of `ENGINES`. Rules that bounds do not know go to CP-SAT in any case; sparse data
-        are searched by bounds in any case.
+        Who searches, out of `ENGINES`. Constraints that bounds do not know go to CP-SAT in any case. Sparse
+        data are searched by bounds; CP-SAT alone refuses them.
 
     Raises
     ------

@@ -514,12 +514,15 @@ def map_einsum(
     ------
     ValueError
         The mapspace has what searches do not know, see `Mapspace.check_searchable`; under rules that are not
-        simple, what `solver.formulation.model.check_formulated` refuses.
+        simple, what `solver.formulation.model.check_formulated` refuses; or CP-SAT alone is to search sparse
+        data.
     TooLargeError
         Words are too many to be counted in 64 bits, or extents too many for CP-SAT alone.
     ContradictionError, ModelError
         Parts of the program disagree: a defect, never an answer.
     """
+    if mapspace.sparsity is not None and options.engine == CP_SAT:
+        raise ValueError("CP-SAT does not search sparse data: the engine must be auto or bounds")
     own = mapspace if mapspace.sparsity is None else searchable(mapspace)
     question = Question(own, options, on_progress, should_stop, reasons)
     with closing(_partner(question)) as partner:

@@ -174,6 +174,12 @@ def test_a_stage_inside_of_another_counts_for_itself(clock):
     assert list(seconds.items()) == [("later", 0.125), ("inner", 0.5), ("outer", 0.25)]
 
 
+def test_cp_sat_alone_refuses_sparse_data():
+    mapspace = replace(mapspace_of(), sparsity=Sparsity({}, ()))
+    with pytest.raises(ValueError, match="CP-SAT does not search sparse data"):
+        map_einsum(mapspace, Options(engine="cp-sat"))
+
+
 def test_an_engine_that_is_not_known_is_refused():
     with pytest.raises(ValueError, match="unknown engine 'guess'; choose from auto, bounds, cp-sat"):
         Options(engine="guess")
