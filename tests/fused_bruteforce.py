@@ -1072,12 +1072,13 @@ def _items(
             rule.latency(level, total.steps, [("", read, write)])
             for level, read, write in zip(architecture.levels, total.reads, total.writes, strict=True)
         )
-        fanouts = [
-            sum(own < at for own in architecture.fanout_indices) for at in architecture.storage_indices
-        ]
+
+        def used(position: int, across: int = total.across) -> int:
+            return across ** sum(own < position for own in architecture.fanout_indices)
+
         leaks = (
-            level.energy.leak_per_cycle * leaking_instances(architecture, level, [total.across] * count)
-            for level, count in zip(architecture.levels, fanouts, strict=True)
+            level.energy.leak_per_cycle * leaking_instances(architecture, position, used)
+            for position, level in zip(architecture.storage_indices, architecture.levels, strict=True)
         )
         leak = sum(round(own * busy) for own in leaks)
         energy = total.energy + leak + einsum.problem.computes * architecture.compute.energy

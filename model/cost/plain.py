@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import product
 from typing import NamedTuple
 
 from model.architecture import Architecture, StorageLevel
@@ -22,9 +21,8 @@ from model.cost.prices import (
     paying_instances,
 )
 from model.cost.report import DataspaceCost, Evaluation, LevelCost
-from model.cost.shares import Share
 from model.cost.traffic import MulticastDelivery, Traffic, dataspace_traffic
-from model.cost.uneven import Shares, uneven_traffic
+from model.cost.uneven import Shares, equal_instances, uneven_traffic
 from model.counting import EXACT, Counting, CountingRule, rule_of
 from model.mapping import Mapping
 from model.mapspace import Mapspace
@@ -158,18 +156,13 @@ def uneven_loads(
     return [
         [
             Load(
-                math.prod(share.instances for share in chosen),
-                tuple((name, words(_of_one(problem, chosen))) for name, words in own),
+                instances,
+                tuple((name, words(shares)) for name, words in own),
             )
-            for chosen in product(*(nest.shares(dim, position) for dim in problem.dims))
+            for instances, shares in equal_instances(nest, position)
         ]
         for position, own in at.items()
     ]
-
-
-def _of_one(problem: Problem, chosen: Sequence[Share]) -> Shares:
-    """Shares of a single instance."""
-    return {dim: (Share(own.iterations, 1),) for dim, own in zip(problem.dims, chosen, strict=True)}
 
 
 def _latency(rule: CountingRule, level: StorageLevel, steps: int, load: Load) -> int | Fraction:
@@ -218,9 +211,7 @@ def _leak_per_cycle(architecture: Architecture, nest: Nest, position: int) -> in
     assert isinstance(level, StorageLevel)
     if not level.energy.leak_per_cycle:
         return 0
-    above = [place for place in architecture.fanout_indices if place < position]
-    children = [Fraction(nest.instances(place + 1), nest.instances(place)) for place in above]
-    return level.energy.leak_per_cycle * leaking_instances(architecture, level, children)
+    return level.energy.leak_per_cycle * leaking_instances(architecture, position, nest.instances)
 
 
 def _dataspace_cost(

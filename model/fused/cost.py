@@ -29,23 +29,23 @@ from model.cost.prices import (
     paying_instances,
 )
 from model.cost.report import DataspaceCost, Violation
-from model.cost.shares import Share
 from model.cost.traffic import (
     MulticastDelivery,
     accesses,
+    askers,
     dataspace_traffic,
     in_passing,
     kept_positions,
 )
-from model.cost.uneven import Way
+from model.cost.uneven import Way, equal_instances
 from model.counting import EXACT, Counting, CountingRule, Loops, Touched, rule_of
-from model.counting.words import Change, Move
+from model.counting.words import Change, Move, tile_words
 from model.fused.cascade import Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError, check_fused, check_held_spread, check_spread
 from model.fused.mapping import FusedMapping, Held
 from model.fused.nests import VisitKind, visit_kinds
 from model.fused.report import EinsumCost, FusedEvaluation, MemoryCost, Room
-from model.fused.room import Rooms, held_extents, positions_of, tile_words
+from model.fused.room import Rooms, held_extents, largest_tile_words, positions_of
 from model.fused.visits import Visits, path_dims
 from model.problem import Dataspace
 
@@ -282,21 +282,13 @@ class _EinsumCounter:
         """Yield what each node does where all of its instances do the same."""
         architecture, nest = kind.architecture, kind.nest
         delivery = _Delivery(self.rule, architecture, nest, space, skipped)
-        asking = dict(self._asking(architecture, kept))
+        asking = {at: inner for at, _, inner in askers(architecture, kept, space)}
         touched = self.counting.touched(architecture, nest, space)
         for traffic in dataspace_traffic(self.rule, architecture, kind.mapping, nest, space, delivery):
             at = traffic.position
             counts = traffic.reads, traffic.fills, traffic.updates
             firsts = touched(at, asking[at]), touched(at, at)
             yield _Flow(at, asking[at], 0, nest.instances(at), counts, *firsts)
-
-    @staticmethod
-    def _asking(architecture: Architecture, kept: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Yield each node with the one inside that it serves, or lets words pass to; inner ones first."""
-        asking = len(architecture.nodes)
-        for at in reversed(kept):
-            yield at, asking
-            asking = asking if _level(architecture, at).tolls else at
 
     def _uneven_flows(
         self, kind: VisitKind, space: Dataspace, kept: Sequence[int], skipped: int | None
@@ -305,17 +297,13 @@ class _EinsumCounter:
         if not self.counting.remainders:
             raise FusedMappingError("remainders are counted by the exact rule only", kind.private)
         architecture, nest = kind.architecture, kind.nest
-        for at, asking in self._asking(architecture, kept):
-            level = _level(architecture, at)
+        for at, level, asking in askers(architecture, kept, space):
             served = Way(architecture, nest, space, at, asking)
             received = Way(architecture, nest, space, at, at)
-            chosen = product(*(nest.shares(dim, at) for dim in kind.problem.dims))
-            for number, own in enumerate(chosen):
-                one = {dim: (Share(s.iterations, 1),) for dim, s in zip(kind.problem.dims, own, strict=True)}
+            for number, (used, one) in enumerate(equal_instances(nest, at)):
                 stream = 0 if asking == skipped else served.brought_words(one, reuse=served.reuses)
                 filled = 0 if at in {kept[0], skipped} else received.brought_words(one, reuse=received.reuses)
                 counts = _of_instance(at, level, space, stream, filled)
-                used = math.prod(s.instances for s in own)
                 firsts = served.touched_words(one), received.touched_words(one)
                 yield _Flow(at, asking, number, used, counts, *firsts)
 
@@ -358,11 +346,7 @@ class _EinsumCounter:
         total = 0
         for chosen in product(*(choices[dim].items() for dim in choices)):
             extent = {dim: size for dim, (size, _) in zip(choices, chosen, strict=True)}
-            words = math.prod(
-                1 + sum(abs(term.coefficient) * (extent[term.dim] - 1) for term in terms)
-                for terms in space.ranks
-            )
-            total += words * math.prod(count for _, count in chosen)
+            total += tile_words(space, extent) * math.prod(count for _, count in chosen)
         return total
 
     def _settled(
@@ -421,7 +405,7 @@ class _EinsumCounter:
     def _tile_words(self, level: StorageLevel, space: Dataspace) -> int:
         if level.tolls:
             return 0
-        words = tile_words(self.visits, self.place, self.kinds, space, level.name)
+        words = largest_tile_words(self.visits, self.place, self.kinds, space, level.name)
         assert words is not None  # something moves there
         return words
 
@@ -432,18 +416,9 @@ class _EinsumCounter:
         steps: int,
         busy: int | Fraction,
     ) -> MemoryCost:
-        architecture = self.einsum.mapspace.architecture
         positions = [(kind, positions_of(kind, level.name)[0]) for kind in self.kinds]
         leaking = max(
-            leaking_instances(
-                architecture,
-                level,
-                [
-                    Fraction(kind.nest.instances(i + 1), kind.nest.instances(i))
-                    for i in kind.architecture.fanout_indices
-                    if i < position
-                ],
-            )
+            leaking_instances(kind.architecture, position, kind.nest.instances)
             for kind, position in positions
         )
         return MemoryCost(

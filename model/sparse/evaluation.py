@@ -441,7 +441,7 @@ def _priced(analysis: _Analysis, mapping: LoopMapping, counting: Counting) -> Sp
         row.cost(
             architecture,
             every[position],
-            _used_children(analysis, position),
+            analysis.instances_at,
             (needed[position], busy),
             _overflowing(analysis, rows, position),
         )
@@ -462,13 +462,6 @@ def _priced(analysis: _Analysis, mapping: LoopMapping, counting: Counting) -> Sp
         utilization=made.actual / (architecture.compute_instances * cycles),
         units_per_pj=dense.units_per_pj,
     )
-
-
-def _used_children(analysis: _Analysis, position: int) -> list[Fraction]:
-    """Return the children in use of each fanout above a node on average, outermost first."""
-    fanouts = (place for place in analysis.architecture.fanout_indices if place < position)
-    used = analysis.instances_at
-    return [Fraction(used(place + 1), used(place)) for place in fanouts]
 
 
 def _overflowing(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -241,7 +241,7 @@ class LevelRow:
         self,
         architecture: Architecture,
         alike: Sequence[LevelRow],
-        used_children: list[Fraction],
+        used: Callable[[int], int],
         cycles: tuple[int, int],
         overflowing: Mapping[str, tuple[LevelRow, Stored]],
     ) -> SparseLevelCost:
@@ -253,19 +253,19 @@ class LevelRow:
             The hardware.
         alike
             All instances of the level.
-        used_children
-            Children of each fanout above that are in use for dense data on average, outermost first.
+        used
+            Instances of the node at a position that are in use for dense data.
         cycles
             That the level needs, and that the run takes without network latencies.
         overflowing
             By dataspace, the next inner level, and what it moves.
         """
-        leaking = Fraction(leaking_instances(architecture, self.level, used_children))
+        leaking = Fraction(leaking_instances(architecture, self.position, used))
         if self.level.gating_fanouts is None and self.stored:
             leaking = Fraction(max(1, *(stored.used for stored in self.stored)))
         return SparseLevelCost(
             name=self.level.name,
-            instances=int(math.prod(used_children)),
+            instances=used(self.position),
             cycles=cycles[0],
             leak_energy=self.level.energy.leak_per_cycle * cycles[1] * leaking,
             dataspaces=tuple(

@@ -13,7 +13,7 @@ import numpy as np
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.cost.batch.mappings import BatchNest, Booleans, Integers
 from model.counting.first_touches import reads_firsts
-from model.counting.words import distinct_offsets, tile_words
+from model.counting.words import connected, distinct_offsets, tile_words
 from model.problem import Dataspace, Problem
 
 
@@ -82,11 +82,8 @@ def index_space(problem: Problem, space: Dataspace, rounded: bool = False) -> Sp
 
 
 def _groups(coefficients: Integers) -> tuple[tuple[int, ...], ...]:
-    groups: list[set[int]] = []
-    for rank in coefficients:
-        members = {int(dim) for dim in np.flatnonzero(rank)}
-        meeting = [group for group in groups if group & members]
-        groups = [group for group in groups if not group & members] + [members.union(*meeting)]
+    dims = [{int(dim) for dim in np.flatnonzero(rank)} for rank in coefficients]
+    groups = (set[int]().union(*(dims[rank] for rank in ranks)) for ranks in connected(dims))
     return tuple(tuple(sorted(group)) for group in groups if group)
 
 

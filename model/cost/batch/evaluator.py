@@ -28,7 +28,7 @@ from model.cost.batch.mappings import (
 from model.cost.batch.rules import BATCH_RULES, cycle_shares
 from model.cost.batch.uneven import UnevenNest, needs_one_by_one, uneven_traffic
 from model.cost.plain import evaluate
-from model.cost.prices import network_latency
+from model.cost.prices import leaking_instances, most_paying_instances, network_latency
 from model.cost.traffic import kept_positions
 from model.counting import EXACT, Counting, rule_of
 from model.counting.words import tile_words
@@ -303,8 +303,9 @@ class BatchEvaluator:
             accesses = level_energy(level, self._names, *(own[number] for own in words))
             used = nest.instances(position)
             available = self.architecture.instances_above(position)
-            energy += accesses * paying_instances(level, available, used) if alike else accesses
-            leaking = leaking_instances(self.architecture, nest, position, level)
+            paying = np.minimum(used, most_paying_instances(level, available))
+            energy += accesses * paying if alike else accesses
+            leaking = leaking_instances(self.architecture, position, nest.instances)
             energy += float(level.energy.leak_per_cycle) * busy * leaking
         return energy
 
@@ -399,58 +400,6 @@ def _vectors(words: Integers, blocks: Sequence[int]) -> Integers:
     """Whole blocks that hold words of all dataspaces (the last axis); dividing by one number is faster."""
     divisors: Integers = np.array(blocks if len(set(blocks)) > 1 else blocks[:1])
     return words if (divisors == 1).all() else -(-words // divisors)
-
-
-def paying_instances(level: StorageLevel, instances: int, used: Integers) -> Integers:
-    """Instances whose accesses cost energy (see `model.cost.prices.paying_instances`).
-
-    Parameters
-    ----------
-    level
-        Its cluster size.
-    instances
-        Those of the hardware.
-    used
-        Those in use, shape ``(mappings,)``.
-
-    Returns
-    -------
-    array
-        Shape ``(mappings,)``.
-    """
-    paying: Integers = np.minimum(used, max(1, instances // level.cluster_size))
-    return paying
-
-
-def leaking_instances(
-    architecture: Architecture, nest: BatchNest | UnevenNest, position: int, level: StorageLevel
-) -> Integers:
-    """Instances of a level that leak (see `model.cost.prices.leaking_instances`).
-
-    Parameters
-    ----------
-    architecture
-        Its fanouts.
-    nest
-        The loops of the mappings.
-    position
-        Of the level in ``architecture.nodes``.
-    level
-        The level there.
-
-    Returns
-    -------
-    array
-        Shape ``(mappings,)``.
-    """
-    gate = level.gating_fanouts
-    if gate is None:
-        return nest.instances(position)
-    above = [index for index in architecture.fanout_indices if index < position]
-    at_gate = above[gate] if gate < len(above) else position
-    return nest.instances(at_gate) * (
-        architecture.instances_above(position) // architecture.instances_above(at_gate)
-    )
 
 
 def fits(

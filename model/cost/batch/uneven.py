@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from model.architecture import BANDWIDTHS, Architecture, Fanout, StorageLevel
+from model.architecture import BANDWIDTHS, Architecture, StorageLevel
 from model.cost.batch.counts import (
     BatchTraffic,
     SpaceIndex,
@@ -23,6 +23,7 @@ from model.cost.batch.counts import (
     kept_levels,
 )
 from model.cost.batch.mappings import Booleans, Integers, MappingBatch
+from model.cost.traffic import reuses, sharing_fanouts
 from model.problem import Dataspace, Problem
 
 
@@ -244,14 +245,7 @@ class _Way:
 
     @cached_property
     def _shared(self) -> frozenset[int]:
-        nodes = enumerate(self.nest.architecture.nodes)
-        return frozenset(
-            place
-            for place, node in nodes
-            if isinstance(node, Fanout)
-            and self.outer < place < self.inner
-            and self.space.name not in node.no_multicast
-        )
+        return sharing_fanouts(self.nest.architecture, self.space, self.outer, self.inner)
 
     @cached_property
     def _groups(self) -> tuple[tuple[int, ...], ...]:
@@ -262,7 +256,7 @@ class _Way:
         """Words into the asking nodes under the first instance of the level, or under all."""
         full = self.nest.bounds[self.inner]
         kinds = [self._kinds(dim, first_only) for dim in range(len(full))]
-        if not self._reuses:
+        if not reuses(self.nest.architecture, self.space, self.inner):
             turns = [
                 [turn for own in of_dim for turn in _every(own, full[dim])]
                 for dim, of_dim in enumerate(kinds)
@@ -270,14 +264,6 @@ class _Way:
             return self._words(turns)[0]
         starts = [[_start(own, full[dim]) for own in of_dim] for dim, of_dim in enumerate(kinds)]
         return self._words(starts)[0] + self._fresh(kinds, full)
-
-    @property
-    def _reuses(self) -> bool:
-        nodes = self.nest.architecture.nodes
-        if self.inner == len(nodes):
-            return False
-        node = nodes[self.inner]
-        return not isinstance(node, StorageLevel) or self.space.name not in node.no_temporal_reuse
 
     def _kinds(self, dim: int, first_only: bool) -> Kinds:
         kinds = self.nest.kinds(dim, self.outer)
