@@ -23,8 +23,8 @@ from itertools import islice, permutations, product
 from model.architecture import Architecture, Fanout, with_places
 from model.cost.nest import Nest, build_nest
 from model.cost.prices import leaking_instances, network_latency
+from model.cost.remainders import Way
 from model.cost.traffic import MulticastDelivery, dataspace_traffic, kept_positions
-from model.cost.uneven import Way
 from model.counting import rule_of
 from model.counting.words import extents
 from model.extents import ANY, Extents, tiles_of

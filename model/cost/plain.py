@@ -20,9 +20,9 @@ from model.cost.prices import (
     paid_energy,
     paying_instances,
 )
+from model.cost.remainders import Shares, equal_instances, traffic_with_remainders
 from model.cost.report import DataspaceCost, Evaluation, LevelCost
 from model.cost.traffic import MulticastDelivery, Traffic, dataspace_traffic
-from model.cost.uneven import Shares, equal_instances, uneven_traffic
 from model.counting import EXACT, Counting, CountingRule, rule_of
 from model.mapping import Mapping
 from model.mapspace import Mapspace
@@ -83,10 +83,11 @@ def evaluate(
     nest = build_nest(problem, architecture, mapping)
     check_keeps(problem, mapping)
     check_places(architecture, mapping)
-    if nest.uneven and not rule.remainders:
-        raise ValueError(f"remainders are not counted by the rule {counting!r}: {sorted(nest.uneven)}")
-    if nest.uneven:
-        loads = uneven_loads(problem, architecture, mapping, nest)
+    if nest.remainder_dims and not rule.remainders:
+        dims = sorted(nest.remainder_dims)
+        raise ValueError(f"remainders are not counted by the rule {counting!r}: {dims}")
+    if nest.remainder_dims:
+        loads = loads_with_remainders(problem, architecture, mapping, nest)
     else:
         loads = _even_loads(rule, problem, architecture, mapping, nest, link_transfers)
     steps = nest.steps()
@@ -144,14 +145,14 @@ def _even_loads(
     return [[Load(nest.instances(position), tuple(words))] for position, words in at.items()]
 
 
-def uneven_loads(
+def loads_with_remainders(
     problem: Problem, architecture: Architecture, mapping: Mapping, nest: Nest
 ) -> list[list[Load]]:
     """What each level does, by the shares of the dimensions that its instances have."""
     at: dict[int, list[tuple[str, Callable[[Shares], Traffic]]]]
     at = {position: [] for position in architecture.storage_indices}
     for space in problem.dataspaces:
-        for position, words in uneven_traffic(architecture, mapping, nest, space):
+        for position, words in traffic_with_remainders(architecture, mapping, nest, space):
             at[position].append((space.name, words))
     return [
         [

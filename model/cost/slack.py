@@ -44,11 +44,6 @@ class Slack:
         """What is left, in the unit of `limit`; negative where a mapping breaks a capacity."""
         return self.limit - self.used
 
-    @property
-    def unused_share(self) -> Fraction:
-        """`unused` over `limit`, 0 for a limit of 0."""
-        return self.unused / self.limit if self.limit else Fraction(0)
-
 
 def slacks(architecture: Architecture, evaluation: Evaluation) -> tuple[Slack, ...]:
     """Return what an evaluation says about every limit of an architecture.

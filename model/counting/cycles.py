@@ -57,7 +57,7 @@ def timeloop_cycles(level: StorageLevel, steps: int, demands: Iterable[Demand]) 
     Parameters
     ----------
     level, steps
-        As in `exact_cycles`.
+        Bandwidths, and cycles of the compute: see `exact_cycles`.
     demands
         In the problem's order.
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from operator import add, sub
 from typing import NamedTuple, TypeVar
 
 from model.problem import Dataspace
 
-Item = TypeVar("Item", int, str)
+Item = TypeVar("Item", bound=Hashable)
 
 Vector = tuple[int, ...]
 """Words per rank."""
@@ -273,8 +273,8 @@ def connected(sets: Iterable[set[Item]]) -> list[list[int]]:
     for place, own in enumerate(sets):
         met = [group for group in groups if not group[0].isdisjoint(own)]
         groups = [group for group in groups if group[0].isdisjoint(own)]
-        places = [other for _, others in met for other in others]
-        groups.append((own.union(*(members for members, _ in met)), [*places, place]))
+        joined = [other for _, others in met for other in others]
+        groups.append((own.union(*(members for members, _ in met)), [*joined, place]))
     return [group for _, group in groups]
 
 

@@ -28,6 +28,7 @@ from model.cost.prices import (
     paid_energy,
     paying_instances,
 )
+from model.cost.remainders import Way, equal_instances
 from model.cost.report import DataspaceCost, Violation
 from model.cost.traffic import (
     MulticastDelivery,
@@ -37,7 +38,6 @@ from model.cost.traffic import (
     in_passing,
     kept_positions,
 )
-from model.cost.uneven import Way, equal_instances
 from model.counting import EXACT, Counting, CountingRule, Loops, Touched, rule_of
 from model.counting.words import Change, Move, tile_words
 from model.fused.cascade import Cascade, CascadeEinsum
@@ -262,7 +262,7 @@ class _EinsumCounter:
         kept = kept_positions(architecture, kind.mapping, space.name)
         stores = [position for position in kept if not _level(architecture, position).tolls]
         skipped = stores[1] if held is not None and len(stores) > 1 else None
-        flows = self._uneven_flows if nest.uneven else self._even_flows
+        flows = self._flows_with_remainders if nest.remainder_dims else self._even_flows
         for flow in flows(kind, space, kept, skipped):
             position = flow.position
             level = _level(architecture, position)
@@ -290,7 +290,7 @@ class _EinsumCounter:
             firsts = touched(at, asking[at]), touched(at, at)
             yield _Flow(at, asking[at], 0, nest.instances(at), counts, *firsts)
 
-    def _uneven_flows(
+    def _flows_with_remainders(
         self, kind: VisitKind, space: Dataspace, kept: Sequence[int], skipped: int | None
     ) -> Iterator[_Flow]:
         """Yield what each node does by the shares of the dimensions that its instances have."""

@@ -22,11 +22,11 @@ from model.cost.batch.mappings import (
     MappingBatch,
     check_batch,
     decode,
-    uneven_rows,
+    rows_with_remainders,
     unroll,
 )
+from model.cost.batch.remainders import RemainderNest, needs_one_by_one, words_with_remainders
 from model.cost.batch.rules import BATCH_RULES, cycle_shares
-from model.cost.batch.uneven import UnevenNest, needs_one_by_one, uneven_traffic
 from model.cost.plain import evaluate
 from model.cost.prices import leaking_instances, most_paying_instances, network_latency
 from model.cost.traffic import kept_positions
@@ -35,7 +35,7 @@ from model.counting.words import tile_words
 from model.mapping import Mapping, StorageMapping
 from model.problem import Problem
 
-CHUNK = 4096
+MAPPINGS_PER_CHUNK = 4096
 """Mappings that are priced together: their arrays stay in the processor's cache."""
 
 
@@ -77,12 +77,12 @@ class BatchEvaluator:
     """Prices mappings of one problem on one architecture as `model.cost.evaluate` does.
 
     Link transfers are not modelled here. Some mappings with remainders are priced one by
-    one: see `model.cost.batch.uneven.needs_one_by_one`.
+    one: see `model.cost.batch.remainders.needs_one_by_one`.
 
     Parameters
     ----------
     problem, architecture, counting
-        As of `model.cost.evaluate`.
+        What is computed, on what, and how it is counted.
     rounded
         Whether counts of more than 2^53 may be off by rounding: they are doubles then, and problems may have
         nearly 2^62 words, but only by the exact rule. All mappings with remainders are priced one by one.
@@ -131,7 +131,7 @@ class BatchEvaluator:
         Parameters
         ----------
         batch
-            Of any length, 0 included; chunks of `CHUNK` mappings are priced together.
+            Of any length, 0 included; chunks of `MAPPINGS_PER_CHUNK` mappings are priced together.
 
         Returns
         -------
@@ -145,18 +145,16 @@ class BatchEvaluator:
             be counted by another rule than the exact one.
         """
         check_batch(self.problem, self.architecture, batch)
-        uneven = uneven_rows(self.problem, batch)
-        if not uneven.any():
-            starts = range(0, max(1, len(batch)), CHUNK)
-            return _joined([self._chunk(batch.part(slice(start, start + CHUNK))) for start in starts])
+        remaining = rows_with_remainders(self.problem, batch)
+        if not remaining.any():
+            return _joined([self._chunk(part) for part in _chunks(batch)])
         if not rule_of(self.counting).remainders:
             raise ValueError(f"remainders are not counted by the rule {self.counting!r}")
-        nest = UnevenNest.of(self.problem, self.architecture, batch)
-        singly = uneven if self.rounded else uneven & needs_one_by_one(nest, self._spaces)
-        whole, short, alone = map(np.flatnonzero, (~uneven, uneven & ~singly, singly))
+        nest = RemainderNest.of(self.problem, self.architecture, batch)
+        singly = remaining if self.rounded else remaining & needs_one_by_one(nest, self._spaces)
+        whole, short, alone = map(np.flatnonzero, (~remaining, remaining & ~singly, singly))
         parts = [self.evaluate(batch.part(whole))] if len(whole) else []
-        starts = range(0, len(short), CHUNK)
-        parts += [self._uneven_chunk(batch.part(short[start : start + CHUNK])) for start in starts]
+        parts += map(self._chunk_with_remainders, _chunks(batch.part(short)) if len(short) else ())
         parts += [self._one(batch, int(row)) for row in alone]
         places = np.argsort(np.concatenate([whole, short, alone]))
         named = _fields(_joined(parts))
@@ -170,16 +168,15 @@ class BatchEvaluator:
         without remainders all is. Parameters, result and errors are those of `evaluate`.
         """
         check_batch(self.problem, self.architecture, batch)
-        starts = range(0, max(1, len(batch)), CHUNK)
-        return _joined([self._estimated(batch.part(slice(start, start + CHUNK))) for start in starts])
+        return _joined([self._estimated(part) for part in _chunks(batch)])
 
     def _estimated(self, batch: MappingBatch) -> BatchEvaluation:
-        if not uneven_rows(self.problem, batch).any():
+        if not rows_with_remainders(self.problem, batch).any():
             return self._chunk(batch)
         nest = unroll(self.problem, self.architecture, batch, self.rounded)
         iterations = nest.factors.astype(np.float64).prod(axis=(0, 1))
         share = self.problem.computes / iterations
-        steps = UnevenNest.of(self.problem, self.architecture, batch).steps(len(self.architecture.nodes))
+        steps = RemainderNest.of(self.problem, self.architecture, batch).steps(len(self.architecture.nodes))
         traffic = [
             BatchTraffic(own.tile_words, *(np.ceil(words * share).astype(words.dtype) for words in own[1:]))
             for own in self._traffic(batch, nest)
@@ -230,10 +227,10 @@ class BatchEvaluator:
             for number, (space, index) in enumerate(self._spaces)
         ]
 
-    def _uneven_chunk(self, batch: MappingBatch) -> BatchEvaluation:
-        nest = UnevenNest.of(self.problem, self.architecture, batch)
+    def _chunk_with_remainders(self, batch: MappingBatch) -> BatchEvaluation:
+        nest = RemainderNest.of(self.problem, self.architecture, batch)
         pairs = [
-            uneven_traffic(nest, index, space, batch.keep[:, :, number].T)
+            words_with_remainders(nest, index, space, batch.keep[:, :, number].T)
             for number, (space, index) in enumerate(self._spaces)
         ]
         steps = nest.steps(len(self.architecture.nodes))
@@ -247,7 +244,7 @@ class BatchEvaluator:
     def _priced(
         self,
         batch: MappingBatch,
-        nest: BatchNest | UnevenNest,
+        nest: BatchNest | RemainderNest,
         steps: Integers,
         traffic: Sequence[BatchTraffic],
         together: Sequence[BatchTraffic] | None = None,
@@ -286,7 +283,7 @@ class BatchEvaluator:
 
     def _energy(
         self,
-        nest: BatchNest | UnevenNest,
+        nest: BatchNest | RemainderNest,
         busy: Integers,
         words: Sequence[Integers],
         *,
@@ -308,6 +305,12 @@ class BatchEvaluator:
             leaking = leaking_instances(self.architecture, position, nest.instances)
             energy += float(level.energy.leak_per_cycle) * busy * leaking
         return energy
+
+
+def _chunks(batch: MappingBatch) -> Iterator[MappingBatch]:
+    """Yield the parts of a batch that are priced together: one at least, be it empty."""
+    for start in range(0, max(1, len(batch)), MAPPINGS_PER_CHUNK):
+        yield batch.part(slice(start, start + MAPPINGS_PER_CHUNK))
 
 
 def _fields(evaluation: BatchEvaluation) -> dict[str, Any]:
@@ -403,7 +406,10 @@ def _vectors(words: Integers, blocks: Sequence[int]) -> Integers:
 
 
 def fits(
-    architecture: Architecture, nest: BatchNest | UnevenNest, size_words: Integers, columns: Integers | None
+    architecture: Architecture,
+    nest: BatchNest | RemainderNest,
+    size_words: Integers,
+    columns: Integers | None,
 ) -> Booleans:
     """Whether the mappings respect capacities and meshes.
 

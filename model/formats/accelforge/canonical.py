@@ -34,7 +34,7 @@ from model.rules.language import Constant, Operation
 from model.text.fields import Names, add_once, as_bool, as_mapping, as_name, as_scalar, given
 from model.text.source import MappingNode, ScalarNode, Span, SpecError, TakeNote, note_at, source_ref
 from model.text.source import Node as TextNode
-from model.wording import did_you_mean, listing
+from model.wording import listing, suggestion
 
 _PJ_PER_JOULE = 10**12
 _DIGITS = Context(prec=20)
@@ -565,7 +565,7 @@ class _Reading:
 def _direction(node: TextNode) -> Direction:
     written = as_name(node, "`direction`")
     if written not in _DIRECTIONS:
-        hint = did_you_mean(written, _DIRECTIONS) or f"known are {listing(_DIRECTIONS)}"
+        hint = suggestion(written, _DIRECTIONS, "known are")
         raise SpecError(f"unknown direction `{written}`", node.span, hint=hint)
     return _DIRECTIONS[written]
 

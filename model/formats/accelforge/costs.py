@@ -20,7 +20,7 @@ from model.text.files import display_name
 from model.text.limits import Limits
 from model.text.reader import read_files
 from model.text.source import MappingNode, Node, ScalarNode, Span, SpecError, TakeNote, note_at
-from model.wording import did_you_mean, listing
+from model.wording import did_you_mean, listing, suggestion
 
 _ENTRY_KEYS = ("leak_power_w", "area_m2", "actions")
 _ACTION_KEYS = ("energy_j", "throughput_per_s", "bits_per_action")
@@ -130,7 +130,7 @@ def _action(name: ScalarNode, value: Node, component: str) -> TableAction:
     what = f"`{name.text}` of `{component}`"
     known = tuple(dict.fromkeys(action for actions in ACTIONS.values() for action in actions))
     if name.text not in known:
-        hint = did_you_mean(name.text, known) or f"known actions are {listing(known)}"
+        hint = suggestion(name.text, known, "known actions are")
         raise SpecError(f"unknown action `{name.text}` of `{component}`", name.span, hint=hint)
     node = keyed_mapping(value, what, _ACTION_KEYS, ("energy_j", "throughput_per_s"))
     for key in ("energy_j", "throughput_per_s"):

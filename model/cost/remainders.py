@@ -469,7 +469,7 @@ def equal_instances(nest: Nest, position: int) -> Iterator[tuple[int, Shares]]:
         yield math.prod(share.instances for share in chosen), one
 
 
-def uneven_traffic(
+def traffic_with_remainders(
     architecture: Architecture, mapping: Mapping, nest: Nest, space: Dataspace
 ) -> Iterator[tuple[int, Callable[[Shares], Traffic]]]:
     """Yield the levels that keep a dataspace, innermost first, and what instances do there by their shares.

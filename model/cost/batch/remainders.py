@@ -1,4 +1,4 @@
-"""Words that a batch of mappings with remainders moves: the array form of `model.cost.uneven`.
+"""Words that a batch of mappings with remainders moves: the array form of `model.cost.remainders`.
 
 Every dimension has a few kinds of instances, each with its share and its number: at most three times as many
 below a fanout as above it. Kinds that no mapping has are left out.
@@ -93,7 +93,7 @@ class _Inside:
 
 
 @dataclass(frozen=True, eq=False)
-class UnevenNest:
+class RemainderNest:
     """Loops of mappings with remainders.
 
     Parameters
@@ -101,7 +101,7 @@ class UnevenNest:
     problem, architecture
         What the mappings are of.
     factors, order
-        As in `model.cost.batch.mappings.BatchNest`.
+        See `model.cost.batch.mappings.BatchNest`.
     strides
         Shape ``(nodes + 1, dims, mappings)``: products of the factors at or below each node.
     """
@@ -113,7 +113,7 @@ class UnevenNest:
     strides: Integers
 
     @classmethod
-    def of(cls, problem: Problem, architecture: Architecture, batch: MappingBatch) -> UnevenNest:
+    def of(cls, problem: Problem, architecture: Architecture, batch: MappingBatch) -> RemainderNest:
         """Lay out the loops of a batch that has been checked."""
         factors = np.ascontiguousarray(batch.factors.transpose(1, 2, 0))
         strides = np.ones((len(factors) + 1, *factors.shape[1:]), dtype=np.int64)
@@ -181,7 +181,7 @@ def _dealt(kind: Kind, bound: Integers, stride: Integers, only_first: bool) -> I
             yield Kind(own, instances)
 
 
-def needs_one_by_one(nest: UnevenNest, spaces: Sequence[tuple[Dataspace, SpaceIndex]]) -> Booleans:
+def needs_one_by_one(nest: RemainderNest, spaces: Sequence[tuple[Dataspace, SpaceIndex]]) -> Booleans:
     """Mappings whose words are counted by the plain model, shape ``(mappings,)``.
 
     These are all where instances pay for blocks or share accesses in clusters, or outputs have windows;
@@ -235,9 +235,9 @@ def _inside(architecture: Architecture) -> list[tuple[int, StorageLevel]]:
 
 @dataclass(frozen=True, eq=False)
 class _Way:
-    """The array form of `model.cost.uneven.Way`."""
+    """The array form of `model.cost.remainders.Way`."""
 
-    nest: UnevenNest
+    nest: RemainderNest
     index: SpaceIndex
     space: Dataspace
     outer: int
@@ -366,8 +366,8 @@ def _every(kind: Kind, full: Integers) -> Iterator[_Turn]:
     yield _Turn(kind.instances, zero, short, short, anew)
 
 
-def uneven_traffic(
-    nest: UnevenNest, index: SpaceIndex, space: Dataspace, keep: Booleans
+def words_with_remainders(
+    nest: RemainderNest, index: SpaceIndex, space: Dataspace, keep: Booleans
 ) -> tuple[BatchTraffic, BatchTraffic]:
     """Words of a dataspace in the first instance of every level, and in all instances together."""
     architecture = nest.architecture
@@ -394,7 +394,7 @@ def uneven_traffic(
 
 
 def _served(
-    nest: UnevenNest,
+    nest: RemainderNest,
     index: SpaceIndex,
     space: Dataspace,
     asked: tuple[int, Integers],
@@ -413,7 +413,7 @@ def _served(
     return served
 
 
-def _touched(nest: UnevenNest, index: SpaceIndex, position: int, first_only: bool) -> Integers:
+def _touched(nest: RemainderNest, index: SpaceIndex, position: int, first_only: bool) -> Integers:
     """Distinct words of a partitioned dataspace under the first instance of a node, or under each of all."""
     size = nest.factors.shape[2]
     words = np.ones(size, dtype=np.int64)
