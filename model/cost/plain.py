@@ -187,8 +187,7 @@ def _level_cost(
     needed: int | Fraction,
     busy: int | Fraction,
 ) -> LevelCost:
-    level = architecture.nodes[position]
-    assert isinstance(level, StorageLevel)
+    level = architecture.level_at(position)
     paying = paying_instances(level, architecture.instances_above(position), nest.instances(position))
     by_space = zip(*(load.traffic for load in loads), strict=True)
     counts = [load.instances for load in loads]
@@ -208,8 +207,7 @@ def _level_cost(
 
 def _leak_per_cycle(architecture: Architecture, nest: Nest, position: int) -> int:
     """Energy that all instances of a level leak in a cycle."""
-    level = architecture.nodes[position]
-    assert isinstance(level, StorageLevel)
+    level = architecture.level_at(position)
     if not level.energy.leak_per_cycle:
         return 0
     return level.energy.leak_per_cycle * leaking_instances(architecture, position, nest.instances)

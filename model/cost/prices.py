@@ -89,8 +89,7 @@ def leaking_instances(
     used
         Instances in use of the node at a position.
     """
-    level = architecture.nodes[position]
-    gate = level.gating_fanouts if isinstance(level, StorageLevel) else None
+    gate = architecture.level_at(position).gating_fanouts
     if gate is None:
         return used(position)
     above = [index for index in architecture.fanout_indices if index < position]

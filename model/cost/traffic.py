@@ -172,8 +172,7 @@ def askers(
     """
     asking = len(architecture.nodes)
     for position in reversed(kept):
-        level = architecture.nodes[position]
-        assert isinstance(level, StorageLevel)
+        level = architecture.level_at(position)
         yield position, level, asking
         if space.name not in level.passing:
             asking = position

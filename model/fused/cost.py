@@ -39,7 +39,7 @@ from model.cost.traffic import (
     kept_positions,
 )
 from model.counting import EXACT, Counting, CountingRule, Loops, Touched, rule_of
-from model.counting.words import Change, Move, tile_words
+from model.counting.words import Change, Move, place_changes, tile_words
 from model.fused.cascade import Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError, check_fused, check_held_spread, check_spread
 from model.fused.mapping import FusedMapping, Held
@@ -127,11 +127,8 @@ def _room_violations(cascade: Cascade, room: Room) -> Iterator[Violation]:
 
 def _every_tile(tile: Sequence[int], moves: Iterable[Move]) -> Iterator[Change]:
     """Every loop brings the whole tile whenever it advances."""
-    loops = [(bound, move) for bound, move in moves if bound > 1]
-    repeats = math.prod(bound for bound, _ in loops)
-    for bound, move in loops:
-        yield Change(repeats - repeats // bound, move, math.prod(tile))
-        repeats //= bound
+    words = math.prod(tile)
+    return (change._replace(words=words) for change in place_changes(tile, moves))
 
 
 def _touched_elsewhere(architecture: Architecture, nest: Loops, space: Dataspace) -> Touched:
@@ -260,12 +257,12 @@ class _EinsumCounter:
                 raise FusedMappingError(f"{what} is not modelled in fused mappings", space)
         held = self._held(space)
         kept = kept_positions(architecture, kind.mapping, space.name)
-        stores = [position for position in kept if not _level(architecture, position).tolls]
+        stores = [position for position in kept if not architecture.level_at(position).tolls]
         skipped = stores[1] if held is not None and len(stores) > 1 else None
         flows = self._flows_with_remainders if nest.remainder_dims else self._even_flows
         for flow in flows(kind, space, kept, skipped):
             position = flow.position
-            level = _level(architecture, position)
+            level = architecture.level_at(position)
             at = words[level.component, space.name]
             used = nest.instances(position)
             paying = paying_instances(level, architecture.instances_above(position), used)
@@ -335,7 +332,7 @@ class _EinsumCounter:
         for above in reversed(range(position, place)):
             if isinstance(kind.architecture.nodes[above], Fanout):
                 stream = delivery.across(above, stream, for_themselves=above + 1 == place)
-        level = _level(kind.architecture, position)
+        level = kind.architecture.level_at(position)
         down = level.charges(space.name, "down")
         up = space.read_write and level.charges(space.name, "up")
         return [reads + down * int(stream), fills, updates + up * int(stream)]
@@ -359,7 +356,7 @@ class _EinsumCounter:
     ) -> tuple[int, int, int]:
         """Leave out first touches of the whole execution: they need neither a read nor a fill."""
         reads, fills, updates = counts
-        level = _level(kind.architecture, flow.position)
+        level = kind.architecture.level_at(flow.position)
         if not space.read_write or not level.charges(space.name, "down"):
             return reads, fills, updates
         drained = fills if self.counting.drains_are_reads else 0
@@ -457,13 +454,6 @@ def _of_instance(
         return accesses(level, space, stream, (filled, 0), (0, 0))
     passed = in_passing(position, level, space, stream, 0)
     return passed.reads, 0, passed.updates
-
-
-def _level(architecture: Architecture, position: int) -> StorageLevel:
-    """Return the level at a node."""
-    level = architecture.nodes[position]
-    assert isinstance(level, StorageLevel)
-    return level
 
 
 def _is_first(kind: VisitKind, dims: Iterable[str]) -> bool:

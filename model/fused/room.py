@@ -10,6 +10,7 @@ from functools import cached_property
 
 from model.architecture import StorageLevel
 from model.counting.words import tile_words
+from model.extents import tiles_of
 from model.fused.cascade import CascadeEinsum
 from model.fused.check import FusedMappingError
 from model.fused.mapping import Held, Stored
@@ -46,7 +47,7 @@ def held_extents(
     for dim in problem.dims:
         choices[dim] = Counter()
         for extent, count in visits.extents(place, dim, depth).items():
-            choices[dim][-(-extent // shares.get(dim, 1))] += count
+            choices[dim][tiles_of(extent, shares.get(dim, 1))] += count
     return choices
 
 

@@ -310,8 +310,7 @@ class _Analysis:
         if place is None:
             message = f"no level from here outwards keeps `{name}`, which is to be gated or skipped"
             raise MappingError(level.name, message)
-        keeper = self.architecture.nodes[place]
-        assert isinstance(keeper, StorageLevel)
+        keeper = self.architecture.level_at(place)
         block = keeper.packing_of(name).block_size
         empty = met = empty_conditions(self.nest, option, place, block, self.distributions, by_access=True)
         if self.nest.plain.remainder_dims:

@@ -113,7 +113,7 @@ def known_name(node: Node, known: Iterable[str], what: str) -> str:
     raise SpecError(f"unknown {what} `{name}`", node.span, hint=hint)
 
 
-def value_of(node: Node, names: Names, what: str) -> int | float | str | bool:
+def scalar_value(node: Node, names: Names, what: str) -> int | float | str | bool:
     """Return a scalar's value; plain text is evaluated as an expression over `names`."""
     scalar = as_scalar(node, what)
     if isinstance(scalar.value, str) and not scalar.quoted:
@@ -130,7 +130,7 @@ def as_int(
     maximum: int = MAX_INTEGER,
 ) -> int:
     """Return a whole number, also from an expression over `names` or a float with a whole value."""
-    value = value_of(node, names, what)
+    value = scalar_value(node, names, what)
     if isinstance(value, (bool, str)) or not _is_whole(value):
         unlimited = isinstance(value, float) and math.isinf(value)
         hint = "omit the key for no limit" if unlimited else None
@@ -169,7 +169,7 @@ def as_fraction(node: Node, what: str, names: Names = NO_NAMES) -> Fraction:
     scalar = as_scalar(node, what)
     if isinstance(scalar.value, (int, float)) and not isinstance(scalar.value, bool):
         return _exact(scalar.text, node, what)
-    value = value_of(node, names, what)
+    value = scalar_value(node, names, what)
     if isinstance(value, (bool, str)):
         raise unfit(node, value, f"{what} must be a number")
     return _exact(repr(value), node, what)
@@ -191,7 +191,7 @@ def as_bool(node: Node, what: str, names: Names = NO_NAMES) -> bool:
     """Return a truth value; 0 and 1 are allowed, but not words of YAML 1.1 such as ``yes``."""
     scalar = as_scalar(node, what)
     is_word = isinstance(scalar.value, str) and scalar.value.isidentifier() and scalar.value not in names
-    value = scalar.text if is_word else value_of(node, names, what)
+    value = scalar.text if is_word else scalar_value(node, names, what)
     if not isinstance(value, bool) and value not in (0, 1):
         hint = _TRUTHS.get(scalar.text.lower())
         raise unfit(node, value, f"{what} must be true or false", hint and f"write `{hint}`: {_YAML_1_2}")

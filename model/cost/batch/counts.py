@@ -108,7 +108,7 @@ def fresh_by_dim(index: SpaceIndex, extents: Integers, strides: Integers) -> Int
     return fresh
 
 
-def distinct_children(index: SpaceIndex, bounds: Integers, strides: Integers) -> Integers:
+def distinct_children_of_each(index: SpaceIndex, bounds: Integers, strides: Integers) -> Integers:
     """Distinct tile positions among children (see `model.counting.words.distinct_offsets`).
 
     Parameters
@@ -250,7 +250,7 @@ class BatchRule:
     cycles: Callable[[StorageLevel, Sequence[str], Integers, Integers, Integers], Integers]
 
 
-def dataspace_traffic(
+def batch_traffic(
     nest: BatchNest, index: SpaceIndex, space: Dataspace, kept: Booleans, rule: BatchRule
 ) -> BatchTraffic:
     """Count accesses, walking from the compute outwards (see `model.cost.traffic`)."""
@@ -285,7 +285,7 @@ def _handed_out(
 ) -> Integers:
     if space.name in fanout.no_multicast:
         return nest.children(position)
-    return distinct_children(index, nest.factors[position], nest.bounds[position + 1])
+    return distinct_children_of_each(index, nest.factors[position], nest.bounds[position + 1])
 
 
 def _delivered(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from model.architecture import Architecture, StorageLevel
-from model.cost.batch.counts import BatchTraffic, dataspace_traffic, index_space, kept_levels, most_words
+from model.cost.batch.counts import BatchTraffic, batch_traffic, index_space, kept_levels, most_words
 from model.cost.batch.mappings import (
     BatchNest,
     Booleans,
@@ -223,7 +223,7 @@ class BatchEvaluator:
 
     def _traffic(self, batch: MappingBatch, nest: BatchNest) -> list[BatchTraffic]:
         return [
-            dataspace_traffic(nest, index, space, self._kept(batch, number), BATCH_RULES[self.counting])
+            batch_traffic(nest, index, space, self._kept(batch, number), BATCH_RULES[self.counting])
             for number, (space, index) in enumerate(self._spaces)
         ]
 

@@ -24,7 +24,7 @@ from model.text.fields import (
     kind_of,
 )
 from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, TakeNote, note_at
-from model.wording import did_you_mean, listing, suggestion
+from model.wording import suggestion
 
 NodeKind = Literal["Memory", "Toll", "Compute", "Container"]
 
@@ -375,7 +375,7 @@ def _actions(
         where = action.require("name", f"an action of `{owner}`")
         name = as_name(where, f"the name of an action of `{owner}`")
         if name not in known:
-            hint = did_you_mean(name, known) or f"a `!{kind}` does {listing(known)}"
+            hint = suggestion(name, known, f"a `!{kind}` does")
             raise SpecError(f"unknown action `{name}` of `{owner}`", where.span, hint=hint)
         add_once(places, name, where.span, f"action `{name}` of `{owner}` is given twice")
         for key in (key for key in ("latency", "latency_scale") if key in action):

@@ -74,7 +74,7 @@ class LeastUse:
     written: Node
 
 
-def spatial_rules(
+def fanout_rules(
     name: str, size: int, dimension: WrittenSpatial, scope: Scope, subject: Subject
 ) -> DimensionRules:
     """Read the constraints on one dimension of a fanout."""

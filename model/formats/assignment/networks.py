@@ -49,7 +49,7 @@ from model.text.source import (
     note_at,
     source_ref,
 )
-from model.wording import did_you_mean
+from model.wording import suggestion
 
 SECTION, ARCHITECTURE = "network", "architecture"
 MOST_NOTES = 10
@@ -285,8 +285,7 @@ def read_transition(
 def _check_methods(node: MappingNode, methods: tuple[str, ...], whose: str) -> None:
     for key, _ in node.entries:
         if key.text not in methods:
-            known = ", ".join(f"`{method}`" for method in methods)
-            hint = did_you_mean(key.text, methods) or f"it offers {known}"
+            hint = suggestion(key.text, methods, "it offers")
             raise SpecError(f"{whose} does not offer the method `{key.text}`", key.span, hint=hint)
 
 

@@ -511,8 +511,7 @@ def _with_reservation(
     """Return the mapspace with a level as other tensors leave it, if anything; a word takes some rows."""
     architecture = mapspace.architecture
     position = next(i for i in architecture.storage_indices if architecture.nodes[i].name == written.name)
-    level = architecture.nodes[position]
-    assert isinstance(level, StorageLevel)
+    level = architecture.level_at(position)
     if level.size_words is None or not (taken.always or taken.waiting):
         return mapspace
     count = architecture.instances_above(position)
