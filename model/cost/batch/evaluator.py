@@ -76,8 +76,10 @@ class BatchEvaluation:
 class BatchEvaluator:
     """Prices mappings of one problem on one architecture as `model.cost.evaluate` does.
 
-    Link transfers are not modelled here. Some mappings with remainders are priced one by
-    one: see `model.cost.batch.remainders.needs_one_by_one`.
+    Link transfers are not modelled here, nor what searches of fused mappings ask of single Einsums:
+    shares of first touches, and further words on bandwidths (`StorageLevel.free_first_touches`,
+    ``other_reads``, ``other_writes``). With these, prices only rank mappings. Some mappings with remainders
+    are priced one by one: see `model.cost.batch.remainders.needs_one_by_one`.
 
     Parameters
     ----------
