@@ -270,7 +270,7 @@ def load(
     )
     text = specs[0] if len(specs) == 1 and isinstance(specs[0], str) and EINSUM.fullmatch(specs[0]) else None
     if bounds and text is None:
-        raise SpecError(f"`{min(bounds)}` is the size of an index, and no Einsum is given as text")
+        raise SpecError(f"`{min(bounds)}` is the size of an index, but no Einsum is given as text")
     with tempfile.TemporaryDirectory() as folder:
         if text is not None:
             workload = _workload(text, bounds, bits)
@@ -401,7 +401,7 @@ def _given(arch: object) -> tuple[Spec, ...]:
         return (path,)
     if isinstance(arch, str | Path | Mapping):
         return (arch,)
-    raise SpecError("an `Architecture` goes with a `Problem`; beside specs, give a path or a dictionary")
+    raise SpecError("an `Architecture` needs a `Problem`; with specs, give a path or a dictionary")
 
 
 def _paths(specs: Sequence[Spec], folder: Path) -> list[Path]:
@@ -409,7 +409,7 @@ def _paths(specs: Sequence[Spec], folder: Path) -> list[Path]:
     paths = []
     for number, spec in enumerate(specs, 1):
         if isinstance(spec, Problem):
-            raise SpecError("a `Problem` goes with an `Architecture`, and with nothing else")
+            raise SpecError("a `Problem` needs an `Architecture`, and takes no other specs")
         if isinstance(spec, Mapping):
             path = folder / f"dictionary{number}.yaml"
             text = yaml.dump(_tagged(spec), Dumper=_Dumper, sort_keys=False)

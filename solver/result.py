@@ -134,7 +134,7 @@ class Options:
 def refuse_gap(options: Options, searched: str) -> None:
     """Refuse `Options.gap` for what is searched to its end; ``ValueError`` says so."""
     if options.gap:
-        raise ValueError(f"{searched}: a gap is for searches of one Einsum's best mapping")
+        raise ValueError(f"{searched}: a gap applies to searches for the best mapping of one Einsum")
 
 
 @dataclass(frozen=True, slots=True)
@@ -472,7 +472,7 @@ class Result:
         has_mapping = self.status in (Status.OPTIMAL, Status.FEASIBLE)
         parts = (self.value, self.mapping, self.evaluation)
         if any((part is not None) != has_mapping for part in parts):
-            raise ValueError(f"{self.status.name} does not fit the presence of value, mapping, evaluation")
+            raise ValueError(f"{self.status.name} contradicts the presence of value, mapping, evaluation")
         if self.status is Status.OPTIMAL and self.bound != self.value:
             raise ValueError("OPTIMAL needs a bound equal to the value")
         if self.value is not None and self.bound is not None and self.bound > self.value:
@@ -481,7 +481,7 @@ class Result:
             raise ValueError("more bounds than objectives")
         proven = self.status in (Status.OPTIMAL, Status.INFEASIBLE)
         if proven != (self.termination is Termination.PROVEN):
-            raise ValueError(f"{self.status.name} does not fit {self.termination.name}")
+            raise ValueError(f"{self.status.name} contradicts {self.termination.name}")
 
     @property
     def objective(self) -> str:

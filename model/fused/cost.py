@@ -303,7 +303,9 @@ class _EinsumCounter:
     ) -> Iterator[_Flow]:
         """Yield what each node does by the shares of the dimensions that its instances have."""
         if not self.counting.remainders:
-            raise FusedMappingError("remainders are counted by the exact rule only", kind.private)
+            raise FusedMappingError(
+                "remainders are supported with the exact counting rule only", kind.private
+            )
         architecture, nest = kind.architecture, kind.nest
         for at, asking in self._asking(architecture, kept):
             level = _level(architecture, at)

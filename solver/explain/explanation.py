@@ -157,7 +157,7 @@ def explain_infeasible(
         clock = Clock(max(LEAST_TIME_S, time_limit_s - clock.seconds), should_stop)
         return (rules_reason(mapspace, clock),)
     if diagnosis.verdict is Verdict.FEASIBLE:
-        raise ContradictionError("the search found no mapping, but there is one")
+        raise ContradictionError("the search found no mapping, but one exists")
     return diagnosis.reasons or (NOT_FOUND,)
 
 

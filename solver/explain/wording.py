@@ -55,7 +55,7 @@ def statement_text(constraint: Constraint, mapspace: Mapspace) -> str:
             text = f"`{_node(mapspace, node)}` is {size:,} wide along {axis.upper()} (mesh{axis.upper()})"
         case Parallelism():
             units = mapspace.architecture.compute_instances
-            text = f"at least {constraint.least:,} of {units:,} arithmetic units must be in use"
+            text = f"at least {constraint.least:,} of {units:,} compute units must be in use"
         case _:
             assert_never(constraint)
     return text
@@ -99,7 +99,7 @@ def shortfall(constraint: Constraint, value: int, witness: Witness, mapspace: Ma
             text = f"`{_node(mapspace, node)}` needs at least {value:,} children along {axis.upper()}, {room}"
         case Parallelism():
             limit, unit = constraint.least, "units"
-            text = f"at most {value:,} arithmetic units can be in use, {limit:,} are required"
+            text = f"at most {value:,} compute units can be in use, {limit:,} are required"
         case FactorLimit() | SpatialOrder() | Split() | Keeping() | Whole():
             raise ValueError(f"{type(constraint).__name__} has no arithmetic")
         case _:
@@ -130,7 +130,7 @@ def change_text(constraint: Constraint, value: int, mapspace: Mapspace) -> str:
         case Parallelism():
             units = mapspace.architecture.compute_instances
             share = _share_below(Fraction(value, units))
-            return f"{value:,} of {units:,} arithmetic units ({share}) instead of {constraint.least:,}"
+            return f"{value:,} of {units:,} compute units ({share}) instead of {constraint.least:,}"
         case SpatialOrder() | Keeping() | Whole():
             raise ValueError(f"{type(constraint).__name__} has no value")
         case _:

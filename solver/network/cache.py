@@ -210,10 +210,10 @@ def _result(document: dict[str, Any], mapspace: Mapspace) -> Result:
     mapping = LoopNest(tuple(map(_node_mapping, document["mapping"])))
     evaluation = evaluate_totals(mapspace, mapping)
     if evaluation is None:
-        raise ValueError("formats cannot hold the mapping")
+        raise ValueError("the formats cannot represent the mapping")
     value, *later = (evaluation.value(name) for name in objectives)
     if not evaluation.valid or document["values"] != [value, *later]:
-        raise ValueError("the mapping does not have the value that is kept with it")
+        raise ValueError("the mapping does not have the cached value")
     return replace(
         proven,
         status=Status.OPTIMAL,

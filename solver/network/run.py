@@ -296,7 +296,7 @@ def _reason(overfull: Overfull) -> Reason:
     sources = () if overfull.size_source is None else (overfull.size_source,)
     holds = Statement(f"`{overfull.level}` holds {overfull.size_words:,} words", sources)
     larger = f"`{overfull.level}` with {overfull.taken_words:,} words"
-    lever_text = f"{larger}, and those that this Einsum needs there itself"
+    lever_text = f"{larger}, in addition to those that this Einsum needs there itself"
     lever = Lever(lever_text, overfull.size_words, overfull.taken_words, sources)
     missing = Shortfall(overfull.text, overfull.taken_words, overfull.size_words, "words")
     return Reason(overfull.text, sources, (holds,), irreducible=True, shortfalls=(missing,), levers=(lever,))

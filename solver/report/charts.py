@@ -120,7 +120,7 @@ def first_of(shown: Sequence[object]) -> str:
     """Return a caption that says how many bars there are no room for, if any."""
     if len(shown) <= MOST_BARS:
         return ""
-    return f"The first {MOST_BARS} of {count_text(len(shown))}; the table below has all of them."
+    return f"The first {MOST_BARS} of {count_text(len(shown))}; the table below shows all of them."
 
 
 @dataclass(frozen=True)

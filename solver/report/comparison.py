@@ -131,4 +131,4 @@ def later_remark(comparison: Comparison, outcome: Outcome) -> str:
     if name in ("", result.objective):
         return ""
     least = objective_text(name, result.evaluation.value(name), result.units_per_pj)
-    return f"{name} {objective_text(name, value, result.units_per_pj)}, where the least is {least}"
+    return f"{name} {objective_text(name, value, result.units_per_pj)}, where the optimum is {least}"

@@ -33,10 +33,15 @@ from solver.report.reading import Value, value_text
 INDENT, HEAD, ROW, GAP = 12.0, 24.0, 17.0, 6.0
 """Sizes of the picture of a tree, in pixels: of bodies in bodies, their headings, and rows of Einsums."""
 
-SHARED_PERFECT = "shared loops with factors that divide"
+SHARED_PERFECT = "shared loops without remainders"
 """What a verdict is about, where loops of nests may have remainders."""
 
-WORK = {"edges": "edges bounded", "mapped": "mapped exactly"}
+WORK = {
+    "edges": "edges bounded",
+    "floors": "lower bounds",
+    "mapped": "edges mapped exactly",
+    "dominated": "states dominated",
+}
 
 STORED = ("stored", "persistent")
 """Kinds of tiles that stay on chip between Einsums."""
@@ -45,7 +50,7 @@ STORED = ("stored", "persistent")
 def fused_page(document: Value) -> Page:
     """Return the report of a given fused mapping."""
     is_valid = document["valid"].flag()
-    broken = "the mapping breaks limits of the hardware"
+    broken = "the mapping exceeds limits of the hardware"
     return Page(
         f"Fused mapping of {document['workload'].text()}",
         "VALID" if is_valid else "INVALID",
@@ -110,7 +115,7 @@ def _search_section(document: Value) -> Section:
     for key, of_what in (("perfect_factors", "remainders"), ("equal_parts", "remainders of shared loops")):
         if document[key]:
             lines.append(_gain_text(document[key], "value", of_what, "remainders save", document))
-    lines += [f"Searched: {restrictions}."] if restrictions else []
+    lines += [f"Restrictions: {restrictions}."] if restrictions else []
     seconds = seconds_text(work["seconds"].number())
     return Section("Search", lines=[*lines, f"{', '.join(counts)}; {seconds}"])
 
@@ -138,8 +143,8 @@ def _mapping_sections(document: Value) -> Iterator[Section]:
     )
     yield Section(
         "Tree",
-        "Bodies with their shared loops, from the outermost on; in them the Einsums, what they keep above "
-        "shared loops, and which intermediates stay on chip.",
+        "Fused groups with their shared loops, outermost first; inside them the Einsums, with the tiles that "
+        "they hold above shared loops and the intermediates that stay on chip.",
         [Figure(partial(_tree_scene, document["tree"].entries()))],
         where=PAGE,
     )
@@ -183,7 +188,7 @@ def _tree_scene(children: Sequence[Value], width: float) -> Scene:
     """Return bodies as boxes in each other, with their Einsums."""
     parts: list[Part] = []
     height = _draw(parts, children, 0.0, 0.0, width)
-    return Scene(width, max(1.0, height), "Tree of bodies and Einsums", tuple(parts))
+    return Scene(width, max(1.0, height), "Tree of fused groups and Einsums", tuple(parts))
 
 
 def _draw(parts: list[Part], children: Sequence[Value], x: float, y: float, width: float) -> float:
@@ -227,10 +232,10 @@ def _leaf_facts(leaf: Value) -> Iterator[str]:
     for tile in leaf["held"].entries():
         if tile["above"].raw is not None:
             dataspace, above, memory = (tile[key].text() for key in ("dataspace", "above", "memory"))
-            yield f"keeps {dataspace} above {above} in {memory} ({count_text(tile['words'].count())} words)"
+            yield f"holds {dataspace} above {above} in {memory} ({count_text(tile['words'].count())} words)"
     for tile in leaf["waits"].entries():
         shape = " x ".join(count_text(extent.count()) for extent in tile["shape"].entries()) or 1
-        yield f"{tile['tensor'].text()} waits in {tile['memory'].text()} ({shape})"
+        yield f"{tile['tensor'].text()} stays in {tile['memory'].text()} ({shape})"
 
 
 def _fused_energies(einsum: Value) -> list[tuple[str, float]]:
@@ -246,8 +251,8 @@ def _room_section(einsums: Sequence[Value]) -> Section:
     headings = ("While", "Memory", ">Words", ">Of", "Own tiles", "Held and stored")
     return Section(
         "Buffer occupancy",
-        "Words of one instance while each Einsum runs. In the picture a column is as wide as the cycles of "
-        "its Einsum, and the line is the capacity of the memory.",
+        "Words per instance while each Einsum runs. In the picture, the width of a column is the cycles of "
+        "its Einsum, and the line is the memory's capacity.",
         [Figure(partial(_room_scene, einsums, memory), memory) for memory in dict.fromkeys(limited)],
         [Table("Tiles in limited memories", headings, list(_room_rows(einsums)))],
         is_folded=True,
@@ -270,7 +275,7 @@ def _fused_section(document: Value) -> Section:
                 ", ".join(stored) or NOTHING,
             )
         )
-    headings = ("Einsum", ">Visits", ">Runs", ">Energy", ">Cycles", "Limited by", "Waiting on chip")
+    headings = ("Einsum", ">Visits", ">Runs", ">Energy", ">Cycles", "Limited by", "Stored on chip")
     return Section(
         "Einsums", "One instance, over all visits.", tables=[Table("Einsums", headings, rows, ("Runs",))]
     )

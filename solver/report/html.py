@@ -186,7 +186,7 @@ def _conflict_sections(conflicts: Sequence[Conflict]) -> Iterator[Section]:
 def _reason_tables(reason: Value) -> Iterator[Table]:
     constraints = [_placed(each) for each in reason["constraints"].entries()]
     if constraints:
-        yield Table("Cannot hold at once", ("Constraint", "At"), constraints)
+        yield Table("Conflicting constraints", ("Constraint", "At"), constraints)
     shortfalls: list[Sequence[Cell]] = [
         (each["text"].text(), *(f"{each[key].count():,}" for key in ("demand", "limit")), each["unit"].text())
         for each in reason["shortfalls"].entries()

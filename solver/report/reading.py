@@ -124,7 +124,7 @@ def read_document(path: Path) -> Value:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def as_value(document: Mapping[str, object]) -> Value:

@@ -177,7 +177,7 @@ def test_compute_has_one_price(load):
 
 @pytest.mark.parametrize("energy", ["0", "5"])
 def test_leaking_arithmetic_is_noted(load, energy):
-    noted = "the leakage of `mac` ({}) is ignored: leakage of arithmetic is not modelled"
+    noted = "the leakage of `mac` ({}) is ignored: leakage of compute units is not modelled"
     given = {"compute": figure("1"), "leak": figure(energy)}
     own = prices_of(ask("intmac", {}, "compute", "mac", given=given))
     listed = prices_of(

@@ -59,7 +59,7 @@ def test_options_about_other_mappings_are_refused(words: tuple[str, ...], capsys
     with pytest.raises(SystemExit) as ended:
         evaluate("attention", *words)
     assert ended.value.code == EXIT_INVALID
-    assert f"{words[0]} does not go with a fused mapping" in capsys.readouterr().err
+    assert f"{words[0]} cannot be combined with a fused mapping" in capsys.readouterr().err
 
 
 ARCH = """

@@ -124,7 +124,7 @@ def test_what_remainders_save_is_said(row, capsys):
 def test_only_the_exact_rule_counts_remainders(command, row, capsys):
     assert main([command, row(FEWER), *ANY, "--counting", "timeloop"]) == 2
     error = capsys.readouterr().err
-    assert "the rule `timeloop` does not count remainders" in error
+    assert "the rule `timeloop` does not support remainders" in error
     assert "--counting exact, or --factors perfect" in error
 
 

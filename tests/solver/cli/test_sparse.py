@@ -94,9 +94,9 @@ def test_a_network_of_sparse_layers(tmp_path, capsys):
 def test_other_commands_refuse(capsys):
     assert main(["sweep", str(SPEC)]) == 2
     message = capsys.readouterr().err
-    assert "this command does not know sparse data" in message
+    assert "this command does not support sparse data" in message
     assert "densities:" in message
-    assert "--ignore-sparse takes all data as dense" in message
+    assert "--ignore-sparse treats all data as dense" in message
 
 
 def test_heuristics_against_the_optimum(tmp_path, capsys):

@@ -28,7 +28,7 @@ def with_remainders(cascade: Cascade) -> Cascade:
 
 
 def drawn(name: str, bounds: dict[str, int], seed: int) -> Cascade:
-    """A cascade whose fused mappings can all be looked at; with an array of arithmetic units, or without."""
+    """A cascade whose fused mappings can all be looked at; with an array of compute units, or without."""
     random = Random(seed)
     main = AccessEnergy(random.choice((5, 30, 90)), 0, random.choice((10, 80)), random.choice((0, 2)))
     nodes: tuple[StorageLevel | Fanout, ...] = (

@@ -112,7 +112,7 @@ TOLL = "  - !Toll\n    name: ADC\n    direction: up\n    size: 8\n  - !Compute\n
         (
             SIZE,
             "size: 8\n    total_latency: 1e-9",
-            "`total_latency` is no expression over the actions",
+            "`total_latency` is not an expression over the actions",
             "1e-9",
         ),
         (SIZE, "size: 8\n    total_latency: size / 2", "`size` is not defined here", "size"),

@@ -56,7 +56,7 @@ def test_densities_are_refused_or_ignored(load: Load, refuse: Refuse):
     of_workload = MATMUL + VERBOSE + "  densities: {A: 0.5, B: 1}\n"
     for text, key in ((of_access, "density"), (of_workload, "densities")):
         error = refuse(text)
-        assert error.message == f"`{key}`: this command does not know sparse data"
+        assert error.message == f"`{key}`: this command does not support sparse data"
         assert "--ignore-sparse" in (error.hint or "")
         ignored = load(text, ignore_sparse=True)
         assert ignored.workload == plain.workload

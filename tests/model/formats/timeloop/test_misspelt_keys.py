@@ -21,8 +21,8 @@ SPEC = spec()
 @pytest.mark.parametrize(
     ("old", "message"),
     [
-        ("problem", "unknown top-level key `zzqx`, and the spec lacks `problem`"),
-        ("architecture", "unknown top-level key `zzqx`, and the spec lacks `architecture`"),
+        ("problem", "unknown top-level key `zzqx`, and the spec is missing `problem`"),
+        ("architecture", "unknown top-level key `zzqx`, and the spec is missing `architecture`"),
         ("shape", "unknown key `zzqx` in `problem`, which lacks `shape`"),
         ("instance", "unknown key `zzqx` in `problem`, which lacks `instance`"),
         ("dimensions", "unknown key `zzqx` in `shape`, which lacks `dimensions`"),

@@ -212,7 +212,7 @@ def test_a_network_of_methods_belongs_to_assign():
 @pytest.mark.parametrize("key", ["densities", "commonDensity"])
 def test_densities_may_stand_beside_the_instance(key):
     text = changed("  instance:", f"  {key}: {{Weights: 0.5}}\n  instance:")
-    assert failure(text).message == f"`{key}`: this command does not know sparse data"
+    assert failure(text).message == f"`{key}`: this command does not support sparse data"
     assert any(key in note.text for note in load(text, ignore_sparse=True).notes)
     assert load(text.replace("0.5", "1.0")).notes == ()
 

@@ -235,5 +235,5 @@ def test_energies_by_kind():
 
 def test_sections_are_refused_where_nothing_models_them():
     error = refusal(with_format("[{format: CP}]"))
-    assert error.message == "`sparse_optimizations`: this command does not know sparse data"
+    assert error.message == "`sparse_optimizations`: this command does not support sparse data"
     assert "--ignore-sparse" in (error.hint or "")
