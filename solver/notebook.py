@@ -465,7 +465,7 @@ def _workload(text: str, bounds: Mapping[str, int], bits: int) -> dict[str, Any]
         raise SpecError(f"the Einsum has no index `{unused[0]}`")
     for name, size in bounds.items():
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise SpecError(f"the size of `{name}` must be a whole number from 1, but is {size!r}")
+            raise SpecError(f"the size of `{name}` must be a positive integer, but is {size!r}")
     (output, _), *operands = tensors
     names = list(dict.fromkeys(name for name, _ in operands))
     renames = {"output": output, "input": names[0] if names else "Nothing"}

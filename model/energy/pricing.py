@@ -107,7 +107,7 @@ def price(
     try:
         return _price(_cleaned(request), tables, Library(compound_classes, _specified(variables)))
     except SpecError as error:
-        message = f"cannot determine the energies of {_unpriced(request)}: {error.message}"
+        message = f"cannot determine the energy of {_unpriced(request)}: {error.message}"
         cause = () if error.span is None else ((error.span, "it is needed here"),)
         where = request.span if cause else _place_of(error, request, compound_classes)
         raise EnergyError(message, where, (*cause, *error.related), error.hint) from error
@@ -122,7 +122,7 @@ def _unpriced(request: EnergyRequest) -> str:
     ]
     if not request.given or not lacking:
         return f"`{request.name}`"
-    return f"{listing(lacking)} of `{request.name}`, whose energy is not given"
+    return f"{listing(lacking)} of `{request.name}`, which is not given"
 
 
 def _place_of(error: SpecError, request: EnergyRequest, classes: CompoundClasses) -> Span | None:

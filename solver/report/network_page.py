@@ -306,7 +306,7 @@ def _prices_section(document: Value) -> Section:
             ">Own optimum",
             "Own spatial loops",
             ">Common",
-            ">Price",
+            ">Cost",
             ">Utilization",
         ),
     )

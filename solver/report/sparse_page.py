@@ -148,10 +148,10 @@ def _dense_section(document: Value) -> Section:
         known = "best" if dense["status"].text() == "OPTIMAL" else "best known"
         rows.append((f"{known} for dense data", "dense", *cost_cells(dense), ""))
         against = against_text(document) or "not possible with these formats or capacities"
-        rows.append(("that mapping", "sparse", *cost_cells(dense["on_sparse_data"]), against))
+        rows.append((f"{known} for dense data", "sparse", *cost_cells(dense["on_sparse_data"]), against))
     rows.append(("best for sparse data", "sparse", *cost_cells(document), ""))
-    headings = ("Mapping", "Data", ">Energy", ">Cycles", ">EDP", f">{objective} against the best")
-    return Section("The best mapping of dense data", tables=[Table("", headings, rows)])
+    headings = ("Mapping", "Data", ">Energy", ">Cycles", ">EDP", f">{objective} vs. the best")
+    return Section("Best mapping on dense data", tables=[Table("", headings, rows)])
 
 
 def against_text(document: Value) -> str:

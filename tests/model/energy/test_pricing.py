@@ -252,7 +252,7 @@ def test_a_dram_of_no_type_is_an_lpddr4():
     prices, written = (prices_of(ask("DRAM", {"width": 64, **more})) for more in ({}, {"type": "LPDDR4"}))
     assert prices.read == written.read
     assert prices.sources["read"] == "estimator: DRAM LPDDR4, assumed"
-    assert prices.remarks == ("`glb` has no `type`: it is priced as LPDDR4",)
+    assert prices.remarks == ("`glb` has no `type`: its energies are those of LPDDR4",)
 
 
 @pytest.mark.parametrize(

@@ -158,6 +158,6 @@ def test_mapspaces_are_narrowed_from_python():
         narrowed.where("tile(buffer, K) == tile(reg, K)").check_searchable(simple_rules=True)
     both = MAPSPACE.where("tile(buffer, K) == 2 and spatial(PE, M) in [2, 4]")
     both.check_searchable(simple_rules=True)
-    with pytest.raises(ValueError, match="does not know rules"):
+    with pytest.raises(ValueError, match="does not support user-defined constraints"):
         both.check_searchable()
     assert [part.locality for part in both.rules[0].parts] == [BUFFER, PE]

@@ -147,7 +147,7 @@ def test_an_interrupt_is_said_with_what_it_kept_from_being_done(row, capsys, mon
     monkeypatch.setattr("solver.cli.progress.interruptible", lambda: nullcontext(stop))
     monkeypatch.setattr("solver.stages.map_einsum", once)
     assert main(["explain", row()]) == 0
-    assert re.search(r"\nInterrupted: \d+ constraints left untried", capsys.readouterr().out)
+    assert re.search(r"\nInterrupted: \d+ constraints not examined", capsys.readouterr().out)
 
 
 def test_errors_of_the_text_stay_errors(row, capsys):

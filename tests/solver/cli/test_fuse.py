@@ -20,10 +20,10 @@ def test_the_mapping_reads_and_costs_the_same(tmp_path: Path, capsys: pytest.Cap
     out = capsys.readouterr().out
     assert "OPTIMAL energy" in out
     assert "fusion saves" in out
-    assert "Searched: at most 1 shared loops over one rank of an Einsum; loops have no remainders" in out
+    assert "Restrictions: at most 1 shared loops over one rank of an Einsum; loops have no remainders" in out
     assert " mapped exactly, " in out
     assert out.count("T1 waits in GLB") == 1
-    assert "Waiting on chip" in out
+    assert "Stored on chip" in out
     assert "body " in out
     assert main(["evaluate", *SMALL, "--mapping", str(mapping), "--json", str(priced), "--quiet"]) == 0
     result, cost = json.loads(found.read_text()), json.loads(priced.read_text())
@@ -47,7 +47,7 @@ def test_the_mapping_reads_and_costs_the_same(tmp_path: Path, capsys: pytest.Cap
         (["--certificates", "certificates"], "--fuse: --certificate OUT writes that of the fused mapping"),
         (["--shared-factors", "any", "--check"], "shared loops with remainders are not certified"),
         (["--shared-factors", "any", "--factors", "perfect"], "--shared-factors any: remainders of shared"),
-        (["--resume"], "results of fused searches are not kept"),
+        (["--resume"], "results of fused searches are not cached"),
         (["--check-time-limit", "1"], "it needs --check"),
         (["--certificate", "-", "--check"], "--certificate must name a file"),
         (["--objective", "energy,latency"], "--fuse minimises one objective"),
@@ -69,7 +69,7 @@ def test_options_of_fusion_need_it(option: str, capsys: pytest.CaptureFixture[st
 def test_lists_come_after_the_specs(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit):
         main(["network", "--fuse", "--no-fuse", "T1", *SMALL])
-    assert "give SPEC before --" in capsys.readouterr().err
+    assert "put SPEC before --" in capsys.readouterr().err
 
 
 def test_options_narrow_what_is_fused(tmp_path: Path):

@@ -54,7 +54,7 @@ def test_dense_figures_with_ignore_sparse(tmp_path):
 
 def test_accelforges_rule_is_for_dense_data(capsys):
     assert main(["evaluate", str(SPEC), "--counting", "accelforge"]) == 2
-    assert "--counting accelforge is for dense data" in capsys.readouterr().err
+    assert "--counting accelforge supports dense data only" in capsys.readouterr().err
 
 
 def test_a_network_of_sparse_layers(tmp_path, capsys):
@@ -211,7 +211,7 @@ def test_densities_alone_are_mapped_as_dense_data(tmp_path, capsys):
 @pytest.mark.parametrize("option", ["--export-model=x.pb", "--engine=cp-sat"])
 def test_options_of_dense_searches_are_refused(option, capsys):
     assert main(["map", str(SPEC), option]) == 2
-    assert "--ignore-sparse takes the data as dense" in capsys.readouterr().err
+    assert "--ignore-sparse treats the data as dense" in capsys.readouterr().err
 
 
 def test_the_optimum_is_certified_and_checked(tmp_path, capsys):
@@ -240,7 +240,7 @@ def test_a_mapping_that_formats_cannot_hold(tmp_path, capsys):
 
 def test_options_that_do_not_go_together(tmp_path, capsys):
     assert main(["evaluate", str(SPEC), "--link-transfers"]) == 2
-    assert "--link-transfers is for dense data" in capsys.readouterr().err
+    assert "--link-transfers supports dense data only" in capsys.readouterr().err
     assert main(["evaluate", str(SPEC), "--ignore-sparse", "--timeloop-defects"]) == 2
     assert "--timeloop-defects is about sparse data" in capsys.readouterr().err
 
@@ -306,7 +306,7 @@ def test_rules_of_the_users_own(ruled, tmp_path, capsys):
     best = json.loads(out.read_text())
     assert best["levels"][1]["dataspaces"]["B"]["size_words"] <= 16
     assert main(["check", str(ruled)]) == 2
-    assert "the mapping breaks a rule: words(buffer, B) <= 16" in capsys.readouterr().err
+    assert "the mapping breaks a user-defined constraint: words(buffer, B) <= 16" in capsys.readouterr().err
 
 
 def test_rules_are_not_certified_of_sparse_data(ruled, tmp_path, capsys):

@@ -195,13 +195,13 @@ def test_what_is_refused(command, message, spec, capsys):
 
 
 def test_remainders_are_searched_by_default(spec, capsys):
-    """What uneven tiles save where loops have no remainders is said, and what these save."""
+    """What uneven tiles save without remainders is said, and what these save."""
     odd = spec(*SMALL)
     assert main(["map", odd, "--uneven", *ENERGY, "--mapping", "m.yaml", "--json", "out.json"]) == 0
     found, shown = document(), capsys.readouterr().out
     assert found["status"] == "OPTIMAL"
     assert found["value"] < found["perfect_factors"]["value"] < found["even_tiles"]["value"]
-    assert "energy where loops have no remainders, remainders save" in shown
+    assert "energy without remainders, remainders save" in shown
     assert main(["evaluate", odd, "--uneven", "--mapping", "m.yaml", "--json", "out.json"]) == 0
     assert (document()["energy_pj"], document()["cycles"]) == (found["energy_pj"], found["cycles"])
 

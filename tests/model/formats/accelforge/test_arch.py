@@ -327,7 +327,8 @@ def test_sets_that_depend_on_what_a_buffer_keeps_are_not_searched():
     )
     with pytest.raises(
         SpecError,
-        match="what `Register` keeps depends on the tensors that outer memories keep in the mapping",
+        match="the set of tensors that `Register` keeps depends on the tensors "
+        "that outer memories keep in the mapping",
     ):
         load(arch)
     bank = "  - !Container\n    name: Bank\n    spatial: [{name: Y, fanout: 2, reuse: Buffer}]\n"
@@ -416,7 +417,10 @@ def test_a_table_of_several_architectures():
     [
         ("Buffer: {actions: {red: {}}}", "unknown action `red` of `Buffer`"),
         ("Buffer: {actions: {}, leek: 3}", "unknown key `leek` in the costs of `Buffer`"),
-        ("Buffer: {actions: {read: {energy_j: 1}}}", "`read` of `Buffer` lacks the key `throughput_per_s`"),
+        (
+            "Buffer: {actions: {read: {energy_j: 1}}}",
+            "`read` of `Buffer` is missing the key `throughput_per_s`",
+        ),
         ("Buffer: {actions: {read: {energy_j: 1, throughput_per_s: 0}}}", "must be above 0"),
         ("Buffer: {actions: {read: {energy_j: -1, throughput_per_s: 1}}}", "must not be negative"),
         (

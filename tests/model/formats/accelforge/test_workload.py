@@ -303,7 +303,7 @@ BAD = {
     "must be a list or a mapping": "  rank_sizes: {M: 4}\n"
     "  einsums: [{name: Z, tensor_accesses: [{name: A, projection: m, output: True}]}]\n",
     "must not be empty": "  rank_sizes: {M: 4}\n  einsums: []\n",
-    "lacks the key `einsums`": "  rank_sizes: {M: 4}\n",
+    "is missing the key `einsums`": "  rank_sizes: {M: 4}\n",
     "must be positive": "  rank_sizes: {M: 4}\n"
     '  einsums: [{einsum: "Z[m] = A[m]", tensor_accesses: [{name: A, backing_storage_size_scale: 0}]}]\n',
 }

@@ -71,7 +71,7 @@ def test_a_key_one_level_too_far_out(written, moved, message, mark, hint):
 
 def test_a_missing_section_may_stand_in_another_file():
     error = failure(SPEC[SPEC.index("architecture:") :])
-    assert error.message == "the spec lacks the key `problem`"
+    assert error.message == "the spec is missing the key `problem`"
     assert error.hint == "give a file with `problem:` as well"
 
 
