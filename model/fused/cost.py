@@ -76,7 +76,7 @@ def evaluate_fused(
     first = cascade.einsums[0].mapspace
     rule = rule_of(counting or (first.counting if first.counting_rule.fused else EXACT))
     if not rule.fused:
-        raise ValueError(f"{rule.title} does not count fused mappings")
+        raise ValueError(f"{rule.title} does not support fused mappings")
     check_fused(cascade, mapping)
     for stored in mapping.stored:
         check_spread(cascade, mapping, stored)

@@ -125,12 +125,12 @@ def map_command(arguments: argparse.Namespace) -> int:
         document = document_steps(lambda: _refused_map(arguments), arguments)
         plot = plot_steps(arguments.plot, dict, "mapping")
         return refuse(conflict, [*document, *mapping_steps(arguments), *plot])
-    from solver.cli.sparse import PERFECT_NOTE, as_searched, refuse_options, unasked
+    from solver.cli.sparse import PERFECT_NOTE, as_searched, refuse_dense_only_options, unasked
 
     is_certified = arguments.certificate is not None or arguments.check
     loaded = as_searched(loaded, PERFECT_NOTE if is_certified else unasked(arguments))
     if loaded.mapspace.sparsity is not None:
-        refuse_options(arguments)
+        refuse_dense_only_options(arguments)
     if is_certified:
         check_certified(loaded)
     spec_text = mapped_spec_text(loaded, arguments)

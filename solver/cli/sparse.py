@@ -85,7 +85,7 @@ def _refuse_unsearched(mapspace: Mapspace) -> None:
         )
 
 
-def refuse_options(arguments: argparse.Namespace) -> None:
+def refuse_dense_only_options(arguments: argparse.Namespace) -> None:
     """Refuse options of `map` that are about dense data."""
     hint = "; --ignore-sparse treats the data as dense"
     if arguments.export_model:

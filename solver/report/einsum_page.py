@@ -165,7 +165,7 @@ def _narrower_parts(document: Value) -> Iterator[str]:
         yield _saved_text(document, value.number(), even, "uneven tiles")
     elif even and perfect["value"].raw is not None:
         saved = _saved_text(document, perfect["value"].number(), even, "uneven tiles")
-        yield f"{saved} without remainders"
+        yield f"without remainders, {saved}"
     if perfect:
         yield _saved_text(document, value.number(), perfect, "remainders")
 
@@ -699,7 +699,7 @@ def cost_sections(document: Value, objective: str) -> Iterator[Section]:
     rows: list[Sequence[Cell]] = [("(with all constraints)", "", *cost_cells(with_all), NOTHING)]
     bars = []
     for clause in clauses:
-        cost = cost_text(clause, len(objectives) > 1)
+        cost = constraint_cost_text(clause, len(objectives) > 1)
         places = ", ".join(clause["sources"].texts()) or NOTHING
         least = clause["least"].number()
         rows.append((clause["text"].text(), places, *cost_cells(clause), (cost, least)))
@@ -738,7 +738,7 @@ def _proof_remarks(with_all: Value, clauses: Sequence[Value], untried: Sequence[
         yield f"Interrupted: {counted(len(untried), 'constraint')} not examined: {'; '.join(untried)}."
 
 
-def cost_text(clause: Value, names_objective: bool) -> str:
+def constraint_cost_text(clause: Value, names_objective: bool) -> str:
     """Return what is proven of a constraint's cost, and what is not."""
     least, most = clause["least"].number(), clause["most"]
     text = _range_text(least, None if most.raw is None else most.number())

@@ -180,7 +180,7 @@ def _tree_lines(children: Sequence[Value], indent: int) -> Iterator[str]:
             yield f"{STEP * indent}{name}{f'  {facts[0]}' if facts else ''}"
             yield from (f"{STEP * indent}{' ' * len(name)}  {fact}" for fact in facts[1:])
             continue
-        yield f"{STEP * indent}body {', '.join(map(_loop, child['loops'].entries()))}"
+        yield f"{STEP * indent}group {', '.join(map(_loop, child['loops'].entries()))}"
         yield from _tree_lines(child["children"].entries(), indent + 1)
 
 
@@ -198,7 +198,7 @@ def _draw(parts: list[Part], children: Sequence[Value], x: float, y: float, widt
             y = _draw_einsum(parts, child, x, y, width)
             continue
         place, inner = len(parts), max(width - 2 * INDENT, 2 * INDENT)
-        title = f"body {', '.join(map(_loop, child['loops'].entries()))}"
+        title = f"group {', '.join(map(_loop, child['loops'].entries()))}"
         parts.append(
             fitted(Label(x + INDENT, y + HEAD - 8, title, size=SMALL + 1, bold=True, note=title), inner)
         )

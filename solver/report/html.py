@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING
 
 from model.wording import printable
 from solver.report.drawing import DARK, LIGHT, svg_text
-from solver.report.page import DETAIL, TERMINAL, TONES, Cell, Conflict, Fact, Figure, Page, Section, Table
+from solver.report.page import (
+    DETAIL,
+    TERMINAL,
+    TONES,
+    Cell,
+    ConflictReport,
+    Fact,
+    Figure,
+    Page,
+    Section,
+    Table,
+)
 from solver.report.reading import Value
 
 if TYPE_CHECKING:
@@ -172,7 +183,7 @@ def run_section(document: Value) -> Section:
     return Section("How to reproduce this", f"Tilewright {document.get('version').text()}", (), tables, lines)
 
 
-def _conflict_sections(conflicts: Sequence[Conflict]) -> Iterator[Section]:
+def _conflict_sections(conflicts: Sequence[ConflictReport]) -> Iterator[Section]:
     """Yield a section per conflict: what cannot hold at once, what is short, and what would resolve it."""
     for conflict in conflicts:
         for number, reason in enumerate(conflict.reasons, 1):

@@ -36,7 +36,7 @@ from solver.report.figures import (
 from solver.report.page import (
     PAGE,
     Cell,
-    Conflict,
+    ConflictReport,
     Fact,
     Figure,
     Page,
@@ -371,7 +371,7 @@ def _without_value(source: str) -> str:
     return re.sub(r":\d+$", "", source) if source.startswith("--") else source
 
 
-def _conflicts(failures: Sequence[tuple[Value, str]]) -> Sequence[Conflict]:
+def _conflicts(failures: Sequence[tuple[Value, str]]) -> Sequence[ConflictReport]:
     """Return why Einsums have no mapping; of several with the same causes, the first with its lines."""
     kinds: dict[Hashable, list[_Failure]] = {}
     for own in failures:
@@ -380,11 +380,13 @@ def _conflicts(failures: Sequence[tuple[Value, str]]) -> Sequence[Conflict]:
     shown = [_conflict(*kind) for kind in list(kinds.values())[:MOST_CONFLICTS]]
     left = len(kinds) - MOST_CONFLICTS
     if left > 0:
-        shown.append(Conflict("", (), [f"{counted(left, 'more conflict')} at other lines; --json lists all"]))
+        shown.append(
+            ConflictReport("", (), [f"{counted(left, 'more conflict')} at other lines; --json lists all"])
+        )
     return shown
 
 
-def _conflict(first: _Failure, *others: _Failure) -> Conflict:
+def _conflict(first: _Failure, *others: _Failure) -> ConflictReport:
     violations = [f"{INDENT}{violation_text(own)}" for own in first.document["violations"].entries()]
     lines = [*violations, *([""] if violations else [])]
     for failure in others[:MOST_LIKE_IT]:
@@ -393,7 +395,7 @@ def _conflict(first: _Failure, *others: _Failure) -> Conflict:
     if len(others) > MOST_LIKE_IT:
         lines.append(f"Likewise {len(others) - MOST_LIKE_IT} more; --json lists all")
     head = f"No mapping of {listing(first.names)}{first.where}"
-    return Conflict(head, first.document["reasons"].entries(), [*lines, *([""] if others else [])])
+    return ConflictReport(head, first.document["reasons"].entries(), [*lines, *([""] if others else [])])
 
 
 FRONT = "*"

@@ -76,7 +76,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Conflict:
+class ConflictReport:
     """Why something has no mapping, under a head that says what; further lines stand below."""
 
     head: str
@@ -84,10 +84,10 @@ class Conflict:
     lines: Sequence[str] = ()
 
 
-def conflicts_of(document: Value) -> Sequence[Conflict]:
+def conflicts_of(document: Value) -> Sequence[ConflictReport]:
     """Return why a document has no mapping, if that is so."""
     reasons = document["reasons"].entries()
-    return [Conflict("", reasons)] if reasons else []
+    return [ConflictReport("", reasons)] if reasons else []
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Page:
     sections: Sequence[Section] = ()
     subtitle: str = ""
     notes: Sequence[str] = ()
-    conflicts: Sequence[Conflict] = ()
+    conflicts: Sequence[ConflictReport] = ()
     check: str = ""  # the verdict of the checker, if it was called
 
 

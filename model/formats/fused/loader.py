@@ -148,7 +148,7 @@ def _cascade(
 def _check_fused(options: LoadOptions, hint: str) -> None:
     rule = rule_of(options.rule)
     if not rule.fused:
-        raise SpecError(f"{rule.title} does not count fused mappings", hint=hint)
+        raise SpecError(f"{rule.title} does not support fused mappings", hint=hint)
 
 
 def _on_arch(

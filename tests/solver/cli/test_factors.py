@@ -117,7 +117,7 @@ def test_what_remainders_save_is_said(row, capsys):
     perfect = document()["perfect_factors"]
     assert perfect["status"] == "OPTIMAL"
     assert perfect["value"] == perfect["bound"] >= document()["value"]
-    assert "remainders save" in capsys.readouterr().out
+    assert "remainders reduce" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", ["map", "network", "compare"])

@@ -299,7 +299,7 @@ def test_a_default_cache_that_cannot_be_written_is_a_warning(arguments, capsys, 
     Path("file").write_text("", encoding="utf-8")
     monkeypatch.setenv("XDG_CACHE_HOME", "file")
     assert main([command, *arguments[1:3], "--quiet", "--resume"]) == 0
-    message = "warning: cannot cache results in file/tilewright: Not a directory; --cache DIR names another"
+    message = "warning: cannot cache results in file/tilewright: Not a directory; --cache DIR selects another"
     assert capsys.readouterr().err.startswith(message)
     assert main([command, *arguments[1:3], "--quiet", "--cache", "file"]) == 2
 

@@ -268,7 +268,7 @@ def test_limits_narrow_the_space():
             FusionLimits(no_fuse=frozenset("X")),
             "no Einsum accesses 'X'; tensors between Einsums: `S` and `P`",
         ),
-        (FusionLimits(equal_parts=False), "remainders of shared loops need nests that may have some"),
+        (FusionLimits(equal_parts=False), "remainders of shared loops need nests that may have remainders"),
         (FusionLimits(memories=frozenset(("Main",))), "'Main' is the outermost memory"),
         (FusionLimits(memories=frozenset(("L2",))), "there is no memory 'L2'; on chip there are `GLB`"),
     ],
