@@ -288,5 +288,5 @@ def test_a_stopped_search_keeps_its_bound():
 def test_what_is_not_searched_is_refused():
     first, *others = attention().einsums
     ruled = replace(first, mapspace=first.mapspace.where("tile(GLB, m) >= 1"))
-    with pytest.raises(NotSearchedError, match="rules of your own"):
+    with pytest.raises(NotSearchedError, match="user-defined constraints"):
         fuse_cascade(replace(attention(), einsums=(ruled, *others)), "energy")
