@@ -210,7 +210,7 @@ def load(
     fuse: bool = False,
     **bounds: int,
 ) -> Any:
-    """Read what is to be mapped, and onto what.
+    """Read a problem and the architecture to map it onto.
 
     Parameters
     ----------
@@ -296,7 +296,7 @@ def map_einsum(
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
 ) -> EinsumResult:
-    """Find the best mapping of an Einsum and prove it; if there is none, say why.
+    """Find the best mapping of an Einsum and prove it; if there is none, find the reasons.
 
     Sparse data are mapped at expected costs.
 
@@ -434,7 +434,7 @@ _Dumper.add_representer(_Tagged, lambda dumper, value: dumper.represent_mapping(
 
 
 def _tagged(thing: object) -> object:
-    """Return what a dictionary says, ``{"!Component": {...}}`` as a mapping with this tag."""
+    """Return a dictionary as a node, ``{"!Component": {...}}`` as a mapping with this tag."""
     if isinstance(thing, Mapping):
         (key, value), *others = [*thing.items(), (None, None)]
         if isinstance(key, str) and key.startswith("!") and isinstance(value, Mapping) and len(others) == 1:
@@ -456,7 +456,7 @@ def _is_network(paths: Sequence[Path]) -> bool:
 
 
 def _workload(text: str, bounds: Mapping[str, int], bits: int) -> dict[str, Any]:
-    """Return a workload of one Einsum, whose operands are called as architectures call them."""
+    """Return a workload of one Einsum, with the names of dataspaces that architectures use."""
     tensors = TENSOR.findall(text)
     indices = {word for _, inside in tensors for word in re.findall(r"[A-Za-z_]\w*", inside)}
     if missing := sorted(indices - bounds.keys()):

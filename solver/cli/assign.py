@@ -116,7 +116,7 @@ def _options(arguments: argparse.Namespace) -> AssignOptions:
 
 
 def _hardware(loaded: LoadedAssignment, arguments: argparse.Namespace) -> Hardware | None:
-    """Return what prices a network with shapes: that of the specs, or with the budget of the arguments."""
+    """Return the cost model of a network with shapes: that of the specs, or one with the given budget."""
     from model.formats.assignment.networks import LARGEST_BUDGET
 
     budget = arguments.dsp_budget

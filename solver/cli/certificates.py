@@ -86,7 +86,7 @@ def _leash() -> Iterator[int]:
 
 
 def _printed(process: subprocess.Popen[str], stop: threading.Event) -> str:
-    """Return what a process prints until it ends; raise KeyboardInterrupt once `stop` is set."""
+    """Return the output of a process; raise KeyboardInterrupt once `stop` is set."""
     while not stop.is_set():
         with suppress(subprocess.TimeoutExpired):
             return process.communicate(timeout=POLL_S)[0]

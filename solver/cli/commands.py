@@ -166,7 +166,7 @@ def _found(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
 
 @dataclass(frozen=True)
 class _Further:
-    """What was requested beside a result; None where it was not."""
+    """Additional results that options requested; None if not requested."""
 
     effects: Sequence[Effect] | None
     check: str | None
@@ -191,7 +191,7 @@ def _priced(
     on_progress: ProgressCallback | None,
     should_stop: StopCallback,
 ) -> tuple[Mapspace, CostReport]:
-    """Return what each constraint costs, and the mappings among which.
+    """Return the cost of each constraint, and the mapspace in which it was determined.
 
     These have no remainders where the best one with them is not proven in time, and the user requested none.
     """
@@ -607,7 +607,7 @@ def _tiled(arguments: argparse.Namespace) -> TilingReport:
 
 
 def _tiled_onto(arguments: argparse.Namespace) -> tuple[TilingReport, list[Step]]:
-    """Return how a spec's problem is tiled, and the steps that write the mapping."""
+    """Return the tiling of a spec's problem, and the steps that write the mapping."""
     from model.formats.backends import load_backend
 
     loaded = load_unmapped(arguments)

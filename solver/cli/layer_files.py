@@ -107,7 +107,7 @@ def _certify(outcome: LayerResult, path: Path, files: dict[Path, str], arguments
 
 
 def _uncertifiable(outcome: LayerResult) -> str:
-    """Say why there can be no certificate of an Einsum that needs a mapping; nothing if there can be."""
+    """Return the reason why an Einsum can have no certificate; an empty text if it can have one."""
     if outcome.origin == "no room":
         return "its mapspace does not model the space taken by other tensors"
     found = outcome.result

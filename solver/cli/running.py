@@ -407,7 +407,7 @@ REMAINDERS = (
 
 
 def mapped_spec_text(loaded: LoadedSpec, arguments: argparse.Namespace) -> str:
-    """Return what ``--mapped-spec`` writes before the mapping; `SpecError` before a search takes its time."""
+    """Return the part of ``--mapped-spec`` before the mapping; raise `SpecError` before the search begins."""
     if arguments.mapped_spec is None:
         return ""
     if getattr(arguments, "einsum", None) is not None:

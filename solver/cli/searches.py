@@ -110,7 +110,7 @@ def _layer_text(progress: NetworkProgress) -> str:
 
 @contextmanager
 def _progress_bar(quiet: bool) -> Iterator[ProgressCallback | None]:
-    """Yield what feeds a bar over the searches on stderr, or lines if it is no terminal; None if `quiet`."""
+    """Yield the callback of a progress bar on stderr, or of lines off a terminal; None if `quiet`."""
     if quiet:
         yield None
         return

@@ -122,7 +122,7 @@ def fuse(arguments: argparse.Namespace) -> int:
 
 
 def _limits(arguments: argparse.Namespace) -> FusionLimits:
-    """Return what the options leave of fused mappings."""
+    """Return the limits on fused mappings that the options set."""
     from solver.fusion import FusionLimits
 
     return FusionLimits(
@@ -136,7 +136,7 @@ def _limits(arguments: argparse.Namespace) -> FusionLimits:
 
 @contextmanager
 def _fusion_bar(quiet: bool, units: int) -> Iterator[Callable[[FusionProgress], None] | None]:
-    """Yield what feeds a line on stderr, or lines from time to time if it is no terminal; None if `quiet`."""
+    """Yield the callback of a status line on stderr, or of lines off a terminal; None if `quiet`."""
     if quiet:
         yield None
         return

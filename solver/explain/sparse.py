@@ -134,7 +134,7 @@ def _with_room(mapspace: Mapspace, rooms: Sequence[_Room]) -> Mapspace:
 
 
 def _short_of_room(mapspace: Mapspace, rooms: Sequence[_Room], clock: Clock) -> Reason:
-    """Return which rooms are too small together, and how much each would need."""
+    """Return the capacities that are too small together, and the size that each needs."""
     needed = list(rooms)
     for room in rooms:
         others = [own for own in needed if own is not room]

@@ -31,7 +31,7 @@ from solver.result import Shortfall
 
 
 def statement_text(constraint: Constraint, mapspace: Mapspace) -> str:
-    """Return what `constraint` requires."""
+    """Return the requirement of `constraint` as a text."""
     match constraint:
         case FactorLimit(node, rule):
             text = f"{_rule(rule)} in {_loops(mapspace, node)}"
@@ -62,7 +62,7 @@ def statement_text(constraint: Constraint, mapspace: Mapspace) -> str:
 
 
 def clause_text(parts: Iterable[Constraint | TemporalOrder | UserRule], mapspace: Mapspace) -> str:
-    """Return what several constraints require, with the factors of a node together."""
+    """Return the requirements of several constraints, with the factors of a node together."""
     factors: dict[int, list[str]] = {}
     texts: list[str] = []
     for part in parts:
@@ -80,7 +80,7 @@ def clause_text(parts: Iterable[Constraint | TemporalOrder | UserRule], mapspace
 
 
 def shortfall(constraint: Constraint, value: int, witness: Witness, mapspace: Mapspace) -> Shortfall:
-    """Return how far a constraint is from the value that the rest of its conflict requires."""
+    """Return the shortfall of a constraint against the value that the rest of its conflict requires."""
     match constraint:
         case Capacity(level, storage):
             limit, unit = constraint.words, "words"

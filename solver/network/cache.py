@@ -127,7 +127,7 @@ class ResultCache:
 
 
 def _read(path: Path, most_bytes: int, *, private: bool = False) -> bytes:
-    """Return what is in a regular file; ``OSError`` if it is larger, or is to be private and is not."""
+    """Return the content of a regular file; raise ``OSError`` if it is too large or not private."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as stream:
         status = os.fstat(handle)

@@ -148,7 +148,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Axis:
-    """What an axis shows; `texts` writes a figure of it."""
+    """The quantity on an axis; `texts` formats its figures."""
 
     name: str
     is_log: bool = False
@@ -327,7 +327,7 @@ def _staircase(places: Sequence[tuple[float, float]]) -> Iterator[tuple[float, f
 
 @dataclass(frozen=True)
 class Span:
-    """What takes room in a memory for a while, from the bottom up."""
+    """The contents of a memory during a span of time, from the bottom up."""
 
     label: str
     duration: float
@@ -338,7 +338,7 @@ class Span:
 def timeline_scene(
     title: str, spans: Sequence[Span], limit: float, texts: tuple[str, str], key: Key, width: float
 ) -> Scene:
-    """Return what is in a memory over time: a column per span, as wide as it takes long.
+    """Return the occupancy of a memory over time: a column per span, whose width is its duration.
 
     `texts` are those of the whole time and of the limit.
     """

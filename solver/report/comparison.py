@@ -122,7 +122,7 @@ def _csv_rows(comparison: Comparison) -> Iterator[dict[str, object]]:
 
 
 def later_remark(comparison: Comparison, outcome: Outcome) -> str:
-    """Return what a mapper is behind in that has the proven optimum of the first objective; else nothing."""
+    """Return the objective in which a mapper is worse, if it has the optimum of the first; else nothing."""
     result = comparison.result
     if not comparison.proven or result.evaluation is None or outcome.best is None:
         return ""

@@ -112,7 +112,7 @@ def einsum_page(document: Value, facts: Sequence[Fact], found: Sequence[Section]
 
 
 def search_text(document: Value) -> str:
-    """Return what a search found and proved, why it ended, and the work that it took."""
+    """Return the verdict of a search: its result, why it ended, and its work."""
     return joined(
         (outcome_text(document), ENDINGS.get(document["termination"].text(), ""), work_text(document))
     )
@@ -143,7 +143,7 @@ def _later_values(document: Value) -> Iterator[str]:
 
 
 def work_text(document: Value) -> str:
-    """Return how much work a search was."""
+    """Return the work of a search in one line."""
     work = document["statistics"]
     priced = f"{counted(work['mappings_priced'].count(), 'mapping')} evaluated"
     return (
@@ -153,7 +153,7 @@ def work_text(document: Value) -> str:
 
 
 def _narrower_parts(document: Value) -> Iterator[str]:
-    """Yield what remainders and uneven tiles save; of an open result, what is known of narrower mapspaces."""
+    """Yield the savings from remainders and uneven tiles; without a proof, results of narrower mapspaces."""
     perfect, even, value = document.get("perfect_factors"), document.get("even_tiles"), document["value"]
     if value.raw is None or document["status"].text() != "OPTIMAL":
         if perfect:
@@ -183,7 +183,7 @@ def _best_text(document: Value, narrower: Value, which: str) -> str:
 
 
 def _saved_text(document: Value, value: float, narrower: Value, what: str) -> str:
-    """Return what remainders or uneven tiles save."""
+    """Return the saving from remainders or uneven tiles."""
     if narrower["status"].text() == "INFEASIBLE":
         return f"no mapping without {what} exists"
     if narrower["value"].raw is None:
@@ -243,7 +243,7 @@ def _used(used: Value, hardware: Value) -> str:
 
 
 def _limiting_text(document: Value) -> str:
-    """Say what decides the latency: the computes, or the bandwidth of a level."""
+    """Return the latency bottleneck: compute, or the bandwidth of a level."""
     computes = document["compute_cycles"].count()
     slowest = max(document["levels"].entries(), key=lambda level: level["cycles"].count())
     if slowest["cycles"].count() <= computes:
@@ -280,7 +280,7 @@ def nest_sections(document: Value, shown: ShownMapping) -> Iterator[Section]:
 
 
 def _capacity_section(shown: ShownMapping) -> Section:
-    """Return how full each limited memory is, by dataspace."""
+    """Return the occupancy of each limited memory, by dataspace."""
     bars, rows = [], []
     for memory, tiles in shown.memories:
         if memory.usable_words is None:
@@ -463,7 +463,7 @@ def _roofline_scene(document: Value, shown: ShownMapping, width: float) -> Scene
 
 
 def _slack_section(document: Value) -> Section:
-    """Return what is left of every limit."""
+    """Return the unused part of every limit."""
     rows: list[Sequence[Cell]] = []
     memories = {
         node["name"].text(): node["memory"].text()
@@ -528,7 +528,7 @@ def violation_text(violation: Value) -> str:
 
 
 def _places_text(parts: Sequence[Value]) -> Iterator[str]:
-    """Yield what takes room in a memory, such as ``Inputs 512 at the inner place``."""
+    """Yield the tiles in a memory, such as ``Inputs 512 at the inner place``."""
     levels = list(dict.fromkeys(part["level"].text() for part in parts))
     for part in parts:
         number, places = levels.index(part["level"].text()), len(levels)
@@ -592,7 +592,7 @@ def _effect_bar(effect: Value) -> Bar:
 
 
 def _change_text(effect: Value, later: Sequence[str]) -> str:
-    """Return how the first objective moved; if it did not, the next one that did, with its name."""
+    """Return the change of the first objective; if it did not change, that of the next one that did."""
     first = effect["ratio"]
     for name, ratio in zip(later, effect["later_ratios"].entries(), strict=False):
         if first.raw == 1 and ratio.raw not in (1, None):
@@ -632,7 +632,7 @@ def sources_section(document: Value) -> Section:
 
 
 def stages_section(document: Value) -> Section:
-    """Return what each stage of a search took."""
+    """Return the time of each search stage."""
     if not document.get("statistics"):
         return Section("Stages")
     rows: list[Sequence[Cell]] = []
@@ -644,7 +644,7 @@ def stages_section(document: Value) -> Section:
 
 
 def work_section(document: Value) -> Section:
-    """Return how much work the search was."""
+    """Return the work of the search as a table."""
     if not document.get("statistics"):
         return Section("Work")
     rows: list[Sequence[Cell]] = [
@@ -690,7 +690,7 @@ def explanation_page(document: Value) -> Page:
 
 
 def cost_sections(document: Value, objective: str) -> Iterator[Section]:
-    """Yield what each constraint costs, and the constraints that were left untried."""
+    """Yield the cost of each constraint, and the constraints that were not examined."""
     with_all = document["with_all"]
     if not with_all:
         return
@@ -739,7 +739,7 @@ def _proof_remarks(with_all: Value, clauses: Sequence[Value], untried: Sequence[
 
 
 def constraint_cost_text(clause: Value, names_objective: bool) -> str:
-    """Return what is proven of a constraint's cost, and what is not."""
+    """Return the proven range of a constraint's cost, and the objectives that are not proven."""
     least, most = clause["least"].number(), clause["most"]
     text = _range_text(least, None if most.raw is None else most.number())
     text += f" of {clause['objective'].text()}" if names_objective and text not in (FREE, OPEN) else ""

@@ -62,7 +62,7 @@ def fused_page(document: Value) -> Page:
 
 
 def fused_result_page(document: Value) -> Page:
-    """Return the report of a search for a fused mapping: what is proven, what fusion brings, the mapping."""
+    """Return the report of a search for a fused mapping: verdict, savings from fusion, mapping."""
     found = document["value"].raw is not None
     return Page(
         f"Fused mapping of {document['workload'].text()}",
@@ -106,7 +106,7 @@ def _facts(document: Value) -> list[Fact]:
 
 
 def _search_section(document: Value) -> Section:
-    """Return what fusion and remainders bring, what was searched, and the work that it took."""
+    """Return the savings from fusion and remainders, the restrictions, and the work of the search."""
     work = document["statistics"]
     others = ("seconds", "stages")
     counts = [f"{own.count():,} {WORK.get(name, name)}" for name, own in work.items() if name not in others]
@@ -121,7 +121,7 @@ def _search_section(document: Value) -> Section:
 
 
 def _gain_text(known: Value, key: str, without: str, saves: str, document: Value | None = None) -> str:
-    """Return what fusion or remainders save against the best mapping without."""
+    """Return the saving from fusion or remainders over the best mapping without them."""
     document = document or known
     if known[key].raw is None or document["value"].raw is None:
         return f"Without {without}: not known."
@@ -173,7 +173,7 @@ def _nest_lines(einsum: Value) -> Iterator[str]:
 
 
 def _tree_lines(children: Sequence[Value], indent: int) -> Iterator[str]:
-    """Yield the tree: a body with its loops and their tiles, then the Einsums with what they keep."""
+    """Yield the tree: a fused group with its loops and their tiles, then its Einsums with held tiles."""
     for child in children:
         if child.get("einsum"):
             name, facts = child["einsum"].text(), list(_leaf_facts(child))
@@ -228,7 +228,7 @@ def _draw_einsum(parts: list[Part], leaf: Value, x: float, y: float, width: floa
 
 
 def _leaf_facts(leaf: Value) -> Iterator[str]:
-    """Yield what an Einsum keeps above shared loops, and which of its tensors stay on chip."""
+    """Yield the tiles that an Einsum holds above shared loops, and its tensors that stay on chip."""
     for tile in leaf["held"].entries():
         if tile["above"].raw is not None:
             dataspace, above, memory = (tile[key].text() for key in ("dataspace", "above", "memory"))
@@ -246,7 +246,7 @@ def _fused_energies(einsum: Value) -> list[tuple[str, float]]:
 
 
 def _room_section(einsums: Sequence[Value]) -> Section:
-    """Return what takes room in each limited memory while each Einsum runs."""
+    """Return the occupancy of each limited memory while each Einsum runs."""
     limited = [room["memory"].text() for each in einsums for room in _limited_rooms(each)]
     headings = ("While", "Memory", ">Words", ">Of", "Own tiles", "Held and stored")
     return Section(
@@ -302,7 +302,7 @@ def _room_rows(einsums: Sequence[Value]) -> Iterator[Sequence[Cell]]:
 
 
 def _room_scene(einsums: Sequence[Value], memory: str, width: float) -> Scene:
-    """Return what takes room in a memory while each Einsum runs."""
+    """Return a picture of a memory's occupancy while each Einsum runs."""
     inks: dict[str, Ink] = {}
     spans, limit = [], 0
     for each in einsums:

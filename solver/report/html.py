@@ -53,7 +53,7 @@ def fragment_text(page: Page, document: Value) -> str:
 
 
 def _parts(page: Page, document: Value, prefix: str = "") -> dict[str, object]:
-    """Return what templates show; `prefix` keeps the ids of several pages in one notebook apart."""
+    """Return the values for templates; `prefix` distinguishes the ids of several pages in one notebook."""
     from markupsafe import Markup  # noqa: PLC0415 (with jinja2)
 
     script = _asset("report.js")
@@ -172,7 +172,7 @@ def _sort_key(cell: Cell) -> str:
 
 
 def run_section(document: Value) -> Section:
-    """Return how a result is made again: program, command line and inputs."""
+    """Return how to reproduce a result: program, command line and inputs."""
     run = document.get("run")
     lines = [run["command"].text()] if run else []
     rows: list[Sequence[Cell]] = [

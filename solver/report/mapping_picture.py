@@ -208,7 +208,7 @@ Side = tuple[str, Sequence[ShownNode], Axis]
 
 
 def _sides(fanouts: Sequence[ShownNode]) -> tuple[Side, Side]:
-    """Return what lies across and down: X and Y; the last one of several fanouts that lie along X alone."""
+    """Return the axes drawn across and down: X and Y, or the last of several fanouts along X alone."""
     if len(fanouts) > 1 and all(node.mesh[1] == 1 and not node.along("y") for node in fanouts):
         return ("→ along X", fanouts[:-1], "x"), ("↓ along X", fanouts[-1:], "x")
     return ("X", fanouts, "x"), ("Y", fanouts, "y")
@@ -292,7 +292,7 @@ def _cells(corner: tuple[float, float], size: tuple[int, int], cell: float, ink:
 
 
 def _axis_text(fanouts: Sequence[ShownNode], axis: Axis) -> str:
-    """Return what is unrolled along an axis, fanout by fanout."""
+    """Return the loops unrolled along an axis, fanout by fanout."""
     texts = []
     for node in fanouts:
         size, loops = node.mesh[0 if axis == "x" else 1], node.along(axis)

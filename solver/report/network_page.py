@@ -123,7 +123,7 @@ def _totals(document: Value) -> list[Fact]:
 
 
 def _network_sections(document: Value) -> Iterator[Section]:
-    """Yield what a network costs, Einsum by Einsum."""
+    """Yield the costs of a network, Einsum by Einsum."""
     layers = document["layers"].entries()
     parts = _energy_parts(layers)
     yield Section(
@@ -280,7 +280,7 @@ def _common_parts(document: Value) -> Iterator[str]:
 
 
 def _prices_section(document: Value) -> Section:
-    """Return what each Einsum costs alone, and under the common unrolling."""
+    """Return the cost of each Einsum alone and under the common unrolling."""
     own, common = (_with_results(document[key]["layers"].entries()) for key in ("own", "common"))
     units = UNITS.get(document["objective"].text(), "")
     rows: list[Sequence[Cell]] = []

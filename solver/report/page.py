@@ -77,7 +77,7 @@ class Section:
 
 @dataclass(frozen=True)
 class ConflictReport:
-    """Why something has no mapping, under a head that says what; further lines stand below."""
+    """The reasons why something has no mapping, under a heading, with further lines below."""
 
     head: str
     reasons: Sequence[Value]

@@ -70,7 +70,7 @@ def report_fragment(document: Value) -> str:
 
 
 def page_of(document: Value) -> Page:
-    """Return what the report of a document says; `DocumentError` if there is none of its kind."""
+    """Return the report of a document; raise `DocumentError` if there is none of its kind."""
     kind = document["kind"].text()
     if kind not in PAGES:
         raise DocumentError(f"kind: there is no report of {kind!r}, only of {', '.join(PAGES)}")
@@ -414,7 +414,7 @@ PARTS = ("execution", "transition")
 
 
 def _methods_section(document: Value) -> Section:
-    """Return what each method costs each layer, if the mapper found that."""
+    """Return the cost of each method for each layer, if the mapper found it."""
     costs = document.get("costs")
     if not costs:
         return Section("Methods")
@@ -441,7 +441,7 @@ def _method_cell(cost: Value) -> str:
 
 
 def _policies_section(document: Value) -> Section:
-    """Return what naive rules cost, and how much more than the assignment that is."""
+    """Return the costs of naive rules, compared with the assignment."""
     policies, total = document["policies"].entries(), optional(document["total"])
     rows: list[Sequence[Cell]] = []
     bars = (

@@ -192,7 +192,7 @@ def _mapping_plot(document: Value) -> Scene:
 
 
 def _mapping_heading(document: Value) -> list[str]:
-    """Return what is drawn, and what is known of it."""
+    """Return the heading of a mapping's picture: its subject and its costs."""
     problem, architecture = document["problem"].text(), document["architecture"]["name"].text()
     figures = (
         f"{energy_text(document['energy_pj'].number())}, {count_text(document['cycles'].count())} cycles"

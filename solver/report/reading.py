@@ -41,7 +41,7 @@ class Value:
         return self[key] if key in members else Value(None, self.place)
 
     def __bool__(self) -> bool:
-        """Whether there is anything: null and what is empty are nothing."""
+        """Whether the value is neither null nor empty."""
         return self.raw is not None and self.raw not in ([], {}, "")
 
     def items(self) -> Iterator[tuple[str, Value]]:

@@ -141,7 +141,7 @@ def _space_rows(level: str, name: str, space: Value) -> Iterator[Sequence[Cell]]
 
 
 def _dense_section(document: Value) -> Section:
-    """Return what the best mapping of dense data costs without zeros, and with them."""
+    """Return the costs of the best mapping on dense data, on dense and on sparse data."""
     dense, objective = document["dense_optimum"], document["objective"].text()
     rows: list[Sequence[Cell]] = []
     if dense:
@@ -155,7 +155,7 @@ def _dense_section(document: Value) -> Section:
 
 
 def against_text(document: Value) -> str:
-    """Return how much more the best mapping of dense data costs on sparse data; nothing if it cannot run."""
+    """Return the extra cost of the best dense mapping on sparse data; an empty text if it cannot run."""
     dense, objective = document["dense_optimum"], document["objective"].text()
     if not dense or not dense["on_sparse_data"]:
         return ""
