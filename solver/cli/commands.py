@@ -180,8 +180,8 @@ def _constraint_costs(mapspace: Mapspace, arguments: argparse.Namespace) -> tupl
 
 
 OVERFLOWING = (
-    "constraints are not priced where tiles may overflow (allow_overbooking): there the room of a level "
-    "decides what accesses cost"
+    "constraint costs are not available with overbooking (allow_overbooking), where capacities affect the "
+    "cost of accesses"
 )
 
 
@@ -203,7 +203,7 @@ def _priced(
         raise OutputError(OVERFLOWING)
     options, find = explain_options(arguments), partial(map_einsum, reasons=False)
     baseline = find(mapspace, options, on_progress, should_stop, None)
-    narrower = without_remainders("constraints are priced", mapspace, baseline, arguments)
+    narrower = without_remainders("constraint costs are computed", mapspace, baseline, arguments)
     if narrower is not None and not should_stop():
         return narrower, constraint_costs(narrower, options, find, on_progress, should_stop)
     return mapspace, constraint_costs(mapspace, options, find, on_progress, should_stop, baseline)

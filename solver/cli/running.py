@@ -323,8 +323,8 @@ def without_remainders(
 
 
 ONLY_PERFECT = (
-    "{} among mappings without remainders, since the best one with them was not proven in time; "
-    "--factors any includes them"
+    "{} over mappings without remainders, because the best mapping with remainders was not proven in time; "
+    "--factors any includes remainders"
 )
 
 
@@ -360,9 +360,7 @@ def _change(value: int, known: int) -> str:
     return f"{share}{'more' if value > known else 'less'}"
 
 
-NO_RULE = (
-    "the mapping has remainders, whose accesses and cycles Timeloop counts too high or too low: docs/model.md"
-)
+NO_RULE = "the mapping has remainders; Timeloop miscounts their accesses and cycles (docs/model.md)"
 
 
 def link_transfer_notes(mapspace: Mapspace, result: Result) -> tuple[Note, ...]:
@@ -394,8 +392,8 @@ LONG_NAMES = "note: the mapping names dimension `{dim}`; Timeloop's programs rea
 """Said beside a mapping that this product reads and Timeloop does not."""
 
 PLACES = (
-    "note: each place of a memory is a component of its own in the mapped spec; Timeloop does not check "
-    "that they share its room and its ports\n"
+    "note: each place of a memory is a separate component in the mapped spec; Timeloop does not check that "
+    "they share its capacity and ports\n"
 )
 """Said beside a spec for Timeloop in which memories have several places."""
 

@@ -416,8 +416,8 @@ def _cycles_sections(document: Value, shown: ShownMapping) -> Iterator[Section]:
             ),
             Figure(
                 partial(_roofline_scene, document, shown),
-                "Roofline: the speed that compute and the scarcest bandwidths allow, by the operational "
-                "intensity there. The points are this mapping.",
+                "Roofline: computes per cycle that the compute units and the most used bandwidths allow, "
+                "against operational intensity. The points show this mapping.",
             ),
         ],
         [Table("Resources", ("Component", "Resource", "Use", ">Share of time"), rows)],
@@ -569,8 +569,9 @@ def sensitivity_sections(document: Value) -> Iterator[Section]:
     key: list[tuple[str, Ink]] = [("worse", "s1"), ("better", "s2")]
     yield Section(
         f"Sensitivity of {', then '.join(document['objectives'].texts())}",
-        "The optimum with one limit at a time halved or doubled, with unchanged energies per access; "
-        "capacities before multiple buffering.",
+        "The optimum with one limit halved or doubled at a time. Energies "
+        "per access do not change; capacities "
+        "are before multiple buffering.",
         [Figure(lambda width: bars_scene("Change of the optimum", bars, width, key))] if bars else (),
         [Table("Optimum with one limit changed", headings, rows, ("Unit", "Optimum"), is_grouped=True)],
         is_folded=True,
@@ -648,12 +649,27 @@ def work_section(document: Value) -> Section:
     if not document.get("statistics"):
         return Section("Work")
     rows: list[Sequence[Cell]] = [
-        (name.replace("_", " "), _work_text(name, value))
+        (WORK.get(name, name.replace("_", " ")), _work_text(name, value))
         for name, value in document["statistics"].items()
         if name != "stages"
     ]
-    table = Table("", ("What", ">Amount"), rows)
+    table = Table("", ("Figure", ">Amount"), rows)
     return Section("Search statistics", tables=[table], is_folded=True, where=PAGE)
+
+
+WORK = {
+    "states": "tiles bounded",
+    "masks": "bypass choices",
+    "listed": "pairs with listed paths",
+    "core_variables": "CP-SAT variables",
+    "core_calls": "CP-SAT calls",
+    "mappings_priced": "mappings evaluated",
+    "settled_by": "gap closed by",
+    "cp_sat": "CP-SAT",
+    "cp_sat_seconds": "CP-SAT time",
+    "settled": "pruned by",
+}
+"""Names of figures of `solver.result.Statistics` on pages, where they are not those of the document."""
 
 
 def _work_text(name: str, value: Value) -> str:

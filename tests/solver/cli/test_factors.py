@@ -73,14 +73,14 @@ def test_without_a_time_limit_searches_with_remainders_end(command, row, capsys,
 
 @pytest.mark.parametrize(
     ("words", "what"),
-    [(["map", "--sensitivity"], "limits are varied"), (["explain"], "constraints are priced")],
+    [(["map", "--sensitivity"], "limits are varied"), (["explain"], "constraint costs are computed")],
 )
 def test_many_searches_leave_remainders_out_where_one_takes_too_long(words, what, row, capsys, monkeypatch):
     monkeypatch.setattr(mapper, "REMAINDERS_S", 0.0)
     monkeypatch.setattr(commands, "explain_options", commands.search_options)  # without a time limit
     words = [*words, row(FEWER), "--objective", "energy"]
     assert main([*words, "--json", "out.json"]) in (EXIT_FEASIBLE, EXIT_OPTIMAL)
-    assert f"{what} among mappings without remainders" in " ".join(capsys.readouterr().out.split())
+    assert f"{what} over mappings without remainders" in " ".join(capsys.readouterr().out.split())
     found = document()
     searches = found["sensitivity"] if "map" in words else [found]
     assert {search["status"] for search in searches} <= {"OPTIMAL", "INFEASIBLE"}
