@@ -226,7 +226,7 @@ def is_within(gap: float, value: int | None, bound: int | None) -> bool:
 class Phase(StrEnum):
     """What a search is doing; the values are for people."""
 
-    SURVEY = "survey"  # first bounds on keep masks and spatial choices
+    SURVEY = "first bounds"  # on bypass choices and spatial choices
     PATHS = "paths"  # the best of them by tables, and mappings
     FORMULATION = "CP-SAT"  # the whole problem as one model
     MAPPER = "mapper"  # a heuristic
