@@ -310,7 +310,7 @@ def _renamed(result: Result, layer: Layer) -> Result:
     return replace(result, mapping=mapping, evaluation=evaluate_totals(layer.mapspace, mapping))
 
 
-MOST_SECONDS = 60.0
+LONGEST_ANALYSIS_S = 60.0
 """Time for the reasons of all layers together; those of later layers are marked as not examined."""
 
 
@@ -349,7 +349,7 @@ class _Explainer:
     """Explains each mapspace once, as long as there is time."""
 
     def __init__(self, should_stop: StopCallback, time_limit_s: float | None) -> None:
-        self._end = time.monotonic() + MOST_SECONDS
+        self._end = time.monotonic() + LONGEST_ANALYSIS_S
         self._should_stop = should_stop
         self._time_limit_s = time_limit_s
         self._known: dict[Hashable, tuple[Reason, ...]] = {}
