@@ -24,7 +24,7 @@ from solver.formulation.integers import LARGEST_BOUND, integers_of
 from solver.formulation.requirements import constraints_of
 from solver.heuristics.interface import MapperError
 from solver.heuristics.pricing import Pricing
-from solver.heuristics.rules import Rules
+from solver.heuristics.rules import MapspaceRules
 from solver.heuristics.sampling import perfect_first
 
 LOG_UNIT = 1 << 11
@@ -68,7 +68,7 @@ class LogModel:
     innermost in each level; and, where factors may be any, all but the `modelled_factors`.
     """
 
-    def __init__(self, rules: Rules, kept: Booleans, weights: Weights) -> None:
+    def __init__(self, rules: MapspaceRules, kept: Booleans, weights: Weights) -> None:
         self._mapspace: Mapspace = rules.mapspace
         self._kept = kept
         if self._mapspace.factors == ANY and max(self._mapspace.problem.bounds) > LARGEST_BOUND:
@@ -240,7 +240,7 @@ class LogRelaxation:
         if not self._solved(pricing.rules, pricing, self._seconds) and not solved:
             raise MapperError("the relaxation has no solution")
 
-    def _solved(self, rules: Rules, pricing: Pricing, seconds: float) -> bool:
+    def _solved(self, rules: MapspaceRules, pricing: Pricing, seconds: float) -> bool:
         """Price the solutions with these rules, and return whether there are any."""
         share = COMPUTE_SHARE[pricing.objectives[0]] if self._compute is None else self._compute
         weights = Weights(self._utilization, share, 1 - share)

@@ -80,7 +80,7 @@ def alike(rows: IntArray) -> tuple[IntArray, IntArray]:
     return firsts[order], places[kinds]
 
 
-def pareto_front(points: FloatArray) -> FloatArray:
+def minimal_rows(points: FloatArray) -> FloatArray:
     """Rows of `points` that no other row undercuts in every column (each value once).
 
     Parameters

@@ -38,7 +38,7 @@ from solver.result import (
 )
 from solver.search.goal import NO_CAPS, UNLIMITED, Caps, Goal
 from solver.search.hint import FEW_HINTED, FIRST_HINTED, hint
-from solver.search.path.search import PathSearch
+from solver.search.path.search import EinsumSearch
 from solver.search.path.tables import estimated_bytes
 from solver.search.priced import Priced
 from solver.search.shared import ALONE, Partner, Shared
@@ -320,7 +320,7 @@ class ScopeSearch:
     def _check(self) -> None:
         """Refuse what the search does not know, as the constructor of `SharedSearch` says."""
         self.mapspace.check_searchable(simple_rules=True, by_bounds=True)
-        _check_size(self.mapspace.problem)
+        _check_counts(self.mapspace.problem)
 
     @property
     def _units_per_pj(self) -> int:
@@ -352,7 +352,7 @@ class ScopeSearch:
         if space.most_keep_masks > MOST_KEEP_MASKS:
             return Termination.CHOICES
         # Numbers of tiles cannot be left out as extents can.
-        is_too_large = space.uneven and estimated_bytes(space) > self._options.memory_limit_mib << 20
+        is_too_large = space.has_remainders and estimated_bytes(space) > self._options.memory_limit_mib << 20
         return Termination.MEMORY_LIMIT if is_too_large else None
 
     def stop(self) -> bool:
@@ -428,11 +428,11 @@ class ScopeSearch:
             self._clock.end(self.obstacle or Termination.CHOICES)
         return Minimum(best, self._known_bound(goal.objective))
 
-    def _paths(self, goal: Goal, best: Priced | None) -> PathSearch:
+    def _paths(self, goal: Goal, best: Priced | None) -> EinsumSearch:
         """The search for one objective."""
-        return PathSearch(self._space, goal, self._shared, best)
+        return EinsumSearch(self._space, goal, self._shared, best)
 
-    def _evidence(self, paths: PathSearch) -> tuple[Evidence, ...]:
+    def _evidence(self, paths: EinsumSearch) -> tuple[Evidence, ...]:
         """What the bound rests on; there is no time for that when a search of many masks is stopped."""
         is_told = len(self._space.keep_masks) <= MOST_TOLD or not self.stop()
         return (paths.evidence(),) if is_told else ()
@@ -441,7 +441,7 @@ class ScopeSearch:
         """A heuristic's mapping, where it may take long until the search has one."""
         space = self._space
         size = SLOWEST if space.coarse else space.most_keep_masks * space.lattice.size
-        if size < SLOW or space.uneven or goal.limits or self.obstacle is not None:
+        if size < SLOW or space.has_remainders or goal.limits or self.obstacle is not None:
             return None
         more = () if size < SLOWEST else (4 * FIRST_HINTED,)
         best: Priced | None = None
@@ -518,14 +518,14 @@ def _priced(mapspace: Mapspace, result: Result) -> Priced | None:
 
 
 def _tidied(mapspace: Mapspace, best: Priced | None) -> Priced | None:
-    """The same mapping with as few places as it needs."""
+    """The best mapping with as few places as it needs."""
     if best is None or not mapspace.joint:
         return best
     mapping = tidied(mapspace, best.mapping)
     return Priced(mapping, evaluate_in(mapspace, mapping))
 
 
-def _check_size(problem: Problem) -> None:
+def _check_counts(problem: Problem) -> None:
     """Refuse a problem whose words the tables would count wrong."""
     words = sum(most_words(problem, space) for space in problem.dataspaces)
     if words >= LARGEST_COUNT:
@@ -536,7 +536,7 @@ def _check_size(problem: Problem) -> None:
 def _affordable(mapspace: Mapspace, most_bytes: int, stop: StopCallback) -> SearchSpace:
     """The whole search space, or as much of it as fits: with fewer extents of the finest dimensions."""
     space = SearchSpace(mapspace, stop=stop)
-    while estimated_bytes(space) > most_bytes and not space.uneven:
+    while estimated_bytes(space) > most_bytes and not space.has_remainders:
         lattice = space.lattice
         finest = max(range(len(space.active)), key=lambda d: lattice.counts[d], default=None)
         if finest is None or lattice.counts[finest] <= COARSEST:

@@ -49,7 +49,7 @@ class SparseOrders(Orders):
         kind: list[object] = [order if self._is_asked_for else ()]
         for tensor in self._tensors:
             name, own = tensor.space.name, self.chains[tensor.space.name]
-            run, mover = _run(order, tensor.axes)
+            run, mover = _until_moved(order, tensor.axes)
             moving = tuple(axis for axis in order if axis in tensor.axes)
             keeper = max((k for k in own if k <= level), default=None)
             kind.append(() if keeper is None else moving[: self._shaping(name, keeper, moving)])
@@ -93,11 +93,11 @@ class SparseOrders(Orders):
         if representation is None:
             return 0
         own = self.shares.tensors[name].space.dims
-        joined = all(
+        flat = all(
             own <= {dim for group in rank.flattened for dim in group} and len(rank.flattened) == 1
             for rank in representation.ranks
         )
-        if representation.inner_to_outer or not joined:
+        if representation.inner_to_outer or not flat:
             return None
         return 1 if len(representation.ranks) > 1 and len(moving) == len(own) else 0
 
@@ -191,7 +191,7 @@ class SparseOrders(Orders):
         )
 
 
-def _run(order: Dims, axes: Sequence[int]) -> tuple[frozenset[int], int | None]:
+def _until_moved(order: Dims, axes: Sequence[int]) -> tuple[frozenset[int], int | None]:
     """The innermost loops that leave a dataspace in place, and the first one that does not."""
     for n, axis in enumerate(order):
         if axis in axes:

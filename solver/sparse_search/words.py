@@ -11,12 +11,12 @@ from model.cost.traffic import distinct_children
 from model.counting.words import displacement, extents, fresh_words
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.sparse import FIXED_POINT
-from solver.search.path.costs import Above, Costs, Part, Price
+from solver.search.path.costs import Above, Part, PartCosts, PartPrice
 from solver.search.path.orders import Dims
 from solver.search.path.words import Line
 
 
-class SparseCosts(Costs):
+class SparseCosts(PartCosts):
     """Words of all instances together; loads are counted in `FIXED_POINT` parts of a cycle."""
 
     def by_instance(self, part: Part, lines: Sequence[Line]) -> Iterator[Part]:
@@ -37,7 +37,7 @@ class PartitionedCosts(SparseCosts):
     one does; here it always keeps what overlaps.
     """
 
-    def price(self, part: Part, lines: Sequence[Line], above: Above) -> tuple[Price, int]:
+    def price(self, part: Part, lines: Sequence[Line], above: Above) -> tuple[PartPrice, int]:
         """Return what words of a part cost, and how many come whatever loops bring."""
         key = part, above, tuple(line.extents for line in lines)
         if key not in self._prices:
@@ -104,7 +104,7 @@ class PartitionedCosts(SparseCosts):
         return tuple(asked * self._moved(part, lines, level, own) for own in orders)
 
     def _moved(self, part: Part, lines: Sequence[Line], level: int, order: Dims) -> int:
-        """The same for one order, and one instance."""
+        """Words that one order brings to one instance."""
         space, tile = self._space.problem.dataspaces[part.place], self._tile(part, lines)
         moves = [displacement(space, dim, 1) for dim in self._space.active]
         position = [0] * len(tile)

@@ -332,7 +332,7 @@ class Bounds:
         return self._improve(listed, cycles, steps)
 
     def _improve(self, listed: Listed, cycles: FloatArray, steps: FloatArray) -> BoolArray:
-        """The same."""
+        """Whether tied rows may improve: with any tiles, then with the least ones if larger ones cannot."""
         able = self._may_improve(listed, cycles, steps)
         rows = np.flatnonzero(able)
         some = listed[rows]

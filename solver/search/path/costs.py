@@ -15,13 +15,13 @@ from model.cost.prices import access_energy, paying_instances
 from model.cost.traffic import accesses, in_passing
 from model.problem import Dataspace
 from solver.search.path.orders import Dims
-from solver.search.path.words import Line, Words
+from solver.search.path.words import ExecutedWords, Line
 from solver.search.space.keep_masks import Chain
 from solver.search.space.prices import Resource
 from solver.search.space.search_space import SearchSpace
 
 Loads = tuple[int, ...]
-"""By resource, in parts of a cycle of which all loads are whole numbers: `Costs.units` a cycle."""
+"""By resource, in parts of a cycle of which all loads are whole numbers: `PartCosts.units` a cycle."""
 
 
 class Cost(NamedTuple):
@@ -72,7 +72,7 @@ Above = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Price:
+class PartPrice:
     """What words of one part cost.
 
     Parameters
@@ -122,7 +122,7 @@ class Price:
         return max(0, reads - self.used), max(0, fills - self.used), max(0, updates - self.used)
 
 
-class Costs:
+class PartCosts:
     """Words and prices, remembered by all that they depend on.
 
     Parameters
@@ -133,9 +133,9 @@ class Costs:
 
     def __init__(self, space: SearchSpace) -> None:
         self._space = space
-        self._words = Words(space)
+        self._words = ExecutedWords(space)
         self._parts: dict[tuple[int, Chain], tuple[Part, ...]] = {}
-        self._prices: dict[object, tuple[Price, int]] = {}
+        self._prices: dict[object, tuple[PartPrice, int]] = {}
         self._brought: dict[object, tuple[int, ...]] = {}
 
     def parts(self, place: int, chain: Chain) -> tuple[Part, ...]:
@@ -155,7 +155,7 @@ class Costs:
                 asking = level
 
     def by_instance(self, part: Part, lines: Sequence[Line]) -> Iterator[Part]:
-        """The same accesses by instances that do the same, where their sum does not tell the cost."""
+        """The accesses of a part, by instances that do the same where their sum does not tell the cost."""
         if not self._tells_apart[part.place][part.level]:
             yield part
             return
@@ -176,7 +176,7 @@ class Costs:
             for view in self._space.views
         ]
 
-    def price(self, part: Part, lines: Sequence[Line], above: Above) -> tuple[Price, int]:
+    def price(self, part: Part, lines: Sequence[Line], above: Above) -> tuple[PartPrice, int]:
         """Return what words of a part cost, and how many come whatever loops bring.
 
         Parameters
@@ -194,11 +194,11 @@ class Costs:
             self._prices[key] = self._price(part, lines), words
         return self._prices[key]
 
-    def _price(self, part: Part, lines: Sequence[Line]) -> Price:
+    def _price(self, part: Part, lines: Sequence[Line]) -> PartPrice:
         level, space = self._space.levels[part.level], self._space.problem.dataspaces[part.place]
         used, paying = self._instances(part, lines)
         is_busiest = not any(part.shares or ())
-        return Price(
+        return PartPrice(
             space,
             level,
             part.level == part.boundary,
@@ -253,7 +253,7 @@ class Costs:
 
     @cached_property
     def _rates(self) -> list[list[tuple[tuple[int, int], ...]]]:
-        """Per dataspace and level, those of a `Price`."""
+        """Per dataspace and level, those of a `PartPrice`."""
         levels = range(len(self._space.levels))
         return [[tuple(self._rates_of(view.name, n)) for n in levels] for view in self._space.views]
 

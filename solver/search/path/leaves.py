@@ -18,7 +18,7 @@ from model.counting.words import tile_words
 from model.mapping import Mapping
 from solver.search.goal import Goal
 from solver.search.path.completion import Completion, Ordered
-from solver.search.path.costs import Cost, Costs, Part
+from solver.search.path.costs import Cost, Part, PartCosts
 from solver.search.path.counting import counted_by
 from solver.search.path.factors import Chosen, Factors
 from solver.search.path.orders import Dims, Orders, Slot
@@ -216,7 +216,7 @@ class Leaves:
         self._stop = stop
         self._factors = Factors(space, goal.counts_cycles)
         self._lines = Lines(space)
-        self._costs, self._orders = Costs(space), Orders(space)
+        self._costs, self._orders = PartCosts(space), Orders(space)
         self._counted = counted_by(space)
         self._priced_alike: set[object] = set()
         self._tile_words: dict[tuple[int, tuple[int, ...]], int] = {}
@@ -283,7 +283,7 @@ class Leaves:
         return (
             units >= space.mapspace.min_parallelism
             and all(self._fits(bones, places) for places in space.architecture.memories)
-            and all(self._joined(bones, rules.levels) for rules in space.mapspace.joint)
+            and all(self._keep_where_loops_are(bones, rules.levels) for rules in space.mapspace.joint)
             and all(
                 rules.allow([bones.live(level) for level in rules.levels]) for rules in space.mapspace.joint
             )
@@ -313,7 +313,7 @@ class Leaves:
         return self._tile_words[key]
 
     @staticmethod
-    def _joined(bones: Bones, places: Sequence[int]) -> bool:
+    def _keep_where_loops_are(bones: Bones, places: Sequence[int]) -> bool:
         """Whether no place of a memory but the first has loops and keeps nothing."""
         return not any(bones.live(place) and not bones.path.mask[place] for place in places[1:])
 
@@ -371,7 +371,7 @@ class Bones:
     """
 
     space: SearchSpace
-    costs: Costs
+    costs: PartCosts
     orders: Orders
     path: Path
     lines: tuple[Line, ...]

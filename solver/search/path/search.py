@@ -108,7 +108,7 @@ class _Led(NamedTuple):
         return _Led(self.pairs.only(rows), self.listed[rows])
 
     def bounded(self, values: FloatArray, cycles: FloatArray) -> _Rows:
-        """The same, with bounds."""
+        """The rows, with bounds."""
         pairs = self.pairs
         return _Rows(pairs.bounds, self.listed.labels.own, pairs.tiles, pairs.choices, values, cycles)
 
@@ -158,7 +158,7 @@ class _Paths(NamedTuple):
 
 
 @dataclass
-class PathSearch:
+class EinsumSearch:
     """The search for one objective of a search space.
 
     Parameters

@@ -96,7 +96,7 @@ def loop_factors(rounds: int, outer: int, allowed: Sequence[int]) -> tuple[int, 
     return single[0], single[1], [factor for factor in within if factor not in single]
 
 
-def _joined(starts: Sequence[int], numbers: Sequence[int], grain: float) -> list[int]:
+def _merged(starts: Sequence[int], numbers: Sequence[int], grain: float) -> list[int]:
     """Where cells begin once neighbours are joined whose numbers differ by less than a factor."""
     kept = [0]
     for start, end in pairwise((*starts[1:], len(numbers))):
@@ -132,7 +132,7 @@ class CountLattice(Lattice):
     def _starts(self, numbers: Sequence[int]) -> IntArray:
         starts = list(range(len(numbers)))
         for grain in self.grains:
-            starts = _joined(starts, numbers, grain)
+            starts = _merged(starts, numbers, grain)
         return np.array(starts, dtype=np.int64)
 
     @cached_property
@@ -163,7 +163,7 @@ class CountLattice(Lattice):
         return np.stack([m.ravel() for m in mesh], axis=1) if mesh else np.ones((1, 0), dtype=np.int64)
 
     def longest(self, dim: int) -> IntArray:
-        """The same along a dimension, as `side` has the least ones."""
+        """The largest extents of which there are so many tiles, along a dimension's axis."""
         bound, own = self.bounds[dim], self.tiles_along(dim)
         extents: IntArray = np.where(own == 1, bound, -(-bound // np.maximum(own - 1, 1)) - 1)
         return extents
@@ -184,7 +184,7 @@ class CountLattice(Lattice):
         return self.numbers[dim].reshape([-1 if d == dim else 1 for d in range(len(self.bounds))])
 
     def most_along(self, dim: int) -> IntArray:
-        """As of `Lattice`."""
+        """The most tiles that a cell stands for, along a dimension's axis."""
         return self.most[dim].reshape([-1 if d == dim else 1 for d in range(len(self.bounds))])
 
     def place(self, dim: int, numbers: IntArray) -> IntArray:
@@ -224,7 +224,7 @@ class CountLattice(Lattice):
         return have
 
     def codes(self, factors: IntArray) -> IntArray:
-        """As of `Lattice`."""
+        """Numbers for the factors of one fanout in each row, shape (rows, dimensions)."""
         return self._codes.of(np.stack((factors, factors), axis=1))
 
     def _factors(self, codes: IntArray) -> IntArray:

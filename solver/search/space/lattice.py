@@ -98,7 +98,7 @@ class Lattice:
 
     @cached_property
     def largest_extents(self) -> IntArray:
-        """The same: only with remainders several extents have as many tiles."""
+        """Largest extents with as many tiles: without remainders there is one."""
         return self.extents
 
     @cached_property
@@ -131,7 +131,7 @@ class Lattice:
         return extents.reshape([-1 if d == dim else 1 for d in range(len(self.bounds))])
 
     def longest(self, dim: int) -> IntArray:
-        """The same: only with remainders several extents have as many tiles."""
+        """Largest extents with as many tiles along a dimension's axis: without remainders there is one."""
         return self.side(dim)
 
     def tiles_along(self, dim: int) -> IntArray:
@@ -140,7 +140,7 @@ class Lattice:
         return tiles
 
     def most_along(self, dim: int) -> IntArray:
-        """The same, but most of them where a vector stands for several numbers of tiles."""
+        """The most tiles that a vector stands for, along an axis: without remainders one number."""
         return self.tiles_along(dim)
 
     def across(self, table: IntArray, dims: Sequence[int]) -> IntArray:
@@ -216,10 +216,3 @@ class Lattice:
                 fits &= some[:, axis, None] + column <= self.limits[axis]
             one, other = np.nonzero(fits)
             yield one + start, other
-
-
-@dataclass(frozen=True)
-class Slot:
-    """The temporal factors that one storage level may have, per dimension."""
-
-    allowed: tuple[frozenset[int], ...]

@@ -128,7 +128,7 @@ Count = int | FloatArray
 """A number of words or instances; an array where many tiles are looked at together."""
 
 
-class Access(NamedTuple):
+class LevelAccess(NamedTuple):
     """An action of a level on a dataspace whose words follow from those delivered to `boundary`.
 
     Boundary ``len(levels)`` stands for the compute. `per_child`: once for each distinct tile among the
@@ -179,7 +179,7 @@ class Spread:
     distinct: tuple[Count, ...]
     partition: tuple[Count, ...]
 
-    def action(self, access: Access) -> Action:
+    def action(self, access: LevelAccess) -> Action:
         """How many words an access comes to."""
         multiplier = math.prod(self.distinct[access.level : access.boundary]) if access.per_child else 1
         minus = _shared(self.partition[access.level], access.free_share) if access.first_touch_free else 0
@@ -193,13 +193,13 @@ def _shared(words: Count, share: Fraction) -> Count:
     return math.ceil(words * share) if isinstance(words, int) else np.ceil(words * float(share))
 
 
-def accesses(
+def level_accesses(
     levels: Sequence[StorageLevel],
     space: Dataspace,
     chain: Sequence[int],
     drains_are_reads: bool = False,
-) -> Iterator[Access]:
-    """All accesses to a dataspace that the levels of `chain` keep, outermost first.
+) -> Iterator[LevelAccess]:
+    """All level_accesses to a dataspace that the levels of `chain` keep, outermost first.
 
     They follow the counting rules of `model.cost.traffic`; `drains_are_reads` is one of `model.counting`.
     """
@@ -208,21 +208,23 @@ def accesses(
         level, source = levels[place], _source(levels, name, chain, child)
         free, share = not reads_firsts(level, space), free_share(level, space)
         if level.tolls:
-            yield from _in_passing(level, space, Access(place, "read", source, True, free, share))
+            yield from _in_passing(level, space, LevelAccess(place, "read", source, True, free, share))
             continue
         if drains_are_reads and read_write and place != chain[0]:
-            yield Access(place, "read", place, False, False)
+            yield LevelAccess(place, "read", place, False, False)
         if read_write and name in level.no_coalesce:
-            yield from (Access(place, action, source, True, False) for action in ("read", "fill", "update"))
+            yield from (
+                LevelAccess(place, action, source, True, False) for action in ("read", "fill", "update")
+            )
             continue
-        yield Access(place, "read", source, True, free, share)
+        yield LevelAccess(place, "read", source, True, free, share)
         if read_write:
-            yield Access(place, "update", source, True, False)
+            yield LevelAccess(place, "update", source, True, False)
         if place != chain[0]:
-            yield Access(place, "fill", place, False, free, share)
+            yield LevelAccess(place, "fill", place, False, free, share)
 
 
-def _in_passing(level: StorageLevel, space: Dataspace, down: Access) -> Iterator[Access]:
+def _in_passing(level: StorageLevel, space: Dataspace, down: LevelAccess) -> Iterator[LevelAccess]:
     if level.charges(space.name, "down"):
         yield down
     if space.read_write and level.charges(space.name, "up"):

@@ -230,7 +230,7 @@ class StageClass:
 
 
 @dataclass(frozen=True, eq=False)
-class Stage:
+class SpatialStage:
     """The classes of a stage, in order. They are made when they are asked for, each once.
 
     Parameters
@@ -308,7 +308,7 @@ class Stage:
 
     @cached_property
     def least_used(self) -> IntArray:
-        """As of `StageChoice`, shape (members, dimensions)."""
+        """Least children in use of each member, see `StageChoice`, shape (members, dimensions)."""
         used = np.ones_like(self.factors)
         for factors in self._unrolled:
             used = np.where(factors == 1, used, (factors - 1) * used + 1)

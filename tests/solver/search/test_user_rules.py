@@ -17,7 +17,7 @@ from solver.pareto import pareto_front
 from solver.result import Status
 from solver.search.space import user_rules
 from solver.search.space.search_space import SearchSpace
-from solver.search.space.user_rules import uneven_rules
+from solver.search.space.user_rules import extents_rules
 from tests.bruteforce import optima
 from tests.mapspaces import free_mapspace, matmul
 from tests.random_rules import random_rule, with_binding_rules
@@ -93,7 +93,7 @@ def test_no_numbers_of_tiles_are_left_out_that_an_allowed_extent_has(
     every, pairs = frozenset(range(3)), [*product(range(1, 10), range(1, 8))]
     for _ in range(60):
         ruled = mapspace.where(random_rule(random, mapspace, ("tile",)))
-        space, rules = SearchSpace(ruled), uneven_rules(ruled)[1]
+        space, rules = SearchSpace(ruled), extents_rules(ruled)[1]
         if rules and rules[0].dims:
             extents = [{"M": m, "N": 1, "K": k} for m, k in pairs]
             names = frozenset(view.name for view in space.views)

@@ -44,11 +44,11 @@ def tiles_of(space: SearchSpace, dim: int, spatial: tuple[StageChoice, ...]) -> 
     """Numbers of tiles by level that some temporal factors of a dimension lead to."""
     found = {(space.lattice.bounds[dim],)}
     for level in reversed(range(len(space.levels))):
-        allowed = space.slots[level].allowed[dim]
+        allowed = space.loop_factors[level][dim]
         factors = [choice.factors[dim] for choice in reversed(spatial[level].choices)]
-        rounds = {own: rounds_of(own[0], factors, not space.uneven) for own in found}
+        rounds = {own: rounds_of(own[0], factors, not space.has_remainders) for own in found}
         pairs = [(own, r, f) for own, r in rounds.items() if r is not None for f in allowed]
-        found = {(-(-r // f), *own) for own, r, f in pairs if f <= r and (space.uneven or r % f == 0)}
+        found = {(-(-r // f), *own) for own, r, f in pairs if f <= r and (space.has_remainders or r % f == 0)}
     return {own[:-1] for own in found if own[0] == 1}
 
 

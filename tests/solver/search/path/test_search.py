@@ -10,7 +10,7 @@ from model.extents import ANY, FACTORS
 from model.mapspace import FactorRule, KeepRules, Mapspace, TemporalRules
 from model.problem import Dataspace, Problem, Term
 from solver.search.goal import Goal
-from solver.search.path.search import PathSearch
+from solver.search.path.search import EinsumSearch
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stop
 from tests import strategies
@@ -83,7 +83,7 @@ def test_each_instance_pays_for_whole_blocks(seed: int, monkeypatch: pytest.Monk
         blocks = replace(mapspace, architecture=replace(mapspace.architecture, nodes=nodes))
         for objective, best in zip(OBJECTIVES, optima(blocks, OBJECTIVES), strict=True):
             if best is not None:
-                search = PathSearch(SearchSpace(blocks), Goal(objective, incumbent=best[0] + 1), quiet())
+                search = EinsumSearch(SearchSpace(blocks), Goal(objective, incumbent=best[0] + 1), quiet())
                 assert search.run() == search.goal.incumbent == best[0]
 
 

@@ -144,7 +144,7 @@ def classes_one_by_one(space: SearchSpace) -> list[tuple[object, tuple[StageChoi
         own = [choice.factors for choice in choices]
         member = StageChoice(choices, tuple(map(math.prod, zip(*own, strict=True))))
         if fits_bounds(space, member):
-            needed = tiles_needed(member) if space.uneven else ()
+            needed = tiles_needed(member) if space.has_remainders else ()
             firsts.setdefault((told_apart(space, 0, own), needed), member)
     classes: dict[object, list[StageChoice]] = {}
     for member in firsts.values():

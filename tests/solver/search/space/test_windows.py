@@ -20,8 +20,8 @@ from solver.search.arrays import IntArray
 from solver.search.space.dataspaces import DataspaceView, tables, view
 from solver.search.space.lattice import Lattice
 from solver.search.space.windows import (
+    LeastWords,
     Unrolling,
-    Words,
     relevant_words,
     union_words,
 )
@@ -76,9 +76,9 @@ def test_no_arrangement_delivers_less(einsum: Callable[[Random], Dataspace], see
     lattice = Lattice(bounds)
     own = tables(seen, lattice)
 
-    def least(unrolling: Unrolling, leading: Collection[int] = range(len(dims))) -> Words:
+    def least(unrolling: Unrolling, leading: Collection[int] = range(len(dims))) -> LeastWords:
         words = relevant_words(seen, own, lattice, unrolling, leading, counting)
-        return Words(*(figures[place] for figures in words))
+        return LeastWords(*(figures[place] for figures in words))
 
     splits = list(product(*(list(ordered_factorizations(bound, 5)) for bound in bounds[:-1])))
     for split in random.sample(splits, min(len(splits), 50)):

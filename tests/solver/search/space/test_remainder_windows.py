@@ -15,9 +15,9 @@ from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop
 from model.mapspace import Mapspace
 from model.problem import Dataspace, Problem, Term
 from solver.search.space.counts import CountLattice
+from solver.search.space.remainders import uneven_union, uneven_words
 from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import used_above
-from solver.search.space.uneven import uneven_union, uneven_words
 from solver.search.space.windows import Unrolling
 from tests.mapspaces import free_mapspace
 from tests.slow import few
