@@ -27,7 +27,7 @@ from solver.search.stopping import Stop
 from solver.sparse_search.charges import LEAST, Each, OneChoice, SparseCharges, Tiles
 from solver.sparse_search.choices import arrangements, unrolled
 from solver.sparse_search.orders import SparseOrders
-from solver.sparse_search.words import PartitionedCosts, SparseCosts
+from solver.sparse_search.words import SparseCosts, SparseRuledCosts
 
 Judge = Callable[[Mapping], Priced | None]
 """Prices a mapping; None if it is not allowed, or formats cannot hold it."""
@@ -60,7 +60,7 @@ class SparseLeaves(Leaves):
         super().__init__(space, goal, stop)
         self._mapspace, self._charges, self._judge = mapspace, charges, judge
         self._factors = Factors(space, goal.counts_cycles, every=True)
-        self._costs = (SparseCosts if mapspace.counting_rule.is_executed else PartitionedCosts)(space)
+        self._costs = (SparseCosts if mapspace.counting_rule.is_executed else SparseRuledCosts)(space)
         self._by_mask: dict[KeepMask, SparseOrders] = {}
 
     def _hopeful(self, path: Path, goal: Goal) -> Callable[[int], bool]:

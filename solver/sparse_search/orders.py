@@ -10,6 +10,7 @@ import numpy as np
 
 from model.sparse.fibers import has_ranks_for
 from solver.search.path.orders import Dims, Orders, Slot
+from solver.search.path.ruled import gaps
 from solver.search.space.dataspaces import DataspaceView
 from solver.search.space.search_space import SearchSpace
 from solver.sparse_search.choices import Chain, Chains
@@ -56,7 +57,7 @@ class SparseOrders(Orders):
             if self._is_seen(name, level):
                 kind.append((run, mover))
             if not self._is_exact and not tensor.simple and any(k > level for k in own):
-                kind.append(_gaps(order, tensor.axes))
+                kind.append(gaps(order, tensor.axes))
         if level == self._depth - 1 and self._in_blocks:
             kind.append((order[:1], len(order)))
         return tuple(kind)
@@ -197,16 +198,3 @@ def _until_moved(order: Dims, axes: Sequence[int]) -> tuple[frozenset[int], int 
         if axis in axes:
             return frozenset(order[:n]), axis
     return frozenset(order), None
-
-
-def _gaps(order: Dims, axes: Sequence[int]) -> tuple[object, ...]:
-    """The loops that move a dataspace in order, and between them those that do not, in any order."""
-    found: list[object] = []
-    still: set[int] = set()
-    for axis in order:
-        if axis not in axes:
-            still.add(axis)
-            continue
-        found += [frozenset(still), axis]
-        still = set()
-    return (*found, frozenset(still))

@@ -15,7 +15,7 @@ from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.split import TOGETHER, Split
 from solver.search.space.dataspaces import bounding_box
 from solver.search.space.keep_masks import Chain, KeepMask
-from solver.search.space.prices import Action, cycles_per_word
+from solver.search.space.prices import cycles_per_word
 from solver.search.space.search_space import SearchSpace
 
 CLOSE = 1 - 1e-13
@@ -245,9 +245,8 @@ class Charges:
             # Of clusters the busiest instances pay, at least as many words each as the others do.
             paying = Fraction(max(1, total // level.cluster_size), total)
             price = getattr(level.energy, access.name) * packing.accesses_per_block * paying
-            action = Action(access.level, access.name, access.boundary, 1, 0)
             loads = (
-                (number, float(cycles_per_word(space.levels, resource, action, name)))
+                (number, float(cycles_per_word(space.levels, resource, access, name)))
                 for number, resource in enumerate(space.resources)
             )
             exact = Fraction(price) / packing.block_size

@@ -79,8 +79,8 @@ class PartPrice:
     ----------
     space, level
         The dataspace, and the level that is accessed.
-    fills
-        Whether the words fill the level.
+    fills, drains
+        Whether the words fill the level; and whether it reads as many to hand them back.
     firsts
         Words that are touched for the first time: by what asks, and by the level.
     used
@@ -94,6 +94,7 @@ class PartPrice:
     space: Dataspace
     level: StorageLevel
     fills: bool
+    drains: bool
     firsts: tuple[int, int]
     used: int
     paying: int
@@ -112,7 +113,8 @@ class PartPrice:
             traffic = in_passing(0, self.level, self.space, words, self.firsts[0])
             counts = traffic.reads, 0, traffic.updates
         elif self.fills:
-            counts = accesses(self.level, self.space, 0, (words, 0), self.firsts)
+            reads, fills, updates = accesses(self.level, self.space, 0, (words, 0), self.firsts)
+            counts = reads + (words if self.drains else 0), fills, updates
         else:
             counts = accesses(self.level, self.space, words, (0, 0), self.firsts)
         if self.used == 1 or self.level.free_share(self.space.name) in (0, 1):
@@ -197,11 +199,12 @@ class PartCosts:
     def _price(self, part: Part, lines: Sequence[Line]) -> PartPrice:
         level, space = self._space.levels[part.level], self._space.problem.dataspaces[part.place]
         used, paying = self._instances(part, lines)
-        is_busiest = not any(part.shares or ())
+        is_busiest, fills = not any(part.shares or ()), part.level == part.boundary
         return PartPrice(
             space,
             level,
-            part.level == part.boundary,
+            fills,
+            fills and space.read_write and self._space.mapspace.counting_rule.drains_are_reads,
             self._firsts(part, lines),
             used,
             paying,

@@ -77,9 +77,9 @@ class ByPlace(ByOrder):
 
     @cached_property
     def merges(self) -> bool:
-        """Where no window keeps what overlaps, and rules look at fanouts alone."""
+        """Where tiles are partitions, so that none has holes or overlaps, and rules look at fanouts alone."""
         filled = any(level.min_utilization for level in self.space.levels)
-        return self.space.is_unruled and not (self.space.window_dims or filled)
+        return self.space.is_unruled and all(view.simple for view in self.space.views) and not filled
 
     def leads(self, loops: Loops) -> tuple[LeftInPlace, ...]:
         """One for all: any loops or none, which leave nothing in place."""

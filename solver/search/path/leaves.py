@@ -17,11 +17,11 @@ from model.cost.prices import leaking_instances
 from model.counting.words import tile_words
 from model.mapping import Mapping
 from solver.search.goal import Goal
-from solver.search.path.completion import Completion, Ordered
 from solver.search.path.costs import Cost, Part, PartCosts
 from solver.search.path.counting import counted_by
 from solver.search.path.factors import Chosen, Factors
 from solver.search.path.orders import Dims, Orders, Slot
+from solver.search.path.ruled import RuledCosts, RuledOrders
 from solver.search.path.words import Line, Lines
 from solver.search.priced import Priced, Skeleton
 from solver.search.space.keep_masks import KeepMask
@@ -66,28 +66,6 @@ class Path:
     tiles: tuple[tuple[int, ...], ...]
     spatial: tuple[StageChoice, ...]
     leads: Leads
-
-
-@dataclass(frozen=True)
-class _LedCompletion(Completion):
-    """The best orders of a skeleton in which certain loops lead."""
-
-    leads: Leads = ()
-
-    def ordered(self, goal: Goal, stop: Stop) -> Iterator[Priced]:
-        """As `best`; nothing where rules on orders let none of the loops lead."""
-        return self.best(goal, stop) if all(self._distinct_orders) else iter(())
-
-    @cached_property
-    def _distinct_orders(self) -> tuple[tuple[Ordered, ...], ...]:
-        every = super()._distinct_orders
-        return tuple(
-            own if leads is None else tuple(option for option in own if self._leads(option, leads))
-            for own, leads in zip(every, self.leads, strict=True)
-        )
-
-    def _leads(self, option: Ordered, leads: frozenset[int]) -> bool:
-        return not option.order or self.space.active.index(option.order[0]) in leads
 
 
 def _fans_out(stage: StageChoice, tiles: Sequence[int]) -> bool:
@@ -216,7 +194,9 @@ class Leaves:
         self._stop = stop
         self._factors = Factors(space, goal.counts_cycles)
         self._lines = Lines(space)
-        self._costs, self._orders = PartCosts(space), Orders(space)
+        is_executed = space.mapspace.counting_rule.is_executed
+        self._costs = PartCosts(space) if is_executed else RuledCosts(space)
+        self._orders = Orders(space) if is_executed else RuledOrders(space)
         self._counted = counted_by(space)
         self._priced_alike: set[object] = set()
         self._tile_words: dict[tuple[int, tuple[int, ...]], int] = {}
@@ -330,8 +310,6 @@ class Leaves:
 
     def _judged(self, bones: Bones, goal: Goal) -> Iterator[Priced | None]:
         """What the cost model says of mappings that may improve; None of those that there are not."""
-        if not self._counted.executed:
-            return _LedCompletion(bones.skeleton, leads=bones.path.leads).ordered(goal, self._stop)
         is_first = goal.incumbent is None and not goal.limits
         if is_first and math.prod(map(len, bones.options)) <= FEW_ORDERS:
             return map(bones.priced, product(*bones.options))
@@ -477,9 +455,12 @@ class Bones:
 
     def _least(self, cost: Cost) -> tuple[int, int]:
         """Energy and cycles of mappings with such a cost."""
-        loads = zip(cost.loads, self.costs.units, strict=True)
-        busy = max(self.steps, max((-(-load // unit) for load, unit in loads), default=0))
-        return cost.energy + self._leak * busy, busy + self.space.latency
+        per_cycle, loads = self.space.ticks_per_cycle, zip(cost.loads, self.costs.units, strict=True)
+        busy = max((-(-load * per_cycle // unit) for load, unit in loads), default=0)
+        ticks = max(self.steps * per_cycle, busy)
+        rounded = len(self.space.levels) if per_cycle > 1 else 0  # what leaks is rounded level by level
+        leaked = max(self._leak * self.steps, self._leak * ticks // per_cycle - rounded)
+        return cost.energy + leaked, -(-ticks // per_cycle) + self.space.latency
 
     @cached_property
     def _leak(self) -> int:

@@ -191,22 +191,6 @@ class CountLattice(Lattice):
         """Places of the cells of numbers of tiles along an axis."""
         return np.searchsorted(-self.numbers[dim], -numbers)
 
-    def index(self, vector: Sequence[int]) -> int:
-        """Linear index of the tiles of any extents within the bounds."""
-        return int(self._index(np.array([vector], dtype=np.int64))[0])
-
-    def _index(self, extents: IntArray) -> IntArray:
-        """Linear indices of the tiles of extents, shape (tiles, dimensions)."""
-        tiles = -(-np.array(self.bounds, dtype=np.int64) // extents)
-        return self._indices(tiles)
-
-    def _indices(self, tiles: IntArray) -> IntArray:
-        """Linear indices of numbers of tiles, shape (vectors, dimensions)."""
-        indices: IntArray = np.zeros(len(tiles), dtype=np.int64)
-        for d, stride in enumerate(self.dim_strides):
-            indices += self.place(d, tiles[:, d]) * stride
-        return indices
-
     def least_prime(self, dim: int) -> int:
         """The fewest iterations of a loop."""
         return 2

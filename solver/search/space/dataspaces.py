@@ -140,10 +140,6 @@ class DataspaceView:
             for component in self.components
         )
 
-    def unused(self, factors: Sequence[int]) -> int:
-        """Product of the factors that do not index this dataspace."""
-        return math.prod(factors[d] for d in self.irrelevant)
-
 
 def view(space: Dataspace, place: int, problem: Problem, active: Sequence[str]) -> DataspaceView:
     """Describe `space` over the active dimensions."""

@@ -116,11 +116,6 @@ class Lattice:
         return tuple(_products(self.steps(dim)) for dim in range(len(self.bounds)))
 
     @cached_property
-    def position(self) -> tuple[dict[int, int], ...]:
-        """Per dimension, the place of each divisor in `divisors_of`."""
-        return tuple({v: i for i, v in enumerate(self.divisors_of(d))} for d in range(len(self.bounds)))
-
-    @cached_property
     def counts(self) -> tuple[int, ...]:
         """How many extents each dimension has."""
         return tuple(len(self.divisors_of(d)) for d in range(len(self.bounds)))
@@ -157,17 +152,6 @@ class Lattice:
         """Step of the linear index per place in `divisors_of`, one per dimension."""
         return tuple(math.prod(self.counts[d + 1 :]) for d in range(len(self.counts)))
 
-    def index(self, vector: Sequence[int]) -> int:
-        """Linear index of a vector of extents.
-
-        Raises
-        ------
-        KeyError
-            If an extent is none of the lattice's, as may be of a coarse dimension.
-        """
-        places = (self.position[d][v] * self.dim_strides[d] for d, v in enumerate(vector))
-        return sum(places)
-
     def have(self, factors: IntArray) -> BoolArray:
         """Which rows, shape (rows, dimensions), are factors of the lattice, as may not be of a coarse one."""
         have = np.ones(len(factors), dtype=np.bool_)
@@ -187,10 +171,6 @@ class Lattice:
     def product(self, codes: IntArray, others: IntArray) -> IntArray:
         """Codes of products of spatial factors, which are within the bounds."""
         return codes + others
-
-    def vector(self, index: int) -> tuple[int, ...]:
-        """Extents at a linear index."""
-        return tuple(int(v) for v in self.extents[index])
 
     def loop_factors(self, dim: int) -> Sequence[int]:
         """All temporal factors of a dimension."""

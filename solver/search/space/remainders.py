@@ -42,14 +42,6 @@ def words_along(
     return LeastWords(repeated, begun if view.window_dims else plain)
 
 
-def uneven_words(
-    view: DataspaceView, lattice: CountLattice, unrolling: Unrolling, leading: Collection[int]
-) -> LeastWords:
-    """As `words_along`, each of shape (lattice size,)."""
-    words = words_along(view, lattice, unrolling, leading)
-    return LeastWords(*(np.broadcast_to(own, lattice.counts).reshape(lattice.size) for own in words))
-
-
 def _box(component: Component, lattice: CountLattice, longest: bool = False) -> IntArray:
     """Words of a tile along a component: of the shortest of which there are so many, or of the longest."""
     side = lattice.longest if longest else lattice.side
@@ -312,12 +304,6 @@ def _words_of_all(part: Component, lattice: CountLattice, unrolling: Unrolling) 
     used = {d: min(unrolling.used[d], lattice.bounds[d]) for d in part.dims}
     every = math.prod(used.values())
     return sum(lattice.bounds[d] * (every // used[d]) for d in part.dims) - (len(used) - 1) * every
-
-
-def uneven_union(view: DataspaceView, lattice: CountLattice, unrolling: Unrolling) -> IntArray:
-    """As `union_along`, shape (lattice size,)."""
-    union = union_along(view, lattice, unrolling)
-    return np.broadcast_to(union, lattice.counts).reshape(lattice.size)
 
 
 def union_along(view: DataspaceView, lattice: CountLattice, unrolling: Unrolling) -> IntArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -28,18 +28,11 @@ from solver.search.space.dataspaces import (
 from solver.search.space.keep_masks import Chain, KeepMask, allowed_masks, chain_of, most_masks
 from solver.search.space.lattice import Lattice, Steps
 from solver.search.space.prices import LevelAccess, Resource, level_accesses, resources
-from solver.search.space.remainders import uneven_union, uneven_words
 from solver.search.space.spatial import Factors, SpatialStage, fanout_choices, used_above
 from solver.search.space.stages import StageRules
 from solver.search.space.user_rules import ExtentsRule, TileRules, extents_rules, factors_allowed
-from solver.search.space.windows import LeastWords, Unrolling, relevant_words, union_words
+from solver.search.space.windows import Unrolling
 from solver.search.stopping import Stop, heeding, never
-
-MEMO_SIZE = 256
-"""Tables over the whole lattice that are remembered at a time, at most."""
-
-MEMO_BYTES = 1 << 28
-"""What they take together, at most (but for the four that are always remembered)."""
 
 GRAINS = (1.15, 1.5, 2.5)
 """By how much the numbers of tiles of a cell may differ."""
@@ -381,11 +374,6 @@ class SearchSpace:
         """Whether the order of loops decides what stays in place; by AccelForge's rule it does not."""
         return self.mapspace.counting_rule.by_order
 
-    def touched_apart(self, place: int) -> bool:
-        """Whether first touches of children count apart, though they touch the same words of a dataspace."""
-        name = self.views[place].name
-        return not self.by_order and any(name in own.no_multicast for own in self.architecture.fanouts)
-
     @cached_property
     def ticks_per_cycle(self) -> int:
         """Parts of a cycle that what leaks is counted in: AccelForge's rule does not round cycles up."""
@@ -402,54 +390,6 @@ class SearchSpace:
     def window_dims(self) -> frozenset[int]:
         """Active dimensions along which tiles of some dataspace overlap."""
         return frozenset(d for view in self.views for d in view.window_dims)
-
-    def relevant_words(self, place: int, level: int, unrolling: Unrolling) -> LeastWords:
-        """Per lattice vector, least words that deliver all tiles to `level`, in all instances."""
-        view, table = self.views[place], self.tables[place]
-        overlaps = self.overlaps(place, level)
-        if not overlaps and (not self.reuses(place, level) or not (view.window_dims or self.has_remainders)):
-            return LeastWords(table.plain_words, table.plain_words)
-        leading = view.window_dims
-        key = (place, unrolling, leading)
-        if isinstance(self.lattice, CountLattice):
-            if not leading:
-                return LeastWords(table.plain_words, table.plain_words)
-            lattice = self.lattice
-            return LeastWords(
-                *self.memo(key, lambda: np.stack(uneven_words(view, lattice, unrolling, leading)))
-            )
-        counting = self.mapspace.counting
-        both = self.memo(
-            key, lambda: np.stack(relevant_words(view, table, self.lattice, unrolling, leading, counting))
-        )
-        return LeastWords(*both)
-
-    def floor_words(self, place: int, level: int, unrolling: Unrolling) -> IntArray:
-        """Per lattice vector, least words that all instances get, however few loops repeat them."""
-        view, table = self.views[place], self.tables[place]
-        begun = self.relevant_words(place, level, unrolling).begun
-        if begun is table.plain_words:
-            return begun
-        key = ("floor", place, unrolling)
-        if isinstance(self.lattice, CountLattice):
-            lattice = self.lattice
-            return self.memo(key, lambda: np.maximum(begun, uneven_union(view, lattice, unrolling)))
-        counting = self.mapspace.counting
-        return self.memo(
-            key, lambda: np.maximum(begun, union_words(view, table, self.lattice, unrolling, counting))
-        )
-
-    @cached_property
-    def _known(self) -> dict[object, IntArray]:
-        return {}
-
-    def memo(self, key: object, compute: Callable[[], IntArray]) -> IntArray:
-        """Compute a table once; the oldest ones are forgotten first. All that it depends on is in its key."""
-        if key not in self._known:
-            if len(self._known) >= max(4, min(MEMO_SIZE, MEMO_BYTES // (8 * self.lattice.size))):
-                del self._known[next(iter(self._known))]
-            self._known[key] = compute()
-        return self._known[key]
 
     @cached_property
     def no_unrolling(self) -> Unrolling:

@@ -25,6 +25,7 @@ from tests.reference import OBJECTIVES
 from tests.slow import few
 from tests.solver.search.holding import compare, hold_search, solve
 from tests.solver.search.unusual import alike_mapspaces, register_mapspaces
+from tests.solver.search.vectors import vector_at
 from tests.strategies import random_mapspaces, random_mapspaces_with_remainders
 
 
@@ -202,7 +203,7 @@ def test_the_tiles_that_are_left_are_those_that_rules_allow():
 
 def _facts(space: SearchSpace, level: StorageLevel, tile: int) -> Callable[[Quantity], object]:
     extents = dict.fromkeys(space.problem.dims, 1)
-    extents |= dict(zip(space.active, space.lattice.vector(tile), strict=True))
+    extents |= dict(zip(space.active, vector_at(space.lattice, tile), strict=True))
 
     def value(asked: Quantity) -> object:
         if asked.kind == "words":

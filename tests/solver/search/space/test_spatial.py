@@ -158,7 +158,7 @@ def classes_one_by_one(space: SearchSpace) -> list[tuple[object, tuple[StageChoi
             for view in space.views
         )
         windows = tuple(f if d in space.window_dims else 1 for d, f in enumerate(member.factors))
-        unused = tuple(view.unused(member.factors) for view in space.views)
+        unused = tuple(math.prod(member.factors[d] for d in view.irrelevant) for view in space.views)
         classes.setdefault((math.prod(member.factors), unused, distinct, windows), []).append(member)
     return [(key, tuple(members)) for key, members in classes.items()]
 
