@@ -33,7 +33,7 @@ LOG_UNIT = 1 << 11
 WEIGHT_TOTAL = 1000
 """What the weights of the objective add up to, about."""
 
-SMALL = 32
+SMALL_FACTORS = 32
 """Factors up to it are all modelled where any are allowed."""
 
 
@@ -57,7 +57,13 @@ def modelled_factors(mapspace: Mapspace, dim: str) -> list[int]:
     bound = mapspace.problem.bound[dim]
     asked = {rule.value for rules in mapspace.factor_rules for rule in rules if rule.dim == dim}
     sides = {side for fanout in mapspace.architecture.fanouts for side in (fanout.mesh_x, fanout.mesh_y)}
-    found = {*range(1, SMALL + 1), *mapspace.extents(dim).least_factors(1), *divisors(bound), *asked, *sides}
+    found = {
+        *range(1, SMALL_FACTORS + 1),
+        *mapspace.extents(dim).least_factors(1),
+        *divisors(bound),
+        *asked,
+        *sides,
+    }
     return sorted(factor for factor in found if factor <= bound)
 
 

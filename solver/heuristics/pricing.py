@@ -25,10 +25,10 @@ from solver.heuristics.interface import Budget, BudgetSpent
 from solver.heuristics.rules import MapspaceRules
 from solver.result import ContradictionError
 
-FEW = 64
+AT_ONCE = 64
 """Mappings that are priced one by one before the budget is looked at again."""
 
-SOME = 256
+AT_ONCE_WITH_REMAINDERS = 256
 """Mappings with remainders that are priced before the budget is looked at again: some take long."""
 
 ROUNDING = 1 + 1e-12
@@ -160,8 +160,8 @@ class Pricing:
 
         Of memories with several places, those that keep nothing are as `MapspaceRules.arranged` has them.
         """
-        together = CHUNK if self.mapspace.factors == PERFECT else SOME
-        return self._in_chunks(batch, self._chunk, FEW if self._evaluator is None else together)
+        together = CHUNK if self.mapspace.factors == PERFECT else AT_ONCE_WITH_REMAINDERS
+        return self._in_chunks(batch, self._chunk, AT_ONCE if self._evaluator is None else together)
 
     def estimate_batch(self, batch: MappingBatch) -> BatchPrices:
         """Price mappings as `price_batch` does, but with remainders about: see `BatchEvaluator.estimate`.

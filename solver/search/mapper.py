@@ -36,6 +36,7 @@ from solver.result import (
     TooLargeError,
     is_within,
 )
+from solver.search.arrays import WITHIN_64_BITS
 from solver.search.goal import NO_CAPS, UNLIMITED, Caps, Goal
 from solver.search.hint import FEW_HINTED, FIRST_HINTED, hint
 from solver.search.path.search import EinsumSearch
@@ -47,25 +48,19 @@ from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stopped
 from solver.search.trivial import trivial_bound
 
-LARGEST_COUNT = 1 << 62
-"""Words up to which 64 bits hold the counts of all dataspaces together."""
-
 MOST_KEEP_MASKS, MOST_SPATIAL_CHOICES = 1 << 18, 1 << 20
 """Choices of what each level keeps, and of spatial loops, up to which they are searched."""
 
 MOST_TOLD = 1 << 14
 """Keep masks of a search that is stopped up to which it is told what was done for each."""
 
-SLOW, SLOWEST = 2 * 10**6, 10**8
+FEW_PRICES_FROM, MANY_PRICES_FROM = 2 * 10**6, 10**8
 """Tiles times keep masks from which on a heuristic looks for a mapping first, by few prices or by many.
 
 Where extents are left out for want of memory, it is by many."""
 
 MOST_DESCENTS = 3
 """Times that the heuristic looks for a mapping at most, where nothing is searched by bounds."""
-
-COARSEST = 2
-"""Extents that a dimension has at the least: 1 and its bound."""
 
 PROGRESS_PERIOD_S = 0.1
 """Progress is reported no more often."""
@@ -440,10 +435,10 @@ class ScopeSearch:
     def _first(self, goal: Goal) -> Priced | None:
         """A heuristic's mapping, where it may take long until the search has one."""
         space = self._space
-        size = SLOWEST if space.coarse else space.most_keep_masks * space.lattice.size
-        if size < SLOW or space.has_remainders or goal.limits or self.obstacle is not None:
+        size = MANY_PRICES_FROM if space.coarse else space.most_keep_masks * space.lattice.size
+        if size < FEW_PRICES_FROM or space.has_remainders or goal.limits or self.obstacle is not None:
             return None
-        more = () if size < SLOWEST else (4 * FIRST_HINTED,)
+        more = () if size < MANY_PRICES_FROM else (4 * FIRST_HINTED,)
         best: Priced | None = None
         for evaluations in (FEW_HINTED, *more):
             for priced in self._hinted(goal, evaluations, 0):
@@ -528,7 +523,7 @@ def _tidied(mapspace: Mapspace, best: Priced | None) -> Priced | None:
 def _check_counts(problem: Problem) -> None:
     """Refuse a problem whose words the tables would count wrong."""
     words = sum(most_words(problem, space) for space in problem.dataspaces)
-    if words >= LARGEST_COUNT:
+    if words >= WITHIN_64_BITS:
         size = math.floor(math.log10(words))
         raise TooLargeError(f"the words of all tensors total about 1e{size}, more than a search can count")
 
@@ -539,8 +534,8 @@ def _affordable(mapspace: Mapspace, most_bytes: int, stop: StopCallback) -> Sear
     while estimated_bytes(space) > most_bytes and not space.has_remainders:
         lattice = space.lattice
         finest = max(range(len(space.active)), key=lambda d: lattice.counts[d], default=None)
-        if finest is None or lattice.counts[finest] <= COARSEST:
-            return space
+        if finest is None or lattice.counts[finest] <= 2:
+            return space  # each dimension has 1 and its bound
         coarser = {**dict(space.coarse), space.active[finest]: coarsened(lattice.steps(finest))}
         space = SearchSpace(mapspace, tuple(coarser.items()), stop)
     return space

@@ -13,7 +13,7 @@ import numpy as np
 
 from model.sparse import FIXED_POINT
 from model.sparse.density import Banded
-from solver.search.arrays import BoolArray, FloatArray, IntArray
+from solver.search.arrays import BoolArray, FloatArray, IntArray, alike
 from solver.search.path.charges import ENERGY, Charge, Charges, Price, SpatialRows
 from solver.search.path.unrolled import Loosest, Unrolled
 from solver.search.space.prices import LevelAccess
@@ -29,9 +29,6 @@ LEAST = 1 - 1e-9
 
 FINELY = 4096
 """Parts of a whole that shares of saved accesses are rounded up to where many are looked at."""
-
-LARGEST_CODE = 1 << 62
-"""Numbers of kinds are below it."""
 
 MOST_KNOWN = 1 << 14
 """Tiles of known extents whose figures are remembered."""
@@ -179,7 +176,8 @@ class Figures:
                 together = unrolled.copies(stage, child)[:, d]
                 aligned = (together == unrolled.product(stage, child)[:, d]).astype(np.int64)
             columns.append((numbers, together, aligned))
-        firsts, places = alike([own for column in columns for own in column])
+        every = np.broadcast_arrays(one, *(own for column in columns for own in column))
+        firsts, places = alike(np.column_stack(every))
         sizes = {}
         for d, column in zip(axes, columns, strict=True):
             numbers, together, aligned = (own[firsts] if len(own) > 1 else own for own in column)
@@ -622,22 +620,6 @@ class SparseCharges(Charges):
     def whole(self, energies: FloatArray) -> FloatArray:
         """Bounds on energies, rounded down."""
         return energies * LEAST
-
-
-def alike(columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
-    """First rows of those that are alike in all columns, which go together, and the kind of each row."""
-    codes, most = np.zeros(1, dtype=np.int64), 1
-    if not all(map(len, columns)):
-        return codes[:0], codes[:0]
-    for own in columns:
-        least = int(own.min())
-        radix = int(own.max()) - least + 1
-        if most * radix >= LARGEST_CODE:
-            codes = np.unique(codes, return_inverse=True)[1].reshape(-1)
-            most = int(codes.max()) + 1
-        codes, most = codes * radix + (own - least), most * radix
-    _, firsts, kinds = np.unique(codes, return_index=True, return_inverse=True)
-    return firsts, kinds.reshape(-1)
 
 
 def _access(charge: Charge) -> LevelAccess:

@@ -18,7 +18,7 @@ from solver.search.space.keep_masks import Chain, KeepMask
 from solver.search.space.prices import cycles_per_word
 from solver.search.space.search_space import SearchSpace
 
-CLOSE = 1 - 1e-13
+SUMS_CLOSE = 1 - 1e-13
 """Sums of some dozen products of doubles, none below 0, err by a smaller share."""
 
 BLOCKS_CLOSE = 1 - 1e-12
@@ -382,7 +382,7 @@ class Charges:
         """Bounds on energies, rounded down, but to a multiple of the grain where doubles tell these apart."""
         grains = energies / self.grain
         found: FloatArray = np.where(
-            grains < MOST_GRAINS, np.ceil(grains * CLOSE) * self.grain, energies * CLOSE
+            grains < MOST_GRAINS, np.ceil(grains * SUMS_CLOSE) * self.grain, energies * SUMS_CLOSE
         )
         return found
 

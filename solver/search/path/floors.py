@@ -10,7 +10,7 @@ from functools import cached_property, partial, reduce
 import numpy as np
 
 from model.mapspace import Mapspace
-from solver.search.arrays import BoolArray, FloatArray, minimal_rows
+from solver.search.arrays import WITHIN_64_BITS, BoolArray, FloatArray, minimal_rows
 from solver.search.goal import Goal
 from solver.search.path.bounds import Bounds
 from solver.search.path.charges import ENERGY, Charge, Charges, Price
@@ -24,9 +24,6 @@ from solver.search.stopping import Stop, Stopped, heeding
 
 MOST_TILES, MOST_CHOICES = 1 << 17, 1 << 18
 """Numbers of tiles that are told apart where there may be remainders, and spatial choices, at most."""
-
-LARGEST = 1 << 62
-"""Computations up to which words are counted in 64 bits."""
 
 CHUNK = 1 << 22
 """Pairs of spatial choices and tiles that are looked at together."""
@@ -60,7 +57,7 @@ def _space(mapspace: Mapspace, stop: Stop) -> SearchSpace:
 
 def _least_costs(space: SearchSpace, timed: bool) -> tuple[float, float]:
     choices = math.prod(len(stage.places) for stage in space.stages)
-    if not 0 < choices <= MOST_CHOICES or space.problem.computes > LARGEST:
+    if not 0 < choices <= MOST_CHOICES or space.problem.computes > WITHIN_64_BITS:
         return 0.0, 0.0
     frame, known = Frame(space), dict[tuple[int, Chain], tuple[Charge, ...]]()
     # Visits have other numbers of tiles: none of these rules any choice out.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import count, product
+from itertools import count
 
 from model.cost import Evaluation, evaluate_in
 from model.cost.limits import capacity_violations
@@ -37,9 +37,6 @@ Brought = tuple[Dims, tuple[int, ...]]
 
 CostOf = Callable[[int], Cost]
 """What so many words cost."""
-
-FEW_ORDERS = 2
-"""Orders of all slots up to which the first mappings are priced without bounds."""
 
 DECIDED_BY_ORDER = frozenset(("energy", "cycles"))
 """Quantities of rules that depend on the order of loops."""
@@ -310,9 +307,6 @@ class Leaves:
 
     def _judged(self, bones: Bones, goal: Goal) -> Iterator[Priced | None]:
         """What the cost model says of mappings that may improve; None of those that there are not."""
-        is_first = goal.incumbent is None and not goal.limits
-        if is_first and math.prod(map(len, bones.options)) <= FEW_ORDERS:
-            return map(bones.priced, product(*bones.options))
         return map(bones.priced, self._ordered(bones, goal))
 
     def _ordered(self, bones: Bones, goal: Goal) -> Iterator[tuple[Dims, ...]]:

@@ -20,7 +20,7 @@ from solver.search.path.rooms import Rooms
 from solver.search.path.tables import Frame, Outside
 from solver.search.path.unrolled import Loosest, Unrolled
 
-SMALL = 1 << 14
+FEW_TILES = 1 << 14
 """Numbers of tiles up to which tables cost next to nothing."""
 
 MOST_LISTED = 1 << 13

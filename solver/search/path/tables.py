@@ -15,7 +15,7 @@ import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray, among, distinct
 from solver.search.path.axes import Axis, Loops, axes_of, running_minimum
-from solver.search.path.charges import CLOSE, ENERGY, Charge, Charges, Price
+from solver.search.path.charges import ENERGY, SUMS_CLOSE, Charge, Charges, Price
 from solver.search.path.counting import ByOrder, LeftInPlace, counted_by
 from solver.search.path.deliveries import Delivered, WordTables
 from solver.search.path.rooms import Rooms
@@ -521,7 +521,7 @@ class Outside:
             return entries
         grains, numbers = step / self.paid_in.unit, entries / float(step)
         wide = np.longdouble(grains.numerator) / np.longdouble(grains.denominator)
-        whole: FloatArray = np.where(numbers < self._most_steps, np.rint(numbers), numbers * CLOSE)
+        whole: FloatArray = np.where(numbers < self._most_steps, np.rint(numbers), numbers * SUMS_CLOSE)
         return np.multiply(whole, wide)
 
     def exact(self, boundary: int, lead: LeftInPlace) -> FloatArray:

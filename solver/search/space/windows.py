@@ -16,7 +16,7 @@ from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.space.dataspaces import Component, DataspaceView, TileTables
 from solver.search.space.lattice import Lattice
 
-NOWHERE = 1 << 40
+NO_OVERLAP = 1 << 40
 """Words by which no loop moves a tile: it shares nothing with the one before."""
 
 ROUNDING = 1e-9
@@ -108,13 +108,13 @@ def _by_timeloop(component: Component, lead: Lead, iterations: IntArray | int) -
     it seems to go back; where dimensions move the tile both ways, it may seem to go on.
     """
     del iterations
-    return lead._replace(along=0, back=0 if component.turns else NOWHERE)
+    return lead._replace(along=0, back=0 if component.turns else NO_OVERLAP)
 
 
 def _by_place(component: Component, lead: Lead, iterations: IntArray | int) -> Lead:
     """The lead by AccelForge's rule, by which only the innermost loop of all keeps what overlaps."""
     del component
-    return lead._replace(bound=iterations, along=NOWHERE, back=NOWHERE)
+    return lead._replace(bound=iterations, along=NO_OVERLAP, back=NO_OVERLAP)
 
 
 _LEADS: dict[Counting, Callable[[Component, Lead, IntArray | int], Lead]] = {
@@ -266,7 +266,7 @@ def _any_lead(
     back = (bound - 1) * moves[dim]
     others = sum(spans.values()) - spans[dim]
     # Other loops over the same dimension move it on, unless loops over others go back as far.
-    along = np.where(positions[dim] >= bound * lattice.least_prime(dim), moves[dim] - others, NOWHERE)
+    along = np.where(positions[dim] >= bound * lattice.least_prime(dim), moves[dim] - others, NO_OVERLAP)
     for d in (d for d in component.dims if d != dim):
         elsewhere = sum(spans.values()) - spans[d]
         jump = np.maximum(moves[d] - elsewhere, back - others)
