@@ -7,10 +7,11 @@ points of a front one by one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import chain
 from typing import NamedTuple
 
 from model.cost.plain import evaluate_in
@@ -106,15 +107,23 @@ class Edge:
     """An Einsum between two cuts, with all that is known of its costs, whatever its room."""
 
     space: EdgeSpace
-    least: tuple[int, int]
+    formula: Callable[[], tuple[int, int]]
     core: _Core
     known: Coarser
     positional: EdgeKind
     wider: Edge | None = None
     """The same with all of the room in memories farther in."""
     has_floor: bool = False
-    steps: int = 0
-    """Steps that were taken to find its least cost."""
+
+    @cached_property
+    def least(self) -> tuple[int, int]:
+        """Energy and cycles that no mapping is below; searches may raise them."""
+        return self.formula()
+
+    @property
+    def points(self) -> Iterator[Point]:
+        """All mappings that are known."""
+        return chain.from_iterable(known.points for known in self.core.solved)
 
     @cached_property
     def renaming(self) -> Renaming:
@@ -196,7 +205,7 @@ class EdgePricer(EdgeBounds):
             own = EdgeSpace(self.space.einsums[kind.place], kind, self.timed)
             core = self.cores.setdefault(self._core_key(kind), _Core())
             wider = self.edge(replace(kind, rooms=())) if kind.rooms else None
-            least = self.formula(replace(kind, rooms=()))
+            least = partial(self.formula, replace(kind, rooms=()))
             self.edges[kind] = Edge(own, least, core, self.coarser, self._positional(kind), wider)
         return self.edges[kind]
 
@@ -277,10 +286,10 @@ class EdgePricer(EdgeBounds):
         kind = replace(kind, remainders=self.remainders)
         own = EdgeSpace(self.space.einsums[kind.place], kind, self.timed, is_relaxed=True)
         rules = own.einsum.mapspace.temporal[0]
-        is_plain = not kind.remainders and not kind.deeper
+        is_plain = not kind.remainders and not kind.deeper and not self.in_closed_form
         if is_whole and is_plain and not (rules.factors or rules.inner or rules.outer):
             core = self.cores.setdefault(self._core_key(kind), _Core())
-            edge = Edge(own, (0, 0), core, self.coarser, self._positional(kind))
+            edge = Edge(own, lambda: (0, 0), core, self.coarser, self._positional(kind))
             if not edge.core.solved:
                 self._refine(edge, None)
             return self._least_at(edge.core.solved[0])
@@ -310,10 +319,13 @@ class EdgePricer(EdgeBounds):
         as_paid
             Whether nests of visits that differ cost what is paid for them; else that is a bound, too.
         """
-        edge = self.edge(kind)
-        if effort is not Effort.NONE and self._refine(edge, room_words, effort):
-            edge.steps += 1
-        return list(edge.choices(as_paid))
+        if effort is not Effort.NONE:
+            self.refine(kind, effort, room_words)
+        return list(self.edge(kind).choices(as_paid))
+
+    def refine(self, kind: EdgeKind, effort: Effort, room_words: int | None = None) -> bool:
+        """Do what `least` does of some effort; whether anything was learned."""
+        return self._refine(self.edge(kind), room_words, effort)
 
     def _refine(self, edge: Edge, room_words: int | None, effort: Effort = Effort.ONE_STEP) -> bool:
         """Take one step; whether anything was learned."""
@@ -330,12 +342,12 @@ class EdgePricer(EdgeBounds):
             rest = solved[solved.index(at) :]
             return self._next_point(edge, next((known for known in rest if known.beyond is not None), at))
         at = _Solved(room, [], None)
-        solved.append(at)
+        points = self._unlike_points if edge.space.kind.is_mixed else self._first_points
+        points(edge, at)
+        solved.append(at)  # not before: a search that has to stop leaves nothing that looks complete
         solved.sort(key=lambda known: (known.room_words is not None, -(known.room_words or 0)))
         if edge.space.kind.is_mixed:
-            self._unlike_points(edge, at)
             return True
-        self._first_points(edge, at)
         rules = self.space.einsums[edge.space.kind.place].mapspace.temporal[0]
         if edge.space.kind.parts or len(solved) > 1 or room != most:
             return True

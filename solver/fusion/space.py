@@ -23,6 +23,7 @@ from solver.fusion.edges import box_words, dense
 from solver.fusion.limits import FusionLimits, check_einsum
 from solver.fusion.remembered import remembered
 from solver.fusion.stores import Shares, Spread, Stores
+from solver.search.stopping import Stop, heed, never
 
 Trips = dict[str, int]
 """By dimension of an Einsum, the product of the shared loops over it."""
@@ -113,21 +114,25 @@ Frames = tuple[Frame, ...]
 
 @dataclass(frozen=True)
 class FusionSpace:
-    """Bodies, loops and places of a cascade.
-
-    Raises
-    ------
-    NotSearchedError
-        If the search does not know something of the cascade.
-    """
+    """Bodies, loops and places of a cascade that passes `check`."""
 
     cascade: Cascade
     limits: FusionLimits = FusionLimits()
     remainders: bool = False
     """Whether shared loops may have remainders."""
+    stop: Stop = field(default=never, compare=False)
+    """Raises `Stopped` where long cascades take long to look at, once it answers True."""
 
-    def __post_init__(self) -> None:
-        """Refuse what is not searched."""
+    def check(self) -> None:
+        """Refuse what is not searched.
+
+        Raises
+        ------
+        NotSearchedError
+            If the search does not know something of the cascade.
+        LimitError
+            If limits name what is not there.
+        """
         for einsum in self.cascade.einsums:
             check_einsum(einsum)
         self.limits.check(self.cascade)
@@ -428,6 +433,7 @@ class FusionSpace:
 
     def _body_ends(self, start: int) -> Iterator[int]:
         for end in range(start + 2, len(self.einsums) + 1):
+            heed(self.stop)
             if not any(start <= writer for writer in self._writers_across(end - 1)):
                 return
             if self.classes(start, end):

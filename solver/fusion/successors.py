@@ -69,7 +69,7 @@ class Successors:
             homes = {tile.tensor: tile.level for tile in (*label.stored, *stores)} | {einsum.copied: level}
             cost = self.space.copies.transfer(place, homes)
             room = self._room(label, stores, (), self.space.cuts(frames, place))
-            if cost is None or room is None or not self._may_write(place, homes):
+            if cost is None or room is None or not self.may_write(place, homes):
                 continue
             energy, cycles = (own * einsum.n_instances for own in cost)
             grown = replace(label, energy=label.energy + energy, cycles=label.cycles + cycles)
@@ -82,7 +82,7 @@ class Successors:
             return (0,)
         return (tile.level,) if tile.level else (0, *self.space.homes[tensor])
 
-    def _may_write(self, place: int, homes: Mapping[str, int]) -> bool:
+    def may_write(self, place: int, homes: Mapping[str, int]) -> bool:
         """Whether the rules of the outermost memory let a copy leave there what may be stored on chip."""
         bypass = self.space.einsums[place].mapspace.keep[0].bypass
         tiles = (tile for tile in self.space.tiles[place] if tile.tensor in self.space.storable)
