@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from model.fused.cascade import Cascade
 from model.fused.check import FusedMappingError, check_held_spread, check_spread
 from model.fused.mapping import Body, FusedMapping, Held, Leaf, Stored
-from solver.fusion.edges import Point
+from solver.fusion.edges import Left, Point
 from solver.fusion.labels import Step, StoredTile, room_of
 from solver.fusion.least import EdgePricer
 from solver.fusion.space import FusionSpace
 from solver.fusion.stores import Spread
-
-
-class Left(NamedTuple):
-    """Room that is left for own tiles: of the outermost on-chip memory, and of those farther in."""
-
-    words: int | None
-    inner: tuple[int | None, ...]
-
-    def has_room(self, point: Point) -> bool:
-        """Whether a mapping has enough of it."""
-        pairs = zip((self.words, *self.inner), (point.need_words, *point.inner_words), strict=True)
-        return all(room is None or need <= room for room, need in pairs)
 
 
 def rooms_left(space: FusionSpace, steps: Sequence[Step]) -> list[Left]:

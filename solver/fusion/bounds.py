@@ -527,6 +527,11 @@ class EdgeBounds:
         units = math.prod(fanout.size for fanout in architecture.fanouts)
         return Inner(energy, energy, -(-einsum.problem.computes // units))
 
+    def is_ruled(self, place: int) -> bool:
+        """Whether rules bind loops of the outermost memory: then private ones cannot replace shared ones."""
+        rules = self.space.einsums[place].mapspace.temporal[0]
+        return bool(rules.factors or rules.inner or rules.outer)
+
     def is_unknown(self, place: int) -> bool:
         """Whether floors say nothing of visits by further loops: with remainders, of windows."""
         return self.remainders and self._slides[place]

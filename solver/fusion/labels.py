@@ -67,9 +67,9 @@ class Room(NamedTuple):
         Per number of open segments that they share, the most that Einsums before the cut took of the
         outermost one, by all that is known.
     inner
-        The same of each memory farther in that may store tensors.
+        Such peaks of each memory farther in that may store tensors.
     apart
-        The same without the rooms of some roots that further tensors may join, by memory and roots.
+        Such peaks without the rooms of some roots that further tensors may join, by memory and roots.
     """
 
     held: tuple[int, ...] = ()

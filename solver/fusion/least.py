@@ -7,7 +7,7 @@ points of a front one by one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property, partial
@@ -20,7 +20,7 @@ from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
 from model.objective import objective_value
 from solver.fusion.bounds import Deeper, EdgeBounds, Numbered
-from solver.fusion.edges import IMPOSSIBLE, Choice, EdgeKind, EdgeSpace, Point, Shift
+from solver.fusion.edges import IMPOSSIBLE, Choice, EdgeKind, EdgeSpace, Left, Point, Shift
 from solver.fusion.remembered import remembered
 from solver.fusion.space import Cut, Trips
 from solver.fusion.unlike import Alone, UnlikeVisits, as_named
@@ -112,7 +112,7 @@ class Edge:
     known: Coarser
     positional: EdgeKind
     wider: Edge | None = None
-    """The same with all of the room in memories farther in."""
+    """This edge with all of the room in memories farther in."""
     has_floor: bool = False
 
     @cached_property
@@ -285,9 +285,8 @@ class EdgePricer(EdgeBounds):
         """Least energy and cycles by a floor; of edges without shared loops, which are few, by a search."""
         kind = replace(kind, remainders=self.remainders)
         own = EdgeSpace(self.space.einsums[kind.place], kind, self.timed, is_relaxed=True)
-        rules = own.einsum.mapspace.temporal[0]
         is_plain = not kind.remainders and not kind.deeper and not self.in_closed_form
-        if is_whole and is_plain and not (rules.factors or rules.inner or rules.outer):
+        if is_whole and is_plain and not self.is_ruled(kind.place):
             core = self.cores.setdefault(self._core_key(kind), _Core())
             edge = Edge(own, lambda: (0, 0), core, self.coarser, self._positional(kind))
             if not edge.core.solved:
@@ -348,10 +347,9 @@ class EdgePricer(EdgeBounds):
         solved.sort(key=lambda known: (known.room_words is not None, -(known.room_words or 0)))
         if edge.space.kind.is_mixed:
             return True
-        rules = self.space.einsums[edge.space.kind.place].mapspace.temporal[0]
         if edge.space.kind.parts or len(solved) > 1 or room != most:
             return True
-        is_free = not (edge.space.kind.remainders or rules.factors or rules.inner or rules.outer)
+        is_free = not (edge.space.kind.remainders or self.is_ruled(edge.space.kind.place))
         if at.points and is_free:
             self.coarser.add(edge.positional, *self._least_at(at))
         is_roomy = room_words is None or any(point.need_words <= room_words for point in at.points)
@@ -378,10 +376,10 @@ class EdgePricer(EdgeBounds):
         if not any(known.room_words == room_words for known in wider.core.solved):
             self._refine(wider, room_words)
         rooms = dict(edge.space.kind.rooms)
-        left = [room_words, *(rooms.get(level) for level in self.space.inner)]
+        left = Left(room_words, tuple(rooms.get(level) for level in self.space.inner))
         for known in wider.core.solved:
             within = known.room_words is None or (room_words is not None and known.room_words >= room_words)
-            if within and known.beyond is None and all(_has_room(left, point) for point in known.points):
+            if within and known.beyond is None and all(map(left.has_room, known.points)):
                 edge.core.solved[:] = [known]
                 return True
         return False
@@ -500,12 +498,6 @@ class EdgePricer(EdgeBounds):
         at.points.append(best._replace(energy=energy, cycles=cycles, paid=(best.energy, best.cycles)))
         at.beyond = None
         self.is_cut_short = True
-
-
-def _has_room(left: Sequence[int | None], point: Point) -> bool:
-    """Whether words that are left suffice: of the buffer, and of memories farther in; None for all."""
-    needs = point.need_words, *point.inner_words
-    return all(own is None or words <= own for own, words in zip(left, needs, strict=True))
 
 
 def _is_proven(*results: Result) -> bool:

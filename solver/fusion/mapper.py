@@ -12,9 +12,9 @@ from model.fused.cost import evaluate_fused
 from model.fused.mapping import FusedMapping
 from model.fused.report import FusedEvaluation
 from model.objective import objective_value
-from solver.fusion.assembly import Left, fused_mapping, is_spread_alike, rooms_left
+from solver.fusion.assembly import fused_mapping, is_spread_alike, rooms_left
 from solver.fusion.bodies import BodyBounds
-from solver.fusion.edges import Choice, EdgeKind, Point
+from solver.fusion.edges import Choice, EdgeKind, Left, Point
 from solver.fusion.evidence import evidence_of
 from solver.fusion.labels import Label, Step
 from solver.fusion.least import EdgePricer, Effort
@@ -433,7 +433,7 @@ class _Search:
 
     def _find_good_mappings(self, space: FusionSpace, best: _Best) -> None:
         """Find good mappings first, by paths that look at a few bodies of each span."""
-        spans = [end - start for start in range(len(space.einsums)) for end in space.ends(start)]
+        spans = [end - start for start, end in space.bodies()]
         shorter = (0, *LONGEST)
         for longest in (
             own for own, less in zip(LONGEST, shorter, strict=False) if max(spans, default=0) > less
@@ -486,9 +486,9 @@ class _Search:
                 return
 
     def _tell_spreads_apart(self, search: PathSearch, steps: Sequence[Step]) -> None:
-        """Have tensors looked at spread by spread whose Einsums do not spread them alike.
+        """Look spread by spread at tensors that Einsums do not spread alike, and at held tiles likewise.
 
-        The same of what Einsums hold, as far as it is open how spatial loops part it.
+        At held tiles as far as it is open how spatial loops part them.
         """
         open_ = {
             (tile.tensor, tile.level, step.frames)

@@ -314,10 +314,9 @@ class FusionSpace:
     @cached_property
     def followers(self) -> frozenset[int]:
         """Einsums that loops may cut into unequal parts: in some body they go as far as readers' windows."""
-        bodies = ((start, end) for start in range(len(self.einsums)) for end in self.ends(start))
         return frozenset(
             place
-            for start, end in bodies
+            for start, end in self.bodies()
             if self.sliding(start, end)
             for place in range(start, end)
             if any(start <= r < end for t in self.einsums[place].written for r in self.cascade.readers(t))
@@ -330,8 +329,7 @@ class FusionSpace:
     @cached_property
     def _looped(self) -> tuple[dict[str, frozenset[range]], ...]:
         found: list[dict[str, set[range]]] = [{} for _ in self.einsums]
-        bodies = ((start, end) for start in range(len(self.einsums)) for end in self.ends(start))
-        loops = ((range(*body), dims) for body in bodies for dims in self.classes(*body))
+        loops = ((range(*body), dims) for body in self.bodies() for dims in self.classes(*body))
         for body, place, dim in (
             (b, place, dim) for b, dims in loops for place, dim in zip(b, dims, strict=True)
         ):
@@ -430,6 +428,10 @@ class FusionSpace:
     def ends(self, start: int) -> tuple[int, ...]:
         """Ends of the bodies that may begin with an Einsum."""
         return () if self.limits.max_loops == 0 else tuple(self._body_ends(start))
+
+    def bodies(self) -> Iterator[tuple[int, int]]:
+        """Yield the first Einsum and the end of each body that there may be."""
+        yield from ((start, end) for start in range(len(self.einsums)) for end in self.ends(start))
 
     def _body_ends(self, start: int) -> Iterator[int]:
         for end in range(start + 2, len(self.einsums) + 1):

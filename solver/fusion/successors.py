@@ -484,9 +484,8 @@ class Successors:
     def _may_part(self, frame: Frame, cut: int, bound: dict[int, bool]) -> bool:
         """Whether both sides of a cut do as well without the other one; `bound`: who needs shared loops."""
         for start, end in ((frame.start, cut), (cut, frame.end)):
-            rules = self.space.einsums[start].mapspace.temporal[0]
             # With remainders, the private loops of visits are none of the whole.
-            is_ruled = self.pricer.remainders or bool(rules.factors or rules.inner or rules.outer)
+            is_ruled = self.pricer.remainders or self.pricer.is_ruled(start)
             if end == start + 1 and (is_ruled or bound.get(start, True)):
                 return False
             if end > start + 1 and self.bodies.groups.inside_of(frame.start, frame.end, start, end) is None:
