@@ -27,7 +27,9 @@ from solver.fusion.unlike import Alone, UnlikeVisits, as_named
 from solver.network.tasks import Renaming, by_position
 from solver.result import Result, Status
 from solver.search.goal import Caps
+from solver.search.hint import FEW_HINTED, hint
 from solver.search.priced import Priced
+from solver.search.stopping import Stop
 
 
 class Effort(Enum):
@@ -416,7 +418,13 @@ class EdgePricer(EdgeBounds):
         (nest,) = best.nests
         return Priced(nest, evaluate_in(edge.mapspace(room), nest))
 
-    def _point(self, edge: Edge, result: Result) -> Point:
+    def hinted(self, edge: Edge, room_words: int | None, stop: Stop) -> Point | None:
+        """A mapping that a heuristic finds in a moment, if it does."""
+        for found in hint(edge.mapspace(room_words), self.objective, FEW_HINTED, self.options.seed, stop):
+            return self._point(edge, found)
+        return None
+
+    def _point(self, edge: Edge, result: Result | Priced) -> Point:
         assert result.mapping is not None
         assert result.evaluation is not None
         own = edge.renaming.inverse.mapping(result.mapping)

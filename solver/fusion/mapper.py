@@ -57,10 +57,13 @@ ROUNDS = 4
 MOST = 500
 """Labels at a cut that are looked at where Einsums are to spread tensors alike."""
 
-GRACE_S = 1.0
+GRACE_S = 0.6
 """Seconds beyond a time limit in which each Einsum is mapped alone, if it is not yet."""
 
-BOUND_S = 0.5
+HINTS_S = 0.6
+"""Seconds beyond that for a heuristic, which maps what is not mapped even then."""
+
+BOUND_S = 0.4
 """Seconds for a bound in closed form once a search is over."""
 
 HEARTBEAT = 32
@@ -235,8 +238,28 @@ class _Search:
             left = rooms_left(search.space, steps)
             self._refine(steps, left)
             self._price_path(search.space, steps, left, best)
+            if best.value is None and not self._is_interrupted():
+                self._price_hinted(search.space, steps, left, best)
             self._report(best, None)
         return best
+
+    def _price_hinted(
+        self, space: FusionSpace, steps: Sequence[Step], left: Sequence[Left], best: _Best
+    ) -> None:
+        """Price Einsums alone with mappings that a heuristic finds, where there was no time for others."""
+        clock, found, points = Clock(HINTS_S), dict[int, Point | None](), list[Point | None]()
+        for step, room in zip(steps, left, strict=True):
+            if step.kind is None:
+                points.append(None)
+                continue
+            edge = self.pricer.edge(step.kind)
+            if id(edge.core) not in found:
+                known = next((own for own in edge.points if room.has_room(own)), None)
+                found[id(edge.core)] = known or self.pricer.hinted(edge, room.words, clock.stop)
+            points.append(found[id(edge.core)])
+            if points[-1] is None or not room.has_room(points[-1]):
+                return
+        self._price(space, steps, points, best)
 
     def _step_alone(self, search: PathSearch, place: int) -> Step:
         """An Einsum with all tensors outside; without a choice, a copy that may not be so."""

@@ -61,6 +61,19 @@ def test_an_interrupt_ends_a_search_whatever_it_does(first: int):
     assert result.value is None or result.value >= optimum
 
 
+def test_einsums_that_there_is_no_time_to_search_are_mapped_by_a_heuristic(monkeypatch: pytest.MonkeyPatch):
+    cascade = drawn(Random("products 112"), "products")
+    optimum = fuse_cascade(cascade, "energy").value
+    monkeypatch.setattr(mapper, "GRACE_S", 0.0)
+    result = fuse_cascade(cascade, "energy", Options(time_limit_s=0.0))
+    assert result.statistics.searches == 0
+    assert optimum is not None
+    assert result.value is not None
+    assert result.value >= optimum
+    assert result.evaluation is not None
+    assert result.evaluation.valid
+
+
 def test_a_search_ends_where_memory_does(monkeypatch: pytest.MonkeyPatch):
     cascade = drawn(Random("products 112"), "products")
     optimum = fuse_cascade(cascade, "energy").value
