@@ -58,7 +58,7 @@ MOST = 500
 """Labels at a cut that are looked at where Einsums are to spread tensors alike."""
 
 GRACE_S = 0.6
-"""Seconds beyond a time limit in which each Einsum is mapped alone, if it is not yet."""
+"""Seconds beyond half of a time limit in which each Einsum is mapped alone before all else."""
 
 HINTS_S = 0.6
 """Seconds beyond that for a heuristic, which maps what is not mapped even then."""
@@ -162,7 +162,7 @@ class _Search:
         self.options, self.should_stop, self.questions = options, should_stop, 0
         self.clock, self.watch = Clock(options.time_limit_s, self._is_interrupted), Stopwatch()
         limit_s = options.time_limit_s
-        self.grace = Clock(None if limit_s is None else limit_s + GRACE_S, self._is_interrupted)
+        self.alone = Clock(None if limit_s is None else limit_s / 2 + GRACE_S, self._is_interrupted)
         self.space = FusionSpace(cascade, limits, stop=lambda: self.pricer.clock.stop())
         self.space.check()
         self.pricer = EdgePricer(self.space, objective, options, self.clock)
@@ -231,7 +231,7 @@ class _Search:
 
     def _unfused_at_once(self) -> _Best:
         """Map each Einsum alone before there are any bounds: so there is a mapping once time is over."""
-        self.pricer.clock, best = self.grace, _Best()
+        self.pricer.clock, best = self.alone, _Best()
         search = self._paths(self._unfused_space)
         steps = [self._step_alone(search, place) for place in range(len(self.cascade.einsums))]
         if all(step.kind is not None or step.choice is not None for step in steps):
@@ -416,7 +416,7 @@ class _Search:
 
     def _bound_at_once(self, search: PathSearch) -> int:
         """A bound on all paths that takes little time: by each Einsum alone, or by its arithmetic."""
-        clock, self.pricer.clock = self.pricer.clock, self.grace
+        clock, self.pricer.clock = self.pricer.clock, self.clock
         if self.clock.stop():
             self.pricer.clock, self.pricer.in_closed_form = self._last, True
         try:
