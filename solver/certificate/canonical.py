@@ -278,7 +278,7 @@ def _storage(problem: Problem, architecture: Architecture, position: int, places
     return {
         "kind": "storage",
         "name": level.name,
-        "least_size": 0 if usable is None else math.ceil(usable * level.min_utilization),
+        "least_size": level.least_words,
         "most_size": sum(whole) if usable is None else usable,
         "bandwidths": {
             "read": _optional(level.read_bandwidth),

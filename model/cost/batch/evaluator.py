@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as Named
 from dataclasses import dataclass, fields, replace
@@ -434,8 +433,7 @@ def fits(
     valid = np.ones(size_words.shape[1], dtype=np.bool_)
     for level, words in zip(architecture.levels, size_words, strict=True):
         if level.usable_words is not None:
-            least = math.ceil(level.usable_words * level.min_utilization)
-            valid &= (words <= level.usable_words) & (words >= least)
+            valid &= (words <= level.usable_words) & (words >= level.least_words)
     children = {position: nest.children(position) for position in architecture.fanout_indices}
     return valid & meshes_fit(architecture, children, columns)
 

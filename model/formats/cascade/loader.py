@@ -164,7 +164,7 @@ def load_einsum(
     loaded = read_network(
         files, variables, replace(options, timeloop=replace(options.timeloop, require_mapping=False))
     )
-    mapspace, mapping = _mapspace_of(loaded.network, einsum), None
+    mapspace, mapping, notes = _mapspace_of(loaded.network, einsum), None, list[Note]()
     if options.timeloop.require_mapping:
         if mapspace.architecture.cycle_s is None:
             message = "a given mapping of one Einsum is read for an `arch` of AccelForge only"
@@ -172,14 +172,16 @@ def load_einsum(
         section = _given_mapping(options, variables)
         if not mapspace.joint and names_places([section], spread(mapspace)):
             options, mapspace = replace(options, has_places=True), spread(mapspace)
-        kept = _kept_by(mapspace, read_targets(section, mapspace))
+        kept = _kept_by(mapspace, read_targets(section, mapspace, list[Note]().append))
         loaded = read_network(
             files, variables, replace(options, accelforge=replace(options.accelforge, kept=kept))
         )
         mapspace = _mapspace_of(loaded.network, einsum)
-        mapping = read_targets(section, mapspace)
-    notes = loaded.network.notes
-    return LoadedSpec(replace(mapspace, notes=notes), mapping, notes, files, loaded.documents[0], None)
+        mapping = read_targets(section, mapspace, notes.append)
+    all_notes = (*loaded.network.notes, *notes)
+    return LoadedSpec(
+        replace(mapspace, notes=all_notes), mapping, all_notes, files, loaded.documents[0], None
+    )
 
 
 def _mapspace_of(network: Network, einsum: str) -> Mapspace:
