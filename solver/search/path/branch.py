@@ -531,9 +531,8 @@ class Branch:
             able = able & (rooms.words(slot)[chosen] <= left).reshape(-1)
         live = np.flatnonzero(able)
         costs = np.empty((len(self._prices.each), len(live)), self._prices.dtype)
-        # Of many entries the first price leaves few.
-        parted = [slice(None)] if costs.size <= FEW_COSTS else [slice(k, k + 1) for k in range(len(costs))]
-        for some in parted:
+        for price in range(len(costs)):  # the first one leaves few entries
+            some = slice(price, price + 1)
             prices, parts = Prices(self._prices.each[some]), []
             for own, closes, times in zip(site.still, reached.closes, reached.times, strict=True):
                 part, least = own.part.by(some, prices), own.least[some, np.newaxis]

@@ -21,7 +21,7 @@ from solver.search.path.charges import ENERGY, Charge, Charges, Price
 from solver.search.path.inside import Listed
 from solver.search.path.leaves import Leaves, Path
 from solver.search.path.masked import Masked, fewest_steps, spatial_choices
-from solver.search.path.tables import Frame, Outside, bytes_beside
+from solver.search.path.tables import Outside, TileFrame, bytes_beside
 from solver.search.path.unrolled import Unrolled
 from solver.search.path.worth import RowWorth
 from solver.search.priced import Priced
@@ -45,9 +45,6 @@ FIRST_MASKS = 16
 
 TRIES = 8
 """Rows in which a first path is looked for."""
-
-DIVE_WITHIN = 1.02
-"""By how much paths may exceed the least of one price that are priced first."""
 
 
 class _Unseen(NamedTuple):
@@ -179,7 +176,7 @@ class EinsumSearch:
     _aside: list[tuple[float, int, int, object]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.space = Frame(self.space).narrowed()
+        self.space = TileFrame(self.space).narrowed()
         self._frame = self._framed()
         limit = self.shared.options.memory_limit_mib << 20
         self._frame.held.most_bytes = max(0, min(int(HELD_SHARE * limit), limit - bytes_beside(self.space)))
@@ -193,9 +190,9 @@ class EinsumSearch:
         self._served: dict[tuple[object, ...], float] = {}
         self._leaves = self._pricing()
 
-    def _framed(self) -> Frame:
+    def _framed(self) -> TileFrame:
         """Axes, and the tiles that fit."""
-        return Frame(self.space)
+        return TileFrame(self.space)
 
     def _charges(self, mask: KeepMask) -> Charges:
         """What words cost under a mask."""
@@ -547,8 +544,7 @@ class EinsumSearch:
         own = item.bounded(values, cycles).only(rows)
         least = float(own.values[0])
         self._push(max(value, least), own)
-        if self.goal.incumbent is None or least * DIVE_WITHIN < self.goal.incumbent:
-            self._dive(own)
+        self._dive(own)
 
     def _open_row(self, item: _Rows, value: float) -> None:
         """Look for the complete paths of the first row, the best ones first."""
