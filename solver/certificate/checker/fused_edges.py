@@ -11,6 +11,7 @@ from math import inf, prod
 from typing import Any, NamedTuple
 
 from solver.certificate.checker.claims import CannotCheckError, Json, Query, Refute, natural, need, remembered
+from solver.certificate.checker.dataspaces import divisors
 from solver.certificate.checker.fused_cascade import Cascade
 from solver.certificate.checker.fused_einsums import Cut, Einsum, Rooms, Spread, vectors
 from solver.certificate.checker.fused_further import floor
@@ -20,11 +21,9 @@ from solver.certificate.checker.fused_visits import (
     HeldTile,
     Kind,
     Numbers,
-    UnevenVisits,
-    visits_as_mapspace,
+    Visits,
 )
-from solver.certificate.checker.perfect import divisors
-from solver.certificate.checker.remainders import Uneven
+from solver.certificate.checker.remainders import Space
 
 QUERIED = {"energy": "energy", "cycles": "latency"}
 MOST_LEARNED, MOST_CORNERS = 256, 8  # edges of paths that are looked at; of the mappings of each
@@ -269,8 +268,8 @@ class Edges:
                 continue
             most = self.cascade.usable if (*known, self.cascade.usable) not in self.left else room
             words = None if most == inf else int(most)
-            space = visits_as_mapspace(einsum, kind, einsum.visit(kind, words))
-            if not isinstance(space, UnevenVisits) or not is_small(space):
+            space = Visits(einsum, kind, einsum.visit(kind, words))
+            if not space.any or not is_small(space):
                 continue
             self.left[(*known, most)] = front(space, self.counts_cycles, refute)
             is_new = True
@@ -306,7 +305,7 @@ class Edges:
             energy = least(problem, einsum, kind, refute, energy=energy)
             cycles = least(problem, einsum, kind, refute, cycles=cycles) if energy < inf else inf
             return ((energy, cycles),) if energy < inf else ()
-        space = visits_as_mapspace(einsum, kind, problem(kind))
+        space = Visits(einsum, kind, problem(kind))
         ends = [(inf if not corners else corners[0][0], inf)]
         ends += [(other[0], own[1]) for own, other in pairwise(corners)]
         ends += [(inf, corners[-1][1])] if corners else []
@@ -506,8 +505,8 @@ def least(problem: Posed, einsum: Einsum, kind: Kind, refute: Refute, **claimed:
     With perfect factors these may be the outermost private loops: then it holds or not. With remainders, it
     is looked at for all of them together, or for each way to cut, if there are few. `problem` makes one.
     """
-    space, (most,) = visits_as_mapspace(einsum, kind, problem(kind)), claimed.values()
-    if isinstance(space, UnevenVisits):
+    space, (most,) = Visits(einsum, kind, problem(kind)), claimed.values()
+    if space.any:
         found = floor(space, **claimed, is_further=True)
         if found == most or not is_small(space):
             return found
@@ -529,20 +528,19 @@ def least_of_cuts(
         bounds = tuple(n // count for (n, _), count in zip(pairs, cut, strict=True))
         trips = tuple(n * count for (_, n), count in zip(pairs, cut, strict=True))
         own = kind._replace(bounds=bounds, trips=trips)
-        space = visits_as_mapspace(einsum, own, problem(own))
-        assert isinstance(space, UnevenVisits)
+        space = Visits(einsum, own, problem(own))
         less = floor(space, found, inf) if key == "energy" else floor(space, inf, found)
         if less < found and not excludes(space, Query(**{QUERIED[key]: found - 1}), refute):
             found = less
     return found if cuts else 0
 
 
-def is_small(space: Uneven) -> bool:
+def is_small(space: Space) -> bool:
     """Whether a mapspace is small enough for queries that no claim asks for."""
     return prod(map(len, space.numbers)) <= MOST_POINTS and len(space.spatial) <= MOST_SPATIAL
 
 
-def excludes(space: Uneven, query: Query, refute: Refute) -> bool:
+def excludes(space: Space, query: Query, refute: Refute) -> bool:
     """Whether no mapping satisfies a query; False where that takes too much."""
     try:
         return not refute(space, query)
@@ -550,7 +548,7 @@ def excludes(space: Uneven, query: Query, refute: Refute) -> bool:
         return False
 
 
-def front(space: Uneven, counts_cycles: bool, refute: Refute) -> Corners:
+def front(space: Space, counts_cycles: bool, refute: Refute) -> Corners:
     """Corners of all mappings of visits; as far as queries take little, those of the best ones."""
     limit = (1 << 62) - 1
     found: list[tuple[Any, Any] | None] = []
@@ -563,7 +561,7 @@ def front(space: Uneven, counts_cycles: bool, refute: Refute) -> Corners:
     return (*corners, (max(floors[0], corners[-1][0] if corners else 0), floors[1]))
 
 
-def best_of(space: Uneven, counts_cycles: bool, refute: Refute) -> Iterator[tuple[Any, Any] | None]:
+def best_of(space: Space, counts_cycles: bool, refute: Refute) -> Iterator[tuple[Any, Any] | None]:
     """Yield energy and cycles of mappings of which none is better in both; None after the last one."""
     cap = inf
     while (energy := optimum(space, "energy", {"latency": cap}, refute)) < inf:
@@ -573,7 +571,7 @@ def best_of(space: Uneven, counts_cycles: bool, refute: Refute) -> Iterator[tupl
     yield None
 
 
-def optimum(space: Uneven, key: str, limits: Mapping[str, int | float], refute: Refute) -> int | float:
+def optimum(space: Space, key: str, limits: Mapping[str, int | float], refute: Refute) -> int | float:
     """The least energy or cycles within limits, found by queries."""
     least = inf
     while found := refute(space, Query(**{**limits, key: least - 1})):

@@ -20,7 +20,7 @@ from solver.certificate.checker.remainder_bounds import (
     limited_bandwidths,
     split,
 )
-from solver.certificate.checker.remainders import Uneven, leaving, numbers_of_tiles
+from solver.certificate.checker.remainders import Space, leaving, numbers_of_tiles
 
 
 class Further(TileTables):
@@ -84,7 +84,7 @@ def looped(bound: int, number: int, factors: range) -> list[int]:
 
 
 def floor(
-    space: Uneven, energy: int | float = inf, cycles: int | float = inf, is_further: bool = False
+    space: Space, energy: int | float = inf, cycles: int | float = inf, is_further: bool = False
 ) -> int | float:
     """The least energy or cycles of all mappings; at most what is given.
 
@@ -97,7 +97,7 @@ def floor(
 
 
 def floor_kept(
-    space: Uneven, mask: Mask, energy: int | float, cycles: int | float, plain: Any, carried: Any
+    space: Space, mask: Mask, energy: int | float, cycles: int | float, plain: Any, carried: Any
 ) -> tuple[int | float, int | float]:
     """The same of one choice of levels that keep the dataspaces; of that of both which is given."""
     stack = [space.spatial] if len(space.spatial) else []

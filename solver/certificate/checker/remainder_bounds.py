@@ -23,7 +23,6 @@ from solver.certificate.checker.claims import (
     Array,
     CannotCheckError,
     Cost,
-    Json,
     Mask,
     Number,
     Query,
@@ -31,10 +30,10 @@ from solver.certificate.checker.claims import (
     ceiling,
     need,
 )
-from solver.certificate.checker.remainders import Nest, Uneven, between, leaving
+from solver.certificate.checker.remainders import Access, Nest, Space, Way, between, leaving
 
 
-def refute(space: Uneven, query: Query) -> Cost | None:
+def refute(space: Space, query: Query) -> Cost | None:
     """The cost of a mapping that satisfies the query, None if the mapspace has none."""
     for mask in space.masks():
         parts = space.rules.case(mask, space.rules.kept(mask))
@@ -46,7 +45,7 @@ def refute(space: Uneven, query: Query) -> Cost | None:
     return None
 
 
-def refute_kept(space: Uneven, mask: Mask, query: Query) -> Cost | None:
+def refute_kept(space: Space, mask: Mask, query: Query) -> Cost | None:
     """The same of one choice of levels that keep the dataspaces.
 
     Choices of spatial factors are split until bounds exclude all of them, or one is left, which is walked
@@ -129,7 +128,7 @@ class TileTables:
     hold for every extent that has as many tiles.
     """
 
-    def __init__(self, space: Uneven, mask: Mask, rows: Array, query: Query, known: Known) -> None:
+    def __init__(self, space: Space, mask: Mask, rows: Array, query: Query, known: Known) -> None:
         self.space, self.spaces, self.mask, self.size = space, space.spaces, mask, len(space.nodes)
         self.low, self.high = (
             {p: own[i] for i, p in enumerate(space.fans)} for own in (rows.min(0), rows.max(0))
@@ -155,7 +154,7 @@ class TileTables:
         )
         self.by = [[self.fixed_inside(p, d) for d in space.every] for p in levels]
         self.reused = [
-            [p for p in kept[1:] if space.at[p][v]["temporal_reuse"]] for v, kept in enumerate(mask)
+            [p for p in kept[1:] if self.spaces[v].stays(space.at[p][v])] for v, kept in enumerate(mask)
         ]
         used = prod(ceiling(n, rows[:, :, d].prod(axis=1)) for d, n in enumerate(space.bounds)) * space.visits
         self.leaks, used = self.leak(), np.maximum(used, self.slow(rows))
@@ -192,32 +191,12 @@ class TileTables:
         The busiest instance of a memory moves no less than all together move on average.
         """
         space, cycles = self.space, np.zeros(len(rows), dtype=np.int64)
-        loads: dict[tuple[int, str], Fraction] = defaultdict(Fraction)
-        for v, kept in enumerate(self.mask):
-            for p, _ in space.sources(v, kept):
-                read, written = self.moved_once(v, p)
-                scale = Fraction(*space.at[p][v]["bandwidth_scale"])
-                loads[space.home[p], "read"] += read * scale
-                loads[space.home[p], "write"] += written * scale
-                loads[space.home[p], "shared"] += (read + written) * scale
-        for (p, v, kind), words in space.loads.items():
-            scale = Fraction(*space.at[p][v]["bandwidth_scale"])
-            loads[p, kind] += words * scale
-            loads[p, "shared"] += words * scale
-        for (p, kind), load in loads.items():
-            width = space.nodes[p]["bandwidths"][kind]
-            if width:
-                above = rows[:, [q < p for q in space.fans]].prod(axis=(1, 2))
-                cycles = np.maximum(cycles, ceiling(math.ceil(load / Fraction(*width)), above))
+        for home, own in space.moves(self.mask).items():
+            once = {access: self.spaces[access.v].least * space.visits for access in own if not access.first}
+            for load in space.loaded(home, once).values():
+                above = rows[:, [q < home for q in space.fans]].prod(axis=(1, 2))
+                cycles = np.maximum(cycles, ceiling(math.ceil(load), above))
         return cycles
-
-    def moved_once(self, v: int, p: int) -> tuple[int, int]:
-        """Words that all instances of a level read of a dataspace, and that they write, at the least."""
-        doc, words = self.space.at[p][v], self.spaces[v].least * self.space.visits
-        again, inner = doc["passes_on"] or doc["first_write_reads"], p > self.mask[v][0]
-        if not self.spaces[v].rw:
-            return words, words * inner
-        return words * again, words + words * (inner and again)
 
     def energy(self, busy: int, query: Query) -> int | float:
         """The most energy of accesses that a mapping that takes so long may have; negative for none."""
@@ -257,7 +236,7 @@ class TileTables:
             ceiling(bounds, apart),
             [d for d in self.space.every if d not in self.spaces[v].relevant],
         )
-        if space.plain:
+        if space.is_plain:
             begun, whole = outside + 0 * blocks, prod(self.space.bounds[d] for d in space.relevant)
             sure = (blocks > 1) & (blocks > begun)
             again, begun = (np.where(sure, n, 1)[:, others].prod(axis=1) for n in (blocks, begun))
@@ -296,29 +275,21 @@ class TileTables:
 
     def charges(self, rows: Array) -> Iterator[TileCharge]:
         """What accesses cost: per node that asks, and per level that is accessed."""
-        pairs = [(v, *pair) for v, kept in enumerate(self.mask) for pair in self.space.sources(v, kept)]
-        return chain(*(self.charges_at(rows, *pair) for pair in pairs))
+        every = chain(*(self.space.accesses(v, kept) for v, kept in enumerate(self.mask)))
+        return (self.charge(rows, access) for access in every if self.counts(access))
 
-    def charges_at(self, rows: Array, v: int, p: int, asking: int) -> Iterator[TileCharge]:
-        """The same of one dataspace at one level."""
-        doc, rw = self.space.at[p][v], self.spaces[v].rw
-        above = [q for q in self.space.fans if q < p]
-        apart = [q for q in self.space.fans if p < q < asking and not self.space.multicast(q, v)]
-        used = rows[:, [q < p for q in self.space.fans]].prod(axis=(1, 2)).max()
+    def charge(self, rows: Array, access: Access) -> TileCharge:
+        """What one kind of access costs."""
+        v, p, asking, action, first = access
+        doc, fans, multicast = self.space.at[p][v], self.space.fans, self.spaces[v].multicast
+        counted = [q for q in fans if q < p or (p < q < asking and not multicast[q])]
+        used = rows[:, [q < p for q in fans]].prod(axis=(1, 2)).max()
         share = min(Fraction(1), Fraction(self.space.nodes[p]["most_paying"], int(used)))
-        passed = rw and doc["passes_on"]
-        first = rw and not passed and not doc["first_write_reads"]
-        served, got = ((v, asking, p), [*above, *apart]), ((v, p, p), above)
-        kinds = [(served, "read", first)]
-        kinds += [(served, "update", False)] if rw else []
-        kinds += [(served if passed else got, "fill", first)] if p > self.mask[v][0] else []
-        for (who, counted), action, fresh in kinds:
-            yield TileCharge(*who, self.priced(doc, action, share), doc["block"], counted, fresh)
+        return TileCharge(v, asking, p, math.floor(doc[action] * share), doc["block"], counted, first)
 
-    def priced(self, doc: Json, action: str, share: Fraction) -> int:
-        """The price of an access, of which a share of instances pays."""
-        price: int = doc[action]
-        return math.floor(price * share)
+    def counts(self, access: Access) -> bool:
+        """Whether an access costs anything here."""
+        return True
 
     def scale(self, charges: Sequence[TileCharge]) -> dict[tuple[int, int], list[TileCharge]]:
         """Prices by node that asks, in a unit that keeps sums of doubles exact, as the limit is then."""
@@ -342,7 +313,7 @@ class TileTables:
     def words(self, charge: TileCharge, n: int, cell: Sequence[Number]) -> Number:
         """At least the words of a charge: tiles come as often as the loops from node `n` on say."""
         space = self.spaces[charge.v]
-        if not space.plain:
+        if not space.is_plain:
             return 0 if charge.first else space.least * self.space.visits
         return self.whole(charge, n, cell) * self.repeats(charge, n, cell)
 
@@ -562,7 +533,7 @@ class TileTables:
         return sum((self.cost(v, c, p, self.cell) for c in self.reused[v] if p < c <= since), 0.0)
 
     def joins(self, p: int, d: int) -> dict[int, list[int]]:
-        """The loops of node `p` over a dimension as pairs of places, see `Uneven.joins`."""
+        """The loops of node `p` over a dimension as pairs of places, see `Space.joins`."""
         return self.space.joins(p, d, self.by[p + 1][d])
 
     def spread(self, table: Array, p: int, d: int) -> Array:
@@ -635,7 +606,7 @@ class TileTables:
     def any_order(self, at: TilePoint) -> bool:
         """Whether the cost does not depend on the order of the loops to come at the node."""
         kept = any(levels[-1] > at.i for levels in self.mask)
-        plain = all(space.plain for space in self.spaces)
+        plain = all(space.is_plain for space in self.spaces)
         free = not self.space.rules.asks_order and not any(at.state)
         return free and (plain or not kept)
 
@@ -675,29 +646,25 @@ class Carried(TileTables):
     The busiest instance carries no less than all do on average. Words count in parts of `unit_words`.
     """
 
-    def __init__(self, way: tuple[int, str], space: Uneven, mask: Mask, rows: Array, *arguments: Any) -> None:
-        self.home, self.kind = way
-        self.width: Fraction = Fraction(*space.nodes[self.home]["bandwidths"][self.kind])
-        self.width *= int(rows[:, [q < self.home for q in space.fans]].prod(axis=(1, 2)).max())
-        scales = [Fraction(*held["bandwidth_scale"]) for held in space.at[self.home]]
+    def __init__(self, way: Way, space: Space, mask: Mask, rows: Array, *arguments: Any) -> None:
+        self.way, (home, kind) = way, way
+        self.width: Fraction = Fraction(*space.nodes[home]["bandwidths"][kind])
+        self.width *= int(rows[:, [q < home for q in space.fans]].prod(axis=(1, 2)).max())
+        scales = [Fraction(*held["bandwidth_scale"]) for held in space.at[home]]
         self.unit_words = math.lcm(*(scale.denominator for scale in scales))
-        loads = [(v, n) for (p, v, kind), n in space.loads.items() if p == self.home and self.counts(kind)]
+        loads = [(v, n) for (p, v, own), n in space.loads.items() if p == home and kind in (own, "shared")]
         self.load = sum(int(scales[v] * self.unit_words) * n for v, n in loads)
         super().__init__(space, mask, rows, *arguments)
 
-    def counts(self, kind: str) -> bool:
-        """Whether words of a kind load the bandwidth."""
-        return self.kind in (kind, "shared")
+    def counts(self, access: Access) -> bool:
+        """Whether words of an access load the bandwidth."""
+        return self.space.home[access.p] == self.way[0] and self.way[1] in (access.kind, "shared")
 
-    def charges_at(self, rows: Array, v: int, p: int, asking: int) -> Iterator[TileCharge]:
-        """Words of one dataspace at one level."""
-        scale = Fraction(*self.space.at[p][v]["bandwidth_scale"])
-        for charge in super().charges_at(rows, v, p, asking) if self.space.home[p] == self.home else ():
-            yield charge._replace(price=charge.price * int(scale * self.unit_words), block=1)
-
-    def priced(self, doc: Json, action: str, share: Fraction) -> int:
-        """Words of an action that load the bandwidth."""
-        return int(self.counts("read" if action == "read" else "write"))
+    def charge(self, rows: Array, access: Access) -> TileCharge:
+        """Words of one kind of access."""
+        scale = Fraction(*self.space.at[access.p][access.v]["bandwidth_scale"])
+        own = super().charge(rows, access)
+        return own._replace(price=int(scale * self.unit_words), block=1)
 
     def energy(self, busy: int, query: Query) -> int | float:
         """The most words that a mapping that takes so long may move; negative for none."""
@@ -713,7 +680,7 @@ class Carried(TileTables):
         return max(self.busy, math.ceil(words / self.width)) + int(self.space.latency)
 
 
-def limited_bandwidths(space: Uneven) -> list[tuple[int, str]]:
+def limited_bandwidths(space: Space) -> list[Way]:
     """The bandwidths that limit words, as memories and kinds."""
     kinds = ((p, kind, width) for p in space.homes for kind, width in space.nodes[p]["bandwidths"].items())
     return [(p, kind) for p, kind, width in kinds if width]

@@ -5,7 +5,7 @@ Words are rounded as docs/certificates.md ("Sparse data") says, energies are exa
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import chain, pairwise, permutations, product, takewhile
 from math import prod
@@ -18,14 +18,14 @@ from solver.certificate.checker.claims import (
     Array,
     Cost,
     Json,
-    Levels,
     Loops,
     Mask,
     Number,
     need,
     remembered,
 )
-from solver.certificate.checker.perfect import Extent, Space, Whole
+from solver.certificate.checker.dataspaces import Extent, Whole
+from solver.certificate.checker.remainders import Nest, Space
 from solver.certificate.checker.sparse_levels import (
     ACCESSES,
     Flow,
@@ -340,36 +340,11 @@ class Sparse(Space):
 
     def dense(self, loops: Loops, mask: Mask) -> Counter[Any]:
         """Words that an instance reads, fills and updates at (dataspace, level), for dense data."""
-        extents, nest = self.nest(loops)
-        used = {p: prod(loops[p].values()) for p in self.fans}
-        words: dict[int | None, int] = {None: self.computes // prod(used.values())}
-        counts: Counter[tuple[int, int, str]] = Counter()
-        for v, (space, kept) in enumerate(zip(self.spaces, mask, strict=True)):
-            for p in kept:
-                above = tuple(loop for q in reversed(range(p)) if q not in used for loop in nest[q])
-                words[p] = space.delivered(extents[p], above, self.at[p][v]["temporal_reuse"])
-            split = {p: space.distinct(nest[p], self.nodes[p]["multicast"][v]) for p in used}
-            for source, p, action, times, first in self.actions(
-                v, kept, used, split.get, space.begun(extents, nest, used)
-            ):
-                counts[v, p, action] += max(0, words[source] * times - first)
+        nest, counts = Nest(self, loops), Counter[tuple[int, int, str]]()
+        for own in chain(*(self.accesses(v, kept) for v, kept in enumerate(mask))):
+            alone = [Counter(dict.fromkeys(nest.shares(d, own.p), 1)) for d in self.every]
+            counts[own.v, own.p, own.action] += self.words(nest, own, alone)
         return counts
-
-    def actions(
-        self,
-        v: int,
-        kept: Levels,
-        used: Mapping[int, int],
-        split: Callable[[int], Any],
-        part: Callable[[int, int | None], Any],
-    ) -> Iterator[tuple[int | None, int, str, int, int]]:
-        """Yield (source, level, action, times, first) for the accesses that `Space.accesses` charges."""
-        kinds = {}
-        for p in kept:
-            own = ["read"] + (["fill"] if p > kept[0] else []) + (["update"] if self.spaces[v].rw else [])
-            kinds[p] = iter(own)
-        for source, p, *_, times, first in self.accesses(v, kept, 1, used, split, part):
-            yield source, p, next(kinds[p]), times, first
 
 
 class UnheldError(Exception):
@@ -685,8 +660,7 @@ class Priced:
         working = max(self.instances(everything) * spans[v][everything][2] for v in self.every)
         steps = max(1, math.ceil((made + gated) / working)) if working else 1
         levels = [Level(self, p, held, moved, spans) for p in space.stores]
-        counts = {key: n for level in levels for key, n in level.demand().items()}
-        busy = max(space.level_cycles(p, Counter(counts), steps) for p in space.stores)
+        busy = max(steps, *(space.cycles(level.p, level.demand(), steps) for level in levels))
         prices = space.doc["compute"]["energy"]
         energy = made * space.compute_energy + gated * prices.get("gated_compute", 0)
         energy += skipped * prices.get("skipped_compute", prices.get("gated_compute", 0))

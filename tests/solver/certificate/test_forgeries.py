@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from solver.certificate.canonical import canonical_sha256
-from tests.solver.certificate.checker import certified, digested, perfect, prove, verdict
+from tests.solver.certificate.checker import certified, dataspaces, digested, prove, verdict
 from tests.solver.certificate.samples import SAMPLES, feasible
 
 PRICES = ("read", "fill", "update")
@@ -263,8 +263,8 @@ def test_meshes_beyond_64_bits_are_checked(document, tmp_path):
 
 def test_windows_with_too_many_strides_are_not_looked_at():
     bounds = (2**3 * 3**3 * 5 * 7 * 11 * 13, 2**4 * 3**2 * 5 * 7 * 11 * 17)
-    space = perfect.Dataspace({"read_write": False, "keep": [[0]], "ranks": [[[0, 1], [1, 1]]]}, bounds)
-    factors = np.array(list(product(*map(perfect.divisors, bounds))))
+    space = dataspaces.Dataspace({"read_write": False, "keep": [[0]], "ranks": [[[0, 1], [1, 1]]]}, bounds)
+    factors = np.array(list(product(*map(dataspaces.divisors, bounds))))
     with pytest.raises(prove.CannotCheckError, match="strides"):
         space.few_distinct(factors, multicast=True)
 

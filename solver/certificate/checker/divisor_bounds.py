@@ -1,4 +1,4 @@
-"""Bounds on mappings with perfect factors, and the enumeration of those that bounds leave open.
+"""The checker's bounds on mappings whose factors divide, and the enumeration of what these leave open.
 
 Floors exclude most choices of spatial factors. Tables over temporal loops bound the others, and an
 enumeration decides the nests that the tables leave open. docs/certificates.md explains why this is a proof.
@@ -25,20 +25,106 @@ from solver.certificate.checker.claims import (
     Array,
     CannotCheckError,
     Cost,
+    Levels,
     Loops,
     Mask,
     Number,
     Query,
     State,
     need,
+    remembered,
 )
 from solver.certificate.checker.conditions import Case
-from solver.certificate.checker.perfect import Extent, Measure, Space, Strides, Whole, divisors
+from solver.certificate.checker.dataspaces import Extent, Placed, Strides, Whole, divisors
+from solver.certificate.checker.remainders import Access, Space, Way
 
+Measure = Way | None  # None is energy
 States = list[list[int | None]]
 Table = dict[State, Array]
 Prices = list[tuple[Any, ...]]
 Pins = Sequence[tuple[tuple[int, ...], Any]]
+
+
+class Charge(NamedTuple):
+    """What accesses cost; numbers, or arrays of them per choice of spatial factors.
+
+    Words that an instance of `source` gets (None: the arithmetic) cause max(0, words * times - first)
+    accesses of each instance of the level, for all of which `paying` instances pay.
+    """
+
+    source: int | None
+    access: Access
+    price: int
+    block: int
+    paying: Any
+    times: Any
+    first: Any
+
+
+class PerChoice:
+    """What the choices of spatial factors cost at least, if all factors divide."""
+
+    def __init__(self, space: Space) -> None:
+        self.space, self.spaces, self.spatial = space, space.spaces, space.spatial
+        self.steps = space.computes // self.spatial.prod(axis=(1, 2))
+        self.fans = dict(zip(space.fans, np.moveaxis(self.spatial, 1, 0), strict=True))
+
+    def above(self, p: int, dims: Iterable[int]) -> Array:
+        """Per choice, the product of the factors over `dims` in the fanouts above node `p`."""
+        own = self.spatial[:, [q < p for q in self.space.fans]]
+        return np.asarray(own[:, :, sorted(dims)].prod(axis=(1, 2)))
+
+    @remembered
+    def charges(self, v: int, kept: Levels) -> list[Charge]:
+        """The accesses to dataspace `v`, with arrays per choice, no cheaper than in any mapping."""
+        return [self.charge(access, kept) for access in self.space.accesses(v, kept)]
+
+    def charge(self, access: Access, kept: Levels) -> Charge:
+        """What one kind of access costs."""
+        (v, p, asking, action, first), doc = access, self.space.at[access.p][access.v]
+        space, nothing = self.spaces[v], 0 * self.steps
+        source = asking if asking < len(self.space.nodes) else None
+        inner = [own for f, own in self.fans.items() if p < f < asking]
+        shares = [self.space.nodes[f]["multicast"][v] for f in self.fans if p < f < asking]
+        times = prod(map(space.few_distinct, inner, shares), start=1 + nothing)
+        above = prod((own.prod(axis=1) for f, own in self.fans.items() if f < p), start=1 + nothing)
+        paying = np.minimum(above, min(self.space.nodes[p]["most_paying"], EXACT))
+        begun = (self.begun(v, p) if first else nothing) * self.space.fresh[v]
+        times = times * (1 if source is None else self.space.visits)
+        return Charge(source, access, doc[action], doc["block"], paying, times, begun)
+
+    def begun(self, v: int, p: int) -> Array:
+        """Per choice, at most the words of an output that an instance of level `p` writes first."""
+        space = self.spaces[v]
+        part = space.tile(self.space.bounds) // self.above(p, space.relevant if space.dense else ())
+        if not isinstance(space, Placed):
+            return np.asarray(part)
+        # Children that share nothing touch words apart.
+        alone = [own for f, own in self.fans.items() if f > p and not space.multicast[f]]
+        return np.asarray(part * prod(space.distinct_again(own) for own in alone))
+
+    @remembered
+    def fewest(self, v: int, p: int) -> Number:
+        """Least words that all instances of level `p` get of dataspace `v`, over all tiles that fit."""
+        space, bounds = self.spaces[v], self.space.bounds
+        tile = np.ix_(*(divisors(n) if d in space.relevant else [1] for d, n in enumerate(bounds)))
+        left = [side.max() // side for side in tile]
+        fits = space.tile(tile) * self.space.at[p][v]["size"] <= self.space.sizes[p][1]
+        return np.where(fits, space.few_words(tile, tile, left, prod(left)), EXACT).min()
+
+    @remembered
+    def floor(self, v: int, kept: Levels, measure: Measure) -> Array:
+        """Per choice, at most the energy of dataspace `v`, or its cycles of the bandwidth `measure`."""
+        relevant, rates = self.spaces[v].relevant, self.space.rates
+        total: Array = 0.0 * self.steps
+        for source, access, price, block, paying, times, first in self.charges(v, kept):
+            words = self.steps if source is None else self.fewest(v, source) / self.above(source, relevant)
+            rate = rates(v, access.p, access.kind).get(measure, 0) if measure else 0
+            unit: Number = float(rate) if measure else price / block * paying
+            total = total + unit * (words * times * (1 - SLACK) - first * (1 + SLACK))
+        loads = [(p, kind, n) for (p, own, kind), n in self.space.loads.items() if own == v and measure]
+        held = sum(n * rates(v, p, kind).get(measure, 0) for p, kind, n in loads) if measure else 0
+        return total + float(held)
 
 
 class Ended(NamedTuple):
@@ -240,7 +326,7 @@ class Choice(Tables):
 
     def __init__(
         self,
-        space: Space,
+        floors: PerChoice,
         mask: Mask,
         i: int,
         case: Case,
@@ -249,25 +335,26 @@ class Choice(Tables):
         high: int | float,
         measures: Sequence[Measure],
     ) -> None:
+        space = floors.space
         super().__init__(space, mask, i)
         self.case, self.is_ruled = case, bool(case.parts)
         self.resumed: dict[int, Table] = {}
         self.memory = {p: own for own in space.memories for p in own.places}
         self.idle = {p for own in space.memories for p in own.idle(mask)}
-        every = [(v, *charge) for v, kept in enumerate(mask) for charge in space.charges(v, kept)]
-        charges = [(*charge[:6], *(int(array[i]) for array in charge[6:])) for charge in every]
+        every = chain(*(floors.charges(v, kept) for v, kept in enumerate(mask)))
+        charges = [Charge(*charge[:4], *(int(array[i]) for array in charge[4:])) for charge in every]
         limits, prices = zip(
             *(self.aim(charges, query, low, high, measure) for measure in measures), strict=True
         )
         self.limits = np.array(limits, dtype=float)
         self.prices: dict[tuple[int, int | None], Prices] = defaultdict(list)
-        for (v, source, _, _, block, *_, times, first), *pairs in zip(charges, *prices, strict=True):
-            self.prices[v, source].append((times, first, block, *np.transpose(pairs)))
-        self.limits -= sum(self.charge(self.prices[v, None], int(space.steps[i])) for v in range(len(mask)))
+        for (source, access, _, block, _, times, first), *pairs in zip(charges, *prices, strict=True):
+            self.prices[access.v, source].append((times, first, block, *np.transpose(pairs)))
+        self.limits -= sum(self.charge(self.prices[v, None], int(floors.steps[i])) for v in range(len(mask)))
         self.fill()
 
     def aim(
-        self, charges: Sequence[tuple[Any, ...]], query: Query, low: int, high: int | float, measure: Measure
+        self, charges: Sequence[Charge], query: Query, low: int, high: int | float, measure: Measure
     ) -> tuple[int | float, list[list[float]]]:
         """The limit of energy + slope * cycles for mappings with cycles from `low` to `high`, and its prices.
 
@@ -277,24 +364,32 @@ class Choice(Tables):
         most, least = (min(query.energy, query.edp // n) for n in (low, high))
         fixed, slope, top = 0, 1 << 20, high * (1 << 20)
         if most < inf:
-            used = {p: prod(factors) for p, factors in self.spatial.items()}
-            busy = low - self.space.latency
-            fixed = self.space.arithmetic + self.space.least_leakage(used, busy, prod(self.bounds))
+            steps = prod(self.bounds) * self.space.visits
+            fixed = self.space.arithmetic + self.leakage(low - self.space.latency, steps)
             slope = int(least // low) + 1 if measure and high < inf else 0
             top = (max(most + slope * low, least + slope * high) + 1 if slope else most) - fixed
         pairs = []
-        for v, _, p, kind, _, access, paying, _, _ in charges:
-            rates = self.space.rates(v, p, kind)
+        for _, access, price, _, paying, _, _ in charges:
+            rates = self.space.rates(access.v, access.p, access.kind)
             rate = (rates.get(measure, 0) if measure else 0) * (1 - Fraction(SLACK))
-            pairs.append((access * paying * (most < inf), int(slope * rate)))
+            pairs.append((price * paying * (most < inf), int(slope * rate)))
         unit = math.gcd(*chain(*pairs)) or 1
         while inf > top // unit >= EXACT:
             unit *= 2
         limit = top // unit + 1 if top < inf else inf
         return limit, [[float(price // unit) for price in pair] for pair in pairs]
 
+    def leakage(self, busy: int, steps: int) -> int:
+        """What leaks at least while levels are busy for so many cycles, which may have been rounded up."""
+        used = {p: prod(factors) for p, factors in self.spatial.items()}
+        nodes = [self.space.nodes[p] for p in self.space.stores]
+        leaks: list[int] = [node["leak"] * prod(used[q] for q in node["leak_fanouts"]) for node in nodes]
+        if not self.space.placed:
+            return busy * sum(leaks)
+        return max(0, max(busy - 1, steps) * sum(leaks) - sum(map(bool, leaks)))
+
     def priced(self, v: int, source: int | None, tile: Extent | None, box: Extent | None, end: int) -> Prices:
-        """The prices of the accesses that words delivered into `source` cause: the same for all tiles."""
+        """The prices of the accesses that words delivered into `source` cause, whatever its tile."""
         return self.prices[v, source]
 
     def charge(self, prices: Prices, words: Number) -> Array:
@@ -476,7 +571,7 @@ def decide(
     low: int,
     high: int | float,
     measures: Sequence[Measure],
-    space: Space,
+    floors: PerChoice,
     mask: Mask,
     i: int,
     pinned: Pins = (),
@@ -486,6 +581,7 @@ def decide(
     Tables of the first two `measures` are enough nearly everywhere. Rules about several levels are decided
     one value of a tile or of an innermost loop at a time: those are `pinned`.
     """
+    space = floors.space
     case = Case(space, mask, i, dict(pinned))
     if case.parts is None:
         return None
@@ -494,41 +590,43 @@ def decide(
     if low > high:
         return None
     for counted in dict.fromkeys((measures[:2], measures)):
-        tables = Choice(space, mask, i, case, query, low, high, counted)
+        tables = Choice(floors, mask, i, case, query, low, high, counted)
         if not tables.open:
             return None
     if found := case.next():
         pins = [(*pinned, (found[0], value)) for value in found[1]]
         return next(
-            filter(None, (decide(query, low, high, measures, space, mask, i, own) for own in pins)), None
+            filter(None, (decide(query, low, high, measures, floors, mask, i, own) for own in pins)), None
         )
     if query.edp == inf or not 1.05 * low < high < inf:
         return tables.search(query)
     middle = math.isqrt(low * int(high))
-    lower = decide(query, low, middle, measures, space, mask, i, pinned)
-    return lower or decide(query, middle + 1, high, measures, space, mask, i, pinned)
+    lower = decide(query, low, middle, measures, floors, mask, i, pinned)
+    return lower or decide(query, middle + 1, high, measures, floors, mask, i, pinned)
 
 
 def refute(space: Space, query: Query) -> Cost | None:
     """The cost of a mapping that satisfies the query, None if the mapspace has none."""
-    choices = floored(space, query)
-    costs = (decide(query, *cycles, measures, space, *choice) for cycles, measures, choice in choices)
+    floors = PerChoice(space)
+    choices = floored(floors, query)
+    costs = (decide(query, *cycles, measures, floors, *choice) for cycles, measures, choice in choices)
     return next(filter(None, costs), None)
 
 
 def floored(
-    space: Space, query: Query
+    per_choice: PerChoice, query: Query
 ) -> Iterator[tuple[tuple[int, int | float], tuple[Measure, ...], tuple[Mask, int]]]:
     """The choices that floors do not exclude, with the cycles they may take and what may limit these."""
+    space, steps = per_choice.space, per_choice.steps
     kinds = [(p, kind) for p in space.homes for kind, width in space.nodes[p]["bandwidths"].items() if width]
     kinds += [(p, f"port {i}") for p in space.homes for i in range(len(space.nodes[p].get("ports", ())))]
     for mask in space.masks():
         if space.rules.case(mask, space.rules.kept(mask)) is None:
             continue
-        floors = [[space.floor(v, kept, kind) for v, kept in enumerate(mask)] for kind in (None, *kinds)]
+        floors = [[per_choice.floor(v, kept, kind) for v, kept in enumerate(mask)] for kind in (None, *kinds)]
         energy, *slow = [np.sum(floor, axis=0) * (1 - SLACK) for floor in floors]
         energy = energy + space.arithmetic * (1 - SLACK)
-        cycles = np.max([space.steps, *slow], axis=0) * (1 - SLACK) + space.latency
+        cycles = np.max([steps, *slow], axis=0) * (1 - SLACK) + space.latency
         within = (
             space.rules.open
             & (energy <= query.energy)
@@ -536,7 +634,7 @@ def floored(
             & (energy * cycles <= query.edp)
         )
         for i in np.flatnonzero(within):
-            low, counted = max(int(space.steps[i]) + space.latency, math.ceil(cycles[i])), query.edp < inf
+            low, counted = max(int(steps[i]) + space.latency, math.ceil(cycles[i])), query.edp < inf
             most = int(query.edp / energy[i] * (1 + SLACK)) + 1 if counted and energy[i] > 0 else inf
             high = min(query.latency, most, inf if kinds else low)
             loads = {
