@@ -48,6 +48,11 @@ class Query(NamedTuple):
     edp: int | float = inf
 
 
+def satisfies(cost: Cost, query: Query) -> bool:
+    """Whether a cost is that of a mapping that fits and is within all limits."""
+    return cost["fits"] and all(cost[key] <= most for key, most in query._asdict().items())
+
+
 Refute = Callable[[Any, Query], Cost | None]  # the cost of a mapping that satisfies a query, if there is any
 
 

@@ -152,7 +152,7 @@ class Floors:
     def of_kind(
         self, einsum: Einsum, deep: Deep, wanted: frozenset[int], bounds: Numbers, trips: Numbers
     ) -> Numbers:
-        """The same of visits with equal bounds, at least of their arithmetic.
+        """Least energy, twice, and cycles of visits with equal bounds, at least of their arithmetic.
 
         Claims on fewer trips hold as well: the other loops may be the outermost private ones.
         """
@@ -328,7 +328,7 @@ class Edges:
         first = min(moved, einsum.box(v, einsum.bounds)) if einsum.writes[v] else 0
         read, written = moved - first, moved if einsum.writes[v] else 0
         outside, inside = einsum.space.at[0][v], einsum.space.at[einsum.home][v]
-        tolls = einsum.toll_energy(v, read, written)
+        tolls = einsum.priced(einsum.tolls(v, read, written))
         outer = tolls + read * outside["read"] // outside["block"]
         outer += written * outside["update"] // outside["block"]
         inner = read * inside["fill"] // inside["block"]
@@ -351,10 +351,11 @@ class Edges:
         """The way of a tile that is held below shared loops."""
         einsum = self.cascade.einsums[j]
         shift = einsum.held(v, cut)
-        read, _, written, _ = einsum.shifted(*shift)
+        words = [(own.kind, n) for own, n in einsum.shifted(*shift).items() if not own.p]
+        read, written = (sum(n for own, n in words if own == kind) for kind in ("read", "write"))
         moves = self.loads(einsum.space.at[0][v], read, written)
-        words = einsum.tile(v, cut) * einsum.space.at[einsum.home][v]["size"]
-        return Way(words, einsum.shift_energy([shift]), *moves, held=True)
+        room = einsum.tile(v, cut) * einsum.space.at[einsum.home][v]["size"]
+        return Way(room, einsum.shift_energy([shift]), *moves, held=True)
 
     def together(self, j: int, cut: Cut, ways: Sequence[Way], is_open: bool = False) -> tuple[int, int]:
         """Least energy and cycles of an Einsum, given per dataspace how its tile is kept.
@@ -521,7 +522,7 @@ def least(problem: Posed, einsum: Einsum, kind: Kind, refute: Refute, **claimed:
 def least_of_cuts(
     problem: Posed, einsum: Einsum, kind: Kind, refute: Refute, claimed: Mapping[str, int | float]
 ) -> Any:
-    """The same way by way, by tables and then by a query; 0 if there are many ways."""
+    """What is left of a claim for each way to cut, by tables and then by a query; 0 if there are many."""
     cuts = [*vectors(kind.bounds)] if prod(map(len, map(divisors, kind.bounds))) <= MOST_CUTS else []
     (key, found), pairs = *claimed.items(), [*zip(kind.bounds, kind.trips, strict=True)]
     for cut in cuts:

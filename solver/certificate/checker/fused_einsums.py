@@ -20,7 +20,8 @@ from solver.certificate.checker.claims import (
     need,
     remembered,
 )
-from solver.certificate.checker.dataspaces import Placed, divisors
+from solver.certificate.checker.counting import Placed
+from solver.certificate.checker.dataspaces import divisors
 from solver.certificate.checker.fused_visits import (
     UNLIMITED,
     Deep,
@@ -29,7 +30,7 @@ from solver.certificate.checker.fused_visits import (
     Numbers,
     Visits,
 )
-from solver.certificate.checker.remainders import Access, Nest, Space, Way
+from solver.certificate.checker.remainders import Access, Bandwidth, Nest, Space
 
 Cut = tuple[tuple[tuple[int, int], ...], ...]  # per dimension the extents of parts, and how many there are
 Rooms = tuple[tuple[int, int], ...]  # numbers of memories, and their room
@@ -143,27 +144,20 @@ class Einsum:
         at = [self.levels[level - 1][0] if level else 0 for level in levels]
         if any(min(at) <= p < max(at) for p in self.tolled):
             return None
-        source, energy = at[self.writes.index(False)], 0
-        loads: dict[int, dict[str, Fraction]] = {p: defaultdict(Fraction) for p in at}
+        source = at[self.writes.index(False)]
+        moves: dict[int, dict[Access, int]] = {p: {} for p in at}
         for v, p in enumerate(at):
-            held, words = self.space.at[p][v], self.box(v, self.bounds)
             way = ("fill" if p > source else "update") if self.writes[v] else "read"
-            if {*at} == {source} or (p == source and self.writes[v]):
-                continue
-            energy += -(-words // held["block"]) * held[way]
-            loads[p]["read" if way == "read" else "write"] += words * Fraction(*held["bandwidth_scale"])
-        cycles = max(math.ceil(self.busy(p, load)) for p, load in loads.items())
+            if {*at} != {source} and (p != source or not self.writes[v]):
+                moves[p][Access(v, p, p, way, False)] = self.box(v, self.bounds)
+        loads = (self.space.loaded(p, own).values() for p, own in moves.items())
+        cycles = max(math.ceil(max(own, default=0)) for own in loads)
+        energy = sum(map(self.priced, moves.values()))
         return energy + cycles * sum(self.space.nodes[p]["leak"] for p in self.space.homes), cycles
 
-    def busy(self, p: int, load: Mapping[str, Any]) -> Any:
-        """Cycles that a level needs for words that are read and written."""
-        node, load = self.space.nodes[p], {**load, "shared": load["read"] + load["write"]}
-        times = [
-            Fraction(load.get(kind, 0)) / Fraction(*own) for kind, own in node["bandwidths"].items() if own
-        ]
-        for port in node.get("ports", ()):
-            times.append(sum(load.get(kind, 0) * Fraction(*port[kind]) for kind in ("read", "write")))
-        return max(times, default=0)
+    def priced(self, moves: Mapping[Access, int]) -> int:
+        """Energy of words that single instances move."""
+        return sum(self.space.priced(access, words) for access, words in moves.items())
 
     def may_lie(self, levels: Numbers) -> bool:
         """Whether rules let a copy's tensors lie in such memories: outside, where they may be kept there."""
@@ -338,42 +332,32 @@ class Einsum:
         """A held tile: its number, the words that it moves, and those of them that are touched first."""
         return v, self.moved(v, cut), self.box(v, self.bounds) if self.writes[v] else 0
 
-    def shifted(self, v: int, moved: int, first: int) -> tuple[int, int, int, int]:
-        """Words of a held tile that are read outside, filled inside, written outside, and read inside for it.
+    def shifted(self, v: int, moved: int, first: int) -> dict[Access, int]:
+        """Words of a held tile: read and written outside, filled inside, read inside for what is written.
 
-        Only by AccelForge's rule what drains from a memory is read there.
+        Only by AccelForge's rule what drains from a memory is read there. What passes between the two
+        outermost memories pays the tolls there.
         """
         outside, inside = self.space.at[0][v], self.space.at[self.home][v]
         read, filled = (moved - (0 if own["first_write_reads"] else first) for own in (outside, inside))
         written = moved if self.writes[v] else 0
-        return read, filled, written, written if self.placed else 0
+        words = {(0, "read"): read, (0, "update"): written, (self.home, "fill"): filled}
+        words[self.home, "read"] = written if self.placed else 0
+        found = {Access(v, p, self.home, action, False): n for (p, action), n in words.items()}
+        return found | self.tolls(v, read, written)
 
-    def tolls(self, v: int) -> list[tuple[int, bool, bool]]:
-        """Tolls between the two outermost memories, and whether words pay that come, and that go."""
-        return [(p, *self.space.at[p][v]["toll"]) for p in sorted(self.tolled) if p < self.home]
-
-    def toll_energy(self, v: int, read: int, written: int) -> int:
-        """Energy of words that pass these tolls."""
-        total = 0
-        for p, down, up in self.tolls(v):
-            own = self.space.at[p][v]
-            total += (
-                down * -(-read // own["block"]) * own["read"]
-                + up * -(-written // own["block"]) * own["update"]
-            )
-        return total
+    def tolls(self, v: int, read: int, written: int) -> dict[Access, int]:
+        """Words that pass the tolls between the two outermost memories and pay there."""
+        found = {}
+        for p in sorted(p for p in self.tolled if p < self.home):
+            down, up = self.space.at[p][v]["toll"]
+            found[Access(v, p, self.home, "read", False)] = read * down
+            found[Access(v, p, self.home, "update", False)] = written * up
+        return found
 
     def shift_energy(self, held: Iterable[HeldTile]) -> int:
         """Energy of the words of held tiles."""
-        total = 0
-        for v, moved, first in held:
-            outside, inside = self.space.at[0][v], self.space.at[self.home][v]
-            read, filled, written, drained = self.shifted(v, moved, first)
-            total += -(-read // outside["block"]) * outside["read"]
-            total += -(-written // outside["block"]) * outside["update"]
-            total += -(-filled // inside["block"]) * inside["fill"]
-            total += -(-drained // inside["block"]) * inside["read"] + self.toll_energy(v, read, written)
-        return total
+        return sum(self.priced(self.shifted(*own)) for own in held)
 
     def own_words(self, level: int, loops: Loops, mask: Mask, kind: Kind) -> int:
         """Room of an on-chip memory that the tiles of a nest take."""
@@ -427,7 +411,7 @@ class Together:
     def __init__(self, first: Visits) -> None:
         self.first, self.steps = first, 0
         self.done: dict[tuple[int, int], Counter[tuple[int, int, Access]]] = defaultdict(Counter)
-        self.loads: dict[int, dict[Way, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
+        self.loads: dict[int, dict[Bandwidth, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
         self.leaks: Counter[int] = Counter()
 
     def add(self, edge: Visits, nest: Nest, mask: Mask) -> None:
@@ -444,7 +428,7 @@ class Together:
             for way, load in max((edge.loaded(home, words) for _, words in alike), key=self.slowest).items():
                 self.loads[home][way] += load
 
-    def slowest(self, load: Mapping[Way, Fraction]) -> Any:
+    def slowest(self, load: Mapping[Bandwidth, Fraction]) -> Any:
         """Cycles of the bandwidth that takes longest."""
         return self.first.whole(max(load.values(), default=Fraction(0)))
 

@@ -55,12 +55,12 @@ class Further(TileTables):
 
 
 class CarriedFurther(Carried, Further):
-    """The same with further shared loops."""
+    """Tables of the words that a bandwidth carries, of visits that further shared loops leave."""
 
 
 @lru_cache(1 << 12)
 def joins(bound: int, factors: range) -> dict[int, list[int]]:
-    """The same, as places in the list of all numbers of tiles."""
+    """The loops over a dimension as places in the list of all numbers of tiles."""
     numbers = numbers_of_tiles(bound)
     place = {number: i for i, number in enumerate(numbers)}
     found = {i: [place[left] for left in looped(bound, number, factors)] for i, number in enumerate(numbers)}
@@ -99,7 +99,7 @@ def floor(
 def floor_kept(
     space: Space, mask: Mask, energy: int | float, cycles: int | float, plain: Any, carried: Any
 ) -> tuple[int | float, int | float]:
-    """The same of one choice of levels that keep the dataspaces; of that of both which is given."""
+    """The least energy or cycles, whichever is given, for one choice of levels that keep the dataspaces."""
     stack = [space.spatial] if len(space.spatial) else []
     known: dict[int, dict[Any, Any]] = defaultdict(dict)
     ways = [partial(carried, way) for way in limited_bandwidths(space) if energy == inf] or [plain]

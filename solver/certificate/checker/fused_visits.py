@@ -1,5 +1,6 @@
 """Visits of an Einsum that are alike as one mapspace; nothing stays from one visit to the next."""
 
+from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -46,15 +47,8 @@ class Visits(Space):
         most = max([self.computes, self.latency, *(space.most * self.visits for space in self.spaces)])
         need(most * len(self.spaces) < EXACT, "the problem is too large", CannotCheckError)
         at = dict(zip(einsum.space.stores, self.stores, strict=True))
-        for v, moved, first in kind.held:
-            read, filled, written, drained = einsum.shifted(v, moved, first)
-            self.loads[0, v, "read"] += read
-            self.loads[0, v, "write"] += written
-            self.loads[at[einsum.home], v, "write"] += filled
-            self.loads[at[einsum.home], v, "read"] += drained
-            for p, down, up in einsum.tolls(v):
-                self.loads[at[p], v, "read"] += read * down
-                self.loads[at[p], v, "write"] += written * up
+        for access, words in chain(*(einsum.shifted(*own).items() for own in kind.held)):
+            self.loads[at[access.p], access.v, access.kind] += words
 
     def arranged(self, mask: Mask, single: bool = False) -> bool:
         """Whether places that keep nothing are the last ones; any number of tiles may be above the nests."""

@@ -33,12 +33,12 @@ from solver.certificate.checker.claims import (
     need,
 )
 from solver.certificate.checker.common_claims import check_common
-from solver.certificate.checker.divisor_bounds import refute as refute_divisors
+from solver.certificate.checker.divisor_bounds import refute_divisors
 from solver.certificate.checker.fused_paths import check_fused
-from solver.certificate.checker.remainder_bounds import refute as refute_remainders
+from solver.certificate.checker.remainder_bounds import refute_remainders
 from solver.certificate.checker.remainders import Space
 from solver.certificate.checker.sparse import Sparse
-from solver.certificate.checker.sparse_bounds import refute as refute_sparse
+from solver.certificate.checker.sparse_bounds import refute_sparse
 
 MOST_BYTES = 1 << 26  # of a file
 FORMAT, WITH_PLACES, WITH_RULES = (f"tilewright certificate {n}" for n in (9, 10, 11))

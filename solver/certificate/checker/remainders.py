@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property, lru_cache, reduce
 from itertools import chain, pairwise, product
-from math import inf, prod
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,17 +33,8 @@ from solver.certificate.checker.claims import (
     remembered,
 )
 from solver.certificate.checker.conditions import Rules
-from solver.certificate.checker.dataspaces import (
-    RULES,
-    Dims,
-    Executed,
-    Group,
-    Placed,
-    Rank,
-    Strides,
-    Timeloop,
-    divisors,
-)
+from solver.certificate.checker.counting import RULES, Executed, Placed, Timeloop, slowed
+from solver.certificate.checker.dataspaces import Dims, Group, Rank, Strides, divisors
 
 Ranks = tuple[Rank, ...]
 Shares = Counter[int]  # how many instances have so many iterations
@@ -52,7 +43,7 @@ When = str | tuple[int, bool]  # see `turns`
 Box = tuple[tuple[int, int], ...]  # first and last word along each rank
 Child = tuple[tuple[int | None, ...], int, Step]
 Asked = tuple[tuple[Any, ...], Box, Box | None]
-Way = tuple[int, str]  # a memory, and one of its bandwidths or ports
+Bandwidth = tuple[int, str]  # a memory, and one of its bandwidths or ports
 
 
 class Access(NamedTuple):
@@ -299,7 +290,7 @@ class Nest:
         kinds: Sequence[When],
         between: Sequence[Sequence[Loop]],
     ) -> tuple[int, int]:
-        """The same where children that share ranks have different tiles, or none are looked at."""
+        """Words as `sums` says, where no two children that share accesses may have equal tiles."""
         dims, ranks = group
         lists = []
         for d, kind, loops in zip(dims, kinds, between, strict=True):
@@ -333,7 +324,7 @@ class Nest:
         kinds: Sequence[When],
         between: Sequence[Sequence[Loop]],
     ) -> tuple[int, int]:
-        """The same where children may have equal tiles, child by child."""
+        """Words as `sums` says, where children may have equal tiles: child by child."""
         dims, ranks = group
         nodes = sorted({loop.node for loop in chain(*between)})
         lists = [
@@ -409,7 +400,7 @@ class Nest:
         )
 
     def covered(self, v: int, group: Group, p: int, q: int, counts: tuple[int, ...]) -> int:
-        """The same of one group of dimensions: the union of boxes."""
+        """Distinct words along the ranks of one group of dimensions: the union of boxes."""
         dims, ranks = group
         places = []
         for d, count in zip(dims, counts, strict=True):
@@ -648,14 +639,18 @@ class Space(Problem):
         for instances, words in alike:
             own: Counter[tuple[int, int]] = Counter()
             for access, n in words.items():
-                held = self.at[access.p][access.v]
-                own[access.v, access.p] += ceiling(n, held["block"]) * held[access.action]
+                own[access.v, access.p] += self.priced(access, n)
             for key, energy in own.items():
                 parts[key].append((energy, instances))
         return sum(paid(pairs, self.nodes[home]["most_paying"]) for pairs in parts.values())
 
+    def priced(self, access: Access, words: int) -> int:
+        """Energy of the words of one instance: whole blocks are paid."""
+        held = self.at[access.p][access.v]
+        return int(ceiling(words, held["block"]) * held[access.action])
+
     @remembered
-    def rates(self, v: int, p: int, kind: str) -> dict[Way, Fraction]:
+    def rates(self, v: int, p: int, kind: str) -> dict[Bandwidth, Fraction]:
         """Cycles that a word takes of the limited bandwidths that it loads."""
         home, scale = self.home[p], Fraction(*self.at[p][v]["bandwidth_scale"])
         node, widths = self.nodes[home], self.nodes[home]["bandwidths"]
@@ -663,9 +658,9 @@ class Space(Problem):
         ports = ((i, Fraction(*port[kind])) for i, port in enumerate(node.get("ports", ())))
         return rates | {(home, f"port {i}"): scale * cycles for i, cycles in ports if cycles}
 
-    def loaded(self, home: int, words: Mapping[Access, int]) -> dict[Way, Fraction]:
+    def loaded(self, home: int, words: Mapping[Access, int]) -> dict[Bandwidth, Fraction]:
         """Cycles that each limited bandwidth of a memory needs for the words of an instance, as fractions."""
-        found: dict[Way, Fraction] = defaultdict(Fraction)
+        found: dict[Bandwidth, Fraction] = defaultdict(Fraction)
         every = [(own.v, own.p, own.kind, n) for own, n in words.items()]
         every += [(v, p, kind, n) for (p, v, kind), n in self.loads.items() if self.home[p] == home]
         for v, p, kind, n in every:
@@ -676,25 +671,16 @@ class Space(Problem):
     def cycles(self, home: int, words: Mapping[Access, int], steps: int) -> Any:
         """Cycles that a memory needs for the words of an instance; whole ones by the exact rule."""
         if self.counting == "timeloop":
-            return self.slowed(home, words, steps)
+            counts: Counter[tuple[int, str]] = Counter()
+            for access, n in words.items():
+                counts[access.v, access.kind] += n
+            scales = [Fraction(*held["bandwidth_scale"]) for held in self.at[home]]
+            return slowed(counts, scales, self.nodes[home]["bandwidths"], steps)
         return self.whole(max(self.loaded(home, words).values(), default=Fraction(0)))
 
     def whole(self, cycles: Fraction) -> Any:
         """Cycles rounded up, unless the rule compares fractions."""
         return cycles if self.placed else math.ceil(cycles)
-
-    def slowed(self, home: int, words: Mapping[Access, int], steps: int) -> int:
-        """Cycles that a memory needs, in doubles as Timeloop defines them."""
-        counts: Counter[tuple[int, str]] = Counter()
-        for access, n in words.items():
-            counts[access.v, access.kind] += n
-        demand, widths, slowdown = {"read": 0.0, "write": 0.0}, self.nodes[home]["bandwidths"], 1.0
-        for v, kind in product(range(len(self.spaces)), demand):
-            demand[kind] += counts[v, kind] / steps * float(Fraction(*self.at[home][v]["bandwidth_scale"]))
-        for kind, load in (*demand.items(), ("shared", sum(demand.values()))):
-            width = float(Fraction(*widths[kind])) if widths[kind] else inf
-            slowdown = min(slowdown, width / load) if width < load else slowdown
-        return math.ceil(steps / slowdown)
 
 
 def paid(parts: Iterable[tuple[int, int]], most: int) -> int:

@@ -27,10 +27,11 @@ from solver.certificate.checker.claims import (
     Number,
     Query,
     need,
+    satisfies,
 )
 from solver.certificate.checker.dataspaces import Extent, Whole, divisors
-from solver.certificate.checker.divisor_bounds import Charge, PerChoice, Point, Tables
-from solver.certificate.checker.remainders import Way
+from solver.certificate.checker.divisor_bounds import Charge, LoopTables, PerChoice, Point
+from solver.certificate.checker.remainders import Bandwidth
 from solver.certificate.checker.sparse import HAIR, UNIT, Sides, Sparse, Unit, millionths
 
 MORE = 1 + 1e-12  # doubles err by less
@@ -94,7 +95,7 @@ class LeastLeft:
         return 1 - useful
 
     def word_useless(self, saver: Saver, fans: Fans) -> Number:
-        """The same for an access that serves the arithmetic: all children have it that share it."""
+        """Chance of an access to be useless, at most, that serves the arithmetic of all children at once."""
         return self.useless(saver, self.beside(saver, [1] * len(self.space.bounds), fans))
 
     def beside(self, saver: Saver, box: Extent, fans: Fans, start: int | None = None) -> list[Number]:
@@ -115,7 +116,7 @@ class LeastLeft:
     def seen(
         self, saver: Saver, source: int | None, tile: Extent | None, box: Extent | None, end: int, fans: Fans
     ) -> Number:
-        """The same, of words that go to `source`, whose `tile` stays until node `end` around a `box`."""
+        """Chance to be useless, at most, for a `tile` that stays until node `end` around a `box`."""
         if source is None or tile is None or box is None:
             return self.word_useless(saver, fans)
         own = self.space.dims[self.v]
@@ -257,7 +258,7 @@ class Bounds:
             self.shares[v, kept] = LeastLeft(self.space, v, kept)
         return self.shares[v, kept]
 
-    def rates(self, charge: Charge) -> Mapping[Way, Any]:
+    def rates(self, charge: Charge) -> Mapping[Bandwidth, Any]:
         """Cycles that a word of an access takes of the limited bandwidths that it loads."""
         return self.space.rates(charge.access.v, charge.access.p, charge.access.kind)
 
@@ -277,7 +278,7 @@ class Bounds:
     def computed(
         self, mask: Mask, units: Sequence[Unit | None], chances: Sequence[float]
     ) -> tuple[float, float]:
-        """The same if units save certain shares at most."""
+        """Energy of the arithmetic and computations that take time, if units save certain shares at most."""
         space, prices = self.space, self.space.doc["compute"]["energy"]
         sure = len(units) == 2 and all(self.certain(v, mask[v]) for v in space.operands)
         total, passed = self.let_by(units, chances, sure)
@@ -373,7 +374,7 @@ class Bounds:
         return [np.where(fits, words * weight, EXACT).min() for weight in weights], [*map(np.max, weights)]
 
 
-class SparseChoice(Tables):
+class SparseChoice(LoopTables):
     """Keep sets and spatial factors; the temporal loops are open.
 
     The first cost is energy; each other one the same with cycles of a bandwidth, at a slope that the limits
@@ -394,7 +395,7 @@ class SparseChoice(Tables):
         self.aim(query, low, high)
         operands = [self.priced(v, None, None, None, 0) for v in range(len(mask))]
         self.limits -= sum(self.charge(prices, steps) for prices in operands)
-        self.fill()
+        self.prepare()
 
     def aim(self, query: Query, low: int, high: int | float) -> None:
         """Limits of energy, and of energy with the cycles of each bandwidth, for mappings with these."""
@@ -459,7 +460,7 @@ class SparseChoice(Tables):
             )
         return np.asarray(total)
 
-    def boundary(self, p: int, inside: Extent, outer: Number) -> Array:
+    def leaving(self, p: int, inside: Extent, outer: Number) -> Array:
         """Costs of leaving level `p`: for what it gets without reuse; infinite if its tiles do not fit."""
         extent, (least, most) = self.extents(p, inside), self.space.sizes[p]
         kept = [v for v, levels in enumerate(self.mask) if p in levels]
@@ -486,16 +487,16 @@ class SparseChoice(Tables):
         budget, stack = MOST_NESTS, [self.origin]
         while stack and sides:
             at = stack.pop()
-            to_come = self.tables[at.i][at.state][self.cell(at)]
+            to_come = self.to_go(at)
             if (self.spent(at, at.ended) + to_come >= self.limits).any():
                 continue
             if at.i < len(self.way):
-                stack += () if self.known(at, seen) else self.grown(at)
+                stack += () if self.is_known(at, seen) else self.grown(at)
                 continue
             budget -= len(sides)
             need(budget > 0, "too many nests are left open by the bounds", CannotCheckError)
             costs = (self.bounds_of.price(at.loops, self.mask, own) for own in sides)
-            found = next((cost for cost in costs if within(cost, query)), None)
+            found = next((cost for cost in costs if satisfies(cost, query)), None)
             if found:
                 return found
         return None
@@ -518,7 +519,7 @@ class SparseChoice(Tables):
             own.layout[keeper] or any(saver.place == keeper for saver in own.savers)
         )
 
-    def known(self, at: Point, seen: dict[tuple[Any, ...], list[list[Any]]]) -> bool:
+    def is_known(self, at: Point, seen: dict[tuple[Any, ...], list[list[Any]]]) -> bool:
         """Whether a nest `seen` before is no worse, however both go on; else this one counts as seen."""
         kinds: list[Any] = [at.i, at.left]
         runs: list[Any] = []
@@ -562,11 +563,6 @@ class SparseChoice(Tables):
         return any(self.space.at[saver.place][v]["block"] > 1 for v, saver in pairs)
 
 
-def within(cost: Cost, query: Query) -> bool:
-    """Whether a cost is that of a mapping that fits and satisfies a query."""
-    return cost["fits"] and all(cost[key] <= most for key, most in query._asdict().items())
-
-
 def gaps(order: Iterable[int], dims: Collection[int]) -> list[list[int]]:
     """Between loops over some dimensions, those over others."""
     found: list[list[int]] = [[]]
@@ -578,7 +574,9 @@ def gaps(order: Iterable[int], dims: Collection[int]) -> list[list[int]]:
     return found
 
 
-def decide(bounds: Bounds, query: Query, low: int, high: int | float, mask: Mask, i: int) -> Cost | None:
+def decide_sparse(
+    bounds: Bounds, query: Query, low: int, high: int | float, mask: Mask, i: int
+) -> Cost | None:
     """The cost of a mapping with cycles from `low` to `high` that satisfies the query, None if none does."""
     if low > high:
         return None
@@ -588,17 +586,19 @@ def decide(bounds: Bounds, query: Query, low: int, high: int | float, mask: Mask
     if query.edp == inf or not 1.05 * low < high < inf:
         return tables.search(query)
     middle = math.isqrt(low * int(high))
-    return decide(bounds, query, low, middle, mask, i) or decide(bounds, query, middle + 1, high, mask, i)
+    return decide_sparse(bounds, query, low, middle, mask, i) or decide_sparse(
+        bounds, query, middle + 1, high, mask, i
+    )
 
 
-def refute(space: Sparse, query: Query) -> Cost | None:
+def refute_sparse(space: Sparse, query: Query) -> Cost | None:
     """The cost of a mapping of sparse data that satisfies the query, None if the mapspace has none."""
     bounds = Bounds(space)
-    choices = left_open(bounds, query)
-    return next(filter(None, (decide(bounds, query, *choice) for choice in choices)), None)
+    choices = choices_left_open(bounds, query)
+    return next(filter(None, (decide_sparse(bounds, query, *choice) for choice in choices)), None)
 
 
-def left_open(bounds: Bounds, query: Query) -> Iterator[tuple[int, int | float, Mask, int]]:
+def choices_left_open(bounds: Bounds, query: Query) -> Iterator[tuple[int, int | float, Mask, int]]:
     """Yield least and most cycles, keep sets and number of the choices that floors leave open."""
     space = bounds.space
     if not len(space.spatial):

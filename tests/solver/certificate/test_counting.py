@@ -16,6 +16,7 @@ from model.numbers import prime_factors
 from model.problem import Dataspace, Problem, Term
 from solver.certificate.canonical import canonical, canonical_mapping, canonical_sha256
 from solver.certificate.checker.conditions import Case
+from solver.certificate.checker.counting import Executed
 from tests import strategies
 from tests.bruteforce import objective_value, valid_mappings
 from tests.mapspaces import free_mapspace
@@ -111,7 +112,7 @@ def random_space(random):
             for _ in range(random.choice((1, 2, 2)))
         ]
     document = {"read_write": True, "keep": [[0]], "ranks": ranks}
-    return dataspaces.Executed(document, bounds), bounds
+    return Executed(document, bounds), bounds
 
 
 def random_nest(random, bounds):
