@@ -189,6 +189,11 @@ CHANGES = {
     "units in a list": (lambda problem: problem.update(least_units=[1 << 40]), "INVALID"),
     "prices that are missing": (lambda problem: held(problem, fill=None), "INVALID"),
     "half of a fraction": (lambda problem: held(problem, bandwidth_scale=[1]), "INVALID"),
+    "a fraction of nothing": (lambda problem: held(problem, bandwidth_scale=[1, 0]), "INVALID"),
+    "a bandwidth of nothing": (
+        lambda problem: storage(problem, bandwidths={"read": [0, 1], "write": None, "shared": None}),
+        "INVALID",
+    ),
     "multicast of one dataspace": (lambda problem: fanouts(problem, multicast=[True]), "INVALID"),
     "multicast by number": (
         lambda problem: fanouts(problem, multicast=[1] * len(problem["dataspaces"])),
