@@ -148,7 +148,7 @@ class Rules:
         yield "the meshes and the split of the fanouts", self.fits_meshes(batch.factors)
         least = math.ceil(self.mapspace.min_parallelism)
         if least > 1:
-            yield "the minimum number of arithmetic units in use", self._units_in_use(batch) >= least
+            yield "the minimum number of compute units in use", self._units_in_use(batch) >= least
         most = self.mapspace.max_temporal_loops
         if most is not None:
             temporal = batch.factors[:, list(architecture.storage_indices)]
