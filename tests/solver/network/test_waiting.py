@@ -93,7 +93,7 @@ def test_tensors_that_alone_overfill_a_level_leave_no_mapping():
     assert reason.text == text
     assert [(own.text, len(own.sources)) for own in reason.constraints] == [("`buffer` holds 31 words", 1)]
     (lever,) = reason.levers
-    assert lever.text == "`buffer` with 32 words, and those that this Einsum needs there itself"
+    assert lever.text == "`buffer` with 32 words, in addition to those that this Einsum needs there itself"
     assert [(own.demand, own.limit, own.gap) for own in reason.shortfalls] == [(32, 31, 1)]
     assert text in shown(result)
     document = network_document(result)["layers"][2]
