@@ -79,7 +79,7 @@ class SparseFrame(TileFrame):
 
     mapspace: Mapspace = field(kw_only=True)
 
-    def under(self, mask: KeepMask) -> Frame:
+    def under(self, mask: KeepMask) -> TileFrame:
         """All loops, whatever is kept: formats and units see at which level each of them stands."""
         return self
 

@@ -19,16 +19,9 @@ from solver.search.path.counting import LeftInPlace
 from solver.search.path.deliveries import Delivered
 from solver.search.path.inside import Leads, Listed, Pending
 from solver.search.path.leaves import Path
-from solver.search.path.masked import Masked
+from solver.search.path.masked import MOST_LISTED, Masked
 from solver.search.path.tables import Outside
 from solver.search.stopping import Stop, Stopped
-
-MOST_LISTED = 4_096
-"""Steps of a path that are sorted at a time."""
-
-
-FEW_COSTS = 1_024
-"""Costs that are worked out by all prices together, instead of by one price after the other."""
 
 MOST_TURNS = 64
 """Steps after which a first path is given up."""

@@ -24,7 +24,7 @@ FEW_TILES = 1 << 14
 """Numbers of tiles up to which tables cost next to nothing."""
 
 MOST_LISTED = 1 << 13
-"""Rows up to which several labels are looked at together."""
+"""Rows up to which several labels are looked at together, and steps of a path that are sorted at a time."""
 
 MOST_NUMBERS = 1 << 22
 """Words of windows by tile and by what is unrolled along them, up to which all are known at once."""

@@ -32,19 +32,13 @@ from solver.search.stopping import Stopped, heeding
 from solver.search.trivial import trivial_bound
 
 FEW_PAIRS, MOST_PAIRS = 2_000, 32_000
-"""Pairs of tiles and spatial choices that are bounded at first; and those up to which all of a cell are."""
-
-MOST_BOUNDED = 1_000_000
-"""Pairs up to which all of a cell are bounded by the words of windows alone."""
+"""Pairs of tiles and spatial choices that are bounded at first, and up to which all of a cell are."""
 
 HELD_SHARE = 0.6
 """Of the memory, what tables outside take at most."""
 
-FIRST_MASKS = 16
-"""Keep masks that are opened at once, whatever else is open."""
-
-TRIES = 8
-"""Rows in which a first path is looked for."""
+FIRST_TRIED = 16
+"""Keep masks that are opened at once, whatever else is open, and rows in which a first path is looked for."""
 
 
 class _Unseen(NamedTuple):
@@ -299,7 +293,7 @@ class EinsumSearch:
     def _open_first(self) -> None:
         """Open some masks at once: where bounds are loose, good mappings may be in later ones."""
         opened = 0
-        while self._queue and opened < FIRST_MASKS:
+        while self._queue and opened < FIRST_TRIED:
             value, rank, ticket, item = heapq.heappop(self._queue)
             self._rise(value)
             self.shared.report(Phase.PATHS, self.goal, self._least)
@@ -411,10 +405,10 @@ class EinsumSearch:
         best = [
             own.bounded(found.values, found.cycles).only(np.array([row]))
             for own, found in pairs
-            for row in np.argsort(found.values, kind="stable")[:TRIES]
+            for row in np.argsort(found.values, kind="stable")[:FIRST_TRIED]
         ]
         best.sort(key=lambda row: float(row.values[0]))
-        for row in best[:TRIES]:
+        for row in best[:FIRST_TRIED]:
             if len(self._hopeful(row.values)):
                 self._dive(row)
             if self.goal.incumbent is not None:
@@ -464,13 +458,13 @@ class EinsumSearch:
     def _number_of_pairs(self, cell: _Cell) -> int:
         """Pairs of a cell that may improve, at most."""
         pairs = len(cell.choices) * len(cell.tiles)
-        if not 0 < pairs <= MOST_BOUNDED or not cell.bounds.has_pairs:
+        if not 0 < pairs <= MOST_PAIRS or not cell.bounds.has_pairs:
             return pairs
         return len(cell.bounds.by_pair(cell.tiles, cell.choices, self._steps[cell.choices]).able[0])
 
     def _by_pair(self, cell: _Cell) -> _Cell:
         """A cell whose choices and tiles are bounded by what windows take in any pair of them."""
-        if not 0 < len(cell.choices) * len(cell.tiles) <= MOST_BOUNDED or not cell.bounds.has_pairs:
+        if not 0 < len(cell.choices) * len(cell.tiles) <= MOST_PAIRS or not cell.bounds.has_pairs:
             return cell
         pairs = cell.bounds.by_pair(cell.tiles, cell.choices, self._steps[cell.choices])
         by_choice = np.maximum(cell.by_choice, pairs.by_choice)
