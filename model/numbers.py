@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context
+from fractions import Fraction
 from functools import cache
 
 EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
@@ -44,3 +46,9 @@ def ordered_factorizations(number: int, parts: int) -> Iterator[tuple[int, ...]]
     for first in divisors(number):
         for rest in ordered_factorizations(number // first, parts - 1):
             yield (first, *rest)
+
+
+def common_divisor(first: Fraction, second: Fraction) -> Fraction:
+    """Return the largest number of which both are multiples; of 0 everything is one."""
+    shared = math.lcm(first.denominator, second.denominator)
+    return Fraction(math.gcd(int(first * shared), int(second * shared)), shared)

@@ -100,6 +100,25 @@ def in_unlike_orders(cascade: Cascade) -> Cascade:
     return replace(cascade, einsums=tuple(einsums))
 
 
+def with_own_clocks(cascade: Cascade) -> Cascade:
+    """The same cascade with Einsums whose cycles take different times."""
+    lengths = (1 + sum(own.problem.bounds) % 4 for own in cascade.einsums)
+    pairs = zip(cascade.einsums, lengths, strict=True)
+    return replace(cascade, einsums=tuple(replace(own, cycle_length=length) for own, length in pairs))
+
+
+def with_least_use(cascade: Cascade) -> Cascade:
+    """The same cascade with Einsums that have to use two instances of the array, or one dimension alone."""
+    einsums = []
+    for place, einsum in enumerate(cascade.einsums):
+        own, dim = einsum.mapspace, sorted(einsum.problem.dims)[-1]
+        (array, *_) = (fanout.name for fanout in own.architecture.fanouts)
+        odd = f"spatial({array}, {dim}) == instances({array})"
+        even = f"instances({array}) >= 2" if any(size % 2 == 0 for size in own.problem.bounds) else odd
+        einsums.append(replace(einsum, mapspace=own.where(odd if place % 3 == 1 else even)))
+    return replace(cascade, einsums=tuple(einsums))
+
+
 KINDS = {
     "two memories": Kind(),
     "two memories, uneven": Kind(changes=(uneven,)),
@@ -112,6 +131,17 @@ KINDS = {
     "array of registers, uneven": Kind(inner="array", changes=(uneven,)),
     "array of registers, accelforge": Kind(inner="array", changes=(one_tensor, by_place)),
     "array of registers, rules on orders": Kind(inner="array", changes=(in_unlike_orders,)),
+    "array of registers, rules on use": Kind(inner="array", changes=(with_least_use,)),
+    "array of registers, rules on use, accelforge": Kind(
+        inner="array", changes=(one_tensor, with_least_use, by_place)
+    ),
+    "cores, rules on use": Kind(("products", "attention"), cores=True, changes=(with_least_use,)),
+    "windows, rules on use": Kind(WINDOWS, "array", changes=(with_least_use,)),
+    "clocks": Kind(changes=(with_own_clocks,)),
+    "clocks, registers, accelforge": Kind(
+        inner="registers", changes=(one_tensor, with_own_clocks, by_place)
+    ),
+    "clocks, windows": Kind(WINDOWS, changes=(with_own_clocks,)),
     "windows": Kind(WINDOWS),
     "windows, uneven": Kind(WINDOWS, changes=(uneven,)),
     "windows, registers": Kind(WINDOWS, "registers"),

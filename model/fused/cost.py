@@ -103,7 +103,7 @@ def evaluate_fused(
         tuple(violations),
         architecture.units_per_pj,
         counting=rule.name,
-        cycle_s=architecture.cycle_s,
+        cycle_s=cascade.cycle_s,
     )
 
 
@@ -248,6 +248,7 @@ class _EinsumCounter:
             memories=tuple(self._memory(level, words, steps, busy) for level in architecture.levels),
             n_instances=self.einsum.n_instances,
             unrounded=busy + visits * network_latency(architecture),
+            cycle_length=self.einsum.cycle_length,
         )
 
     def _count(self, number: int, space: Dataspace, words: dict[tuple[str, str], _Words]) -> None:
@@ -541,6 +542,7 @@ def _copy_cost(visits: Visits, place: int) -> EinsumCost:
         compute_energy=0,
         memories=() if transfer is None else tuple(_transferred(einsum, transfer)),
         n_instances=einsum.n_instances,
+        cycle_length=einsum.cycle_length,
     )
 
 

@@ -118,6 +118,7 @@ def _einsum(einsum: CascadeEinsum, tensors: Sequence[str]) -> Json:
         "accesses": accesses,
         "is_copy": einsum.is_copy,
         "n_instances": einsum.n_instances,
+        "cycle_length": einsum.cycle_length,
     }
 
 

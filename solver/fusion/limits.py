@@ -100,9 +100,11 @@ def check_einsum(einsum: CascadeEinsum) -> None:
         )
     for level in (own for own in architecture.levels if own.no_coalesce):
         raise NotSearchedError(f"`no_coalesce` at `{level.name}` is not modelled in fused mappings")
-    if mapspace.rules:
-        raise NotSearchedError("rules of your own are not searched with fusion")
+    for own in (part for rule in mapspace.rules for part in rule.parts):
+        if not own.is_spatial:
+            text = f"the rule `{own}` is not searched with fusion"
+            raise NotSearchedError(f"{text}: rules there are about the factors of one fanout")
     try:
-        replace(mapspace, factors=PERFECT).check_searchable(by_bounds=not rule.is_general)
+        replace(mapspace, factors=PERFECT).check_searchable(simple_rules=True, by_bounds=not rule.is_general)
     except ValueError as error:
         raise NotSearchedError(str(error)) from None

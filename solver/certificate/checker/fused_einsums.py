@@ -17,6 +17,7 @@ from solver.certificate.checker.claims import (
     Levels,
     Loops,
     Mask,
+    natural,
     need,
     remembered,
 )
@@ -43,16 +44,9 @@ class Einsum:
     """One Einsum of a cascade; dataspaces and dimensions are numbers, as in its mapspace."""
 
     def __init__(self, doc: Json, number: int) -> None:
-        self.number, self.doc, self.is_copy, self.times = (
-            number,
-            doc["mapspace"],
-            doc["is_copy"],
-            doc["n_instances"],
-        )
-        need(
-            type(self.is_copy) is bool and type(self.times) is int and self.times > 0,
-            "Einsums run some times",
-        )
+        self.number, self.doc, self.is_copy = number, doc["mapspace"], doc["is_copy"]
+        self.runs: list[int] = [doc["n_instances"], doc["cycle_length"]]
+        need(type(self.is_copy) is bool and natural(self.runs) and all(self.runs), "Einsums run some times")
         counting, self.placed = self.doc["counting"], self.doc["counting"] == "accelforge"
         need(counting in {"exact", "accelforge"}, "the counting is known")
         need(self.doc["factors"] in {"perfect", "any"}, "loops have factors of a known kind")
@@ -106,6 +100,16 @@ class Einsum:
         self.windowed = [joint | holes for joint, holes in zip(self.joint, strided, strict=True)]
         self.stay = [v for v, may in enumerate(self.may_keep) if may]
         self.whole = tuple(((n, 1),) for n in self.bounds)
+
+    @property
+    def times(self) -> int:
+        """How often it runs."""
+        return self.runs[0]
+
+    @property
+    def cycle_times(self) -> int:
+        """How often its cycles count, by the clock of all."""
+        return prod(self.runs)
 
     @cached_property
     def key(self) -> str:
