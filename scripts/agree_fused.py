@@ -138,12 +138,14 @@ KINDS = {
     "cores, rules on use": Kind(("products", "attention"), cores=True, changes=(with_least_use,)),
     "windows, rules on use": Kind(WINDOWS, "array", changes=(with_least_use,)),
     "clocks": Kind(changes=(with_own_clocks,)),
-    "clocks, registers, accelforge": Kind(
-        inner="registers", changes=(one_tensor, with_own_clocks, by_place)
-    ),
+    "clocks, registers, accelforge": Kind(inner="registers", changes=(one_tensor, with_own_clocks, by_place)),
     "clocks, windows": Kind(WINDOWS, changes=(with_own_clocks,)),
     "windows": Kind(WINDOWS),
     "windows, uneven": Kind(WINDOWS, changes=(uneven,)),
+    "windows, accelforge": Kind(WINDOWS, changes=(by_place,)),
+    "windows, registers, accelforge": Kind(WINDOWS, "registers", changes=(one_tensor, by_place)),
+    "windows, array of registers, accelforge": Kind(WINDOWS, "array", changes=(one_tensor, by_place)),
+    "strides, accelforge": Kind((*STRIDES,), changes=(by_place,)),
     "windows, registers": Kind(WINDOWS, "registers"),
     "windows, array of registers": Kind(WINDOWS, "array"),
     "strides": Kind((*STRIDES,)),

@@ -31,7 +31,7 @@ from model.extents import ANY, Extents, tiles_of
 from model.fused.cascade import Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError, check_fused, check_tree, loop_choices
 from model.fused.cost import evaluate_fused
-from model.fused.mapping import Body, FusedMapping, Held, Leaf, PrivateNest, SharedLoop, Stored
+from model.fused.mapping import Body, FusedMapping, Held, Leaf, Path, PrivateNest, SharedLoop, Stored
 from model.fused.report import FusedEvaluation
 from model.fused.room import room_roots
 from model.fused.visits import Visits, multi_term_dims, path_dims
@@ -113,7 +113,20 @@ def trees(cascade: Cascade, once_per_rank: bool = False, ragged: bool = False) -
             check_tree(cascade, mapping)
         except FusedMappingError:
             continue
-        yield mapping
+        if not any(map(_moves_a_window, cascade.einsums, mapping.paths)):
+            yield mapping
+
+
+def _moves_a_window(einsum: CascadeEinsum, path: Path) -> bool:
+    """Whether a shared loop moves a window, and words are counted by places alone."""
+    bound, moving = einsum.problem.bound, set[str]()
+    for space in einsum.problem.dataspaces:
+        ranks = [[term for term in terms if bound[term.dim] > 1] for terms in space.ranks]
+        dims = [term.dim for terms in ranks for term in terms]
+        moving |= {term.dim for terms in ranks for term in terms if len(terms) > 1 or term.coefficient != 1}
+        moving |= {dim for dim in dims if dims.count(dim) > 1}
+    by_place = not rule_of(einsum.mapspace.counting).by_order
+    return by_place and any(loop.dim(einsum.name) in moving for loop in path.loops)
 
 
 @dataclass

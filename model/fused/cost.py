@@ -39,14 +39,13 @@ from model.cost.traffic import (
 )
 from model.cost.uneven import Way
 from model.counting import EXACT, Counting, CountingRule, Loops, Touched, rule_of
-from model.counting.words import Change, Move
 from model.fused.cascade import Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError, check_fused, check_held_spread, check_spread
 from model.fused.mapping import FusedMapping, Held
 from model.fused.nests import VisitKind, visit_kinds
 from model.fused.report import EinsumCost, FusedEvaluation, MemoryCost, Room
 from model.fused.room import Rooms, held_extents, positions_of, tile_words
-from model.fused.visits import Visits, path_dims
+from model.fused.visits import Visits, path_dims, window_dims
 from model.problem import Dataspace
 
 
@@ -81,6 +80,8 @@ def evaluate_fused(
     for stored in mapping.stored:
         check_spread(cascade, mapping, stored)
     check_held_spread(cascade, mapping)
+    if not rule.by_order:
+        _check_windows(cascade, mapping, rule)
     visits = Visits(cascade, mapping)
     costs, violations = list[EinsumCost](), list[tuple[str, Violation]]()
     kinds = [
@@ -107,6 +108,16 @@ def evaluate_fused(
     )
 
 
+def _check_windows(cascade: Cascade, mapping: FusedMapping, rule: CountingRule) -> None:
+    """Check that no shared loop moves a window: what stays of it from visit to visit is not counted."""
+    for path in mapping.paths:
+        windows = window_dims(cascade.einsums[cascade.place(path.leaf.einsum)])
+        for loop in (own for own in path.loops if own.dim(path.leaf.einsum) in windows):
+            name = f"`{loop.dim(path.leaf.einsum)}` of `{path.leaf.einsum}`"
+            text = f"{rule.title} does not count shared loops that move windows, as {name} does"
+            raise FusedMappingError(text, loop)
+
+
 def _room_violations(cascade: Cascade, room: Room) -> Iterator[Violation]:
     """Check what is taken of a memory; the least utilization counts the running Einsum's own tiles."""
     einsum = cascade.einsums[cascade.place(room.einsum)]
@@ -123,15 +134,6 @@ def _room_violations(cascade: Cascade, room: Room) -> Iterator[Violation]:
     for violation in () if einsum.is_copy else capacity_violations(level, own):
         if violation.kind == "min_utilization":
             yield violation
-
-
-def _every_tile(tile: Sequence[int], moves: Iterable[Move]) -> Iterator[Change]:
-    """Every loop brings the whole tile whenever it advances."""
-    loops = [(bound, move) for bound, move in moves if bound > 1]
-    repeats = math.prod(bound for bound, _ in loops)
-    for bound, move in loops:
-        yield Change(repeats - repeats // bound, move, math.prod(tile))
-        repeats //= bound
 
 
 def _touched_elsewhere(architecture: Architecture, nest: Loops, space: Dataspace) -> Touched:
@@ -225,8 +227,7 @@ class _EinsumCounter:
     @property
     def rule(self) -> CountingRule:
         """How words are counted within a visit; first touches are looked at over all visits instead."""
-        changes = self.counting.changes if self.counting.by_order else _every_tile
-        return replace(self.counting, changes=changes, touched=_touched_elsewhere, drains_are_reads=False)
+        return replace(self.counting, touched=_touched_elsewhere, drains_are_reads=False)
 
     def cost(self) -> EinsumCost:
         """Return energy and cycles."""

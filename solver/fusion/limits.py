@@ -93,11 +93,6 @@ def check_einsum(einsum: CascadeEinsum) -> None:
     rule = mapspace.counting_rule
     if not rule.fused:
         raise NotSearchedError(f"{rule.title} does not count fused mappings")
-    if not rule.by_order and any(map(mapspace.has_windows, mapspace.problem.dataspaces)):
-        raise NotSearchedError(
-            "sliding windows are not searched with fusion by AccelForge's rule: --counting exact counts what "
-            "an execution moves"
-        )
     for level in (own for own in architecture.levels if own.no_coalesce):
         raise NotSearchedError(f"`no_coalesce` at `{level.name}` is not modelled in fused mappings")
     for own in (part for rule in mapspace.rules for part in rule.parts):

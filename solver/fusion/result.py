@@ -28,6 +28,7 @@ PERFECT_PARTS = (
 WHOLE_WINDOWS = (
     "Einsums that store or hold something in {memory} do not part dimensions of windows among its instances"
 )
+UNMOVED_WINDOWS = "shared loops move no windows"
 COPIES_INSIDE = "tensors with copies are stored below all loops that their Einsums share"
 
 
@@ -144,6 +145,8 @@ def restrictions(space: FusionSpace) -> Iterator[str]:
     even = [level.name for level in on_chip if level.name not in first.uneven]
     if even and not first.mapspace.counting_rule.has_places:
         yield EVEN_NESTS.format(memories=listing(even))
+    if any(space.unlooped):
+        yield UNMOVED_WINDOWS
     homes = {level for levels in space.homes.values() for level in levels if level > 1}
     if any_factors and any(map(space.stores.outside, homes)):
         yield PERFECT_STORES
