@@ -10,7 +10,7 @@ from pathlib import Path
 
 from model.counting import rule_of
 from model.extents import PERFECT
-from model.formats.accelforge.architecture import ARCH_SECTION
+from model.formats.accelforge.architecture import ARCH_SECTION, check_defined
 from model.formats.accelforge.canonical import Setting
 from model.formats.accelforge.loader import LoadedWorkload, read_workload, read_workload_text
 from model.formats.cascade.constraints import Naming, dataspace_names, place_of
@@ -126,6 +126,8 @@ def _cascade(
         )
         for path in paths
     }
+    for top in (own for own in tops.values() if ARCH_SECTION in own):
+        check_defined(top)
     if any(ARCH_SECTION in top for top in tops.values()):
         return _on_arch(tops, variables, options.on_arch())
     _check_fused(options, hint="use --counting exact or accelforge")

@@ -50,7 +50,7 @@ class Einsum:
         counting, self.placed = self.doc["counting"], self.doc["counting"] == "accelforge"
         need(counting in {"exact", "accelforge"}, "the counting is known")
         need(self.doc["factors"] in {"perfect", "any"}, "loops have factors of a known kind")
-        need(not self.doc.get("rules"), "there are no rules of the user's own")
+        need(not self.doc.get("rules"), "there are no rules of the user's own", CannotCheckError)
         self.is_any = self.doc["factors"] == "any"
         self.space = (Uneven if self.is_any else Space)(self.doc)
         self.even_doc = without_remainders(self.doc) if self.is_any else self.doc
