@@ -50,9 +50,9 @@ class Einsum:
         counting, self.placed = self.doc["counting"], self.doc["counting"] == "accelforge"
         need(counting in {"exact", "accelforge"}, "the counting is known")
         need(self.doc["factors"] in {"perfect", "any"}, "loops have factors of a known kind")
-        need(not self.doc.get("rules"), "there are no rules of the user's own", CannotCheckError)
         self.is_any = self.doc["factors"] == "any"
         self.space = (Uneven if self.is_any else Space)(self.doc)
+        need(self.space.rules.are_spatial, "rules are about the factors of fanouts", CannotCheckError)
         self.even_doc = without_remainders(self.doc) if self.is_any else self.doc
         tolled = {p for p, own in self.space.at.items() if any("toll" in held for held in own)}
         alike = all("toll" in held for p in tolled for held in self.space.at[p])
@@ -101,6 +101,17 @@ class Einsum:
         self.stay = [v for v, may in enumerate(self.may_keep) if may]
         self.whole = tuple(((n, 1),) for n in self.bounds)
 
+    @cached_property
+    def windows(self) -> frozenset[int]:
+        """Dimensions that move a window of some dataspace, if it has several tiles."""
+        found: set[int] = set()
+        for ranks in self.ranks:
+            moving = [[(d, c) for d, c in rank if self.bounds[d] > 1] for rank in ranks]
+            every = [d for rank in moving for d, _ in rank]
+            found |= {d for rank in moving for d, c in rank if len(rank) > 1 or abs(c) > 1}
+            found |= {d for d in every if every.count(d) > 1}
+        return frozenset(found)
+
     @property
     def times(self) -> int:
         """How often it runs."""
@@ -117,10 +128,10 @@ class Einsum:
 
         def bare(value: Any) -> Any:
             if isinstance(value, dict):
-                return {key: bare(own) for key, own in value.items() if key not in {"name", "dims"}}
+                return {key: bare(own) for key, own in value.items() if key not in {"name", "dims", "rules"}}
             return [bare(own) for own in value] if isinstance(value, list) else value
 
-        return json.dumps(bare(self.doc), sort_keys=True)
+        return f"{json.dumps(bare(self.doc), sort_keys=True)} {sorted(map(str, self.space.rules.parts))}"
 
     def parted(self, trips: Sequence[int]) -> Cut:
         """How loops cut the dimensions into equal parts."""
@@ -405,6 +416,7 @@ class Einsum:
             kind = Kind(bounds, trips, above, () if edges else held, deep=deep)
             edge = visits_as_mapspace(self, kind, self.visit(kind, None))
             loops, mask = edge.read(given[bounds])
+            need(not edge.rules.broken(loops, mask), "the nests satisfy all rules")
             own = [self.own_words(n, loops, mask, kind) for n, _ in enumerate(rooms, 1)]
             rooms = [*map(max, rooms, own)]
             homes.add(tuple((v, *mask[v]) for v, own in enumerate(self.writes) if own))
