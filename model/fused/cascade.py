@@ -46,7 +46,7 @@ class CascadeEinsum:
         How often it runs; energy and cycles count as often.
     cycle_length
         Cycles of the cascade that one of its own takes.
-    uneven
+    memories_with_places
         Memories that searches may give several places in a nest.
     """
 
@@ -56,7 +56,7 @@ class CascadeEinsum:
     is_copy: bool = False
     n_instances: int = 1
     cycle_length: int = 1
-    uneven: frozenset[str] = frozenset()
+    memories_with_places: frozenset[str] = frozenset()
     source: SourceRef | None = field(default=None, compare=False)
 
     @property

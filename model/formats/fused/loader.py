@@ -12,19 +12,19 @@ from model.counting import rule_of
 from model.extents import PERFECT
 from model.formats.accelforge.architecture import ARCH_SECTION, check_defined
 from model.formats.accelforge.canonical import Setting
-from model.formats.accelforge.loader import LoadedWorkload, read_workload, read_workload_text
+from model.formats.accelforge.loader import LEVELS_ABOVE, LoadedWorkload, read_workload, read_workload_text
 from model.formats.cascade.constraints import Naming, dataspace_names, place_of
 from model.formats.cascade.layers import (
     Reader,
     in_values,
     mapspaces_on_arch,
-    read_each,
+    read_all,
     value_bits,
     written_einsum,
 )
 from model.formats.cascade.loader import read_on_arch, without_mapping
 from model.formats.fused.alike import UnlikeError, common_of, cycle_lengths, with_common_nodes
-from model.formats.fused.tree import SECTION, read_tree
+from model.formats.fused.tree import SECTION, read_fused_tree
 from model.formats.timeloop.document import NETWORK_SECTIONS, without
 from model.formats.timeloop.options import LoadOptions
 from model.fused.cascade import Access, Cascade, CascadeEinsum
@@ -32,9 +32,9 @@ from model.fused.check import FusedMappingError
 from model.fused.mapping import FusedMapping
 from model.mapspace import Mapspace
 from model.note import Note
-from model.text.fields import as_mapping, check_keys
+from model.text.fields import check_keys
 from model.text.merging import join_specs
-from model.text.reader import read_files, unused_notes
+from model.text.reader import unused_notes
 from model.text.source import MappingNode, Span, SpecError, note_at
 from model.workload import MOST_EINSUMS, Einsum, TensorAccess, Workload
 
@@ -67,9 +67,7 @@ def is_fused(
 ) -> bool:
     """Whether a file has a fused mapping; SpecError for one that is no spec file."""
     options = options or LoadOptions()
-    return SECTION in read_files(
-        [path], dict(variables or {}), options.files.limits, options.files.allow_include
-    )
+    return SECTION in options.files.read([path], variables)
 
 
 def load_cascade(
@@ -109,9 +107,9 @@ def load_fused(
     options = replace(options or LoadOptions(), refuse_unsearchable=False, factors=PERFECT)  # not looked at
     values, used = dict(variables or {}), set[str]()
     cascade, notes = _cascade([Path(path) for path in paths], values, options, used)
-    top = read_files([mapping_file], values, options.files.limits, options.files.allow_include, names=used)
+    top = options.files.read([mapping_file], values, used)
     check_keys(top, (SECTION,), "a file with a fused mapping", required=(SECTION,))
-    mapping, places = read_tree(top.require(SECTION, "the file"), cascade)
+    mapping, places = read_fused_tree(top.require(SECTION, "the file"), cascade)
     return LoadedFused(cascade, mapping, (*notes, *unused_notes(values, used)), places)
 
 
@@ -119,13 +117,7 @@ def _cascade(
     paths: Sequence[Path], variables: Mapping[str, object], options: LoadOptions, names: set[str]
 ) -> tuple[Cascade, tuple[Note, ...]]:
     options = replace(options, refuse_infeasible=False)
-    tops = {
-        path: as_mapping(
-            read_files([path], variables, options.files.limits, options.files.allow_include, 2, names),
-            "a file",
-        )
-        for path in paths
-    }
+    tops = {path: options.files.read([path], variables, names, LEVELS_ABOVE) for path in paths}
     for top in (own for own in tops.values() if ARCH_SECTION in own):
         check_defined(top)
     if any(ARCH_SECTION in top for top in tops.values()):
@@ -176,7 +168,7 @@ def _on_arch(
             einsum.is_copy_operation,
             einsum.n_instances,
             cycle_length,
-            frozenset(level.name for level in mapspace.architecture.levels if options.uneven),
+            frozenset(level.name for level in mapspace.architecture.levels if options.has_places),
             einsum.source,
         )
         for einsum, mapspace, cycle_length in zip(workload.einsums, mapspaces, lengths, strict=True)
@@ -223,7 +215,7 @@ def _einsums(
     sizes = {access.bits_per_value for einsum in workload.einsums for access in einsum.accesses}
 
     def read(einsum: Einsum) -> CascadeEinsum:
-        mapspace, _, uneven = written_einsum(Naming(einsum, workload), spec, files, options, notes)
+        mapspace, _, spread_out = written_einsum(Naming(einsum, workload), spec, files, options, notes)
         # Values of all sizes in the cascade, so that words are the same for all Einsums.
         bits = {**{f"{size} bits": size for size in sorted(sizes)}, **value_bits(einsum)}
         architecture = in_values(mapspace.architecture, bits)
@@ -233,12 +225,12 @@ def _einsums(
             tuple(_accesses(einsum, ranks)),
             einsum.is_copy_operation,
             einsum.n_instances,
-            uneven=uneven,
+            memories_with_places=spread_out,
             source=einsum.source,
         )
 
     readers = (Reader(einsum.name, partial(read, einsum), place_of(einsum)) for einsum in workload.einsums)
-    return read_each(readers, "Einsum")
+    return read_all(readers, "Einsum")
 
 
 def _ranks(workload: Workload) -> dict[str, tuple[str, ...]]:
