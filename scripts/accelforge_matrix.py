@@ -4,8 +4,8 @@
 
 EXAMPLES has the folders `workloads` and `arches` of AccelForge. Each pair is searched by `network --fuse`,
 in a process of its own that is ended when it takes much longer than its limit. Refusals come last, those that
-most pairs meet first. `--unfused` maps each Einsum alone instead. Workloads that ask for variables get those
-of TOKENS.
+most pairs meet first. `--unfused` maps each Einsum alone instead. Workloads that ask for variables get
+VARIABLES.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from itertools import product
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
-TOKENS = ("BATCH_SIZE=1", "DECODE=False", "N_NEW_TOKENS=1024")
-"""Variables that the shipped transformers ask for."""
+VARIABLES = (
+    *("BATCH_SIZE=1", "DECODE=False", "N_NEW_TOKENS=1024", "ATTENTION_TYPE=grouped_query"),
+    *("N_EINSUMS=3", "M=1024", "KN=1024"),
+)
+"""Those that the shipped workloads ask for."""
 
 SPARE_S = 60.0
 """Seconds that a pair may take beyond its limit, for reading and for its last searches."""
@@ -69,7 +71,7 @@ def cell(workload: Path, arch: Path, arguments: argparse.Namespace) -> Cell:
     """Search one pair."""
     command = [sys.executable, "-m", "solver", "network", str(workload), str(arch), "--quiet", "--json", "-"]
     command += ["--no-fuse" if arguments.unfused else "--fuse", "--objective", arguments.objective]
-    command += ["--time-limit", str(arguments.time_limit), *(a for v in TOKENS for a in ("--set", v))]
+    command += ["--time-limit", str(arguments.time_limit), *(a for v in VARIABLES for a in ("--set", v))]
     command += ["--costs", str(arguments.costs)] if arguments.costs else []
     start = time.monotonic()
     try:
@@ -93,7 +95,7 @@ def _figures(document: dict[str, object]) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print a row for each pair, then what refusals say."""
+    """Print a line for each pair, then what refusals say."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("examples", type=Path)
     parser.add_argument("--costs", type=Path, help="a table of costs, as of `network`")
@@ -102,14 +104,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--time-limit", type=float, default=5.0, metavar="S")
     parser.add_argument("--unfused", action="store_true")
     arguments = parser.parse_args(argv)
-    console, table = Console(width=180), Table("workload", "architecture", "status", "found", "s")
+    console = Console(width=180)
     refused: dict[str, list[str]] = defaultdict(list)
     for workload, arch in pairs(arguments.examples, arguments.only):
         own = cell(workload, arch, arguments)
-        table.add_row(own.workload, own.architecture, own.status, own.text, f"{own.seconds:.1f}")
+        line = f"{own.workload:26} {own.architecture:26} {own.status:10} {own.seconds:6.1f} s  {own.text}"
+        console.print(line, highlight=False)
         if own.status == "refused":
             refused[own.text].append(f"{own.workload} {own.architecture}")
-    console.print(table)
     for message, labels in sorted(refused.items(), key=lambda item: -len(item[1])):
         console.print(f"{len(labels)} times: {message}", highlight=False)
     return 0

@@ -39,6 +39,7 @@ from tests.model.fused.agreement import disagreements
 from tests.model.fused.random_cascades import COPIED_WINDOWS, COPIES, SHAPES, cascade_of, with_tolls
 from tests.solver.fusion.test_optimum import by_place, uneven
 from tests.solver.fusion.test_remainders import with_remainders
+from tests.solver.fusion.test_unlike_einsums import with_least_use, with_own_clocks
 
 OBJECTIVES = ("energy", "latency", "edp")
 PRODUCTS = ("products", "attention", "skip", "projections", "three", "diamond")
@@ -97,25 +98,6 @@ def in_unlike_orders(cascade: Cascade) -> Cascade:
         rules = odd if place % 2 else SpatialRules(inner=tuple(dims))
         spatial = (rules,) * len(einsum.mapspace.spatial)
         einsums.append(replace(einsum, mapspace=replace(einsum.mapspace, spatial=spatial)))
-    return replace(cascade, einsums=tuple(einsums))
-
-
-def with_own_clocks(cascade: Cascade) -> Cascade:
-    """The same cascade with Einsums whose cycles take different times."""
-    lengths = (1 + sum(own.problem.bounds) % 4 for own in cascade.einsums)
-    pairs = zip(cascade.einsums, lengths, strict=True)
-    return replace(cascade, einsums=tuple(replace(own, cycle_length=length) for own, length in pairs))
-
-
-def with_least_use(cascade: Cascade) -> Cascade:
-    """The same cascade with Einsums that have to use two instances of the array, or one dimension alone."""
-    einsums = []
-    for place, einsum in enumerate(cascade.einsums):
-        own, dim = einsum.mapspace, sorted(einsum.problem.dims)[-1]
-        (array, *_) = (fanout.name for fanout in own.architecture.fanouts)
-        odd = f"spatial({array}, {dim}) == instances({array})"
-        even = f"instances({array}) >= 2" if any(size % 2 == 0 for size in own.problem.bounds) else odd
-        einsums.append(replace(einsum, mapspace=own.where(odd if place % 3 == 1 else even)))
     return replace(cascade, einsums=tuple(einsums))
 
 

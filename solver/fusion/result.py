@@ -29,6 +29,7 @@ WHOLE_WINDOWS = (
     "Einsums that store or hold something in {memory} do not part dimensions of windows among its instances"
 )
 UNMOVED_WINDOWS = "shared loops move no windows"
+UNLIKE_ROOM = "{memories} stores nothing for several Einsums, as it has other room for some of them"
 COPIES_INSIDE = "tensors with copies are stored below all loops that their Einsums share"
 
 
@@ -147,6 +148,9 @@ def restrictions(space: FusionSpace) -> Iterator[str]:
         yield EVEN_NESTS.format(memories=listing(even))
     if any(space.unlooped):
         yield UNMOVED_WINDOWS
+    if space.stores.unlike:
+        names = (space.stores.levels[number].name for number in sorted(space.stores.unlike))
+        yield UNLIKE_ROOM.format(memories=listing(names))
     homes = {level for levels in space.homes.values() for level in levels if level > 1}
     if any_factors and any(map(space.stores.outside, homes)):
         yield PERFECT_STORES

@@ -62,20 +62,22 @@ def with_common_nodes(mapspaces: Sequence[Mapspace]) -> list[Mapspace]:
     Raises
     ------
     UnlikeError
-        If memories, or the words or the size of one, differ otherwise.
+        If memories differ otherwise, or the words of one, or the room of the outermost one on chip.
     """
     known: dict[str, StorageLevel] = {}
     for place, mapspace in enumerate(mapspaces):
         for level in _used_levels(mapspace):
-            _check_alike(place, level, known.setdefault(level.name, level))
+            is_home = level is mapspace.architecture.on_chip[0]
+            _check_alike(place, level, known.setdefault(level.name, level), is_home)
     longest = max((_nodes(own.architecture) for own in mapspaces), key=len)
     return [_with_nodes(place, own, longest, known) for place, own in enumerate(mapspaces)]
 
 
-def _check_alike(place: int, level: StorageLevel, other: StorageLevel) -> None:
+def _check_alike(place: int, level: StorageLevel, other: StorageLevel, is_home: bool) -> None:
+    """Check that a memory has the same words; the outermost on-chip one, which all share, the same room."""
     if level.word_bits != other.word_bits:
         raise UnlikeError(place, f"sizes of values at `{level.name}`")
-    if level.size_words != other.size_words:
+    if is_home and level.size_words != other.size_words:
         raise UnlikeError(place, f"room at `{level.name}`")
 
 
