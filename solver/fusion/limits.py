@@ -65,7 +65,7 @@ class FusionLimits:
             may have remainders where no nest may.
         """
         if not self.equal_parts and all(own.mapspace.factors == PERFECT for own in cascade.einsums):
-            raise LimitError("equal_parts", "remainders of shared loops need nests that may have some")
+            raise LimitError("equal_parts", "remainders of shared loops need nests that may have remainders")
         for tensor in sorted(self.no_fuse - cascade.users.keys()):
             between = listing(cascade.intermediates)
             raise LimitError("no_fuse", f"no Einsum accesses {tensor!r}; tensors between Einsums: {between}")
@@ -92,13 +92,13 @@ def check_einsum(einsum: CascadeEinsum) -> None:
         raise NotSearchedError("there is no on-chip memory to fuse into")
     rule = mapspace.counting_rule
     if not rule.fused:
-        raise NotSearchedError(f"{rule.title} does not count fused mappings")
+        raise NotSearchedError(f"{rule.title} does not support fused mappings")
     for level in (own for own in architecture.levels if own.no_coalesce):
         raise NotSearchedError(f"`no_coalesce` at `{level.name}` is not modelled in fused mappings")
     for own in (part for rule in mapspace.rules for part in rule.parts):
         if not own.is_spatial:
-            text = f"the rule `{own}` is not searched with fusion"
-            raise NotSearchedError(f"{text}: rules there are about the factors of one fanout")
+            text = f"with fusion, user-defined constraints are about the factors of one fanout: `{own}` is not"
+            raise NotSearchedError(text)
     try:
         replace(mapspace, factors=PERFECT).check_searchable(simple_rules=True, by_bounds=not rule.is_general)
     except ValueError as error:

@@ -180,7 +180,7 @@ def test_rules_about_tiles_are_refused():
     cascade = drawn(Random("tiles"), "products")
     first, *others = cascade.einsums
     ruled = replace(first, mapspace=first.mapspace.where("words(GLB, W) <= 3"))
-    with pytest.raises(NotSearchedError, match="rules there are about the factors of one fanout"):
+    with pytest.raises(NotSearchedError, match="constraints are about the factors of one fanout"):
         fuse_cascade(replace(cascade, einsums=(ruled, *others)), "energy")
 
 
