@@ -97,8 +97,8 @@ def check_einsum(einsum: CascadeEinsum) -> None:
         raise NotSearchedError(f"`no_coalesce` at `{level.name}` is not modelled in fused mappings")
     for own in (part for rule in mapspace.rules for part in rule.parts):
         if not own.is_spatial:
-            text = f"with fusion, user-defined constraints are about the factors of one fanout: `{own}` is not"
-            raise NotSearchedError(text)
+            text = "with fusion, user-defined constraints are about the factors of one fanout"
+            raise NotSearchedError(f"{text}: `{own}` is not")
     try:
         replace(mapspace, factors=PERFECT).check_searchable(simple_rules=True, by_bounds=not rule.is_general)
     except ValueError as error:
