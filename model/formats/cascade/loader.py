@@ -15,8 +15,8 @@ from model.cascade import Layer, Network
 from model.extents import ANY
 from model.formats.accelforge.architecture import (
     ARCH_SECTION,
-    BESIDE_ARCH,
     check_beside,
+    check_defined,
     read_architecture,
     with_arch_settings,
 )
@@ -238,9 +238,10 @@ def _classified(
             models.append(path)
             continue
         top = _top(path, variables, options, names)
-        _check_keys(top)
         if ARCH_SECTION in top:
+            check_defined(top)
             arches.append(path)
+        _check_keys(top)
         if any(key in top for key in NETWORK_SECTIONS):
             workloads.append(path)
         elif ARCH_SECTION in top:
@@ -333,7 +334,7 @@ def read_on_arch(
     text = read_workload_text(files, variables, options.files.limits, options.files.allow_include)
     top, notes = text.top, list[Note]()
     loaded = read_workload(text, options.ignore_sparse)
-    check_beside(top, notes.append)
+    check_beside(top, NETWORK_SECTIONS, notes.append)
     top = without_mapping(top, notes)
     section = with_arch_settings(top.require(ARCH_SECTION), options.files.settings)
     written = top.get("variables")
@@ -429,9 +430,8 @@ def _on_architecture(
 
 def _check_keys(top: MappingNode) -> None:
     """Refuse a file with keys that no part of a network has, or with two networks."""
-    beside = BESIDE_ARCH if ARCH_SECTION in top else ()
-    known = (*SECTIONS, *NETWORK_SECTIONS, ARCH_SECTION, *beside)
-    for key, _ in top.entries:
+    known = (*SECTIONS, *NETWORK_SECTIONS, ARCH_SECTION)
+    for key, _ in top.entries if ARCH_SECTION not in top else ():
         name = section_name(key.text)
         if name in (*known, ANCHOR_MARK):
             continue
