@@ -22,8 +22,8 @@ from solver.assignment.elimination import (
     restore,
 )
 from solver.assignment.instance import CHAIN, Choice, Instance, graph_structure, part_of
-from solver.assignment.kernel import solve_kernel
-from solver.assignment.kernel_model import CP_SAT, KernelRequest, KernelResult
+from solver.assignment.kernel import Told, solve_kernel
+from solver.assignment.kernel_model import CHECKED_BOUND, CP_SAT, TOULBAR, KernelRequest, KernelResult
 from solver.assignment.result import RULES, Assignment, AssignOptions, AssignResult, Decomposition, Policy
 from solver.result import Clock, Status, StopCallback, Termination
 
@@ -72,6 +72,12 @@ def _totals(network: CostedNetwork, picks: Sequence[NDArray[np.int64]]) -> list[
 
 
 REDUCTIONS, BUCKET_ELIMINATION = "reductions", "bucket-elimination"
+
+LAST_WORD = (CHECKED_BOUND, TOULBAR, CP_SAT)
+"""Of several kernels, the last of these is said to have decided."""
+
+SECOND_BEST_ENTRIES = 1 << 28
+"""Entries of matrices times toulbar2's backtracks, after which the search for a second-best kernel gives up."""
 
 
 def assign(
@@ -145,7 +151,9 @@ def take_apart(instance: Instance) -> tuple[Reduced, str]:
     return reduced, BUCKET_ELIMINATION if has_buckets else REDUCTIONS
 
 
-def _solve(reduced: Reduced, infinity: int, options: AssignOptions, clock: Clock) -> _Solution:
+def _solve(
+    reduced: Reduced, infinity: int, options: AssignOptions, clock: Clock, told: Told | None = None
+) -> _Solution:
     bound = least_total(reduced.eliminations)
     if bound >= infinity:
         return _Solution(None, None)
@@ -154,8 +162,8 @@ def _solve(reduced: Reduced, infinity: int, options: AssignOptions, clock: Clock
     answers: list[KernelResult] = []
     searched_by = None
     for part in parts:
-        answer = solve_kernel(part, request, clock)
-        searched_by = CP_SAT if CP_SAT in (searched_by, answer.method) else answer.method
+        answer = solve_kernel(part, request, clock, told if len(parts) == 1 and told else None)
+        searched_by = max(searched_by or CHECKED_BOUND, answer.method, key=LAST_WORD.index)
         if answer.bound is None:
             return _Solution(None, None, searched_by=searched_by)
         answers.append(answer)
@@ -191,7 +199,9 @@ def _second_best(
         assert answer.total is not None  # a proven answer has one
         limit = None if margin is None else answer.total + margin - 1
         part = part_of(reduced.instance, kernel)
-        other = solve_kernel(part, replace(request, limit=limit, excluded=answer.choice), clock)
+        entries = sum(matrix.size for matrix in part.matrices.values())
+        brief = replace(request, limit=limit, excluded=answer.choice, backtracks=SECOND_BEST_ENTRIES // entries)
+        other = solve_kernel(part, brief, clock)
         is_proven = is_proven and other.is_proven
         if other.choice is not None and other.total is not None:
             margin = other.total - answer.total

@@ -19,7 +19,7 @@ import heapq
 import math
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -231,14 +231,21 @@ class Reduced:
     instance: Instance  # vectors and matrices of the rest, in the original numbers
 
 
-def reduce_instance(instance: Instance, most_entries: int = MOST_ENTRIES) -> Reduced:
-    """Apply reductions until none applies, then bucket elimination to rests of little width."""
-    work = _Reduction(instance)
+def reduce_instance(
+    instance: Instance, most_entries: int = MOST_ENTRIES, kept: Set[int] = frozenset()
+) -> Reduced:
+    """Apply reductions until none applies, then bucket elimination to rests of little width.
+
+    Variables in `kept` stay; the rest then is one kernel, as something else joins them.
+    """
+    work = _Reduction(instance, kept)
     work.run()
     matrices = {(i, j): matrix for i, near in enumerate(work.near) for j, matrix in near.items() if i < j}
     rest = Instance(work.vectors, matrices, instance.infinity)
     kernels: list[list[int]] = []
     narrow: list[int] = []
+    if kept:
+        return Reduced(work.eliminations, work.splits, [sorted(chain(*work.kernels()))], rest)
     for kernel in work.kernels():
         sizes = {variable: rest.vectors[variable].size for variable in kernel}
         order = plan_order(sizes, {variable: work.near[variable].keys() for variable in kernel}, most_entries)
@@ -253,6 +260,7 @@ def reduce_instance(instance: Instance, most_entries: int = MOST_ENTRIES) -> Red
 @dataclass
 class _Reduction:
     instance: Instance
+    kept: Set[int]
     vectors: list[CostArray] = field(init=False)
     near: list[dict[int, CostArray]] = field(init=False)
     eliminations: list[Elimination] = field(default_factory=list)
@@ -302,7 +310,7 @@ class _Reduction:
 
     def _offer(self, variable: int) -> None:
         degree = len(self.near[variable])
-        if degree <= 2:
+        if degree <= 2 and variable not in self.kept:
             self._waiting[degree].append(variable)
 
     def _next(self) -> int | None:

@@ -48,7 +48,10 @@ class Instance:
                 continue
             is_upward = edge.source < edge.target
             pair = (edge.source, edge.target) if is_upward else (edge.target, edge.source)
-            matrices[pair] = matrix if is_upward else matrix.T
+            joined = matrix if is_upward else matrix.T
+            if pair in matrices:  # parallel edges add up
+                joined = np.minimum(matrices[pair] + joined, infinity)
+            matrices[pair] = joined
         return cls(finite[:count], matrices, infinity)
 
     def neighbours(self) -> list[list[int]]:

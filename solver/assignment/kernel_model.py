@@ -24,7 +24,8 @@ from solver.cpsat import (
 )
 from solver.result import Clock
 
-BRANCH_AND_BOUND, CP_SAT = "branch-and-bound", "cp-sat"
+CHECKED_BOUND, TOULBAR, CP_SAT = "checked-bound", "toulbar2", "cp-sat"
+"""What had the last word on a kernel: a bound that was recomputed, or a library."""
 
 
 @dataclass(frozen=True)
@@ -35,19 +36,12 @@ class KernelResult:
     choice: Choice | None
     total: int | None
     bound: int | None  # no assignment that was asked for is below it; None is infinite: there is none at all
-    method: str = BRANCH_AND_BOUND  # `BRANCH_AND_BOUND`, or `CP_SAT` where that had the last word
+    method: str = CHECKED_BOUND  # what had the last word
 
     @property
     def is_proven(self) -> bool:
         """Whether value and bound meet, or no assignment exists."""
         return self.total == self.bound
-
-
-FIRST_ENTRIES = 50_000_000
-"""Entries of matrices in the first turn of branch and bound: a few seconds."""
-
-FIRST_DETERMINISTIC_S = 4.0
-"""CP-SAT's first turn, in its own seconds."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +50,11 @@ class KernelRequest:
 
     limit: int | None = None  # only assignments of at most this total; None is any
     excluded: Choice | None = None  # an assignment that does not count
-    # Workers and seed of CP-SAT.
+    # Seed, and workers of CP-SAT.
     jobs: int = 1
     seed: int = 0
-    first_entries: int = FIRST_ENTRIES
-    first_deterministic_s: float = FIRST_DETERMINISTIC_S
+    engine: str = TOULBAR  # `CP_SAT` for that even where toulbar2 is installed
+    backtracks: int | None = None  # of toulbar2: gives up after so many
 
 
 LARGEST_PLACE = 1 << 28

@@ -1,0 +1,140 @@
+"""Bounds on assignments that anybody can check: costs moved between matrices and vectors, with prices of room.
+
+A cost that all values of a neighbour share may move from a matrix into a vector, and back into another matrix;
+no assignment's total changes. What every vector and every matrix then costs at least is a constant below which
+no assignment is (a reparametrization, or soft arc consistency). Sweeps forward and backward move costs such
+that the constant rises, as in sequential tree-reweighted message passing (Kolmogorov, PAMI 2006; without trees:
+PAMI 2015), but in integers.
+
+What a sweep claims is only what it moved: `verified_bound` moves the same in the original costs, and adds up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from model.assignment import LARGEST_TOTAL, CostArray
+from solver.assignment.instance import Choice, Instance, Pair
+
+Moved = Mapping[Pair, CostArray]
+"""Per variable and neighbour what moved from the matrix between the two into the variable's vector, by value."""
+
+
+def verified_bound(instance: Instance, moved: Moved) -> int:
+    """Return the least total by vectors and matrices alone after costs moved, in exact integers.
+
+    Whatever is moved, no assignment is below the answer; ValueError for what fits no matrix.
+    """
+    vectors = [vector.astype(object) for vector in instance.vectors]
+    ends: dict[Pair, CostArray] = {}
+    for (variable, other), costs in moved.items():
+        pair = (min(variable, other), max(variable, other))
+        if pair not in instance.matrices or costs.shape != vectors[variable].shape:
+            raise ValueError(f"nothing can move between {variable} and {other}")
+        ends[variable, other] = exact = np.array([int(cost) for cost in costs], dtype=object)
+        vectors[variable] = vectors[variable] + exact
+    total = sum(int(vector.min()) for vector in vectors)
+    for (i, j), matrix in instance.matrices.items():
+        left: Any = matrix.astype(object)
+        if (i, j) in ends:
+            left = left - ends[i, j][:, None]
+        if (j, i) in ends:
+            left = left - ends[j, i][None, :]
+        total += int(left.min())
+    return total
+
+
+@dataclass(eq=False)
+class Sweeps:
+    """An instance whose costs are moved in place, for assignments below `limit`.
+
+    Costs of `limit` or more need not be told apart, and are cut off there after every step: the constant can only
+    become lower than what `moved` proves.
+    """
+
+    instance: Instance
+    limit: int
+    floor: int = 0  # the constant: no assignment is below it, or the limit
+    vectors: list[CostArray] = field(init=False)
+    near: list[dict[int, CostArray]] = field(init=False)  # the matrix to each neighbour, which has a view of it
+    moved: dict[Pair, CostArray] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Copy what will change."""
+        degrees = [len(near) for near in self.instance.neighbours()]
+        dtype = np.int64 if self.limit * (max(degrees) + 2) * MOST_SWEEPS <= LARGEST_TOTAL else object
+
+        def copied(costs: CostArray) -> CostArray:
+            return np.minimum(costs, self.limit).astype(dtype)
+
+        self.vectors = list(map(copied, self.instance.vectors))
+        self.near = [{} for _ in self.vectors]
+        self.moved = {}
+        for (i, j), matrix in self.instance.matrices.items():
+            own = copied(matrix)
+            self.near[i][j], self.near[j][i] = own, own.T
+            self.moved[i, j] = np.zeros_like(self.vectors[i])
+            self.moved[j, i] = np.zeros_like(self.vectors[j])
+
+    @property
+    def entries(self) -> int:
+        """Entries that a sweep goes through, with what a call costs."""
+        return sum(matrix.size + CALLS for matrix in self.instance.matrices.values())
+
+    def sweep(self, forward: bool) -> None:
+        """Gather every variable's costs, add their minimum to the constant, and pass the rest on."""
+        count = len(self.vectors)
+        for variable in range(count) if forward else range(count - 1, -1, -1):
+            self._pass_on(variable, forward)
+            if self.floor >= self.limit:
+                return
+
+    def _pass_on(self, variable: int, forward: bool) -> None:
+        near, vector = self.near[variable], self.vectors[variable]
+        for other, matrix in near.items():
+            least = matrix.min(axis=1)
+            matrix -= least[:, None]
+            vector = vector + least
+            self.moved[variable, other] += least
+        lowest = int(vector.min())
+        self.floor += lowest
+        vector = np.minimum(vector - lowest, self.limit)
+        ahead = [other for other in near if (other > variable) is forward]
+        share = vector // max(1, len(ahead), len(near) - len(ahead))
+        for other in ahead:
+            matrix = near[other]
+            np.minimum(matrix + share[:, None], self.limit, out=matrix)
+            self.moved[variable, other] -= share
+        self.vectors[variable] = vector - share * len(ahead)
+
+    def decoded(self) -> Choice:
+        """Return an assignment: variable after variable takes what is least with those before it."""
+        choice: list[int] = []
+        for variable, vector in enumerate(self.vectors):
+            costs = vector
+            for other, matrix in self.near[variable].items():
+                costs = costs + (matrix[:, choice[other]] if other < variable else matrix.min(axis=1))
+            choice.append(int(costs.argmin()))
+        return tuple(choice)
+
+    def rest(self, most: int) -> Instance:
+        """Return what is left without the constant, for assignments of at most `most` in all."""
+        window, infinity = most - self.floor, self.instance.infinity
+        dtype = self.instance.vectors[0].dtype
+
+        def cut(costs: CostArray) -> CostArray:
+            return np.where(costs <= window, costs.astype(dtype, copy=False), infinity)
+
+        matrices = {(i, j): cut(self.near[i][j]) for i, j in self.instance.matrices}
+        return Instance(list(map(cut, self.vectors)), matrices, infinity)
+
+
+MOST_SWEEPS = 64
+"""Sweeps over an instance, before anything is searched."""
+
+CALLS = 2000
+"""Entries that could be swept in the time that the calls for one matrix take."""
