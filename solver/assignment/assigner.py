@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.assignment import FORBIDDEN, CostArray, CostedLayer, CostedNetwork
+from solver.assignment.capacity import Capacity
 from solver.assignment.conflicts import find_conflicts
 from solver.assignment.elimination import (
     Departure,
@@ -25,6 +26,7 @@ from solver.assignment.instance import CHAIN, Choice, Instance, graph_structure,
 from solver.assignment.kernel import Told, solve_kernel
 from solver.assignment.kernel_model import CHECKED_BOUND, CP_SAT, TOULBAR, KernelRequest, KernelResult
 from solver.assignment.result import RULES, Assignment, AssignOptions, AssignResult, Decomposition, Policy
+from solver.assignment.room import solve_with_room
 from solver.result import Clock, Status, StopCallback, Termination
 
 CHEAPEST = "best method per layer, transitions ignored"
@@ -84,6 +86,7 @@ def assign(
     network: CostedNetwork,
     options: AssignOptions = AssignOptions(),
     should_stop: StopCallback | None = None,
+    on_progress: Told | None = None,
 ) -> AssignResult:
     """Choose a method for every layer so that all costs add up to the least.
 
@@ -93,6 +96,8 @@ def assign(
         Limits of the search, and CP-SAT's workers; only graphs that eliminations leave need them.
     should_stop
         Asked often during a search; once it answers True the best assignment is returned.
+    on_progress
+        Is told of totals (None: none yet) and bounds in steps, while a search runs.
 
     Returns
     -------
@@ -101,8 +106,12 @@ def assign(
     """
     clock = Clock(options.time_limit_s, should_stop)
     instance = Instance.of(network)
-    reduced, method = take_apart(instance)
-    solution = _solve(reduced, instance.infinity, options, clock)
+    capacity = Capacity.of(network)
+    is_hopeless = capacity is not None and capacity.is_hopeless
+    if capacity is not None and (is_hopeless or not capacity.usages):
+        capacity = None
+    reduced, method = take_apart(instance, capacity)
+    solution = _Solution(None, None) if is_hopeless else _solve(reduced, instance.infinity, capacity, options, clock, on_progress)
     best = None if solution.choice is None else _assignment(network, solution.choice)
     second = None if solution.second is None else _assignment(network, solution.second)
     status = _status(best, solution.bound)
@@ -140,8 +149,10 @@ class _Solution:
     searched_by: str | None = None  # what decided a rest that was searched; None where there is no rest
 
 
-def take_apart(instance: Instance) -> tuple[Reduced, str]:
+def take_apart(instance: Instance, capacity: Capacity | None = None) -> tuple[Reduced, str]:
     """Eliminate what can be eliminated, and say by what method."""
+    if capacity is not None:
+        return reduce_instance(instance, kept=capacity.usages.keys()), REDUCTIONS
     paths = find_paths(instance)
     if paths is not None:
         eliminations = [step for path in paths for step in relax_path(instance, path)]
@@ -152,7 +163,12 @@ def take_apart(instance: Instance) -> tuple[Reduced, str]:
 
 
 def _solve(
-    reduced: Reduced, infinity: int, options: AssignOptions, clock: Clock, told: Told | None = None
+    reduced: Reduced,
+    infinity: int,
+    capacity: Capacity | None,
+    options: AssignOptions,
+    clock: Clock,
+    told: Told | None,
 ) -> _Solution:
     bound = least_total(reduced.eliminations)
     if bound >= infinity:
@@ -161,8 +177,13 @@ def _solve(
     request = KernelRequest(jobs=options.jobs, seed=options.seed)
     answers: list[KernelResult] = []
     searched_by = None
-    for part in parts:
-        answer = solve_kernel(part, request, clock, told if len(parts) == 1 and told else None)
+    base = bound
+    tell = None if told is None or len(parts) > 1 else _shifted(told, base)
+    for kernel, part in zip(reduced.kernels, parts, strict=True):
+        if capacity is None:
+            answer = solve_kernel(part, request, clock, tell)
+        else:
+            answer = solve_with_room(part, capacity.part(kernel), request, clock, tell)
         searched_by = max(searched_by or CHECKED_BOUND, answer.method, key=LAST_WORD.index)
         if answer.bound is None:
             return _Solution(None, None, searched_by=searched_by)
@@ -174,10 +195,17 @@ def _solve(
             return _Solution(None, bound, searched_by=searched_by)
         _place(choice, kernel, answer.choice)
     departure = restore(reduced.eliminations, choice, infinity)
+    if capacity is not None:
+        return _Solution(choice, bound, searched_by=searched_by)
     if not all(answer.is_proven for answer in answers):
         return _Solution(choice, bound, searched_by=searched_by)
     second, is_proven = _second_best(reduced, choice, departure, answers, request, clock)
     return _Solution(choice, bound, second, is_proven, searched_by)
+
+
+def _shifted(told: Told, base: int) -> Told:
+    """Tell of a kernel what that makes for all."""
+    return lambda total, bound: told(None if total is None else base + total, base + bound)
 
 
 def _second_best(
@@ -230,6 +258,8 @@ def _assignment(network: CostedNetwork, choice: Sequence[int]) -> Assignment:
     allowed = [steps for steps in (*execution, *transition) if steps is not None]
     if len(allowed) < len(execution) + len(transition):
         raise AssertionError("a forbidden choice was taken")
+    if not network.fits(choice):
+        raise AssertionError("what was chosen does not fit")
     return Assignment(tuple(choice), tuple(allowed[: len(execution)]), tuple(allowed[len(execution) :]))
 
 

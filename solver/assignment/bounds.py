@@ -13,39 +13,77 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from model.assignment import LARGEST_TOTAL, CostArray
+from solver.assignment.capacity import Capacity
 from solver.assignment.instance import Choice, Instance, Pair
 
 Moved = Mapping[Pair, CostArray]
 """Per variable and neighbour what moved from the matrix between the two into the variable's vector, by value."""
 
 
-def verified_bound(instance: Instance, moved: Moved) -> int:
+@dataclass(frozen=True, eq=False)
+class Prices:
+    """A price for each peak, in ``2 ** -BITS`` steps per unit that is occupied; none negative."""
+
+    capacity: Capacity
+    by_peak: tuple[int, ...]
+
+    def charges(self) -> dict[int, CostArray]:
+        """Return what each value of a variable pays for what it occupies."""
+        sums = [0, *accumulate(self.by_peak)]
+        capacity = self.capacity
+        return {
+            variable: usage.astype(object) * (sums[capacity.spans[variable][1]] - sums[capacity.spans[variable][0]])
+            for variable, usage in capacity.usages.items()
+        }
+
+    @property
+    def of_room(self) -> int:
+        """What all room costs."""
+        return sum(price * int(room) for price, room in zip(self.by_peak, self.capacity.room, strict=True))
+
+
+BITS = 40
+
+
+def verified_bound(instance: Instance, moved: Moved, prices: Prices | None = None, scale: int = 1) -> int:
     """Return the least total by vectors and matrices alone after costs moved, in exact integers.
 
-    Whatever is moved, no assignment is below the answer; ValueError for what fits no matrix.
+    Whatever is moved, no assignment is below the answer. Nor does anything that fits become dearer by prices:
+    it pays for what it occupies, and is given the price of all room. `moved` and `prices` are in `scale` parts of a
+    step. ValueError for what fits no matrix, and for a price below zero.
     """
-    vectors = [vector.astype(object) for vector in instance.vectors]
     ends: dict[Pair, CostArray] = {}
+    sums = [vector.astype(object) * scale for vector in instance.vectors]
     for (variable, other), costs in moved.items():
         pair = (min(variable, other), max(variable, other))
-        if pair not in instance.matrices or costs.shape != vectors[variable].shape:
+        if pair not in instance.matrices or costs.shape != sums[variable].shape:
             raise ValueError(f"nothing can move between {variable} and {other}")
-        ends[variable, other] = exact = np.array([int(cost) for cost in costs], dtype=object)
-        vectors[variable] = vectors[variable] + exact
-    total = sum(int(vector.min()) for vector in vectors)
+        ends[variable, other] = exact = costs.astype(object)
+        sums[variable] = sums[variable] + exact
+    total = 0
     for (i, j), matrix in instance.matrices.items():
-        left: Any = matrix.astype(object)
+        left: Any = matrix.astype(object) * scale
         if (i, j) in ends:
             left = left - ends[i, j][:, None]
         if (j, i) in ends:
             left = left - ends[j, i][None, :]
         total += int(left.min())
-    return total
+    if prices is None:
+        total += sum(int(vector.min()) for vector in sums)
+        return -(-total // scale)
+    if min(prices.by_peak, default=0) < 0:
+        raise ValueError("a price is negative")
+    charges = prices.charges()
+    exact_sums = ((vector << BITS) + charges.get(variable, 0) for variable, vector in enumerate(sums))
+    total = (total << BITS) + sum(int(vector.min()) for vector in exact_sums) - prices.of_room
+    return -(-total // (scale << BITS))
 
 
 @dataclass(eq=False)
@@ -59,6 +97,9 @@ class Sweeps:
     instance: Instance
     limit: int
     floor: int = 0  # the constant: no assignment is below it, or the limit
+    # Per variable the values that may be part of an assignment below `top`, kept while `top` is given.
+    top: int | None = None
+    alive: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
     vectors: list[CostArray] = field(init=False)
     near: list[dict[int, CostArray]] = field(init=False)  # the matrix to each neighbour, which has a view of it
     moved: dict[Pair, CostArray] = field(init=False)
@@ -66,7 +107,7 @@ class Sweeps:
     def __post_init__(self) -> None:
         """Copy what will change."""
         degrees = [len(near) for near in self.instance.neighbours()]
-        dtype = np.int64 if self.limit * (max(degrees) + 2) * MOST_SWEEPS <= LARGEST_TOTAL else object
+        dtype = np.int64 if self.limit <= largest_limit(max(degrees)) else object
 
         def copied(costs: CostArray) -> CostArray:
             return np.minimum(costs, self.limit).astype(dtype)
@@ -103,6 +144,8 @@ class Sweeps:
         lowest = int(vector.min())
         self.floor += lowest
         vector = np.minimum(vector - lowest, self.limit)
+        if self.top is not None:
+            self.alive[variable] = self.alive.get(variable, True) & (vector + self.floor < self.top)
         ahead = [other for other in near if (other > variable) is forward]
         share = vector // max(1, len(ahead), len(near) - len(ahead))
         for other in ahead:
@@ -131,6 +174,11 @@ class Sweeps:
 
         matrices = {(i, j): cut(self.near[i][j]) for i, j in self.instance.matrices}
         return Instance(list(map(cut, self.vectors)), matrices, infinity)
+
+
+def largest_limit(degree: int) -> int:
+    """Return the limit up to which 64 bits hold all that a variable with so many neighbours gathers."""
+    return LARGEST_TOTAL // (degree + 2)
 
 
 MOST_SWEEPS = 64

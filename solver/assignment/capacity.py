@@ -78,10 +78,18 @@ class Capacity:
         return bool((self.room < 0).any())
 
     def part(self, variables: Sequence[int]) -> Capacity:
-        """Return the same for variables numbered as in `variables`, which hold all that choose."""
+        """Return the same for some variables alone, numbered as in `variables`."""
         number = {variable: place for place, variable in enumerate(variables)}
-        usages = {number[own]: usage for own, usage in self.usages.items()}
-        return Capacity(self.room, usages, {number[own]: span for own, span in self.spans.items()})
+        own = [variable for variable in variables if variable in self.usages]
+        usages = {number[variable]: self.usages[variable] for variable in own}
+        return Capacity(self.room, usages, {number[variable]: self.spans[variable] for variable in own})
+
+    def around(self, choice: Sequence[int], variables: Sequence[int]) -> Capacity:
+        """Return what is left for some variables, numbered as they come, while all others keep their values."""
+        own = [variable for variable in variables if variable in self.usages]
+        held = {variable: int(self.usages[variable][choice[variable]]) for variable in own}
+        room = self.left(choice) + np.array(_summed(held, self.spans, len(self.room)), dtype=object)
+        return Capacity(room, self.usages, self.spans).part(variables)
 
     def left(self, choice: Sequence[int]) -> CostArray:
         """Return the room that is left at each peak; negative where the choice does not fit."""
@@ -92,11 +100,6 @@ class Capacity:
     def fits(self, choice: Sequence[int]) -> bool:
         """Whether a choice stays within the room at all peaks."""
         return not (self.left(choice) < 0).any()
-
-    def charges(self, prices: CostArray) -> dict[int, CostArray]:
-        """Return what each value of each variable has to pay, at a price per peak for what is occupied."""
-        sums = np.concatenate([np.zeros(1, dtype=prices.dtype), np.cumsum(prices)])
-        return {own: usage * (sums[last] - sums[first]) for own, usage in self.usages.items() for first, last in [self.spans[own]]}
 
 
 def _peaks(intervals: Sequence[tuple[int, int]]) -> NDArray[np.int64]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from model.assignment import CostArray
+from solver.assignment.capacity import Capacity
 from solver.assignment.instance import Choice, Instance, Pair, price
 from solver.cpsat import (
     LARGEST_ACTIVITY,
@@ -106,7 +107,14 @@ class KernelModel:
     not be found, but may be.
     """
 
-    def __init__(self, instance: Instance, floor: int, most: int, request: KernelRequest) -> None:
+    def __init__(
+        self,
+        instance: Instance,
+        floor: int,
+        most: int,
+        request: KernelRequest,
+        capacity: Capacity | None = None,
+    ) -> None:
         self._checked = CheckedModel()
         self.model = self._checked.model
         self._request = request
@@ -117,6 +125,8 @@ class KernelModel:
         self.values = [self._choose(i, vector) for i, vector in enumerate(instance.vectors)]
         for (i, j), matrix in instance.matrices.items():
             self._tie(i, j, matrix)
+        if capacity is not None:
+            self._fit(capacity)
         if request.excluded is not None:
             taken = [literals.get(k) for literals, k in zip(self.values, request.excluded, strict=True)]
             # Where the window rules one of its values out, the assignment is excluded already.
@@ -140,6 +150,33 @@ class KernelModel:
         for sums, literals in ((rows, self.values[i]), (columns, self.values[j])):
             for k, pairs in sums.items():
                 self.model.add(sum(pairs) == literals[k])
+
+    def _fit(self, capacity: Capacity) -> None:
+        """Let what is occupied at each peak fit its room."""
+        peaks: list[list[tuple[Variable, int]]] = [[] for _ in capacity.room]
+        most = [0] * len(peaks)
+        for variable, usage in capacity.usages.items():
+            held = [(literal, int(usage[k])) for k, literal in self.values[variable].items() if usage[k]]
+            for peak in range(*capacity.spans[variable]):
+                peaks[peak] += held
+                most[peak] += max((amount for _, amount in held), default=0)
+        for terms, highest, room in zip(peaks, most, capacity.room, strict=True):
+            if highest > room:
+                self._add_row(terms, int(room))
+
+    def _add_row(self, terms: Sequence[tuple[Variable, int]], room: int) -> None:
+        """Add a sum that must not exceed a room; in two digits where it is too large for one."""
+        literals = [literal for literal, _ in terms]
+        amounts = [amount for _, amount in terms]
+        if sum(amounts) <= LARGEST_PLACE:
+            self.model.add(self._checked.weighted_sum(literals, amounts) <= room)
+            return
+        base = 1 << max(1, (LARGEST_PLACE // len(terms)).bit_length() - 1)
+        carry = self.model.new_int_var(-1, len(terms), "")
+        low = self._checked.weighted_sum(literals, [amount % base for amount in amounts])
+        self.model.add(low <= base * carry + room % base)
+        high = self._checked.weighted_sum([*literals, carry], [*(amount // base for amount in amounts), 1])
+        self.model.add(high <= room // base)
 
     def _allowed(self, costs: CostArray) -> Iterator[tuple[int, int]]:
         """Yield the positions whose cost fits into the window."""

@@ -13,7 +13,7 @@ from solver.assignment.elimination import reduce_instance
 from solver.assignment.kernel_model import CP_SAT, KernelRequest
 from solver.result import Status, Termination
 from tests.model.assignment.dynamap import reference
-from tests.solver.assignment.networks import GENERAL, networks, totals
+from tests.solver.assignment.networks import GENERAL, crowded_networks, networks, totals
 
 
 def assert_agrees_with_enumeration(network):
@@ -44,6 +44,20 @@ def test_any_graph_agrees_with_enumeration(network):
 @given(networks(GENERAL, most_layers=6))
 def test_dense_graphs_agree_with_enumeration(network):
     assert_agrees_with_enumeration(network)
+
+
+@settings(max_examples=150)
+@given(crowded_networks())
+def test_room_over_time_agrees_with_enumeration(network):
+    best_first = totals(network)
+    result = assign(network)
+    assert result.termination is Termination.PROVEN
+    if not best_first:
+        assert result.status is Status.INFEASIBLE
+        assert result.reasons
+        return
+    assert result.status is Status.OPTIMAL
+    assert result.total == result.bound == best_first[0] == network.total(result.best.choice)
 
 
 @pytest.fixture

@@ -1,0 +1,322 @@
+"""Assignments that must fit a limit over time: prices for room, then CP-SAT on what could still be better.
+
+Paying for room at a price makes assignments that fit no dearer than they are, and what remains has no limit any
+more: its least total is a bound (Lagrange). Prices follow what is left over or exceeded at each peak, sweeps
+follow the prices, and what they choose on the way, repaired, are the first assignments. A value whose bound is
+above the best assignment is out, and so is a pair of values: few remain, which CP-SAT decides. Where
+many remain, it improves a neighbourhood at a time.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.assignment import CostArray
+from solver.assignment.bounds import BITS, Prices, Sweeps, largest_limit, verified_bound
+from solver.assignment.capacity import Capacity
+from solver.assignment.instance import Choice, Instance, price
+from solver.assignment.kernel import FIRST_DETERMINISTIC_S, GROWTH, Told
+from solver.assignment.kernel_model import CHECKED_BOUND, CP_SAT, KernelModel, KernelRequest, KernelResult
+from solver.cpsat import ModelError
+from solver.result import Clock
+
+MOST_ROUNDS, MOST_SWEPT = 60, 1 << 30
+"""Rounds of prices before each turn of CP-SAT, and entries of all their sweeps."""
+
+FIRST_SWEEPS, SWEEPS = 10, 2
+"""Pairs of sweeps before the first prices, and after each change."""
+
+FIRST_STEP, LONGER, SHORTER, LEAST_STEP = 0.1, 1.1, 0.6, 1e-4
+"""Steps are parts of the one that would close the gap; they grow after a better bound, and shrink after several
+that were not."""
+
+PATIENCE, MOMENTUM = 3, 0.7
+
+MOST_LITERALS = 150_000
+"""Pairs of values up to which CP-SAT gets all of what is left at once."""
+
+
+@dataclass(eq=False)
+class _Search:
+    """What is known so far about an instance with a capacity."""
+
+    instance: Instance
+    capacity: Capacity
+    clock: Clock
+    told: Told | None
+    choice: Choice | None = None
+    total: int | None = None
+    bound: int = 0
+
+    def offer(self, choice: Choice) -> None:
+        """Take an assignment if it fits and is better."""
+        total = price(self.instance, choice)
+        if total < self.instance.infinity and (self.total is None or total < self.total) and self.capacity.fits(choice):
+            self.choice, self.total = choice, total
+            self.tell()
+
+    def tell(self) -> None:
+        if self.told is not None:
+            self.told(self.total, self.bound if self.total is None else min(self.bound, self.total))
+
+    def raise_to(self, bound: int) -> None:
+        """Take a bound if it is better."""
+        if bound > self.bound:
+            self.bound = bound
+            self.tell()
+
+    def result(self, method: str) -> KernelResult:
+        bound = self.bound if self.total is None else min(self.bound, self.total)
+        return KernelResult(self.choice, self.total, bound, method)
+
+
+def solve_with_room(
+    instance: Instance, capacity: Capacity, request: KernelRequest, clock: Clock, told: Told | None = None
+) -> KernelResult:
+    """Find the least total of an instance among assignments that fit."""
+    if capacity.is_hopeless:
+        return KernelResult(None, None, None, CHECKED_BOUND)
+    search = _Search(instance, capacity, clock, told)
+    pricing, walk = _Pricing(search), _Walk(search, request)
+    seconds, method = FIRST_DETERMINISTIC_S, CHECKED_BOUND
+    while True:
+        pricing.run()
+        if search.bound >= instance.infinity:
+            return KernelResult(None, None, None, method)
+        if search.result(method).is_proven or clock.stop():
+            return search.result(method)
+        if not _turn(search, pricing, walk, seconds):
+            return KernelResult(None, None, None, CP_SAT)
+        if search.result(method).is_proven:
+            return search.result(CP_SAT)
+        seconds *= GROWTH
+
+
+class _Pricing:
+    """Prices for room, and sweeps of the costs with them."""
+
+    def __init__(self, search: _Search) -> None:
+        self.search = search
+        instance, capacity = search.instance, search.capacity
+        degree = max(map(len, instance.neighbours()))
+        limit = largest_limit(degree)
+        # Fractions of a step matter where costs are small; forbidden ones stay far above all others.
+        spare = limit // (instance.infinity * 64)
+        self.scale = 1 << max(0, min(8, spare.bit_length() - 1))
+        scaled = Instance(
+            [vector * self.scale for vector in instance.vectors],
+            {pair: matrix * self.scale for pair, matrix in instance.matrices.items()},
+            instance.infinity * self.scale,
+        )
+        self.sweeps = Sweeps(scaled, max(limit, scaled.infinity * 64))
+        self.room = capacity.room.astype(np.float64)
+        self.prices: NDArray[np.float64] = np.zeros(len(self.room))
+        self._charged: dict[int, CostArray] = {}
+        self._room_price = 0
+        self._best, self._step = -1, FIRST_STEP
+
+    def run(self) -> None:
+        """Let prices follow what is over or under, as long as that helps."""
+        search, sweeps = self.search, self.sweeps
+        best, best_prices = self._best, self.prices
+        direction = np.zeros(len(self.room))
+        step, fails = self._step, 0
+        rounds = max(3, min(MOST_ROUNDS, MOST_SWEPT // (2 * SWEEPS * sweeps.entries + 1)))
+        for number in range(rounds):
+            self._charge(self.prices)
+            bound = self._sweep(SWEEPS if best >= 0 else FIRST_SWEEPS)
+            decoded = sweeps.decoded()
+            over = -search.capacity.left(decoded).astype(np.float64)
+            search.offer(decoded)
+            search.offer(fitted(search.instance, search.capacity, decoded))
+            if bound > best:
+                best, best_prices, fails = bound, self.prices, 0
+                step = min(1.0, step * LONGER)
+                self._verify()
+            elif (fails := fails + 1) >= PATIENCE:
+                step, fails = step * SHORTER, 0
+                self.prices, direction = best_prices, direction * 0.3
+            if search.clock.stop() or step < LEAST_STEP or self._is_closed():
+                break
+            direction = MOMENTUM * direction + (1 - MOMENTUM) * over if number else over
+            # The gap is the length of a step; without an assignment, the bound itself.
+            gap = max(abs(best) if search.total is None else search.total * self.scale - best, 1e-4 * abs(best), 1)
+            useful = np.where((self.prices > 0) | (direction > 0), direction, 0.0)
+            length = float((useful**2).sum())
+            if length == 0.0:
+                break
+            self.prices = np.maximum(0.0, self.prices + step * min(gap, abs(best) + 1) / length * useful)
+        self.prices, self._step = best_prices, max(step, LEAST_STEP * 10)
+        self._charge(best_prices)
+        self._best = max(best, self._sweep(FIRST_SWEEPS))
+        self._verify()
+
+    def survivors(self, total: int) -> Instance:
+        """Return the instance with only those values and pairs that assignments of at most `total` may take."""
+        sweeps, instance = self.sweeps, self.search.instance
+        sweeps.top = (total * self.scale) + self._room_price + 1
+        self._sweep(2)
+        alive, top = sweeps.alive, sweeps.top - sweeps.floor
+        vectors = [
+            np.where(alive[variable], vector, instance.infinity) for variable, vector in enumerate(instance.vectors)
+        ]
+        matrices = {}
+        for (i, j), matrix in instance.matrices.items():
+            kept = (sweeps.near[i][j] < top) & alive[i][:, None] & alive[j][None, :]
+            matrices[i, j] = np.where(kept, matrix, instance.infinity)
+        sweeps.top = None
+        return Instance(vectors, matrices, instance.infinity)
+
+    def _is_closed(self) -> bool:
+        return self.search.total is not None and self.search.bound >= self.search.total
+
+    def _charge(self, prices: NDArray[np.float64]) -> None:
+        """Let values pay for what they occupy."""
+        self._exact = Prices(self.search.capacity, tuple(int(own) for own in np.floor(prices * (1 << BITS))))
+        for variable, costs in self._exact.charges().items():
+            own = (costs >> BITS).astype(self.sweeps.vectors[variable].dtype)
+            change = own - self._charged.get(variable, 0)
+            self.sweeps.vectors[variable] = self.sweeps.vectors[variable] + change
+            self._charged[variable] = own
+        self._room_price = -(-self._exact.of_room >> BITS)
+
+    def _sweep(self, pairs: int) -> int:
+        """Sweep, and return the bound in parts of a step."""
+        for _ in range(pairs):
+            for is_forward in (True, False):
+                self.sweeps.sweep(is_forward)
+            if self.search.clock.stop():
+                break
+        return self.sweeps.floor - self._room_price
+
+    def _verify(self) -> None:
+        """Let the bound be what the moved costs and the prices add up to."""
+        search = self.search
+        told = -(-(self.sweeps.floor - self._room_price) // self.scale)
+        if told <= search.bound:
+            return
+        search.raise_to(verified_bound(search.instance, self.sweeps.moved, self._exact, self.scale))
+
+
+def fitted(instance: Instance, capacity: Capacity, start: Sequence[int]) -> Choice:
+    """Return an assignment with single values changed: to fit first, then to cost less, as long as that helps."""
+    near = instance.matrices_from()
+    choice = list(start)
+    left = capacity.left(choice).astype(np.float64)
+    for _ in range(4):
+        changed = False
+        for variable in range(len(choice)):
+            costs = instance.costs_of(near, choice, variable).astype(np.float64)
+            value = choice[variable]
+            usage = capacity.usages.get(variable)
+            if usage is not None:
+                first, last = capacity.spans[variable]
+                spare = float(left[first:last].min()) + float(usage[value])
+                missing = np.maximum(usage.astype(np.float64) - max(spare, 0.0), 0.0)
+                costs = costs + missing * (instance.infinity / max(1.0, float(missing.max())))
+            best = int(costs.argmin())
+            if costs[best] < costs[value]:
+                if usage is not None:
+                    left[first:last] += float(usage[value]) - float(usage[best])
+                choice[variable], changed = best, True
+        if not changed:
+            break
+    return tuple(choice)
+
+
+def _turn(search: _Search, pricing: _Pricing, walk: _Walk, seconds: float) -> bool:
+    """Let CP-SAT find what is better, or prove that nothing is; whether there may be an assignment at all."""
+    total = search.instance.infinity - 1 if search.total is None else search.total
+    rest = pricing.survivors(total)
+    open_pairs = sum(int((matrix < rest.infinity).sum()) for matrix in rest.matrices.values())
+    if open_pairs > MOST_LITERALS:
+        walk.run(rest, seconds)
+        return True
+    model = KernelModel(rest, 0, total, walk.request, search.capacity)
+    answer = model.solve(search.instance, search.result(CP_SAT), search.clock, seconds)
+    if answer.bound is None:
+        return False
+    if answer.choice is not None:
+        if not search.capacity.fits(answer.choice):
+            raise ModelError("CP-SAT's answer does not fit")
+        search.offer(answer.choice)
+    search.raise_to(answer.bound)
+    return True
+
+
+@dataclass(eq=False)
+class _Walk:
+    """Neighbourhoods of the best assignment, one after the other."""
+
+    search: _Search
+    request: KernelRequest
+    source: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Draw the same neighbourhoods each time."""
+        self.source = random.Random(self.request.seed)
+        self._near = self.search.instance.matrices_from()
+
+    def run(self, rest: Instance, seconds: float) -> None:
+        """Improve neighbourhoods for some of CP-SAT's seconds."""
+        if self.search.choice is None:
+            return
+        near = rest.neighbours()
+        sizes = [int((vector < rest.infinity).sum()) for vector in rest.vectors]
+        for _ in range(max(4, int(4 * seconds))):
+            if self.search.clock.stop():
+                return
+            self._improve(rest, self._ball(near, sizes))
+
+    def _ball(self, near: Sequence[Sequence[int]], sizes: Sequence[int]) -> list[int]:
+        """Return variables around a random one, or alive at the same peaks."""
+        start = self.source.randrange(len(near))
+        budget, ball, seen = 3000, [start], {start}
+        for variable in ball:
+            budget -= sizes[variable] ** 2
+            if budget < 0:
+                break
+            others = [other for other in near[variable] if other not in seen]
+            self.source.shuffle(others)
+            seen.update(others)
+            ball += others
+        return sorted(ball[: max(2, len(ball) - 1)])
+
+    def _improve(self, rest: Instance, ball: Sequence[int]) -> None:
+        search = self.search
+        assert search.choice is not None  # there is something to improve
+        own = _around(rest, self._near, search.choice, ball)
+        part = search.capacity.around(search.choice, ball)
+        before = tuple(search.choice[variable] for variable in ball)
+        total = price(own, before)
+        model = KernelModel(own, 0, total, self.request, part)
+        answer = model.solve(own, KernelResult(before, total, 0, CP_SAT), search.clock, 1.0)
+        if answer.choice is None or answer.total is None or answer.total >= total:
+            return
+        choice = list(search.choice)
+        for variable, value in zip(ball, answer.choice, strict=True):
+            choice[variable] = value
+        search.offer(tuple(choice))
+
+
+def _around(
+    rest: Instance, near: Sequence[Sequence[tuple[int, CostArray]]], choice: Choice, ball: Sequence[int]
+) -> Instance:
+    """Return the instance of some variables while all others keep their values."""
+    place = {variable: number for number, variable in enumerate(ball)}
+    vectors: list[CostArray] = []
+    matrices = {}
+    for number, variable in enumerate(ball):
+        vector = rest.vectors[variable]
+        for other, matrix in near[variable]:
+            if other not in place:
+                vector = np.minimum(vector + matrix[:, choice[other]], rest.infinity)
+            elif other > variable:
+                matrices[number, place[other]] = rest.matrices[variable, other]
+        vectors.append(vector)
+    return Instance(vectors, matrices, rest.infinity)
