@@ -126,7 +126,7 @@ class Problem:
         backtracks: int | None = None,
         on_news: Callable[[Found], None] | None = None,
     ) -> Found:
-        """Find the values of the least total below `top`, until `stop`, asked every few hundredths of a second.
+        """Find the values of the least total below `top`, until `stop`, which is asked all the time.
 
         Parameters
         ----------
@@ -153,13 +153,7 @@ class Problem:
             if not is_stopping and stop():
                 is_stopping = True
                 self._send({})
-            try:
-                message = self._messages.get(timeout=POLL_S)
-            except queue.Empty:
-                continue
-            if message is None:
-                raise ContradictionError("toulbar2's process ended by itself")
-            kind, value = message
+            kind, value = self._next()
             if kind == "choice":
                 found = replace(found, total=value[0], choice=self._checked(value[1]))
             elif kind == "bound" and value is not None:
@@ -167,11 +161,19 @@ class Problem:
             elif kind == "result":
                 result = value
             elif kind == "end":
-                if value and not is_stopping:
-                    raise MemoryError("toulbar2 ended without an answer")
-                return _ended(found, *result)
+                return _ended(found, value and not is_stopping, *result)
             if on_news is not None and kind in ("choice", "bound"):
                 on_news(found)
+
+    def _next(self) -> tuple[str, Any]:
+        """Return the next message; one that says nothing after a while."""
+        try:
+            message = self._messages.get(timeout=POLL_S)
+        except queue.Empty:
+            return "nothing", None
+        if message is None:
+            raise ContradictionError("toulbar2's process ended by itself")
+        return message
 
     def _checked(self, values: Sequence[int]) -> tuple[int, ...]:
         if not all(0 <= value < size for value, size in zip(values, self._sizes, strict=True)):
@@ -205,8 +207,10 @@ class Problem:
         self._messages.put(None)
 
 
-def _ended(found: Found, is_done: bool, last: int | None) -> Found:
+def _ended(found: Found, is_failed: bool, is_done: bool, last: int | None) -> Found:
     """Return all that was found, with the last bound."""
+    if is_failed:
+        raise MemoryError("toulbar2 ended without an answer")
     if is_done or last is None:
         return replace(found, is_done=is_done)
     return replace(found, bound=last if found.bound is None else max(found.bound, last))

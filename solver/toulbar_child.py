@@ -13,7 +13,6 @@ import pickle
 import select
 import signal
 import struct
-import sys
 from itertools import pairwise
 from typing import Any, BinaryIO
 
@@ -26,12 +25,21 @@ ROUNDING = 1e-6
 """Bounds come as doubles, though they are whole."""
 
 
-def receive(stream: BinaryIO) -> Any:
-    """Return the next message of a stream, None at its end."""
-    head = stream.read(8)
+def receive() -> Any:
+    """Return the next message on the standard input, None at its end."""
+    head = _read(8)
     if len(head) < 8:
         return None
-    return pickle.loads(stream.read(struct.unpack("<q", head)[0]))
+    return pickle.loads(_read(struct.unpack("<q", head)[0]))
+
+
+def _read(count: int) -> bytes:
+    """Read without a buffer, so that `select` knows of all that is unread."""
+    parts = []
+    while count > 0 and (part := os.read(0, min(count, 1 << 24))):
+        parts.append(part)
+        count -= len(part)
+    return b"".join(parts)
 
 
 def send(stream: BinaryIO, message: object) -> None:
@@ -58,7 +66,7 @@ def load(sizes: list[int], unary: bytes, pairs: list[tuple[int, int]], binary: b
     return problem
 
 
-def add_unary(problem: CFN, sizes: list[int], costs: memoryview) -> None:
+def add_unary(problem: CFN, sizes: list[int], costs: memoryview[float]) -> None:
     """Add costs to the values of all variables."""
     ends = [0]
     for size in sizes:
@@ -150,49 +158,33 @@ def _whole(text: str) -> int | None:
 
 def main() -> None:
     """Load a problem, then answer requests until the input ends."""
-    given, told = sys.stdin.buffer.raw, os.fdopen(os.dup(1), "wb")  # type: ignore[attr-defined]
+    told = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    given = _Exact(given)
-    first = receive(given)
+    first = receive()
     if first is None:
         return
     problem = load(**first)
-    while (request := receive(given)) is not None:
-        if not _serve(Searching(problem, first["sizes"], request), given, told):
+    while (request := receive()) is not None:
+        if not _serve(Searching(problem, first["sizes"], request), told):
             return
 
 
-class _Exact:
-    """A stream that is read without a buffer, so that `select` knows of all that is unread."""
-
-    def __init__(self, raw: Any) -> None:
-        self._raw = raw
-
-    def read(self, count: int) -> bytes:
-        parts = []
-        while count > 0 and (part := self._raw.read(count)):
-            parts.append(part)
-            count -= len(part)
-        return b"".join(parts)
-
-
-def _serve(searching: Searching, given: Any, told: BinaryIO) -> bool:
+def _serve(searching: Searching, told: BinaryIO) -> bool:
     """Pass on what a search says until it is done, or until anything comes in; whether to go on."""
     while True:
         ready, _, _ = select.select([0, searching.lines], [], [])
         messages = searching.read() if searching.lines in ready else []
-        for message in messages or []:
-            send(told, message)
         if messages is None:
             status = searching.end()
             send(told, ("end", status))
             return True
         if 0 in ready:
             searching.end()
-            if receive(given) is None:
-                return False
+            is_asked = receive() is not None
             send(told, ("end", 0))
-            return True
+            return is_asked
+        for message in messages:
+            send(told, message)
 
 
 if __name__ == "__main__":

@@ -246,7 +246,7 @@ class CostedNetwork:
         ]
 
     def total(self, choice: Sequence[int]) -> int | None:
-        """Return the cost of an assignment in steps, None where it takes something forbidden, or does not fit.
+        """Return the cost of an assignment in steps, None where that is forbidden, or does not fit.
 
         `choice` has the position of the chosen method in each layer's `methods`.
         """

@@ -24,8 +24,18 @@ from solver.assignment.elimination import (
 )
 from solver.assignment.instance import CHAIN, Choice, Instance, graph_structure, part_of
 from solver.assignment.kernel import Told, solve_kernel
-from solver.assignment.kernel_model import CHECKED_BOUND, CP_SAT, TOULBAR, KernelRequest, KernelResult
-from solver.assignment.result import RULES, Assignment, AssignOptions, AssignResult, Decomposition, Policy
+from solver.assignment.kernel_model import KernelRequest, KernelResult
+from solver.assignment.result import (
+    CHECKED_BOUND,
+    CP_SAT,
+    RULES,
+    TOULBAR,
+    Assignment,
+    AssignOptions,
+    AssignResult,
+    Decomposition,
+    Policy,
+)
 from solver.assignment.room import solve_with_room
 from solver.result import Clock, Status, StopCallback, Termination
 
@@ -79,7 +89,7 @@ LAST_WORD = (CHECKED_BOUND, TOULBAR, CP_SAT)
 """Of several kernels, the last of these is said to have decided."""
 
 SECOND_BEST_ENTRIES = 1 << 28
-"""Entries of matrices times toulbar2's backtracks, after which the search for a second-best kernel gives up."""
+"""Entries of matrices times toulbar2's backtracks, after which no second-best kernel is looked for."""
 
 
 def assign(
@@ -111,7 +121,11 @@ def assign(
     if capacity is not None and (is_hopeless or not capacity.usages):
         capacity = None
     reduced, method = take_apart(instance, capacity)
-    solution = _Solution(None, None) if is_hopeless else _solve(reduced, instance.infinity, capacity, options, clock, on_progress)
+    solution = (
+        _Solution(None, None)
+        if is_hopeless
+        else _solve(reduced, instance.infinity, capacity, options, clock, on_progress)
+    )
     best = None if solution.choice is None else _assignment(network, solution.choice)
     second = None if solution.second is None else _assignment(network, solution.second)
     status = _status(best, solution.bound)
@@ -228,7 +242,9 @@ def _second_best(
         limit = None if margin is None else answer.total + margin - 1
         part = part_of(reduced.instance, kernel)
         entries = sum(matrix.size for matrix in part.matrices.values())
-        brief = replace(request, limit=limit, excluded=answer.choice, backtracks=SECOND_BEST_ENTRIES // entries)
+        brief = replace(
+            request, limit=limit, excluded=answer.choice, backtracks=SECOND_BEST_ENTRIES // entries
+        )
         other = solve_kernel(part, brief, clock)
         is_proven = is_proven and other.is_proven
         if other.choice is not None and other.total is not None:

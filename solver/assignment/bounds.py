@@ -1,10 +1,11 @@
-"""Bounds on assignments that anybody can check: costs moved between matrices and vectors, with prices of room.
+"""Bounds on assignments that anybody can check: costs moved between matrices and vectors, with prices of
+room.
 
-A cost that all values of a neighbour share may move from a matrix into a vector, and back into another matrix;
-no assignment's total changes. What every vector and every matrix then costs at least is a constant below which
-no assignment is (a reparametrization, or soft arc consistency). Sweeps forward and backward move costs such
-that the constant rises, as in sequential tree-reweighted message passing (Kolmogorov, PAMI 2006; without trees:
-PAMI 2015), but in integers.
+A cost that all values of a neighbour share may move from a matrix into a vector, and back into another
+matrix; no assignment's total changes. What every vector and every matrix then costs at least is a constant
+below which no assignment is (a reparametrization, or soft arc consistency). Sweeps forward and backward move
+costs such that the constant rises, as in sequential tree-reweighted message passing (Kolmogorov, PAMI 2006;
+without trees: PAMI 2015), but in integers.
 
 What a sweep claims is only what it moved: `verified_bound` moves the same in the original costs, and adds up.
 """
@@ -24,7 +25,8 @@ from solver.assignment.capacity import Capacity
 from solver.assignment.instance import Choice, Instance, Pair
 
 Moved = Mapping[Pair, CostArray]
-"""Per variable and neighbour what moved from the matrix between the two into the variable's vector, by value."""
+"""Per variable and neighbour what moved from the matrix between the two into the variable's vector, by
+value."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +41,8 @@ class Prices:
         sums = [0, *accumulate(self.by_peak)]
         capacity = self.capacity
         return {
-            variable: usage.astype(object) * (sums[capacity.spans[variable][1]] - sums[capacity.spans[variable][0]])
+            variable: usage.astype(object)
+            * (sums[capacity.spans[variable][1]] - sums[capacity.spans[variable][0]])
             for variable, usage in capacity.usages.items()
         }
 
@@ -56,8 +59,8 @@ def verified_bound(instance: Instance, moved: Moved, prices: Prices | None = Non
     """Return the least total by vectors and matrices alone after costs moved, in exact integers.
 
     Whatever is moved, no assignment is below the answer. Nor does anything that fits become dearer by prices:
-    it pays for what it occupies, and is given the price of all room. `moved` and `prices` are in `scale` parts of a
-    step. ValueError for what fits no matrix, and for a price below zero.
+    it pays for what it occupies, and is given the price of all room. `moved` and `prices` are in `scale`
+    parts of a step. ValueError for what fits no matrix, and for a price below zero.
     """
     ends: dict[Pair, CostArray] = {}
     sums = [vector.astype(object) * scale for vector in instance.vectors]
@@ -90,8 +93,8 @@ def verified_bound(instance: Instance, moved: Moved, prices: Prices | None = Non
 class Sweeps:
     """An instance whose costs are moved in place, for assignments below `limit`.
 
-    Costs of `limit` or more need not be told apart, and are cut off there after every step: the constant can only
-    become lower than what `moved` proves.
+    Costs of `limit` or more need not be told apart, and are cut off there after every step: the constant can
+    only become lower than what `moved` proves.
     """
 
     instance: Instance
@@ -101,7 +104,7 @@ class Sweeps:
     top: int | None = None
     alive: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
     vectors: list[CostArray] = field(init=False)
-    near: list[dict[int, CostArray]] = field(init=False)  # the matrix to each neighbour, which has a view of it
+    near: list[dict[int, CostArray]] = field(init=False)  # matrices, shared with the neighbours
     moved: dict[Pair, CostArray] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -138,7 +141,7 @@ class Sweeps:
         near, vector = self.near[variable], self.vectors[variable]
         for other, matrix in near.items():
             least = matrix.min(axis=1)
-            matrix -= least[:, None]
+            np.subtract(matrix, least[:, None], out=matrix)
             vector = vector + least
             self.moved[variable, other] += least
         lowest = int(vector.min())

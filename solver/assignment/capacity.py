@@ -1,15 +1,15 @@
 """Room over time: what the chosen methods occupy while they are alive together must fit a limit.
 
-Only peaks count, moments at which as much is alive as ever: after a layer begins, before one ends. Every layer is
-alive at peaks in a row. Of what a layer occupies only what exceeds its least usage is its choice; a layer for
-which that is the same whatever it takes, or that is alive only where everything fits, has none.
+Only peaks count, moments at which as much is alive as ever: after a layer begins, before one ends. Every
+layer is alive at peaks in a row. Of what a layer occupies only what exceeds its least usage is its choice; a
+layer for which that is the same whatever it takes, or that is alive only where everything fits, has none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, pairwise
 from operator import itemgetter
 
 import numpy as np
@@ -23,8 +23,8 @@ class Capacity:
     """Peaks, and what variables occupy at them."""
 
     room: CostArray  # per peak, what is left beside the least usage of all, shape (peaks,)
-    # Per variable whose choice matters: what each value occupies above the least, shape (values,), and at which
-    # peaks: from the first to before the last.
+    # Per variable whose choice matters: what each value occupies above the least, shape (values,), and at
+    # which peaks: from the first to before the last.
     usages: dict[int, CostArray]
     spans: dict[int, tuple[int, int]]
 
@@ -39,10 +39,8 @@ class Capacity:
             if layer.usages is not None and layer.interval[0] < layer.interval[1] and layer.usages.any()
         }
         peaks = _peaks([layer.interval for layer in alive.values()])
-        spans = {
-            number: (int(np.searchsorted(peaks, layer.interval[0])), int(np.searchsorted(peaks, layer.interval[1])))
-            for number, layer in alive.items()
-        }
+        ends = np.searchsorted(peaks, [layer.interval for layer in alive.values()]).tolist()
+        spans = {number: (first, last) for number, (first, last) in zip(alive, ends, strict=True)}
         usages = {number: layer.usages for number, layer in alive.items() if layer.usages is not None}
         least = _summed({own: int(usage.min()) for own, usage in usages.items()}, spans, len(peaks))
         most = _summed({own: int(usage.max()) for own, usage in usages.items()}, spans, len(peaks))
@@ -68,7 +66,8 @@ class Capacity:
         groups = [group - first for group in groups]
         if groups[-1] == groups[-2]:
             groups[-1] += 1
-        room = [min(own for _, own in pairs) for _, pairs in groupby(zip(groups, self.room), itemgetter(0))]
+        pairs = zip(groups[:-1], self.room, strict=True)
+        room = [min(own for _, own in same) for _, same in groupby(pairs, itemgetter(0))]
         spans = {own: (groups[first], groups[last]) for own, (first, last) in self.spans.items()}
         return Capacity(np.array(room, dtype=object), self.usages, spans)
 
@@ -85,7 +84,7 @@ class Capacity:
         return Capacity(self.room, usages, {number[variable]: self.spans[variable] for variable in own})
 
     def around(self, choice: Sequence[int], variables: Sequence[int]) -> Capacity:
-        """Return what is left for some variables, numbered as they come, while all others keep their values."""
+        """Return what is left for some variables alone while all others keep their values."""
         own = [variable for variable in variables if variable in self.usages]
         held = {variable: int(self.usages[variable][choice[variable]]) for variable in own}
         room = self.left(choice) + np.array(_summed(held, self.spans, len(self.room)), dtype=object)
@@ -105,7 +104,7 @@ class Capacity:
 def _peaks(intervals: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
     """Return moments after a begin and before an end, one for each run of begins."""
     events = sorted({(first, 1) for first, _ in intervals} | {(last, 0) for _, last in intervals})
-    peaks = [moment for (moment, begins), (_, next_begins) in zip(events, events[1:], strict=False) if begins and not next_begins]
+    peaks = [moment for (moment, begins), (_, begins_next) in pairwise(events) if begins and not begins_next]
     return np.array(peaks, dtype=np.int64)
 
 

@@ -1,9 +1,10 @@
-"""Kernels, what is too wide for any elimination: costs are moved, then toulbar2 or CP-SAT searches what is left.
+"""Kernels, what is too wide for any elimination: costs are moved, then toulbar2 or CP-SAT searches what is
+left.
 
-Sweeps (`solver.assignment.bounds`) raise a bound that is checked in integers, and where it meets an assignment
-nothing is searched. toulbar2 proved more than CP-SAT, and than a branch and bound of our own by numpy, in the race
-that docs/assignment.md reports. CP-SAT decides where toulbar2 is not installed, or where costs that remain
-are too large for its doubles.
+Sweeps (`solver.assignment.bounds`) raise a bound that is checked in integers, and where it meets an
+assignment nothing is searched. toulbar2 proved more than CP-SAT, and than a branch and bound of our own by
+numpy, in the race that docs/assignment.md reports. CP-SAT decides where toulbar2 is not installed, or where
+costs that remain are too large for its doubles.
 """
 
 from __future__ import annotations
@@ -16,14 +17,8 @@ import numpy as np
 from solver import toulbar
 from solver.assignment.bounds import MOST_SWEEPS, Sweeps, verified_bound
 from solver.assignment.instance import Choice, Instance, best_neighbour, descend, price
-from solver.assignment.kernel_model import (
-    CHECKED_BOUND,
-    CP_SAT,
-    TOULBAR,
-    KernelModel,
-    KernelRequest,
-    KernelResult,
-)
+from solver.assignment.kernel_model import KernelModel, KernelRequest, KernelResult
+from solver.assignment.result import CHECKED_BOUND, CP_SAT, TOULBAR
 from solver.cpsat import ModelError
 from solver.result import Clock
 
@@ -40,7 +35,9 @@ Told = Callable[[int | None, int], None]
 """Is told of totals and bounds."""
 
 
-def solve_kernel(instance: Instance, request: KernelRequest, clock: Clock, told: Told | None = None) -> KernelResult:
+def solve_kernel(
+    instance: Instance, request: KernelRequest, clock: Clock, told: Told | None = None
+) -> KernelResult:
     """Find the least total of an instance among the assignments asked for."""
     most = instance.infinity - 1 if request.limit is None else min(request.limit, instance.infinity - 1)
     sweeps = Sweeps(instance, most + 1)
@@ -113,7 +110,9 @@ def _by_toulbar(
 
     top = most + 1 - floor
     capped = [[costs.clip(max=top) for costs in part] for part in (rest.vectors, rest.matrices.values())]
-    with toulbar.Problem(capped[0], dict(zip(rest.matrices, capped[1], strict=True)), request.seed) as problem:
+    with toulbar.Problem(
+        capped[0], dict(zip(rest.matrices, capped[1], strict=True)), request.seed
+    ) as problem:
         outcome = problem.search(top, clock.stop, rows=rows, backtracks=request.backtracks, on_news=take)
     if outcome.choice is not None and outcome.choice == request.excluded:
         raise ModelError("toulbar2's answer is the assignment that was excluded")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from model.assignment import CostArray
 from solver.assignment.capacity import Capacity
 from solver.assignment.instance import Choice, Instance, Pair, price
+from solver.assignment.result import CHECKED_BOUND, CP_SAT, TOULBAR
 from solver.cpsat import (
     LARGEST_ACTIVITY,
     Answer,
@@ -24,9 +25,6 @@ from solver.cpsat import (
     Variable,
 )
 from solver.result import Clock
-
-CHECKED_BOUND, TOULBAR, CP_SAT = "checked-bound", "toulbar2", "cp-sat"
-"""What had the last word on a kernel: a bound that was recomputed, or a library."""
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """Assignments that must fit a limit over time: prices for room, then CP-SAT on what could still be better.
 
-Paying for room at a price makes assignments that fit no dearer than they are, and what remains has no limit any
-more: its least total is a bound (Lagrange). Prices follow what is left over or exceeded at each peak, sweeps
-follow the prices, and what they choose on the way, repaired, are the first assignments. A value whose bound is
-above the best assignment is out, and so is a pair of values: few remain, which CP-SAT decides. Where
+Paying for room at a price makes assignments that fit no dearer than they are, and what remains has no limit
+any more: its least total is a bound (Lagrange). Prices follow what is left over or exceeded at each peak,
+sweeps follow the prices, and what they choose on the way, repaired, are the first assignments. A value whose
+bound is above the best assignment is out, and so is a pair of values: few remain, which CP-SAT decides. Where
 many remain, it improves a neighbourhood at a time.
 """
 
@@ -21,7 +21,8 @@ from solver.assignment.bounds import BITS, Prices, Sweeps, largest_limit, verifi
 from solver.assignment.capacity import Capacity
 from solver.assignment.instance import Choice, Instance, price
 from solver.assignment.kernel import FIRST_DETERMINISTIC_S, GROWTH, Told
-from solver.assignment.kernel_model import CHECKED_BOUND, CP_SAT, KernelModel, KernelRequest, KernelResult
+from solver.assignment.kernel_model import KernelModel, KernelRequest, KernelResult
+from solver.assignment.result import CHECKED_BOUND, CP_SAT
 from solver.cpsat import ModelError
 from solver.result import Clock
 
@@ -32,10 +33,16 @@ FIRST_SWEEPS, SWEEPS = 10, 2
 """Pairs of sweeps before the first prices, and after each change."""
 
 FIRST_STEP, LONGER, SHORTER, LEAST_STEP = 0.1, 1.1, 0.6, 1e-4
-"""Steps are parts of the one that would close the gap; they grow after a better bound, and shrink after several
-that were not."""
+"""Steps are parts of the one that would close the gap; they grow after a better bound, and shrink after
+several that were not."""
 
 PATIENCE, MOMENTUM = 3, 0.7
+
+LOCAL, MOST_LOCAL = 8, 20_000
+"""Neighbourhoods for each of CP-SAT's seconds, and the pairs of values that one may have."""
+
+RISING = 0.01
+"""Part of a bound by which it must rise for prices to go on where CP-SAT would have too much left."""
 
 MOST_LITERALS = 150_000
 """Pairs of values up to which CP-SAT gets all of what is left at once."""
@@ -56,7 +63,11 @@ class _Search:
     def offer(self, choice: Choice) -> None:
         """Take an assignment if it fits and is better."""
         total = price(self.instance, choice)
-        if total < self.instance.infinity and (self.total is None or total < self.total) and self.capacity.fits(choice):
+        if (
+            total < self.instance.infinity
+            and (self.total is None or total < self.total)
+            and self.capacity.fits(choice)
+        ):
             self.choice, self.total = choice, total
             self.tell()
 
@@ -69,6 +80,11 @@ class _Search:
         if bound > self.bound:
             self.bound = bound
             self.tell()
+
+    @property
+    def most(self) -> int:
+        """What a better assignment costs at most: no more than the best one does."""
+        return self.instance.infinity - 1 if self.total is None else self.total
 
     def result(self, method: str) -> KernelResult:
         bound = self.bound if self.total is None else min(self.bound, self.total)
@@ -85,11 +101,15 @@ def solve_with_room(
     pricing, walk = _Pricing(search), _Walk(search, request)
     seconds, method = FIRST_DETERMINISTIC_S, CHECKED_BOUND
     while True:
+        before = search.bound
         pricing.run()
         if search.bound >= instance.infinity:
             return KernelResult(None, None, None, method)
         if search.result(method).is_proven or clock.stop():
             return search.result(method)
+        is_rising = search.bound - before > RISING * search.bound
+        if is_rising and _open_pairs(pricing.survivors(search.most)) > MOST_LITERALS:
+            continue
         if not _turn(search, pricing, walk, seconds):
             return KernelResult(None, None, None, CP_SAT)
         if search.result(method).is_proven:
@@ -145,7 +165,9 @@ class _Pricing:
                 break
             direction = MOMENTUM * direction + (1 - MOMENTUM) * over if number else over
             # The gap is the length of a step; without an assignment, the bound itself.
-            gap = max(abs(best) if search.total is None else search.total * self.scale - best, 1e-4 * abs(best), 1)
+            gap = max(
+                abs(best) if search.total is None else search.total * self.scale - best, 1e-4 * abs(best), 1
+            )
             useful = np.where((self.prices > 0) | (direction > 0), direction, 0.0)
             length = float((useful**2).sum())
             if length == 0.0:
@@ -157,13 +179,14 @@ class _Pricing:
         self._verify()
 
     def survivors(self, total: int) -> Instance:
-        """Return the instance with only those values and pairs that assignments of at most `total` may take."""
+        """Return the instance with only what assignments of at most `total` may take."""
         sweeps, instance = self.sweeps, self.search.instance
         sweeps.top = (total * self.scale) + self._room_price + 1
         self._sweep(2)
         alive, top = sweeps.alive, sweeps.top - sweeps.floor
         vectors = [
-            np.where(alive[variable], vector, instance.infinity) for variable, vector in enumerate(instance.vectors)
+            np.where(alive[variable], vector, instance.infinity)
+            for variable, vector in enumerate(instance.vectors)
         ]
         matrices = {}
         for (i, j), matrix in instance.matrices.items():
@@ -203,50 +226,86 @@ class _Pricing:
         search.raise_to(verified_bound(search.instance, self.sweeps.moved, self._exact, self.scale))
 
 
+MOST_FITTINGS = 4
+
+
 def fitted(instance: Instance, capacity: Capacity, start: Sequence[int]) -> Choice:
-    """Return an assignment with single values changed: to fit first, then to cost less, as long as that helps."""
+    """Return an assignment with single values changed: to fit first, then to cost less."""
     near = instance.matrices_from()
     choice = list(start)
     left = capacity.left(choice).astype(np.float64)
-    for _ in range(4):
-        changed = False
-        for variable in range(len(choice)):
-            costs = instance.costs_of(near, choice, variable).astype(np.float64)
-            value = choice[variable]
-            usage = capacity.usages.get(variable)
-            if usage is not None:
-                first, last = capacity.spans[variable]
-                spare = float(left[first:last].min()) + float(usage[value])
-                missing = np.maximum(usage.astype(np.float64) - max(spare, 0.0), 0.0)
-                costs = costs + missing * (instance.infinity / max(1.0, float(missing.max())))
-            best = int(costs.argmin())
-            if costs[best] < costs[value]:
-                if usage is not None:
-                    left[first:last] += float(usage[value]) - float(usage[best])
-                choice[variable], changed = best, True
-        if not changed:
+    for _ in range(MOST_FITTINGS):
+        changes = [
+            _fit_one(instance, capacity, near, choice, left, variable) for variable in range(len(choice))
+        ]
+        if not any(changes):
             break
     return tuple(choice)
 
 
+def _fit_one(
+    instance: Instance,
+    capacity: Capacity,
+    near: Sequence[Sequence[tuple[int, CostArray]]],
+    choice: list[int],
+    left: NDArray[np.float64],
+    variable: int,
+) -> bool:
+    """Change one value, and what it leaves, in place if another is better; whether it is."""
+    costs: CostArray = instance.costs_of(near, choice, variable).astype(np.float64)
+    value, usage = choice[variable], capacity.usages.get(variable)
+    if usage is None:
+        best = int(costs.argmin())
+    else:
+        first, last = capacity.spans[variable]
+        held = usage.astype(np.float64)
+        spare = max(0.0, float(left[first:last].min()) + float(held[value]))
+        missing = np.maximum(held - spare, 0.0)
+        costs = costs + missing * (instance.infinity / max(1.0, float(missing.max())))
+        best = int(costs.argmin())
+    if costs[best] >= costs[value]:
+        return False
+    if usage is not None:
+        left[first:last] += float(held[value]) - float(held[best])
+    choice[variable] = best
+    return True
+
+
 def _turn(search: _Search, pricing: _Pricing, walk: _Walk, seconds: float) -> bool:
-    """Let CP-SAT find what is better, or prove that nothing is; whether there may be an assignment at all."""
-    total = search.instance.infinity - 1 if search.total is None else search.total
-    rest = pricing.survivors(total)
-    open_pairs = sum(int((matrix < rest.infinity).sum()) for matrix in rest.matrices.values())
-    if open_pairs > MOST_LITERALS:
+    """Let CP-SAT find what is better, or prove that nothing is; whether there may be an assignment at all.
+
+    Where too much could be better, only assignments close to the bound are looked for, as if one were known
+    that is not much above it: either the best of all is among them, or all are above.
+    """
+    most = search.most
+    limit, rest = most, pricing.survivors(most)
+    while _open_pairs(rest) > MOST_LITERALS and limit > search.bound:
+        limit = search.bound + (min(limit, 2 * search.bound) - search.bound) // 4
+        rest = pricing.survivors(limit)
+    if _open_pairs(rest) > MOST_LITERALS:
         walk.run(rest, seconds)
         return True
-    model = KernelModel(rest, 0, total, walk.request, search.capacity)
-    answer = model.solve(search.instance, search.result(CP_SAT), search.clock, seconds)
-    if answer.bound is None:
-        return False
+    known = search.result(CP_SAT) if limit == most else KernelResult(None, None, search.bound, CP_SAT)
+    model = KernelModel(rest, 0, limit, walk.request, search.capacity)
+    answer = model.solve(search.instance, known, search.clock, seconds)
     if answer.choice is not None:
         if not search.capacity.fits(answer.choice):
             raise ModelError("CP-SAT's answer does not fit")
         search.offer(answer.choice)
-    search.raise_to(answer.bound)
-    return True
+    search.raise_to(limit + 1 if answer.bound is None else min(answer.bound, limit + 1))
+    if limit < most:
+        walk.run(pricing.survivors(search.most), seconds / GROWTH)
+    return search.bound < search.instance.infinity
+
+
+def _open_pairs(rest: Instance) -> int:
+    """Return how many pairs of values are left of those between variables that still have a choice."""
+    choices = [int((vector < rest.infinity).sum()) for vector in rest.vectors]
+    return sum(
+        int((matrix < rest.infinity).sum())
+        for (i, j), matrix in rest.matrices.items()
+        if choices[i] > 1 and choices[j] > 1
+    )
 
 
 @dataclass(eq=False)
@@ -267,25 +326,30 @@ class _Walk:
         if self.search.choice is None:
             return
         near = rest.neighbours()
-        sizes = [int((vector < rest.infinity).sum()) for vector in rest.vectors]
-        for _ in range(max(4, int(4 * seconds))):
+        pairs = [0] * len(near)
+        for (i, j), matrix in rest.matrices.items():
+            # Each end is charged for half of it.
+            half = int((matrix < rest.infinity).sum()) // 2
+            pairs[i] += half
+            pairs[j] += half
+        for _ in range(max(4, int(LOCAL * seconds))):
             if self.search.clock.stop():
                 return
-            self._improve(rest, self._ball(near, sizes))
+            self._improve(rest, self._ball(near, pairs))
 
-    def _ball(self, near: Sequence[Sequence[int]], sizes: Sequence[int]) -> list[int]:
-        """Return variables around a random one, or alive at the same peaks."""
+    def _ball(self, near: Sequence[Sequence[int]], pairs: Sequence[int]) -> list[int]:
+        """Return variables around a random one."""
         start = self.source.randrange(len(near))
-        budget, ball, seen = 3000, [start], {start}
-        for variable in ball:
-            budget -= sizes[variable] ** 2
+        budget, ball, seen = MOST_LOCAL, [start], {start}
+        for number, variable in enumerate(ball):
+            budget -= pairs[variable]
             if budget < 0:
-                break
+                return sorted(ball[: max(2, number)])
             others = [other for other in near[variable] if other not in seen]
             self.source.shuffle(others)
             seen.update(others)
             ball += others
-        return sorted(ball[: max(2, len(ball) - 1)])
+        return sorted(ball)
 
     def _improve(self, rest: Instance, ball: Sequence[int]) -> None:
         search = self.search
@@ -310,13 +374,14 @@ def _around(
     """Return the instance of some variables while all others keep their values."""
     place = {variable: number for number, variable in enumerate(ball)}
     vectors: list[CostArray] = []
-    matrices = {}
+    matrices: dict[tuple[int, int], CostArray] = {}
     for number, variable in enumerate(ball):
-        vector = rest.vectors[variable]
-        for other, matrix in near[variable]:
-            if other not in place:
-                vector = np.minimum(vector + matrix[:, choice[other]], rest.infinity)
-            elif other > variable:
-                matrices[number, place[other]] = rest.matrices[variable, other]
-        vectors.append(vector)
+        joined = [(place.get(other), other, matrix) for other, matrix in near[variable]]
+        fixed = [matrix[:, choice[other]] for inside, other, matrix in joined if inside is None]
+        vectors.append(np.minimum(sum(fixed, rest.vectors[variable]), rest.infinity))
+        matrices |= {
+            (number, inside): rest.matrices[variable, other]
+            for inside, other, _ in joined
+            if inside is not None and inside > number
+        }
     return Instance(vectors, matrices, rest.infinity)

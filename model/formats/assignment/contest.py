@@ -1,8 +1,8 @@
 """Instances of the ASPLOS / EuroSys 2025 contest on intra-operator parallelism: JSON, compressed or not.
 
-``problem.nodes`` has a list of costs and of usages for every node, one entry per strategy, and the interval in
-which it is alive; ``problem.edges`` has pairs of nodes with a matrix each, row by row. A cost of 10^18 or more
-forbids what it stands for. (https://github.com/google/iopddl)
+``problem.nodes`` has a list of costs and of usages for every node, one entry per strategy, and the interval
+in which it is alive; ``problem.edges`` has pairs of nodes with a matrix each, row by row. A cost of 10^18 or
+more forbids what it stands for. (https://github.com/google/iopddl)
 """
 
 from __future__ import annotations
@@ -51,13 +51,18 @@ def load_contest(path: Path) -> CostedNetwork:
     edges = _object(problem.get("edges"), "`edges`", path)
     _check_keys(nodes, ("intervals", "costs", "usages"), "`nodes`", path)
     _check_keys(edges, ("nodes", "costs"), "`edges`", path)
-    intervals, costs, usages = (_list(nodes.get(key), f"`nodes.{key}`", path) for key in ("intervals", "costs", "usages"))
+    intervals, costs, usages = (
+        _list(nodes.get(key), f"`nodes.{key}`", path) for key in ("intervals", "costs", "usages")
+    )
     pairs, matrices = (_list(edges.get(key), f"`edges.{key}`", path) for key in ("nodes", "costs"))
     if not len(costs) == len(intervals) == len(usages):
         raise SpecError(f"{path}: `intervals`, `costs` and `usages` have one entry per node")
     if len(pairs) != len(matrices):
         raise SpecError(f"{path}: `edges` has as many `nodes` as `costs`")
-    layers = [_layer(number, *entry, path) for number, entry in enumerate(zip(costs, usages, intervals, strict=True))]
+    layers = [
+        _layer(number, *entry, path)
+        for number, entry in enumerate(zip(costs, usages, intervals, strict=True))
+    ]
     joined = [_edge(ends, matrix, layers, path) for ends, matrix in zip(pairs, matrices, strict=True)]
     limit = problem.get("usage_limit")
     if limit is not None and not _is_count(limit):
@@ -65,7 +70,10 @@ def load_contest(path: Path) -> CostedNetwork:
     name = problem.get("name", "")
     if not isinstance(name, str):
         raise SpecError(f"{path}: `name` must be a text")
-    arrays = [*(layer.costs for layer in layers), *(edge.transition for edge in joined if edge.transition is not None)]
+    arrays = [
+        *(layer.costs for layer in layers),
+        *(edge.transition for edge in joined if edge.transition is not None),
+    ]
     forbids = any((array == FORBIDDEN).any() for array in arrays)
     notes = (Note("costs of {:,} or more forbid what they stand for", (FORBIDDING,)),) if forbids else ()
     try:
@@ -77,7 +85,8 @@ def load_contest(path: Path) -> CostedNetwork:
 def _document(path: Path) -> Mapping[str, Any]:
     try:
         with path.open("rb") as file:
-            raw = file.read(MOST_BYTES + 1) if path.suffix != ".gz" else gzip.open(file).read(MOST_BYTES + 1)
+            stream = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
+            raw = stream.read(MOST_BYTES + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise SpecError(f"cannot read {path}: {error}") from error
     if len(raw) > MOST_BYTES:
@@ -144,8 +153,12 @@ def _names(count: int) -> tuple[str, ...]:
 
 
 def _edge(ends: Any, costs: Any, layers: Sequence[CostedLayer], path: Path) -> Edge:
-    if not (isinstance(ends, list) and len(ends) == 2 and all(map(_is_count, ends)) and max(ends) < len(layers)):
-        raise SpecError(f"{path}: an edge joins two nodes by their numbers, but `nodes` has {json.dumps(ends)[:60]}")
+    if not (
+        isinstance(ends, list) and len(ends) == 2 and all(map(_is_count, ends)) and max(ends) < len(layers)
+    ):
+        raise SpecError(
+            f"{path}: an edge joins two nodes by their numbers, but `nodes` has {json.dumps(ends)[:60]}"
+        )
     first, second = ends
     what = f"the edge of {first} and {second}"
     if first == second:

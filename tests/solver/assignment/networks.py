@@ -85,7 +85,10 @@ def crowded_networks(draw, most_layers=5):
         largest = draw(st.sampled_from((3, 10**12)))
         usages = [draw(st.integers(0, largest)) for _ in layer.methods]
         layers.append(replace(layer, usages=np.array(usages), interval=(first, first + length)))
-    least = max(sum(int(own.usages.min()) for own in layers if own.interval[0] <= t < own.interval[1]) for t in range(10))
+    least = max(
+        sum(int(own.usages.min()) for own in layers if own.interval[0] <= moment < own.interval[1])
+        for moment in range(10)
+    )
     limit = draw(st.sampled_from((least - 1, least, least + 1, least + 2, 2 * least + 3)))
     edges = (*network.edges, *repeated)
     return replace(network, layers=tuple(layers), edges=edges, usage_limit=max(0, limit))

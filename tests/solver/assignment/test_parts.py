@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from model.assignment import FORBIDDEN, EdgeCosts, LayerCosts, build_network
 from solver.assignment import AssignOptions, assign, conflicts
 from solver.assignment.assigner import CHEAPEST, naive_policies
+from solver.assignment.bounds import Sweeps, verified_bound
 from solver.assignment.conflicts import find_conflicts
 from solver.assignment.elimination import find_paths, reduce_instance, split_matrix
 from solver.assignment.instance import Instance, price
-from solver.assignment.bounds import Sweeps, verified_bound
 from solver.assignment.kernel import solve_kernel
 from solver.assignment.kernel_model import CP_SAT, KernelRequest, digits_of_sum
 from solver.cpsat import CheckedModel, ModelError, Settings
