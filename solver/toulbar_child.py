@@ -78,14 +78,14 @@ def add_unary(problem: CFN, sizes: list[int], costs: memoryview[float]) -> None:
 def search(problem: CFN, sizes: list[int], request: dict[str, Any]) -> None:
     """Search below ``request["top"]``, and print what toulbar2 prints, then whether it is done."""
     inside = problem.CFN.wcsp
-    if request["unary"]:
-        add_unary(problem, sizes, memoryview(request["unary"]).cast("d"))
-    for scope, text in request["rows"]:
-        inside.postKnapsackConstraint(scope, text, False, 1)
-    inside.updateDUb(float(request["top"]))  # `updateUb` has the shift of costs below zero in it
     if request["backtracks"] is not None:
         problem.Option.backtrackLimit = request["backtracks"]
     try:
+        if request["unary"]:
+            add_unary(problem, sizes, memoryview(request["unary"]).cast("d"))
+        for scope, text in request["rows"]:
+            inside.postKnapsackConstraint(scope, text, False, 1)
+        inside.updateDUb(float(request["top"]))  # `updateUb` has the shift of costs below zero in it
         inside.sortConstraints()
         problem.CFN.solve()
     except problem.Contradiction:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from model.assignment import FORBIDDEN, CostArray, CostedLayer, CostedNetwork
+from model.assignment import FORBIDDEN, LARGEST_TOTAL, CostArray, CostedLayer, CostedNetwork
 from solver.assignment.capacity import Capacity
 from solver.assignment.conflicts import find_conflicts
 from solver.assignment.elimination import (
@@ -46,26 +47,37 @@ def naive_policies(network: CostedNetwork) -> tuple[Policy, ...]:
     """Return what naive rules cost: each layer's cheapest method, and each single method where offered."""
     open_layers = [layer for layer in network.layers if len(layer.methods) > 1]
     singles = list(dict.fromkeys(method for layer in open_layers for method in layer.methods))
-    kinds = {layer.methods for layer in network.layers}
+    kind_counts = Counter(layer.methods for layer in network.layers)
     # Where a layer has each rule's method: -1 for the cheapest one, and for what it lacks.
     offers = {
         methods: np.array([-1, *(methods.index(method) if method in methods else -1 for method in singles)])
-        for methods in kinds
+        for methods in kind_counts
     }
-    picks = [_picks(layer, offers[layer.methods]) for layer in network.layers]
-    followed = [sum(method in layer.methods for layer in network.layers) for method in singles]
+    picks = _picks(network.layers, offers)
+    followed = [sum(count for kind, count in kind_counts.items() if method in kind) for method in singles]
     names = [CHEAPEST, *(f"{method} everywhere" for method in singles)]
     counts = [len(network.layers), *followed]
     totals = _totals(network, picks)
     return tuple(Policy(*parts) for parts in zip(names, totals, counts, strict=True))
 
 
-def _picks(layer: CostedLayer, offered: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the position of the method that each rule takes."""
-    costs = layer.costs.tolist()
-    allowed = [k for k, cost in enumerate(costs) if cost != FORBIDDEN]
-    cheapest = min(allowed, key=costs.__getitem__, default=0)
-    return np.where(offered < 0, cheapest, offered)
+def _picks(
+    layers: Sequence[CostedLayer], offers: Mapping[tuple[str, ...], NDArray[np.int64]]
+) -> list[NDArray[np.int64]]:
+    """Return per layer the position of the method that each rule takes."""
+    alike: dict[tuple[str, ...], list[int]] = {methods: [] for methods in offers}
+    for number, layer in enumerate(layers):
+        alike[layer.methods].append(number)
+    picks: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)] * len(layers)
+    for methods, numbers in alike.items():
+        costs = np.stack([layers[number].costs for number in numbers])
+        allowed = costs != FORBIDDEN
+        ranked = np.where(allowed, costs, costs.max() + 1)
+        cheapest = np.where(allowed.any(axis=1), ranked.argmin(axis=1), 0)
+        offered = offers[methods][None]
+        for number, own in zip(numbers, np.where(offered < 0, cheapest[:, None], offered), strict=True):
+            picks[number] = own
+    return picks
 
 
 def _totals(network: CostedNetwork, picks: Sequence[NDArray[np.int64]]) -> list[int | None]:
@@ -77,8 +89,9 @@ def _totals(network: CostedNetwork, picks: Sequence[NDArray[np.int64]]) -> list[
         if edge.transition is not None
     ]
     table = np.stack(parts)
-    # Summed up as Python's integers: 64 bits need not be enough.
-    sums = table.sum(axis=0, dtype=object).tolist()
+    # Summed up as Python's integers where 64 bits need not be enough.
+    is_narrow = table.dtype != object and int(table.max()) * len(table) <= LARGEST_TOTAL
+    sums = table.sum(axis=0, dtype=None if is_narrow else object).tolist()
     forbidden = (table == FORBIDDEN).any(axis=0).tolist()
     return [None if barred else total for total, barred in zip(sums, forbidden, strict=True)]
 

@@ -62,17 +62,19 @@ def verified_bound(instance: Instance, moved: Moved, prices: Prices | None = Non
     it pays for what it occupies, and is given the price of all room. `moved` and `prices` are in `scale`
     parts of a step. ValueError for what fits no matrix, and for a price below zero.
     """
+    largest = instance.infinity * scale + 2 * max((_largest(costs) for costs in moved.values()), default=0)
+    dtype = np.int64 if largest < 1 << 62 else object
     ends: dict[Pair, CostArray] = {}
     sums = [vector.astype(object) * scale for vector in instance.vectors]
     for (variable, other), costs in moved.items():
         pair = (min(variable, other), max(variable, other))
         if pair not in instance.matrices or costs.shape != sums[variable].shape:
             raise ValueError(f"nothing can move between {variable} and {other}")
-        ends[variable, other] = exact = costs.astype(object)
-        sums[variable] = sums[variable] + exact
+        ends[variable, other] = costs.astype(dtype)
+        sums[variable] = sums[variable] + costs.astype(object)
     total = 0
     for (i, j), matrix in instance.matrices.items():
-        left: Any = matrix.astype(object) * scale
+        left: Any = matrix.astype(dtype) * scale
         if (i, j) in ends:
             left = left - ends[i, j][:, None]
         if (j, i) in ends:
@@ -87,6 +89,10 @@ def verified_bound(instance: Instance, moved: Moved, prices: Prices | None = Non
     exact_sums = ((vector << BITS) + charges.get(variable, 0) for variable, vector in enumerate(sums))
     total = (total << BITS) + sum(int(vector.min()) for vector in exact_sums) - prices.of_room
     return -(-total // (scale << BITS))
+
+
+def _largest(costs: CostArray) -> int:
+    return max(abs(int(costs.min())), abs(int(costs.max())))
 
 
 @dataclass(eq=False)
@@ -113,7 +119,9 @@ class Sweeps:
         dtype = np.int64 if self.limit <= largest_limit(max(degrees)) else object
 
         def copied(costs: CostArray) -> CostArray:
-            return np.minimum(costs, self.limit).astype(dtype)
+            # A limit that needs more than 64 bits is compared with Python's integers.
+            exact = costs if dtype is np.int64 else costs.astype(object)
+            return np.minimum(exact, self.limit).astype(dtype)
 
         self.vectors = list(map(copied, self.instance.vectors))
         self.near = [{} for _ in self.vectors]

@@ -36,7 +36,7 @@ FIRST_STEP, LONGER, SHORTER, LEAST_STEP = 0.1, 1.1, 0.6, 1e-4
 """Steps are parts of the one that would close the gap; they grow after a better bound, and shrink after
 several that were not."""
 
-PATIENCE, MOMENTUM = 3, 0.7
+PATIENCE, MOMENTUM, VERIFIED = 3, 0.7, 8
 
 LOCAL, MOST_LOCAL = 8, 20_000
 """Neighbourhoods for each of CP-SAT's seconds, and the pairs of values that one may have."""
@@ -143,6 +143,8 @@ class _Pricing:
     def run(self) -> None:
         """Let prices follow what is over or under, as long as that helps."""
         search, sweeps = self.search, self.sweeps
+        if self._best < 0:
+            self._start()
         best, best_prices = self._best, self.prices
         direction = np.zeros(len(self.room))
         step, fails = self._step, 0
@@ -157,26 +159,38 @@ class _Pricing:
             if bound > best:
                 best, best_prices, fails = bound, self.prices, 0
                 step = min(1.0, step * LONGER)
-                self._verify()
+                self._verify(number % VERIFIED == 0)
             elif (fails := fails + 1) >= PATIENCE:
                 step, fails = step * SHORTER, 0
                 self.prices, direction = best_prices, direction * 0.3
             if search.clock.stop() or step < LEAST_STEP or self._is_closed():
                 break
             direction = MOMENTUM * direction + (1 - MOMENTUM) * over if number else over
-            # The gap is the length of a step; without an assignment, the bound itself.
-            gap = max(
-                abs(best) if search.total is None else search.total * self.scale - best, 1e-4 * abs(best), 1
-            )
             useful = np.where((self.prices > 0) | (direction > 0), direction, 0.0)
-            length = float((useful**2).sum())
-            if length == 0.0:
+            if not useful.any():
                 break
-            self.prices = np.maximum(0.0, self.prices + step * min(gap, abs(best) + 1) / length * useful)
+            length = step * self._gap(best) / float((useful**2).sum())
+            self.prices = np.maximum(0.0, self.prices + length * useful)
         self.prices, self._step = best_prices, max(step, LEAST_STEP * 10)
         self._charge(best_prices)
         self._best = max(best, self._sweep(FIRST_SWEEPS))
         self._verify()
+
+    def _gap(self, best: int) -> int:
+        """Return how far the bound may rise, in parts of a step: not known without an assignment."""
+        known = abs(best) if self.search.total is None else self.search.total * self.scale - best
+        return min(max(known, abs(best) // 10**4, 1), abs(best) + 1)
+
+    def _start(self) -> None:
+        """Look for an assignment that fits where room is dear: what occupies little is taken first."""
+        search = self.search
+        apart = Sweeps(self.sweeps.instance, self.sweeps.limit)
+        dear = search.instance.infinity * self.scale / (8.0 * max(1.0, float(self.room.sum())))
+        for variable, costs in self._priced(np.full(len(self.room), dear)).items():
+            apart.vectors[variable] = apart.vectors[variable] + costs
+        for is_forward in (True, False):
+            apart.sweep(is_forward)
+        search.offer(fitted(search.instance, search.capacity, apart.decoded()))
 
     def survivors(self, total: int) -> Instance:
         """Return the instance with only what assignments of at most `total` may take."""
@@ -200,13 +214,20 @@ class _Pricing:
 
     def _charge(self, prices: NDArray[np.float64]) -> None:
         """Let values pay for what they occupy."""
-        self._exact = Prices(self.search.capacity, tuple(int(own) for own in np.floor(prices * (1 << BITS))))
-        for variable, costs in self._exact.charges().items():
-            own = (costs >> BITS).astype(self.sweeps.vectors[variable].dtype)
+        for variable, own in self._priced(prices).items():
             change = own - self._charged.get(variable, 0)
             self.sweeps.vectors[variable] = self.sweeps.vectors[variable] + change
             self._charged[variable] = own
         self._room_price = -(-self._exact.of_room >> BITS)
+
+    def _priced(self, prices: NDArray[np.float64]) -> dict[int, CostArray]:
+        """Return what each value pays, rounded down or cut off, and keep the exact prices."""
+        self._exact = Prices(self.search.capacity, tuple(int(own) for own in np.floor(prices * (1 << BITS))))
+        most, dtype = self.sweeps.limit // 8, self.sweeps.vectors[0].dtype
+        return {
+            variable: np.minimum(costs >> BITS, most).astype(dtype)
+            for variable, costs in self._exact.charges().items()
+        }
 
     def _sweep(self, pairs: int) -> int:
         """Sweep, and return the bound in parts of a step."""
@@ -217,11 +238,12 @@ class _Pricing:
                 break
         return self.sweeps.floor - self._room_price
 
-    def _verify(self) -> None:
-        """Let the bound be what the moved costs and the prices add up to."""
+    def _verify(self, is_due: bool = True) -> None:
+        """Let the bound be what moved costs and prices add up to, if that is due or may end the search."""
         search = self.search
-        told = -(-(self.sweeps.floor - self._room_price) // self.scale)
-        if told <= search.bound:
+        claimed = -(-(self.sweeps.floor - self._room_price) // self.scale)
+        is_due = is_due or (search.total is not None and claimed >= search.total)
+        if claimed <= search.bound or not is_due:
             return
         search.raise_to(verified_bound(search.instance, self.sweeps.moved, self._exact, self.scale))
 
