@@ -14,7 +14,7 @@ from model.assignment import (
     ShapedNetwork,
     SystolicModel,
     arrays_within,
-    price,
+    price_network,
 )
 from model.objective import LAYERS, TOTAL
 from solver.assignment.assigner import assign
@@ -70,7 +70,7 @@ def assign_costed(
     if isinstance(network, CostedNetwork):
         return assign(network, options, should_stop, on_progress), None
     if hardware is not None and hardware.array is not None:
-        priced = price(network, hardware.model, *hardware.array)
+        priced = price_network(network, hardware.model, *hardware.array)
         return assign(priced, options, should_stop, on_progress), None
     if hardware is None or hardware.dsp_budget is None:
         raise ValueError("shapes have costs on an array only")

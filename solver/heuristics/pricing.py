@@ -11,7 +11,7 @@ import numpy as np
 
 from model.cost import Evaluation
 from model.cost.batch import BatchEvaluation, BatchEvaluator, MappingBatch, encode
-from model.cost.batch.evaluator import CHUNK
+from model.cost.batch.evaluator import MAPPINGS_PER_CHUNK
 from model.cost.batch.judge import rules_hold
 from model.cost.batch.mappings import Booleans, Doubles
 from model.cost.nest import build_nest
@@ -22,14 +22,14 @@ from model.objective import objective_value
 from model.places import gathered
 from model.sparse import evaluate_totals
 from solver.heuristics.interface import Budget, BudgetSpent
-from solver.heuristics.rules import Rules
+from solver.heuristics.rules import MapspaceRules
 from solver.result import ContradictionError
 
-FEW = 64
+AT_ONCE = 64
 """Mappings that are priced one by one before the budget is looked at again."""
 
-SOME = 256
-"""The same of mappings that may have remainders: exact prices of some of these take long."""
+AT_ONCE_WITH_REMAINDERS = 256
+"""Mappings with remainders that are priced before the budget is looked at again: some take long."""
 
 ROUNDING = 1 + 1e-12
 """Values of doubles this close to each other are compared exactly."""
@@ -100,7 +100,7 @@ class Pricing:
         self.objectives = tuple(objectives)
         self.budget = budget
         self.seed = seed
-        self.rules = Rules(mapspace)
+        self.rules = MapspaceRules(mapspace)
         self.evaluations = 0
         self.valid = 0
         self.trace: list[Incumbent] = []
@@ -144,7 +144,7 @@ class Pricing:
             raise BudgetSpent
 
     def price(self, mappings: Sequence[Mapping]) -> BatchPrices:
-        """Price mappings; the axes of their spatial loops are free (see `Rules`).
+        """Price mappings; the axes of their spatial loops are free (see `MapspaceRules`).
 
         Raises
         ------
@@ -158,10 +158,10 @@ class Pricing:
     def price_batch(self, batch: MappingBatch) -> BatchPrices:
         """Price mappings that are arrays already, as `price` does; ``columns`` are not looked at.
 
-        Where memories have several places, those that keep nothing are taken as `Rules.arranged` has them.
+        Of memories with several places, those that keep nothing are as `MapspaceRules.arranged` has them.
         """
-        together = CHUNK if self.mapspace.factors == PERFECT else SOME
-        return self._in_chunks(batch, self._chunk, FEW if self._evaluator is None else together)
+        together = MAPPINGS_PER_CHUNK if self.mapspace.factors == PERFECT else AT_ONCE_WITH_REMAINDERS
+        return self._in_chunks(batch, self._chunk, AT_ONCE if self._evaluator is None else together)
 
     def estimate_batch(self, batch: MappingBatch) -> BatchPrices:
         """Price mappings as `price_batch` does, but with remainders about: see `BatchEvaluator.estimate`.
@@ -170,7 +170,7 @@ class Pricing:
         """
         if self.mapspace.factors == PERFECT or self._evaluator is None:
             return self.price_batch(batch)
-        return self._in_chunks(batch, self._estimated_chunk, CHUNK)
+        return self._in_chunks(batch, self._estimated_chunk, MAPPINGS_PER_CHUNK)
 
     def settle(self, batch: MappingBatch, prices: BatchPrices, most: int) -> None:
         """Price the `most` best of mappings exactly whose `prices` are estimates; they count once."""
@@ -215,7 +215,7 @@ class Pricing:
         if (np.sort(batch.order, axis=2) != np.arange(len(bounds))).any():
             raise ValueError("an order of loops does not have each dimension once")
 
-    def _next_chunk(self, together: int = CHUNK) -> int:
+    def _next_chunk(self, together: int = MAPPINGS_PER_CHUNK) -> int:
         """Mappings that may be priced before the budget is looked at again."""
         most = self.budget.evaluations
         return together if most is None else min(together, most - self.evaluations)

@@ -13,10 +13,10 @@ from model.architecture import Fanout
 from model.choices import KeepChoice, SideOrder, keep_sets
 from model.cost.batch import MappingBatch
 from model.cost.batch.mappings import Booleans, Integers
-from model.cost.batch.uneven import UnevenNest
+from model.cost.batch.remainders import RemainderNest
 from model.extents import ANY
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
-from model.mapspace import FactorRule, JointRules, Mapspace, SpatialRules, TemporalRules
+from model.mapspace import JointRules, Mapspace, SpatialRules, TemporalRules
 from solver.heuristics.interface import MapperError
 
 TABLE_ENTRIES = 1 << 22
@@ -26,7 +26,7 @@ MOST_FREE = 14
 """Dimensions that may lie along either axis, or levels that may keep a dataspace or not, at most."""
 
 
-class Rules:
+class MapspaceRules:
     """What a mapspace allows.
 
     How the spatial loops of a fanout lie along X and Y changes no cost, so mappings are judged by their
@@ -121,7 +121,7 @@ class Rules:
     def _units_in_use(self, batch: MappingBatch) -> Integers:
         architecture = self.mapspace.architecture
         if self.mapspace.factors == ANY:
-            nest = UnevenNest.of(self.mapspace.problem, architecture, batch)
+            nest = RemainderNest.of(self.mapspace.problem, architecture, batch)
             return nest.instances(len(architecture.nodes))
         units: Integers = np.prod(batch.factors[:, list(architecture.fanout_indices)], axis=(1, 2))
         return units
@@ -133,34 +133,34 @@ class Rules:
             architecture.nodes, self.mapspace.factor_rules, batch.factors.transpose(1, 2, 0), strict=True
         ):
             for rule in rules:
-                holds = _holds(rule, factors[problem.dims.index(rule.dim)])
+                holds = rule.allows(factors[problem.dims.index(rule.dim)])
                 yield f"the factor {rule.dim}{rule.relation}{rule.value} of {node.name}", holds
         positions = np.argsort(batch.order, axis=2)
         for number, pairs in enumerate(self._nested):
             looping = batch.factors[:, architecture.storage_indices[number]] > 1
             name = f"the order of the loops of {architecture.levels[number].name}"
             yield name, _nests(pairs, positions[:, number], looping)
-        for joint in self.mapspace.joint:
-            yield from self._joint_verdicts(joint, batch)
+        for together in self.mapspace.joint:
+            yield from self._verdicts_on_places(together, batch)
         for number, options in enumerate(self.keep_options):
             name = f"the levels that may keep {problem.dataspaces[number].name}"
             yield name, np.isin(_codes(batch.keep[:, :, number]), _codes(options))
         yield "the meshes and the split of the fanouts", self.fits_meshes(batch.factors)
         least = math.ceil(self.mapspace.min_parallelism)
         if least > 1:
-            yield "the minimum number of arithmetic units in use", self._units_in_use(batch) >= least
+            yield "the minimum number of compute units in use", self._units_in_use(batch) >= least
         most = self.mapspace.max_temporal_loops
         if most is not None:
             temporal = batch.factors[:, list(architecture.storage_indices)]
             yield "the maximum number of temporal loops", (temporal > 1).sum(axis=(1, 2)) <= most
 
-    def _joint_verdicts(self, rules: JointRules, batch: MappingBatch) -> Iterator[tuple[str, Booleans]]:
+    def _verdicts_on_places(self, rules: JointRules, batch: MappingBatch) -> Iterator[tuple[str, Booleans]]:
         """Yield what binds the loops of all places of a memory together."""
         architecture, dims = self.mapspace.architecture, self.mapspace.problem.dims
         name = f"{architecture.levels[rules.levels[0]].component} at all its places"
         loops = batch.factors[:, [architecture.storage_indices[level] for level in rules.levels]]
         for rule in rules.temporal.factors:
-            holds = _holds(rule, loops[:, :, dims.index(rule.dim)].prod(axis=1))
+            holds = rule.allows(loops[:, :, dims.index(rule.dim)].prod(axis=1))
             yield f"the factor {rule.dim}{rule.relation}{rule.value} of {name}", holds
         ranks = np.array([rules.rank(dim) for dim in dims])
         lowest = np.where(loops > 1, ranks, len(dims) + 1).min(axis=2)
@@ -199,12 +199,6 @@ class Arrangements:
             if factor > 1
         ]
         return FanoutMapping(tuple(sorted(loops, key=lambda loop: loop.axis)))
-
-
-def _holds(rule: FactorRule, factors: Integers) -> Booleans:
-    compare = {"=": np.equal, "<=": np.less_equal, ">=": np.greater_equal}[rule.relation]
-    held: Booleans = compare(factors, rule.value)
-    return held
 
 
 def _codes(keep: Booleans) -> Integers:

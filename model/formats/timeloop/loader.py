@@ -98,7 +98,7 @@ class LoadedSpec:
     document: MappingNode  # the joined text: `model.text.source` finds the places of the mapspace in it
     problem: MappingNode | None  # the section as it was understood, see `LoadedProblem.section`
     # Memories that may have several places; with a problem of a workload they have one in the mapspace
-    uneven: frozenset[str] = frozenset()
+    memories_with_places: frozenset[str] = frozenset()
 
     @property
     def has_mapping(self) -> bool:
@@ -193,11 +193,11 @@ def load_node(
     mapper = read_mapper(section_of(top, "mapper"), context.variables, context.note)
     objectives = options.objectives or mapper.objectives
     mapspace = _mapspace(top, assembly, parallelism, mapper, context, objectives, sparsity, rules)
-    uneven = _uneven(assembly, options)
+    memories_with_places = _memories_with_places(assembly, options)
     if options.refuse_infeasible:  # once all else is right: `explain` reads the same spec without it
-        check_feasible(assembly.levels, context, uneven, sparsity)
-    if problem is None and uneven:
-        mapspace = spread(mapspace, uneven)
+        check_feasible(assembly.levels, context, memories_with_places, sparsity)
+    if problem is None and memories_with_places:
+        mapspace = spread(mapspace, memories_with_places)
         if options.refuse_unsearchable:
             check_searched_with_places(mapspace, written)
     mapping = None
@@ -219,7 +219,7 @@ def load_node(
         files=tuple(files),
         document=top,
         problem=context.loaded.section,
-        uneven=uneven,
+        memories_with_places=memories_with_places,
     )
 
 
@@ -242,10 +242,10 @@ def _mapping(
     return tidied(mapspace, on_places(mapspace, mapping))
 
 
-def _uneven(assembly: Assembly, options: LoadOptions) -> frozenset[str]:
+def _memories_with_places(assembly: Assembly, options: LoadOptions) -> frozenset[str]:
     """Return the memories that may have several places in the loop nest."""
     return frozenset(
-        level.storage.name for level in assembly.storages if options.uneven or level.keeping.uneven
+        level.storage.name for level in assembly.storages if options.has_places or level.keeping.has_places
     )
 
 
@@ -260,7 +260,9 @@ def _rules(
     if not written:
         return ()
     if of_workload:
-        raise SpecError("rules are for specs of one problem, not for workloads", written[0].text.span)
+        raise SpecError(
+            "user-defined constraints need specs of one problem, not a workload", written[0].text.span
+        )
     nodes = tuple(map(node_of, assembly.levels))
     rules = read_rules(written, Architecture("", nodes, Compute(assembly.compute.name)), context)
     if options.refuse_unsearchable and not options.all_rules:
@@ -348,7 +350,7 @@ def _factors(top: MappingNode, options: LoadOptions, note: TakeNote) -> Factors:
 def _obstacle(top: MappingNode, options: LoadOptions) -> str | None:
     """Return what excludes remainders, if anything does."""
     if not rule_of(options.rule).remainders:
-        return f"the rule `{options.rule}` does not count remainders"
+        return f"the rule `{options.rule}` does not support remainders"
     nodes = [value for name in _CONSTRAINED for _, value in sections_of(top, name)]
     if any(_says(node, "remainders", 1) for node in nodes):
         return "`remainders: 1` leaves none"

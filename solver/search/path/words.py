@@ -9,9 +9,9 @@ from functools import cached_property
 
 from model.architecture import Fanout
 from model.cost.nest import Nest
+from model.cost.remainders import Group, Way, groups_of
 from model.cost.shares import Row, RowLoop, Share, deal
 from model.cost.traffic import reuses
-from model.cost.uneven import Group, Way, groups_of
 from model.problem import Dataspace
 from solver.search.space.search_space import SearchSpace
 
@@ -214,7 +214,7 @@ class _Profile:
             rows[name] = line.row(self._level, own, leading == dim)
 
 
-class Words:
+class ExecutedWords:
     """Words of the dataspaces of a search space, by the exact rule.
 
     Parameters

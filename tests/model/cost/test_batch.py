@@ -16,7 +16,7 @@ from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Stor
 from model.cost import evaluate
 from model.cost.batch import BatchEvaluation, BatchEvaluator, encode
 from model.cost.batch.counts import index_space
-from model.cost.batch.uneven import UnevenNest, needs_one_by_one
+from model.cost.batch.remainders import RemainderNest, needs_one_by_one
 from model.counting import COUNTINGS, EXACT, TIMELOOP, Counting
 from model.extents import ANY, PERFECT
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
@@ -132,7 +132,7 @@ def test_arrays_equal_plain_with_remainders(
     mappings = [random_mapping(random, problem, architecture, ANY) for _ in range(120)]
     batch = encode(problem, architecture, mappings)
     indexed = [(space, index_space(problem, space)) for space in spaces]
-    singly = needs_one_by_one(UnevenNest.of(problem, architecture, batch), indexed)
+    singly = needs_one_by_one(RemainderNest.of(problem, architecture, batch), indexed)
     assert np.count_nonzero(~singly) > least
     found = BatchEvaluator(problem, architecture).evaluate(batch)
     for row, mapping in enumerate(mappings):
@@ -241,8 +241,8 @@ def test_wrong_arrays_are_refused() -> None:
     [
         ((StorageMapping(),), "1 nodes"),
         ((FanoutMapping(), StorageMapping()), "wrong kind"),
-        ((StorageMapping((Loop("Q", 2),)), FanoutMapping()), "'Q', which is no dimension"),
-        ((StorageMapping(), FanoutMapping((SpatialLoop("Q", 2, "x"),))), "'Q', which is no dimension"),
+        ((StorageMapping((Loop("Q", 2),)), FanoutMapping()), "'Q', which is not a dimension"),
+        ((StorageMapping(), FanoutMapping((SpatialLoop("Q", 2, "x"),))), "'Q', which is not a dimension"),
         ((StorageMapping((Loop("M", 0),)), FanoutMapping()), "'M' with the bound 0"),
         ((StorageMapping(keep=frozenset("AX")), FanoutMapping()), r"unknown dataspaces \['X'\]"),
     ],

@@ -132,7 +132,7 @@ def test_rules_and_limits_that_an_answer_breaks_are_named():
     ("change", "message"),
     [
         (StorageMapping((Loop("M", 0),), frozenset()), "with the bound 0"),
-        (StorageMapping((Loop("Z", 2),), frozenset()), "no dimension"),
+        (StorageMapping((Loop("Z", 2),), frozenset()), "not a dimension"),
         (StorageMapping((Loop("M", 2),), frozenset({"Biases"})), "unknown dataspaces"),
         (StorageMapping((Loop("M", 2), Loop("M", 1)), frozenset()), "two loops"),
         (FanoutMapping(), "wrong kind"),
@@ -167,7 +167,7 @@ def test_answers_with_remainders_are_refused_where_factors_are_perfect():
     random = Random(3)
     while True:
         mapping = random_mapping(random, problem, MAPSPACE.architecture, ANY)
-        if build_nest(problem, MAPSPACE.architecture, mapping).uneven:
+        if build_nest(problem, MAPSPACE.architecture, mapping).remainder_dims:
             break
     with pytest.raises(ValueError, match="do not multiply"):
         Pricing(MAPSPACE, ("edp",), ENDLESS).offer(mapping)
