@@ -92,8 +92,10 @@ def _by_toulbar(
     """Let toulbar2 look for something better than what was found."""
     if found.total is not None:
         most = found.total - 1
-    floor, answer = sweeps.floor, [replace(found, method=TOULBAR)]
-    rest = sweeps.rest(most)
+    # In the costs as they were toulbar2 proves more than in those that sweeps left, if they are not too large.
+    is_small = most < toulbar.LARGEST
+    floor, rest = (0, instance) if is_small else (sweeps.floor, sweeps.rest(most))
+    answer = [replace(found, method=TOULBAR)]
     rows = []
     if request.excluded is not None:
         taken = [
