@@ -141,6 +141,8 @@ def _layer(number: int, costs: Any, usages: Any, interval: Any, path: Path) -> C
         raise SpecError(f"{path}: {what} has {len(own)} costs and {len(used)} usages")
     if not (isinstance(interval, list) and len(interval) == 2 and all(map(_is_count, interval))):
         raise SpecError(f"{path}: the interval of {what} must be two whole numbers")
+    if max(interval) > LARGEST_TOTAL:
+        raise SpecError(f"{path}: the interval of {what} must end at {LARGEST_TOTAL:,} at most")
     return CostedLayer(str(number), _names(len(own)), own, None, used, (interval[0], interval[1]))
 
 

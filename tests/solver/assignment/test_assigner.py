@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from model.assignment import CostedLayer, CostedNetwork, Edge, EdgeCosts, LayerCosts, build_network
+from solver import toulbar
 from solver.assignment import AssignOptions, assign, assigner, elimination
 from solver.assignment.elimination import reduce_instance
 from solver.assignment.kernel_model import CP_SAT, KernelRequest
@@ -146,6 +147,7 @@ def dense(count, methods, seed=0, largest=10**6):
     )
 
 
+@pytest.mark.skipif(not toulbar.is_available(), reason="toulbar2 is not installed")
 def test_dense_graphs_are_proven():
     """Enumeration is out of reach; 20 s of CP-SAT alone had a gap of a fifth."""
     result = assign(dense(16, 4))

@@ -97,6 +97,7 @@ def changed(path, value):
         (changed(("problem", "nodes", "costs", 0), [1.5]), "whole numbers"),
         (changed(("problem", "nodes", "costs", 0), [True]), "whole numbers"),
         (changed(("problem", "nodes", "intervals", 0), [1]), "interval of node 0"),
+        (changed(("problem", "nodes", "intervals", 0), [1, 10**30]), "must end at"),
         (changed(("problem", "edges", "nodes", 0), [0, 0]), "joins a node to itself"),
         (changed(("problem", "edges", "nodes", 0), [0, 9]), "joins two nodes"),
         (changed(("problem", "edges", "nodes", 0), [0, 1, 2]), "joins two nodes"),
