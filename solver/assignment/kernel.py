@@ -92,7 +92,7 @@ def _by_toulbar(
     """Let toulbar2 look for something better than what was found."""
     if found.total is not None:
         most = found.total - 1
-    # In the costs as they were toulbar2 proves more than in those that sweeps left, if they are not too large.
+    # toulbar2 proves more in the costs as they were than in those that sweeps left; those may be too large.
     is_small = most < toulbar.LARGEST
     floor, rest = (0, instance) if is_small else (sweeps.floor, sweeps.rest(most))
     answer = [replace(found, method=TOULBAR)]
