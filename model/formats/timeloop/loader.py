@@ -16,6 +16,7 @@ from model.extents import Factors
 from model.formats.timeloop.assembly import (
     Assembly,
     assemble,
+    check_rooms,
     min_parallelism,
     node_of,
     note_overbooking,
@@ -59,6 +60,7 @@ from model.formats.timeloop.rules import (
 from model.formats.timeloop.sparse import has_optimizations, read_sparsity, with_energies
 from model.formats.timeloop.storage import note_unread, refuse_networks
 from model.formats.timeloop.tree import read_tree, read_variables
+from model.formats.timeloop.versions import older_architecture, updated
 from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
 from model.note import Note
@@ -116,7 +118,7 @@ def load_timeloop(
     variables: Mapping[str, object] | None = None,
     options: LoadOptions | None = None,
 ) -> LoadedSpec:
-    """Read Timeloop v4 specs, joined by top-level key.
+    """Read Timeloop specs of any version, joined by top-level key.
 
     Parameters
     ----------
@@ -166,9 +168,10 @@ def load_node(
     levels for, so a level may keep nothing.
     """
     notes: list[Note] = []
-    top = with_settings(top, options.files.settings)
+    is_older = older_architecture(top) is not None
+    top = with_settings(updated(top, notes.append), options.files.settings)
     check_sections(top, problem is not None, notes.append)
-    context = _context(top, files, options, notes, problem)
+    context = replace(_context(top, files, options, notes, problem), is_older=is_older)
     written = written_rules(top, context)
     context = replace(context, factors=_factors(top, options, notes.append))
     clauses = [*node_clauses(context), *_clauses(sections_of(top, "constraints"), context)]
@@ -194,6 +197,8 @@ def load_node(
     objectives = options.objectives or mapper.objectives
     mapspace = _mapspace(top, assembly, parallelism, mapper, context, objectives, sparsity, rules)
     uneven = _uneven(assembly, options)
+    if not sections:
+        check_rooms(assembly.storages, context)
     if options.refuse_infeasible:  # once all else is right: `explain` reads the same spec without it
         check_feasible(assembly.levels, context, uneven, sparsity)
     if problem is None and uneven:
@@ -237,6 +242,7 @@ def _mapping(
     targets = _clauses(sections, context)
     keeping = [clause for clause in targets if clause.kind == "dataspace"]
     with_mapping = assemble([*clauses, *keeping], context)
+    check_rooms(with_mapping.storages, context)
     check_coalescing(assembly.storages, with_mapping.storages)
     mapping = read_mapping(targets, with_mapping, nodes[0].span, context)
     return tidied(mapspace, on_places(mapspace, mapping))
