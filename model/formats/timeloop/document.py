@@ -366,7 +366,8 @@ def read_mapper(node: Node | None, variables: Names, note: TakeNote) -> MapperSe
     section = read_section(node, "`mapper`", ("version", *_METRIC_KEYS, _MOST_LOOPS, *_SEARCH_KEYS))
     search = [key for key in section.keys() if key in _SEARCH_KEYS]  # noqa: SIM118 (a node, not a dict)
     if search:
-        sentence = "{} apply to sampling searches only and have no effect here"
+        verbs = ("applies", "has") if len(search) == 1 else ("apply", "have")
+        sentence = f"{{}} {verbs[0]} to sampling searches only and {verbs[1]} no effect here"
         note(note_at(section.span, sentence, listing(search)))
     most_loops = _most_loops(section, variables, note)
     metrics = one_of(section, _METRIC_KEYS, "`mapper`")

@@ -56,9 +56,10 @@ def find_shape(
     if not _NAME.match(name):
         hint = "the name of a shipped shape, or of a file beside the spec without its `.yaml`"
         raise SpecError(f"`{name}` cannot name a problem shape", span, hint=hint)
+    # Timeloop's own shapes have underscores: `cnn_layer`.
+    shipped = _SHIPPED_SHAPES / f"{name.replace('_', '-')}.yaml"
     beside = [folder for path in spec_files for folder in (path.parent / "problem-shapes", path.parent)]
-    for folder in (_SHIPPED_SHAPES, *beside):
-        path = folder / f"{name}.yaml"
+    for path in (shipped, *(folder / f"{name}.yaml" for folder in beside)):
         if is_file(path):
             include_roots(spec_files, {}, allow_include).check(path)
             return _shape_in_file(path, limits)

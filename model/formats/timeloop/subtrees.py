@@ -52,6 +52,11 @@ def is_old_list(section: Node | None) -> bool:
     return isinstance(section, MappingNode) and all(key in section for key in LIST_KEYS)
 
 
+def is_dram(technology: Node) -> bool:
+    """Whether the technology of a storage of version 0.1 makes it a DRAM."""
+    return isinstance(technology, ScalarNode) and technology.text == "DRAM"
+
+
 @dataclass(frozen=True)
 class _Branch:
     """A tree with attributes, which hold for all that is inside of it."""
@@ -130,10 +135,10 @@ def _read_list(section: MappingNode, walk: _Walk) -> None:
         node = as_mapping(item, "a storage")
         attributes = _plain_attributes(without(node, ("name", "class")))
         technology = attributes.get("technology")
-        is_dram = isinstance(technology, ScalarNode) and technology.text == "DRAM"
+        as_dram = technology is not None and is_dram(technology)
         written = node.get("class")
-        component_class = as_name(written, "`class`") if written else "DRAM" if is_dram else "SRAM"
-        attributes = without(attributes, ("technology",)) if is_dram else attributes
+        component_class = as_name(written, "`class`") if written else "DRAM" if as_dram else "SRAM"
+        attributes = without(attributes, ("technology",)) if as_dram else attributes
         name = as_name(node.require("name", "a storage"), "`name`")
         _add_part(_named(node), name, component_class, attributes, None, walk)
     node = as_mapping(section.require("arithmetic"), "`arithmetic`")
@@ -278,19 +283,22 @@ _BLOCKS = ("block_size", "n_words")
 def _with_cluster(attributes: MappingNode, name: str, walk: _Walk) -> MappingNode:
     """Return attributes with the cluster size that follows from a block and a width, as in Timeloop.
 
-    Where block and cluster are given, they count, and not a width that contradicts them.
+    Where a cluster is given, a width that does not fit it and the block does not count.
     """
     width, block, word = (_number(attributes, names) for names in (_WIDTHS, _BLOCKS, _WORDS))
-    if width is None or block is None or word is None:
-        return attributes
     cluster = _number(attributes, ("cluster_size",))
-    written = next(entry for entry in attributes.entries if entry[0].text in _WIDTHS)
-    if cluster is None and "cluster_size" not in attributes and width % (block * word) == 0:
-        return with_entry(attributes, "cluster_size", scalar_of(width // (block * word), written[1].span))
-    if cluster is None or width == block * word * cluster:
+    if width is None or word is None:
         return attributes
-    sentence = "`{}` {} of `{}` is not used: blocks of {} words of {} bits in {} instances make a row"
-    walk.note(note_at(written[0].span, sentence, written[0].text, width, name, block, word, cluster))
+    key, value = next(entry for entry in attributes.entries if entry[0].text in _WIDTHS)
+    if "cluster_size" not in attributes and block is not None and width % (block * word) == 0:
+        return with_entry(attributes, "cluster_size", scalar_of(width // (block * word), value.span))
+    fits = width % ((block or 1) * (cluster or 1) * word) == 0 and (
+        block is None or width == block * word * (cluster or 1)
+    )
+    if cluster is None or fits:
+        return attributes
+    sentence = "`{}` {} of `{}` is not used: {} instances with blocks of {} words of {} bits make a row"
+    walk.note(note_at(key.span, sentence, key.text, width, name, cluster, block or 1, word))
     return without(attributes, _WIDTHS)
 
 
@@ -353,8 +361,8 @@ def _in_order(walk: _Walk) -> list[_Branch | _Part]:
     units = [item for item in walk.items if isinstance(item, _Part) and item.is_compute]
     if len(units) > 1:
         names = listing(unit.name for unit in units[:-1])
-        sentence = "{} left out: Timeloop takes the last compute component, `{}`"
-        walk.note(note_at(units[0].node.span, sentence, names, units[-1].name))
+        sentence = "left out, as Timeloop takes the last compute component, `{}`: {}"
+        walk.note(note_at(units[0].node.span, sentence, units[-1].name, names))
     others = [item for item in walk.items if not (isinstance(item, _Part) and item.is_compute)]
     return [*others, *units[-1:]]
 
@@ -463,7 +471,7 @@ def _note_left_out(walk: _Walk) -> None:
         sentence = "networks are not modelled, so what {} says of them has no effect"
         walk.note(note_at(next(iter(walk.networks.values())), sentence, listing(walk.networks)))
     if walk.unknown:
-        sentence = "{} left out, as in Timeloop: neither storages nor compute units by their class"
+        sentence = "left out, as in Timeloop, for a class that is neither a storage nor a compute unit: {}"
         walk.note(note_at(next(iter(walk.unknown.values())), sentence, listing(walk.unknown)))
     if walk.wordless:
         sentence = "the words of {} have {} bits, as in Timeloop where nothing says otherwise"

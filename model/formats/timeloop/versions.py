@@ -23,6 +23,7 @@ from model.formats.timeloop.document import (
 from model.formats.timeloop.subtrees import (
     is_old_list,
     is_old_tree,
+    is_dram,
     nodes_of,
     scalar_of,
     storages_of,
@@ -95,8 +96,9 @@ def _version_note(section: MappingNode) -> Note:
 def _with_technology(top: MappingNode, section: MappingNode, note: TakeNote) -> MappingNode:
     """Return a spec with a technology for estimates, where nothing says which."""
     variables = top.get("variables")
-    said = any(isinstance(node, MappingNode) and "technology" in node for node in values_in(section))
-    if said or section_of(top, "ERT") is not None or not isinstance(variables, MappingNode | None):
+    said = (node.get("technology") for node in values_in(section) if isinstance(node, MappingNode))
+    is_known = any(node is not None and not is_dram(node) for node in said)
+    if is_known or section_of(top, "ERT") is not None or not isinstance(variables, MappingNode | None):
         return top
     if variables is not None and "technology" in variables:
         return top
