@@ -332,9 +332,13 @@ def _check_searchable(found: OnEinsum, options: LoadOptions) -> None:
         raise SpecError(message, found.compute_place, hint=hint)
 
 
+_WITH_NAMES = ("architecture", "arch", "mapspace")
+"""Sections with constraints in them; the latter two in older versions of Timeloop's format."""
+
+
 def _names_tensors(key: str) -> bool:
     """Whether a section may name tensors and rank variables of the workload."""
-    return key == "architecture" or section_name(key) == "constraints"
+    return key in _WITH_NAMES or section_name(key) == "constraints"
 
 
 def _read_einsum(

@@ -11,7 +11,7 @@ from pathlib import Path
 from model.architecture import Architecture
 from model.counting import rule_of
 from model.extents import PERFECT
-from model.formats.accelforge.architecture import ARCH_SECTION
+from model.formats.accelforge.architecture import has_arch
 from model.formats.accelforge.loader import read_workload, read_workload_text
 from model.formats.cascade.constraints import Naming, dataspace_names, place_of
 from model.formats.cascade.layers import (
@@ -124,7 +124,7 @@ def _cascade(
         )
         for path in paths
     }
-    if any(ARCH_SECTION in top for top in tops.values()):
+    if any(map(has_arch, tops.values())):
         return _on_arch(tops, variables, options.on_arch())
     _check_fused(options, hint="use --counting exact or accelforge")
     if options.accelforge.costs is not None:
@@ -157,7 +157,7 @@ def _on_arch(
     """Read a workload and an architecture, both of AccelForge."""
     _check_fused(options, hint=f"leave out --counting {options.rule}")
     workloads = [path for path, top in tops.items() if any(key in top for key in NETWORK_SECTIONS)]
-    arches = [path for path, top in tops.items() if ARCH_SECTION in top]
+    arches = [path for path, top in tops.items() if has_arch(top)]
     others = [path for path in tops if path not in (*workloads, *arches)]
     read = read_on_arch(workloads, arches, others, variables, options)
     notes = [*read.notes, Note(CONSTRAINTS_NOTE)]

@@ -13,6 +13,7 @@ from model.cost.nest import build_nest
 from model.counting import rule_of
 from model.energy import load_compound_classes, load_tables
 from model.extents import Factors
+from model.formats.foreign import refuse_foreign
 from model.formats.timeloop.assembly import (
     Assembly,
     assemble,
@@ -135,6 +136,7 @@ def load_timeloop(
     options = options or LoadOptions()
     files = tuple(Path(path) for path in paths)
     files = files if options.timeloop.mapping_file is None else (*files, options.timeloop.mapping_file)
+    refuse_foreign(files)
     names: set[str] = set()
     parts = read_each(files, variables, options.files.limits, options.files.allow_include, names=names)
     notes = unused_notes(variables or {}, names)

@@ -21,9 +21,9 @@ from model.formats.timeloop.document import (
     without,
 )
 from model.formats.timeloop.subtrees import (
+    is_dram,
     is_old_list,
     is_old_tree,
-    is_dram,
     nodes_of,
     scalar_of,
     storages_of,
