@@ -27,7 +27,7 @@ from model.formats.accelforge.loader import LEVELS_ABOVE, LoadedWorkload, read_w
 from model.formats.cascade.layers import PERFECT_ON_ARCH, Reader, network_of, network_on_arch, read_each
 from model.formats.cascade.mapping import mapping_section, read_targets
 from model.formats.foreign import ONNX_MODEL, TOPOLOGY, format_of, refuse_foreign
-from model.formats.onnx import load_onnx
+from model.formats.onnx import BITS, load_onnx
 from model.formats.scalesim import load_topology
 from model.formats.timeloop.document import (
     ANCHOR_MARK,
@@ -374,7 +374,7 @@ def _model(
     names.update(model.variables)
     notes: list[Note] = []
     spec = without_mapping(_on_architecture(None, given, variables, options), notes)
-    network = network_of(model.workload, spec, given.architectures, options)
+    network = network_of(model.workload, spec, given.architectures, options, resize=BITS)
     return LoadedNetwork(replace(network, notes=(*model.notes, *notes, *network.notes)), (spec,))
 
 

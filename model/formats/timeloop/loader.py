@@ -16,6 +16,7 @@ from model.extents import Factors
 from model.formats.foreign import refuse_foreign
 from model.formats.timeloop.assembly import (
     Assembly,
+    TemporalLevel,
     assemble,
     check_rooms,
     min_parallelism,
@@ -61,6 +62,7 @@ from model.formats.timeloop.rules import (
 from model.formats.timeloop.sparse import has_optimizations, read_sparsity, with_energies
 from model.formats.timeloop.storage import note_unread, refuse_networks
 from model.formats.timeloop.tree import read_tree, read_variables
+from model.formats.timeloop.values import MOST_WORDS, in_values
 from model.formats.timeloop.versions import older_architecture, updated
 from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
@@ -198,6 +200,8 @@ def load_node(
     mapper = read_mapper(section_of(top, "mapper"), context.variables, context.note)
     objectives = options.objectives or mapper.objectives
     mapspace = _mapspace(top, assembly, parallelism, mapper, context, objectives, sparsity, rules)
+    if context.loaded.bits:
+        assembly, mapspace = _in_values(assembly, mapspace, context)
     uneven = _uneven(assembly, options)
     if not sections:
         check_rooms(assembly.storages, context)
@@ -248,6 +252,24 @@ def _mapping(
     check_coalescing(assembly.storages, with_mapping.storages)
     mapping = read_mapping(targets, with_mapping, nodes[0].span, context)
     return tidied(mapspace, on_places(mapspace, mapping))
+
+
+def _in_values(assembly: Assembly, mapspace: Mapspace, context: Context) -> tuple[Assembly, Mapspace]:
+    """Return an assembly and its mapspace with levels that count in the values of the problem."""
+    bits = context.loaded.bits
+    if mapspace.sparsity is not None:
+        message = "bit widths of dataspaces are not modelled beside sparse data"
+        raise SpecError(message, hint="--ignore-sparse takes all data as dense")
+    architecture = in_values(mapspace.architecture, bits)
+    for level in architecture.levels:
+        if level.packing and (level.size_words or 0) > MOST_WORDS:
+            raise SpecError(f"`{level.name}` is too large for values of these sizes", context.tree.span)
+    storages = {level.name: level for level in architecture.levels}
+    levels = tuple(
+        replace(level, storage=storages[level.storage.name]) if isinstance(level, TemporalLevel) else level
+        for level in assembly.levels
+    )
+    return replace(assembly, levels=levels), replace(mapspace, architecture=architecture)
 
 
 def _uneven(assembly: Assembly, options: LoadOptions) -> frozenset[str]:
