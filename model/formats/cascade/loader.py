@@ -23,6 +23,7 @@ from model.formats.accelforge.architecture import (
 )
 from model.formats.accelforge.canonical import Setting
 from model.formats.accelforge.costs import load_costs
+from model.formats.accelforge.einsums import check_einsums
 from model.formats.accelforge.loader import LEVELS_ABOVE, LoadedWorkload, read_workload, read_workload_text
 from model.formats.cascade.layers import PERFECT_ON_ARCH, Reader, network_of, network_on_arch, read_each
 from model.formats.cascade.mapping import mapping_section, read_targets
@@ -60,6 +61,7 @@ from model.text.merging import join_specs
 from model.text.reader import read_files, unused_notes
 from model.text.source import MappingNode, Node, SequenceNode, SpecError, note_at
 from model.wording import did_you_mean, listing, printable
+from model.workload import MOST_EINSUMS
 
 MAPPING_NOTE = "the `mapping` of the architecture does not constrain the layers of a network"
 
@@ -250,6 +252,7 @@ def _classified(
         if has_arch(top):
             arches.append(path)
         if any(key in top for key in NETWORK_SECTIONS):
+            check_einsums_of(top)
             workloads.append(path)
         elif has_arch(top):
             continue
@@ -257,8 +260,24 @@ def _classified(
             layers.append((path, _each_problem(top)))
         else:
             architectures.append(path)
+    _check_layers(layers)
     title = _title([path for path, _ in layers], paths)
     return _Given(tuple(models), tuple(workloads), tuple(layers), tuple(architectures), title, tuple(arches))
+
+
+def _check_layers(layers: Sequence[tuple[Path, tuple[MappingNode, ...]]]) -> None:
+    """Refuse more layers than a network may have."""
+    count = sum(len(tops) for _, tops in layers)
+    if count > MOST_EINSUMS:
+        raise SpecError(f"{count:,} layers; at most {MOST_EINSUMS:,} are mapped")
+
+
+def check_einsums_of(top: MappingNode) -> None:
+    """Refuse a workload with too many Einsums, before its files are read as a whole."""
+    workload = top.get("workload")
+    einsums = workload.get("einsums") if isinstance(workload, MappingNode) else None
+    if isinstance(einsums, SequenceNode):
+        check_einsums(einsums)
 
 
 def _title(layers: Sequence[Path], named: Sequence[Path]) -> str:

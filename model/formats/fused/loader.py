@@ -16,16 +16,16 @@ from model.formats.accelforge.loader import read_workload, read_workload_text
 from model.formats.cascade.constraints import Naming, dataspace_names, place_of
 from model.formats.cascade.layers import (
     Reader,
-    in_values,
     mapspaces_on_arch,
     read_each,
     value_bits,
     written_einsum,
 )
-from model.formats.cascade.loader import read_on_arch, without_mapping
+from model.formats.cascade.loader import check_einsums_of, read_on_arch, without_mapping
 from model.formats.fused.tree import SECTION, read_tree
 from model.formats.timeloop.document import NETWORK_SECTIONS, without
 from model.formats.timeloop.options import LoadOptions
+from model.formats.timeloop.values import in_values
 from model.fused.cascade import Access, Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError
 from model.fused.mapping import FusedMapping
@@ -124,6 +124,8 @@ def _cascade(
         )
         for path in paths
     }
+    for top in tops.values():
+        check_einsums_of(top)
     if any(map(has_arch, tops.values())):
         return _on_arch(tops, variables, options.on_arch())
     _check_fused(options, hint="use --counting exact or accelforge")
