@@ -106,7 +106,7 @@ def nodes_of(section: MappingNode, note: TakeNote) -> MappingNode:
     if is_old_list(section):
         _read_list(section, walk)
     else:
-        _read_branch(section, "", 1, frozenset(), walk)
+        _read_branch(section, "", 1, MappingNode((), section.span), walk)
     _note_left_out(walk)
     name = next((item.name for item in walk.items if isinstance(item, _Branch)), "")
     entries = [entry_of("version", scalar_of("0.4", section.span), section.span)]
@@ -159,15 +159,16 @@ def _named(node: MappingNode) -> MappingNode:
     )
 
 
-def _read_branch(node: MappingNode, name: str, instances: int, words: frozenset[str], walk: _Walk) -> None:
-    """Read a tree of which there are so many instances; `words` are attributes that hold in it."""
+def _read_branch(node: MappingNode, name: str, instances: int, around: MappingNode, walk: _Walk) -> None:
+    """Read a tree of which there are so many instances; the attributes `around` it hold in it."""
     _note_unread([key for key, _ in node.entries if key.text not in (*_BRANCH_KEYS, "constraints")], walk)
     attributes = _branch_attributes(node, walk)
     if name:
         walk.items.append(_Branch(name, node, _range_of(node.require("name"))[1], attributes))
-    words |= frozenset(() if attributes is None else attributes.keys())
+    for key, value in () if attributes is None else attributes.entries:
+        around = with_entry(around, key.text, value)
     for item in _items(node, "local"):
-        _read_local(as_mapping(item, "a component"), instances, words, walk)
+        _read_local(as_mapping(item, "a component"), instances, around, walk)
     trees = _items(node, "subtree")
     if len(trees) > 1:
         hint = "Timeloop takes a single tree at each place; put the components of both into one `local`"
@@ -175,7 +176,7 @@ def _read_branch(node: MappingNode, name: str, instances: int, words: frozenset[
     for item in trees:
         tree = as_mapping(item, "a tree")
         own, count = _range_of(tree.require("name", "a tree")) if "name" in tree else ("system", 1)
-        _read_branch(tree, own, instances * count, words, walk)
+        _read_branch(tree, own, instances * count, around, walk)
 
 
 def _items(node: MappingNode, key: str) -> tuple[Node, ...]:
@@ -198,7 +199,7 @@ def _branch_attributes(node: MappingNode, walk: _Walk) -> MappingNode | None:
     return without(attributes, _INSTANCES)
 
 
-def _read_local(node: MappingNode, instances: int, words: frozenset[str], walk: _Walk) -> None:
+def _read_local(node: MappingNode, instances: int, around: MappingNode, walk: _Walk) -> None:
     name, count = _range_of(node.require("name", "a component"))
     class_node = node.require("class", f"component `{name}`")
     component_class = as_name(class_node, "`class`")
@@ -208,7 +209,7 @@ def _read_local(node: MappingNode, instances: int, words: frozenset[str], walk: 
         return
     value = given(node, "attributes")
     attributes = MappingNode((), node.span) if value is None else as_mapping(value, "`attributes`")
-    _add_part(node, name, component_class, _plain_attributes(attributes), instances * count, walk, words)
+    _add_part(node, name, component_class, _plain_attributes(attributes), instances * count, walk, around)
 
 
 def _add_part(
@@ -218,7 +219,7 @@ def _add_part(
     attributes: MappingNode,
     instances: int | None,
     walk: _Walk,
-    words: Iterable[str] = (),
+    around: MappingNode | None = None,
 ) -> None:
     """Add a component with what its attributes say; without `instances` they say how many there are."""
     place = node.require("name").span if "name" in node else node.span
@@ -227,11 +228,12 @@ def _add_part(
     if len(rest.entries) + sum(key in attributes for key in _INSTANCES) < len(attributes.entries):
         walk.networks.setdefault(name, place)
     rest = _preferred(rest, name, walk)
-    if not any(spelling in rest or spelling in words for spelling in SYNONYMS["datawidth"]):
+    inherited = MappingNode((), place) if around is None else around
+    if not any(spelling in rest or spelling in inherited for spelling in SYNONYMS["datawidth"]):
         walk.wordless[name] = place
         rest = with_entry(rest, "datawidth", scalar_of(DEFAULT_WORD_BITS, place))
     if _is_storage(component_class):
-        rest = _with_cluster(rest, name, walk)
+        rest = _with_cluster(rest, inherited, name, walk)
     walk.items.append(_Part(name, component_class, node, rest, mesh, spans))
 
 
@@ -280,12 +282,13 @@ _BLOCKS = ("block_size", "n_words")
 """Spellings of attributes, in the order in which Timeloop looks for them."""
 
 
-def _with_cluster(attributes: MappingNode, name: str, walk: _Walk) -> MappingNode:
+def _with_cluster(attributes: MappingNode, around: MappingNode, name: str, walk: _Walk) -> MappingNode:
     """Return attributes with the cluster size that follows from a block and a width, as in Timeloop.
 
     Where a cluster is given, a width that does not fit it and the block does not count.
     """
-    width, block, word = (_number(attributes, names) for names in (_WIDTHS, _BLOCKS, _WORDS))
+    width, block = _number(attributes, _WIDTHS), _number(attributes, _BLOCKS)
+    word = _number(attributes, _WORDS) or _number(around, _WORDS)
     cluster = _number(attributes, ("cluster_size",))
     if width is None or word is None:
         return attributes
