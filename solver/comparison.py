@@ -175,7 +175,7 @@ def _run(
     except MapperError as error:
         return Outcome(name, seconds=0.0, evaluations=0, valid=0, remark=str(error))
     remark, failure = _searched(mapper, pricing)
-    even = "its tiles are even" if mapspace != comparison.mapspace and pricing.best else ""
+    even = "even tiles only" if mapspace != comparison.mapspace and pricing.best else ""
     return Outcome(
         mapper=name,
         seconds=pricing.seconds,

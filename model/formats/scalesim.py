@@ -9,7 +9,7 @@ from pathlib import Path
 from model.formats.onnx.loader import BITS, LoadedModel
 from model.note import Note
 from model.problem import Term
-from model.text.fields import MAX_NAME
+from model.text.fields import LONGEST_NAME
 from model.text.files import display_name, read_text
 from model.text.limits import Limits
 from model.text.source import SpecError, note_at
@@ -161,6 +161,6 @@ def _einsum(
 
 def _free_name(name: str, taken: dict[str, int]) -> str:
     """Return a name, printable and short, with a number where it is taken."""
-    plain = printable(name)[: MAX_NAME - 16]
+    plain = printable(name)[: LONGEST_NAME - 16]
     taken[plain] = taken.get(plain, 0) + 1
     return plain if taken[plain] == 1 else f"{plain}#{taken[plain]}"

@@ -35,7 +35,7 @@ class IncludeRoots:
         if self.permits(path):
             return
         hint = f"`--allow-include {display_name(path.parent)}` permits it"
-        raise SpecError(f"{display_name(path)} lies outside of the directories of the spec files", hint=hint)
+        raise SpecError(f"{display_name(path)} lies outside the directories of the spec files", hint=hint)
 
 
 def _may_share(target: Path, tree: Path) -> bool:
@@ -223,7 +223,7 @@ def display_name(path: Path) -> str:
 
 
 @dataclass(frozen=True)
-class Scope:
+class FileScope:
     """The file that is read, and what its includes see."""
 
     path: Path
@@ -234,7 +234,7 @@ class Scope:
     chain: tuple[Path, ...] = ()  # files that included one another, resolved, this one last
 
     @classmethod
-    def top(cls, path: Path, variables: Mapping[str, object]) -> Scope:
+    def top(cls, path: Path, variables: Mapping[str, object]) -> FileScope:
         """Return the scope of a file that the user named."""
         return cls(path, path.parent, variables, chain=(resolved(path),))
 
@@ -243,7 +243,7 @@ class Scope:
         """Where this file's includes are looked for, in order."""
         return tuple(dict.fromkeys((self.path.parent, *self.added, self.home)))
 
-    def enter(self, path: Path, limits: Limits) -> Scope:
+    def enter(self, path: Path, limits: Limits) -> FileScope:
         """Return the scope of an included file; SpecError if it is being read already, or nested too deep."""
         target = resolved(path)
         if target in self.chain:
@@ -280,7 +280,7 @@ class Session:
         text = read_text(path, self.limits)
         self.used.bytes += len(text.encode())
         if self.used.bytes > self.limits.total_bytes:
-            message = f"the spec files hold more than {self.limits.total_bytes} bytes in all"
+            message = f"the spec files hold more than {self.limits.total_bytes} bytes in total"
             raise SpecError(message, hint=raised_by("total_bytes"))
         return text
 
@@ -288,7 +288,7 @@ class Session:
         """Count the values that a file holds; SpecError when all files hold too many."""
         self.used.nodes += nodes
         if self.used.nodes > self.limits.nodes:
-            message = f"the spec files hold more than {self.limits.nodes} values in all"
+            message = f"the spec files hold more than {self.limits.nodes} values in total"
             raise SpecError(message, hint=raised_by("nodes"))
 
     def count_text(self, text: str) -> str:
@@ -299,7 +299,7 @@ class Session:
             raise SpecError(message, hint=raised_by("rendered_characters"))
         return text
 
-    def locate(self, wanted: str, scope: Scope) -> Path:
+    def locate(self, wanted: str, scope: FileScope) -> Path:
         """Return the file that a spec names; SpecError if there is none, or it may not be included."""
         self.used.includes += 1
         if self.used.includes > self.limits.includes:

@@ -119,7 +119,7 @@ def diagnose(
 
 
 def _with_places(mapspace: Mapspace, even: Diagnosis, clock: Clock) -> Diagnosis:
-    """Return what is known of memories with several places, given what is known of `even` tiles.
+    """Return the diagnosis for memories with several places, given that for `even` tiles.
 
     Where neither fits, the reasons are those of even tiles: what resolves them is enough.
     """
@@ -138,7 +138,7 @@ def _with_places(mapspace: Mapspace, even: Diagnosis, clock: Clock) -> Diagnosis
 
 
 def _under_rules(mapspace: Mapspace, found: Diagnosis) -> Diagnosis:
-    """Return what is known of a mapspace, given what is `found` about it without its rules."""
+    """Return the diagnosis of a mapspace, given what was `found` without its rules."""
     if found.witness is None:
         return found
     evaluation = evaluate_in(mapspace, found.witness.mapping)
@@ -157,7 +157,7 @@ def explain_infeasible(
         clock = Clock(max(LEAST_TIME_S, time_limit_s - clock.seconds), should_stop)
         return (rules_reason(mapspace, clock),)
     if diagnosis.verdict is Verdict.FEASIBLE:
-        raise ContradictionError("the search found no mapping, but there is one")
+        raise ContradictionError("the search found no mapping, but one exists")
     return diagnosis.reasons or (NOT_FOUND,)
 
 

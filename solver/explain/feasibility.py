@@ -43,7 +43,7 @@ from solver.result import StopCallback
 
 
 class Verdict(Enum):
-    """What is known about a set of constraints."""
+    """The answer about a set of constraints."""
 
     FEASIBLE = "feasible"
     INFEASIBLE = "infeasible"

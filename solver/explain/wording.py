@@ -31,7 +31,7 @@ from solver.result import Shortfall
 
 
 def statement_text(constraint: Constraint, mapspace: Mapspace) -> str:
-    """Return what `constraint` requires."""
+    """Return the requirement of `constraint` as a text."""
     match constraint:
         case FactorLimit(node, rule):
             text = f"{_rule(rule)} in {_loops(mapspace, node)}"
@@ -55,14 +55,14 @@ def statement_text(constraint: Constraint, mapspace: Mapspace) -> str:
             text = f"`{_node(mapspace, node)}` is {size:,} wide along {axis.upper()} (mesh{axis.upper()})"
         case Parallelism():
             units = mapspace.architecture.compute_instances
-            text = f"at least {constraint.least:,} of {units:,} arithmetic units must be in use"
+            text = f"at least {constraint.least:,} of {units:,} compute units must be in use"
         case _:
             assert_never(constraint)
     return text
 
 
 def clause_text(parts: Iterable[Constraint | TemporalOrder | UserRule], mapspace: Mapspace) -> str:
-    """Return what several constraints require, with the factors of a node together."""
+    """Return the requirements of several constraints, with the factors of a node together."""
     factors: dict[int, list[str]] = {}
     texts: list[str] = []
     for part in parts:
@@ -80,7 +80,7 @@ def clause_text(parts: Iterable[Constraint | TemporalOrder | UserRule], mapspace
 
 
 def shortfall(constraint: Constraint, value: int, witness: Witness, mapspace: Mapspace) -> Shortfall:
-    """Return how far a constraint is from the value that the rest of its conflict requires."""
+    """Return the shortfall of a constraint against the value that the rest of its conflict requires."""
     match constraint:
         case Capacity(level, storage):
             limit, unit = constraint.words, "words"
@@ -99,7 +99,7 @@ def shortfall(constraint: Constraint, value: int, witness: Witness, mapspace: Ma
             text = f"`{_node(mapspace, node)}` needs at least {value:,} children along {axis.upper()}, {room}"
         case Parallelism():
             limit, unit = constraint.least, "units"
-            text = f"at most {value:,} arithmetic units can be in use, {limit:,} are required"
+            text = f"at most {value:,} compute units can be in use, {limit:,} are required"
         case FactorLimit() | SpatialOrder() | Split() | Keeping() | Whole():
             raise ValueError(f"{type(constraint).__name__} has no arithmetic")
         case _:
@@ -130,7 +130,7 @@ def change_text(constraint: Constraint, value: int, mapspace: Mapspace) -> str:
         case Parallelism():
             units = mapspace.architecture.compute_instances
             share = _share_below(Fraction(value, units))
-            return f"{value:,} of {units:,} arithmetic units ({share}) instead of {constraint.least:,}"
+            return f"{value:,} of {units:,} compute units ({share}) instead of {constraint.least:,}"
         case SpatialOrder() | Keeping() | Whole():
             raise ValueError(f"{type(constraint).__name__} has no value")
         case _:

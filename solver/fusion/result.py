@@ -17,16 +17,14 @@ from solver.result import Narrower, StageCost, Status, Termination, relative_gap
 
 EVEN_NESTS = "tiles that are neither stored nor held have one place in {memories} below shared loops"
 PERFECT_LOOPS = "loops have no remainders"
-PERFECT_SHARED_LOOPS = "shared loops have factors that divide"
-PERFECT_STORES = (
-    "nests of Einsums that store tensors in memories which exist several times have no remainders"
-)
+PERFECT_SHARED_LOOPS = "shared loops have no remainders"
+PERFECT_STORES = "nests of Einsums that store tensors in memories with several instances have no remainders"
 PERFECT_PARTS = (
     "nests of Einsums that store or hold something in {memory}, which exists several times, have no "
     "remainders"
 )
 WHOLE_WINDOWS = (
-    "Einsums that store or hold something in {memory} do not part dimensions of windows among its instances"
+    "Einsums that store or hold something in {memory} do not divide dimensions of windows among its instances"
 )
 COPIES_INSIDE = "tensors with copies are stored below all loops that their Einsums share"
 
@@ -141,7 +139,7 @@ def restrictions(space: FusionSpace) -> Iterator[str]:
     if space.limits.equal_parts:
         yield PERFECT_SHARED_LOOPS if any_factors else PERFECT_LOOPS
     on_chip = first.mapspace.architecture.on_chip
-    even = [level.name for level in on_chip if level.name not in first.uneven]
+    even = [level.name for level in on_chip if level.name not in first.memories_with_places]
     if even and not first.mapspace.counting_rule.has_places:
         yield EVEN_NESTS.format(memories=listing(even))
     homes = {level for levels in space.homes.values() for level in levels if level > 1}

@@ -122,7 +122,7 @@ def _csv_rows(comparison: Comparison) -> Iterator[dict[str, object]]:
 
 
 def later_remark(comparison: Comparison, outcome: Outcome) -> str:
-    """Return what a mapper is behind in that has the proven optimum of the first objective; else nothing."""
+    """Return the objective in which a mapper is worse, if it has the optimum of the first; else nothing."""
     result = comparison.result
     if not comparison.proven or result.evaluation is None or outcome.best is None:
         return ""
@@ -131,4 +131,4 @@ def later_remark(comparison: Comparison, outcome: Outcome) -> str:
     if name in ("", result.objective):
         return ""
     least = objective_text(name, result.evaluation.value(name), result.units_per_pj)
-    return f"{name} {objective_text(name, value, result.units_per_pj)}, where the least is {least}"
+    return f"{name} {objective_text(name, value, result.units_per_pj)}, where the optimum is {least}"

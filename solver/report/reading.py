@@ -46,7 +46,7 @@ class Value:
         return self[key] if key in members else Value(None, self.place)
 
     def __bool__(self) -> bool:
-        """Whether there is anything: null and what is empty are nothing."""
+        """Whether the value is neither null nor empty."""
         return self.raw is not None and self.raw not in ([], {}, "")
 
     def items(self) -> Iterator[tuple[str, Value]]:
@@ -149,7 +149,7 @@ def _check_names(raw: object, place: str = "") -> None:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def as_value(document: Mapping[str, object]) -> Value:

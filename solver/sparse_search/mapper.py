@@ -119,7 +119,7 @@ def judged(mapspace: Mapspace, mapping: Mapping) -> Priced | None:
 def searchable(mapspace: Mapspace) -> Mapspace:
     """Return the mapspace without the remainders that are not searched; ``ValueError`` if none of it is."""
     if mapspace.sparsity is None:
-        raise ValueError("the data are dense")
+        raise ValueError("the data is dense")
     if mapspace.joint:
         raise ValueError("memories with several places are not searched with sparse data")
     if any(space.given for space in mapspace.problem.dataspaces):

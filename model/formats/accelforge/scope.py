@@ -12,14 +12,13 @@ from model.formats.accelforge.numbers import evaluated
 from model.formats.accelforge.sets import EinsumNames, Kind, SetValue, evaluate_set, set_of
 from model.problem import Problem
 from model.text.fields import Names, as_mapping, as_scalar, given
+from model.text.limits import LONGEST_CHAIN
 from model.text.source import Node, ScalarNode, Span, SpecError
 from model.workload import Einsum
 
 ABOVE = "Above"
 MOST_CHOICES = 1 << 10
 """Ways in which outer memories may keep tensors, for each of which an expression is evaluated."""
-
-_LONGEST_CHAIN = 50
 
 CONSTANTS: Names = {"inf": math.inf, "pi": math.pi}
 
@@ -103,7 +102,9 @@ class Scope:
         kept = self.varying(node, what)
         if kept.free:
             hint = "name tensors, or memories whose `keep` leaves nothing open"
-            raise SpecError(f"{what} depends on what the mapping keeps farther out", node.span, hint=hint)
+            raise SpecError(
+                f"{what} depends on the tensors that outer memories keep in the mapping", node.span, hint=hint
+            )
         return kept.certain
 
     def varying(self, node: Node, what: str) -> Kept:
@@ -122,7 +123,7 @@ class Scope:
         """Yield each way in which memories may keep tensors, but for the least one."""
         open_ones = {name: self.memories[name] for name in named if self.memories[name].free}
         if math.prod(2 ** len(kept.free) for kept in open_ones.values()) > MOST_CHOICES:
-            raise SpecError("this depends on too many choices of what memories farther out keep", span)
+            raise SpecError("this depends on too many choices of tensors that outer memories keep", span)
         options = [[kept.certain | chosen for chosen in _subsets(kept.free)] for kept in open_ones.values()]
         for chosen in product(*options):
             yield dict(zip(open_ones, chosen, strict=True))
@@ -183,10 +184,10 @@ class Variables(Mapping[str, object]):
             chain_text = " -> ".join((*self._open, name))
             raise SpecError(f"variables depend on each other: {chain_text}", node.span)
         if not isinstance(node, ScalarNode):
-            raise SpecError(f"variable `{name}` is no single value, and cannot be used here", node.span)
+            raise SpecError(f"variable `{name}` is not a single value and cannot be used here", node.span)
         if node.value is None:
             raise SpecError(f"variable `{name}` has no value", node.span)
-        if len(self._open) > _LONGEST_CHAIN:
+        if len(self._open) > LONGEST_CHAIN:
             raise SpecError("variables depend on each other in too long a chain", node.span)
         self._open.append(name)
         value = evaluated(node, f"variable `{name}`", self._sets, self)

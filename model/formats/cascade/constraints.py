@@ -11,7 +11,7 @@ from model.note import Note
 from model.problem import Dataspace, Problem, Term
 from model.text.fields import as_mapping, as_scalar
 from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, note_at
-from model.wording import did_you_mean, listing
+from model.wording import listing, suggestion
 from model.workload import Einsum, Workload
 
 CONVENTIONAL = {"Weights": "weight", "Inputs": "input", "Outputs": "output"}
@@ -235,7 +235,7 @@ class Resolver:
         if tensors is not None:
             return tensors
         names = self.naming.known_tensor_names
-        hint = did_you_mean(scalar.text, names) or f"known names are {listing(names)}"
+        hint = suggestion(scalar.text, names, "known names are")
         if scalar.text in CONVENTIONAL:
             rename = CONVENTIONAL[scalar.text]
             hint = (

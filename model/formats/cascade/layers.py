@@ -20,7 +20,7 @@ from model.formats.accelforge.scope import Subject
 from model.formats.accelforge.sets import EinsumNames
 from model.formats.cascade.constraints import Naming, Resolver, dataspace_names, place_of, problem_of
 from model.formats.cascade.storage import (
-    Stored,
+    StoredBits,
     Waiting,
     persistent_bits,
     read_transfer,
@@ -43,7 +43,7 @@ from model.text.source import MappingNode, Span, SpecError, note_at
 from model.wording import listing
 from model.workload import MOST_EINSUMS, Einsum, Workload
 
-PERFECT_ON_ARCH = "remainders are not modelled on architectures of AccelForge"
+PERFECT_ON_ARCH = "remainders are not modelled on AccelForge architectures"
 MOST_COMPARED = 20
 """Others that are read to see whether they meet an error as well, each of which takes milliseconds."""
 
@@ -60,7 +60,7 @@ class Reader(Generic[Read]):
     file: str | None = None  # only this one is in it: errors there need no name
 
 
-def read_each(readers: Iterable[Reader[Read]], what: str) -> tuple[Read, ...]:
+def read_all(readers: Iterable[Reader[Read]], what: str) -> tuple[Read, ...]:
     """Read all of them."""
     in_order, values = tuple(readers), list[Read]()
     for place, reader in enumerate(in_order):
@@ -119,14 +119,14 @@ def network_of(
         )
         for einsum in workload.einsums
     )
-    return _network(workload, read_each(readers, "Einsum"), notes)
+    return _network(workload, read_all(readers, "Einsum"), notes)
 
 
 def network_on_arch(loaded: LoadedWorkload, setting: Setting, options: LoadOptions) -> Network:
     """Return the layers of a workload on an architecture of AccelForge."""
     notes: list[Note] = []
     read = _each_on_arch(loaded, setting, options, notes)
-    if not options.uneven and any(map(_holds_several, read)):
+    if not options.has_places and any(map(_holds_several, read)):
         notes.append(Note(ONE_PLACE))
     return _network(loaded.workload, read, notes)
 
@@ -147,7 +147,7 @@ def _each_on_arch(
         Reader(einsum.name, partial(_read_on_arch, einsum, names, setting, options, notes), place_of(einsum))
         for einsum, names in pairs
     )
-    return list(read_each(readers, "Einsum"))
+    return list(read_all(readers, "Einsum"))
 
 
 ONE_PLACE = (
@@ -172,7 +172,7 @@ def _network(workload: Workload, read: Sequence[_Read], notes: list[Note]) -> Ne
     rooms = [
         _Room(reserved, homes | loaded.homes, waits) for loaded, waits in zip(read, waiting, strict=True)
     ]
-    layers = read_each(
+    layers = read_all(
         (
             Reader(loaded.einsum.name, partial(_layer, loaded, room), place_of(loaded.einsum))
             for loaded, room in zip(read, rooms, strict=True)
@@ -185,7 +185,7 @@ def _network(workload: Workload, read: Sequence[_Read], notes: list[Note]) -> Ne
 
 def _spread(layer: Layer, read: _Read) -> Layer:
     """Let memories have several places in a layer, as far as it was asked for."""
-    return replace(layer, mapspace=spread(layer.mapspace, read.uneven))
+    return replace(layer, mapspace=spread(layer.mapspace, read.memories_with_places))
 
 
 def _check_count(workload: Workload) -> None:
@@ -203,7 +203,7 @@ class _Read:
     written: tuple[StorageLevel, ...]
     word_rows: tuple[Fraction, ...]  # rows of each written level that one of its words in `mapspace` takes
     all_inputs: tuple[Span, ...] = ()
-    uneven: frozenset[str] = frozenset()  # memories that may have several places
+    memories_with_places: frozenset[str] = frozenset()  # memories that may have several places
 
     @property
     def homes(self) -> dict[str, int]:
@@ -244,10 +244,10 @@ def _read_einsum(
     resize: str | None,
 ) -> _Read:
     einsum = naming.einsum
-    mapspace, all_inputs, uneven = written_einsum(naming, top, files, options, notes)
+    mapspace, all_inputs, spread_out = written_einsum(naming, top, files, options, notes)
     written = mapspace.architecture.levels
     rows = tuple(word_rows(level, value_bits(einsum)) for level in written)
-    return _Read(einsum, _in_values(mapspace, einsum, notes, resize), written, rows, all_inputs, uneven)
+    return _Read(einsum, _in_values(mapspace, einsum, notes, resize), written, rows, all_inputs, spread_out)
 
 
 def written_einsum(
@@ -275,7 +275,7 @@ def written_einsum(
     except SpecError as error:
         raise resolver.explained(error) from None
     notes += filter(None, [*loaded.notes, unknown_note])
-    return loaded.mapspace, tuple(resolver.all_inputs), loaded.uneven
+    return loaded.mapspace, tuple(resolver.all_inputs), loaded.memories_with_places
 
 
 def _read_on_arch(
@@ -307,8 +307,8 @@ def _read_on_arch(
     levels = mapspace.architecture.levels
     bits = tuple(replace(level, word_bits=1, block_size=1, packing=()) for level in levels)
     rows = tuple(Fraction(level.word_bits) for level in levels)
-    uneven = frozenset(level.name for level in levels if options.uneven)
-    return _Read(einsum, mapspace, bits, rows, uneven=uneven)
+    spread_out = frozenset(level.name for level in levels if options.has_places)
+    return _Read(einsum, mapspace, bits, rows, memories_with_places=spread_out)
 
 
 def _all_inputs_notes(read: Iterable[_Read]) -> Iterator[Note]:
@@ -330,7 +330,7 @@ def _waiting_notes(read: Sequence[_Read], waiting: Sequence[Sequence[Waiting]]) 
             meanwhile.setdefault((wait.tensor, levels[wait.level].name), []).append(loaded.einsum.name)
     for (tensor, level), names in meanwhile.items():
         verb = "runs" if len(names) == 1 else "run"
-        sentence = "{} is held at `{}`, and takes space there, while {} {}"
+        sentence = "{} is stored at `{}`, and takes space there, while {} {}"
         yield note_at(None, sentence, tensor, level, listing(names), verb)
 
 
@@ -338,7 +338,7 @@ def _waiting_notes(read: Sequence[_Read], waiting: Sequence[Sequence[Waiting]]) 
 class _Room:
     """What takes room while an Einsum runs: tensors at the levels that store them, and those that wait."""
 
-    persistent: dict[str, Stored]
+    persistent: dict[str, StoredBits]
     homes: dict[str, int]
     waiting: tuple[Waiting, ...]
 
@@ -366,7 +366,7 @@ class _Taken:
     def what(self) -> str:
         """Return it for people."""
         names = listing(wait.tensor for wait in self.waiting)
-        parts = ["persistent tensors"] * bool(self.always) + [f"tensors held for later ({names})"] * bool(
+        parts = ["persistent tensors"] * bool(self.always) + [f"tensors stored for later ({names})"] * bool(
             self.waiting
         )
         return " and ".join(parts)
@@ -438,14 +438,15 @@ def _with_reservation(
     """Return the mapspace with a level as other tensors leave it, if anything; a word takes some rows."""
     architecture = mapspace.architecture
     position = next(i for i in architecture.storage_indices if architecture.nodes[i].name == written.name)
-    level = architecture.nodes[position]
-    assert isinstance(level, StorageLevel)
+    level = architecture.level_at(position)
     if level.size_words is None or not (taken.always or taken.waiting):
         return mapspace
     count = architecture.instances_above(position)
     if count > 1 and taken.always:
         message = f"persistent tensors are stored at `{level.name}`, which exists {count} times"
-        hint = "keep them at a level of one instance; how they are spread over several is not modelled"
+        hint = (
+            "keep them at a level of one instance; distributing them over several instances is not modelled"
+        )
         raise SpecError(message, place_of(einsum), hint=hint)
     words = math.ceil(taken.rows(written, count) / rows)
     if words > level.size_words:

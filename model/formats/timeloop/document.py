@@ -30,7 +30,7 @@ from model.text.source import (
     note_at,
     values_in,
 )
-from model.wording import did_you_mean, listing
+from model.wording import did_you_mean, listing, suggestion
 
 VERSION = Decimal("0.4")
 
@@ -117,8 +117,8 @@ def _children(node: Node) -> Iterator[tuple[ScalarNode | None, Node]]:
             yield key, value
 
 
-UNSEARCHED = "this command does not know sparse data"
-UNSEARCHED_HINT = "`map`, on specs in Timeloop's form alone, does; --ignore-sparse takes all data as dense"
+UNSEARCHED = "this command does not support sparse data"
+UNSEARCHED_HINT = "`map`, on specs in Timeloop's form alone, does; --ignore-sparse treats all data as dense"
 
 
 def check_density(key: ScalarNode, value: Node, ignore_sparse: bool, note: TakeNote) -> None:
@@ -221,7 +221,7 @@ def check_sections(top: MappingNode, has_problem: bool, note: TakeNote) -> None:
     _refuse_extensions(top)
     required = ("architecture",) if has_problem else ("problem", "architecture")
     missing = [key for key in required if key not in top]
-    lacking = f", and the spec lacks {listing(missing)}" if missing else ""
+    lacking = f", and the spec is missing {listing(missing)}" if missing else ""
     for key, value in top.entries:
         name = section_name(key.text)
         if name == ANCHOR_MARK:
@@ -235,7 +235,7 @@ def check_sections(top: MappingNode, has_problem: bool, note: TakeNote) -> None:
             _note_counting(value, note, has_problem)
     if missing:
         hint = f"give a file with `{missing[0]}:` as well"
-        raise SpecError(f"the spec lacks the key `{missing[0]}`", top.span, hint=hint)
+        raise SpecError(f"the spec is missing the key `{missing[0]}`", top.span, hint=hint)
     read_template(top)
 
 
@@ -251,7 +251,7 @@ def _note_counting(section: Node, note: TakeNote, has_problem: bool) -> None:
     """Note the variables of Timeloop's environment that make it count in another way than by default."""
     for key in _changing(section):
         if key.text == _ELISION and not has_problem:
-            note(note_at(key.span, "by `{}` first values of outputs are given, and read", key.text))
+            note(note_at(key.span, "with `{}`, outputs have given first values, which are read", key.text))
             continue
         hint = "; `temporal: {rmw_first_update: ['*']}` on each storage does" if key.text == _ELISION else ""
         note(note_at(key.span, "`{}` changes what Timeloop counts, but has no effect here{}", key.text, hint))
@@ -277,7 +277,7 @@ def _unknown_section(key: ScalarNode, lacking: str) -> SpecError:
     if key.text == FLATTENED_MARK:
         hint = "give the files that it was made from; their architecture has `nodes`"
         return SpecError("this spec was flattened by Timeloop's front end", key.span, hint=hint)
-    hint = _HINTS.get(key.text) or did_you_mean(key.text, SECTIONS) or f"known keys are {listing(SECTIONS)}"
+    hint = _HINTS.get(key.text) or suggestion(key.text, SECTIONS, "known keys are")
     if key.text in _ELSEWHERE:
         hint = belongs(key.text, _ELSEWHERE)
     return SpecError(f"unknown top-level key `{key.text}`{lacking}", key.span, hint=hint)
@@ -395,7 +395,7 @@ def _objective(node: Node) -> str:
     if name.startswith(_UNSUPPORTED):
         hint = "supported metrics are energy, delay (latency) and edp"
         raise SpecError(f"metric `{name}` is not supported", node.span, hint=hint)
-    hint = did_you_mean(name, _OBJECTIVES) or f"known metrics are {listing(_OBJECTIVES)}"
+    hint = suggestion(name, _OBJECTIVES, "known metrics are")
     raise SpecError(f"unknown metric `{name}`", node.span, hint=hint)
 
 

@@ -103,7 +103,7 @@ class LoadedSpec:
     document: MappingNode  # the joined text: `model.text.source` finds the places of the mapspace in it
     problem: MappingNode | None  # the section as it was understood, see `LoadedProblem.section`
     # Memories that may have several places; with a problem of a workload they have one in the mapspace
-    uneven: frozenset[str] = frozenset()
+    memories_with_places: frozenset[str] = frozenset()
 
     @property
     def has_mapping(self) -> bool:
@@ -202,13 +202,13 @@ def load_node(
     mapspace = _mapspace(top, assembly, parallelism, mapper, context, objectives, sparsity, rules)
     if context.loaded.bits:
         assembly, mapspace = _in_values(assembly, mapspace, context)
-    uneven = _uneven(assembly, options)
+    memories_with_places = _memories_with_places(assembly, options)
     if not sections:
         check_rooms(assembly.storages, context)
     if options.refuse_infeasible:  # once all else is right: `explain` reads the same spec without it
-        check_feasible(assembly.levels, context, uneven, sparsity)
-    if problem is None and uneven:
-        mapspace = spread(mapspace, uneven)
+        check_feasible(assembly.levels, context, memories_with_places, sparsity)
+    if problem is None and memories_with_places:
+        mapspace = spread(mapspace, memories_with_places)
         if options.refuse_unsearchable:
             check_searched_with_places(mapspace, written)
     mapping = None
@@ -230,7 +230,7 @@ def load_node(
         files=tuple(files),
         document=top,
         problem=context.loaded.section,
-        uneven=uneven,
+        memories_with_places=memories_with_places,
     )
 
 
@@ -272,10 +272,10 @@ def _in_values(assembly: Assembly, mapspace: Mapspace, context: Context) -> tupl
     return replace(assembly, levels=levels), replace(mapspace, architecture=architecture)
 
 
-def _uneven(assembly: Assembly, options: LoadOptions) -> frozenset[str]:
+def _memories_with_places(assembly: Assembly, options: LoadOptions) -> frozenset[str]:
     """Return the memories that may have several places in the loop nest."""
     return frozenset(
-        level.storage.name for level in assembly.storages if options.uneven or level.keeping.uneven
+        level.storage.name for level in assembly.storages if options.has_places or level.keeping.has_places
     )
 
 
@@ -290,7 +290,9 @@ def _rules(
     if not written:
         return ()
     if of_workload:
-        raise SpecError("rules are for specs of one problem, not for workloads", written[0].text.span)
+        raise SpecError(
+            "user-defined constraints need specs of one problem, not a workload", written[0].text.span
+        )
     nodes = tuple(map(node_of, assembly.levels))
     rules = read_rules(written, Architecture("", nodes, Compute(assembly.compute.name)), context)
     if options.refuse_unsearchable and not options.all_rules:
@@ -378,7 +380,7 @@ def _factors(top: MappingNode, options: LoadOptions, note: TakeNote) -> Factors:
 def _obstacle(top: MappingNode, options: LoadOptions) -> str | None:
     """Return what excludes remainders, if anything does."""
     if not rule_of(options.rule).remainders:
-        return f"the rule `{options.rule}` does not count remainders"
+        return f"the rule `{options.rule}` does not support remainders"
     nodes = [value for name in _CONSTRAINED for _, value in sections_of(top, name)]
     if any(_says(node, "remainders", 1) for node in nodes):
         return "`remainders: 1` leaves none"

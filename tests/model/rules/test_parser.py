@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.architecture import Fanout, StorageLevel
-from model.rules import Locality, Scope, parse_rule
+from model.rules import Locality, RuleScope, parse_rule
 from model.syntax import ExpressionError
 from tests.mapspaces import free_mapspace, matmul
 
@@ -17,11 +17,11 @@ MAPSPACE = free_mapspace(
     StorageLevel("reg", size_words=4),
 )
 PROBLEM, ARCHITECTURE = MAPSPACE.problem, MAPSPACE.architecture
-WHOLE = Scope(PROBLEM, ARCHITECTURE)
+WHOLE = RuleScope(PROBLEM, ARCHITECTURE)
 AT = {
-    "tile": Scope(PROBLEM, ARCHITECTURE, "tile", "buffer", {"lanes": 4}),
-    "temporal": Scope(PROBLEM, ARCHITECTURE, "temporal", "buffer"),
-    "spatial": Scope(PROBLEM, ARCHITECTURE, "spatial", "PE"),
+    "tile": RuleScope(PROBLEM, ARCHITECTURE, "tile", "buffer", {"lanes": 4}),
+    "temporal": RuleScope(PROBLEM, ARCHITECTURE, "temporal", "buffer"),
+    "spatial": RuleScope(PROBLEM, ARCHITECTURE, "spatial", "PE"),
     "": WHOLE,
 }
 BUFFER, PE = Locality("tile", "buffer"), Locality("spatial", "PE")
@@ -70,7 +70,7 @@ REFUSED = [
     ("tile", "K + 1", "this is a number, not a condition", "K + 1", None),
     ("tile", "(K > 1) + 2 > 3", "this is a condition, not a number", "K > 1", None),
     ("tile", "(K > 1) == (M > 1)", "a condition is not compared", "K > 1", "`and` and `or`"),
-    ("", "energy * energy > 1 J", "`*` does not go with these", "energy * energy", None),
+    ("", "energy * energy > 1 J", "`*` cannot be combined with these", "energy * energy", None),
     ("", "innermost(buffer) < M", "`==`, `!=` and `in` only", "M", None),
     ("temporal", "K in 4", "`in` needs a list", "4", None),
     ("tile", "2 < 3", "says nothing about a mapping", None, None),
@@ -122,7 +122,7 @@ def test_any_text_is_a_rule_or_ends_in_an_error_with_a_place(tokens, place, betw
 
 def test_a_unit_is_no_dimension_of_its_name():
     problem = matmul(2, 2, 2)
-    scope = Scope(
+    scope = RuleScope(
         type(problem)("p", ("J", "N", "K"), (2, 2, 2), problem.dataspaces), ARCHITECTURE, "tile", "reg"
     )
     assert str(parse_rule("2 * J <= 4", scope).condition) == "(2 * tile(reg, J)) <= 4"
@@ -158,6 +158,6 @@ def test_mapspaces_are_narrowed_from_python():
         narrowed.where("tile(buffer, K) == tile(reg, K)").check_searchable(simple_rules=True)
     both = MAPSPACE.where("tile(buffer, K) == 2 and spatial(PE, M) in [2, 4]")
     both.check_searchable(simple_rules=True)
-    with pytest.raises(ValueError, match="does not know rules"):
+    with pytest.raises(ValueError, match="does not support user-defined constraints"):
         both.check_searchable()
     assert [part.locality for part in both.rules[0].parts] == [BUFFER, PE]

@@ -91,7 +91,8 @@ def test_the_optimum_with_several_places_of_the_buffer(name: str, seed: int, obj
 
 def uneven(cascade: Cascade) -> Cascade:
     """The same cascade with a place of the buffer for each dataspace."""
-    return replace(cascade, einsums=tuple(replace(e, uneven=frozenset(("GLB",))) for e in cascade.einsums))
+    memories = frozenset(("GLB",))
+    return replace(cascade, einsums=tuple(replace(e, memories_with_places=memories) for e in cascade.einsums))
 
 
 @pytest.mark.parametrize(
@@ -268,7 +269,7 @@ def test_limits_narrow_the_space():
             FusionLimits(no_fuse=frozenset("X")),
             "no Einsum accesses 'X'; tensors between Einsums: `S` and `P`",
         ),
-        (FusionLimits(equal_parts=False), "remainders of shared loops need nests that may have some"),
+        (FusionLimits(equal_parts=False), "remainders of shared loops need nests that may have remainders"),
         (FusionLimits(memories=frozenset(("Main",))), "'Main' is the outermost memory"),
         (FusionLimits(memories=frozenset(("L2",))), "there is no memory 'L2'; on chip there are `GLB`"),
     ],
@@ -288,5 +289,5 @@ def test_a_stopped_search_keeps_its_bound():
 def test_what_is_not_searched_is_refused():
     first, *others = attention().einsums
     ruled = replace(first, mapspace=first.mapspace.where("tile(GLB, m) >= 1"))
-    with pytest.raises(NotSearchedError, match="rules of your own"):
+    with pytest.raises(NotSearchedError, match="user-defined constraints"):
         fuse_cascade(replace(attention(), einsums=(ruled, *others)), "energy")

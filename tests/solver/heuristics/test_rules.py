@@ -89,7 +89,7 @@ def with_rules(**changes: object) -> Mapspace:
         ({"parallel": (ParallelGroup((1, 2), may_skip=False),)}, None),
         ({"parallel": (ParallelGroup((1, 3), may_skip=True),)}, "keep Outputs"),
         ({"parallel": (ParallelGroup((2, 3), may_skip=False),)}, "keep Inputs"),
-        ({"min_parallelism": Fraction(25, 2)}, "arithmetic units"),
+        ({"min_parallelism": Fraction(25, 2)}, "compute units"),
         ({"min_parallelism": Fraction(12)}, None),
     ],
 )

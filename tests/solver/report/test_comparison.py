@@ -38,4 +38,4 @@ def test_a_mapper_that_is_behind_in_a_later_objective_has_a_line(result, values,
     remarks = [line for line in lines if line != "greedy: a remark"]
     assert len(lines) - len(remarks) == 2
     assert [line.split()[1] for line in remarks] == ([behind] if behind else [])
-    assert all(", where the least is " in line for line in remarks)
+    assert all(", where the optimum is " in line for line in remarks)

@@ -260,5 +260,5 @@ def test_a_known_mapping_with_remainders_is_not_one_of_those_that_are_searched()
 
 
 def test_dense_data_are_refused():
-    with pytest.raises(ValueError, match="the data are dense"):
+    with pytest.raises(ValueError, match="the data is dense"):
         map_sparse_by_bounds(replace(sparse_gemm(Sparsity({}, (level(), level()))), sparsity=None))

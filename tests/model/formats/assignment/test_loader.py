@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from model.assignment import FORBIDDEN, Convolution, SystolicModel, Tensor
+from model.assignment import FORBIDDEN, ConvolutionShape, SystolicModel, Tensor
 from model.formats.assignment import load_assignment
 from model.text.source import SpecError
 
@@ -123,7 +123,7 @@ def test_shapes(load):
     assert loaded.network is None
     tensor, conv, out = loaded.shaped.layers
     assert tensor.shape == Tensor(3, 8, 6)
-    assert conv.shape == Convolution(3, 4, 4, 3, (3, 1), 2)
+    assert conv.shape == ConvolutionShape(3, 4, 4, 3, (3, 1), 2)
     assert conv.methods == ("im2col", "kn2row")
     assert out.methods == ("winograd",)
     assert loaded.hardware.array == (9, 7)
@@ -162,7 +162,7 @@ def test_every_key_of_the_cost_model_counts(load):
         ("{im2col: 1.25, kn2row: 0.75}", "{}", "offers no method", "{}"),
         ("methods: {im2col: 1.25", "method: {im2col: 1.25", "unknown key `method`", "method"),
         ("name: conv2", "name: conv1", "two layers are named `conv1`", "conv1"),
-        ("name: conv2, ", "", "a layer lacks the key `name`", None),
+        ("name: conv2, ", "", "a layer is missing the key `name`", None),
         ("name: conv2", "x: 1", "unknown key `x` in a layer, which lacks `name`", "x"),
         ("to: conv2", "to: conv3", "unknown layer `conv3`", "conv3"),
         ("to: conv2", "to: conv1", "two different layers", None),
@@ -192,7 +192,7 @@ def test_wrong_tables_show_the_place(load, old, new, message, marked):
         ("200e3", "inf", "must be positive and finite", "inf"),
         ("200e3", "200e3, dataflows: []", "`dataflows` must not be empty", "[]"),
         ("200e3", "200e3, dataflows: [os]", "unknown dataflow `os`", "os"),
-        ("200e3", "200e3, winograd: {m: 2}", "lacks the key `r`", None),
+        ("200e3", "200e3, winograd: {m: 2}", "is missing the key `r`", None),
         ("network:", "network:\n  unit: us", "gives costs in `ms`", "us"),
         ("tensor: {channels: 3", "tensor: {channel: 3", "unknown key `channel`", "channel"),
         ("kernel: [3, 1]", "kernel: [3]", "height and width", "[3]"),

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from model.assignment.methods import Copy
-from model.assignment.network import Convolution, ShapedEdge
+from model.assignment.network import ConvolutionShape, ShapedEdge
 from model.formats.assignment.methods import load_method_network
 from model.mapspace import FactorRule
 from model.text.source import SpecError
@@ -46,7 +46,7 @@ def test_layers_offer_methods_and_tensors_layouts(load):
 
 def test_constraints_and_lowerings_reach_the_mapspace(load):
     problem = load()
-    shape = Convolution(2, 4, 2, 2, (2, 2))
+    shape = ConvolutionShape(2, 4, 2, 2, (2, 2))
     direct, shift = problem.mapspaces[shape, "direct"], problem.mapspaces[shape, "shift"]
     assert direct.keep[1].keep == {"Weights"}
     assert direct.keep[1].bypass == {"Inputs", "Outputs"}
@@ -136,7 +136,7 @@ def test_constraints_of_the_architecture_stay(load):
         ("methods", "layouts: [rows, channels]", "layouts: []", "`layouts` must not be empty", "m.yaml:2:12"),
         ("methods", "free: []", "free: 1", "dataflow `free` must be a list of constraints", "m.yaml:4:11"),
         ("methods", "target: PE", "target: PA", "unknown level `PA`", "m.yaml:6:21"),
-        ("methods", "dataflow: weights, ", "", "method `direct` lacks the key `dataflow`", "m.yaml:8:5"),
+        ("methods", "dataflow: weights, ", "", "method `direct` is missing the key `dataflow`", "m.yaml:8:5"),
         ("methods", "methods:", "method:", "unknown key `method` in a file of methods", "m.yaml:1:1"),
         ("network", "methods: [rows]", "methods: [columns]", "unknown layout `columns`", "n.yaml:4:73"),
         ("network", "kernel: 2}", "kernel: 2}, methods: [wino]", "unknown method `wino`", "n.yaml:7:102"),
