@@ -65,7 +65,7 @@ _PROTOBUF_MODEL = re.compile(rb"\x08[\x01-\x20](?:\x12|\x3a|\x1a|\x42)")
 """An ONNX model begins with its version, then often with the name of its producer or its graph."""
 
 _TEXTS: tuple[tuple[str, Format], ...] = (
-    (r"(?i)^\W*layer(?: name)?\s*[,\t].*(?:filter|\bm\s*[,\t]\s*n\b)", TOPOLOGY),
+    (r"(?i)^[\s\"']*layer(?: name)?\s*[,\t].*(?:filter|\bm\s*[,\t]\s*n\b)", TOPOLOGY),
     (r"(?m)^\[architecture_presets\]|^\s*ArrayHeight\s*[:=]", Format("a SCALE-Sim configuration", _HARDWARE)),
     (r"(?m)^\s*Network\s+\S+\s*\{", Format("a MAESTRO network", _LAYERS)),
     (r"(?m)^\s*Layer\s+\S+\s*\{", Format("a MAESTRO network", _LAYERS)),

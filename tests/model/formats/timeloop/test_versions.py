@@ -137,7 +137,7 @@ def test_the_compute_unit_is_innermost_wherever_it_stands():
             "several",
             None,
         ),
-        ("class: intmac, ", "", "lacks the key `class`", None),
+        ("class: intmac, ", "", "missing the key `class`", None),
     ],
 )
 def test_what_is_no_architecture_is_marked(old, new, message, mark):
