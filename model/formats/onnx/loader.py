@@ -24,7 +24,6 @@ from model.wording import MAX_LISTED, printable
 from model.workload import MOST_EINSUMS, Einsum, Workload
 
 EXTRA = "onnx"
-SUFFIX = ".onnx"
 BITS = "BITS"
 """Variable that gives the bits of all values, in place of the model's types."""
 
