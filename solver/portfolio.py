@@ -39,7 +39,7 @@ from solver.result import (
     is_within,
 )
 from solver.search.goal import Goal
-from solver.search.mapper import SLOW
+from solver.search.mapper import FEW_PRICES_FROM
 from solver.search.priced import Priced
 from solver.search.shared import Partner
 
@@ -58,7 +58,7 @@ COURTESY = 5
 DESCEND_AFTER_S, DESCEND_LATEST_S = 0.25, 0.75
 """CPU seconds, or seconds, of a search before a heuristic is asked beside it: most are over by then.
 
-Where tiles times keep masks are many (`solver.search.mapper.SLOW`), it is asked at once."""
+Where tiles times keep masks are many (`solver.search.mapper.FEW_PRICES_FROM`), it is asked at once."""
 
 DESCENT_MIB = 384
 """Memory that the heuristic may have; it is not asked if the limit leaves less beside what CP-SAT needs."""
@@ -133,7 +133,7 @@ class Companion(Partner):
             self.remark, self._is_willing = "not used: it needs a second worker", False
         self._descents: Beside[None] | None = None
         self._may_descend, self._begun_s = options.jobs > 1, time.process_time()
-        self._is_slow = self._may_descend and _most_subproblems(mapspace) >= SLOW
+        self._is_slow = self._may_descend and _most_subproblems(mapspace) >= FEW_PRICES_FROM
 
     @property
     def is_refused(self) -> bool:

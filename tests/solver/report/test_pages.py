@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 
-from solver.comparison import Comparison, Outcome, Point
+from solver.comparison import Comparison, Improvement, MapperRun
 from solver.explain import constraint_costs
 from solver.fusion import FusionLimits, fuse_cascade
 from solver.heuristics.interface import Budget
@@ -87,10 +87,10 @@ def outline(document):
 
 
 def comparison():
-    outcome = Outcome(
-        "greedy", 1.5, 80, 60, (Point(0.1, OPTIMAL.value * 2, 7), Point(0.9, OPTIMAL.value, 80))
+    outcome = MapperRun(
+        "greedy", 1.5, 80, 60, (Improvement(0.1, OPTIMAL.value * 2, 7), Improvement(0.9, OPTIMAL.value, 80))
     )
-    trace = (Point(0.2, OPTIMAL.value),)
+    trace = (Improvement(0.2, OPTIMAL.value),)
     return Comparison("case", MAPSPACE, OPTIMAL, trace, (outcome,), Budget(2.0), 0)
 
 
