@@ -516,3 +516,70 @@ def test_a_mapping_may_say_what_a_storage_of_size_0_bypasses():
     assert failure(text, require_mapping=True, counting="timeloop").message.startswith(
         "`regs` has the size 0"
     )
+
+
+SIZES = "bitwidths: {A: 4, B: 2, Z: 16}"
+SIZED = PRODUCT.replace("K: 16}", f"K: 16, {SIZES}}}")
+"""Registers of 16 bits a row, where each dataspace has values of its own size."""
+
+
+def packings(loaded: LoadedSpec, level: str) -> list[tuple[object, ...]]:
+    """Return what values of A, B and Z take of a level: a row, words, and accesses."""
+    found = next(each for each in loaded.mapspace.architecture.levels if each.name == level)
+    packing = [found.packing_of(name) for name in ("A", "B", "Z")]
+    return [(each.block_size, each.size_per_value, each.accesses_per_block) for each in packing]
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        ("K: 16}", f"K: 16, {SIZES}}}"),
+        ("K: 16}", f"K: 16, {SIZES.replace('bitwidths', 'bit_widths')}}}"),
+        ("  instance", f"  {SIZES}\n  instance"),
+    ],
+)
+def test_values_of_each_dataspace_have_their_own_bits(place):
+    text = PRODUCT.replace(*place)
+    assert text != PRODUCT
+    loaded = read(text + TREE)
+    assert packings(loaded, "regs") == [(4, 2, 1), (8, 1, 1), (1, 8, 1)]
+    assert packings(loaded, "buffer") == [(16, 2, 1), (32, 1, 1), (4, 8, 1)]
+    assert [level.size_words for level in loaded.mapspace.architecture.levels] == [None, 4096, 64]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message", "mark"),
+    [
+        ("bitwidths: {A: 4, B: 2}", "`bitwidths` lacks `Z`", "bitwidths"),
+        ("bitwidths: {A: 4, B: 2, Z: 16, Q: 1}", "unknown dataspace `Q`", "Q"),
+        ("bitwidths: {A: 4, B: 0, Z: 16}", "bits of `B`", "0"),
+        ("bitwidths: {A: 4, B: 2.5, Z: 16}", "bits of `B`", "2.5"),
+        ("bitwidths: {A: 4, B: 2, Z: 5000}", "bits of `Z`", "5000"),
+        ("bitwidths: 8", "`bitwidths`", "8"),
+        (f"{SIZES}, bit_widths: {{A: 4, B: 2, Z: 16}}", "given twice", "bit_widths"),
+    ],
+)
+def test_bits_that_are_no_bits(sizes, message, mark):
+    assert_fails(SIZED.replace(SIZES, sizes) + TREE, message, mark)
+
+
+def test_bits_beside_sparse_data():
+    text = SIZED.replace("instance: {", "instance: {densities: {A: 0.5}, ") + TREE
+    assert "not modelled beside sparse data" in failure(text, model_sparse=True).message
+    assert packings(read(text, ignore_sparse=True), "regs") == packings(read(SIZED + TREE), "regs")
+
+
+BLANKS = "constraints: [{target: buffer, type: temporal, permutation: %s}]\n"
+
+
+@pytest.mark.parametrize("order", ["KM N", "K  MN", " KMN ", '"K MN"', "K M N", "[K, M, N]", '"K, M, N"'])
+def test_blanks_in_permutations_do_not_count(order):
+    for text in (PRODUCT + TREE, PRODUCT + TREE.replace("0.3", "0.2")):
+        assert read(text + BLANKS % order).mapspace.temporal[1].inner == ("K", "M", "N")
+
+
+def test_blanks_separate_names_of_several_letters():
+    text = PRODUCT.replace("[M, N, K]", "[M, N, KM]").replace("[[K]]", "[[KM]]").replace("K: 16", "KM: 16")
+    assert read(text + TREE + BLANKS % "KM N M").mapspace.temporal[1].inner == ("KM", "N", "M")
+    said = notes(read(text + TREE + BLANKS % "KMN M"))
+    assert "no dimension `KMN`; constraints on it have no effect; `KMN`: did you mean `KM`?" in said
