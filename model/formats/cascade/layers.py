@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from model.architecture import StorageLevel
-from model.cascade import Layer, Network, Overfull
+from model.cascade import Layer, Narrowing, Network, Overfull
 from model.cost.copying import backing_levels
 from model.formats.accelforge.canonical import OnEinsum, Setting, on_einsum
 from model.formats.accelforge.einsums import within
@@ -204,6 +204,7 @@ class _Read:
     word_rows: tuple[Fraction, ...]  # rows of each written level that one of its words in `mapspace` takes
     all_inputs: tuple[Span, ...] = ()
     memories_with_places: frozenset[str] = frozenset()  # memories that may have several places
+    narrowing: Narrowing | None = None
 
     @property
     def homes(self) -> dict[str, int]:
@@ -247,7 +248,9 @@ def _read_einsum(
     mapspace, all_inputs, spread_out = written_einsum(naming, top, files, options, notes)
     written = mapspace.architecture.levels
     rows = tuple(word_rows(level, value_bits(einsum)) for level in written)
-    return _Read(einsum, _in_values(mapspace, einsum, notes, resize), written, rows, all_inputs, spread_out)
+    narrowing = None if resize is None else _narrowing(mapspace, einsum, notes, resize)
+    sized = _in_values(mapspace, einsum, notes)
+    return _Read(einsum, sized, written, rows, all_inputs, spread_out, narrowing)
 
 
 def written_einsum(
@@ -374,24 +377,25 @@ class _Taken:
 
 def _layer(read: _Read, room: _Room) -> Layer:
     """Return a layer on what other tensors leave of the levels that store them."""
-    einsum, mapspace, overfull = read.einsum, read.mapspace, list[Overfull]()
+    einsum, mapspace, overfull, narrowing = read.einsum, read.mapspace, list[Overfull](), read.narrowing
     for level, written in enumerate(read.written):
         taken = room.taken(einsum, level)
+        if taken.always or taken.waiting:  # narrower values would take other room
+            narrowing = None
         reserved = _with_reservation(mapspace, einsum, taken, written, read.word_rows[level])
         mapspace, overfull = (
             (mapspace, [*overfull, reserved]) if isinstance(reserved, Overfull) else (reserved, overfull)
         )
-    layer = Layer(einsum.name, replace(mapspace, notes=()), einsum.n_instances, overfull=tuple(overfull))
+    plain = replace(mapspace, notes=())
+    layer = Layer(einsum.name, plain, einsum.n_instances, overfull=tuple(overfull), narrowing=narrowing)
     if einsum.is_copy_operation:
         return replace(layer, is_copy=True, transfer=read_transfer(mapspace, einsum))
     return replace(layer, mapspace=stored_as_a_whole(layer.mapspace))
 
 
-def _in_values(mapspace: Mapspace, einsum: Einsum, notes: list[Note], resize: str | None) -> Mapspace:
+def _in_values(mapspace: Mapspace, einsum: Einsum, notes: list[Note]) -> Mapspace:
     """Return the mapspace with levels that count in the Einsum's values."""
     bits = value_bits(einsum)
-    if resize is not None:
-        _check_widths(mapspace, einsum, bits, notes, resize)
     architecture = in_values(mapspace.architecture, bits)
     for level, rules in zip(architecture.levels, mapspace.keep, strict=True):
         if level.packing and (level.size_words or 0) > MOST_WORDS:
@@ -404,14 +408,13 @@ def _in_values(mapspace: Mapspace, einsum: Einsum, notes: list[Note], resize: st
     return replace(mapspace, architecture=architecture)
 
 
-def _check_widths(
-    mapspace: Mapspace, einsum: Einsum, bits: Mapping[str, int], notes: list[Note], resize: str
-) -> None:
+def _narrowing(mapspace: Mapspace, einsum: Einsum, notes: list[Note], resize: str) -> Narrowing | None:
     """Say how to narrow values that are wider than words of levels, as where a model has 32-bit floats."""
+    bits = value_bits(einsum)
     widest = max(bits.values())
     narrow = [level for level in mapspace.architecture.levels if level.word_bits < widest]
     if not narrow:
-        return
+        return None
     word_bits = int(min(level.word_bits for level in narrow))
     way = f"`--set {resize}={word_bits}` takes all values as {word_bits} bits wide"
     for level, rules in zip(mapspace.architecture.levels, mapspace.keep, strict=True):
@@ -424,6 +427,8 @@ def _check_widths(
             raise SpecError(message, place_of(einsum), hint=way)
     sentence = "values have up to {} bits, and words of {} fewer: {}"
     notes.append(note_at(None, sentence, widest, listing(level.name for level in narrow), way))
+    text = f"all values {word_bits} bits wide: `--set {resize}={word_bits}`"
+    return Narrowing(in_values(mapspace.architecture, dict.fromkeys(bits, word_bits)), text)
 
 
 def value_bits(einsum: Einsum) -> dict[str, int]:
