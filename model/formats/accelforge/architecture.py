@@ -34,6 +34,14 @@ BESIDE_ARCH = ("variables", "config", "mapper", "model", "mapping")
 
 MOST_NODES = 200
 
+
+def has_arch(top: MappingNode) -> bool:
+    """Whether a file has an architecture of AccelForge; those of Timeloop's version 0.1 stand there too."""
+    section = top.get(ARCH_SECTION)
+    is_list = isinstance(section, MappingNode) and "storage" in section and "arithmetic" in section
+    return section is not None and not is_list
+
+
 _BRANCH_KEYS: Mapping[str, tuple[str, ...]] = {
     "Hierarchical": ("nodes",),
     "Fork": ("nodes", "forked_power_gateable", "non_forked_power_gateable"),

@@ -28,6 +28,7 @@ from model.formats.accelforge.latency import Action, Seconds, read_latency
 from model.formats.accelforge.mapspace import DimensionRules, can_be_used, fanout_rules, keep_rules
 from model.formats.accelforge.numbers import not_negative, positive, truth
 from model.formats.accelforge.scope import ABOVE, Kept, Scope, Subject, Variables, component_attributes
+from model.formats.timeloop.values import MOST_WORDS
 from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules, toll_rules
 from model.numbers import common_divisor
 from model.rules import Quantity, Rule
@@ -47,7 +48,6 @@ _LEAK_DIGITS = Context(prec=15)
 _DIRECTIONS: Mapping[str, Direction] = {"down": "down", "up": "up", "up_and_down": "both"}
 
 LARGEST_FANOUT = 10**9
-MOST_WORDS = 1 << 56
 
 
 class OpenFusionError(SpecError):

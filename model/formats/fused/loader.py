@@ -10,23 +10,23 @@ from pathlib import Path
 
 from model.counting import rule_of
 from model.extents import PERFECT
-from model.formats.accelforge.architecture import ARCH_SECTION, check_defined
+from model.formats.accelforge.architecture import check_defined, has_arch
 from model.formats.accelforge.canonical import Setting
 from model.formats.accelforge.loader import LEVELS_ABOVE, LoadedWorkload, read_workload, read_workload_text
 from model.formats.cascade.constraints import Naming, dataspace_names, place_of
 from model.formats.cascade.layers import (
     Reader,
-    in_values,
     mapspaces_on_arch,
     read_all,
     value_bits,
     written_einsum,
 )
-from model.formats.cascade.loader import read_on_arch, without_mapping
+from model.formats.cascade.loader import check_einsums_of, read_on_arch, without_mapping
 from model.formats.fused.alike import UnlikeError, common_of, cycle_lengths, with_common_nodes
 from model.formats.fused.tree import SECTION, read_fused_tree
 from model.formats.timeloop.document import NETWORK_SECTIONS, without
 from model.formats.timeloop.options import LoadOptions
+from model.formats.timeloop.values import in_values
 from model.fused.cascade import Access, Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError
 from model.fused.mapping import FusedMapping
@@ -118,9 +118,11 @@ def _cascade(
 ) -> tuple[Cascade, tuple[Note, ...]]:
     options = replace(options, refuse_infeasible=False)
     tops = {path: options.files.read([path], variables, names, LEVELS_ABOVE) for path in paths}
-    for top in (own for own in tops.values() if ARCH_SECTION in own):
-        check_defined(top)
-    if any(ARCH_SECTION in top for top in tops.values()):
+    for top in tops.values():
+        check_einsums_of(top)
+        if has_arch(top):
+            check_defined(top)
+    if any(map(has_arch, tops.values())):
         return _on_arch(tops, variables, options.on_arch())
     _check_fused(options, hint="use --counting exact or accelforge")
     if options.accelforge.costs is not None:
@@ -153,7 +155,7 @@ def _on_arch(
     """Read a workload and an architecture, both of AccelForge."""
     _check_fused(options, hint=f"leave out --counting {options.rule}")
     workloads = [path for path, top in tops.items() if any(key in top for key in NETWORK_SECTIONS)]
-    arches = [path for path, top in tops.items() if ARCH_SECTION in top]
+    arches = [path for path, top in tops.items() if has_arch(top)]
     others = [path for path in tops if path not in (*workloads, *arches)]
     read = read_on_arch(workloads, arches, others, variables, options)
     notes = [*read.notes, Note(CONSTRAINTS_NOTE)]
