@@ -23,7 +23,14 @@ from model.formats.accelforge.architecture import (
 from model.formats.accelforge.canonical import Setting
 from model.formats.accelforge.costs import load_costs
 from model.formats.accelforge.loader import LEVELS_ABOVE, LoadedWorkload, read_workload, read_workload_text
-from model.formats.cascade.layers import PERFECT_ON_ARCH, Reader, network_of, network_on_arch, read_all
+from model.formats.cascade.layers import (
+    PERFECT_ON_ARCH,
+    Reader,
+    bits_text,
+    network_of,
+    network_on_arch,
+    read_all,
+)
 from model.formats.cascade.mapping import mapping_section, read_targets
 from model.formats.onnx import SUFFIX as ONNX_SUFFIX
 from model.formats.onnx import load_onnx
@@ -380,8 +387,13 @@ def _layers(given: _Given, variables: Mapping[str, object], options: LoadOptions
         Reader(layer[0], partial(read, *layer), file=layer[2].span.file) for layer in _named_layers(given)
     )
     layers = read_all(readers, "layer")
+    words = {level.word_bits for layer, _ in layers for level in layer.mapspace.architecture.levels}
+    notes.append(Note(WORDS_COUNT, (bits_text(words),)))
     network = Network(given.title, tuple(layer for layer, _ in layers), tuple(dict.fromkeys(notes)))
     return LoadedNetwork(network, tuple(spec for _, spec in layers))
+
+
+WORDS_COUNT = "values have {}, the sizes of the architecture's words: problems in this form state no others"
 
 
 def _has_densities_alone(top: MappingNode) -> bool:
