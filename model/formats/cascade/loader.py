@@ -374,14 +374,19 @@ def _model(
 
 
 def _layers(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> LoadedNetwork:
-    """Read each layer with the architecture."""
+    """Read each layer with the architecture; of those that say the same in one directory, the first."""
     notes: list[Note] = []
+    known: dict[tuple[Path, MappingNode], tuple[Mapspace, MappingNode]] = {}
 
     def read(name: str, path: Path, top: MappingNode) -> tuple[Layer, MappingNode]:
-        spec = without_mapping(_on_architecture(top, given, variables, options), notes)
-        loaded = load_node(spec, (path, *given.architectures), options)
-        notes.extend(loaded.notes)
-        return Layer(name, replace(loaded.mapspace, notes=())), spec
+        key = path.parent, top
+        if key not in known:
+            spec = without_mapping(_on_architecture(top, given, variables, options), notes)
+            loaded = load_node(spec, (path, *given.architectures), options)
+            notes.extend(loaded.notes)
+            known[key] = replace(loaded.mapspace, notes=()), spec
+        mapspace, spec = known[key]
+        return Layer(name, mapspace), spec
 
     readers = (
         Reader(layer[0], partial(read, *layer), file=layer[2].span.file) for layer in _named_layers(given)

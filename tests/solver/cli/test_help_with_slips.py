@@ -72,7 +72,7 @@ def test_figures_beyond_the_tables_are_extrapolated(working_directory, capsys):
     for node, is_noted in (("3nm", True), ("7nm", False), ("150nm", True), ("45nm", False)):
         text.write_text(written.replace("28nm", node), encoding="utf-8")
         assert node in text.read_text(encoding="utf-8")
-        main(["map", "arch.yaml", LAYER, "--factors", "perfect", "--time-limit", "0", "--quiet"])
+        main(["map", "arch.yaml", LAYER, "--factors", "perfect", "--time-limit", "0"])
         printed = capsys.readouterr()
         assert ("extrapolated" in printed.out + printed.err) == is_noted
 
