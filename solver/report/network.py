@@ -78,7 +78,7 @@ def network_document(result: NetworkResult, check: str | None = None) -> Documen
         "network": result.network.name,
         "status": result.status.value,
         **picked(result, "energy_pj", "cycles", "edp_pj_cycles"),
-        **si_figures(result.energy_j, result.latency_s),
+        **si_figures(result.energy_j, result.latency_s, _computes(result)),
         "units": dict(UNITS),
         "proven": result.proven,
         "einsums": len(result.network.layers),
@@ -115,6 +115,12 @@ def _layer_document(outcome: LayerResult, first: Mapping[str, LayerResult]) -> D
         "result": None if result is None or repeats else _result_document(outcome.layer.mapspace, result),
         "transfer": None if result is not None else _transfer_document(outcome),
     }
+
+
+def _computes(result: NetworkResult) -> int:
+    """Return the computes of all instances of a network's Einsums; copies have none."""
+    layers = (layer for layer in result.network.layers if not layer.is_copy)
+    return sum(layer.mapspace.problem.computes * layer.n_instances for layer in layers)
 
 
 def _names(outcome: LayerResult) -> tuple[str, ...]:
@@ -201,7 +207,7 @@ def _row(point: SweepPoint, is_on_front: bool) -> Document:
         "energy_pj": energy_pj,
         "cycles": cycles,
         **picked(point, "edp_pj_cycles", "area_mm2"),
-        **si_figures(point.result.energy_j, point.result.latency_s),
+        **si_figures(point.result.energy_j, point.result.latency_s, _computes(point.result)),
         "proven": point.result.proven,
         "einsums": len(point.result.network.layers),
         "front": is_on_front,
