@@ -11,7 +11,7 @@ from tests.conftest import REPOSITORY
 
 EYERISS = REPOSITORY / "specs/architectures/eyeriss_like.yaml"
 BOTH = "the sizes of the values count"
-WORDS = "values have 16 bits, the sizes of the architecture's words: problems in this form state no others"
+WORDS = "values have 16 bits, the sizes of the architecture's words, unless a problem has `bitwidths`"
 
 
 def notes(*paths, **variables):
@@ -34,7 +34,7 @@ def test_pages_and_documents_say_it(path):
     document = network_document(NetworkResult(network, (), 0.0))
     assert sum(BOTH in note or note == WORDS for note in document["notes"]) == 1
     page = report_html(as_value(document))
-    assert "count, so that a row" in page or "state no others" in page
+    assert "count, so that a row" in page or "unless a problem has" in page
 
 
 def test_equal_sizes_need_no_note(tmp_path):
