@@ -68,7 +68,7 @@ problem:
     - {name: Weights, projection: [[[head]], [[key]], [[embed]]]}
     - {name: Inputs, projection: [[[head]], [[query]], [[embed]]]}
     - {name: Outputs, projection: [[[head]], [[query]], [[key]]], read_write: true}
-  instance: {head: 32, query: 32768, key: 32768, embed: 128}
+  instance: {head: 32, query: 1024, key: 1024, embed: 128}
 """
 
 
