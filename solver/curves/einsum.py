@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, product
 from typing import NamedTuple
@@ -82,7 +82,7 @@ class Curve:
         return self.points[bisect_right(self.points, capacity, key=lambda point: point.capacity) - 1]
 
     def within(self, traffic: int) -> Point | None:
-        """Return the point with the least capacity whose traffic is at most `traffic`; None if there is none."""
+        """Return the point with the least capacity that needs at most so much traffic; None if none does."""
         return next((point for point in self.points if point.traffic <= traffic), None)
 
 
@@ -221,7 +221,9 @@ class _Steps:
     @staticmethod
     def _fresh(groups: _Groups, inside: frozenset[int], dim: int) -> IntArray:
         """Words of one dataspace that come then."""
-        kinds = ((tuple(d in inside for d in own.dims), dim if dim in own.dims else None) for own, _ in groups)
+        kinds = (
+            (tuple(d in inside for d in own.dims), dim if dim in own.dims else None) for own, _ in groups
+        )
         tables = [(own.steps[kind], rows) for (own, rows), kind in zip(groups, kinds, strict=True)]
         words = math.prod(every[rows] for (every, _), rows in tables)
         return words - math.prod(kept[rows] for (_, kept), rows in tables)
@@ -284,7 +286,9 @@ class _Search:
             raise TooLargeError(f"{problem.name} moves more words than 64 bits can count")
         self._sizes = sizes
         if math.prod(self._shape) > MOST_TILES:
-            raise TooLargeError(f"{problem.name} has {math.prod(self._shape):,} tiles; at most {MOST_TILES:,} are tried")
+            raise TooLargeError(
+                f"{problem.name} has {math.prod(self._shape):,} tiles; at most {MOST_TILES:,} are tried"
+            )
 
     @cached_property
     def _sides(self) -> tuple[IntArray, ...]:
@@ -334,7 +338,9 @@ class _Search:
             octaves = _octaves(rooms[left])
             ranks = np.arange(len(left)) - np.searchsorted(octaves, octaves)
             for chunk in self._chunks(left[ranks < PROMISING]):
-                *_, (traffic, _) = _least(self._steps(mask, self._places(chunk)), len(self._shape), self._stop)
+                *_, (traffic, _) = _least(
+                    self._steps(mask, self._places(chunk)), len(self._shape), self._stop
+                )
                 front.add(rooms[chunk], traffic + passing, number, chunk)
             left = left[ranks >= PROMISING]
             left = left[floors[left] + passing < front.least(rooms[left])]
@@ -386,7 +392,9 @@ class _Search:
     def _sums(self) -> list[list[_Sums]]:
         """Of all groups, by dataspace."""
         every = range(len(self._space.views))
-        return [[self._sums_of(v, number) for number in range(len(self._words.dims_by_group(v)))] for v in every]
+        return [
+            [self._sums_of(v, number) for number in range(len(self._words.dims_by_group(v)))] for v in every
+        ]
 
     def _sums_of(self, place: int, number: int) -> _Sums:
         dims = self._words.dims_by_group(place)[number]
@@ -457,10 +465,12 @@ class _Search:
         dims = self._space.active
         outer = tuple(Loop(dims[d], int(numbers[d])) for d in order if numbers[d] > 1)
         inner = tuple(Loop(dims[d], int(extents[d])) for d in range(len(dims)))
-        return Mapping(tuple(
-            StorageMapping(loops, frozenset(names[v] for v in kept))
-            for loops, kept in zip((outer, inner), mask, strict=True)
-        ))
+        return Mapping(
+            tuple(
+                StorageMapping(loops, frozenset(names[v] for v in kept))
+                for loops, kept in zip((outer, inner), mask, strict=True)
+            )
+        )
 
 
 def _meets_holes(space: Dataspace, dim: str) -> bool:

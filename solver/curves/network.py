@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from solver.curves.einsum import Curve
 
@@ -59,5 +59,5 @@ class NetworkCurve:
 def _falls(layer: LayerCurve) -> Iterator[tuple[int, int]]:
     """Yield the capacities in bits at which the traffic of a layer falls, and by how many bits."""
     unit, points = layer.curve.design.unit_bits, layer.curve.points
-    for before, after in zip(points, points[1:], strict=False):
+    for before, after in pairwise(points):
         yield after.capacity * unit, layer.n_instances * unit * (before.traffic - after.traffic)
