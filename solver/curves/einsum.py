@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import chain, product
 from typing import NamedTuple
 
@@ -182,8 +182,8 @@ class _Steps:
         """Cost of the first tiles, without what is new."""
         total = np.zeros(self._rows, dtype=np.int64)
         for rate, groups in zip(self._rates, self._sums, strict=True):
-            start = math.prod(own.start[rows] for own, rows in groups)
-            touched = math.prod(own.touched[rows] for own, rows in groups)
+            start = _product(own.start[rows] for own, rows in groups)
+            touched = _product(own.touched[rows] for own, rows in groups)
             total += rate.brought * start - rate.first * touched
         return total
 
@@ -199,7 +199,7 @@ class _Steps:
         for dim in range(self._several.shape[1]):
             total = np.zeros(self._rows, dtype=np.int64)
             for rate, groups in zip(self._rates, self._sums, strict=True):
-                touched = math.prod(own.touched[rows] for own, rows in groups)
+                touched = _product(own.touched[rows] for own, rows in groups)
                 total += rate.brought * self._fewest(groups, dim, touched) - rate.first * touched
             least = np.where(self._several[:, dim], np.minimum(least, total), least)
         return least
@@ -207,8 +207,8 @@ class _Steps:
     def _fewest(self, groups: _Groups, dim: int, touched: IntArray) -> IntArray:
         """Words of a dataspace with this loop innermost, at least."""
         if any(own.dims == (dim,) and own.is_indexed for own, _ in groups):
-            return math.prod(own.visits[rows] for own, rows in groups)
-        start = math.prod(own.start[rows] for own, rows in groups)
+            return _product(own.visits[rows] for own, rows in groups)
+        start = _product(own.start[rows] for own, rows in groups)
         return np.maximum(touched, start + self._fresh(groups, frozenset(), dim))
 
     def brought(self, inside: frozenset[int], dim: int) -> IntArray:
@@ -225,8 +225,13 @@ class _Steps:
             (tuple(d in inside for d in own.dims), dim if dim in own.dims else None) for own, _ in groups
         )
         tables = [(own.steps[kind], rows) for (own, rows), kind in zip(groups, kinds, strict=True)]
-        words = math.prod(every[rows] for (every, _), rows in tables)
-        return words - math.prod(kept[rows] for (_, kept), rows in tables)
+        words = _product(every[rows] for (every, _), rows in tables)
+        return words - _product(kept[rows] for (_, kept), rows in tables)
+
+
+def _product(factors: Iterable[IntArray]) -> IntArray:
+    """Return the product of arrays, of ones if there are none."""
+    return reduce(np.multiply, factors, np.ones(1, dtype=np.int64))
 
 
 def _least(steps: _Steps, dims: int, stop: Stop) -> Iterator[tuple[IntArray, IntArray]]:
@@ -482,7 +487,8 @@ def _meets_holes(space: Dataspace, dim: str) -> bool:
 
 def _octaves(rooms: IntArray) -> IntArray:
     """Sizes of tiles, by factors of the square root of two."""
-    return np.floor(2 * np.log2(np.maximum(rooms, 1))).astype(np.int64)
+    octaves: IntArray = np.floor(2 * np.log2(np.maximum(rooms, 1))).astype(np.int64)
+    return octaves
 
 
 def _kinds(dims: Sequence[int]) -> Iterator[Kind]:
