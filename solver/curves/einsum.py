@@ -209,7 +209,8 @@ class _Steps:
         if any(own.dims == (dim,) and own.is_indexed for own, _ in groups):
             return _product(own.visits[rows] for own, rows in groups)
         start = _product(own.start[rows] for own, rows in groups)
-        return np.maximum(touched, start + self._fresh(groups, frozenset(), dim))
+        fewest: IntArray = np.maximum(touched, start + self._fresh(groups, frozenset(), dim))
+        return fewest
 
     def brought(self, inside: frozenset[int], dim: int) -> IntArray:
         """Cost of what comes whenever the loop over a dimension advances, with some loops inside of it."""
