@@ -277,6 +277,12 @@ class Architecture:
         """The storage levels, outermost first."""
         return tuple(node for node in self.nodes if isinstance(node, StorageLevel))
 
+    def level_at(self, position: int) -> StorageLevel:
+        """Return the storage level at a position of ``nodes``, where there must be one."""
+        level = self.nodes[position]
+        assert isinstance(level, StorageLevel)
+        return level
+
     @cached_property
     def on_chip(self) -> tuple[StorageLevel, ...]:
         """The memories inside of the outermost one, outermost first; tolls, which have no room, are none."""

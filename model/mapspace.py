@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
-from typing import Literal
+from operator import eq, ge, le
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.counting import EXACT, Counting, CountingRule, rule_of
@@ -16,11 +17,16 @@ from model.extents import PERFECT, Extents, Factors
 from model.note import Note
 from model.objective import ENERGY, LATENCY
 from model.problem import Dataspace, Problem
-from model.rules import Locality, Quantity, Rule, Scope, parse_rule
+from model.rules import Locality, Quantity, Rule, RuleScope, parse_rule
 from model.source_ref import SourceRef
 from model.sparsity import Sparsity
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 Relation = Literal["=", "<=", ">="]
+_COMPARISONS: dict[Relation, Callable[[Any, int], Any]] = {"=": eq, "<=": le, ">=": ge}
 
 NOT_SIMPLE = (
     "a rule must be about the tile at one level or the factors of one fanout, "
@@ -50,11 +56,14 @@ class FactorRule:
     stored: str | None = field(default=None, compare=False)
     is_settled: bool = field(default=False, compare=False)
 
-    def allows(self, factor: int) -> bool:
-        """Whether `factor` satisfies this rule."""
-        if self.relation == "=":
-            return factor == self.value
-        return factor <= self.value if self.relation == "<=" else factor >= self.value
+    @overload
+    def allows(self, factor: int) -> bool: ...
+    @overload
+    def allows(self, factor: NDArray[np.int64]) -> NDArray[np.bool_]: ...
+    def allows(self, factor: int | NDArray[np.int64]) -> bool | NDArray[np.bool_]:
+        """Whether a factor, or each factor of an array, satisfies this rule."""
+        allowed: bool | NDArray[np.bool_] = _COMPARISONS[self.relation](factor, self.value)
+        return allowed
 
 
 @dataclass(frozen=True)
@@ -264,7 +273,7 @@ class Mapspace:
         model.syntax.ExpressionError
             A ValueError: if one is no condition on mappings of this problem and architecture.
         """
-        scope = Scope(self.problem, self.architecture)
+        scope = RuleScope(self.problem, self.architecture)
         return replace(self, rules=(*self.rules, *(parse_rule(text, scope) for text in texts)))
 
     @property

@@ -1,8 +1,7 @@
-"""Small exact number theory: divisors and ordered factorizations; decimals of any length."""
+"""Small exact number theory: divisors and prime powers; decimals of any length."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context
 from functools import cache
 
@@ -34,13 +33,3 @@ def prime_factors(number: int) -> tuple[tuple[int, int], ...]:
             powers.append((prime, exponent))
         prime += 1
     return (*powers, (number, 1)) if number > 1 else tuple(powers)
-
-
-def ordered_factorizations(number: int, parts: int) -> Iterator[tuple[int, ...]]:
-    """Yield all tuples of positive integers whose product is `number`, in lexicographic order."""
-    if parts == 1:
-        yield (number,)
-        return
-    for first in divisors(number):
-        for rest in ordered_factorizations(number // first, parts - 1):
-            yield (first, *rest)

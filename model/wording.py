@@ -35,6 +35,12 @@ def printable(text: str) -> str:
     return "".join(character if character.isprintable() else _REPLACEMENT for character in widened)
 
 
+def suggestion(word: str, known: Iterable[str], otherwise: str) -> str:
+    """Return which of the known words was meant, if one is similar; else all of them, after `otherwise`."""
+    words = tuple(known)
+    return did_you_mean(word, words) or f"{otherwise} {listing(words)}"
+
+
 def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
     """Return a hint with the candidate that a word may be a slip of, or None.
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from spec_mutation import SPECS, architecture_seeds
 
-from model.assignment.systolic import price
+from model.assignment.systolic import price_network
 from model.cost import evaluate, evaluate_in
 from model.counting import TIMELOOP
 from model.formats.accelforge import load_workload
@@ -219,7 +219,7 @@ def use_network(path: Path, search: bool) -> str:
     loaded = load_assignment([path])
     network = loaded.network
     if loaded.shaped is not None and loaded.hardware is not None and loaded.hardware.array is not None:
-        network = price(loaded.shaped, loaded.hardware.model, *loaded.hardware.array)
+        network = price_network(loaded.shaped, loaded.hardware.model, *loaded.hardware.array)
     if network is None or not search:
         return "loaded"
     return f"loaded, assigned: {assign(network, AssignOptions(SEARCH_S)).status.value}"

@@ -265,7 +265,7 @@ def load(
         timeloop=TimeloopOptions(skip_mapping=True),
         counting=counting,
         factors=factors,
-        uneven=uneven,
+        has_places=uneven,
         all_rules=True,
     )
     text = specs[0] if len(specs) == 1 and isinstance(specs[0], str) and EINSUM.fullmatch(specs[0]) else None

@@ -19,6 +19,7 @@ from model.cost.batch.counts import most_words
 from model.extents import PERFECT
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
+from model.numbers import divisors
 from model.problem import Problem
 from model.sparse import MappingError, evaluate_sparse_in
 
@@ -413,3 +414,13 @@ def _assemble(
         next(fanouts) if isinstance(node, Fanout) else next(storage) for node in mapspace.architecture.nodes
     ]
     return Mapping(tuple(nodes))
+
+
+def ordered_factorizations(number: int, parts: int) -> Iterator[tuple[int, ...]]:
+    """Yield all tuples of positive integers whose product is `number`, in lexicographic order."""
+    if parts == 1:
+        yield (number,)
+        return
+    for first in divisors(number):
+        for rest in ordered_factorizations(number // first, parts - 1):
+            yield (first, *rest)

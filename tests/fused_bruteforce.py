@@ -23,8 +23,8 @@ from itertools import islice, permutations, product
 from model.architecture import Architecture, Fanout, with_places
 from model.cost.nest import Nest, build_nest
 from model.cost.prices import leaking_instances, network_latency
+from model.cost.remainders import Way
 from model.cost.traffic import MulticastDelivery, dataspace_traffic, kept_positions
-from model.cost.uneven import Way
 from model.counting import rule_of
 from model.counting.words import extents
 from model.extents import ANY, Extents, tiles_of
@@ -1072,12 +1072,13 @@ def _items(
             rule.latency(level, total.steps, [("", read, write)])
             for level, read, write in zip(architecture.levels, total.reads, total.writes, strict=True)
         )
-        fanouts = [
-            sum(own < at for own in architecture.fanout_indices) for at in architecture.storage_indices
-        ]
+
+        def used(position: int, across: int = total.across) -> int:
+            return across ** sum(own < position for own in architecture.fanout_indices)
+
         leaks = (
-            level.energy.leak_per_cycle * leaking_instances(architecture, level, [total.across] * count)
-            for level, count in zip(architecture.levels, fanouts, strict=True)
+            level.energy.leak_per_cycle * leaking_instances(architecture, position, used)
+            for position, level in zip(architecture.storage_indices, architecture.levels, strict=True)
         )
         leak = sum(round(own * busy) for own in leaks)
         energy = total.energy + leak + einsum.problem.computes * architecture.compute.energy

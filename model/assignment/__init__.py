@@ -3,7 +3,7 @@
 from model.assignment.network import (
     FORBIDDEN,
     LARGEST_TOTAL,
-    Convolution,
+    ConvolutionShape,
     Cost,
     CostArray,
     CostedLayer,
@@ -23,14 +23,14 @@ from model.assignment.systolic import (
     SystolicModel,
     arrays_within,
     method_times,
-    price,
+    price_network,
     transition_ms,
 )
 
 __all__ = [
     "FORBIDDEN",
     "LARGEST_TOTAL",
-    "Convolution",
+    "ConvolutionShape",
     "Cost",
     "CostArray",
     "CostedLayer",
@@ -48,6 +48,6 @@ __all__ = [
     "arrays_within",
     "build_network",
     "method_times",
-    "price",
+    "price_network",
     "transition_ms",
 ]

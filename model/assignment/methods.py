@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from model.architecture import StorageLevel
-from model.assignment.network import Convolution, ShapedEdge, ShapedLayer, ShapedNetwork
+from model.assignment.network import ConvolutionShape, ShapedEdge, ShapedLayer, ShapedNetwork
 from model.counting.cycles import transfer_cycles
 from model.mapspace import FactorRule, Mapspace
 from model.note import Note
@@ -32,7 +32,7 @@ class Lowered:
     outermost: tuple[str, ...] = ()
 
 
-def lower(shape: Convolution, lowering: str) -> Lowered:
+def lower(shape: ConvolutionShape, lowering: str) -> Lowered:
     """Return the problem that `lowering` makes of a convolution.
 
     ``direct``
@@ -146,7 +146,7 @@ class MethodNetwork:
     shaped: ShapedNetwork  # layers with the names of methods; of layouts, where a layer only holds a tensor
     methods: Mapping[str, Method]  # by name
     dataflows: tuple[str, ...]  # names, in the order in which they are declared
-    mapspaces: Mapping[tuple[Convolution, str], Mapspace]  # what is to be mapped, by shape and method
+    mapspaces: Mapping[tuple[ConvolutionShape, str], Mapspace]  # what is to be mapped, by shape and method
     level: StorageLevel  # the outermost storage level, which tensors lie in between two layers
     units_per_pj: int  # energy units of `level`
     copy_leakage: int  # what leaks per cycle of a copy, in these units
@@ -161,13 +161,13 @@ class MethodNetwork:
 
     def _produced(self, layer: ShapedLayer) -> Sequence[tuple[str, str]]:
         """Return each method of a layer with the layout of its output."""
-        if isinstance(layer.shape, Convolution):
+        if isinstance(layer.shape, ConvolutionShape):
             return [(name, self.methods[name].output_layout) for name in layer.methods]
         return [(layout, layout) for layout in layer.methods]
 
     def _copy(self, layout: str, method: str, target: ShapedLayer, edge: ShapedEdge) -> Copy | None:
         shape = target.shape
-        if not isinstance(shape, Convolution):
+        if not isinstance(shape, ConvolutionShape):
             channels = shape.channels if edge.channels is None else edge.channels
             words = shape.height * shape.width * channels
             return None if layout == method else Copy(words, words)
@@ -180,6 +180,6 @@ class MethodNetwork:
         return None if layout == wanted.input_layout else Copy(words, words)
 
 
-def unfolds(shape: Convolution, method: Method) -> bool:
+def unfolds(shape: ConvolutionShape, method: Method) -> bool:
     """Whether a method takes a tensor that is no mere reordering: windows that overlap or skip."""
     return method.lowering == IM2COL and (shape.window > 1 or shape.stride > 1)

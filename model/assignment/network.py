@@ -21,7 +21,7 @@ TENSOR = "tensor"
 
 
 @dataclass(frozen=True)
-class Convolution:
+class ConvolutionShape:
     """A convolution; a fully connected layer is one with a single output position."""
 
     # Channels of the input and of the output.
@@ -76,19 +76,19 @@ class ShapedLayer:
     """A layer by its shape, with the methods to choose from."""
 
     name: str
-    shape: Convolution | Tensor
+    shape: ConvolutionShape | Tensor
     methods: tuple[str, ...]
     place: SourceRef | None = None
 
     @property
     def channels(self) -> int:
         """Channels that go in."""
-        return self.shape.in_channels if isinstance(self.shape, Convolution) else self.shape.channels
+        return self.shape.in_channels if isinstance(self.shape, ConvolutionShape) else self.shape.channels
 
     @property
     def out_channels(self) -> int:
         """Channels that come out."""
-        return self.shape.out_channels if isinstance(self.shape, Convolution) else self.shape.channels
+        return self.shape.out_channels if isinstance(self.shape, ConvolutionShape) else self.shape.channels
 
 
 @dataclass(frozen=True)
@@ -306,11 +306,11 @@ def build_network(
     Parameters
     ----------
     name, unit
-        As in `CostedNetwork`.
+        Name of the network, and unit of its costs.
     layers, edges
         The graph, with costs in `unit`.
     notes
-        As in `CostedNetwork`.
+        Remarks for users.
 
     Raises
     ------

@@ -22,7 +22,7 @@ from model.assignment.network import (
     LARGEST_TOTAL,
     TENSOR,
     WINOGRAD,
-    Convolution,
+    ConvolutionShape,
     CostArray,
     CostedLayer,
     CostedNetwork,
@@ -99,7 +99,7 @@ class ArrayTime:
         return -(-self.down // rows) * -(-self.across // columns) * self.pass_ms + self.fixed_ms
 
 
-def method_times(method: str, shape: Convolution, model: SystolicModel) -> tuple[ArrayTime, ...]:
+def method_times(method: str, shape: ConvolutionShape, model: SystolicModel) -> tuple[ArrayTime, ...]:
     """Return the time of a convolution by `method`, one entry per dataflow of the model."""
     positions, depth, outputs = Fraction(shape.positions), shape.in_channels, shape.out_channels
     if method == IM2COL:
@@ -136,7 +136,7 @@ def transition_ms(
 ) -> Fraction:
     """Return the time to bring a tensor from one method's layout into another's, double buffered."""
     shape = layer.shape
-    if isinstance(shape, Convolution):
+    if isinstance(shape, ConvolutionShape):
         high, wide, channels = shape.height * shape.stride, shape.width * shape.stride, shape.in_channels
     else:
         high, wide, channels = shape.height, shape.width, shape.channels
@@ -151,7 +151,7 @@ def transition_ms(
             words = growth * channels / outputs
         else:
             words = growth * (channels + Fraction(outputs * wide, high))
-    elif target == IM2COL and isinstance(shape, Convolution):
+    elif target == IM2COL and isinstance(shape, ConvolutionShape):
         words = shape.positions * shape.window * channels
     else:
         words = high * wide * channels
@@ -171,7 +171,7 @@ def arrays_within(budget: int) -> tuple[Sizes, Sizes]:
     return rows, columns
 
 
-def price(shaped: ShapedNetwork, model: SystolicModel, rows: int, columns: int) -> CostedNetwork:
+def price_network(shaped: ShapedNetwork, model: SystolicModel, rows: int, columns: int) -> CostedNetwork:
     """Return the network with its costs on an array of `rows` x `columns`, in ms."""
     return PricedArrays(shaped, model, np.array([rows]), np.array([columns])).network(0)
 
@@ -187,11 +187,11 @@ class PricedArrays:
     columns: Sizes
 
     @cached_property
-    def times(self) -> dict[Convolution, dict[str, tuple[ArrayTime, ...]]]:
+    def times(self) -> dict[ConvolutionShape, dict[str, tuple[ArrayTime, ...]]]:
         """Per shape and method, the time by each dataflow."""
-        by_shape: dict[Convolution, dict[str, tuple[ArrayTime, ...]]] = {}
+        by_shape: dict[ConvolutionShape, dict[str, tuple[ArrayTime, ...]]] = {}
         for layer in self.shaped.layers:
-            if isinstance(layer.shape, Convolution):
+            if isinstance(layer.shape, ConvolutionShape):
                 of_shape = by_shape.setdefault(layer.shape, {})
                 of_shape.update(
                     {m: method_times(m, layer.shape, self.model) for m in layer.methods if m not in of_shape}
@@ -229,7 +229,7 @@ class PricedArrays:
         slowest = [
             max(entry.milliseconds(1, 1) for entries in self.times[layer.shape].values() for entry in entries)
             for layer in self.shaped.layers
-            if isinstance(layer.shape, Convolution)
+            if isinstance(layer.shape, ConvolutionShape)
         ]
         moves = [2 * max(figure for row in matrix for figure in row) for matrix in self.transitions_ms]
         most = sum((*slowest, *moves), Fraction(0)) * self.steps_per_ms
@@ -238,11 +238,13 @@ class PricedArrays:
     @cached_property
     def costs(self) -> list[CostArray]:
         """Per layer, steps of shape (arrays, methods): the fastest dataflow of each method."""
-        known: dict[tuple[Convolution, str], CostArray] = {}
+        known: dict[tuple[ConvolutionShape, str], CostArray] = {}
         return [self._layer_costs(layer, known) for layer in self.shaped.layers]
 
-    def _layer_costs(self, layer: ShapedLayer, known: dict[tuple[Convolution, str], CostArray]) -> CostArray:
-        if not isinstance(layer.shape, Convolution):
+    def _layer_costs(
+        self, layer: ShapedLayer, known: dict[tuple[ConvolutionShape, str], CostArray]
+    ) -> CostArray:
+        if not isinstance(layer.shape, ConvolutionShape):
             return np.zeros((len(self.rows), 1), dtype=self._dtype)
         for method in layer.methods:
             if (layer.shape, method) not in known:

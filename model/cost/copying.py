@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 from model.architecture import Architecture, StorageLevel
 from model.cost.limits import capacity_violations
 from model.cost.prices import access_energy, leaking_instances
 from model.cost.report import Violation
-from model.counting.cycles import transfer_cycles
+from model.counting.cycles import scaled_words, transfer_cycles
 from model.counting.words import tile_words
 from model.mapspace import Mapspace
 
@@ -152,9 +151,8 @@ def move_energy(level: StorageLevel, move: CopyMove) -> int:
 
 def move_cycles(level: StorageLevel, moves: Sequence[CopyMove]) -> int:
     """Return the cycles that the level's bandwidths need for all moves."""
-    reads = sum((move.reads * level.scale(move.dataspace) for move in moves), Fraction(0))
-    writes = sum(((move.fills + move.updates) * level.scale(move.dataspace) for move in moves), Fraction(0))
-    return transfer_cycles(level, reads, writes)
+    demands = ((move.dataspace, move.reads, move.fills + move.updates) for move in moves)
+    return transfer_cycles(level, *scaled_words(level, demands))
 
 
 def leakage_of_one(architecture: Architecture) -> int:
@@ -163,10 +161,9 @@ def leakage_of_one(architecture: Architecture) -> int:
 
 
 def leakage_by_level(architecture: Architecture) -> Iterator[int]:
-    """Yield the same for each level."""
+    """Yield what leaks per cycle at each level while one instance of it is in use."""
     for position, level in zip(architecture.storage_indices, architecture.levels, strict=True):
-        used = [1 for above in architecture.fanout_indices if above < position]
-        yield level.energy.leak_per_cycle * leaking_instances(architecture, level, used)
+        yield level.energy.leak_per_cycle * leaking_instances(architecture, position, lambda _: 1)
 
 
 def _violations(level: StorageLevel, moves: list[CopyMove]) -> list[Violation]:

@@ -18,7 +18,7 @@ from model.mapspace import Mapspace
 from model.rules.language import Kind, Quantity, Rule, Value
 
 
-class Held(Protocol):
+class KeptTile(Protocol):
     """A dataspace that a level keeps, and the words of the level that its tile takes."""
 
     @property
@@ -31,7 +31,7 @@ class Keeper(Protocol):
     """What a level keeps."""
 
     @property
-    def dataspaces(self) -> Sequence[Held]: ...  # noqa: D102
+    def dataspaces(self) -> Sequence[KeptTile]: ...  # noqa: D102
 
 
 class Costs(Protocol):

@@ -19,7 +19,7 @@ from model.problem import Dataspace
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class ChildGrid:
     """The children of a fanout in use.
 
     Parameters
@@ -119,7 +119,7 @@ def _steps(first: int, changes: Sequence[Change]) -> Iterator[_Step]:
 
 
 @lru_cache(maxsize=4096)
-def share(grid: Grid, first: int, advances: tuple[Change, ...], multicast: bool, links: bool) -> Sharing:
+def share(grid: ChildGrid, first: int, advances: tuple[Change, ...], multicast: bool, links: bool) -> Sharing:
     """Count accesses and transfers at a fanout.
 
     In every step a child takes its new words from a neighbour that got the same words in the step
@@ -160,7 +160,7 @@ def share(grid: Grid, first: int, advances: tuple[Change, ...], multicast: bool,
     return Sharing(accesses, received, linked)
 
 
-def _grid(fanout: Fanout, nest: Nest, space: Dataspace, position: int) -> Grid:
+def _grid(fanout: Fanout, nest: Nest, space: Dataspace, position: int) -> ChildGrid:
     offsets: list[Vector] = [(0,) * len(space.ranks)]
     for bound, move in nest.spatial_moves(space, position):
         offsets = [
@@ -171,7 +171,7 @@ def _grid(fanout: Fanout, nest: Nest, space: Dataspace, position: int) -> Grid:
     used = {"x": 1, "y": 1}
     for loop in nest.spatial[position]:
         used[loop.axis or "x"] *= loop.bound
-    return Grid(tuple(offsets), max(fanout.mesh_x, used["x"]), max(fanout.mesh_y, used["y"]))
+    return ChildGrid(tuple(offsets), max(fanout.mesh_x, used["x"]), max(fanout.mesh_y, used["y"]))
 
 
 @dataclass(frozen=True, slots=True)

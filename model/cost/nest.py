@@ -46,14 +46,14 @@ class Nest:
     bounds
         Per node, how many iterations of each dimension a full tile at or below it has; one more entry
         for the compute, where every dimension has 1.
-    uneven
+    remainder_dims
         Dimensions whose loops have remainders.
     """
 
     temporal: tuple[tuple[NestLoop, ...], ...]
     spatial: tuple[tuple[NestLoop, ...], ...]
     bounds: tuple[dict[str, int], ...]
-    uneven: frozenset[str] = frozenset()
+    remainder_dims: frozenset[str] = frozenset()
 
     def steps(self, position: int | None = None) -> int:
         """Steps of the temporal loops above a node, those in which no instance has anything to do left out.
@@ -63,7 +63,7 @@ class Nest:
         position
             Of the node, counted from the outermost; None for all loops: the cycles of an unhindered compute.
         """
-        if self.uneven:
+        if self.remainder_dims:
             return math.prod(self._steps_of(dim, position) for dim in self.bounds[0])
         return math.prod(loop.bound for loops in self.temporal[:position] for loop in loops)
 
@@ -85,7 +85,7 @@ class Nest:
         position
             Of the node, counted from the outermost; the number of nodes for the compute.
         """
-        if self.uneven:
+        if self.remainder_dims:
             return math.prod(
                 sum(share.instances for share in self.shares(dim, position)) for dim in self.bounds[0]
             )
@@ -158,15 +158,15 @@ def build_nest(problem: Problem, architecture: Architecture, mapping: Mapping) -
         temporal.append(() if isinstance(node, Fanout) else loops)
         spatial.append(loops if isinstance(node, Fanout) else ())
         bounds.append(dict(inner))
-    uneven = frozenset(dim for dim, value in inner.items() if value != problem.bound[dim])
-    _check_cover(problem, inner, [loop for loops in (*temporal, *spatial) for loop in loops], uneven)
-    if uneven:
+    remainder_dims = frozenset(dim for dim, value in inner.items() if value != problem.bound[dim])
+    _check_cover(problem, inner, [loop for loops in (*temporal, *spatial) for loop in loops], remainder_dims)
+    if remainder_dims:
         bounds = [{dim: min(own[dim], problem.bound[dim]) for dim in own} for own in bounds]
-    return Nest(tuple(reversed(temporal)), tuple(reversed(spatial)), tuple(reversed(bounds)), uneven)
+    return Nest(tuple(reversed(temporal)), tuple(reversed(spatial)), tuple(reversed(bounds)), remainder_dims)
 
 
 def _check_cover(
-    problem: Problem, products: dict[str, int], loops: Iterable[NestLoop], uneven: Iterable[str]
+    problem: Problem, products: dict[str, int], loops: Iterable[NestLoop], remainder_dims: Iterable[str]
 ) -> None:
     """Check that the outermost loops over dimensions with remainders are as long as they have to be."""
     outermost: dict[str, NestLoop] = {}
@@ -175,7 +175,7 @@ def _check_cover(
         outermost[loop.dim] = loop if loop.stride >= known.stride else known
     wrong = {
         dim: products[dim]
-        for dim in uneven
+        for dim in remainder_dims
         if dim not in outermost or outermost[dim].bound != tiles_of(problem.bound[dim], outermost[dim].stride)
     }
     if wrong:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import product
 from typing import NamedTuple
 
 from model.architecture import Architecture, StorageLevel
@@ -21,10 +20,9 @@ from model.cost.prices import (
     paid_energy,
     paying_instances,
 )
+from model.cost.remainders import Shares, equal_instances, traffic_with_remainders
 from model.cost.report import DataspaceCost, Evaluation, LevelCost
-from model.cost.shares import Share
 from model.cost.traffic import MulticastDelivery, Traffic, dataspace_traffic
-from model.cost.uneven import Shares, uneven_traffic
 from model.counting import EXACT, Counting, CountingRule, rule_of
 from model.mapping import Mapping
 from model.mapspace import Mapspace
@@ -85,10 +83,11 @@ def evaluate(
     nest = build_nest(problem, architecture, mapping)
     check_keeps(problem, mapping)
     check_places(architecture, mapping)
-    if nest.uneven and not rule.remainders:
-        raise ValueError(f"remainders are not counted by the rule {counting!r}: {sorted(nest.uneven)}")
-    if nest.uneven:
-        loads = uneven_loads(problem, architecture, mapping, nest)
+    if nest.remainder_dims and not rule.remainders:
+        dims = sorted(nest.remainder_dims)
+        raise ValueError(f"remainders are not counted by the rule {counting!r}: {dims}")
+    if nest.remainder_dims:
+        loads = loads_with_remainders(problem, architecture, mapping, nest)
     else:
         loads = _even_loads(rule, problem, architecture, mapping, nest, link_transfers)
     steps = nest.steps()
@@ -146,30 +145,25 @@ def _even_loads(
     return [[Load(nest.instances(position), tuple(words))] for position, words in at.items()]
 
 
-def uneven_loads(
+def loads_with_remainders(
     problem: Problem, architecture: Architecture, mapping: Mapping, nest: Nest
 ) -> list[list[Load]]:
     """What each level does, by the shares of the dimensions that its instances have."""
     at: dict[int, list[tuple[str, Callable[[Shares], Traffic]]]]
     at = {position: [] for position in architecture.storage_indices}
     for space in problem.dataspaces:
-        for position, words in uneven_traffic(architecture, mapping, nest, space):
+        for position, words in traffic_with_remainders(architecture, mapping, nest, space):
             at[position].append((space.name, words))
     return [
         [
             Load(
-                math.prod(share.instances for share in chosen),
-                tuple((name, words(_of_one(problem, chosen))) for name, words in own),
+                instances,
+                tuple((name, words(shares)) for name, words in own),
             )
-            for chosen in product(*(nest.shares(dim, position) for dim in problem.dims))
+            for instances, shares in equal_instances(nest, position)
         ]
         for position, own in at.items()
     ]
-
-
-def _of_one(problem: Problem, chosen: Sequence[Share]) -> Shares:
-    """Shares of a single instance."""
-    return {dim: (Share(own.iterations, 1),) for dim, own in zip(problem.dims, chosen, strict=True)}
 
 
 def _latency(rule: CountingRule, level: StorageLevel, steps: int, load: Load) -> int | Fraction:
@@ -193,8 +187,7 @@ def _level_cost(
     needed: int | Fraction,
     busy: int | Fraction,
 ) -> LevelCost:
-    level = architecture.nodes[position]
-    assert isinstance(level, StorageLevel)
+    level = architecture.level_at(position)
     paying = paying_instances(level, architecture.instances_above(position), nest.instances(position))
     by_space = zip(*(load.traffic for load in loads), strict=True)
     counts = [load.instances for load in loads]
@@ -214,13 +207,10 @@ def _level_cost(
 
 def _leak_per_cycle(architecture: Architecture, nest: Nest, position: int) -> int:
     """Energy that all instances of a level leak in a cycle."""
-    level = architecture.nodes[position]
-    assert isinstance(level, StorageLevel)
+    level = architecture.level_at(position)
     if not level.energy.leak_per_cycle:
         return 0
-    above = [place for place in architecture.fanout_indices if place < position]
-    children = [Fraction(nest.instances(place + 1), nest.instances(place)) for place in above]
-    return level.energy.leak_per_cycle * leaking_instances(architecture, level, children)
+    return level.energy.leak_per_cycle * leaking_instances(architecture, position, nest.instances)
 
 
 def _dataspace_cost(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from operator import itemgetter
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from model.architecture import Architecture, Packing, StorageLevel
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 def access_energy(level: StorageLevel, packing: Packing, reads: int, fills: int, updates: int) -> int:
@@ -23,6 +26,8 @@ def access_energy(level: StorageLevel, packing: Packing, reads: int, fills: int,
 
 
 Energy = TypeVar("Energy", int, Fraction)
+Instances = TypeVar("Instances", int, "NDArray[np.int64]")
+"""Instances of one mapping, or of each of a batch: shape ``(mappings,)``."""
 
 
 def paying_instances(level: StorageLevel, instances: int, used: int) -> int:
@@ -38,7 +43,12 @@ def paying_instances(level: StorageLevel, instances: int, used: int) -> int:
     instances, used
         Those of the hardware, and those in use.
     """
-    return min(used, max(1, instances // level.cluster_size))
+    return min(used, most_paying_instances(level, instances))
+
+
+def most_paying_instances(level: StorageLevel, instances: int) -> int:
+    """Most instances whose accesses cost energy, of so many in the hardware: one per cluster."""
+    return max(1, instances // level.cluster_size)
 
 
 def paid_energy(energies: Iterable[tuple[int, Energy]], paying: int) -> Energy | int:
@@ -64,8 +74,8 @@ def network_latency(architecture: Architecture) -> int:
 
 
 def leaking_instances(
-    architecture: Architecture, level: StorageLevel, used_children: Sequence[int | Fraction]
-) -> int:
+    architecture: Architecture, position: int, used: Callable[[int], Instances]
+) -> Instances:
     """Instances of a level that leak.
 
     Those in use; where a node farther out gates the power, every instance under a used gate.
@@ -74,13 +84,15 @@ def leaking_instances(
     ----------
     architecture
         Its fanouts.
-    level
-        One of its levels.
-    used_children
-        Children in use of each fanout above `level`, outermost first; averages where they differ.
+    position
+        Of the level in ``architecture.nodes``.
+    used
+        Instances in use of the node at a position.
     """
-    gate = level.gating_fanouts
+    gate = architecture.level_at(position).gating_fanouts
     if gate is None:
-        return int(math.prod(used_children))
-    children = [fanout.size for fanout in architecture.fanouts[gate : len(used_children)]]
-    return int(math.prod(used_children[:gate])) * math.prod(children)
+        return used(position)
+    above = [index for index in architecture.fanout_indices if index < position]
+    gated_at = above[gate] if gate < len(above) else position
+    under_gate = architecture.instances_above(position) // architecture.instances_above(gated_at)
+    return used(gated_at) * under_gate

@@ -10,6 +10,7 @@ from typing import Final, Literal
 from model.architecture import BANDWIDTHS, Architecture, Bandwidth, StorageLevel
 from model.cost.prices import network_latency
 from model.cost.report import Evaluation, LevelCost
+from model.counting.cycles import scaled_words
 
 CAPACITY: Final = "capacity"
 
@@ -42,11 +43,6 @@ class Slack:
     def unused(self) -> Fraction:
         """What is left, in the unit of `limit`; negative where a mapping breaks a capacity."""
         return self.limit - self.used
-
-    @property
-    def unused_share(self) -> Fraction:
-        """`unused` over `limit`, 0 for a limit of 0."""
-        return self.unused / self.limit if self.limit else Fraction(0)
 
 
 def slacks(architecture: Architecture, evaluation: Evaluation) -> tuple[Slack, ...]:
@@ -82,12 +78,10 @@ def _memory_slacks(level: StorageLevel, costs: Sequence[LevelCost], cycles: int)
     if level.usable_words is not None:
         size_words = sum(cost.size_words for cost in costs)
         yield Slack(name, CAPACITY, Fraction(level.usable_words), Fraction(size_words))
-    reads = sum((level.scale(space.dataspace) * space.reads for space in spaces), Fraction(0))
-    written = sum(
-        (level.scale(space.dataspace) * (space.fills + space.updates) for space in spaces),
-        Fraction(0),
+    reads, written = scaled_words(
+        level, ((space.dataspace, space.reads, space.fills + space.updates) for space in spaces)
     )
     for resource, words in zip(BANDWIDTHS, (reads, written, reads + written), strict=True):
         limit = level.bandwidth(resource)
         if limit is not None:
-            yield Slack(name, resource, limit, words / cycles)
+            yield Slack(name, resource, limit, Fraction(words) / cycles)

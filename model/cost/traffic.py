@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
@@ -119,6 +119,14 @@ def reuses(architecture: Architecture, space: Dataspace, position: int) -> bool:
     return isinstance(node, Fanout) or space.name not in node.no_temporal_reuse
 
 
+def sharing_fanouts(architecture: Architecture, space: Dataspace, outer: int, inner: int) -> frozenset[int]:
+    """Positions of the fanouts between two nodes whose children share accesses to a dataspace."""
+    between = ((place, architecture.nodes[place]) for place in range(outer + 1, inner))
+    return frozenset(
+        place for place, node in between if isinstance(node, Fanout) and space.name not in node.no_multicast
+    )
+
+
 def kept_positions(architecture: Architecture, mapping: Mapping, space: str) -> tuple[int, ...]:
     """Storage levels that keep a dataspace in effect.
 
@@ -144,6 +152,30 @@ def kept_positions(architecture: Architecture, mapping: Mapping, space: str) -> 
         if space in entry.keep and (kept or space not in node.passing):
             kept.append(position)
     return tuple(kept)
+
+
+def askers(
+    architecture: Architecture, kept: Sequence[int], space: Dataspace
+) -> Iterator[tuple[int, StorageLevel, int]]:
+    """Yield the levels that keep a dataspace, each with the node inside that asks it; inner ones first.
+
+    That is the next inner level, past those that only pass the stream on; or the arithmetic.
+
+    Parameters
+    ----------
+    architecture
+        Its nodes.
+    kept
+        Positions of the levels, outermost first.
+    space
+        The dataspace.
+    """
+    asking = len(architecture.nodes)
+    for position in reversed(kept):
+        level = architecture.level_at(position)
+        yield position, level, asking
+        if space.name not in level.passing:
+            asking = position
 
 
 def dataspace_traffic(

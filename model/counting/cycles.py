@@ -36,13 +36,19 @@ def unrounded_cycles(level: StorageLevel, steps: int, demands: Iterable[Demand])
     """Cycles that a level needs, not rounded; parameters as of `exact_cycles`."""
     if level.unlimited:
         return Fraction(steps)
-    reads: int | Fraction = level.other_reads
-    writes: int | Fraction = level.other_writes
+    reads, writes = scaled_words(level, demands)
+    return max(Fraction(steps), transfer_time(level, level.other_reads + reads, level.other_writes + writes))
+
+
+def scaled_words(level: StorageLevel, demands: Iterable[Demand]) -> tuple[int | Fraction, int | Fraction]:
+    """Words that are read and written, each times the scale of its dataspace."""
+    reads: int | Fraction = 0
+    writes: int | Fraction = 0
     for name, read, written in demands:
         scale = level.scale(name) if level.bandwidth_scale else 1
         reads += read * scale
         writes += written * scale
-    return max(Fraction(steps), transfer_time(level, reads, writes))
+    return reads, writes
 
 
 def timeloop_cycles(level: StorageLevel, steps: int, demands: Iterable[Demand]) -> int:
@@ -51,7 +57,7 @@ def timeloop_cycles(level: StorageLevel, steps: int, demands: Iterable[Demand]) 
     Parameters
     ----------
     level, steps
-        As in `exact_cycles`.
+        Bandwidths, and cycles of the compute: see `exact_cycles`.
     demands
         In the problem's order.
 

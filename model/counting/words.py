@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from operator import add, sub
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from model.problem import Dataspace
+
+Item = TypeVar("Item", bound=Hashable)
 
 Vector = tuple[int, ...]
 """Words per rank."""
@@ -261,14 +263,19 @@ def _distinct_offsets(moves: tuple[Move, ...]) -> int:
 
 def _independent_groups(moves: tuple[Move, ...]) -> list[list[Move]]:
     """Split the moves so that moves of different groups share no rank."""
-    groups: list[tuple[set[int], list[Move]]] = []
-    for move in moves:
-        ranks = {rank for rank, step in enumerate(move[1]) if step}
-        joined = [group for group in groups if group[0] & ranks]
-        apart = [group for group in groups if not group[0] & ranks]
-        members = [other for _, others in joined for other in others]
-        groups = [*apart, (ranks.union(*(own for own, _ in joined)), [*members, move])]
-    return [members for _, members in groups]
+    moved = [{rank for rank, step in enumerate(step_by_rank) if step} for _, step_by_rank in moves]
+    return [[moves[place] for place in group] for group in connected(moved)]
+
+
+def connected(sets: Iterable[set[Item]]) -> list[list[int]]:
+    """Group sets that have members in common, directly or through others; each group lists their places."""
+    groups: list[tuple[set[Item], list[int]]] = []
+    for place, own in enumerate(sets):
+        met = [group for group in groups if not group[0].isdisjoint(own)]
+        groups = [group for group in groups if group[0].isdisjoint(own)]
+        joined = [other for _, others in met for other in others]
+        groups.append((own.union(*(members for members, _ in met)), [*joined, place]))
+    return [group for _, group in groups]
 
 
 def _distinct_in_group(group: list[Move]) -> int:

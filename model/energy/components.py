@@ -24,7 +24,7 @@ from model.energy.estimator import (
 from model.energy.request import CLASS, EnergyError
 from model.note import Note
 from model.text.composer import plain_value
-from model.text.expressions import evaluate
+from model.text.expressions import evaluate_expression
 from model.text.fields import (
     add_once,
     as_mapping,
@@ -279,7 +279,7 @@ MAX_COMPONENTS = 50_000
 MAX_ARGUMENT_COMBINATIONS = 4096
 
 _WORD = re.compile(r"[\w.]+")
-_PICO = 1e12
+_PJ_PER_JOULE = 1e12
 
 
 @dataclass(frozen=True)
@@ -299,7 +299,7 @@ class PrimitiveComponent:
         """Energy of one access or operation, or of a cycle's leakage, in picojoule; None if unknown."""
         if action == "leak":
             leak_w = self.primitive.estimate(self.attributes).leak_w
-            return leak_w * self.attributes.number("global_cycle_seconds") * _PICO
+            return leak_w * self.attributes.number("global_cycle_seconds") * _PJ_PER_JOULE
         if action not in self.primitive.actions:
             return None
         return self.primitive.estimate(self.attributes).access_pj
@@ -544,4 +544,4 @@ def _evaluated(node: Node, names: Mapping[str, object]) -> object:
         return names[node.text]
     if _WORD.fullmatch(node.text):
         return node.text
-    return evaluate(node, names)
+    return evaluate_expression(node, names)

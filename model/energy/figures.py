@@ -62,7 +62,7 @@ def rounded(value: float, finest: Decimal | None = None) -> Decimal:
     return figure if whole else figure.quantize(finest)
 
 
-def shortened(figure: Decimal) -> Decimal:
+def with_fewer_digits(figure: Decimal) -> Decimal:
     """Drop digits of what follows from an estimate: those below `COARSEST_PJ` where that leaves six."""
     last = min(COARSEST_PJ.adjusted(), figure.adjusted() - SIGNIFICANT_DIGITS + 1)
     exponent = figure.as_tuple().exponent

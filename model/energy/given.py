@@ -13,7 +13,7 @@ from model.energy.figures import exact_decimal, place
 from model.energy.request import Figure, Kind
 from model.sparsity import COMPUTE_ACTIONS, STORAGE_ACTIONS
 from model.text.arithmetic import calculated
-from model.text.expressions import evaluate
+from model.text.expressions import evaluate_expression
 from model.text.fields import add_once, as_name, items_of, keyed_mapping
 from model.text.source import MappingNode, Node, ScalarNode, Span, SpecError
 from model.wording import did_you_mean
@@ -110,7 +110,7 @@ def _require_kind(wanted: Kind, kind: Kind, key: ScalarNode) -> None:
 def _figure(node: Node, what: str, names: Mapping[str, object]) -> Decimal:
     if not isinstance(node, ScalarNode) or node.quoted or not isinstance(node.value, str):
         return exact_decimal(node, what)
-    value = evaluate(node, names)
+    value = evaluate_expression(node, names)
     if isinstance(value, str):
         raise SpecError(f"{what} must be a number", node.span)
     figure = calculated(value) if isinstance(value, float) and math.isfinite(value) else value

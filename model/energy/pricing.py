@@ -9,7 +9,7 @@ from itertools import product
 
 from model.energy.components import Component, CompoundClasses, CompoundComponent, Library, PrimitiveComponent
 from model.energy.estimator import DEFAULT_DRAM, asks_for_placeholders, is_placeholder, parse_node
-from model.energy.figures import LARGEST_FIGURE, place, rounded, shortened
+from model.energy.figures import LARGEST_FIGURE, place, rounded, with_fewer_digits
 from model.energy.given import EnergyTable, EnergyTables
 from model.energy.request import CLASS, EnergyError, EnergyRequest, Figure, Kind, Prices
 from model.numbers import EXACT
@@ -232,7 +232,7 @@ def _scaled(figure: Figure, what: str, request: EnergyRequest, library: Library)
 
 
 def _shortened(figure: Figure) -> Figure:
-    return shortened(figure[0]), figure[1]
+    return with_fewer_digits(figure[0]), figure[1]
 
 
 def _scale_key(what: str) -> str:

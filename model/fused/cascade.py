@@ -44,7 +44,7 @@ class CascadeEinsum:
         Whether it only passes its input on.
     n_instances
         How often it runs; energy and cycles count as often.
-    uneven
+    memories_with_places
         Memories that searches may give several places in a nest.
     """
 
@@ -53,7 +53,7 @@ class CascadeEinsum:
     accesses: tuple[Access, ...]
     is_copy: bool = False
     n_instances: int = 1
-    uneven: frozenset[str] = frozenset()
+    memories_with_places: frozenset[str] = frozenset()
     source: SourceRef | None = field(default=None, compare=False)
 
     @property

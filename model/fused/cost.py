@@ -28,24 +28,24 @@ from model.cost.prices import (
     paid_energy,
     paying_instances,
 )
+from model.cost.remainders import Way, equal_instances
 from model.cost.report import DataspaceCost, Violation
-from model.cost.shares import Share
 from model.cost.traffic import (
     MulticastDelivery,
     accesses,
+    askers,
     dataspace_traffic,
     in_passing,
     kept_positions,
 )
-from model.cost.uneven import Way
 from model.counting import EXACT, Counting, CountingRule, Loops, Touched, rule_of
-from model.counting.words import Change, Move
+from model.counting.words import Change, Move, place_changes, tile_words
 from model.fused.cascade import Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError, check_fused, check_held_spread, check_spread
 from model.fused.mapping import FusedMapping, Held
 from model.fused.nests import VisitKind, visit_kinds
 from model.fused.report import EinsumCost, FusedEvaluation, MemoryCost, Room
-from model.fused.room import Rooms, held_extents, positions_of, tile_words
+from model.fused.room import Rooms, held_extents, largest_tile_words, positions_of
 from model.fused.visits import Visits, path_dims
 from model.problem import Dataspace
 
@@ -127,11 +127,8 @@ def _room_violations(cascade: Cascade, room: Room) -> Iterator[Violation]:
 
 def _every_tile(tile: Sequence[int], moves: Iterable[Move]) -> Iterator[Change]:
     """Every loop brings the whole tile whenever it advances."""
-    loops = [(bound, move) for bound, move in moves if bound > 1]
-    repeats = math.prod(bound for bound, _ in loops)
-    for bound, move in loops:
-        yield Change(repeats - repeats // bound, move, math.prod(tile))
-        repeats //= bound
+    words = math.prod(tile)
+    return (change._replace(words=words) for change in place_changes(tile, moves))
 
 
 def _touched_elsewhere(architecture: Architecture, nest: Loops, space: Dataspace) -> Touched:
@@ -260,12 +257,12 @@ class _EinsumCounter:
                 raise FusedMappingError(f"{what} is not modelled in fused mappings", space)
         held = self._held(space)
         kept = kept_positions(architecture, kind.mapping, space.name)
-        stores = [position for position in kept if not _level(architecture, position).tolls]
+        stores = [position for position in kept if not architecture.level_at(position).tolls]
         skipped = stores[1] if held is not None and len(stores) > 1 else None
-        flows = self._uneven_flows if nest.uneven else self._even_flows
+        flows = self._flows_with_remainders if nest.remainder_dims else self._even_flows
         for flow in flows(kind, space, kept, skipped):
             position = flow.position
-            level = _level(architecture, position)
+            level = architecture.level_at(position)
             at = words[level.component, space.name]
             used = nest.instances(position)
             paying = paying_instances(level, architecture.instances_above(position), used)
@@ -282,7 +279,7 @@ class _EinsumCounter:
         """Yield what each node does where all of its instances do the same."""
         architecture, nest = kind.architecture, kind.nest
         delivery = _Delivery(self.rule, architecture, nest, space, skipped)
-        asking = dict(self._asking(architecture, kept))
+        asking = {at: inner for at, _, inner in askers(architecture, kept, space)}
         touched = self.counting.touched(architecture, nest, space)
         for traffic in dataspace_traffic(self.rule, architecture, kind.mapping, nest, space, delivery):
             at = traffic.position
@@ -290,32 +287,20 @@ class _EinsumCounter:
             firsts = touched(at, asking[at]), touched(at, at)
             yield _Flow(at, asking[at], 0, nest.instances(at), counts, *firsts)
 
-    @staticmethod
-    def _asking(architecture: Architecture, kept: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Yield each node with the one inside that it serves, or lets words pass to; inner ones first."""
-        asking = len(architecture.nodes)
-        for at in reversed(kept):
-            yield at, asking
-            asking = asking if _level(architecture, at).tolls else at
-
-    def _uneven_flows(
+    def _flows_with_remainders(
         self, kind: VisitKind, space: Dataspace, kept: Sequence[int], skipped: int | None
     ) -> Iterator[_Flow]:
         """Yield what each node does by the shares of the dimensions that its instances have."""
         if not self.counting.remainders:
             raise FusedMappingError("remainders are counted by the exact rule only", kind.private)
         architecture, nest = kind.architecture, kind.nest
-        for at, asking in self._asking(architecture, kept):
-            level = _level(architecture, at)
+        for at, level, asking in askers(architecture, kept, space):
             served = Way(architecture, nest, space, at, asking)
             received = Way(architecture, nest, space, at, at)
-            chosen = product(*(nest.shares(dim, at) for dim in kind.problem.dims))
-            for number, own in enumerate(chosen):
-                one = {dim: (Share(s.iterations, 1),) for dim, s in zip(kind.problem.dims, own, strict=True)}
+            for number, (used, one) in enumerate(equal_instances(nest, at)):
                 stream = 0 if asking == skipped else served.brought_words(one, reuse=served.reuses)
                 filled = 0 if at in {kept[0], skipped} else received.brought_words(one, reuse=received.reuses)
                 counts = _of_instance(at, level, space, stream, filled)
-                used = math.prod(s.instances for s in own)
                 firsts = served.touched_words(one), received.touched_words(one)
                 yield _Flow(at, asking, number, used, counts, *firsts)
 
@@ -347,7 +332,7 @@ class _EinsumCounter:
         for above in reversed(range(position, place)):
             if isinstance(kind.architecture.nodes[above], Fanout):
                 stream = delivery.across(above, stream, for_themselves=above + 1 == place)
-        level = _level(kind.architecture, position)
+        level = kind.architecture.level_at(position)
         down = level.charges(space.name, "down")
         up = space.read_write and level.charges(space.name, "up")
         return [reads + down * int(stream), fills, updates + up * int(stream)]
@@ -358,11 +343,7 @@ class _EinsumCounter:
         total = 0
         for chosen in product(*(choices[dim].items() for dim in choices)):
             extent = {dim: size for dim, (size, _) in zip(choices, chosen, strict=True)}
-            words = math.prod(
-                1 + sum(abs(term.coefficient) * (extent[term.dim] - 1) for term in terms)
-                for terms in space.ranks
-            )
-            total += words * math.prod(count for _, count in chosen)
+            total += tile_words(space, extent) * math.prod(count for _, count in chosen)
         return total
 
     def _settled(
@@ -375,7 +356,7 @@ class _EinsumCounter:
     ) -> tuple[int, int, int]:
         """Leave out first touches of the whole execution: they need neither a read nor a fill."""
         reads, fills, updates = counts
-        level = _level(kind.architecture, flow.position)
+        level = kind.architecture.level_at(flow.position)
         if not space.read_write or not level.charges(space.name, "down"):
             return reads, fills, updates
         drained = fills if self.counting.drains_are_reads else 0
@@ -421,7 +402,7 @@ class _EinsumCounter:
     def _tile_words(self, level: StorageLevel, space: Dataspace) -> int:
         if level.tolls:
             return 0
-        words = tile_words(self.visits, self.place, self.kinds, space, level.name)
+        words = largest_tile_words(self.visits, self.place, self.kinds, space, level.name)
         assert words is not None  # something moves there
         return words
 
@@ -432,18 +413,9 @@ class _EinsumCounter:
         steps: int,
         busy: int | Fraction,
     ) -> MemoryCost:
-        architecture = self.einsum.mapspace.architecture
         positions = [(kind, positions_of(kind, level.name)[0]) for kind in self.kinds]
         leaking = max(
-            leaking_instances(
-                architecture,
-                level,
-                [
-                    Fraction(kind.nest.instances(i + 1), kind.nest.instances(i))
-                    for i in kind.architecture.fanout_indices
-                    if i < position
-                ],
-            )
+            leaking_instances(kind.architecture, position, kind.nest.instances)
             for kind, position in positions
         )
         return MemoryCost(
@@ -482,13 +454,6 @@ def _of_instance(
         return accesses(level, space, stream, (filled, 0), (0, 0))
     passed = in_passing(position, level, space, stream, 0)
     return passed.reads, 0, passed.updates
-
-
-def _level(architecture: Architecture, position: int) -> StorageLevel:
-    """Return the level at a node."""
-    level = architecture.nodes[position]
-    assert isinstance(level, StorageLevel)
-    return level
 
 
 def _is_first(kind: VisitKind, dims: Iterable[str]) -> bool:

@@ -175,7 +175,7 @@ def _check_shares(
     for position, node in enumerate(architecture.nodes):
         if isinstance(node, Fanout) or node.component not in above:
             continue
-        cut = {loop.dim for loops in nest.spatial[:position] for loop in loops} & nest.uneven
+        cut = {loop.dim for loops in nest.spatial[:position] for loop in loops} & nest.remainder_dims
         if cut:
             text = f"a spatial loop over {min(cut)} has a remainder outside of tiles that wait in"
             raise FusedMappingError(f"{text} `{node.component}`, which is not modelled", private)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from model.architecture import StorageLevel
-from model.counting.words import extents
+from model.counting.words import tile_words
+from model.extents import tiles_of
 from model.fused.cascade import CascadeEinsum
 from model.fused.check import FusedMappingError
 from model.fused.mapping import Held, Stored
@@ -46,11 +47,11 @@ def held_extents(
     for dim in problem.dims:
         choices[dim] = Counter()
         for extent, count in visits.extents(place, dim, depth).items():
-            choices[dim][-(-extent // shares.get(dim, 1))] += count
+            choices[dim][tiles_of(extent, shares.get(dim, 1))] += count
     return choices
 
 
-def tile_words(
+def largest_tile_words(
     visits: Visits, place: int, kinds: Sequence[VisitKind], space: Dataspace, memory: str
 ) -> int | None:
     """Words of an Einsum's largest tile in one instance of a memory.
@@ -68,14 +69,14 @@ def tile_words(
     if stored is not None and stored.memory == memory:
         return stored_words(visits, stored, place, kinds)
     if memory == levels[0].name:
-        return math.prod(extents(space, einsum.problem.bound)) if stored is None else None
+        return tile_words(space, einsum.problem.bound) if stored is None else None
     held = next((tile for tile in mapping.paths[place].leaf.held if tile.dataspace == space.name), None)
     if any(level.tolls for level in levels if level.name == memory):
         return None
     if held is not None and memory == architecture.on_chip[0].name:
         return _held_words(visits, place, kinds, space, held)
     words = [
-        math.prod(extents(space, kind.nest.bounds[position]))
+        tile_words(space, kind.nest.bounds[position])
         for kind in kinds
         for position in positions_of(kind, memory)
         if space.name in getattr(kind.mapping.nodes[position], "keep", ())
@@ -110,7 +111,7 @@ def _held_words(visits: Visits, place: int, kinds: Sequence[VisitKind], space: D
         text = f"windows of `{space.name}` are held above shared loops in a memory that exists several times"
         raise FusedMappingError(f"{text}, which is not modelled", held)
     choices = held_extents(visits, place, kinds[0], position, held.depth)
-    return math.prod(extents(space, {dim: max(sizes) for dim, sizes in choices.items()}))
+    return tile_words(space, {dim: max(sizes) for dim, sizes in choices.items()})
 
 
 def positions_of(kind: VisitKind, memory: str) -> list[int]:
@@ -251,7 +252,7 @@ class Rooms:
         einsum = self.visits.cascade.einsums[place]
         for space in einsum.problem.dataspaces:
             stored = self.visits.mapping.stored_at.get(einsum.access(space.name).tensor)
-            words = tile_words(self.visits, place, (kind,), space, level.name)
+            words = largest_tile_words(self.visits, place, (kind,), space, level.name)
             if words is not None and (stored is None or stored.memory != level.name):
                 yield self._own_tile(place, space, level, words)
 

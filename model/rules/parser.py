@@ -25,7 +25,7 @@ from model.rules.language import (
 )
 from model.source_ref import SourceRef
 from model.syntax import DEEPEST, NESTED, ExpressionError, extent_of, syntax_tree
-from model.wording import did_you_mean, listing
+from model.wording import did_you_mean, listing, suggestion
 
 Place = Literal["tile", "temporal", "spatial"]
 Type = Literal["number", "energy", "dimension", "condition"]
@@ -85,7 +85,7 @@ _INSTEAD: Mapping[type[ast.operator], str] = {ast.BitAnd: "and", ast.BitOr: "or"
 
 
 @dataclass(frozen=True)
-class Scope:
+class RuleScope:
     """What the names in a rule stand for.
 
     Parameters
@@ -126,7 +126,7 @@ class Scope:
         return "" if self.place is None else f"{self.place} of {self.node}"
 
 
-def parse_rule(text: str, scope: Scope, source: SourceRef | None = None) -> Rule:
+def parse_rule(text: str, scope: RuleScope, source: SourceRef | None = None) -> Rule:
     """Return the rule that a text states.
 
     Parameters
@@ -154,7 +154,7 @@ def parse_rule(text: str, scope: Scope, source: SourceRef | None = None) -> Rule
 class _Parser:
     """Walks the syntax tree of one rule."""
 
-    def __init__(self, text: str, scope: Scope) -> None:
+    def __init__(self, text: str, scope: RuleScope) -> None:
         self._scope = scope
         self._units: set[int] = set()  # where the names of units begin
         # A unit becomes a factor, at the same place, so that the text is an expression.
@@ -324,7 +324,7 @@ class _Parser:
 
     def _called(self, name: str, node: ast.Call | ast.Name, arguments: Sequence[ast.expr]) -> Typed:
         if name not in _FUNCTIONS:
-            hint = did_you_mean(name, _FUNCTIONS) or f"there are {listing(_FUNCTIONS)}"
+            hint = suggestion(name, _FUNCTIONS, "there are")
             raise self._error(f"there is no function `{name}`", node, hint)
         kinds = _FUNCTIONS[name]
         own = () if not kinds or kinds[0] != self._scope.kind else (self._scope.node,)
@@ -357,7 +357,7 @@ class _Parser:
                 known = self._scope.known[kind]
                 if name in known:
                     return name
-                hint = did_you_mean(name, known) or f"known are {listing(known)}"
+                hint = suggestion(name, known, "known are")
                 raise self._error(f"there is no {kind} `{name}`", node, hint)
         raise self._error(f"the name of a {kind} belongs here", node)
 

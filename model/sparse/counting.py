@@ -44,7 +44,7 @@ class Moved:
         Accesses that are made, and those that are gated or skipped here. What units farther out have cut
         is in none of them.
     metadata, gated_metadata, skipped_metadata
-        The same of metadata.
+        Accesses to metadata that are made, gated and skipped.
     """
 
     data: Accesses

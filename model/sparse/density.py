@@ -22,7 +22,7 @@ _MOST_CHANCES = 2048
 """Numbers of nonzeros that are told apart in one tile; in large ones a number stands for its neighbours."""
 _MOST_STEPS = 10_000
 """Factors of a probability of no nonzeros; of long products neighbours are taken together."""
-_WIDEST = 24
+_WIDEST_DEVIATIONS = 24
 """Standard deviations beyond which numbers of nonzeros are negligible, in all."""
 _NEGLIGIBLE = 1e-25
 
@@ -196,7 +196,7 @@ def _exact_chances(marked: int, drawn: int, words: int, least: int, most: int) -
 def _relative_chances(marked: int, drawn: int, words: int, least: int, most: int) -> tuple[Chance, ...]:
     """Chances from the most probable number outwards, until they are negligible, some in place of all."""
     spread = math.sqrt(drawn * (marked / words) * (1 - marked / words) * (1 - drawn / words)) + 1
-    step = max(1, math.floor(_WIDEST * spread / _MOST_CHANCES))
+    step = max(1, math.floor(_WIDEST_DEVIATIONS * spread / _MOST_CHANCES))
     rest = words - marked - drawn
     middle = min(most, max(least, (marked + 1) * (drawn + 1) // (words + 2)))
 

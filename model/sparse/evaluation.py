@@ -13,7 +13,7 @@ from typing import NamedTuple
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.cost.judge import broken_rules
 from model.cost.limits import mesh_violations
-from model.cost.plain import evaluate, evaluate_in, uneven_loads
+from model.cost.plain import evaluate, evaluate_in, loads_with_remainders
 from model.cost.prices import network_latency
 from model.cost.report import DataspaceCost, Evaluation, Violation, ViolationKind
 from model.cost.traffic import Traffic
@@ -35,7 +35,7 @@ from model.sparse.counting import (
 from model.sparse.density import Distribution, distribution_of
 from model.sparse.fibers import FiberTree, fiber_trees
 from model.sparse.instances import Instances, SpatialSkip, dense_instances, needed_instances
-from model.sparse.levels import LevelRow, Stored
+from model.sparse.levels import LevelRow, StoredTile
 from model.sparse.nest import FullNest, MappingError, full_nest
 from model.sparse.occupancy import Holding, holdings
 from model.sparse.report import SparseEvaluation
@@ -56,7 +56,7 @@ def evaluate_sparse(
     Parameters
     ----------
     problem, architecture, mapping
-        As of `model.cost.evaluate`.
+        What is computed, and on what; the loops, and what every node keeps.
     sparsity
         Densities, formats, and what is gated or skipped.
     counting
@@ -69,7 +69,7 @@ def evaluate_sparse(
     MappingError
         If formats cannot hold the tiles, or a level cannot unpack or pack what it exchanges.
     ValueError
-        As of `model.cost.evaluate`, if the rule does not count sparse data, and if there are
+        If `model.cost.evaluate` raises one, if the rule does not count sparse data, and if there are
         tolls, or given first values of outputs.
     """
     if not rule_of(counting).sparse:
@@ -81,7 +81,7 @@ def evaluate_sparse(
     dense = evaluate(problem, architecture, mapping, counting)
     nest = full_nest(problem, architecture, mapping)
     analysis = _Analysis(problem, architecture, sparsity, mapping, nest, dense, timeloop_defects)
-    if nest.plain.uneven and analysis.skips:
+    if nest.plain.remainder_dims and analysis.skips:
         where = architecture.nodes[analysis.skips[0].position].name
         raise MappingError(where, "loops with remainders are not priced where units skip its children")
     return _priced(analysis, mapping, counting)
@@ -225,8 +225,8 @@ class _Analysis:
     @cached_property
     def loads(self) -> dict[int, list[tuple[int, dict[str, Accesses]]]]:
         """By position, the instances that do the same, and the accesses of one of them for dense data."""
-        if self.nest.plain.uneven:
-            every = uneven_loads(self.problem, self.architecture, self.mapping, self.nest.plain)
+        if self.nest.plain.remainder_dims:
+            every = loads_with_remainders(self.problem, self.architecture, self.mapping, self.nest.plain)
             return {
                 position: [(load.instances, dict(map(_accesses, load.traffic))) for load in loads]
                 for position, loads in zip(self.positions, every, strict=True)
@@ -310,11 +310,10 @@ class _Analysis:
         if place is None:
             message = f"no level from here outwards keeps `{name}`, which is to be gated or skipped"
             raise MappingError(level.name, message)
-        keeper = self.architecture.nodes[place]
-        assert isinstance(keeper, StorageLevel)
+        keeper = self.architecture.level_at(place)
         block = keeper.packing_of(name).block_size
         empty = met = empty_conditions(self.nest, option, place, block, self.distributions, by_access=True)
-        if self.nest.plain.uneven:
+        if self.nest.plain.remainder_dims:
             met = empty_conditions(self.nest, option, place, block, self.distributions, by_access=False)
         share = useless(empty.values())
         value = (
@@ -381,14 +380,14 @@ class _Analysis:
             for number, (instances, _) in enumerate(self.loads[position])
         ]
 
-    def _stored(self, position: int, number: int) -> tuple[Stored, ...]:
+    def _stored(self, position: int, number: int) -> tuple[StoredTile, ...]:
         spaces = (space for space in self.problem.dataspaces if position in self.nest.kept[space.name])
         return tuple(self._stored_of(space.name, position, number) for space in spaces)
 
-    def _stored_of(self, name: str, position: int, number: int) -> Stored:
+    def _stored_of(self, name: str, position: int, number: int) -> StoredTile:
         unpacked, packed = self._packing(name, position, number)
         most = self.instances.expansions[name][position]
-        return Stored(
+        return StoredTile(
             dataspace=name,
             held=self.holdings[name][position],
             dense=self.dense_accesses(name, position, number),
@@ -414,7 +413,7 @@ class _Analysis:
     def units_at_work(self) -> float:
         """Arithmetic units in use on average."""
         nodes = len(self.architecture.nodes)
-        if self.nest.plain.uneven:
+        if self.nest.plain.remainder_dims:
             return self.problem.computes / self.nest.plain.steps()
         return self.instances.average(self.instances_at(nodes), nodes, tuple(self.nest.kept))
 
@@ -441,7 +440,7 @@ def _priced(analysis: _Analysis, mapping: LoopMapping, counting: Counting) -> Sp
         row.cost(
             architecture,
             every[position],
-            _used_children(analysis, position),
+            analysis.instances_at,
             (needed[position], busy),
             _overflowing(analysis, rows, position),
         )
@@ -464,18 +463,11 @@ def _priced(analysis: _Analysis, mapping: LoopMapping, counting: Counting) -> Sp
     )
 
 
-def _used_children(analysis: _Analysis, position: int) -> list[Fraction]:
-    """Return the children in use of each fanout above a node on average, outermost first."""
-    fanouts = (place for place in analysis.architecture.fanout_indices if place < position)
-    used = analysis.instances_at
-    return [Fraction(used(place + 1), used(place)) for place in fanouts]
-
-
 def _overflowing(
     analysis: _Analysis, rows: Mapping[int, LevelRow], position: int
-) -> dict[str, tuple[LevelRow, Stored]]:
+) -> dict[str, tuple[LevelRow, StoredTile]]:
     """Return, by dataspace, the next inner level, whose tiles may overflow, and what it moves."""
-    found: dict[str, tuple[LevelRow, Stored]] = {}
+    found: dict[str, tuple[LevelRow, StoredTile]] = {}
     for stored in rows[position].stored:
         child = analysis.nest.child(stored.dataspace, position)
         if child is not None:

@@ -39,7 +39,7 @@ class FullLoop:
     position
         Of its node in ``architecture.nodes``.
     dim, bound, axis
-        As in `model.cost.nest.NestLoop`; the bound may be 1.
+        See `model.cost.nest.NestLoop`; the bound may be 1.
     """
 
     position: int
@@ -69,7 +69,7 @@ class FullNest:
     boxes
         Along `loops`, the iterations at and below each loop, per dimension: products of factors.
     plain
-        The same without loops of bound 1.
+        The loops of bound above 1.
     """
 
     problem: Problem
@@ -115,7 +115,7 @@ class FullNest:
 
     def tile(self, dataspace: str, box: Bounds) -> Extents:
         """Extents of what a box of iterations touches, as far as there are so many."""
-        if self.plain.uneven:
+        if self.plain.remainder_dims:
             box = {dim: min(own, self.problem.bound[dim]) for dim, own in box.items()}
         return extents(self.space(dataspace), box)
 
@@ -141,7 +141,7 @@ class FullNest:
         once
             Dimensions along which each box counts once, however long it is.
         """
-        if not self.plain.uneven:
+        if not self.plain.remainder_dims:
             return figure(box)
         cuts = (self._cut(dim, box[dim], loops) for dim in self.problem.dims)
         every = (dict(zip(self.problem.dims, own, strict=True)) for own in product(*cuts))
@@ -200,7 +200,7 @@ def full_nest(problem: Problem, architecture: Architecture, mapping: Mapping) ->
     Raises
     ------
     ValueError
-        As of `model.cost.nest.build_nest`.
+        If `model.cost.nest.build_nest` raises one.
     """
     plain = build_nest(problem, architecture, mapping)
     loops = tuple(_loops(problem, architecture, mapping))

@@ -108,7 +108,7 @@ def holdings(
         metadata = () if tree is None else expected_metadata(tree, tile, distribution, chances)
         expected = _expected(chances)
         arriving, density = of_whole, expected / math.prod(tile)
-        if nest.plain.uneven:
+        if nest.plain.remainder_dims:
             arriving = nest.mean(box, lambda own: coming(own)[1])
             density = nest.mean(box, lambda own: _nonzeros(distribution, nest.tile(dataspace, own)))
             density = density / arriving if arriving else 0.0

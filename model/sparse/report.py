@@ -34,7 +34,7 @@ class SparseDataspaceCost:
     metadata_size
         Words of metadata and payloads per rank that the tile takes at most, the lowest rank first.
     metadata_size_bits
-        The same in bits.
+        Bits of these metadata and payloads.
     confidence
         Share of the cases in which the tile takes no more than that.
     dense
@@ -77,7 +77,7 @@ class SparseLevelCost:
     Parameters
     ----------
     name, instances, cycles, leak_energy
-        As in `model.cost.report.LevelCost`; instances are those of dense data.
+        See `model.cost.report.LevelCost`; instances are those of dense data.
     dataspaces
         Those that it keeps, in the problem's order.
     """

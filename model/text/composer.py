@@ -105,7 +105,7 @@ def compose(document: Document, limits: Limits, resolvers: dict[str, Resolver] |
     return _Composer(document, limits, resolvers or {}).compose()
 
 
-def extent_of(node: Node) -> Extent:
+def node_extent(node: Node) -> Extent:
     """Measure a node; shared nodes are measured once and counted as often as they occur."""
     known: dict[int, Extent] = {}
 
@@ -210,7 +210,7 @@ class _Composer:
             node = self._resolvers[event.tag](written)
         elif INCLUDED_TAG in self._resolvers and _MISPLACED_INCLUDE.search(event.value):
             raise SpecError("the result of `include` is a whole value and cannot be part of a text", span)
-        extent = Extent(1, 0) if isinstance(node, ScalarNode) else extent_of(node)
+        extent = Extent(1, 0) if isinstance(node, ScalarNode) else node_extent(node)
         if event.anchor is not None:
             self._anchors[event.anchor] = _Anchor(span, node, extent)
         self._add(node, extent, span, event)

@@ -64,7 +64,9 @@ _COMPARISONS: Mapping[type[ast.cmpop], Callable[[object, object], bool]] = {
 }
 
 
-def evaluate(text_or_node: str | ScalarNode, names: Mapping[str, object]) -> int | float | str | bool:
+def evaluate_expression(
+    text_or_node: str | ScalarNode, names: Mapping[str, object]
+) -> int | float | str | bool:
     """Return the value of an expression; SpecError at the part that is wrong.
 
     Expressions consist of numbers, texts, names, ``+ - * / // % **``, comparisons, ``and or not``,
@@ -82,7 +84,7 @@ def evaluate(text_or_node: str | ScalarNode, names: Mapping[str, object]) -> int
 
 
 def evaluate_any(node: ScalarNode, names: Mapping[str, object]) -> object:
-    """Return the value of an expression as `evaluate` does, which may be a list or a mapping as well."""
+    """Return the value of an expression as `evaluate_expression` does; it may also be a list or a mapping."""
     if not isinstance(node.value, str):
         return node.value
     evaluator = Evaluator(node.value, node.span, names)

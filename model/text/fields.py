@@ -11,17 +11,18 @@ from typing import TypeVar
 
 from model.counting.words import tile_words
 from model.problem import Problem
-from model.text.expressions import evaluate
+from model.text.expressions import evaluate_expression
 from model.text.limits import Limits
 from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
-from model.wording import did_you_mean, listing
+from model.wording import did_you_mean, listing, suggestion
 
 Key = TypeVar("Key")
 Names = Mapping[str, object]
 NO_NAMES: Names = MappingProxyType({})
 
 MAX_INTEGER = 10**15
-MAX_NAME = 200
+LONGEST_NAME = 200
+"""Characters of a name."""
 IDENTIFIER_HINT = "use letters, digits and `_`, not beginning with a digit"
 
 
@@ -72,8 +73,8 @@ def as_name(node: Node, what: str) -> str:
     text = as_scalar(node, what).text.strip()
     if not text:
         raise SpecError(f"{what} must not be empty", node.span)
-    if len(text) > MAX_NAME:
-        raise SpecError(f"{what} must have at most {MAX_NAME} characters, but has {len(text)}", node.span)
+    if len(text) > LONGEST_NAME:
+        raise SpecError(f"{what} must have at most {LONGEST_NAME} characters, but has {len(text)}", node.span)
     if not text.isprintable():
         raise SpecError(f"{what} must be printable, but is `{text}`", node.span)
     return text
@@ -98,7 +99,7 @@ def items_of(node: Node | None, what: str) -> tuple[Node, ...]:
 def add_once(places: dict[Key, Span], key: Key, span: Span, message: str, first: str = "the first") -> None:
     """Add the place of what may be there once; SpecError with both places where it is there already."""
     if key in places:
-        raise SpecError(message, span, ((places[key], first),))
+        raise SpecError(message, span, () if places[key] == span else ((places[key], first),))
     places[key] = span
 
 
@@ -108,15 +109,15 @@ def known_name(node: Node, known: Iterable[str], what: str) -> str:
     names = tuple(known)
     if name in names:
         return name
-    hint = did_you_mean(name, names) or f"choose from {listing(names)}"
+    hint = suggestion(name, names, "choose from")
     raise SpecError(f"unknown {what} `{name}`", node.span, hint=hint)
 
 
-def value_of(node: Node, names: Names, what: str) -> int | float | str | bool:
+def scalar_value(node: Node, names: Names, what: str) -> int | float | str | bool:
     """Return a scalar's value; plain text is evaluated as an expression over `names`."""
     scalar = as_scalar(node, what)
     if isinstance(scalar.value, str) and not scalar.quoted:
-        return evaluate(scalar, names)
+        return evaluate_expression(scalar, names)
     assert scalar.value is not None
     return scalar.value
 
@@ -129,7 +130,7 @@ def as_int(
     maximum: int = MAX_INTEGER,
 ) -> int:
     """Return a whole number, also from an expression over `names` or a float with a whole value."""
-    value = value_of(node, names, what)
+    value = scalar_value(node, names, what)
     if isinstance(value, (bool, str)) or not _is_whole(value):
         unlimited = isinstance(value, float) and math.isinf(value)
         hint = "omit the key for no limit" if unlimited else None
@@ -168,10 +169,18 @@ def as_fraction(node: Node, what: str, names: Names = NO_NAMES) -> Fraction:
     scalar = as_scalar(node, what)
     if isinstance(scalar.value, (int, float)) and not isinstance(scalar.value, bool):
         return _exact(scalar.text, node, what)
-    value = value_of(node, names, what)
+    value = scalar_value(node, names, what)
     if isinstance(value, (bool, str)):
         raise unfit(node, value, f"{what} must be a number")
     return _exact(repr(value), node, what)
+
+
+def as_share(node: Node, what: str, names: Names = NO_NAMES) -> Fraction:
+    """Return a number from 0 to 1, exactly as written."""
+    share = as_fraction(node, what, names)
+    if not 0 <= share <= 1:
+        raise SpecError(f"{what} must be between 0 and 1, but is {float(share):g}", node.span)
+    return share
 
 
 _TRUTHS = {**dict.fromkeys(("yes", "y", "on"), "true"), **dict.fromkeys(("no", "n", "off"), "false")}
@@ -182,7 +191,7 @@ def as_bool(node: Node, what: str, names: Names = NO_NAMES) -> bool:
     """Return a truth value; 0 and 1 are allowed, but not words of YAML 1.1 such as ``yes``."""
     scalar = as_scalar(node, what)
     is_word = isinstance(scalar.value, str) and scalar.value.isidentifier() and scalar.value not in names
-    value = scalar.text if is_word else value_of(node, names, what)
+    value = scalar.text if is_word else scalar_value(node, names, what)
     if not isinstance(value, bool) and value not in (0, 1):
         hint = _TRUTHS.get(scalar.text.lower())
         raise unfit(node, value, f"{what} must be true or false", hint and f"write `{hint}`: {_YAML_1_2}")

@@ -223,7 +223,7 @@ def display_name(path: Path) -> str:
 
 
 @dataclass(frozen=True)
-class Scope:
+class FileScope:
     """The file that is read, and what its includes see."""
 
     path: Path
@@ -234,7 +234,7 @@ class Scope:
     chain: tuple[Path, ...] = ()  # files that included one another, resolved, this one last
 
     @classmethod
-    def top(cls, path: Path, variables: Mapping[str, object]) -> Scope:
+    def top(cls, path: Path, variables: Mapping[str, object]) -> FileScope:
         """Return the scope of a file that the user named."""
         return cls(path, path.parent, variables, chain=(resolved(path),))
 
@@ -243,7 +243,7 @@ class Scope:
         """Where this file's includes are looked for, in order."""
         return tuple(dict.fromkeys((self.path.parent, *self.added, self.home)))
 
-    def enter(self, path: Path, limits: Limits) -> Scope:
+    def enter(self, path: Path, limits: Limits) -> FileScope:
         """Return the scope of an included file; SpecError if it is being read already, or nested too deep."""
         target = resolved(path)
         if target in self.chain:
@@ -299,7 +299,7 @@ class Session:
             raise SpecError(message, hint=raised_by("rendered_characters"))
         return text
 
-    def locate(self, wanted: str, scope: Scope) -> Path:
+    def locate(self, wanted: str, scope: FileScope) -> Path:
         """Return the file that a spec names; SpecError if there is none, or it may not be included."""
         self.used.includes += 1
         if self.used.includes > self.limits.includes:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MEBI = 2**20
+LONGEST_CHAIN = 50
+"""Attributes, variables or sets of which each needs the next one."""
 
 
 @dataclass(frozen=True, slots=True)

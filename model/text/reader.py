@@ -13,10 +13,10 @@ from model.text.composer import (
     INCLUDED_TAG,
     Resolver,
     compose,
-    extent_of,
+    node_extent,
     plain_value,
 )
-from model.text.files import SPEC_SUFFIXES, Scope, Session, display_name, files_of, include_roots
+from model.text.files import SPEC_SUFFIXES, FileScope, Session, display_name, files_of, include_roots
 from model.text.limits import Limits
 from model.text.merging import join_included, join_specs
 from model.text.source import Document, MappingNode, Node, ScalarNode, SpecError, note_at
@@ -123,17 +123,17 @@ class _Reader:
         self._session = session
 
     def top(self, path: Path, variables: Mapping[str, object]) -> MappingNode:
-        document, node = self._read(Scope.top(path, variables))
+        document, node = self._read(FileScope.top(path, variables))
         return _top_mapping(node, document, display_name(path))
 
-    def load(self, scope: Scope) -> Node:
+    def load(self, scope: FileScope) -> Node:
         """Return the root of an included file."""
         document, node = self._read(scope)
         if node is None:
             raise _nothing(document, display_name(scope.path))
         return node
 
-    def _read(self, scope: Scope) -> tuple[Document, Node | None]:
+    def _read(self, scope: FileScope) -> tuple[Document, Node | None]:
         text = self._session.read(scope.path)
         resolvers: dict[str, Resolver] = {
             INCLUDE_TAG: lambda node: self._include(node, scope),
@@ -143,22 +143,22 @@ class _Reader:
         if is_template(scope.path, text):
             document, resolvers[INCLUDED_TAG] = self._render(text, scope)
         node = compose(document, self._session.limits, resolvers)
-        self._session.count_nodes(0 if node is None else extent_of(node).nodes)
+        self._session.count_nodes(0 if node is None else node_extent(node).nodes)
         return document, node
 
-    def _render(self, text: str, scope: Scope) -> tuple[Document, Resolver]:
+    def _render(self, text: str, scope: FileScope) -> tuple[Document, Resolver]:
         from model.text.templates import TemplateEngine  # noqa: PLC0415 (Jinja2 only where it is needed)
 
         return TemplateEngine(self._session, self.load).render(text, scope)
 
-    def _include(self, node: ScalarNode, scope: Scope) -> Node:
+    def _include(self, node: ScalarNode, scope: FileScope) -> Node:
         _check_one_path(node)
         try:
             return self.load(scope.enter(self._session.locate(node.text, scope), self._session.limits))
         except SpecError as error:
             raise error.included_at(node.span) from None
 
-    def _include_directory(self, node: ScalarNode, scope: Scope) -> Node:
+    def _include_directory(self, node: ScalarNode, scope: FileScope) -> Node:
         """Return the spec files of a directory, joined in the order of their names."""
         _check_one_path(node)
         try:

@@ -36,7 +36,7 @@ _Result = TypeVar("_Result")
 _FRAME = re.compile(rb'File "' + CODE_NAME.encode() + rb'([^"\n]*)", line (\d+)')
 _ADDRESS_SPACE = Path("/proc/self/statm")
 _PATIENCE_S = 10.0
-_PATIENCE = 20.0
+_PATIENCE_FACTOR = 20.0
 """A child may take this long on the clock, plus so many times its processor time."""
 
 _LEAST_S, _MOST_S = 1e-3, 1e6
@@ -168,7 +168,7 @@ def _limit(sender: int, seconds: float, memory_bytes: int) -> None:
     faulthandler.register(signal.SIGPROF, sender, all_threads=False, chain=True)
     seconds = min(max(seconds, _LEAST_S), _MOST_S)
     signal.setitimer(signal.ITIMER_PROF, seconds)
-    signal.setitimer(signal.ITIMER_REAL, _PATIENCE_S + _PATIENCE * seconds)
+    signal.setitimer(signal.ITIMER_REAL, _PATIENCE_S + _PATIENCE_FACTOR * seconds)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: 0}
     with suppress(OSError):

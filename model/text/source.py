@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from model.note import Note, Value
@@ -310,9 +310,6 @@ def whole_line_span(source: SourceText, line: int) -> Span:
 def _whole_line(origin: LineOrigin, text: str) -> tuple[str, int, int, int, int]:
     indent = len(text) - len(text.lstrip())
     return origin.source.name, origin.line, indent + 1, origin.line, max(indent + 1, len(text.rstrip())) + 1
-
-
-Places = Mapping[SourceRef, Span]
 
 
 def places_of(*documents: Node) -> dict[SourceRef, Span]:

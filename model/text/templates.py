@@ -20,7 +20,7 @@ from jinja2 import Template, TemplateError, TemplateSyntaxError, UndefinedError,
 from jinja2.runtime import Context
 
 from model.text.composer import INCLUDED_TAG, Resolver
-from model.text.files import Scope, Session, Usage, display_name, find
+from model.text.files import FileScope, Session, Usage, display_name, find
 from model.text.limits import MEBI, Limits, raised_by
 from model.text.sandbox import CODE_NAME, SpecEnvironment, StoppedError, foreign_statement, run_confined
 from model.text.source import (
@@ -37,9 +37,9 @@ from model.text.source import (
 )
 from model.wording import did_you_mean
 
-_FIRST = 0xF0000
-_LAST = 0x10FFFD
-_MARK = re.compile(f"[{chr(_FIRST)}-{chr(_LAST)}]")
+_FIRST_MARK = 0xF0000
+_LAST_MARK = 0x10FFFD
+_MARK = re.compile(f"[{chr(_FIRST_MARK)}-{chr(_LAST_MARK)}]")
 _LINE_START = re.compile(rf"(?:\s|{_MARK.pattern})*")
 _ANY_DEPTH = "**"
 _WILDCARD = re.compile(r"[*?\[]")
@@ -54,14 +54,14 @@ _FAILURES = (
 class TemplateEngine:
     """Renders the template of one document, with the files that it includes; `load` returns their trees."""
 
-    def __init__(self, session: Session, load: Callable[[Scope], Node]) -> None:
+    def __init__(self, session: Session, load: Callable[[FileScope], Node]) -> None:
         self._session = session
         self._load = load
         self._environment = SpecEnvironment()
         self._marks = LineMarks()
         self._trees = IncludedTrees()
 
-    def render(self, text: str, scope: Scope) -> tuple[Document, Resolver]:
+    def render(self, text: str, scope: FileScope) -> tuple[Document, Resolver]:
         """Return the rendered document, and the resolver of the included trees, which are tags in it."""
         session, source = self._session, SourceText.of(display_name(scope.path), text)
         if session.confined:  # what it includes is rendered in the same child
@@ -82,15 +82,15 @@ class TemplateEngine:
         session.used.seconds += spent_s
         return document, trees.resolve
 
-    def _confined(self, text: str, scope: Scope) -> tuple[Document, IncludedTrees, Usage]:
+    def _confined(self, text: str, scope: FileScope) -> tuple[Document, IncludedTrees, Usage]:
         """Return what the parent of this child process needs to go on."""
         self._session.confined = True
         return self._document(text, scope), self._trees, self._session.used
 
-    def _document(self, text: str, scope: Scope) -> Document:
+    def _document(self, text: str, scope: FileScope) -> Document:
         return self._marks.document(display_name(scope.path), self._rendered(text, scope))
 
-    def _rendered(self, text: str, scope: Scope) -> str:
+    def _rendered(self, text: str, scope: FileScope) -> str:
         """Return the rendered text with its marks."""
         source = SourceText.of(display_name(scope.path), text)
         first = self._marks.register(scope.path, source)
@@ -120,7 +120,7 @@ class TemplateEngine:
         except _FAILURES as error:
             raise SpecError(f"template: {error}", _failing_line(error, source)) from None
 
-    def _spliced(self, scope: Scope) -> str:
+    def _spliced(self, scope: FileScope) -> str:
         return self._rendered(self._session.read(scope.path), scope)
 
     def _compiled(
@@ -200,11 +200,11 @@ class TemplateFunctions:
 
     def __init__(
         self,
-        scope: Scope,
+        scope: FileScope,
         session: Session,
         trees: IncludedTrees,
-        load: Callable[[Scope], Node],
-        splice: Callable[[Scope], str],
+        load: Callable[[FileScope], Node],
+        splice: Callable[[FileScope], str],
     ) -> None:
         self._scope = scope
         self._session = session
@@ -320,7 +320,7 @@ class TemplateFunctions:
         context: Context,
         inherit: bool = True,
         variables: Mapping[str, object] = MappingProxyType({}),
-    ) -> Scope:
+    ) -> FileScope:
         """Return the scope of an included file, with the variables set so far if it inherits them."""
         inherited = {**self._scope.variables, **context.get_exported()} if inherit else {}
         return replace(self._scope.enter(path, self._session.limits), variables={**inherited, **variables})
@@ -386,14 +386,14 @@ class LineMarks:
         if path not in self._first:
             self._first[path] = len(self._origins)
             self._origins += [LineOrigin(source, number) for number in range(1, len(source.lines) + 1)]
-        if len(self._origins) > _LAST - _FIRST:
+        if len(self._origins) > _LAST_MARK - _FIRST_MARK:
             raise SpecError("the templates have too many lines", whole_line_span(source, 1))
         return self._first[path]
 
     @staticmethod
     def mark(number: int) -> str:
         """Return the mark of a line."""
-        return chr(_FIRST + number)
+        return chr(_FIRST_MARK + number)
 
     @classmethod
     def marked(cls, text: str, number: int) -> str:
@@ -416,5 +416,5 @@ class LineMarks:
     def _last_number(self, text: str, otherwise: int) -> int:
         """Return the number of the last mark; false ones, which a template printed, do not count."""
         marks = _MARK.findall(text)
-        number = ord(marks[-1]) - _FIRST if marks else otherwise
+        number = ord(marks[-1]) - _FIRST_MARK if marks else otherwise
         return number if number < len(self._origins) else otherwise

@@ -19,7 +19,7 @@ class TooManyTilesError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class RankSpan:
     """Part of a rank: from `start` up to, not including, `stop`."""
 
     start: int
@@ -30,16 +30,8 @@ class Span:
         """Number of elements."""
         return self.stop - self.start
 
-    def slice(self, origin: int = 0) -> slice:
-        """Return the span as a slice of what begins at `origin` of the rank."""
-        return slice(self.start - origin, self.stop - origin)
 
-    def overlap(self, other: Span) -> Span:
-        """Return what both cover; its size is at most 0 if there is nothing."""
-        return Span(max(self.start, other.start), min(self.stop, other.stop))
-
-
-Cut = tuple[Span, ...]
+Cut = tuple[RankSpan, ...]
 """The spans of one rank, in order."""
 
 
@@ -78,7 +70,7 @@ class Grid:
         """Return the positions of the tiles in order, one number per rank."""
         return product(*map(range, self.counts))
 
-    def spans(self, index: Shape) -> tuple[Span, ...]:
+    def spans(self, index: Shape) -> tuple[RankSpan, ...]:
         """Return the spans of the tile at a position, in elements of the whole tensor."""
         return tuple(cut[position] for cut, position in zip(self.cuts, index, strict=True))
 
@@ -86,7 +78,7 @@ class Grid:
 def plain_cut(extent: int, tile: int) -> Cut:
     """Cut a rank into spans of `tile` elements that do not overlap; the last one holds the rest."""
     _check_number(extent, tile)
-    return tuple(Span(start, min(start + tile, extent)) for start in range(0, extent, tile))
+    return tuple(RankSpan(start, min(start + tile, extent)) for start in range(0, extent, tile))
 
 
 def windowed_cut(extent: int, tile: int, window: Window, first: int | None = None) -> Cut:
@@ -98,25 +90,25 @@ def windowed_cut(extent: int, tile: int, window: Window, first: int | None = Non
     """
     _check_number(extent, max(1, tile - window.halo))
     if tile >= extent:
-        return (Span(0, extent),)
+        return (RankSpan(0, extent),)
     if first is None:
         steps = (tile + window.before - window.field) // window.stride
         first = window.field + steps * window.stride - window.before
-    spans = [Span(0, first)]
+    spans = [RankSpan(0, first)]
     while (start := spans[-1].stop - window.halo) < extent and spans[-1].stop < extent:
         if start <= spans[-1].start:
             raise ValueError(f"tiles of {tile} do not advance with a halo of {window.halo}")
-        spans.append(Span(start, min(start + tile, extent)))
+        spans.append(RankSpan(start, min(start + tile, extent)))
     return tuple(spans)
 
 
-def windows_within(span: Span, extent: int, window: Window) -> Span:
+def windows_within(span: RankSpan, extent: int, window: Window) -> RankSpan:
     """Return which windows of a rank, counted from 0, can be computed from a span alone; perhaps none."""
     last = window.positions(extent)
     first = 0 if span.start == 0 else -(-(span.start + window.before) // window.stride)
     if span.stop < extent:
         last = (span.stop + window.before - window.field) // window.stride + 1
-    return Span(first, last)
+    return RankSpan(first, last)
 
 
 def plain_grid(shape: Shape, tile: Shape) -> Grid:

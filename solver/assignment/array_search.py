@@ -14,7 +14,7 @@ from model.assignment import (
     ShapedNetwork,
     SystolicModel,
     arrays_within,
-    price,
+    price_network,
 )
 from model.objective import LAYERS, TOTAL
 from solver.assignment.assigner import assign
@@ -66,7 +66,7 @@ def assign_costed(
     if isinstance(network, CostedNetwork):
         return assign(network, options, should_stop), None
     if hardware is not None and hardware.array is not None:
-        return assign(price(network, hardware.model, *hardware.array), options, should_stop), None
+        return assign(price_network(network, hardware.model, *hardware.array), options, should_stop), None
     if hardware is None or hardware.dsp_budget is None:
         raise ValueError("shapes have costs on an array only")
     array_result = choose_array(network, hardware.model, hardware.dsp_budget, criterion, options, should_stop)

@@ -11,7 +11,7 @@ import numpy as np
 
 from model.assignment import FORBIDDEN, Cost, CostedLayer, CostedNetwork, EdgeCosts, LayerCosts, build_network
 from model.assignment.methods import Copy, MethodNetwork
-from model.assignment.network import Convolution, ShapedLayer
+from model.assignment.network import ConvolutionShape, ShapedLayer
 from model.cascade import Layer
 from model.objective import ADDITIVE, ENERGY, LATENCY, UNITS
 from solver.assignment.assigner import CHEAPEST, assign
@@ -20,7 +20,7 @@ from solver.result import Result, Status, StopCallback, Termination
 
 PROVEN = (Status.OPTIMAL, Status.INFEASIBLE)
 
-Pair = tuple[Convolution, str]
+Pair = tuple[ConvolutionShape, str]
 """A shape and the name of a method."""
 
 
@@ -177,7 +177,7 @@ def _network(problem: MethodNetwork, objective: str, costs: Mapping[Pair, Cost])
 
 def _layer_costs(layer: ShapedLayer, costs: Mapping[Pair, Cost]) -> dict[str, Cost]:
     shape = layer.shape
-    if not isinstance(shape, Convolution):
+    if not isinstance(shape, ConvolutionShape):
         return dict.fromkeys(layer.methods, 0)
     return {method: costs[shape, method] for method in layer.methods}
 
@@ -219,7 +219,7 @@ def _single_kinds(
     policies = []
     for name, methods in kinds.items():
         layers = [
-            _only(layer, methods) if isinstance(shaped.shape, Convolution) else layer
+            _only(layer, methods) if isinstance(shaped.shape, ConvolutionShape) else layer
             for shaped, layer in zip(mapped.problem.shaped.layers, network.layers, strict=True)
         ]
         single = tuple(only or layer for only, layer in zip(layers, network.layers, strict=True))

@@ -92,7 +92,7 @@ def load_options(arguments: argparse.Namespace) -> LoadOptions:
         objectives=_objectives(arguments),
         counting=arguments.counting,
         factors=arguments.factors,
-        uneven=arguments.uneven,
+        has_places=arguments.uneven,
     )
 
 
@@ -341,7 +341,7 @@ def counting_notes(
     other = rule_of(mapspace.counting_rule.compared_with)
     if is_timed and not other.is_executed:
         return ()  # nobody asks Timeloop about an architecture of AccelForge
-    if build_nest(mapspace.problem, mapspace.architecture, mapping).uneven:
+    if build_nest(mapspace.problem, mapspace.architecture, mapping).remainder_dims:
         return (Note(NO_RULE),)
     there = evaluate(mapspace.problem, mapspace.architecture, mapping, other.name)
     figures = [
@@ -374,7 +374,7 @@ def link_transfer_notes(mapspace: Mapspace, result: Result) -> tuple[Note, ...]:
     from model.cost import evaluate
     from model.cost.nest import build_nest
 
-    if build_nest(mapspace.problem, mapspace.architecture, result.mapping).uneven:
+    if build_nest(mapspace.problem, mapspace.architecture, result.mapping).remainder_dims:
         return ()
     plain, linked = (
         evaluate(mapspace.problem, mapspace.architecture, result.mapping, TIMELOOP, links)

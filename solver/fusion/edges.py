@@ -657,7 +657,7 @@ def with_places_of(
 
     Dataspaces `above` the nests are at the first place of the outermost on-chip memory.
     """
-    uneven = None if mapspace.counting_rule.has_places else einsum.uneven
+    uneven = None if mapspace.counting_rule.has_places else einsum.memories_with_places
     if uneven is not None and not uneven:
         return mapspace
     own = spread(mapspace, uneven)

@@ -141,7 +141,7 @@ def restrictions(space: FusionSpace) -> Iterator[str]:
     if space.limits.equal_parts:
         yield PERFECT_SHARED_LOOPS if any_factors else PERFECT_LOOPS
     on_chip = first.mapspace.architecture.on_chip
-    even = [level.name for level in on_chip if level.name not in first.uneven]
+    even = [level.name for level in on_chip if level.name not in first.memories_with_places]
     if even and not first.mapspace.counting_rule.has_places:
         yield EVEN_NESTS.format(memories=listing(even))
     homes = {level for levels in space.homes.values() for level in levels if level > 1}

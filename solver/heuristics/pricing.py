@@ -11,7 +11,7 @@ import numpy as np
 
 from model.cost import Evaluation
 from model.cost.batch import BatchEvaluation, BatchEvaluator, MappingBatch, encode
-from model.cost.batch.evaluator import CHUNK
+from model.cost.batch.evaluator import MAPPINGS_PER_CHUNK
 from model.cost.batch.judge import rules_hold
 from model.cost.batch.mappings import Booleans, Doubles
 from model.cost.nest import build_nest
@@ -160,7 +160,7 @@ class Pricing:
 
         Where memories have several places, those that keep nothing are taken as `Rules.arranged` has them.
         """
-        together = CHUNK if self.mapspace.factors == PERFECT else SOME
+        together = MAPPINGS_PER_CHUNK if self.mapspace.factors == PERFECT else SOME
         return self._in_chunks(batch, self._chunk, FEW if self._evaluator is None else together)
 
     def estimate_batch(self, batch: MappingBatch) -> BatchPrices:
@@ -170,7 +170,7 @@ class Pricing:
         """
         if self.mapspace.factors == PERFECT or self._evaluator is None:
             return self.price_batch(batch)
-        return self._in_chunks(batch, self._estimated_chunk, CHUNK)
+        return self._in_chunks(batch, self._estimated_chunk, MAPPINGS_PER_CHUNK)
 
     def settle(self, batch: MappingBatch, prices: BatchPrices, most: int) -> None:
         """Price the `most` best of mappings exactly whose `prices` are estimates; they count once."""
@@ -215,7 +215,7 @@ class Pricing:
         if (np.sort(batch.order, axis=2) != np.arange(len(bounds))).any():
             raise ValueError("an order of loops does not have each dimension once")
 
-    def _next_chunk(self, together: int = CHUNK) -> int:
+    def _next_chunk(self, together: int = MAPPINGS_PER_CHUNK) -> int:
         """Mappings that may be priced before the budget is looked at again."""
         most = self.budget.evaluations
         return together if most is None else min(together, most - self.evaluations)

@@ -13,10 +13,10 @@ from model.architecture import Fanout
 from model.choices import KeepChoice, SideOrder, keep_sets
 from model.cost.batch import MappingBatch
 from model.cost.batch.mappings import Booleans, Integers
-from model.cost.batch.uneven import UnevenNest
+from model.cost.batch.remainders import RemainderNest
 from model.extents import ANY
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
-from model.mapspace import FactorRule, JointRules, Mapspace, SpatialRules, TemporalRules
+from model.mapspace import JointRules, Mapspace, SpatialRules, TemporalRules
 from solver.heuristics.interface import MapperError
 
 TABLE_ENTRIES = 1 << 22
@@ -121,7 +121,7 @@ class Rules:
     def _units_in_use(self, batch: MappingBatch) -> Integers:
         architecture = self.mapspace.architecture
         if self.mapspace.factors == ANY:
-            nest = UnevenNest.of(self.mapspace.problem, architecture, batch)
+            nest = RemainderNest.of(self.mapspace.problem, architecture, batch)
             return nest.instances(len(architecture.nodes))
         units: Integers = np.prod(batch.factors[:, list(architecture.fanout_indices)], axis=(1, 2))
         return units
@@ -133,7 +133,7 @@ class Rules:
             architecture.nodes, self.mapspace.factor_rules, batch.factors.transpose(1, 2, 0), strict=True
         ):
             for rule in rules:
-                holds = _holds(rule, factors[problem.dims.index(rule.dim)])
+                holds = rule.allows(factors[problem.dims.index(rule.dim)])
                 yield f"the factor {rule.dim}{rule.relation}{rule.value} of {node.name}", holds
         positions = np.argsort(batch.order, axis=2)
         for number, pairs in enumerate(self._nested):
@@ -160,7 +160,7 @@ class Rules:
         name = f"{architecture.levels[rules.levels[0]].component} at all its places"
         loops = batch.factors[:, [architecture.storage_indices[level] for level in rules.levels]]
         for rule in rules.temporal.factors:
-            holds = _holds(rule, loops[:, :, dims.index(rule.dim)].prod(axis=1))
+            holds = rule.allows(loops[:, :, dims.index(rule.dim)].prod(axis=1))
             yield f"the factor {rule.dim}{rule.relation}{rule.value} of {name}", holds
         ranks = np.array([rules.rank(dim) for dim in dims])
         lowest = np.where(loops > 1, ranks, len(dims) + 1).min(axis=2)
@@ -199,12 +199,6 @@ class Arrangements:
             if factor > 1
         ]
         return FanoutMapping(tuple(sorted(loops, key=lambda loop: loop.axis)))
-
-
-def _holds(rule: FactorRule, factors: Integers) -> Booleans:
-    compare = {"=": np.equal, "<=": np.less_equal, ">=": np.greater_equal}[rule.relation]
-    held: Booleans = compare(factors, rule.value)
-    return held
 
 
 def _codes(keep: Booleans) -> Integers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from model.assignment.network import Convolution
+from model.assignment.network import ConvolutionShape
 from solver.assignment.array_search import ArrayChoice
 from solver.assignment.assigner import alternatives
 from solver.assignment.mapped import Gain, MappedAssignment, MethodCost
@@ -143,7 +143,7 @@ def _mapped_document(mapped: MappedAssignment) -> Document:
                 method: _cost_document(mapped.costs[layer.shape, method]) for method in layer.methods
             }
             for layer in mapped.problem.shaped.layers
-            if isinstance(layer.shape, Convolution)
+            if isinstance(layer.shape, ConvolutionShape)
         },
     }
 

@@ -8,8 +8,8 @@ import pytest
 
 from model.extents import ANY, FACTORS, PERFECT, Extents, remainder_of
 from model.mapspace_size import mapspace_size
-from model.numbers import divisors, ordered_factorizations
-from tests.bruteforce import enumerate_mappings
+from model.numbers import divisors
+from tests.bruteforce import enumerate_mappings, ordered_factorizations
 from tests.mapspaces import free_mapspace, matmul
 from tests.model.cost.nests import BUFFER, DRAM
 

@@ -12,9 +12,8 @@ from model.extents import FACTORS
 from model.mapping import FanoutMapping, StorageMapping
 from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.mapspace_size import mapspace_size
-from model.numbers import ordered_factorizations
 from model.problem import Dataspace, Problem, Term
-from tests.bruteforce import axis_choices, enumerate_mappings, temporal_orders
+from tests.bruteforce import axis_choices, enumerate_mappings, ordered_factorizations, temporal_orders
 from tests.strategies import mapspaces
 
 DIMS = ("A", "B", "C", "D")

@@ -115,7 +115,7 @@ def test_fused_results_show_themselves(tmp_path):
     assert stages == ["each Einsum alone", "divisors"]
     assert map_fused(case.cascade, "latency").objective == "latency"
     several = load("specs/workloads/three_matmuls.yaml", arch="tpu_like", fuse=True, uneven=True)
-    assert all("unified_buffer" in einsum.uneven for einsum in several.cascade.einsums)
+    assert all("unified_buffer" in einsum.memories_with_places for einsum in several.cascade.einsums)
     with pytest.raises(ValueError, match="there is no memory 'cache'"):
         map_fused(several, limits=FusionLimits(memories=frozenset(("cache",))))
 

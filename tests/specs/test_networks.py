@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from model.assignment import Convolution, price
+from model.assignment import ConvolutionShape, price_network
 from model.formats.assignment import load_assignment
 from solver.assignment import assign
 from solver.result import Status
@@ -37,7 +37,7 @@ def load(name):
     ],
 )
 def test_networks_have_their_published_size(name, convolutions, billions, weights):
-    shapes = [layer.shape for layer in load(name).shaped.layers if isinstance(layer.shape, Convolution)]
+    shapes = [layer.shape for layer in load(name).shaped.layers if isinstance(layer.shape, ConvolutionShape)]
     sizes = [shape.in_channels * shape.out_channels * shape.window for shape in shapes]
     computes = sum(size * shape.positions for size, shape in zip(sizes, shapes, strict=True))
     assert len(shapes) == convolutions
@@ -52,15 +52,15 @@ def test_channels_fit_along_all_edges(name):
     arriving = {position: [] for position in range(len(shaped.layers))}
     for edge in shaped.edges:
         source, target = (shaped.layers[end].shape for end in (edge.source, edge.target))
-        produced = source.out_channels if isinstance(source, Convolution) else source.channels
-        consumed = target.in_channels if isinstance(target, Convolution) else target.channels
-        assert produced == consumed or not isinstance(target, Convolution)
+        produced = source.out_channels if isinstance(source, ConvolutionShape) else source.channels
+        consumed = target.in_channels if isinstance(target, ConvolutionShape) else target.channels
+        assert produced == consumed or not isinstance(target, ConvolutionShape)
         arriving[edge.target].append(produced)
     for position, produced in arriving.items():
         shape = shaped.layers[position].shape
         if len(produced) > 1 and "concat" in shaped.layers[position].name:
             assert sum(produced) == shape.channels
-        elif produced and not isinstance(shape, Convolution):
+        elif produced and not isinstance(shape, ConvolutionShape):
             assert set(produced) == {shape.channels}
 
 
@@ -76,7 +76,7 @@ def test_channels_fit_along_all_edges(name):
 )
 def test_networks_are_assigned(name, total_ms):
     loaded = load(name)
-    result = assign(price(loaded.shaped, loaded.hardware.model, *loaded.hardware.array))
+    result = assign(price_network(loaded.shaped, loaded.hardware.model, *loaded.hardware.array))
     assert result.status is Status.OPTIMAL
     assert len(result.best.choice) == len(loaded.shaped.layers)
     naive = [policy.total for policy in result.policies]

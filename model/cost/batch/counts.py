@@ -13,7 +13,7 @@ import numpy as np
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.cost.batch.mappings import BatchNest, Booleans, Integers
 from model.counting.first_touches import reads_firsts
-from model.counting.words import distinct_offsets, tile_words
+from model.counting.words import connected, distinct_offsets, tile_words
 from model.problem import Dataspace, Problem
 
 
@@ -82,11 +82,8 @@ def index_space(problem: Problem, space: Dataspace, rounded: bool = False) -> Sp
 
 
 def _groups(coefficients: Integers) -> tuple[tuple[int, ...], ...]:
-    groups: list[set[int]] = []
-    for rank in coefficients:
-        members = {int(dim) for dim in np.flatnonzero(rank)}
-        meeting = [group for group in groups if group & members]
-        groups = [group for group in groups if not group & members] + [members.union(*meeting)]
+    dims = [{int(dim) for dim in np.flatnonzero(rank)} for rank in coefficients]
+    groups = (set[int]().union(*(dims[rank] for rank in ranks)) for ranks in connected(dims))
     return tuple(tuple(sorted(group)) for group in groups if group)
 
 
@@ -111,7 +108,7 @@ def fresh_by_dim(index: SpaceIndex, extents: Integers, strides: Integers) -> Int
     return fresh
 
 
-def distinct_children(index: SpaceIndex, bounds: Integers, strides: Integers) -> Integers:
+def distinct_children_of_each(index: SpaceIndex, bounds: Integers, strides: Integers) -> Integers:
     """Distinct tile positions among children (see `model.counting.words.distinct_offsets`).
 
     Parameters
@@ -253,7 +250,7 @@ class BatchRule:
     cycles: Callable[[StorageLevel, Sequence[str], Integers, Integers, Integers], Integers]
 
 
-def dataspace_traffic(
+def batch_traffic(
     nest: BatchNest, index: SpaceIndex, space: Dataspace, kept: Booleans, rule: BatchRule
 ) -> BatchTraffic:
     """Count accesses, walking from the compute outwards (see `model.cost.traffic`)."""
@@ -288,7 +285,7 @@ def _handed_out(
 ) -> Integers:
     if space.name in fanout.no_multicast:
         return nest.children(position)
-    return distinct_children(index, nest.factors[position], nest.bounds[position + 1])
+    return distinct_children_of_each(index, nest.factors[position], nest.bounds[position + 1])
 
 
 def _delivered(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from model.architecture import Architecture, StorageLevel
-from model.cost.batch.counts import BatchTraffic, dataspace_traffic, index_space, kept_levels, most_words
+from model.cost.batch.counts import BatchTraffic, batch_traffic, index_space, kept_levels, most_words
 from model.cost.batch.mappings import (
     BatchNest,
     Booleans,
@@ -22,20 +22,20 @@ from model.cost.batch.mappings import (
     MappingBatch,
     check_batch,
     decode,
-    uneven_rows,
+    rows_with_remainders,
     unroll,
 )
+from model.cost.batch.remainders import RemainderNest, needs_one_by_one, words_with_remainders
 from model.cost.batch.rules import BATCH_RULES, cycle_shares
-from model.cost.batch.uneven import UnevenNest, needs_one_by_one, uneven_traffic
 from model.cost.plain import evaluate
-from model.cost.prices import network_latency
+from model.cost.prices import leaking_instances, most_paying_instances, network_latency
 from model.cost.traffic import kept_positions
 from model.counting import EXACT, Counting, rule_of
 from model.counting.words import tile_words
 from model.mapping import Mapping, StorageMapping
 from model.problem import Problem
 
-CHUNK = 4096
+MAPPINGS_PER_CHUNK = 4096
 """Mappings that are priced together: their arrays stay in the processor's cache."""
 
 
@@ -76,13 +76,15 @@ class BatchEvaluation:
 class BatchEvaluator:
     """Prices mappings of one problem on one architecture as `model.cost.evaluate` does.
 
-    Link transfers are not modelled here. Some mappings with remainders are priced one by
-    one: see `model.cost.batch.uneven.needs_one_by_one`.
+    Link transfers are not modelled here, nor what searches of fused mappings ask of single Einsums:
+    shares of first touches, and further words on bandwidths (`StorageLevel.free_first_touches`,
+    ``other_reads``, ``other_writes``). With these, prices only rank mappings. Some mappings with remainders
+    are priced one by one: see `model.cost.batch.remainders.needs_one_by_one`.
 
     Parameters
     ----------
     problem, architecture, counting
-        As of `model.cost.evaluate`.
+        What is computed, on what, and how it is counted.
     rounded
         Whether counts of more than 2^53 may be off by rounding: they are doubles then, and problems may have
         nearly 2^62 words, but only by the exact rule. All mappings with remainders are priced one by one.
@@ -131,7 +133,7 @@ class BatchEvaluator:
         Parameters
         ----------
         batch
-            Of any length, 0 included; chunks of `CHUNK` mappings are priced together.
+            Of any length, 0 included; chunks of `MAPPINGS_PER_CHUNK` mappings are priced together.
 
         Returns
         -------
@@ -145,18 +147,16 @@ class BatchEvaluator:
             be counted by another rule than the exact one.
         """
         check_batch(self.problem, self.architecture, batch)
-        uneven = uneven_rows(self.problem, batch)
-        if not uneven.any():
-            starts = range(0, max(1, len(batch)), CHUNK)
-            return _joined([self._chunk(batch.part(slice(start, start + CHUNK))) for start in starts])
+        remaining = rows_with_remainders(self.problem, batch)
+        if not remaining.any():
+            return _joined([self._chunk(part) for part in _chunks(batch)])
         if not rule_of(self.counting).remainders:
             raise ValueError(f"remainders are not counted by the rule {self.counting!r}")
-        nest = UnevenNest.of(self.problem, self.architecture, batch)
-        singly = uneven if self.rounded else uneven & needs_one_by_one(nest, self._spaces)
-        whole, short, alone = map(np.flatnonzero, (~uneven, uneven & ~singly, singly))
+        nest = RemainderNest.of(self.problem, self.architecture, batch)
+        singly = remaining if self.rounded else remaining & needs_one_by_one(nest, self._spaces)
+        whole, short, alone = map(np.flatnonzero, (~remaining, remaining & ~singly, singly))
         parts = [self.evaluate(batch.part(whole))] if len(whole) else []
-        starts = range(0, len(short), CHUNK)
-        parts += [self._uneven_chunk(batch.part(short[start : start + CHUNK])) for start in starts]
+        parts += map(self._chunk_with_remainders, _chunks(batch.part(short)) if len(short) else ())
         parts += [self._one(batch, int(row)) for row in alone]
         places = np.argsort(np.concatenate([whole, short, alone]))
         named = _fields(_joined(parts))
@@ -170,16 +170,15 @@ class BatchEvaluator:
         without remainders all is. Parameters, result and errors are those of `evaluate`.
         """
         check_batch(self.problem, self.architecture, batch)
-        starts = range(0, max(1, len(batch)), CHUNK)
-        return _joined([self._estimated(batch.part(slice(start, start + CHUNK))) for start in starts])
+        return _joined([self._estimated(part) for part in _chunks(batch)])
 
     def _estimated(self, batch: MappingBatch) -> BatchEvaluation:
-        if not uneven_rows(self.problem, batch).any():
+        if not rows_with_remainders(self.problem, batch).any():
             return self._chunk(batch)
         nest = unroll(self.problem, self.architecture, batch, self.rounded)
         iterations = nest.factors.astype(np.float64).prod(axis=(0, 1))
         share = self.problem.computes / iterations
-        steps = UnevenNest.of(self.problem, self.architecture, batch).steps(len(self.architecture.nodes))
+        steps = RemainderNest.of(self.problem, self.architecture, batch).steps(len(self.architecture.nodes))
         traffic = [
             BatchTraffic(own.tile_words, *(np.ceil(words * share).astype(words.dtype) for words in own[1:]))
             for own in self._traffic(batch, nest)
@@ -226,14 +225,14 @@ class BatchEvaluator:
 
     def _traffic(self, batch: MappingBatch, nest: BatchNest) -> list[BatchTraffic]:
         return [
-            dataspace_traffic(nest, index, space, self._kept(batch, number), BATCH_RULES[self.counting])
+            batch_traffic(nest, index, space, self._kept(batch, number), BATCH_RULES[self.counting])
             for number, (space, index) in enumerate(self._spaces)
         ]
 
-    def _uneven_chunk(self, batch: MappingBatch) -> BatchEvaluation:
-        nest = UnevenNest.of(self.problem, self.architecture, batch)
+    def _chunk_with_remainders(self, batch: MappingBatch) -> BatchEvaluation:
+        nest = RemainderNest.of(self.problem, self.architecture, batch)
         pairs = [
-            uneven_traffic(nest, index, space, batch.keep[:, :, number].T)
+            words_with_remainders(nest, index, space, batch.keep[:, :, number].T)
             for number, (space, index) in enumerate(self._spaces)
         ]
         steps = nest.steps(len(self.architecture.nodes))
@@ -247,7 +246,7 @@ class BatchEvaluator:
     def _priced(
         self,
         batch: MappingBatch,
-        nest: BatchNest | UnevenNest,
+        nest: BatchNest | RemainderNest,
         steps: Integers,
         traffic: Sequence[BatchTraffic],
         together: Sequence[BatchTraffic] | None = None,
@@ -286,7 +285,7 @@ class BatchEvaluator:
 
     def _energy(
         self,
-        nest: BatchNest | UnevenNest,
+        nest: BatchNest | RemainderNest,
         busy: Integers,
         words: Sequence[Integers],
         *,
@@ -303,10 +302,17 @@ class BatchEvaluator:
             accesses = level_energy(level, self._names, *(own[number] for own in words))
             used = nest.instances(position)
             available = self.architecture.instances_above(position)
-            energy += accesses * paying_instances(level, available, used) if alike else accesses
-            leaking = leaking_instances(self.architecture, nest, position, level)
+            paying = np.minimum(used, most_paying_instances(level, available))
+            energy += accesses * paying if alike else accesses
+            leaking = leaking_instances(self.architecture, position, nest.instances)
             energy += float(level.energy.leak_per_cycle) * busy * leaking
         return energy
+
+
+def _chunks(batch: MappingBatch) -> Iterator[MappingBatch]:
+    """Yield the parts of a batch that are priced together: one at least, be it empty."""
+    for start in range(0, max(1, len(batch)), MAPPINGS_PER_CHUNK):
+        yield batch.part(slice(start, start + MAPPINGS_PER_CHUNK))
 
 
 def _fields(evaluation: BatchEvaluation) -> dict[str, Any]:
@@ -401,60 +407,11 @@ def _vectors(words: Integers, blocks: Sequence[int]) -> Integers:
     return words if (divisors == 1).all() else -(-words // divisors)
 
 
-def paying_instances(level: StorageLevel, instances: int, used: Integers) -> Integers:
-    """Instances whose accesses cost energy (see `model.cost.prices.paying_instances`).
-
-    Parameters
-    ----------
-    level
-        Its cluster size.
-    instances
-        Those of the hardware.
-    used
-        Those in use, shape ``(mappings,)``.
-
-    Returns
-    -------
-    array
-        Shape ``(mappings,)``.
-    """
-    paying: Integers = np.minimum(used, max(1, instances // level.cluster_size))
-    return paying
-
-
-def leaking_instances(
-    architecture: Architecture, nest: BatchNest | UnevenNest, position: int, level: StorageLevel
-) -> Integers:
-    """Instances of a level that leak (see `model.cost.prices.leaking_instances`).
-
-    Parameters
-    ----------
-    architecture
-        Its fanouts.
-    nest
-        The loops of the mappings.
-    position
-        Of the level in ``architecture.nodes``.
-    level
-        The level there.
-
-    Returns
-    -------
-    array
-        Shape ``(mappings,)``.
-    """
-    gate = level.gating_fanouts
-    if gate is None:
-        return nest.instances(position)
-    above = [index for index in architecture.fanout_indices if index < position]
-    at_gate = above[gate] if gate < len(above) else position
-    return nest.instances(at_gate) * (
-        architecture.instances_above(position) // architecture.instances_above(at_gate)
-    )
-
-
 def fits(
-    architecture: Architecture, nest: BatchNest | UnevenNest, size_words: Integers, columns: Integers | None
+    architecture: Architecture,
+    nest: BatchNest | RemainderNest,
+    size_words: Integers,
+    columns: Integers | None,
 ) -> Booleans:
     """Whether the mappings respect capacities and meshes.
 

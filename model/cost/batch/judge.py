@@ -11,8 +11,6 @@ from model.mapspace import Mapspace
 from model.rules.columns import holds_in_rows
 from model.rules.language import Quantity, Rule, Value
 
-LARGEST_EXACT = 2.0**53
-
 
 def rules_hold(mapspace: Mapspace, batch: MappingBatch, costs: BatchEvaluation) -> Booleans:
     """Return which mappings satisfy all rules of a mapspace.

@@ -214,10 +214,10 @@ def _covers(problem: Problem, factors: Integers) -> bool:
     return fits and bool((left == 1).all())
 
 
-def uneven_rows(problem: Problem, batch: MappingBatch) -> Booleans:
+def rows_with_remainders(problem: Problem, batch: MappingBatch) -> Booleans:
     """Which mappings have loops with remainders, shape ``(mappings,)``."""
-    uneven: Booleans = (batch.factors.prod(axis=1) != np.array(problem.bounds)).any(axis=1)
-    return uneven
+    remaining: Booleans = (batch.factors.prod(axis=1) != np.array(problem.bounds)).any(axis=1)
+    return remaining
 
 
 def decode(problem: Problem, architecture: Architecture, batch: MappingBatch, row: int) -> Mapping:

@@ -24,7 +24,7 @@ from model.text.fields import (
     kind_of,
 )
 from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, TakeNote, note_at
-from model.wording import did_you_mean, listing
+from model.wording import suggestion
 
 NodeKind = Literal["Memory", "Toll", "Compute", "Container"]
 
@@ -276,7 +276,7 @@ def _kind(item: Node) -> str:
         raise SpecError(
             f"unknown node `!{kind}`",
             place,
-            hint=did_you_mean(kind, known) or f"known nodes are {listing(known)}",
+            hint=suggestion(kind, known, "known nodes are"),
         )
     return kind
 
@@ -375,7 +375,7 @@ def _actions(
         where = action.require("name", f"an action of `{owner}`")
         name = as_name(where, f"the name of an action of `{owner}`")
         if name not in known:
-            hint = did_you_mean(name, known) or f"a `!{kind}` does {listing(known)}"
+            hint = suggestion(name, known, f"a `!{kind}` does")
             raise SpecError(f"unknown action `{name}` of `{owner}`", where.span, hint=hint)
         add_once(places, name, where.span, f"action `{name}` of `{owner}` is given twice")
         for key in (key for key in ("latency", "latency_scale") if key in action):
@@ -418,7 +418,7 @@ def with_arch_settings(node: Node, settings: Iterable[AttributeSetting]) -> Node
         names: list[str] = []
         node = _with_setting(node, setting, "", names)
         if setting.node not in names:
-            hint = did_you_mean(setting.node, names) or f"there are {listing(names)}"
+            hint = suggestion(setting.node, names, "there are")
             raise SpecError(f"the architecture has no `{setting.node}`", setting.span, hint=hint)
     return node
 
@@ -444,7 +444,7 @@ def _with_setting(node: Node, setting: AttributeSetting, owner: str, names: list
 
 def _set(node: MappingNode, setting: AttributeSetting) -> MappingNode:
     if setting.attribute not in node:
-        hint = did_you_mean(setting.attribute, node.keys()) or f"it writes {listing(node.keys())}"
+        hint = suggestion(setting.attribute, node.keys(), "it writes")
         message = f"`{setting.node}` writes no `{setting.attribute}`"
         raise SpecError(message, setting.span, ((node.span, "the node"),), hint)
     return with_entry(node, setting.attribute, setting.value)

@@ -25,8 +25,8 @@ from model.energy.figures import SpreadError, energy_units, to_units
 from model.formats.accelforge.architecture import ACTIONS, WrittenArchitecture, WrittenNode
 from model.formats.accelforge.costs import ComponentCost, Costing, CostTable, TableEntry
 from model.formats.accelforge.latency import Action, Seconds, read_latency
-from model.formats.accelforge.mapspace import DimensionRules, can_be_used, keep_rules, spatial_rules
-from model.formats.accelforge.numbers import number, positive, truth
+from model.formats.accelforge.mapspace import DimensionRules, can_be_used, fanout_rules, keep_rules
+from model.formats.accelforge.numbers import not_negative, positive, truth
 from model.formats.accelforge.scope import ABOVE, Kept, Scope, Subject, Variables, component_attributes
 from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules, toll_rules
 from model.rules import Quantity, Rule
@@ -34,7 +34,7 @@ from model.rules.language import Constant, Operation
 from model.text.fields import Names, add_once, as_bool, as_mapping, as_name, as_scalar, given
 from model.text.source import MappingNode, ScalarNode, Span, SpecError, TakeNote, note_at, source_ref
 from model.text.source import Node as TextNode
-from model.wording import did_you_mean, listing
+from model.wording import listing, suggestion
 
 _PJ_PER_JOULE = 10**12
 _DIGITS = Context(prec=20)
@@ -212,7 +212,7 @@ class _Reading:
         for dimension in node.spatial:
             name = f"{node.name}.{dimension.name}"
             size = self._size(dimension.node.require("fanout"), f"the fanout `{name}`")
-            rules = spatial_rules(name, size, dimension, self._scope, self._subject)
+            rules = fanout_rules(name, size, dimension, self._scope, self._subject)
             self._usage.append((name, size, rules))
             place_ref = source_ref(dimension.span)
             fanout = Fanout(
@@ -453,7 +453,7 @@ class _Reading:
         """Return the size of a memory, None where there is no limit, as for a toll."""
         written = node.get("size")
         what = f"the size of `{node.name}` in bits"
-        return None if written is None else number(written, what, self._scope, self._scope.values)
+        return None if written is None else not_negative(written, what, self._scope, self._scope.values)
 
     def _timed(
         self,
@@ -565,7 +565,7 @@ class _Reading:
 def _direction(node: TextNode) -> Direction:
     written = as_name(node, "`direction`")
     if written not in _DIRECTIONS:
-        hint = did_you_mean(written, _DIRECTIONS) or f"known are {listing(_DIRECTIONS)}"
+        hint = suggestion(written, _DIRECTIONS, "known are")
         raise SpecError(f"unknown direction `{written}`", node.span, hint=hint)
     return _DIRECTIONS[written]
 

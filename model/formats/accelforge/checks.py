@@ -16,7 +16,7 @@ from model.formats.accelforge.einsums import (
     WrittenIndex,
     within,
 )
-from model.formats.accelforge.shapes import Condition, RankSize, Shape
+from model.formats.accelforge.shapes import Condition, IterationShape, RankSize
 from model.formats.timeloop.document import check_density
 from model.note import Note
 from model.text.fields import add_once, as_mapping, as_name, is_blank
@@ -30,7 +30,7 @@ class ShapedEinsum:
     """An Einsum with what is known of its extent."""
 
     written: WrittenEinsum
-    shape: Shape
+    shape: IterationShape
     sizes: Mapping[str, RankSize]  # by rank, those of the workload included; not every rank has one
 
     @property
@@ -254,7 +254,7 @@ def _entries(workload: MappingNode, einsums: Sequence[WrittenEinsum]) -> Iterato
             yield key, value
 
 
-def unused_notes(
+def unused_size_notes(
     sizes: Mapping[str, RankSize], conditions: Iterable[Condition], shaped: Sequence[ShapedEinsum]
 ) -> Iterator[Note]:
     """Note each size and condition that concerns nothing in the workload: it has no effect."""

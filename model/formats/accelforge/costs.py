@@ -12,7 +12,7 @@ from model.energy.estimator import Attributes, Estimate, find_primitive, known_c
 from model.energy.figures import place
 from model.energy.request import EnergyError
 from model.formats.accelforge.architecture import ACTIONS, WrittenNode
-from model.formats.accelforge.numbers import finite, number, positive
+from model.formats.accelforge.numbers import finite, not_negative, positive
 from model.formats.accelforge.sets import SetNames
 from model.text.arithmetic import calculated
 from model.text.fields import Names, as_mapping, as_name, given, keyed_mapping
@@ -20,7 +20,7 @@ from model.text.files import display_name
 from model.text.limits import Limits
 from model.text.reader import read_files
 from model.text.source import MappingNode, Node, ScalarNode, Span, SpecError, TakeNote, note_at
-from model.wording import did_you_mean, listing
+from model.wording import listing, suggestion
 
 _ENTRY_KEYS = ("leak_power_w", "area_m2", "actions")
 _ACTION_KEYS = ("energy_j", "throughput_per_s", "bits_per_action")
@@ -68,8 +68,7 @@ class CostTable:
             return self.entries
         if architecture in self.sections:
             return self.sections[architecture]
-        known = listing(self.sections)
-        hint = did_you_mean(architecture, self.sections) or f"it has tables of {known}"
+        hint = suggestion(architecture, self.sections, "it has tables of")
         raise SpecError(f"{self.file} has no costs of the architecture `{architecture}`", hint=hint)
 
 
@@ -130,13 +129,13 @@ def _action(name: ScalarNode, value: Node, component: str) -> TableAction:
     what = f"`{name.text}` of `{component}`"
     known = tuple(dict.fromkeys(action for actions in ACTIONS.values() for action in actions))
     if name.text not in known:
-        hint = did_you_mean(name.text, known) or f"known actions are {listing(known)}"
+        hint = suggestion(name.text, known, "known actions are")
         raise SpecError(f"unknown action `{name.text}` of `{component}`", name.span, hint=hint)
     node = keyed_mapping(value, what, _ACTION_KEYS, ("energy_j", "throughput_per_s"))
     for key in ("energy_j", "throughput_per_s"):
         node.require(key, what)
     throughput = node.require("throughput_per_s")
-    rate = number(throughput, f"the throughput of {what}", _NO_SETS, _CONSTANTS)
+    rate = not_negative(throughput, f"the throughput of {what}", _NO_SETS, _CONSTANTS)
     if rate == 0:
         raise SpecError(f"the throughput of {what} must be above 0", throughput.span)
     return TableAction(
@@ -271,7 +270,7 @@ class Costing:
         what = f"the throughput of `{name}` of `{self.component.name}`"
         written, latency = self._written(name, "throughput"), self._written(name, "latency")
         if written is not None:
-            rate = number(written, what, self.names, self.values)
+            rate = not_negative(written, what, self.names, self.values)
             if rate == 0:
                 raise SpecError(f"{what} must be above 0, or `inf`", written.span)
             return None if rate is None else rate * scale

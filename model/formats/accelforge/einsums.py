@@ -359,7 +359,7 @@ def _with_attributes(accesses: tuple[WrittenAccess, ...], listed: SequenceNode) 
 
 
 @dataclass(frozen=True)
-class Cascade:
+class WrittenCascade:
     """All Einsums of a workload as they are written."""
 
     einsums: Sequence[WrittenEinsum]

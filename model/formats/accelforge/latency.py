@@ -12,7 +12,7 @@ from model.formats.accelforge.numbers import exact
 from model.text.expressions import Evaluator
 from model.text.fields import Names
 from model.text.source import ScalarNode, SpecError
-from model.wording import did_you_mean, listing
+from model.wording import suggestion
 
 DEFAULT_LATENCY = "sum(a.n_calls / a.throughput for a in actions)"
 MOST_FORMS = 64
@@ -143,7 +143,7 @@ class _LatencyEvaluator(Evaluator):
                 known = [action.name for action in self._actions]
                 if name in known:
                     return self._actions[known.index(name)]
-                hint = did_you_mean(name, known) or f"its actions are {listing(known)}"
+                hint = suggestion(name, known, "its actions are")
                 raise SpecError(f"there is no action `{name}`", self._text.at(owner), hint=hint)
         raise SpecError("an action is looked up by its name, as in `actions['read']`", self._text.at(owner))
 
@@ -157,7 +157,7 @@ class _LatencyEvaluator(Evaluator):
         if name in action.attributes:
             return action.attributes[name]
         known = (_CALLS, "throughput", "name", *action.attributes)
-        hint = did_you_mean(name, known) or f"an action has {listing(known)}"
+        hint = suggestion(name, known, "an action has")
         raise SpecError(f"there is no `{name}` of an action", self._text.at(node), hint=hint)
 
     def _arguments(self, arguments: Sequence[ast.expr], depth: int) -> list[object]:

@@ -22,14 +22,14 @@ from model.formats.accelforge.checks import (
     note_unreached,
     operation_notes,
     partial_notes,
-    unused_notes,
+    unused_size_notes,
     version_notes,
 )
 from model.formats.accelforge.einsums import (
     COPY_KEY,
     SHAPE_KEYS,
-    Cascade,
     WrittenAccess,
+    WrittenCascade,
     WrittenEinsum,
     WrittenIndex,
     read_einsums,
@@ -49,7 +49,7 @@ from model.formats.accelforge.sets import (
 from model.formats.accelforge.shapes import (
     Condition,
     RankSize,
-    find_shape,
+    iteration_shape,
     read_conditions,
     read_rank_sizes,
 )
@@ -63,7 +63,7 @@ from model.text.limits import Limits
 from model.text.merging import join_specs
 from model.text.reader import read_each
 from model.text.source import MappingNode, Node, SequenceNode, Span, SpecError, TakeNote, note_at, source_ref
-from model.wording import did_you_mean, listing, printable
+from model.wording import listing, printable, suggestion
 from model.workload import Einsum, RankIndex, TensorAccess, Workload
 
 SECTIONS = ("workload", "renames", "variables")
@@ -113,7 +113,7 @@ class _Section:
     inherited_sizes: Attributes
     conditions: tuple[Condition, ...]
     n_instances: int
-    cascade: Cascade
+    cascade: WrittenCascade
     rules: TensorRules
 
 
@@ -145,7 +145,7 @@ def load_workload(
             hint = "a workload file holds `workload`, `renames` and `variables`"
             raise SpecError(f"the section `{key.text}` of AccelForge is not read here", key.span, hint=hint)
         if key.text not in SECTIONS:
-            hint = did_you_mean(key.text, SECTIONS) or f"known keys are {listing(SECTIONS)}"
+            hint = suggestion(key.text, SECTIONS, "known keys are")
             raise SpecError(f"unknown top-level key `{key.text}`", key.span, hint=hint)
     return read_workload(text, ignore_sparse)
 
@@ -194,7 +194,7 @@ def read_workload(text: WorkloadText, ignore_sparse: bool = False) -> LoadedWork
         _einsum(einsum, einsum_names, facts, section)
         for einsum, einsum_names in zip(shaped, sets, strict=True)
     )
-    notes += unused_notes(section.sizes, section.conditions, shaped)
+    notes += unused_size_notes(section.sizes, section.conditions, shaped)
     notes += cut_notes(shaped)
     notes += operation_notes(shaped)
     notes += copy_notes(shaped)
@@ -228,7 +228,7 @@ def _read_section(top: MappingNode, note: TakeNote) -> _Section:
     section = given(top, "variables")
     variables = {} if section is None else read_variables(as_mapping(section, "`variables`"))
     sizes, inherited = read_rank_sizes(given(node, "rank_sizes"), NO_ATTRIBUTES, variables)
-    cascade = Cascade(read_einsums(node.require("einsums", "`workload`")))
+    cascade = WrittenCascade(read_einsums(node.require("einsums", "`workload`")))
     return _Section(
         variables=variables,
         sizes=sizes,
@@ -252,10 +252,10 @@ def _shaped(einsum: WrittenEinsum, section: _Section, note: TakeNote) -> ShapedE
         if local_sizes is not None:
             sizes, _ = read_rank_sizes(local_sizes, section.inherited_sizes, section.variables)
         shape = read_conditions(einsum.node, section.cascade.rank_variables, note)
-        return ShapedEinsum(einsum, find_shape(einsum, sizes, (*shape, *inherited)), sizes)
+        return ShapedEinsum(einsum, iteration_shape(einsum, sizes, (*shape, *inherited)), sizes)
 
 
-def _check_shadowing(renames: Iterable[Rename], cascade: Cascade) -> None:
+def _check_shadowing(renames: Iterable[Rename], cascade: WrittenCascade) -> None:
     for rename in renames:
         if rename.name in cascade.tensors:
             related = ((cascade.tensors[rename.name], "the tensor"),)

@@ -14,7 +14,7 @@ from model.mapspace import FactorRule, KeepRules, Relation, SpatialRules
 from model.numbers import divisors
 from model.text.fields import as_name, given
 from model.text.source import MappingNode, Node, SpecError, source_ref
-from model.wording import did_you_mean, listing
+from model.wording import suggestion
 
 _PRODUCT = "product"
 _OPERATORS = ("==", "<=", ">=", "<", ">")
@@ -74,7 +74,7 @@ class LeastUse:
     written: Node
 
 
-def spatial_rules(
+def fanout_rules(
     name: str, size: int, dimension: WrittenSpatial, scope: Scope, subject: Subject
 ) -> DimensionRules:
     """Read the constraints on one dimension of a fanout."""
@@ -148,7 +148,7 @@ def _relation(bound: MappingNode, name: str, count: int, value: Fraction) -> tup
     symbol = written.removeprefix(_PRODUCT)
     if symbol not in _OPERATORS:
         known = (*_OPERATORS, *(f"{_PRODUCT}{own}" for own in _OPERATORS))
-        hint = did_you_mean(written, known) or f"known are {listing(known)}"
+        hint = suggestion(written, known, "known are")
         raise SpecError(f"unknown operator `{written}`", node.span, hint=hint)
     is_one = value == 1 and symbol in ("==", "<=")
     if written != symbol and count > 1 and not is_one:

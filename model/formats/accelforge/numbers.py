@@ -39,7 +39,7 @@ def _written(scalar: ScalarNode) -> object:
     return Fraction(Decimal(scalar.text.strip().replace("_", "")))
 
 
-def number(node: Node, what: str, names: SetNames, values: Names) -> Fraction | None:
+def not_negative(node: Node, what: str, names: SetNames, values: Names) -> Fraction | None:
     """Return a number that is not negative, None for an infinite one; SpecError for anything else."""
     value = evaluated(node, what, names, values)
     if isinstance(value, float) and value == math.inf:
@@ -58,7 +58,7 @@ def number(node: Node, what: str, names: SetNames, values: Names) -> Fraction | 
 
 def finite(node: Node, what: str, names: SetNames, values: Names) -> Fraction:
     """Return a number that is neither negative nor infinite."""
-    found = number(node, what, names, values)
+    found = not_negative(node, what, names, values)
     if found is None:
         raise SpecError(f"{what} must be finite", node.span)
     return found

@@ -12,14 +12,13 @@ from model.formats.accelforge.numbers import evaluated
 from model.formats.accelforge.sets import EinsumNames, Kind, SetValue, evaluate_set, set_of
 from model.problem import Problem
 from model.text.fields import Names, as_mapping, as_scalar, given
+from model.text.limits import LONGEST_CHAIN
 from model.text.source import Node, ScalarNode, Span, SpecError
 from model.workload import Einsum
 
 ABOVE = "Above"
 MOST_CHOICES = 1 << 10
 """Ways in which outer memories may keep tensors, for each of which an expression is evaluated."""
-
-_LONGEST_CHAIN = 50
 
 CONSTANTS: Names = {"inf": math.inf, "pi": math.pi}
 
@@ -186,7 +185,7 @@ class Variables(Mapping[str, object]):
             raise SpecError(f"variable `{name}` is no single value, and cannot be used here", node.span)
         if node.value is None:
             raise SpecError(f"variable `{name}` has no value", node.span)
-        if len(self._open) > _LONGEST_CHAIN:
+        if len(self._open) > LONGEST_CHAIN:
             raise SpecError("variables depend on each other in too long a chain", node.span)
         self._open.append(name)
         value = evaluated(node, f"variable `{name}`", self._sets, self)

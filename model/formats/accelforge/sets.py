@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, Protocol, TypeVar
 
-from model.formats.accelforge.einsums import Cascade, WrittenEinsum
+from model.formats.accelforge.einsums import WrittenCascade, WrittenEinsum
 from model.text.expressions import Evaluator
 from model.text.fields import (
     IDENTIFIER_HINT,
@@ -28,6 +28,7 @@ from model.text.fields import (
     keyed_mapping,
     known_name,
 )
+from model.text.limits import LONGEST_CHAIN
 from model.text.source import MappingNode, Node, ScalarNode, Span, SpecError, TakeNote, note_at
 from model.wording import did_you_mean, listing
 
@@ -262,7 +263,6 @@ RESERVED = (*BUILT_IN, OTHER, "Above")
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _UNQUALIFIED = re.compile(r"(?<![.\w])[A-Za-z_]\w*")
-_LONGEST_CHAIN = 50
 _MOST_BITS = 1 << 20
 _Value = TypeVar("_Value")
 
@@ -285,7 +285,7 @@ class EinsumNames:
     """The sets of one Einsum; each is worked out when it is asked for."""
 
     einsum: WrittenEinsum
-    cascade: Cascade
+    cascade: WrittenCascade
     renames: Renames
     rules: TensorRules
     fed: frozenset[str] = frozenset()  # tensors that count as intermediates beside those of the cascade
@@ -495,9 +495,9 @@ class EinsumNames:
         if key in self._open:
             chain = " -> ".join((*self._open[self._open.index(key) :], key))
             raise SpecError(f"set expressions depend on each other: {chain}", place)
-        if len(self._open) >= _LONGEST_CHAIN:
+        if len(self._open) >= LONGEST_CHAIN:
             raise SpecError(
-                f"set expressions depend on each other in a chain of more than {_LONGEST_CHAIN}", place
+                f"set expressions depend on each other in a chain of more than {LONGEST_CHAIN}", place
             )
         if key not in self._known:
             self._open.append(key)
@@ -508,7 +508,7 @@ class EinsumNames:
 
 def names_of_part(
     einsum: WrittenEinsum,
-    cascade: Cascade,
+    cascade: WrittenCascade,
     renames: Renames,
     rules: TensorRules,
     note: TakeNote,

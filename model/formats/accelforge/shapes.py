@@ -24,7 +24,7 @@ from model.formats.timeloop.tree import Attributes, read_attributes
 from model.text.fields import Names, as_int, as_mapping, as_scalar, is_blank, one_of
 from model.text.limits import DEFAULT_LIMITS
 from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, TakeNote, note_at
-from model.wording import did_you_mean, listing
+from model.wording import did_you_mean, suggestion
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _ISL_NOTATION = re.compile(r"\b(mod|exists|floor|ceil|or|not|implies)\b|\|\||[:,/%!]")
@@ -53,7 +53,7 @@ class Condition:
 
 
 @dataclass(frozen=True)
-class Shape:
+class IterationShape:
     """What an Einsum computes."""
 
     ranges: tuple[range, ...]  # values of each rank variable, in the order of the Einsum's
@@ -105,9 +105,9 @@ def _condition(node: Node, known: frozenset[str], key: ScalarNode | None) -> Con
     return Condition(scalar.text, scalar.span, (words & known) | constrained)
 
 
-def find_shape(
+def iteration_shape(
     einsum: WrittenEinsum, sizes: Mapping[str, RankSize], conditions: tuple[Condition, ...]
-) -> Shape:
+) -> IterationShape:
     """Return the ranges of an Einsum's rank variables; what lies beyond the size of a rank is skipped."""
     indices = [index for access in einsum.accesses for index in access.indices]
     limits = [limit for index in indices for limit in _limits(index, sizes)]
@@ -133,7 +133,7 @@ def find_shape(
         box, is_box = bounding_box(einsum.rank_variables, [*limits, *affine], texts)
     _check_bounded(einsum, box, sizes)
     ranges = tuple(_range(box, name, einsum) for name in einsum.rank_variables)
-    return Shape(ranges, is_box and not any(cuts(limit, box) for limit in limits), tuple(affine))
+    return IterationShape(ranges, is_box and not any(cuts(limit, box) for limit in limits), tuple(affine))
 
 
 def _limits(index: WrittenIndex, sizes: Mapping[str, RankSize]) -> tuple[Constraint, ...]:
@@ -165,7 +165,7 @@ def _constraints(condition: Condition) -> tuple[Constraint, ...] | None:
 def _check_variables(constraint: Constraint, einsum: WrittenEinsum) -> None:
     for name in constraint.affine.coefficients:
         if name not in einsum.rank_variables:
-            hint = did_you_mean(name, einsum.rank_variables) or f"it has {listing(einsum.rank_variables)}"
+            hint = suggestion(name, einsum.rank_variables, "it has")
             message = f"`{name}` is not a rank variable of Einsum `{einsum.name}`"
             raise SpecError(message, constraint.span, hint=hint)
 

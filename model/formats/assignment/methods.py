@@ -8,7 +8,7 @@ from functools import reduce
 from pathlib import Path
 
 from model.assignment.methods import KN2ROW, LOWERINGS, Method, MethodNetwork, lower, run_outermost
-from model.assignment.network import Convolution, ShapedLayer, ShapedNetwork, Tensor
+from model.assignment.network import ConvolutionShape, ShapedLayer, ShapedNetwork, Tensor
 from model.cost.copying import leakage_of_one
 from model.formats.assignment.networks import (
     SECTION,
@@ -38,7 +38,7 @@ from model.text.fields import (
     name_list,
 )
 from model.text.merging import join_specs
-from model.text.reader import read_files, unused_notes
+from model.text.reader import unused_notes
 from model.text.source import (
     MappingNode,
     Node,
@@ -77,7 +77,7 @@ def load_method_network(
     options = replace(options or LoadOptions(), refuse_infeasible=False)
     files = [Path(path) for path in paths]
     names: set[str] = set()
-    tops = {path: _read(path, variables, options, names) for path in files}
+    tops = {path: options.files.read([path], variables, names) for path in files}
     networks = [top for top in tops.values() if SECTION in top]
     architectures = tuple(path for path, top in tops.items() if SECTION not in top)
     if not networks:
@@ -87,11 +87,11 @@ def load_method_network(
     top = reduce(join_specs, networks)
     check_keys(top, (SECTION,), "a network file")
     section = as_mapping(top.require(SECTION), f"`{SECTION}`")
-    offered = read_methods(_read(Path(methods), variables, options, names))
+    offered = read_methods(options.files.read([methods], variables, names))
     notes = unused_notes(variables or {}, names)
     named = read_layers(section, SHAPED_LAYER_KEYS)
     shaped = _shaped(section, named, offered, notes)
-    hardware = read_files(architectures, variables, options.files.limits, options.files.allow_include)
+    hardware = options.files.read(architectures, variables)
     if PROBLEM in hardware:
         raise SpecError(
             "the layers come from `network`, so `problem` does not belong here", hardware.key(PROBLEM).span
@@ -102,12 +102,6 @@ def load_method_network(
     places = {layer.name: layer.node.span for layer in named}
     loader = _Loader(without_mapping(hardware, notes), architectures, options, offered, places, notes)
     return loader.network(shaped)
-
-
-def _read(
-    path: Path, variables: Mapping[str, object] | None, options: LoadOptions, names: set[str]
-) -> MappingNode:
-    return read_files([path], variables, options.files.limits, options.files.allow_include, names=names)
 
 
 def _shaped(
@@ -139,16 +133,16 @@ def _layer(layer: NamedLayer, offered: MethodFile) -> ShapedLayer:
     return ShapedLayer(layer.name, shape, chosen, place)
 
 
-def _usual(shape: Convolution, methods: Mapping[str, Method]) -> tuple[str, ...]:
+def _usual(shape: ConvolutionShape, methods: Mapping[str, Method]) -> tuple[str, ...]:
     """Return the methods that make sense: a filter of one position leaves nothing to take in turn."""
     useful = tuple(name for name, method in methods.items() if method.lowering != KN2ROW or shape.window > 1)
     return useful or tuple(methods)
 
 
-def _mapped(shaped: ShapedNetwork) -> Iterator[tuple[ShapedLayer, Convolution, str]]:
+def _mapped(shaped: ShapedNetwork) -> Iterator[tuple[ShapedLayer, ConvolutionShape, str]]:
     """Yield the layers that have something to map, with their shapes, by each of their methods."""
     for layer in shaped.layers:
-        if isinstance(layer.shape, Convolution):
+        if isinstance(layer.shape, ConvolutionShape):
             yield from ((layer, layer.shape, name) for name in layer.methods)
 
 
@@ -165,7 +159,7 @@ class _Loader:
 
     def network(self, shaped: ShapedNetwork) -> MethodNetwork:
         """Return the network with the mapspace of each shape by each of its methods."""
-        mapspaces: dict[tuple[Convolution, str], Mapspace] = {}
+        mapspaces: dict[tuple[ConvolutionShape, str], Mapspace] = {}
         for layer, shape, name in _mapped(shaped):
             if (shape, name) not in mapspaces:
                 mapspaces[shape, name] = self._mapspace(layer, shape, name)
@@ -183,7 +177,7 @@ class _Loader:
             notes=tuple(dict.fromkeys(self.notes)),
         )
 
-    def _mapspace(self, layer: ShapedLayer, shape: Convolution, name: str) -> Mapspace:
+    def _mapspace(self, layer: ShapedLayer, shape: ConvolutionShape, name: str) -> Mapspace:
         method = self.offered.methods[name]
         lowered = lower(shape, method.lowering)
         problem, place = lowered.problem, self.places[layer.name]

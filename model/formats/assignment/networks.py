@@ -14,7 +14,7 @@ from model.assignment.network import (
     METHODS,
     TENSOR,
     WINOGRAD,
-    Convolution,
+    ConvolutionShape,
     ShapedEdge,
     ShapedLayer,
     ShapedNetwork,
@@ -49,7 +49,7 @@ from model.text.source import (
     note_at,
     source_ref,
 )
-from model.wording import did_you_mean
+from model.wording import suggestion
 
 SECTION, ARCHITECTURE = "network", "architecture"
 MOST_NOTES = 10
@@ -285,8 +285,7 @@ def read_transition(
 def _check_methods(node: MappingNode, methods: tuple[str, ...], whose: str) -> None:
     for key, _ in node.entries:
         if key.text not in methods:
-            known = ", ".join(f"`{method}`" for method in methods)
-            hint = did_you_mean(key.text, methods) or f"it offers {known}"
+            hint = suggestion(key.text, methods, "it offers")
             raise SpecError(f"{whose} does not offer the method `{key.text}`", key.span, hint=hint)
 
 
@@ -367,7 +366,7 @@ def _shaped_layer(layer: NamedLayer) -> ShapedLayer:
     return ShapedLayer(layer.name, shape, tuple(chosen), place)
 
 
-def read_shape(layer: NamedLayer) -> Convolution | Tensor:
+def read_shape(layer: NamedLayer) -> ConvolutionShape | Tensor:
     """Read a layer's ``conv`` or ``tensor``."""
     what, node = f"layer `{layer.name}`", layer.node
     conv, tensor = (node.get(key) for key in ("conv", "tensor"))
@@ -381,13 +380,13 @@ def read_shape(layer: NamedLayer) -> Convolution | Tensor:
     return Tensor(**extents)
 
 
-def _read_convolution(conv: Node, what: str) -> Convolution:
+def _read_convolution(conv: Node, what: str) -> ConvolutionShape:
     node = keyed_mapping(conv, f"`conv` of {what}", CONV_KEYS, CONV_KEYS[:4])
     sizes = {
         key: _extent(node.require(key, f"`conv` of {what}"), f"`{key}` of {what}") for key in CONV_KEYS[:4]
     }
     kernel, stride = node.get("kernel"), node.get("stride")
-    return Convolution(
+    return ConvolutionShape(
         **sizes,
         kernel=(1, 1) if kernel is None else _read_kernel(kernel, f"`kernel` of {what}"),
         stride=1 if stride is None else _extent(stride, f"`stride` of {what}"),
@@ -486,7 +485,7 @@ def _channels_agree(source: ShapedLayer, target: ShapedLayer) -> bool:
     if target.channels == source.out_channels:
         return True
     shape = target.shape
-    is_dense = isinstance(shape, Convolution) and shape.positions == shape.window == 1
+    is_dense = isinstance(shape, ConvolutionShape) and shape.positions == shape.window == 1
     positions, rest = divmod(target.channels, source.out_channels)
     return is_dense and not rest and 1 <= positions <= source.shape.height * source.shape.width
 

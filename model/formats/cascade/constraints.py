@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from model.formats.timeloop.constraints import factor_texts, split_factor
+from model.formats.timeloop.constraints import factor_texts, separated, split_factor
 from model.note import Note
 from model.problem import Dataspace, Problem, Term
 from model.text.fields import as_mapping, as_scalar
 from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, note_at
-from model.wording import did_you_mean, listing
+from model.wording import listing, suggestion
 from model.workload import Einsum, Workload
 
 CONVENTIONAL = {"Weights": "weight", "Inputs": "input", "Outputs": "output"}
@@ -158,7 +157,6 @@ TENSOR_LISTS = (
 TENSOR_SCALES = "per_dataspace_bandwidth_consumption_scale"
 FACTORS = ("factors", "factors_only")
 
-_SEPARATOR = re.compile(r"[,\s]+")
 _EVERYTHING = "*"
 _OF_ALL = ("=1", "==1", "<=1", "=-1", "==-1")
 """Factors that may be asked of any number of dimensions at once: no loop, or any."""
@@ -237,7 +235,7 @@ class Resolver:
         if tensors is not None:
             return tensors
         names = self.naming.known_tensor_names
-        hint = did_you_mean(scalar.text, names) or f"known names are {listing(names)}"
+        hint = suggestion(scalar.text, names, "known names are")
         if scalar.text in CONVENTIONAL:
             rename = CONVENTIONAL[scalar.text]
             hint = (
@@ -317,10 +315,9 @@ def _order_names(node: Node, is_dim: Callable[[str], bool]) -> Iterator[tuple[st
         yield from ((as_scalar(item, "a dimension").text, item) for item in node.items)
         return
     text = as_scalar(node, "`permutation`").text.strip()
-    if _SEPARATOR.search(text):
-        words = [word for word in _SEPARATOR.split(text) if word]
-    else:
-        words = [text] if is_dim(text) else list(text)
+    words = separated(text)
+    if words == [text] and not is_dim(text):
+        words = list(text)
     yield from ((word, node) for word in words)
 
 

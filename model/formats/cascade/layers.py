@@ -13,14 +13,14 @@ from typing import Generic, TypeVar
 from model.architecture import Architecture, Packing, StorageLevel
 from model.cascade import Layer, Network, Overfull
 from model.cost.copying import backing_levels
-from model.formats.accelforge.canonical import OnEinsum, Setting, on_einsum
+from model.formats.accelforge.canonical import MOST_WORDS, OnEinsum, Setting, on_einsum
 from model.formats.accelforge.einsums import within
 from model.formats.accelforge.loader import LoadedWorkload
 from model.formats.accelforge.scope import Subject
 from model.formats.accelforge.sets import EinsumNames
 from model.formats.cascade.constraints import Naming, Resolver, dataspace_names, place_of, problem_of
 from model.formats.cascade.storage import (
-    Stored,
+    StoredBits,
     Waiting,
     persistent_bits,
     read_transfer,
@@ -59,7 +59,7 @@ class Reader(Generic[Read]):
     file: str | None = None  # only this one is in it: errors there need no name
 
 
-def read_each(readers: Iterable[Reader[Read]], what: str) -> tuple[Read, ...]:
+def read_all(readers: Iterable[Reader[Read]], what: str) -> tuple[Read, ...]:
     """Read all of them."""
     in_order, values = tuple(readers), list[Read]()
     for place, reader in enumerate(in_order):
@@ -209,10 +209,6 @@ def _scaled(bandwidth: Fraction | None, ratio: Fraction) -> Fraction | None:
     return None if bandwidth is None else bandwidth * ratio
 
 
-MOST_WORDS = 1 << 56
-"""Words of a level, at most: sums of a few such numbers fit an integer of 64 bits."""
-
-
 def network_of(workload: Workload, top: MappingNode, files: Sequence[Path], options: LoadOptions) -> Network:
     """Return the layers of a workload on an architecture."""
     notes: list[Note] = []
@@ -225,14 +221,14 @@ def network_of(workload: Workload, top: MappingNode, files: Sequence[Path], opti
         )
         for einsum in workload.einsums
     )
-    return _network(workload, read_each(readers, "Einsum"), notes)
+    return _network(workload, read_all(readers, "Einsum"), notes)
 
 
 def network_on_arch(loaded: LoadedWorkload, setting: Setting, options: LoadOptions) -> Network:
     """Return the layers of a workload on an architecture of AccelForge."""
     notes: list[Note] = []
     read = _each_on_arch(loaded, setting, options, notes)
-    if not options.uneven and any(map(_holds_several, read)):
+    if not options.has_places and any(map(_holds_several, read)):
         notes.append(Note(ONE_PLACE))
     return _network(loaded.workload, read, notes)
 
@@ -253,7 +249,7 @@ def _each_on_arch(
         Reader(einsum.name, partial(_read_on_arch, einsum, names, setting, options, notes), place_of(einsum))
         for einsum, names in pairs
     )
-    return list(read_each(readers, "Einsum"))
+    return list(read_all(readers, "Einsum"))
 
 
 ONE_PLACE = (
@@ -278,7 +274,7 @@ def _network(workload: Workload, read: Sequence[_Read], notes: list[Note]) -> Ne
     rooms = [
         _Room(reserved, homes | loaded.homes, waits) for loaded, waits in zip(read, waiting, strict=True)
     ]
-    layers = read_each(
+    layers = read_all(
         (
             Reader(loaded.einsum.name, partial(_layer, loaded, room), place_of(loaded.einsum))
             for loaded, room in zip(read, rooms, strict=True)
@@ -291,7 +287,7 @@ def _network(workload: Workload, read: Sequence[_Read], notes: list[Note]) -> Ne
 
 def _spread(layer: Layer, read: _Read) -> Layer:
     """Let memories have several places in a layer, as far as it was asked for."""
-    return replace(layer, mapspace=spread(layer.mapspace, read.uneven))
+    return replace(layer, mapspace=spread(layer.mapspace, read.memories_with_places))
 
 
 def _check_count(workload: Workload) -> None:
@@ -309,7 +305,7 @@ class _Read:
     written: tuple[StorageLevel, ...]
     word_rows: tuple[Fraction, ...]  # rows of each written level that one of its words in `mapspace` takes
     all_inputs: tuple[Span, ...] = ()
-    uneven: frozenset[str] = frozenset()  # memories that may have several places
+    memories_with_places: frozenset[str] = frozenset()  # memories that may have several places
 
     @property
     def homes(self) -> dict[str, int]:
@@ -345,10 +341,10 @@ def _read_einsum(
     notes: list[Note],
 ) -> _Read:
     einsum = naming.einsum
-    mapspace, all_inputs, uneven = written_einsum(naming, top, files, options, notes)
+    mapspace, all_inputs, spread_out = written_einsum(naming, top, files, options, notes)
     written = mapspace.architecture.levels
     rows = tuple(word_rows(level, value_bits(einsum)) for level in written)
-    return _Read(einsum, _in_values(mapspace, einsum, notes), written, rows, all_inputs, uneven)
+    return _Read(einsum, _in_values(mapspace, einsum, notes), written, rows, all_inputs, spread_out)
 
 
 def written_einsum(
@@ -376,7 +372,7 @@ def written_einsum(
     except SpecError as error:
         raise resolver.explained(error) from None
     notes += filter(None, [*loaded.notes, unknown_note])
-    return loaded.mapspace, tuple(resolver.all_inputs), loaded.uneven
+    return loaded.mapspace, tuple(resolver.all_inputs), loaded.memories_with_places
 
 
 def _read_on_arch(
@@ -408,8 +404,8 @@ def _read_on_arch(
     levels = mapspace.architecture.levels
     bits = tuple(replace(level, word_bits=1, block_size=1, packing=()) for level in levels)
     rows = tuple(Fraction(level.word_bits) for level in levels)
-    uneven = frozenset(level.name for level in levels if options.uneven)
-    return _Read(einsum, mapspace, bits, rows, uneven=uneven)
+    spread_out = frozenset(level.name for level in levels if options.has_places)
+    return _Read(einsum, mapspace, bits, rows, memories_with_places=spread_out)
 
 
 def _all_inputs_notes(read: Iterable[_Read]) -> Iterator[Note]:
@@ -439,7 +435,7 @@ def _waiting_notes(read: Sequence[_Read], waiting: Sequence[Sequence[Waiting]]) 
 class _Room:
     """What takes room while an Einsum runs: tensors at the levels that store them, and those that wait."""
 
-    persistent: dict[str, Stored]
+    persistent: dict[str, StoredBits]
     homes: dict[str, int]
     waiting: tuple[Waiting, ...]
 
@@ -515,8 +511,7 @@ def _with_reservation(
     """Return the mapspace with a level as other tensors leave it, if anything; a word takes some rows."""
     architecture = mapspace.architecture
     position = next(i for i in architecture.storage_indices if architecture.nodes[i].name == written.name)
-    level = architecture.nodes[position]
-    assert isinstance(level, StorageLevel)
+    level = architecture.level_at(position)
     if level.size_words is None or not (taken.always or taken.waiting):
         return mapspace
     count = architecture.instances_above(position)

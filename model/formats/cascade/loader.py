@@ -23,7 +23,7 @@ from model.formats.accelforge.architecture import (
 from model.formats.accelforge.canonical import Setting
 from model.formats.accelforge.costs import load_costs
 from model.formats.accelforge.loader import LEVELS_ABOVE, LoadedWorkload, read_workload, read_workload_text
-from model.formats.cascade.layers import PERFECT_ON_ARCH, Reader, network_of, network_on_arch, read_each
+from model.formats.cascade.layers import PERFECT_ON_ARCH, Reader, network_of, network_on_arch, read_all
 from model.formats.cascade.mapping import mapping_section, read_targets
 from model.formats.onnx import SUFFIX as ONNX_SUFFIX
 from model.formats.onnx import load_onnx
@@ -53,9 +53,9 @@ from model.sweep import Variant
 from model.text.fields import as_mapping, is_blank
 from model.text.files import SPEC_SUFFIXES, display_name, files_of, is_directory
 from model.text.merging import join_specs
-from model.text.reader import read_files, unused_notes
+from model.text.reader import unused_notes
 from model.text.source import MappingNode, Node, SequenceNode, SpecError, note_at
-from model.wording import did_you_mean, listing, printable
+from model.wording import printable, suggestion
 
 MAPPING_NOTE = "the `mapping` of the architecture does not constrain the layers of a network"
 
@@ -150,7 +150,7 @@ def load_einsum(
     Parameters
     ----------
     paths, variables, options
-        As for `read_network`.
+        See `read_network`.
     einsum
         Its name.
 
@@ -171,7 +171,7 @@ def load_einsum(
             raise SpecError(message, hint="write the Einsum as a `problem`, beside its architecture")
         section = _given_mapping(options, variables)
         if not mapspace.joint and names_places([section], spread(mapspace)):
-            options, mapspace = replace(options, uneven=True), spread(mapspace)
+            options, mapspace = replace(options, has_places=True), spread(mapspace)
         kept = _kept_by(mapspace, read_targets(section, mapspace))
         loaded = read_network(
             files, variables, replace(options, accelforge=replace(options.accelforge, kept=kept))
@@ -185,7 +185,7 @@ def load_einsum(
 def _mapspace_of(network: Network, einsum: str) -> Mapspace:
     layers = {layer.name: layer for layer in network.layers}
     if einsum not in layers:
-        hint = did_you_mean(einsum, layers) or f"the Einsums are {listing(layers)}"
+        hint = suggestion(einsum, layers, "the Einsums are")
         raise SpecError(f"there is no Einsum `{einsum}`", hint=hint)
     layer = layers[einsum]
     if layer.is_copy:
@@ -203,7 +203,7 @@ def _mapspace_of(network: Network, einsum: str) -> Mapspace:
 def _given_mapping(options: LoadOptions, variables: Mapping[str, object] | None) -> Node:
     if options.timeloop.mapping_file is None:
         raise SpecError("no mapping is given", hint="--mapping MAP names a file that has one")
-    return mapping_section(read_files([options.timeloop.mapping_file], variables or {}, options.files.limits))
+    return mapping_section(options.files.read([options.timeloop.mapping_file], variables))
 
 
 def _kept_by(mapspace: Mapspace, mapping: LoopNest) -> tuple[tuple[str, frozenset[str]], ...]:
@@ -263,11 +263,9 @@ def _title(layers: Sequence[Path], named: Sequence[Path]) -> str:
 def _top(path: Path, variables: Mapping[str, object], options: LoadOptions, names: set[str]) -> MappingNode:
     """Read one file; only a workload may include files from above its directory."""
     try:
-        return read_files([path], variables, options.files.limits, options.files.allow_include, names=names)
+        return options.files.read([path], variables, names)
     except SpecError:
-        top = read_files(
-            [path], variables, options.files.limits, options.files.allow_include, LEVELS_ABOVE, names
-        )
+        top = options.files.read([path], variables, names, LEVELS_ABOVE)
         if any(key in top for key in (*NETWORK_SECTIONS, ARCH_SECTION)):
             return top
         raise
@@ -381,7 +379,7 @@ def _layers(given: _Given, variables: Mapping[str, object], options: LoadOptions
     readers = (
         Reader(layer[0], partial(read, *layer), file=layer[2].span.file) for layer in _named_layers(given)
     )
-    layers = read_each(readers, "layer")
+    layers = read_all(readers, "layer")
     network = Network(given.title, tuple(layer for layer, _ in layers), tuple(dict.fromkeys(notes)))
     return LoadedNetwork(network, tuple(spec for _, spec in layers))
 
@@ -422,7 +420,7 @@ def _on_architecture(
     """Join what a network's file says with the architecture, unless it has one itself."""
     joined = top
     if given.architectures:
-        others = read_files(given.architectures, variables, options.files.limits, options.files.allow_include)
+        others = options.files.read(given.architectures, variables)
         joined = others if top is None else join_specs(others, top)
     if joined is None or "architecture" not in joined:
         raise SpecError("no architecture is given", hint="add a file with `architecture:`")
@@ -437,7 +435,7 @@ def _check_keys(top: MappingNode) -> None:
         name = section_name(key.text)
         if name in (*known, ANCHOR_MARK):
             continue
-        hint = did_you_mean(name, known) or f"known keys are {listing(known)}"
+        hint = suggestion(name, known, "known keys are")
         if name == ASSIGNED:
             hint = ASSIGNED_HINT
         raise SpecError(f"unknown top-level key `{name}`", key.span, hint=hint)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from model.architecture import Fanout, StorageLevel
 from model.cost.nest import build_nest
-from model.formats.timeloop.constraints import factor_texts, split_factor
+from model.formats.timeloop.constraints import factor_texts, separated, split_factor
 from model.formats.timeloop.mapping import check_parallelism
 from model.formats.timeloop.places import check_joint, names_places
 from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop, StorageMapping
 from model.mapping import Mapping as LoopNest
 from model.mapspace import FactorRule, KeepRules, Mapspace
 from model.places import gathered, on_places, tidied
-from model.text.expressions import evaluate
+from model.text.expressions import evaluate_expression
 from model.text.fields import (
     add_once,
     as_int,
@@ -30,9 +29,6 @@ from model.wording import listing
 
 _KEYS = ("target", "type", "factors", "permutation", "keep", "bypass", "split")
 _KINDS = ("temporal", "spatial", "dataspace")
-_SEPARATOR = re.compile(r"[,\s]+")
-
-Targets = Mapping[tuple[str, str], MappingNode]
 
 
 def read_targets(section: Node, mapspace: Mapspace) -> LoopNest:
@@ -133,7 +129,7 @@ def _place(target: MappingNode | None, written: Node | None) -> Span | None:
 
 
 def _value(value: str, text: str, node: Node) -> int:
-    number = evaluate(value, {}) if value else None
+    number = evaluate_expression(value, {}) if value else None
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise SpecError(f"`{text}`: a factor is a whole number from 1", node.span)
     return number
@@ -164,7 +160,7 @@ def _permutation(node: Node, factors: Mapping[str, int]) -> Iterator[str]:
         words = [(as_name(item, "a dimension"), item.span) for item in node.items]
     else:
         text = as_name(node, "`permutation`")
-        parts = [part for part in _SEPARATOR.split(text) if part]
+        parts = separated(text)
         parts = list(text) if len(parts) == 1 and text not in factors else parts
         words = [(part, node.span) for part in parts]
     places: dict[str, Span] = {}

@@ -21,20 +21,20 @@ from model.text.source import SpecError, note_at
 from model.workload import Einsum, TensorAccess, Workload
 
 
-class Stored(NamedTuple):
+class StoredBits(NamedTuple):
     """What a tensor takes where it is stored."""
 
     bits: int  # with ``backing_storage_size_scale``
     bits_per_value: int
 
 
-def persistent_bits(workload: Workload) -> dict[str, Stored]:
+def persistent_bits(workload: Workload) -> dict[str, StoredBits]:
     """Return what each persistent tensor takes for the Einsum that accesses most, times its instances."""
-    taken: dict[str, Stored] = {}
+    taken: dict[str, StoredBits] = {}
     accesses = ((einsum, access) for einsum in workload.einsums for access in einsum.accesses)
     for einsum, access in accesses:
         if access.persistent:
-            stored = Stored(stored_bits(einsum, access) * einsum.n_instances, access.bits_per_value)
+            stored = StoredBits(stored_bits(einsum, access) * einsum.n_instances, access.bits_per_value)
             taken[access.tensor] = max(taken.get(access.tensor, stored), stored)
     return taken
 
@@ -44,7 +44,9 @@ def stored_bits(einsum: Einsum, access: TensorAccess) -> int:
     return math.ceil(_plain_bits(einsum, access) * access.backing_storage_size_scale)
 
 
-def reserved_bits(einsum: Einsum, persistent: dict[str, Stored], stored: Collection[str]) -> dict[int, int]:
+def reserved_bits(
+    einsum: Einsum, persistent: dict[str, StoredBits], stored: Collection[str]
+) -> dict[int, int]:
     """Return what is taken of a level besides the plain values of the Einsum's tensors."""
     accesses = {access.tensor: access for access in einsum.accesses if access.tensor in stored}
     total: Counter[int] = Counter()
@@ -67,7 +69,7 @@ class Waiting:
     tensor: str
     level: int  # that stores it, in ``Architecture.levels``
     # In all instances of the level together, for one instance of the Einsum that writes it.
-    stored: Stored
+    stored: StoredBits
 
 
 def waiting_tensors(
@@ -134,7 +136,7 @@ def _waits(
         writer = einsums[life.writer]
         access = next(access for access in writer.accesses if access.tensor == life.tensor and access.output)
         if place in life.between and life.tensor not in einsum.tensors and not access.persistent:
-            stored = Stored(stored_bits(writer, access), access.bits_per_value)
+            stored = StoredBits(stored_bits(writer, access), access.bits_per_value)
             yield Waiting(life.tensor, homes[life.writer][life.tensor], stored)
 
 

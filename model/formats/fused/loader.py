@@ -12,27 +12,27 @@ from model.architecture import Architecture
 from model.counting import rule_of
 from model.extents import PERFECT
 from model.formats.accelforge.architecture import ARCH_SECTION
-from model.formats.accelforge.loader import read_workload, read_workload_text
+from model.formats.accelforge.loader import LEVELS_ABOVE, read_workload, read_workload_text
 from model.formats.cascade.constraints import Naming, dataspace_names, place_of
 from model.formats.cascade.layers import (
     Reader,
     in_values,
     mapspaces_on_arch,
-    read_each,
+    read_all,
     value_bits,
     written_einsum,
 )
 from model.formats.cascade.loader import read_on_arch, without_mapping
-from model.formats.fused.tree import SECTION, read_tree
+from model.formats.fused.tree import SECTION, read_fused_tree
 from model.formats.timeloop.document import NETWORK_SECTIONS, without
 from model.formats.timeloop.options import LoadOptions
 from model.fused.cascade import Access, Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError
 from model.fused.mapping import FusedMapping
 from model.note import Note
-from model.text.fields import as_mapping, check_keys
+from model.text.fields import check_keys
 from model.text.merging import join_specs
-from model.text.reader import read_files, unused_notes
+from model.text.reader import unused_notes
 from model.text.source import MappingNode, Span, SpecError, note_at
 from model.workload import MOST_EINSUMS, Einsum, TensorAccess, Workload
 
@@ -65,9 +65,7 @@ def is_fused(
 ) -> bool:
     """Whether a file has a fused mapping; SpecError for one that is no spec file."""
     options = options or LoadOptions()
-    return SECTION in read_files(
-        [path], dict(variables or {}), options.files.limits, options.files.allow_include
-    )
+    return SECTION in options.files.read([path], variables)
 
 
 def load_cascade(
@@ -107,9 +105,9 @@ def load_fused(
     options = replace(options or LoadOptions(), refuse_unsearchable=False, factors=PERFECT)  # not looked at
     values, used = dict(variables or {}), set[str]()
     cascade, notes = _cascade([Path(path) for path in paths], values, options, used)
-    top = read_files([mapping_file], values, options.files.limits, options.files.allow_include, names=used)
+    top = options.files.read([mapping_file], values, used)
     check_keys(top, (SECTION,), "a file with a fused mapping", required=(SECTION,))
-    mapping, places = read_tree(top.require(SECTION, "the file"), cascade)
+    mapping, places = read_fused_tree(top.require(SECTION, "the file"), cascade)
     return LoadedFused(cascade, mapping, (*notes, *unused_notes(values, used)), places)
 
 
@@ -117,13 +115,7 @@ def _cascade(
     paths: Sequence[Path], variables: Mapping[str, object], options: LoadOptions, names: set[str]
 ) -> tuple[Cascade, tuple[Note, ...]]:
     options = replace(options, refuse_infeasible=False)
-    tops = {
-        path: as_mapping(
-            read_files([path], variables, options.files.limits, options.files.allow_include, 2, names),
-            "a file",
-        )
-        for path in paths
-    }
+    tops = {path: options.files.read([path], variables, names, LEVELS_ABOVE) for path in paths}
     if any(ARCH_SECTION in top for top in tops.values()):
         return _on_arch(tops, variables, options.on_arch())
     _check_fused(options, hint="use --counting exact or accelforge")
@@ -171,7 +163,7 @@ def _on_arch(
             tuple(_accesses(einsum, ranks)),
             einsum.is_copy_operation,
             einsum.n_instances,
-            frozenset(level.name for level in mapspace.architecture.levels if options.uneven),
+            frozenset(level.name for level in mapspace.architecture.levels if options.has_places),
             einsum.source,
         )
         for einsum, mapspace in zip(workload.einsums, mapspaces, strict=True)
@@ -224,7 +216,7 @@ def _einsums(
     sizes = {access.bits_per_value for einsum in workload.einsums for access in einsum.accesses}
 
     def read(einsum: Einsum) -> CascadeEinsum:
-        mapspace, _, uneven = written_einsum(Naming(einsum, workload), spec, files, options, notes)
+        mapspace, _, spread_out = written_einsum(Naming(einsum, workload), spec, files, options, notes)
         # Values of all sizes in the cascade, so that words are the same for all Einsums.
         bits = {**{f"{size} bits": size for size in sorted(sizes)}, **value_bits(einsum)}
         architecture = in_values(mapspace.architecture, bits)
@@ -234,12 +226,12 @@ def _einsums(
             tuple(_accesses(einsum, ranks)),
             einsum.is_copy_operation,
             einsum.n_instances,
-            uneven,
+            spread_out,
             einsum.source,
         )
 
     readers = (Reader(einsum.name, partial(read, einsum), place_of(einsum)) for einsum in workload.einsums)
-    return read_each(readers, "Einsum")
+    return read_all(readers, "Einsum")
 
 
 def _ranks(workload: Workload) -> dict[str, tuple[str, ...]]:

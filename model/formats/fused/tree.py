@@ -9,7 +9,16 @@ from model.architecture import Architecture, Fanout, StorageLevel, with_places
 from model.fused.cascade import Cascade, CascadeEinsum
 from model.fused.mapping import Body, FusedMapping, Held, Leaf, Path, PrivateNest, SharedLoop, Stored, leaves
 from model.mapping import Axis, FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
-from model.text.fields import add_once, as_int, as_mapping, as_sequence, check_keys, known_name, name_list
+from model.text.fields import (
+    add_once,
+    as_int,
+    as_mapping,
+    as_sequence,
+    check_keys,
+    keyed_mapping,
+    known_name,
+    name_list,
+)
 from model.text.source import MappingNode, Node, Span, SpecError
 from model.wording import listing
 
@@ -48,7 +57,7 @@ class _Reader:
         self.places[id(part)] = node.span
 
 
-def read_tree(node: Node, cascade: Cascade) -> tuple[FusedMapping, dict[int, Span]]:
+def read_fused_tree(node: Node, cascade: Cascade) -> tuple[FusedMapping, dict[int, Span]]:
     """Read a fused mapping of a cascade.
 
     Returns
@@ -244,8 +253,7 @@ class _NestReader:
         self.opened = False
 
     def _spatial(self, item: Node) -> SpatialLoop:
-        entry = as_mapping(item, "a spatial loop")
-        check_keys(entry, ("loop", "trips", "axis"), "a spatial loop")
+        entry = keyed_mapping(item, "a spatial loop", ("loop", "trips", "axis"))
         loop = self._loop(entry)
         axis = known_name(entry.get("axis") or entry.require("axis", "a spatial loop"), _AXES, "axis")
         return SpatialLoop(loop.dim, loop.bound, "x" if axis == "x" else "y")

@@ -14,7 +14,7 @@ from typing import Any
 from model.formats.onnx.inference import all_graphs, graphs_of, infer_shapes, known_shapes
 from model.formats.onnx.operators import READERS, Node, UnknownError, Values
 from model.note import Note
-from model.text.fields import MAX_NAME
+from model.text.fields import LONGEST_NAME
 from model.text.files import display_name
 from model.text.limits import Limits
 from model.text.source import SpecError, note_at
@@ -400,7 +400,7 @@ def _share(part: int, whole: int) -> str:
 
 def _short(name: str) -> str:
     shown = printable(name)
-    return shown if len(shown) <= MAX_NAME else f"{shown[: MAX_NAME - 3]}..."
+    return shown if len(shown) <= LONGEST_NAME else f"{shown[: LONGEST_NAME - 3]}..."
 
 
 def _free_name(name: str, taken: Container[str]) -> str:

@@ -20,31 +20,31 @@ from model.formats.timeloop.loops import (
     spatial_rules,
 )
 from model.formats.timeloop.storage import read_storage
-from model.formats.timeloop.tree import Leaf, Parallel
+from model.formats.timeloop.tree import ArchLeaf, Parallel
 from model.mapspace import KeepRules, ParallelGroup, SpatialRules
-from model.text.fields import as_bool, as_fraction, check_keys, given, means_all, name_list
+from model.text.fields import as_bool, as_share, check_keys, given, means_all, name_list
 from model.text.source import MappingNode, Span, SpecError, note_at, source_ref
 from model.wording import listing
 
 KEPT = ("keep", "bypass", "keep_only", "bypass_only")
 """Keys of what a level keeps and bypasses."""
 
-UNEVEN = "uneven"
+PLACES_KEY = "uneven"
 """Key of whether the dataspaces of a memory may have tiles at several places of the loop nest."""
 
-_KEYS = (*KEPT, "no_coalesce", UNEVEN)
+_KEYS = (*KEPT, "no_coalesce", PLACES_KEY)
 
 
 @dataclass
 class Keeping:
     """What one level keeps and bypasses; it is filled while constraints are read."""
 
-    leaf: Leaf  # a storage level, or `!Nothing`
+    leaf: ArchLeaf  # a storage level, or `!Nothing`
     # Names of dataspaces with the places that say so
     keep: dict[str, Span] = field(default_factory=dict)
     bypass: dict[str, Span] = field(default_factory=dict)
     no_coalesce: dict[str, Span] = field(default_factory=dict)
-    uneven: bool = False  # whether its dataspaces may have tiles at several places of the loop nest
+    has_places: bool = False  # whether its dataspaces may have tiles at several places of the loop nest
     coalesces_nothing: bool = False  # whether `no_coalesce` is `*`: all that the level has, whatever that is
     # What a `!Parallel` has to settle, whatever else is asked for
     settled: set[str] = field(default_factory=set)
@@ -74,7 +74,7 @@ class Keeping:
         mine.setdefault(name, span)
 
 
-def read_keeping(clauses: Sequence[Clause], leaf: Leaf, context: Context) -> Keeping:
+def read_keeping(clauses: Sequence[Clause], leaf: ArchLeaf, context: Context) -> Keeping:
     """Read the ``dataspace`` constraints of one leaf."""
     keeping = Keeping(leaf)
     for node in of(clauses, leaf, "dataspace"):
@@ -86,9 +86,9 @@ def read_keeping(clauses: Sequence[Clause], leaf: Leaf, context: Context) -> Kee
         if flagged is not None:
             keeping.no_coalesce |= name_list(flagged, context.dataspaces, "dataspace")
             keeping.coalesces_nothing |= means_all(flagged)
-        uneven = given(node, UNEVEN)
-        if uneven is not None:
-            keeping.uneven = as_bool(uneven, f"`{UNEVEN}`")
+        written = given(node, PLACES_KEY)
+        if written is not None:
+            keeping.has_places = as_bool(written, f"`{PLACES_KEY}`")
     return keeping
 
 
@@ -112,7 +112,7 @@ def _read_only(node: MappingNode, verb: str, opposite: str, keeping: Keeping, co
 
 
 def _settle_parallel(
-    parallel: Parallel, keepings: dict[Leaf, Keeping], context: Context
+    parallel: Parallel, keepings: dict[ArchLeaf, Keeping], context: Context
 ) -> ParallelGroup | None:
     """Bypass in each branch what another branch keeps."""
     home: dict[str, tuple[int, Span]] = {}
@@ -129,14 +129,14 @@ def _settle_parallel(
     return _group(parallel, home, keepings, context)
 
 
-def _kept(branch: Iterable[Leaf], keepings: dict[Leaf, Keeping]) -> dict[str, Span]:
+def _kept(branch: Iterable[ArchLeaf], keepings: dict[ArchLeaf, Keeping]) -> dict[str, Span]:
     kept: dict[str, Span] = {}
     for leaf in branch:
         kept = {**keepings[leaf].keep, **kept} if leaf in keepings else kept
     return kept
 
 
-def _bypass(branch: Iterable[Leaf], names: dict[str, Span], keepings: dict[Leaf, Keeping]) -> None:
+def _bypass(branch: Iterable[ArchLeaf], names: dict[str, Span], keepings: dict[ArchLeaf, Keeping]) -> None:
     for leaf in branch:
         if leaf.role != "storage":
             continue
@@ -145,7 +145,7 @@ def _bypass(branch: Iterable[Leaf], names: dict[str, Span], keepings: dict[Leaf,
 
 
 def _group(
-    parallel: Parallel, home: dict[str, tuple[int, Span]], keepings: dict[Leaf, Keeping], context: Context
+    parallel: Parallel, home: dict[str, tuple[int, Span]], keepings: dict[ArchLeaf, Keeping], context: Context
 ) -> ParallelGroup | None:
     storages = [[leaf for leaf in branch if leaf.role == "storage"] for branch in parallel.branches]
     inside = [leaf for levels in storages for leaf in levels]
@@ -228,7 +228,7 @@ class SpatialLevel:
     """A fanout."""
 
     loops: LoopConstraints
-    rules: SpatialRules  # the same in the canonical mapspace
+    rules: SpatialRules  # of its loops in the canonical mapspace
 
 
 TilingLevel = TemporalLevel | SpatialLevel
@@ -239,7 +239,7 @@ class Assembly:
     """The nodes with their constraints, and what else of the architecture a mapspace needs."""
 
     levels: tuple[TilingLevel, ...]  # storage levels and fanouts, outermost first
-    compute: Leaf
+    compute: ArchLeaf
     parallel: tuple[ParallelGroup, ...]  # levels that exclude each other, as positions in `storages`
 
     @property
@@ -268,7 +268,7 @@ def assemble(clauses: Sequence[Clause], context: Context) -> Assembly:
     return Assembly(levels, compute, parallel)
 
 
-def _check_fanouts(fanouts: Sequence[Leaf], outermost: Leaf, context: Context) -> None:
+def _check_fanouts(fanouts: Sequence[ArchLeaf], outermost: ArchLeaf, context: Context) -> None:
     """Raise a SpecError for a fanout that stands above the outermost storage, or inside ``!Parallel``."""
     leaves, parallels = context.tree.leaves, context.tree.parallels
     if fanouts and leaves.index(fanouts[0]) <= leaves.index(outermost):
@@ -284,7 +284,7 @@ def _check_fanouts(fanouts: Sequence[Leaf], outermost: Leaf, context: Context) -
         raise SpecError("a spatial fanout cannot be inside `!Parallel`", leaf.span, related)
 
 
-def _compute(context: Context) -> Leaf:
+def _compute(context: Context) -> ArchLeaf:
     leaves = context.tree.leaves
     units = [leaf for leaf in leaves if leaf.role == "compute"]
     if not units:
@@ -307,8 +307,8 @@ def _compute(context: Context) -> Leaf:
 
 
 def _keepings(
-    clauses: Sequence[Clause], storages: Sequence[Leaf], context: Context
-) -> tuple[dict[Leaf, Keeping], tuple[ParallelGroup, ...]]:
+    clauses: Sequence[Clause], storages: Sequence[ArchLeaf], context: Context
+) -> tuple[dict[ArchLeaf, Keeping], tuple[ParallelGroup, ...]]:
     keepers = [leaf for leaf in context.tree.leaves if leaf.role in ("storage", "nothing")]
     keepings = {leaf: read_keeping(clauses, leaf, context) for leaf in keepers}
     for leaf in keepers:
@@ -321,7 +321,7 @@ def _keepings(
     return keepings, tuple(group for group in groups if group is not None)
 
 
-def _check_nothing(leaf: Leaf, keeping: Keeping, context: Context) -> None:
+def _check_nothing(leaf: ArchLeaf, keeping: Keeping, context: Context) -> None:
     spans = (*keeping.keep.values(), *keeping.bypass.values(), *keeping.no_coalesce.values())
     if leaf.role != "nothing" or not spans or any(p.holds(leaf) for p in context.tree.parallels):
         return
@@ -366,7 +366,7 @@ def _loops(clauses: Sequence[Clause], context: Context) -> list[LoopConstraints]
 
 
 def _level(
-    loops: LoopConstraints, keepings: dict[Leaf, Keeping], fanouts: frozenset[Leaf], context: Context
+    loops: LoopConstraints, keepings: dict[ArchLeaf, Keeping], fanouts: frozenset[ArchLeaf], context: Context
 ) -> TilingLevel:
     if loops.kind == "spatial":
         rules = spatial_rules(loops, context)
@@ -418,10 +418,7 @@ def min_parallelism(
             message = f"parallelism is constrained for the whole array, not at `{clause.leaf.name}`"
             raise SpecError(message, clause.node.span, hint=hint)
         value = clause.node.require("min", "a parallelism constraint")
-        share = as_fraction(value, "the minimum parallelism", context.variables)
-        if not 0 <= share <= 1:
-            message = "the minimum parallelism is a share of all compute units, between 0 and 1"
-            raise SpecError(message, value.span)
+        share = as_share(value, "the minimum parallelism, a share of all compute units,", context.variables)
         if least is not None:
             raise SpecError("parallelism is constrained twice", value.span, ((least[1], "the first"),))
         least = (share, value.span)

@@ -9,11 +9,12 @@ from typing import Literal
 
 from model.formats.timeloop.context import Context
 from model.formats.timeloop.document import read_section, without
-from model.formats.timeloop.tree import Leaf
+from model.formats.timeloop.tree import ArchLeaf
 from model.mapspace import FactorRule, Relation
-from model.text.expressions import evaluate
+from model.text.expressions import evaluate_expression
 from model.text.fields import (
     Names,
+    add_once,
     as_int,
     as_mapping,
     as_name,
@@ -27,7 +28,7 @@ from model.text.fields import (
     one_of,
 )
 from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, source_ref
-from model.wording import did_you_mean, listing
+from model.wording import listing, suggestion
 
 _OPERATOR = re.compile(r" ?(<=|>=|==|=|<|>) ?")
 _ANY = -1
@@ -67,7 +68,7 @@ def read_factors(node: Node, context: Context, names: Names) -> tuple[Factor, ..
 def _spelt_out(text: str, node: Node, names: Names) -> str:
     if not text.startswith("("):
         return text
-    value = evaluate(ScalarNode(text, text, False, node.span), names)
+    value = evaluate_expression(ScalarNode(text, text, False, node.span), names)
     if not isinstance(value, str):
         raise SpecError(f"`{text}` is {value}, not the text of a factor", node.span, hint=_FORMS)
     return value
@@ -86,8 +87,12 @@ def factor_texts(node: Node) -> Iterator[tuple[str, Node]]:
     if node.value is None:
         return
     # Spaces around an operator belong to the factor; all others separate factors.
-    parts = re.split(r"[,\s]+", _close(node.text))
-    yield from _with_remainders([(text, node) for text in parts if text])
+    yield from _with_remainders([(text, node) for text in separated(_close(node.text))])
+
+
+def separated(text: str) -> list[str]:
+    """Return the words of a text, between which there are commas or spaces."""
+    return [word for word in re.split(r"[,\s]+", text) if word]
 
 
 def _with_remainders(parts: Sequence[tuple[str, Node]]) -> Iterator[tuple[str, Node]]:
@@ -158,7 +163,7 @@ def _split_remainder(text: str, node: Node) -> tuple[str, int | None]:
 
 def _refuse_several(text: str, node: Node) -> None:
     """Raise a SpecError for one item of a list that holds several factors, such as ``R=1 S=1``."""
-    factors = [part for part in re.split(r"[,\s]+", _close(text)) if part]
+    factors = separated(_close(text))
     if len(factors) > 1 and all(
         re.fullmatch(r"[A-Za-z_]\w*(?:(?:<=|>=|==?)\w+|(?<=\d))", part) for part in factors
     ):
@@ -244,8 +249,8 @@ def _part(items: list[Node]) -> tuple[list[Node], list[Node]]:
 
 def _split_text(node: ScalarNode, known: tuple[str, ...]) -> tuple[list[Node], list[Node]]:
     text = node.text.strip()
-    if re.search(r"[,\s]", text):
-        words = [word for word in re.split(r"[,\s]+", text) if word]
+    words = separated(text)
+    if words != [text]:
         return _part([_word(word, node) for word in words])
     characters = list(text)
     if text in known and len(text) > 1:
@@ -269,10 +274,7 @@ def _word(text: str, node: ScalarNode) -> Node:
 def _check_once(named: list[tuple[str, Node]]) -> None:
     first: dict[str, Span] = {}
     for dim, node in named:
-        if dim in first:
-            related = () if first[dim] == node.span else ((first[dim], "first here"),)
-            raise SpecError(f"dimension `{dim}` is listed twice in the permutation", node.span, related)
-        first[dim] = node.span
+        add_once(first, dim, node.span, f"dimension `{dim}` is listed twice in the permutation", "first here")
 
 
 Kind = Literal["temporal", "spatial", "dataspace", "overbooked", "parallelism"]
@@ -318,7 +320,7 @@ class Clause:
     """One constraint."""
 
     kind: Kind
-    leaf: Leaf
+    leaf: ArchLeaf
     # Its mapping, the address (`ADDRESS_KEYS`) included. Its other keys are not checked here
     node: MappingNode
 
@@ -333,7 +335,7 @@ def node_clauses(context: Context) -> list[Clause]:
     return clauses
 
 
-def _clauses_at(leaf: Leaf, constraints: MappingNode) -> Iterator[Clause]:
+def _clauses_at(leaf: ArchLeaf, constraints: MappingNode) -> Iterator[Clause]:
     """Yield the constraints that stand on one node; those that are left empty ask for nothing."""
     if UPPER_UTILIZATION in constraints:
         raise no_upper_utilization(constraints.key(UPPER_UTILIZATION).span)
@@ -379,7 +381,7 @@ def no_upper_utilization(span: Span) -> SpecError:
     return SpecError(f"`{UPPER_UTILIZATION}` is not modelled", span, hint=hint)
 
 
-def _check_address(node: MappingNode, leaf: Leaf, kind: Kind) -> None:
+def _check_address(node: MappingNode, leaf: ArchLeaf, kind: Kind) -> None:
     """Raise a SpecError where a constraint on a node says that it is for another one, or of another type."""
     target, type_node = _target_of(node), node.get("type")
     if target is not None and as_name(target, "`target`") != leaf.name:
@@ -399,12 +401,12 @@ def _kind_of(node: Node) -> Kind:
     if name == UPPER_UTILIZATION:
         raise no_upper_utilization(node.span)
     if name not in KINDS:
-        hint = did_you_mean(name, KINDS) or f"known types are {listing(KINDS)}"
+        hint = suggestion(name, KINDS, "known types are")
         raise SpecError(f"unknown constraint type `{name}`", node.span, hint=hint)
     return KINDS[name]
 
 
-def _short_parallelism(leaf: Leaf, value: Node) -> Clause:
+def _short_parallelism(leaf: ArchLeaf, value: Node) -> Clause:
     """Return ``min_parallelism: SHARE`` as the constraint ``parallelism: {min: SHARE}``."""
     key = ScalarNode("min", "min", True, value.span)
     return Clause("parallelism", leaf, MappingNode(((key, value),), value.span))
@@ -448,7 +450,7 @@ def _target_clause(item: Node, context: Context) -> Clause | None:
     return Clause(kind, leaf, node)
 
 
-def _fanout_of(name: str, context: Context) -> Leaf | None:
+def _fanout_of(name: str, context: Context) -> ArchLeaf | None:
     """Return the node whose fanout Timeloop's own files write as the level ``inter_NAME_spatial``."""
     plain = name.removeprefix("inter_").removesuffix("_spatial")
     if name in context.leaves or name != f"inter_{plain}_spatial":
@@ -456,10 +458,10 @@ def _fanout_of(name: str, context: Context) -> Leaf | None:
     return context.leaves.get(plain)
 
 
-def _find(target: Node, kind: Kind, context: Context) -> Leaf:
+def _find(target: Node, kind: Kind, context: Context) -> ArchLeaf:
     name = as_name(target, "`target`")
     if name not in context.leaves:
-        hint = did_you_mean(name, context.leaves) or f"the architecture has {listing(context.leaves)}"
+        hint = suggestion(name, context.leaves, "the architecture has")
         if name.partition("#")[0] in context.leaves:
             hint = "--uneven reads mappings that name places of a memory"
         related = tuple(
@@ -472,10 +474,10 @@ def _find(target: Node, kind: Kind, context: Context) -> Leaf:
     return leaf
 
 
-def _fanout_below(storage: Leaf, span: Span, context: Context) -> Leaf:
+def _fanout_below(storage: ArchLeaf, span: Span, context: Context) -> ArchLeaf:
     """Return the fanout below a storage level, which mappings of Timeloop's older versions name instead."""
     leaves = context.tree.leaves
-    between: list[Leaf] = []
+    between: list[ArchLeaf] = []
     for leaf in leaves[leaves.index(storage) + 1 :]:
         between.append(leaf)
         if leaf.role in ("storage", "compute"):
@@ -490,7 +492,7 @@ def _fanout_below(storage: Leaf, span: Span, context: Context) -> Leaf:
     raise SpecError(message, span, ((storage.span, "the storage level"),))
 
 
-def _check_idle(node: MappingNode, leaf: Leaf, kind: Kind, context: Context) -> None:
+def _check_idle(node: MappingNode, leaf: ArchLeaf, kind: Kind, context: Context) -> None:
     """Check what a file asks of the level that Timeloop puts in place of a fanout: no loops, no data."""
     known = ("factors", "permutation") if kind == "temporal" else ("keep", "bypass")
     check_keys(node, (*known, *ADDRESS_KEYS), f"a {kind} constraint on a fanout")
@@ -507,7 +509,7 @@ def _check_idle(node: MappingNode, leaf: Leaf, kind: Kind, context: Context) -> 
         raise SpecError(f"the fanout `{leaf.name}` holds no {words}", asked)
 
 
-def _check_place(kind: Kind, leaf: Leaf, span: Span) -> None:
+def _check_place(kind: Kind, leaf: ArchLeaf, span: Span) -> None:
     """Raise a SpecError for a constraint that can have no effect at `leaf`."""
     allowed: dict[str, tuple[Kind, ...]] = {
         "container": ("spatial",),
@@ -530,6 +532,6 @@ def _check_place(kind: Kind, leaf: Leaf, span: Span) -> None:
         raise SpecError(message, span, hint=hint)
 
 
-def of(clauses: Iterable[Clause], leaf: Leaf, kind: Kind) -> tuple[MappingNode, ...]:
+def of(clauses: Iterable[Clause], leaf: ArchLeaf, kind: Kind) -> tuple[MappingNode, ...]:
     """Return the mappings of the clauses of one kind at one leaf (the very object), in their order."""
     return tuple(c.node for c in clauses if c.kind == kind and c.leaf is leaf)

@@ -8,7 +8,7 @@ from functools import cached_property
 from model.counting import EXACT, Counting
 from model.extents import PERFECT, Extents, Factors
 from model.formats.timeloop.problem import LoadedProblem
-from model.formats.timeloop.tree import Leaf, Tree, values_of
+from model.formats.timeloop.tree import ArchLeaf, Tree, values_of
 from model.problem import Problem
 from model.text.fields import Names
 from model.text.limits import DEFAULT_LIMITS, Limits
@@ -57,7 +57,7 @@ class Context:
         return tuple(space.name for space in self.problem.dataspaces)
 
     @cached_property
-    def leaves(self) -> dict[str, Leaf]:
+    def leaves(self) -> dict[str, ArchLeaf]:
         """Named leaves of the tree."""
         return {leaf.name: leaf for leaf in self.tree.leaves if leaf.name}
 
@@ -100,7 +100,7 @@ class Context:
             )
         return did_you_mean(name, self.problem.dims)
 
-    def names_at(self, leaf: Leaf) -> Names:
+    def names_at(self, leaf: ArchLeaf) -> Names:
         """Names in the constraints of a node: its attributes, then the variables, then the nodes."""
         attributes = values_of(leaf.attributes)
         dotted = {f"attributes.{name}": value for name, value in attributes.items()}

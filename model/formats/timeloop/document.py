@@ -30,7 +30,7 @@ from model.text.source import (
     note_at,
     values_in,
 )
-from model.wording import did_you_mean, listing
+from model.wording import did_you_mean, listing, suggestion
 
 VERSION = Decimal("0.4")
 
@@ -271,7 +271,7 @@ def _unknown_section(key: ScalarNode, lacking: str) -> SpecError:
     if key.text == _FLATTENED_MARK:
         hint = "give the files that it was made from; their architecture has `nodes`"
         return SpecError("this spec was flattened by Timeloop's front end", key.span, hint=hint)
-    hint = _HINTS.get(key.text) or did_you_mean(key.text, SECTIONS) or f"known keys are {listing(SECTIONS)}"
+    hint = _HINTS.get(key.text) or suggestion(key.text, SECTIONS, "known keys are")
     if key.text in _ELSEWHERE:
         hint = belongs(key.text, _ELSEWHERE)
     return SpecError(f"unknown top-level key `{key.text}`{lacking}", key.span, hint=hint)
@@ -387,7 +387,7 @@ def _objective(node: Node) -> str:
     if name.startswith(_UNSUPPORTED):
         hint = "supported metrics are energy, delay (latency) and edp"
         raise SpecError(f"metric `{name}` is not supported", node.span, hint=hint)
-    hint = did_you_mean(name, _OBJECTIVES) or f"known metrics are {listing(_OBJECTIVES)}"
+    hint = suggestion(name, _OBJECTIVES, "known metrics are")
     raise SpecError(f"unknown metric `{name}`", node.span, hint=hint)
 
 

@@ -15,7 +15,7 @@ from model.formats.timeloop.assembly import SpatialLevel, TemporalLevel, TilingL
 from model.formats.timeloop.constraints import Factor
 from model.formats.timeloop.context import Context
 from model.formats.timeloop.loops import LoopConstraints, axis_of
-from model.formats.timeloop.tree import Leaf
+from model.formats.timeloop.tree import ArchLeaf
 from model.problem import Dataspace
 from model.sparsity import Sparsity
 from model.text.source import ConflictError, Span, source_ref
@@ -88,16 +88,16 @@ class _Kept:
 def check_feasible(
     levels: Sequence[TilingLevel],
     context: Context,
-    uneven: Collection[str] = (),
+    with_places: Collection[str] = (),
     sparsity: Sparsity | None = None,
 ) -> None:
     """Check that constraints do not conflict plainly.
 
     Checked are rules on factors against the bounds, fixed factors against the mesh of their fanout,
     for each dimension whether factors that the nodes allow can have the bound as their product, and
-    for each storage level whether the least tiles that it must keep fit; but for those that are `uneven`,
-    as their tiles may lie inside of some of their own loops. Of sparse data, compressed tiles may take less
-    room, and children that are skipped need no hardware: neither is checked then.
+    for each storage level whether the least tiles that it must keep fit; but not for memories
+    `with_places`, whose tiles may lie inside of some of their own loops. Of sparse data, compressed tiles
+    may take less room, and children that are skipped need no hardware: neither is checked then.
     """
     own = () if sparsity is None else sparsity.levels
     compressed = any(level.representations for level in own)
@@ -119,7 +119,7 @@ def check_feasible(
     demands = [demand for of_dim in asked.values() for demand in of_dim]
     for place, level in enumerate(levels):
         here = {dim: least[place] for dim, least in extents.items()}
-        if compressed or not isinstance(level, TemporalLevel) or level.storage.name in uneven:
+        if compressed or not isinstance(level, TemporalLevel) or level.storage.name in with_places:
             continue
         if not _fits(level, here, context):
             raise _too_small(level, place, levels, demands, context)
@@ -345,7 +345,7 @@ def _unreachable(
     return ConflictError(message, first, related)
 
 
-def _one_axis(leaf: Leaf, demands: Iterable[_Demand]) -> str | None:
+def _one_axis(leaf: ArchLeaf, demands: Iterable[_Demand]) -> str | None:
     """Return a hint where all instances of a mesh would do for a loop, but neither axis alone."""
     asked = max((demand.factor.value for demand in demands if demand.factor is not None), default=0)
     if not max(leaf.mesh_x, leaf.mesh_y) < asked <= leaf.fanout:

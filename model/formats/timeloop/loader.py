@@ -98,7 +98,7 @@ class LoadedSpec:
     document: MappingNode  # the joined text: `model.text.source` finds the places of the mapspace in it
     problem: MappingNode | None  # the section as it was understood, see `LoadedProblem.section`
     # Memories that may have several places; with a problem of a workload they have one in the mapspace
-    uneven: frozenset[str] = frozenset()
+    memories_with_places: frozenset[str] = frozenset()
 
     @property
     def has_mapping(self) -> bool:
@@ -193,11 +193,11 @@ def load_node(
     mapper = read_mapper(section_of(top, "mapper"), context.variables, context.note)
     objectives = options.objectives or mapper.objectives
     mapspace = _mapspace(top, assembly, parallelism, mapper, context, objectives, sparsity, rules)
-    uneven = _uneven(assembly, options)
+    memories_with_places = _memories_with_places(assembly, options)
     if options.refuse_infeasible:  # once all else is right: `explain` reads the same spec without it
-        check_feasible(assembly.levels, context, uneven, sparsity)
-    if problem is None and uneven:
-        mapspace = spread(mapspace, uneven)
+        check_feasible(assembly.levels, context, memories_with_places, sparsity)
+    if problem is None and memories_with_places:
+        mapspace = spread(mapspace, memories_with_places)
         if options.refuse_unsearchable:
             check_searched_with_places(mapspace, written)
     mapping = None
@@ -219,7 +219,7 @@ def load_node(
         files=tuple(files),
         document=top,
         problem=context.loaded.section,
-        uneven=uneven,
+        memories_with_places=memories_with_places,
     )
 
 
@@ -242,10 +242,10 @@ def _mapping(
     return tidied(mapspace, on_places(mapspace, mapping))
 
 
-def _uneven(assembly: Assembly, options: LoadOptions) -> frozenset[str]:
+def _memories_with_places(assembly: Assembly, options: LoadOptions) -> frozenset[str]:
     """Return the memories that may have several places in the loop nest."""
     return frozenset(
-        level.storage.name for level in assembly.storages if options.uneven or level.keeping.uneven
+        level.storage.name for level in assembly.storages if options.has_places or level.keeping.has_places
     )
 
 

@@ -20,7 +20,7 @@ from model.formats.timeloop.constraints import (
     read_permutation,
 )
 from model.formats.timeloop.context import Context
-from model.formats.timeloop.tree import Leaf
+from model.formats.timeloop.tree import ArchLeaf
 from model.mapping import Axis
 from model.mapspace import SpatialRules, TemporalRules
 from model.text.fields import (
@@ -79,7 +79,7 @@ class LoopConstraints:
     """What is asked of the temporal or the spatial loops of one node."""
 
     # The node, and which of its loops
-    leaf: Leaf
+    leaf: ArchLeaf
     kind: Kind
     factors: tuple[Factor, ...] = ()  # rules on factors, those that macros come down to included
     permutation: Permutation | None = None
@@ -99,7 +99,7 @@ class LoopConstraints:
 
 
 def read_loops(
-    clauses: Iterable[Clause], leaf: Leaf, kind: Kind, context: Context, *, mapped: bool = False
+    clauses: Iterable[Clause], leaf: ArchLeaf, kind: Kind, context: Context, *, mapped: bool = False
 ) -> LoopConstraints:
     """Read all constraints on the temporal or spatial loops of a node, and join them.
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from itertools import chain
 
 from model.architecture import Architecture
-from model.formats.timeloop.assembly import KEPT, UNEVEN
+from model.formats.timeloop.assembly import KEPT, PLACES_KEY
 from model.formats.timeloop.constraints import ADDRESS_KEYS, KINDS, RULES, SHORT_PARALLELISM
 from model.formats.timeloop.document import (
     ANCHOR_MARK,
@@ -199,7 +199,7 @@ class _Remover:
         if KINDS.get(kind) not in _COUNTED or not isinstance(constraint, MappingNode):
             self.left_out.append(f"{kind} of {target}")
             return None
-        said = (*CHOICES, RULES, *(KEPT if target in self._places else ()), UNEVEN)
+        said = (*CHOICES, RULES, *(KEPT if target in self._places else ()), PLACES_KEY)
         gone = [key for key in constraint.keys() if key in said]  # noqa: SIM118 (no dict)
         self.left_out += [f"{key} of {target} ({kind})" for key in gone]
         kept = without(constraint, said)

@@ -15,7 +15,7 @@ from model.formats.timeloop.assembly import Assembly, SpatialLevel, TemporalLeve
 from model.formats.timeloop.constraints import Clause, Factor
 from model.formats.timeloop.context import Context
 from model.formats.timeloop.loops import LoopConstraints, axis_of, read_loops, spatial_rules
-from model.formats.timeloop.tree import Leaf
+from model.formats.timeloop.tree import ArchLeaf
 from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
 from model.mapspace import SpatialRules
 from model.text.source import Span, SpecError, note_at
@@ -35,7 +35,7 @@ def check_coalescing(asked: Sequence[TemporalLevel], assembly: Sequence[Temporal
         _check_flag("no_coalesce", before.keeping.no_coalesce, flagged, after.loops.leaf)
 
 
-def _check_flag(flag: str, asked: Collection[str], flagged: dict[str, Span], leaf: Leaf) -> None:
+def _check_flag(flag: str, asked: Collection[str], flagged: dict[str, Span], leaf: ArchLeaf) -> None:
     """Raise a SpecError for a dataspace that has a flag without being asked to by the constraints."""
     for name, span in flagged.items():
         if name not in asked:
@@ -43,7 +43,7 @@ def _check_flag(flag: str, asked: Collection[str], flagged: dict[str, Span], lea
             raise SpecError(f"{flag} of `{name}` belongs to the architecture", span, hint=hint)
 
 
-def _check_single(targets: Iterable[Clause], fanouts: Sequence[Leaf], context: Context) -> None:
+def _check_single(targets: Iterable[Clause], fanouts: Sequence[ArchLeaf], context: Context) -> None:
     """Check that a mapping asks for no children of nodes that have no fanout."""
     spatial = [target for target in targets if target.kind == "spatial" and target.leaf not in fanouts]
     for leaf in dict.fromkeys(target.leaf for target in spatial):

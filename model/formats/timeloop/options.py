@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from model.formats.timeloop.overrides import AttributeSetting
 from model.mapspace import Mapspace
 from model.note import Note
 from model.text.limits import Limits
-from model.text.source import Span, SpecError, TakeNote
+from model.text.reader import read_files
+from model.text.source import MappingNode, Span, SpecError, TakeNote
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,16 @@ class FileOptions:
     limits: Limits = field(default_factory=Limits)
     allow_include: tuple[Path, ...] = ()
     settings: tuple[AttributeSetting, ...] = ()
+
+    def read(
+        self,
+        paths: Iterable[str | Path],
+        variables: Mapping[str, object] | None = None,
+        names: set[str] | None = None,
+        levels_above: int = 0,
+    ) -> MappingNode:
+        """Read spec files and join them, within these limits and from these directories; see `read_files`."""
+        return read_files(paths, variables, self.limits, self.allow_include, levels_above, names)
 
 
 @dataclass(frozen=True)
@@ -89,7 +101,7 @@ class LoadOptions:
         The rule by which words are counted; None: AccelForge's on its architectures, exactly on all others.
     factors
         Which factors loops may have; None: as the spec says, see `free_factors`.
-    uneven
+    has_places
         Whether all memories may have several places; None: those that say so, and by AccelForge's rule on its
         architectures all of them.
     ignore_sparse, model_sparse
@@ -106,7 +118,7 @@ class LoadOptions:
     objectives: tuple[str, ...] | None = None
     counting: Counting | None = None
     factors: Factors | None = None
-    uneven: bool | None = None
+    has_places: bool | None = None
     ignore_sparse: bool = False
     model_sparse: bool = False
     refuse_infeasible: bool = True
@@ -121,8 +133,8 @@ class LoadOptions:
     def on_arch(self) -> LoadOptions:
         """Return the options on an architecture of AccelForge: by default words are counted as it does."""
         counting = self.counting or ACCELFORGE
-        uneven = rule_of(counting).has_places if self.uneven is None else self.uneven
-        return replace(self, counting=counting, uneven=uneven)
+        has_places = rule_of(counting).has_places if self.has_places is None else self.has_places
+        return replace(self, counting=counting, has_places=has_places)
 
     @property
     def reads_sparse(self) -> bool:

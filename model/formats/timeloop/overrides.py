@@ -11,7 +11,7 @@ from model.sweep import MESHES
 from model.text.composer import scalar_node
 from model.text.limits import Limits
 from model.text.source import Document, MappingNode, ScalarNode, Span, SpecError
-from model.wording import did_you_mean, listing
+from model.wording import suggestion
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _with_setting(top: MappingNode, setting: AttributeSetting) -> MappingNode:
     architecture = top.get("architecture")
     edited = None if architecture is None else with_leaves(architecture, changed)
     if edited is None or setting.node not in names:
-        hint = did_you_mean(setting.node, names) or f"its nodes are {listing(names)}"
+        hint = suggestion(setting.node, names, "its nodes are")
         raise SpecError(f"the architecture has no node `{setting.node}`", setting.span, hint=hint)
     return with_entry(top, "architecture", edited)
 
@@ -101,7 +101,7 @@ def _set(node: MappingNode, setting: AttributeSetting) -> MappingNode:
     is_modelled = node.tag in COMPONENT_TAGS and setting.attribute in MODELLED_ATTRIBUTES
     is_free = section == "spatial" or is_modelled
     if setting.attribute not in attributes and not is_free:
-        hint = did_you_mean(setting.attribute, attributes.keys()) or f"it writes {listing(attributes.keys())}"
+        hint = suggestion(setting.attribute, attributes.keys(), "it writes")
         message = f"`{setting.node}` writes no attribute `{setting.attribute}`"
         raise SpecError(message, setting.span, ((node.span, "the node"),), hint)
     return with_entry(node, section, with_entry(attributes, setting.attribute, setting.value))

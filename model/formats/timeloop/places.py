@@ -14,7 +14,7 @@ from model.formats.timeloop.assembly import Assembly, Keeping, TemporalLevel, Ti
 from model.formats.timeloop.constraints import Clause
 from model.formats.timeloop.context import Context
 from model.formats.timeloop.mapping import check_coalescing, read_mapping
-from model.formats.timeloop.tree import Leaf
+from model.formats.timeloop.tree import ArchLeaf
 from model.mapping import Mapping as LoopNest
 from model.mapping import StorageMapping
 from model.mapspace import JointRules, Mapspace
@@ -114,7 +114,7 @@ def _with_keeping(assembly: Assembly, targets: Sequence[Clause], context: Contex
     return replace(assembly, levels=tuple(levels))
 
 
-def _kept(asked: Keeping, leaf: Leaf, targets: Sequence[Clause], context: Context) -> Keeping:
+def _kept(asked: Keeping, leaf: ArchLeaf, targets: Sequence[Clause], context: Context) -> Keeping:
     """Return what a level keeps, as the constraints and a mapping say."""
     keeping = Keeping(leaf, dict(asked.keep), dict(asked.bypass), dict(asked.no_coalesce))
     said = read_keeping(targets, leaf, context)

@@ -21,7 +21,7 @@ from model.energy.figures import SpreadError, energy_units, exact_units, to_unit
 from model.energy.request import CLASS, Kind
 from model.formats.timeloop.context import Context
 from model.formats.timeloop.storage import SYNONYMS
-from model.formats.timeloop.tree import Leaf, values_of
+from model.formats.timeloop.tree import ArchLeaf, values_of
 from model.note import Note
 from model.text.fields import Names, as_fraction, one_of
 from model.text.source import MappingNode, Span, SpecError, note_at
@@ -54,7 +54,7 @@ def refuse_wires(tables: EnergyTables, context: Context) -> None:
             raise SpecError(message, table.span, hint=hint)
 
 
-def priced(leaf: Leaf, lists: PriceLists, context: Context, level: StorageLevel | None = None) -> Prices:
+def priced(leaf: ArchLeaf, lists: PriceLists, context: Context, level: StorageLevel | None = None) -> Prices:
     """Price one component."""
     names = context.names_at(leaf)
     required = leaf.node.get("required_actions")
@@ -85,7 +85,7 @@ def priced(leaf: Leaf, lists: PriceLists, context: Context, level: StorageLevel 
 
 
 def priced_or_free(
-    leaf: Leaf, lists: PriceLists, context: Context, level: StorageLevel | None = None
+    leaf: ArchLeaf, lists: PriceLists, context: Context, level: StorageLevel | None = None
 ) -> Prices:
     """Price one component; where that fails its energies count as 0, and a note says why."""
     try:
@@ -108,14 +108,14 @@ def _rows(level: StorageLevel, request: EnergyRequest, classes: CompoundClasses)
     return {name: value for name, value in rows.items() if written.isdisjoint(SYNONYMS[name])}
 
 
-def _places(leaf: Leaf) -> dict[str, Span]:
+def _places(leaf: ArchLeaf) -> dict[str, Span]:
     """Return where the attributes of a component are written, and its subclass, or its class without one."""
     places = {name: attribute.node.span for name, attribute in leaf.attributes.items()}
     written = leaf.node.get("class" if leaf.subclass is None else "subclass")
     return places if written is None else {**places, CLASS: written.span}
 
 
-def _scales(leaf: Leaf, names: Names) -> dict[str, object]:
+def _scales(leaf: ArchLeaf, names: Names) -> dict[str, object]:
     """Return ``energy_scale`` and ``area_scale`` where they stand on the component itself."""
     return {
         spellings[0]: float(as_fraction(found[1], f"`{found[0].text}`", names))
@@ -125,7 +125,7 @@ def _scales(leaf: Leaf, names: Names) -> dict[str, object]:
 
 
 def build_architecture(
-    nodes: Iterable[StorageLevel | Fanout], compute: Leaf, prices: Mapping[str, Prices], context: Context
+    nodes: Iterable[StorageLevel | Fanout], compute: ArchLeaf, prices: Mapping[str, Prices], context: Context
 ) -> Architecture:
     """Return the architecture with its energies as integers of one unit."""
     units = _units(prices, context)

@@ -20,12 +20,12 @@ from model.text.fields import (
     Names,
     add_once,
     as_bool,
-    as_fraction,
     as_int,
     as_mapping,
     as_name,
     as_scalar,
     as_sequence,
+    as_share,
     check_count,
     check_keys,
     check_problem,
@@ -37,7 +37,7 @@ from model.text.files import SHIPPED_SPECS, SPEC_SUFFIXES, include_roots, is_fil
 from model.text.limits import DEFAULT_LIMITS, Limits
 from model.text.reader import read_files
 from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, note_at
-from model.wording import did_you_mean, listing
+from model.wording import did_you_mean, listing, suggestion
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
 
@@ -63,7 +63,7 @@ def find_shape(
             include_roots(spec_files, {}, allow_include).check(path)
             return _shape_in_file(path, limits)
     known = sorted(path.stem for path in _SHIPPED_SHAPES.glob("*.yaml"))
-    hint = did_you_mean(name, known) or f"shipped shapes are {listing(known)}"
+    hint = suggestion(name, known, "shipped shapes are")
     raise SpecError(f"unknown problem shape `{name}`", span, hint=hint)
 
 
@@ -83,7 +83,7 @@ SPARSE_KEYS = ("densities", "density", "commonDensity", "common_density")
 
 
 @dataclass(frozen=True)
-class Shape:
+class WrittenShape:
     """A shape as it is written."""
 
     name: str  # empty if it has none
@@ -102,7 +102,7 @@ def _read_instance(section: MappingNode) -> MappingNode:
     return as_mapping(node, "`instance`")
 
 
-def _instance_fields(instance: MappingNode, shape: Shape, notes: list[Note]) -> dict[str, Node]:
+def _instance_fields(instance: MappingNode, shape: WrittenShape, notes: list[Note]) -> dict[str, Node]:
     """Return the instance's values by dimension or coefficient, spelling mended where that is safe."""
     known = (*shape.dims, *shape.coefficients)
     fields = {key.text: value for key, value in instance.entries if key.text in known}
@@ -140,7 +140,7 @@ def _respelling_note(key: ScalarNode, name: str, default: Node) -> Note:
     return note_at(key.span, sentence, key.text, name, value)
 
 
-def _respelt(key: ScalarNode, shape: Shape, instance: MappingNode) -> str:
+def _respelt(key: ScalarNode, shape: WrittenShape, instance: MappingNode) -> str:
     """Return the name that a key meant which differs from it in case only.
 
     Accepted only where the right spelling came in through a merge, from a base of defaults: there
@@ -166,7 +166,7 @@ def _written_in(mapping: MappingNode, name: str) -> bool:
 
 
 def _read_coefficients(
-    shape: Shape, fields: dict[str, Node], instance: MappingNode, names: Names
+    shape: WrittenShape, fields: dict[str, Node], instance: MappingNode, names: Names
 ) -> dict[str, int]:
     """Return the coefficients by name, from the instance or their defaults."""
     values: dict[str, int] = {}
@@ -182,7 +182,7 @@ def _read_coefficients(
 
 
 def _read_bounds(
-    shape: Shape, fields: dict[str, Node], instance: MappingNode, names: Names
+    shape: WrittenShape, fields: dict[str, Node], instance: MappingNode, names: Names
 ) -> dict[str, int]:
     """Return the bounds by dimension; parameters as of `_read_coefficients`."""
     bounds: dict[str, int] = {}
@@ -309,7 +309,7 @@ def _by_dataspace(key: ScalarNode, value: Node, spaces: Iterable[str]) -> dict[s
 def _read_density(node: Node, space: Dataspace, problem: Problem, names: Names, notes: list[Note]) -> Density:
     what = f"density of `{space.name}`"
     if not isinstance(node, MappingNode):
-        return Density(share=_share(node, what, names))
+        return Density(share=as_share(node, what, names))
     check_keys(node, _DENSITY_KEYS, f"the {what}")
     given_name = node.get("distribution")
     distribution: DistributionName = "fixed_structured"
@@ -328,14 +328,7 @@ def _read_density(node: Node, space: Dataspace, problem: Problem, names: Names, 
     if width is not None and as_int(width, "`band_width`", names, minimum=0):
         message = f"`band_width` does not apply to the distribution `{distribution}`"
         raise SpecError(message, node.key("band_width").span)
-    return Density(distribution, _share(node.require("density", f"the {what}"), what, names))
-
-
-def _share(node: Node, what: str, names: Names) -> Fraction:
-    share = as_fraction(node, what, names)
-    if not 0 <= share <= 1:
-        raise SpecError(f"{what} must be between 0 and 1, but is {float(share):g}", node.span)
-    return share
+    return Density(distribution, as_share(node.require("density", f"the {what}"), what, names))
 
 
 def _read_band(node: MappingNode, space: Dataspace, problem: Problem, names: Names) -> Density:
@@ -368,7 +361,7 @@ def _section(node: Node) -> MappingNode:
     return section
 
 
-def _problem_name(section: MappingNode, instance: MappingNode, shape: Shape) -> str:
+def _problem_name(section: MappingNode, instance: MappingNode, shape: WrittenShape) -> str:
     for holder in (instance, section):
         name = holder.get("name")
         if name is not None and "name" not in shape.dims:
@@ -376,7 +369,7 @@ def _problem_name(section: MappingNode, instance: MappingNode, shape: Shape) -> 
     return shape.name or Path(instance.span.file).stem
 
 
-def _read_shape(shape: MappingNode, limits: Limits) -> Shape:
+def _read_shape(shape: MappingNode, limits: Limits) -> WrittenShape:
     own_spaces = next((key for key in _SPACES if key in shape), _SPACES[0])
     check_keys(shape, _SHAPE_KEYS, "`shape`", ("dimensions", own_spaces))
     check_version(shape)
@@ -393,7 +386,7 @@ def _read_shape(shape: MappingNode, limits: Limits) -> Shape:
         raise SpecError(f"`shape` lacks the key `{_SPACES[0]}`", shape.span)
     name = shape.get("name")
     has_no_name = name is None or (isinstance(name, ScalarNode) and not name.text.strip())
-    return Shape(
+    return WrittenShape(
         name="" if name is None or has_no_name else as_name(name, "`name`"),
         dims=dims,
         coefficients=_declared_coefficients(shape.get("coefficients"), dims),
@@ -444,7 +437,7 @@ def _given(entry: MappingNode, space: str, written: bool, default: Span | None) 
 
 
 def _read_dataspaces(
-    shape: Shape, coefficients: dict[str, int], limits: Limits, given: Span | None
+    shape: WrittenShape, coefficients: dict[str, int], limits: Limits, given: Span | None
 ) -> tuple[tuple[Dataspace, ...], list[Span]]:
     """Return the dataspaces, and what says that first values of outputs are given."""
     node = as_sequence(shape.dataspaces, "`data-spaces`")
@@ -473,7 +466,7 @@ def _read_dataspaces(
     return tuple(dataspaces.values()), [place for place in starts.values() if place is not None]
 
 
-def _read_rank(node: Node, shape: Shape, coefficients: dict[str, int]) -> tuple[Term, ...]:
+def _read_rank(node: Node, shape: WrittenShape, coefficients: dict[str, int]) -> tuple[Term, ...]:
     """Read one rank: a dimension, or a sum of terms; terms over the same dimension are added up."""
     if isinstance(node, ScalarNode):
         return (Term(known_name(node, shape.dims, "dimension"), 1),)
@@ -493,7 +486,7 @@ def _read_rank(node: Node, shape: Shape, coefficients: dict[str, int]) -> tuple[
     return tuple(Term(dim, factor) for dim, factor in terms.items())
 
 
-def _read_coefficient(term: SequenceNode, dim: str, shape: Shape, coefficients: dict[str, int]) -> int:
+def _read_coefficient(term: SequenceNode, dim: str, shape: WrittenShape, coefficients: dict[str, int]) -> int:
     if len(term.items) == 1:
         return 1
     node = as_scalar(term.items[1], "a coefficient")

@@ -11,9 +11,9 @@ from model.architecture import Architecture
 from model.formats.timeloop.constraints import RULES, TILE
 from model.formats.timeloop.context import Context
 from model.formats.timeloop.document import section_of
-from model.formats.timeloop.tree import Leaf
+from model.formats.timeloop.tree import ArchLeaf
 from model.mapspace import NOT_SIMPLE, Mapspace
-from model.rules import Rule, Scope, parse_rule
+from model.rules import Rule, RuleScope, parse_rule
 from model.rules.parser import Place
 from model.syntax import ExpressionError
 from model.text.arithmetic import calculated
@@ -33,7 +33,7 @@ class WrittenRule(NamedTuple):
     """The text of a rule; the node that it stands on, if on any, and in which of its constraints."""
 
     text: ScalarNode
-    leaf: Leaf | None = None
+    leaf: ArchLeaf | None = None
     place: Place | None = None
 
 
@@ -48,7 +48,7 @@ def written_rules(top: MappingNode, context: Context) -> tuple[WrittenRule, ...]
     return tuple(rules)
 
 
-def _rules_at(leaf: Leaf) -> Iterator[WrittenRule]:
+def _rules_at(leaf: ArchLeaf) -> Iterator[WrittenRule]:
     constraints = given(leaf.node, "constraints")
     if constraints is None:
         return
@@ -84,11 +84,11 @@ def read_rules(
 def _read(written: WrittenRule, architecture: Architecture, context: Context) -> Rule:
     text, leaf, place = written
     if leaf is None or place is None:
-        scope = Scope(context.problem, architecture, constants=_numbers(context.variables))
+        scope = RuleScope(context.problem, architecture, constants=_numbers(context.variables))
     else:
         _check_node(text, leaf, place, architecture)
         names = _numbers(context.names_at(leaf))
-        scope = Scope(context.problem, architecture, place, leaf.name, names)
+        scope = RuleScope(context.problem, architecture, place, leaf.name, names)
     line = " ".join(text.text.split("\n")).strip()
     try:
         return parse_rule(line, scope, source_ref(text.span))
@@ -100,7 +100,7 @@ def _read(written: WrittenRule, architecture: Architecture, context: Context) ->
         raise SpecError(error.message, place_of, hint=hint) from None
 
 
-def _check_node(text: ScalarNode, leaf: Leaf, place: Place, architecture: Architecture) -> None:
+def _check_node(text: ScalarNode, leaf: ArchLeaf, place: Place, architecture: Architecture) -> None:
     """Raise a SpecError for a rule on a node that has no tile, no loops or no fanout."""
     nodes = architecture.fanouts if place == "spatial" else architecture.levels
     if leaf.name not in [node.name for node in nodes]:

@@ -13,7 +13,7 @@ from model.formats.timeloop.constraints import ADDRESS_KEYS, Clause, of
 from model.formats.timeloop.context import Context
 from model.formats.timeloop.document import SPARSE_SECTION, read_section, section_of
 from model.formats.timeloop.storage import SparseSupport, read_sparse_support
-from model.formats.timeloop.tree import Leaf
+from model.formats.timeloop.tree import ArchLeaf
 from model.sparsity import (
     FORMATS,
     OPTIMIZATION_KINDS,
@@ -59,7 +59,7 @@ _COMPUTE_TYPES = {
 }
 
 
-def has_optimizations(top: MappingNode, leaves: Iterable[Leaf]) -> bool:
+def has_optimizations(top: MappingNode, leaves: Iterable[ArchLeaf]) -> bool:
     """Whether a spec has sparse optimizations, at the top or on a component."""
     return any(section_of(node, SPARSE_SECTION) for node in (top, *(leaf.node for leaf in leaves)))
 
@@ -92,7 +92,7 @@ def _note_idle_densities(context: Context) -> None:
 class _Part:
     """One of `_NODE_KEYS` of a component."""
 
-    leaf: Leaf
+    leaf: ArchLeaf
     key: ScalarNode
     value: Node
 
@@ -112,7 +112,7 @@ def _written(top: MappingNode, context: Context) -> Iterator[_Part]:
             yield from _parts(leaf, keyed_mapping(own, f"`{SPARSE_SECTION}`", _NODE_KEYS))
 
 
-def _parts(leaf: Leaf, node: MappingNode) -> Iterator[_Part]:
+def _parts(leaf: ArchLeaf, node: MappingNode) -> Iterator[_Part]:
     for key, value in node.entries:
         if key.text not in _NODE_KEYS or given(node, key.text) is None:
             continue
@@ -131,7 +131,7 @@ def _check_single(parts: Iterable[_Part]) -> None:
 
 
 def _read_level(
-    leaf: Leaf, written: Iterable[_Part], clauses: Sequence[Clause], context: Context
+    leaf: ArchLeaf, written: Iterable[_Part], clauses: Sequence[Clause], context: Context
 ) -> SparseLevel:
     support = read_sparse_support(leaf, context)
     own = {part.key.text: part.value for part in written if part.leaf is leaf}
@@ -150,7 +150,7 @@ def _read_level(
 
 
 def _read_overbooked(
-    leaf: Leaf, support: SparseSupport, clauses: Sequence[Clause], context: Context
+    leaf: ArchLeaf, support: SparseSupport, clauses: Sequence[Clause], context: Context
 ) -> Fraction:
     """Return the greatest share of cases in which tiles may exceed the capacity."""
     share = Fraction(0)
@@ -167,7 +167,7 @@ def _read_overbooked(
 
 
 def _read_formats(
-    node: Node, leaf: Leaf, support: SparseSupport, context: Context
+    node: Node, leaf: ArchLeaf, support: SparseSupport, context: Context
 ) -> dict[str, Representation]:
     section = keyed_mapping(node, f"`{_FORMATS}`", ("data_spaces",), ("data_spaces",))
     places: dict[str, Span] = {}
@@ -182,7 +182,7 @@ def _read_formats(
 
 
 def _read_representation(
-    entry: MappingNode, leaf: Leaf, support: SparseSupport, context: Context
+    entry: MappingNode, leaf: ArchLeaf, support: SparseSupport, context: Context
 ) -> Representation:
     order = entry.get("rank_application_order")
     inwards = False if order is None else _ORDERS[known_name(order, _ORDERS, "order")]
@@ -214,7 +214,7 @@ def _check_stack(ranks: Sequence[Rank], node: SequenceNode) -> None:
             raise SpecError(message, items[place + 1].span, ((items[place].span, "the rank below"),), hint)
 
 
-def _read_rank(item: Node, leaf: Leaf, support: SparseSupport, context: Context) -> Rank:
+def _read_rank(item: Node, leaf: ArchLeaf, support: SparseSupport, context: Context) -> Rank:
     node = keyed_mapping(item, "a rank", _RANK_KEYS, ("format",))
     name = _SPELLINGS[known_name(node.require("format"), _SPELLINGS, "format")]
     bits = {
@@ -236,7 +236,7 @@ def _read_group(node: Node, context: Context) -> tuple[str, ...]:
 
 
 def _word_bits(
-    node: MappingNode, key: str, name: Format, leaf: Leaf, support: SparseSupport, context: Context
+    node: MappingNode, key: str, name: Format, leaf: ArchLeaf, support: SparseSupport, context: Context
 ) -> int:
     """Return the bits of a word: those of the level by default; widths that rows hold whole words of."""
     value = given(node, key)

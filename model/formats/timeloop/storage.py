@@ -13,7 +13,7 @@ from model.architecture import StorageLevel
 from model.energy import AREA_SCALES, ESTIMATED_ATTRIBUTES, GIVEN_KEYS, CompoundClasses
 from model.formats.timeloop.constraints import UPPER_UTILIZATION, no_upper_utilization
 from model.formats.timeloop.context import Context
-from model.formats.timeloop.tree import POWER_GATING, Attribute, Leaf
+from model.formats.timeloop.tree import POWER_GATING, ArchLeaf, Attribute
 from model.source_ref import SourceRef
 from model.sparsity import SparseLevel
 from model.text.fields import Names, as_bool, as_fraction, as_int, as_mapping, known_name
@@ -81,7 +81,7 @@ _SLIP = 0.88
 """Alike enough to be a slip of the pen, unlike `n_banks` and the other names an estimator may know."""
 
 
-def _check_names(leaf: Leaf, context: Context) -> None:
+def _check_names(leaf: ArchLeaf, context: Context) -> None:
     """Check the attributes of a storage by name; those that nothing here knows go to the estimator."""
     _note_sparse(leaf, context)
     for name, attribute in leaf.attributes.items():
@@ -95,7 +95,7 @@ def _check_names(leaf: Leaf, context: Context) -> None:
             raise SpecError(f"unknown attribute `{name}`", attribute.key, hint=f"did you mean `{slip}`?")
 
 
-def refuse_networks(leaf: Leaf) -> None:
+def refuse_networks(leaf: ArchLeaf) -> None:
     """Check that no energy of a network is given, on a storage or for the fanout of a container."""
     for name in NETWORK_ENERGIES if leaf.role in ("container", "storage") else ():
         if name in leaf.attributes and leaf.attributes[name].value not in (None, 0):
@@ -103,7 +103,7 @@ def refuse_networks(leaf: Leaf) -> None:
             raise SpecError(message, leaf.attributes[name].key, hint="leave it out, or make it 0")
 
 
-def _note_sparse(leaf: Leaf, context: Context) -> None:
+def _note_sparse(leaf: ArchLeaf, context: Context) -> None:
     """Note what says how compressed data is stored: only sparse optimizations compress any."""
     if context.optimizes_sparse:
         return
@@ -115,7 +115,7 @@ def _note_sparse(leaf: Leaf, context: Context) -> None:
         context.note(note_at(leaf.attributes[names[0]].key, sentence, listing(names), leaf.name))
 
 
-def _unknown_attributes(leaf: Leaf) -> dict[str, Span]:
+def _unknown_attributes(leaf: ArchLeaf) -> dict[str, Span]:
     """Return the places of the attributes that a storage writes itself, and that nobody reads, in order."""
     known = (*STORAGE_ATTRIBUTES, *ESTIMATED_ATTRIBUTES)
     unknown = {name: leaf.attributes[name].key for name in leaf.own_attributes if name not in known}
@@ -142,7 +142,7 @@ BITS_PER_KIBIBYTE = 8192
 class _Reader:
     """Typed access to the attributes of one storage component."""
 
-    leaf: Leaf
+    leaf: ArchLeaf
     names: Names
 
     def find(self, name: str) -> tuple[str, Attribute] | None:
@@ -193,7 +193,7 @@ class _Reader:
         return self.leaf.span if entry is None else entry[1].node.span
 
 
-def read_storage(leaf: Leaf, fanouts: frozenset[Leaf], context: Context) -> StorageLevel:
+def read_storage(leaf: ArchLeaf, fanouts: frozenset[ArchLeaf], context: Context) -> StorageLevel:
     """Return the storage level that the attributes of a leaf describe, energies aside.
 
     ``block_size`` is ``width / (cluster_size * datawidth)``, where ``cluster_size`` is 1 if nobody says
@@ -256,7 +256,7 @@ class SparseSupport:
     width_span: Span
 
 
-def read_sparse_support(leaf: Leaf, context: Context) -> SparseSupport:
+def read_sparse_support(leaf: ArchLeaf, context: Context) -> SparseSupport:
     """Return what the attributes of a leaf say about sparse data; formats and optimizations are elsewhere."""
     reader = _Reader(leaf, context.names_at(leaf))
     word = reader.integer_or("metadata_datawidth", 0, minimum=0)
@@ -293,11 +293,11 @@ def _source(reader: _Reader, *names: str) -> SourceRef | None:
     return None if name is None else source_ref(reader.place(name))
 
 
-def _is_dram(leaf: Leaf) -> bool:
+def _is_dram(leaf: ArchLeaf) -> bool:
     return "DRAM" in leaf.component_class or "DRAM" in (leaf.subclass or "")
 
 
-def _lacking(leaf: Leaf, names: Sequence[str], remark: str) -> SpecError:
+def _lacking(leaf: ArchLeaf, names: Sequence[str], remark: str) -> SpecError:
     """Return the error for a missing attribute, any of `names`: at an empty one, or the first unknown one."""
     spellings = (word for name in names for word in SYNONYMS.get(name, (name,)))
     empty = next((word for word in spellings if word in leaf.attributes), None)
@@ -345,7 +345,7 @@ def _contradiction(reader: _Reader, width: int, block: int, cluster: int, word_b
     return SpecError(message, reader.place("block_size"), places, hint)
 
 
-def _check_no_width(leaf: Leaf, word_bits: int) -> None:
+def _check_no_width(leaf: ArchLeaf, word_bits: int) -> None:
     """Raise a SpecError where an attribute that nobody reads could be the width under another name."""
     for name, span in _unknown_attributes(leaf).items():
         value = leaf.attributes[name].value
@@ -431,7 +431,7 @@ def _scales(reader: _Reader, context: Context) -> tuple[tuple[str, Fraction], ..
     return tuple(scales.items())
 
 
-def _gating_fanouts(reader: _Reader, fanouts: frozenset[Leaf], context: Context) -> int | None:
+def _gating_fanouts(reader: _Reader, fanouts: frozenset[ArchLeaf], context: Context) -> int | None:
     """Return the number of fanouts above the gate of this level's power, None if it gates itself."""
     leaf = reader.leaf
     gate = leaf.gate
@@ -481,7 +481,9 @@ def note_unread(top: Node, classes: CompoundClasses, context: Context) -> None:
             context.note(note_at(span, "nothing reads `{}` of {}{}", name, listing(owners[span]), forms))
 
 
-def _unread_attributes(leaf: Leaf, classes: CompoundClasses, context: Context) -> Iterator[tuple[str, Span]]:
+def _unread_attributes(
+    leaf: ArchLeaf, classes: CompoundClasses, context: Context
+) -> Iterator[tuple[str, Span]]:
     for name, attribute in leaf.attributes.items():
         if (
             name in leaf.own_attributes
@@ -491,7 +493,7 @@ def _unread_attributes(leaf: Leaf, classes: CompoundClasses, context: Context) -
             yield name, attribute.key
 
 
-def _is_known(name: str, leaf: Leaf, classes: CompoundClasses, context: Context) -> bool:
+def _is_known(name: str, leaf: ArchLeaf, classes: CompoundClasses, context: Context) -> bool:
     if leaf.role == "nothing":
         return False
     compound = classes.by_name.get(leaf.subclass or leaf.component_class)
@@ -501,7 +503,7 @@ def _is_known(name: str, leaf: Leaf, classes: CompoundClasses, context: Context)
     return declared or name in known or name.replace("-", "_") in known
 
 
-def _reaches_storage(name: str, leaf: Leaf, context: Context) -> bool:
+def _reaches_storage(name: str, leaf: ArchLeaf, context: Context) -> bool:
     """Whether a storage has this attribute: its own, or one that it has from the container `leaf`."""
     if leaf.role != "container":
         return leaf.role == "storage"

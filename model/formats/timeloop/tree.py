@@ -27,7 +27,7 @@ from model.text.fields import (
     is_blank,
     keyed_mapping,
 )
-from model.text.limits import DEFAULT_LIMITS, Limits
+from model.text.limits import DEFAULT_LIMITS, LONGEST_CHAIN, Limits
 from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
 from model.wording import did_you_mean
 
@@ -37,7 +37,6 @@ _OPERATORS = frozenset(("and", "else", "if", "in", "is", "not", "or"))
 """Words of expressions that name nothing."""
 _OF_NODES = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\.(?:attributes|spatial|get_fanout)\b")
 """The node whose attributes or mesh an expression asks for."""
-_LONGEST_CHAIN = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +113,8 @@ class _Resolver:
         if name in self._open:
             chain = " -> ".join((*self._open[self._open.index(name) :], name))
             raise SpecError(f"attributes depend on each other: {chain}", node.span)
-        if len(self._open) >= _LONGEST_CHAIN:
-            message = f"attributes depend on each other in a chain of more than {_LONGEST_CHAIN}"
+        if len(self._open) >= LONGEST_CHAIN:
+            message = f"attributes depend on each other in a chain of more than {LONGEST_CHAIN}"
             raise SpecError(message, node.span)
         self._open.append(name)
         self._values[name] = self._evaluate(name, node)
@@ -187,7 +186,7 @@ _ALTERNATIVES = "the nodes of both files are joined; `sweep --architectures` tak
 
 
 @dataclass(frozen=True, eq=False)
-class Leaf:
+class ArchLeaf:
     """One leaf of the tree; leaves are compared by identity."""
 
     role: Role  # what it is to the cost model; a container is a level only if it has a fanout
@@ -232,11 +231,11 @@ class Leaf:
 class Parallel:
     """A ``!Parallel``: one tuple of leaves for each of its branches, and whether it is inside another."""
 
-    branches: tuple[tuple[Leaf, ...], ...]
+    branches: tuple[tuple[ArchLeaf, ...], ...]
     span: Span
     nested: bool = False
 
-    def holds(self, leaf: Leaf) -> bool:
+    def holds(self, leaf: ArchLeaf) -> bool:
         """Whether `leaf` stands in one of the branches."""
         return any(leaf in branch for branch in self.branches)
 
@@ -245,7 +244,7 @@ class Parallel:
 class Tree:
     """The flattened tree."""
 
-    leaves: tuple[Leaf, ...]  # all leaves in order, containers included
+    leaves: tuple[ArchLeaf, ...]  # all leaves in order, containers included
     parallels: tuple[Parallel, ...]  # the `!Parallel` branches, outer ones first
     span: Span
     name: str  # name of the architecture: its own, or that of the first container
@@ -270,7 +269,7 @@ class _Scope:
 class _Walk:
     """What was read so far; ``nodes`` are leaves and branches."""
 
-    leaves: list[Leaf] = field(default_factory=list)
+    leaves: list[ArchLeaf] = field(default_factory=list)
     parallels: list[Parallel] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
     disabled: list[tuple[str, Span]] = field(default_factory=list)
@@ -320,7 +319,7 @@ def _read_node(item: Node, scope: _Scope, walk: _Walk) -> _Scope:
         last = _read_nodes(nodes, scope, walk)
         return replace(scope, attributes=last.attributes, gate=last.gate)
     leaf = _read_leaf(item, scope)
-    if not isinstance(leaf, Leaf):
+    if not isinstance(leaf, ArchLeaf):
         walk.disabled.append(leaf)
         return scope
     walk.nodes.append(item)
@@ -331,7 +330,7 @@ def _read_node(item: Node, scope: _Scope, walk: _Walk) -> _Scope:
 
 def _read_parallel(nodes: Node, span: Span, scope: _Scope, walk: _Walk) -> None:
     place = len(walk.parallels)
-    branches: list[tuple[Leaf, ...]] = []
+    branches: list[tuple[ArchLeaf, ...]] = []
     inner = replace(scope, parallel=scope.parallel or span)
     for item in as_sequence(nodes, "`nodes`").items:
         start = len(walk.leaves)
@@ -344,7 +343,7 @@ def _read_parallel(nodes: Node, span: Span, scope: _Scope, walk: _Walk) -> None:
     walk.parallels.insert(place, Parallel(tuple(branches), span, scope.parallel is not None))
 
 
-def _read_leaf(item: Node, scope: _Scope) -> Leaf | tuple[str, Span]:
+def _read_leaf(item: Node, scope: _Scope) -> ArchLeaf | tuple[str, Span]:
     if item.tag not in _LEAVES:
         _refuse_tag(item)
     is_bare = item.tag == "!Nothing" and is_blank(item)
@@ -353,7 +352,7 @@ def _read_leaf(item: Node, scope: _Scope) -> Leaf | tuple[str, Span]:
         check_keys(node, ("name", "constraints"), "`!Nothing`")
         written_name = node.get("name")
         text = "" if written_name is None else as_name(written_name, "`name`")
-        return Leaf("nothing", text, (written_name or node).span, node)
+        return ArchLeaf("nothing", text, (written_name or node).span, node)
     known = _CONTAINER_KEYS if item.tag == "!Container" else _COMPONENT_KEYS
     required = ("name",) if item.tag == "!Container" else ("name", "class")
     check_keys(node, known, f"this `{item.tag}`", required, _ELSEWHERE)
@@ -369,7 +368,7 @@ def _read_leaf(item: Node, scope: _Scope) -> Leaf | tuple[str, Span]:
     attributes = read_attributes(
         own_node, scope.attributes, scope.variables, scope.limits, scope.visible, scope.nodes
     )
-    leaf = Leaf(
+    leaf = ArchLeaf(
         role="container",
         name=name,
         span=name_node.span,
@@ -404,7 +403,7 @@ def _refuse_tag(item: Node) -> None:
     raise refused_tag(item)
 
 
-def _with_mesh(leaf: Leaf, scope: _Scope) -> Leaf:
+def _with_mesh(leaf: ArchLeaf, scope: _Scope) -> ArchLeaf:
     value = given(leaf.node, "spatial")
     if value is None:
         return leaf
@@ -422,7 +421,7 @@ def _with_mesh(leaf: Leaf, scope: _Scope) -> Leaf:
     return leaf
 
 
-def _with_class(leaf: Leaf) -> Leaf:
+def _with_class(leaf: ArchLeaf) -> ArchLeaf:
     class_node = leaf.node.require("class", f"component `{leaf.name}`")
     component_class = as_name(class_node, "`class`")
     value = given(leaf.node, "subclass")
@@ -447,7 +446,7 @@ def _with_class(leaf: Leaf) -> Leaf:
     return replace(leaf, role=role, component_class=component_class, subclass=subclass)
 
 
-def _check_nothing(leaf: Leaf) -> None:
+def _check_nothing(leaf: ArchLeaf) -> None:
     """Raise a SpecError for what a component of the class ``nothing`` cannot have: a mesh, or a price."""
     for key, _ in leaf.node.entries:
         idle = key.text not in _NOTHING_KEYS and given(leaf.node, key.text) is not None
@@ -470,14 +469,14 @@ def _role(name: str) -> Role | None:
     return "compute" if not is_storage and any(word in folded for word in COMPUTE_WORDS) else None
 
 
-def _inside(container: Leaf, scope: _Scope) -> _Scope:
+def _inside(container: ArchLeaf, scope: _Scope) -> _Scope:
     """Return the scope of what follows a container: its attributes, but not its own power gate."""
     attributes = {name: value for name, value in container.attributes.items() if name != POWER_GATING}
     of_container = {name: attributes[name] for name in container.own_attributes if name in attributes}
     return replace(scope, attributes=attributes, visible={**scope.visible, **of_container})
 
 
-def _gates(leaf: Leaf) -> bool:
+def _gates(leaf: ArchLeaf) -> bool:
     """Whether a container or a component gates the power of what follows it, as well as its own."""
     value = leaf.node.get(POWER_GATING)
     if value is None and POWER_GATING in leaf.own_attributes:
@@ -485,7 +484,7 @@ def _gates(leaf: Leaf) -> bool:
     return value is not None and as_bool(value, f"`{POWER_GATING}`", values_of(leaf.attributes))
 
 
-def _check_names(leaves: list[Leaf]) -> None:
+def _check_names(leaves: list[ArchLeaf]) -> None:
     seen: dict[str, Span] = {}
     for leaf in leaves:
         if not leaf.name:

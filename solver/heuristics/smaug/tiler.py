@@ -13,7 +13,7 @@ from model.tiling.cuts import (
     NO_WINDOW,
     Cut,
     Grid,
-    Span,
+    RankSpan,
     TooManyTilesError,
     plain_cut,
     plain_grid,
@@ -149,7 +149,7 @@ def _output_grid(operator: Convolution, inputs: Grid, tile: TileShape) -> Grid:
     if len(inputs.cuts[1]) > 1:
         row_cut = _computed_rows(operator, inputs.cuts[1])
     return Grid(
-        (plain_cut(batch, tile.dims[0]), row_cut, (Span(0, columns),), plain_cut(features, tile.dims[3]))
+        (plain_cut(batch, tile.dims[0]), row_cut, (RankSpan(0, columns),), plain_cut(features, tile.dims[3]))
     )
 
 
@@ -186,7 +186,7 @@ def listed_rowwise_outputs(operator: Convolution, inputs: Grid, weights: Grid) -
     if rows:
         rows[0] = _rows(sizes[0] + window.before, window)
     columns = operator.windows[1].positions(operator.input[2])
-    return Grid((inputs.cuts[0], _stacked(rows), (Span(0, columns),), weights.cuts[0]))
+    return Grid((inputs.cuts[0], _stacked(rows), (RankSpan(0, columns),), weights.cuts[0]))
 
 
 def missing(what: str, listed: Grid, scheduled: Grid) -> tuple[str, ...]:
@@ -210,7 +210,7 @@ def _rows(size: int, window: Window) -> int:
 
 def _stacked(sizes: list[int]) -> Cut:
     ends = accumulate(sizes, initial=0)
-    return tuple(Span(start, stop) for start, stop in pairwise(ends))
+    return tuple(RankSpan(start, stop) for start, stop in pairwise(ends))
 
 
 def tile_inner_product(operator: InnerProduct, backend: Backend) -> Tiling:

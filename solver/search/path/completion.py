@@ -450,8 +450,7 @@ class Completion:
         architecture, nest = self.space.architecture, self._nest
         total = 0
         for position, level in zip(architecture.storage_indices, self.space.levels, strict=True):
-            children = [nest.children(above) for above in architecture.fanout_indices if above < position]
-            total += level.energy.leak_per_cycle * leaking_instances(architecture, level, children)
+            total += level.energy.leak_per_cycle * leaking_instances(architecture, position, nest.instances)
         return total
 
     @cached_property

@@ -7,7 +7,6 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property
 from itertools import count, product
 
@@ -489,14 +488,10 @@ class Bones:
 
     def _leaking(self, place: int) -> int:
         """Instances of a level that leak."""
-        architecture, level = self.space.architecture, self.space.levels[place]
-        return leaking_instances(architecture, level, self._children(place))
-
-    def _children(self, place: int) -> list[Fraction]:
-        """Average number of children in use of each fanout above a level."""
-        position, instances = self.space.architecture.storage_indices[place], self._instances
-        above = (own for own in self.space.architecture.fanout_indices if own < position)
-        return [Fraction(instances[own + 1], instances[own]) for own in above]
+        architecture = self.space.architecture
+        return leaking_instances(
+            architecture, architecture.storage_indices[place], self._instances.__getitem__
+        )
 
     @cached_property
     def _instances(self) -> list[int]:

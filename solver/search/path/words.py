@@ -9,9 +9,9 @@ from functools import cached_property
 
 from model.architecture import Fanout
 from model.cost.nest import Nest
+from model.cost.remainders import Group, Way, groups_of
 from model.cost.shares import Row, RowLoop, Share, deal
 from model.cost.traffic import reuses
-from model.cost.uneven import Group, Way, groups_of
 from model.problem import Dataspace
 from solver.search.space.search_space import SearchSpace
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 import yaml
 
-from model.assignment import Convolution, ShapedLayer, ShapedNetwork, SystolicModel, method_times
+from model.assignment import ConvolutionShape, ShapedLayer, ShapedNetwork, SystolicModel, method_times
 from model.assignment.network import IM2COL, KN2ROW, WINOGRAD
 from tests.conftest import SHARED
 
@@ -31,9 +31,9 @@ MODULES = (
 
 # One input channel where GoogLeNet has three, and no classifier.
 STEM = (
-    Convolution(1, 64, 112, 112, (7, 7)),
-    Convolution(64, 64, 56, 56),
-    Convolution(64, 192, 56, 56, (3, 3)),
+    ConvolutionShape(1, 64, 112, 112, (7, 7)),
+    ConvolutionShape(64, 64, 56, 56),
+    ConvolutionShape(64, 192, 56, 56, (3, 3)),
 )
 
 
@@ -47,12 +47,12 @@ def reference():
 def module_blocks(module):
     """Convolutions of an inception module."""
     inputs, side, one, reduce3, three, reduce5, five, pool = module
-    yield Convolution(inputs, one, side, side)
-    yield Convolution(inputs, reduce3, side, side)
-    yield Convolution(reduce3, three, side, side, (3, 3))
-    yield Convolution(inputs, reduce5, side, side)
-    yield Convolution(reduce5, five, side, side, (5, 5))
-    yield Convolution(inputs, pool, side, side)
+    yield ConvolutionShape(inputs, one, side, side)
+    yield ConvolutionShape(inputs, reduce3, side, side)
+    yield ConvolutionShape(reduce3, three, side, side, (3, 3))
+    yield ConvolutionShape(inputs, reduce5, side, side)
+    yield ConvolutionShape(reduce5, five, side, side, (5, 5))
+    yield ConvolutionShape(inputs, pool, side, side)
 
 
 def unfolded(shape):

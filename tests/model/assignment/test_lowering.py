@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from model.architecture import AccessEnergy, StorageLevel
 from model.assignment.methods import DIRECT, IM2COL, KN2ROW, LOWERINGS, Copy, lower
-from model.assignment.network import Convolution
+from model.assignment.network import ConvolutionShape
 
 shapes = st.builds(
-    Convolution,
+    ConvolutionShape,
     in_channels=st.integers(1, 3),
     out_channels=st.integers(1, 3),
     height=st.integers(1, 3),
@@ -89,9 +89,9 @@ def test_every_lowering_computes_the_convolution(shape, seed):
 
 
 def test_products_of_filter_positions_run_in_turn():
-    shape = Convolution(3, 4, 5, 6, (3, 1), 2)
+    shape = ConvolutionShape(3, 4, 5, 6, (3, 1), 2)
     assert lower(shape, KN2ROW).outermost == ("R",)
-    assert lower(Convolution(1, 1, 1, 1, (2, 2)), KN2ROW).outermost == ("S", "R")
+    assert lower(ConvolutionShape(1, 1, 1, 1, (2, 2)), KN2ROW).outermost == ("S", "R")
     assert lower(shape, IM2COL).outermost == ()
     with pytest.raises(ValueError, match="winograd is not a lowering"):
         lower(shape, "winograd")

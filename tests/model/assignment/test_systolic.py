@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.assignment import (
-    Convolution,
+    ConvolutionShape,
     PricedArrays,
     ShapedEdge,
     ShapedLayer,
@@ -17,7 +17,7 @@ from model.assignment import (
     Tensor,
     arrays_within,
     method_times,
-    price,
+    price_network,
     transition_ms,
 )
 from model.assignment.network import IM2COL, KN2ROW, METHODS, TENSOR, WINOGRAD
@@ -43,12 +43,12 @@ def test_node_costs_of_the_published_instance():
     instance = reference()["inception_3a_instance"]
     model = SystolicModel(dataflows=DATAFLOWS[:2])
     shapes = {
-        4: Convolution(96, 128, 28, 28, (3, 3)),
-        5: Convolution(16, 32, 28, 28, (5, 5)),
-        1: Convolution(192, 96, 28, 28),
-        2: Convolution(192, 16, 28, 28),
-        3: Convolution(192, 64, 28, 28),
-        6: Convolution(192, 32, 28, 28),
+        4: ConvolutionShape(96, 128, 28, 28, (3, 3)),
+        5: ConvolutionShape(16, 32, 28, 28, (5, 5)),
+        1: ConvolutionShape(192, 96, 28, 28),
+        2: ConvolutionShape(192, 16, 28, 28),
+        3: ConvolutionShape(192, 64, 28, 28),
+        6: ConvolutionShape(192, 32, 28, 28),
     }
     for node, shape in shapes.items():
         found = [least(method, shape, 92, 64, model) for method in shape.usual_methods()]
@@ -58,7 +58,7 @@ def test_node_costs_of_the_published_instance():
 def test_every_formula_by_hand():
     """A 6x4 map, 5 to 7 channels, 3x3 filter, on 4 x 3 multipliers; 10 cycles and 100 bytes a ms."""
     model = SystolicModel(cycles_per_ms=Fraction(10), bytes_per_ms=Fraction(100), element_bytes=Fraction(2))
-    shape = Convolution(5, 7, 6, 4, (3, 3))
+    shape = ConvolutionShape(5, 7, 6, 4, (3, 3))
     times = {
         method: [time.milliseconds(4, 3) for time in method_times(method, shape, model)] for method in METHODS
     }
@@ -98,12 +98,12 @@ def test_a_larger_filter_takes_tiles_of_winograds_filter(whole, tiles):
     ],
 )
 def test_transitions_move_the_targets_input(source, target, words):
-    layer = ShapedLayer("l", Convolution(96, 128, 28, 28, (3, 3)), METHODS)
+    layer = ShapedLayer("l", ConvolutionShape(96, 128, 28, 28, (3, 3)), METHODS)
     assert transition_ms(source, target, layer, ShapedEdge(0, 1), MODEL) == Fraction(words, 64_000_000)
 
 
 def test_a_strided_layer_unfolds_its_windows_and_loads_its_whole_input():
-    layer = ShapedLayer("l", Convolution(8, 8, 5, 5, (3, 3), 2), (IM2COL, KN2ROW))
+    layer = ShapedLayer("l", ConvolutionShape(8, 8, 5, 5, (3, 3), 2), (IM2COL, KN2ROW))
     words = [
         transition_ms(KN2ROW, method, layer, ShapedEdge(0, 1), MODEL) * 64_000_000 for method in METHODS[:2]
     ]
@@ -123,12 +123,15 @@ def test_double_buffering_ends_where_the_edges_take_in_more_than_the_bandwidth()
     assert not SystolicModel(double_buffering=False).is_double_buffered(1, 1)
     shaped = ShapedNetwork(
         "n",
-        (ShapedLayer("a", Tensor(8, 4, 4), (TENSOR,)), ShapedLayer("b", Convolution(8, 8, 4, 4), (IM2COL,))),
+        (
+            ShapedLayer("a", Tensor(8, 4, 4), (TENSOR,)),
+            ShapedLayer("b", ConvolutionShape(8, 8, 4, 4), (IM2COL,)),
+        ),
         (ShapedEdge(0, 1),),
     )
     costs = [
         network.in_unit(int(network.edges[0].transition[0, 0]))
-        for network in (price(shaped, MODEL, *size) for size in ((160, 160), (160, 161)))
+        for network in (price_network(shaped, MODEL, *size) for size in ((160, 160), (160, 161)))
     ]
     assert costs == [Fraction(128, 64_000_000), Fraction(256, 64_000_000)]
 
@@ -136,11 +139,11 @@ def test_double_buffering_ends_where_the_edges_take_in_more_than_the_bandwidth()
 @pytest.mark.parametrize(
     ("shape", "methods"),
     [
-        (Convolution(4, 4, 8, 8), (IM2COL,)),
-        (Convolution(4, 4, 8, 8, (2, 2)), (IM2COL, KN2ROW)),
-        (Convolution(4, 4, 8, 8, (1, 7)), (IM2COL, KN2ROW)),
-        (Convolution(4, 4, 8, 8, (3, 3)), METHODS),
-        (Convolution(4, 4, 8, 8, (3, 3), 2), (IM2COL, KN2ROW)),
+        (ConvolutionShape(4, 4, 8, 8), (IM2COL,)),
+        (ConvolutionShape(4, 4, 8, 8, (2, 2)), (IM2COL, KN2ROW)),
+        (ConvolutionShape(4, 4, 8, 8, (1, 7)), (IM2COL, KN2ROW)),
+        (ConvolutionShape(4, 4, 8, 8, (3, 3)), METHODS),
+        (ConvolutionShape(4, 4, 8, 8, (3, 3), 2), (IM2COL, KN2ROW)),
     ],
 )
 def test_usual_methods(shape, methods):
@@ -149,7 +152,7 @@ def test_usual_methods(shape, methods):
 
 def test_an_unsuitable_method_is_refused():
     with pytest.raises(ValueError, match="not a method"):
-        method_times(WINOGRAD, Convolution(4, 4, 8, 8, (1, 7)), MODEL)
+        method_times(WINOGRAD, ConvolutionShape(4, 4, 8, 8, (1, 7)), MODEL)
 
 
 def test_arrays_within_a_budget():
@@ -159,7 +162,7 @@ def test_arrays_within_a_budget():
 
 
 shapes = st.builds(
-    Convolution,
+    ConvolutionShape,
     in_channels=st.integers(1, 40),
     out_channels=st.integers(1, 40),
     height=st.integers(1, 15),
@@ -187,5 +190,5 @@ def test_many_arrays_at_once_cost_what_each_costs(convolutions, budget, wide):
 
 
 def test_costs_of_plain_shapes_take_64_bits():
-    shaped = ShapedNetwork("n", (ShapedLayer("a", Convolution(64, 64, 56, 56, (3, 3)), METHODS),), ())
-    assert price(shaped, MODEL, 92, 66).layers[0].costs.dtype == np.int64
+    shaped = ShapedNetwork("n", (ShapedLayer("a", ConvolutionShape(64, 64, 56, 56, (3, 3)), METHODS),), ())
+    assert price_network(shaped, MODEL, 92, 66).layers[0].costs.dtype == np.int64

@@ -85,7 +85,7 @@ def network_of(case: dict, directory: Path) -> Network:
     (directory / "w.yaml").write_text(case["workload"], encoding="utf-8")
     (directory / "a.yaml").write_text(case["arch"], encoding="utf-8")
     options = LoadOptions(
-        accelforge=AccelForgeOptions(stored_outside=True), refuse_unsearchable=False, uneven=False
+        accelforge=AccelForgeOptions(stored_outside=True), refuse_unsearchable=False, has_places=False
     )
     return load_network([directory / "w.yaml", directory / "a.yaml"], {}, options)
 
@@ -191,7 +191,7 @@ def test_prices_optima_as_accelforge_does(name: str, size: int):
     path, (energy_j, latency_s) = OPTIMA[name, size]
     variables = {"N_EINSUMS": 1, "M": size, "KN": size}
     options = LoadOptions(
-        accelforge=AccelForgeOptions(costs=ARCHES / "costs.yaml"), refuse_unsearchable=False, uneven=False
+        accelforge=AccelForgeOptions(costs=ARCHES / "costs.yaml"), refuse_unsearchable=False, has_places=False
     )
     (layer,) = load_network([MATMULS, ARCHES / f"{name}.yaml"], variables, options).layers
     architecture, mapping = on_places(layer.mapspace, path)

@@ -16,7 +16,7 @@ from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Stor
 from model.cost import evaluate
 from model.cost.batch import BatchEvaluation, BatchEvaluator, encode
 from model.cost.batch.counts import index_space
-from model.cost.batch.uneven import UnevenNest, needs_one_by_one
+from model.cost.batch.remainders import RemainderNest, needs_one_by_one
 from model.counting import COUNTINGS, EXACT, TIMELOOP, Counting
 from model.extents import ANY, PERFECT
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
@@ -132,7 +132,7 @@ def test_arrays_equal_plain_with_remainders(
     mappings = [random_mapping(random, problem, architecture, ANY) for _ in range(120)]
     batch = encode(problem, architecture, mappings)
     indexed = [(space, index_space(problem, space)) for space in spaces]
-    singly = needs_one_by_one(UnevenNest.of(problem, architecture, batch), indexed)
+    singly = needs_one_by_one(RemainderNest.of(problem, architecture, batch), indexed)
     assert np.count_nonzero(~singly) > least
     found = BatchEvaluator(problem, architecture).evaluate(batch)
     for row, mapping in enumerate(mappings):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from model.cost.links import Grid, Sharing, share
+from model.cost.links import ChildGrid, Sharing, share
 from model.counting.words import Change
 
-ROW = Grid(((0,), (1,), (2,), (3,)), columns=4, rows=1)
-SQUARE = Grid(((0,), (1,), (10,), (11,)), columns=2, rows=2)
+ROW = ChildGrid(((0,), (1,), (2,), (3,)), columns=4, rows=1)
+SQUARE = ChildGrid(((0,), (1,), (10,), (11,)), columns=2, rows=2)
 
 
 def test_neighbours_in_a_square() -> None:
@@ -15,7 +15,7 @@ def test_neighbours_in_a_square() -> None:
 
 def test_idle_columns_leave_no_vertical_neighbours() -> None:
     """Children fill a row of the hardware's mesh before the next one begins."""
-    wide = Grid(SQUARE.offsets, columns=4, rows=2)
+    wide = ChildGrid(SQUARE.offsets, columns=4, rows=2)
     assert [sorted(wide.neighbours(child)) for child in range(4)] == [[1], [0, 2], [1, 3], [2]]
 
 
@@ -43,11 +43,11 @@ def test_words_of_another_shape_are_not_handed_on() -> None:
 
 def test_links_that_save_no_access_are_not_used() -> None:
     """All children want the same word: one multicast brings it, whoever could hand it on."""
-    same = Grid(((0,),) * 4, columns=4, rows=1)
+    same = ChildGrid(((0,),) * 4, columns=4, rows=1)
     stay = (Change(repeats=3, jump=(0,), words=1),)
     assert share(same, 1, stay, multicast=True, links=True) == Sharing(1, 4, 12)
     move = (Change(repeats=3, jump=(1,), words=1),)
     assert share(same, 1, move, multicast=True, links=True) == Sharing(4, 16, 0)
     # The second child could take its word from the third, but the access of the first one brings it too.
-    pair = Grid(((0,), (0,), (1,)), columns=3, rows=1)
+    pair = ChildGrid(((0,), (0,), (1,)), columns=3, rows=1)
     assert share(pair, 1, move, multicast=True, links=True) == Sharing(2 + 6, 3 + 9, 0)

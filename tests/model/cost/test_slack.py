@@ -7,7 +7,7 @@ import pytest
 
 from model.architecture import BANDWIDTHS
 from model.cost import evaluate
-from model.cost.slack import CAPACITY, Slack, slacks
+from model.cost.slack import CAPACITY, slacks
 from tests.solver.examples import ARCHITECTURE, EVALUATION, MAPPING, PROBLEM
 
 
@@ -37,7 +37,6 @@ def test_a_capacity_is_what_multiple_buffering_leaves():
     assert slack.limit == 170
     assert slack.used == evaluation.level("buffer").size_words
     assert slack.unused == 170 - slack.used
-    assert slack.unused_share == slack.unused / 170
 
 
 @pytest.mark.parametrize("resource", BANDWIDTHS)
@@ -63,7 +62,3 @@ def test_the_bandwidth_that_decides_the_latency_is_used_up(resource, bandwidth):
     slack, evaluation = slack_of(level_with("buffer", **changes), "buffer", resource)
     assert evaluation.cycles > evaluation.compute_cycles
     assert 0 <= slack.unused < bandwidth * Fraction(2, evaluation.cycles)
-
-
-def test_nothing_of_nothing_is_no_share():
-    assert Slack("x", CAPACITY, Fraction(0), Fraction(0)).unused_share == 0

@@ -132,7 +132,7 @@ def remainders(draw: st.DrawFn) -> Case:
     architecture = packed(random, task, random_architecture(random, task))
     assume(not any(level.no_coalesce for level in architecture.levels))
     mapping = random_mapping(random, task, architecture, ANY)
-    assume(build_nest(task, architecture, mapping).uneven)
+    assume(build_nest(task, architecture, mapping).remainder_dims)
     mapspace = free_mapspace(task, *architecture.nodes)
     return replace(mapspace, architecture=architecture, factors=ANY), mapping
 
@@ -171,7 +171,7 @@ def test_execution_bears_the_cost_model_out_where_windows_with_remainders_meet(s
         mapping
         for mapping in islice(enumerate_mappings(mapspace), 3000)
         if {"P", "R"} <= {loop.dim for loop in mapping.nodes[1].spatial}
-        and build_nest(task, mapspace.architecture, mapping).uneven
+        and build_nest(task, mapspace.architecture, mapping).remainder_dims
     ]
     assume(unrolled)
     _assert_executed(mapspace, random.choice(unrolled))

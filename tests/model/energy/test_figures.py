@@ -2,7 +2,7 @@ from decimal import Decimal
 
 import pytest
 
-from model.energy.figures import rounded, shortened
+from model.energy.figures import rounded, with_fewer_digits
 
 FINEST = Decimal("1e-6")
 
@@ -35,4 +35,4 @@ def test_digits_below_the_finest_are_dropped_where_four_are_left(value, whole, d
     ],
 )
 def test_estimates_that_are_scaled_keep_twelve_decimals_or_six_digits(text, kept):
-    assert shortened(Decimal(text)) == Decimal(kept)
+    assert with_fewer_digits(Decimal(text)) == Decimal(kept)

@@ -8,7 +8,7 @@ from model.cost import evaluate_in
 from model.cost.batch import BatchEvaluator, encode
 from model.cost.batch.judge import rules_hold
 from model.extents import ANY, PERFECT
-from model.rules import Scope, parse_rule
+from model.rules import RuleScope, parse_rule
 from tests.model.cost.random_mappings import random_mapping
 from tests.random_rules import SPATIAL, TILE, WIDE, means, random_rule
 from tests.strategies import random_mapspaces
@@ -46,7 +46,7 @@ def test_many_mappings_are_judged_as_one_is():
 def test_the_text_of_a_condition_reads_back():
     random = Random(7)
     for mapspace in random_mapspaces(53, 40):
-        scope = Scope(mapspace.problem, mapspace.architecture)
+        scope = RuleScope(mapspace.problem, mapspace.architecture)
         rule = parse_rule(random_rule(random, mapspace, (TILE, SPATIAL, WIDE)), scope)
         assert parse_rule(str(rule.condition), scope) == rule
 

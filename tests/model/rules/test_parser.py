@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.architecture import Fanout, StorageLevel
-from model.rules import Locality, Scope, parse_rule
+from model.rules import Locality, RuleScope, parse_rule
 from model.syntax import ExpressionError
 from tests.mapspaces import free_mapspace, matmul
 
@@ -17,11 +17,11 @@ MAPSPACE = free_mapspace(
     StorageLevel("reg", size_words=4),
 )
 PROBLEM, ARCHITECTURE = MAPSPACE.problem, MAPSPACE.architecture
-WHOLE = Scope(PROBLEM, ARCHITECTURE)
+WHOLE = RuleScope(PROBLEM, ARCHITECTURE)
 AT = {
-    "tile": Scope(PROBLEM, ARCHITECTURE, "tile", "buffer", {"lanes": 4}),
-    "temporal": Scope(PROBLEM, ARCHITECTURE, "temporal", "buffer"),
-    "spatial": Scope(PROBLEM, ARCHITECTURE, "spatial", "PE"),
+    "tile": RuleScope(PROBLEM, ARCHITECTURE, "tile", "buffer", {"lanes": 4}),
+    "temporal": RuleScope(PROBLEM, ARCHITECTURE, "temporal", "buffer"),
+    "spatial": RuleScope(PROBLEM, ARCHITECTURE, "spatial", "PE"),
     "": WHOLE,
 }
 BUFFER, PE = Locality("tile", "buffer"), Locality("spatial", "PE")
@@ -122,7 +122,7 @@ def test_any_text_is_a_rule_or_ends_in_an_error_with_a_place(tokens, place, betw
 
 def test_a_unit_is_no_dimension_of_its_name():
     problem = matmul(2, 2, 2)
-    scope = Scope(
+    scope = RuleScope(
         type(problem)("p", ("J", "N", "K"), (2, 2, 2), problem.dataspaces), ARCHITECTURE, "tile", "reg"
     )
     assert str(parse_rule("2 * J <= 4", scope).condition) == "(2 * tile(reg, J)) <= 4"

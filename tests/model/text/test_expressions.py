@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from model.text.expressions import UNITS_HINT, evaluate
+from model.text.expressions import UNITS_HINT, evaluate_expression
 from model.text.source import MappingNode, ScalarNode, SpecError
 
 NAMES = {"depth": 64, "width": 8, "memory_width": 32, "depthscale": 0.5, "kind": "SRAM", "sizes": [1, 2, 4]}
@@ -58,7 +58,7 @@ NAMES["glb"] = {"attributes": {"depth": 16, "banks": [2, 4]}, "idle": None}
     ],
 )
 def test_values(text: str, value: object):
-    result = evaluate(text, NAMES)
+    result = evaluate_expression(text, NAMES)
     assert result == value
     assert type(result) is type(value)
 
@@ -109,20 +109,20 @@ def test_values(text: str, value: object):
 )
 def test_errors(text: str, message: str):
     with pytest.raises(SpecError) as caught:
-        evaluate(text, {**NAMES, "missing": None})
+        evaluate_expression(text, {**NAMES, "missing": None})
     assert message in caught.value.message
 
 
 @pytest.mark.parametrize("text", ["row.get_fanout()", "row.spatial.get_fanout()", "rows[0].get_fanout()"])
 def test_a_node_of_an_architecture_has_a_fanout(text: str):
     row = {"attributes": {}, "spatial": {"meshX": 3, "meshY": 4}}
-    assert evaluate(f"{text} // 2", {"row": row, "rows": [row]}) == 6
+    assert evaluate_expression(f"{text} // 2", {"row": row, "rows": [row]}) == 6
 
 
 @pytest.mark.parametrize("text", ["width.get_fanout()", "row.get_fanout()"])
 def test_other_values_have_no_fanout(text: str):
     with pytest.raises(SpecError) as caught:
-        evaluate(text, {"width": 3, "row": {"attributes": {}}})
+        evaluate_expression(text, {"width": 3, "row": {"attributes": {}}})
     assert caught.value.message == "only a node of the architecture has a fanout"
 
 
@@ -151,7 +151,7 @@ def test_other_values_have_no_fanout(text: str):
 )
 def test_hints(text: str, hint: str | None):
     with pytest.raises(SpecError) as caught:
-        evaluate(text, {"kind": "SRAM", "width": 3, "heights": [{"depth": 4}]})
+        evaluate_expression(text, {"kind": "SRAM", "width": 3, "heights": [{"depth": 4}]})
     assert caught.value.hint == hint
 
 
@@ -185,7 +185,7 @@ def test_hints(text: str, hint: str | None):
 )
 def test_the_rest_of_python_is_not_understood(text: str):
     with pytest.raises(SpecError, match=r"not allowed|no function|is not an expression"):
-        evaluate(text, NAMES)
+        evaluate_expression(text, NAMES)
 
 
 @pytest.mark.parametrize(
@@ -212,16 +212,21 @@ def test_the_rest_of_python_is_not_understood(text: str):
 def test_hostile_expressions_end_at_once(text: str):
     start = process_time()
     with pytest.raises(SpecError):
-        evaluate(text, NAMES)
+        evaluate_expression(text, NAMES)
     assert process_time() - start < 0.5
 
 
 def test_a_node_that_is_no_text_is_its_value(read: Callable[..., MappingNode]):
     spec = read("a: 1e-9\nb: true\nc: 16*2\nd: '2 + 2'\ne:\n")
     nodes = [node for _, node in spec.entries]
-    assert [evaluate(node, {}) for node in nodes[:4] if isinstance(node, ScalarNode)] == [1e-9, True, 32, 4]
+    assert [evaluate_expression(node, {}) for node in nodes[:4] if isinstance(node, ScalarNode)] == [
+        1e-9,
+        True,
+        32,
+        4,
+    ]
     with pytest.raises(SpecError, match="a value is missing here"):
-        evaluate(nodes[4], {})
+        evaluate_expression(nodes[4], {})
 
 
 @pytest.mark.parametrize(
@@ -245,7 +250,7 @@ def test_the_caret_stands_under_the_part_that_is_wrong(
         node = node.require("c")
     assert isinstance(node, ScalarNode)
     with pytest.raises(SpecError) as caught:
-        evaluate(node, NAMES)
+        evaluate_expression(node, NAMES)
     span = caught.value.span
     assert span is not None
     assert (span.line, line[span.column - 1 : span.end_column - 1]) == (1, marked)
@@ -265,7 +270,7 @@ def test_the_caret_stands_in_the_line_of_a_longer_text(read: Callable[..., Mappi
     node = read(text).require("a")
     assert isinstance(node, ScalarNode)
     with pytest.raises(SpecError) as caught:
-        evaluate(node, NAMES)
+        evaluate_expression(node, NAMES)
     span = caught.value.span
     assert span is not None
     line = text.splitlines()[span.line - 1]
@@ -278,7 +283,7 @@ def test_text_that_the_file_does_not_hold_is_marked_as_a_whole(read: Callable[..
     node = read(text).require("a")
     assert isinstance(node, ScalarNode)
     with pytest.raises(SpecError) as caught:
-        evaluate(node, NAMES)
+        evaluate_expression(node, NAMES)
     assert caught.value.span == node.span
 
 
@@ -317,7 +322,7 @@ expression_text = st.one_of(st.text(max_size=40), st.lists(words, max_size=12).m
 @example("\ud800")
 def test_any_text_is_a_value_or_a_spec_error(text: str):
     try:
-        result = evaluate(text, NAMES)
+        result = evaluate_expression(text, NAMES)
     except SpecError as error:
         assert error.render()
     else:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.tiling.cuts import Cut, Grid, Span, windows_within
+from model.tiling.cuts import Cut, Grid, RankSpan, windows_within
 from model.tiling.operators import (
     INPUTS,
     OUTPUTS,
@@ -87,8 +87,18 @@ def from_row(row: Array, shape: Shape, alignment: int) -> Array:
     return row.reshape(*shape[:-1], padded)[..., : shape[-1]]
 
 
+def as_slice(span: RankSpan, origin: int = 0) -> slice:
+    """Return a span as a slice of what begins at `origin` of the rank."""
+    return slice(span.start - origin, span.stop - origin)
+
+
+def overlap(one: RankSpan, other: RankSpan) -> RankSpan:
+    """Return what both cover; its size is at most 0 if there is nothing."""
+    return RankSpan(max(one.start, other.start), min(one.stop, other.stop))
+
+
 def _slices(grid: Grid, index: Shape) -> tuple[slice, ...]:
-    return tuple(span.slice() for span in grid.spans(index))
+    return tuple(as_slice(span) for span in grid.spans(index))
 
 
 Elementwise = Callable[..., Array]
@@ -211,7 +221,7 @@ def _parts(inputs: Array, windows: Windows) -> list[tuple[tuple[int, int], Array
     ]
 
 
-Pair = tuple[int, int, Span]
+Pair = tuple[int, int, RankSpan]
 """A stretch of one cut, one of another, and what they share."""
 
 
@@ -233,9 +243,9 @@ class Step:
 
     inputs: Shape
     outputs: Shape
-    region: tuple[Span, ...]
+    region: tuple[RankSpan, ...]
     weights: Shape | None = None
-    channels: Span | None = None
+    channels: RankSpan | None = None
     first: bool = True
 
 
@@ -324,7 +334,7 @@ def _places(
 def _pairs(first: Cut, second: Cut) -> list[Pair]:
     """Return all pairs of stretches that share something, ordered by the first, then the second."""
     shared = (
-        (i, j, one.overlap(other)) for (i, one), (j, other) in product(enumerate(first), enumerate(second))
+        (i, j, overlap(one, other)) for (i, one), (j, other) in product(enumerate(first), enumerate(second))
     )
     return [pair for pair in shared if pair[2].size > 0]
 
@@ -389,18 +399,18 @@ def _computed(
     held = tiles[WEIGHTS].grid.spans(step.weights)
     if isinstance(operator, BatchNorm):
         return normalise(
-            inputs[_local(step.region, where)], weights[:, step.region[-1].slice(held[-1].start)]
+            inputs[_local(step.region, where)], weights[:, as_slice(step.region[-1], held[-1].start)]
         )
     assert step.channels is not None  # the others sum up channels
-    weights = weights[step.region[-1].slice(held[0].start), ..., step.channels.slice(held[-1].start)]
+    weights = weights[as_slice(step.region[-1], held[0].start), ..., as_slice(step.channels, held[-1].start)]
     if isinstance(operator, InnerProduct):
-        rows = step.region[0].slice(where[0].start)
-        return inner_product(inputs[rows, step.channels.slice(where[1].start)], weights)
+        rows = as_slice(step.region[0], where[0].start)
+        return inner_product(inputs[rows, as_slice(step.channels, where[1].start)], weights)
     return convolve(_window_inputs(operator, step, inputs, where), weights, operator.windows)
 
 
 def _window_inputs(
-    operator: Convolution | Pooling, step: Step, inputs: Array, where: tuple[Span, ...]
+    operator: Convolution | Pooling, step: Step, inputs: Array, where: tuple[RankSpan, ...]
 ) -> Array:
     """Return what the windows of a step cover, zeros included where they reach over the tensor's ends."""
     channels = step.channels or step.region[-1]
@@ -409,8 +419,8 @@ def _window_inputs(
     )
     inside = [
         step.region[0],
-        rows.overlap(Span(0, operator.input[1])),
-        columns.overlap(Span(0, operator.input[2])),
+        overlap(rows, RankSpan(0, operator.input[1])),
+        overlap(columns, RankSpan(0, operator.input[2])),
         channels,
     ]
     margins = [(0, 0)] + [
@@ -420,14 +430,14 @@ def _window_inputs(
     return np.pad(inputs[_local(tuple(inside), where)], [*margins, (0, 0)])
 
 
-def _covered(windows: Span, window: Window) -> Span:
+def _covered(windows: RankSpan, window: Window) -> RankSpan:
     first = windows.start * window.stride - window.before
     last = (windows.stop - 1) * window.stride - window.before
-    return Span(first, last + window.field)
+    return RankSpan(first, last + window.field)
 
 
-def _local(region: tuple[Span, ...], tile: tuple[Span, ...]) -> tuple[slice, ...]:
+def _local(region: tuple[RankSpan, ...], tile: tuple[RankSpan, ...]) -> tuple[slice, ...]:
     """Return `region` as slices of a tile; it lies within, or a step would read what it does not have."""
     for part, whole in zip(region, tile, strict=True):
         assert whole.start <= part.start and part.stop <= whole.stop, "a step reaches beyond its tile"
-    return tuple(part.slice(whole.start) for part, whole in zip(region, tile, strict=True))
+    return tuple(as_slice(part, whole.start) for part, whole in zip(region, tile, strict=True))

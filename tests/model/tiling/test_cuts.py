@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from model.tiling.cuts import Span, TooManyTilesError, plain_cut, plain_grid, windowed_cut, windows_within
+from model.tiling.cuts import RankSpan, TooManyTilesError, plain_cut, plain_grid, windowed_cut, windows_within
 from model.tiling.operators import Window
 
 SMALL = st.integers(1, 9)
@@ -34,18 +34,18 @@ def test_each_window_lies_in_exactly_one_stretch(extent, field, stride, extra, s
 
 
 def test_a_halo_is_shared_and_the_first_stretch_makes_room_for_the_padding():
-    assert windowed_cut(32, 16, Window(4, 1, 2, 1)) == (Span(0, 16), Span(13, 29), Span(26, 32))
-    assert windowed_cut(225, 9, Window(7, 2, 3, 3))[:2] == (Span(0, 8), Span(3, 12))
+    assert windowed_cut(32, 16, Window(4, 1, 2, 1)) == (RankSpan(0, 16), RankSpan(13, 29), RankSpan(26, 32))
+    assert windowed_cut(225, 9, Window(7, 2, 3, 3))[:2] == (RankSpan(0, 8), RankSpan(3, 12))
 
 
 def test_a_stride_beyond_the_field_leaves_elements_out():
-    assert windowed_cut(9, 4, Window(1, 3)) == (Span(0, 4), Span(6, 9))
+    assert windowed_cut(9, 4, Window(1, 3)) == (RankSpan(0, 4), RankSpan(6, 9))
 
 
 def test_a_grid_counts_the_last_rank_fastest():
     grid = plain_grid((2, 5), (1, 3))
     assert (grid.count, grid.counts, grid.first, grid.last) == (4, (2, 2), (1, 3), (1, 2))
-    assert [grid.spans(index)[1] for index in grid.indices()] == [Span(0, 3), Span(3, 5)] * 2
+    assert [grid.spans(index)[1] for index in grid.indices()] == [RankSpan(0, 3), RankSpan(3, 5)] * 2
     assert grid.largest == (1, 3)
 
 

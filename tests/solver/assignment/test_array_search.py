@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.assignment import (
-    Convolution,
+    ConvolutionShape,
     ShapedEdge,
     ShapedLayer,
     ShapedNetwork,
     SystolicModel,
     arrays_within,
-    price,
+    price_network,
 )
 from model.formats.assignment import load_assignment
 from model.objective import CRITERIA, LAYERS, METHODS, TOTAL
@@ -42,11 +42,11 @@ def test_the_whole_network_takes_the_published_array_as_well():
     found = choose_array(GOOGLENET.shaped, model, 6083, TOTAL)
     assert (found.rows, found.columns) == (92, 66)
     assert found.result.status is Status.OPTIMAL
-    assert found.value == found.result.total == assign(price(GOOGLENET.shaped, model, 92, 66)).total
+    assert found.value == found.result.total == assign(price_network(GOOGLENET.shaped, model, 92, 66)).total
 
 
 def slow_value(criterion, shaped, model, rows, columns):
-    network = price(shaped, model, rows, columns)
+    network = price_network(shaped, model, rows, columns)
     if criterion == TOTAL:
         own = assign(network)
         return own.in_unit(own.total)
@@ -55,7 +55,7 @@ def slow_value(criterion, shaped, model, rows, columns):
 
 
 shapes = st.builds(
-    Convolution,
+    ConvolutionShape,
     in_channels=st.integers(1, 20),
     out_channels=st.integers(1, 20),
     height=st.integers(1, 9),
@@ -113,7 +113,7 @@ def test_every_assignment_ends_with_the_search(monkeypatch):
 
 def test_costs_come_from_the_network_the_array_or_a_chosen_one():
     shaped, hardware = INCEPTION.shaped, INCEPTION.hardware
-    costed = price(shaped, hardware.model, 9, 7)
+    costed = price_network(shaped, hardware.model, 9, 7)
     own, none = assign_costed(costed)
     fixed, neither = assign_costed(shaped, replace(hardware, array=(9, 7), dsp_budget=None))
     assert (none, neither) == (None, None)

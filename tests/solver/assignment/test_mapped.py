@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.assignment.methods import KN2ROW
-from model.assignment.network import Convolution, Tensor
+from model.assignment.network import ConvolutionShape, Tensor
 from model.cascade import Network
 from model.formats.assignment.methods import load_method_network
 from model.mapspace import Mapspace
@@ -71,14 +71,14 @@ def totals(problem, objective, optima):
     layers = problem.shaped.layers
     for choice in product(*(layer.methods for layer in layers)):
         pairs = [(own.shape, method) for own, method in zip(layers, choice, strict=True)]
-        costs = [optima[pair] for pair in pairs if isinstance(pair[0], Convolution)]
+        costs = [optima[pair] for pair in pairs if isinstance(pair[0], ConvolutionShape)]
         if None in costs:
             continue
         moved = Fraction(0)
         for edge in problem.shaped.edges:
             source, target = layers[edge.source], layers[edge.target]
             layout, share = outputs.get(choice[edge.source], choice[edge.source]), edge.channels
-            if share is None and isinstance(target.shape, Convolution):
+            if share is None and isinstance(target.shape, ConvolutionShape):
                 share = target.shape.in_channels
             words = words_between(source, target, layout, choice[edge.target], share)
             moved += transition(objective, *words, Fraction(problem.copy_leakage, UNITS_PER_PJ))

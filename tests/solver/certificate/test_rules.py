@@ -13,7 +13,7 @@ from model.cost import evaluate_in
 from model.extents import ANY, PERFECT, Factors
 from model.mapspace import Mapspace
 from model.places import spread
-from model.rules import Scope, parse_rule
+from model.rules import RuleScope, parse_rule
 from solver import Options, Status
 from solver.certificate.canonical import canonical, canonical_mapping, canonical_sha256
 from solver.certificate.document import certificate
@@ -111,7 +111,7 @@ def small():
     mapspace = free_mapspace(
         matmul(4, 4, 4), StorageLevel("DRAM"), buffer, array, StorageLevel("spad", size_words=8)
     )
-    scope = Scope(mapspace.problem, mapspace.architecture, "tile", "glb-1")
+    scope = RuleScope(mapspace.problem, mapspace.architecture, "tile", "glb-1")
     texts = ("K % 2 == 0 and not 2*M < N", "words(A)<= capacity / 2 - 2 and share(B) in [1/5, 0.4, 8 / 40]")
     rules = tuple(parse_rule(text, scope) for text in texts)
     wide = mapspace.where("temporal('glb-1', K) * 2 == tile(spad, N) + tile(spad,K)", "energy < 1e3 mJ").rules

@@ -91,7 +91,8 @@ def test_the_optimum_with_several_places_of_the_buffer(name: str, seed: int, obj
 
 def uneven(cascade: Cascade) -> Cascade:
     """The same cascade with a place of the buffer for each dataspace."""
-    return replace(cascade, einsums=tuple(replace(e, uneven=frozenset(("GLB",))) for e in cascade.einsums))
+    memories = frozenset(("GLB",))
+    return replace(cascade, einsums=tuple(replace(e, memories_with_places=memories) for e in cascade.einsums))
 
 
 @pytest.mark.parametrize(

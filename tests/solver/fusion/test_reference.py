@@ -31,7 +31,7 @@ def test_the_search_finds_the_optima_of_an_independent_enumeration(name: str):
     """Which has a place per dataspace in the buffer."""
     folder = FUSED / "tilewright"
     files = [folder / f"{name}.workload.yaml", folder / f"{name}.arch.yaml"]
-    cascade, _ = load_cascade(files, options=LoadOptions(uneven=True, factors=PERFECT))
+    cascade, _ = load_cascade(files, options=LoadOptions(has_places=True, factors=PERFECT))
     expected = json.loads((folder / f"{name}.json").read_text())
     units = cascade.einsums[0].mapspace.architecture.units_per_pj
     for objective, key, unit in (

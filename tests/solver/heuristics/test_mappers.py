@@ -104,7 +104,7 @@ def test_mappings_with_remainders_are_allowed_and_never_below_the_optimum(name):
         assert pricing.best.values == (objective_value(objective, cost.energy, cost.cycles),)
         assert pricing.best.values[0] >= best[0]
         found += pricing.best.values[0] == best[0]
-        uneven += bool(build_nest(mapspace.problem, mapspace.architecture, mapping).uneven)
+        uneven += bool(build_nest(mapspace.problem, mapspace.architecture, mapping).remainder_dims)
     assert found >= OPTIMA_FOUND[name]
     assert uneven or name == "smaug"
 

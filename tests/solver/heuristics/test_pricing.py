@@ -167,7 +167,7 @@ def test_answers_with_remainders_are_refused_where_factors_are_perfect():
     random = Random(3)
     while True:
         mapping = random_mapping(random, problem, MAPSPACE.architecture, ANY)
-        if build_nest(problem, MAPSPACE.architecture, mapping).uneven:
+        if build_nest(problem, MAPSPACE.architecture, mapping).remainder_dims:
             break
     with pytest.raises(ValueError, match="do not multiply"):
         Pricing(MAPSPACE, ("edp",), ENDLESS).offer(mapping)

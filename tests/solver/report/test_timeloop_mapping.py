@@ -68,7 +68,7 @@ def test_remainders_stand_beside_their_factors():
     )
     random = Random(5)
     mapping = random_mapping(random, task, ARCHITECTURE, ANY)
-    while not build_nest(task, ARCHITECTURE, mapping).uneven:
+    while not build_nest(task, ARCHITECTURE, mapping).remainder_dims:
         mapping = random_mapping(random, task, ARCHITECTURE, ANY)
     targets = mapping_targets(task, ARCHITECTURE, mapping)
     assert has_remainders(targets)

@@ -145,7 +145,7 @@ def test_optima_of_matrix_products(arch: str):
     options = LoadOptions(
         accelforge=AccelForgeOptions(stored_outside=True, costs=ARCHES / "costs.yaml"),
         counting=ACCELFORGE,
-        uneven=True,
+        has_places=True,
         objectives=("energy",),
     )
     (layer,) = load_network([MATMULS, ARCHES / f"{arch}.yaml"], variables, options).layers

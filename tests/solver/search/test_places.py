@@ -113,7 +113,7 @@ def test_einsums_of_cascades_cost_what_another_enumeration_found(path: Path):
     files = [path.with_suffix(f".{kind}.yaml") for kind in ("workload", "arch")]
     expected = json.loads(path.read_text(encoding="utf-8"))
     for key, uneven in (("unfused_even", False), ("unfused", True)):
-        layers = load_network(files, {}, LoadOptions(uneven=uneven, factors="perfect")).layers
+        layers = load_network(files, {}, LoadOptions(has_places=uneven, factors="perfect")).layers
         energies = (
             map_by_bounds(layer.mapspace, Options(objectives=("energy",))).reported_value for layer in layers
         )

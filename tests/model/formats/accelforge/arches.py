@@ -47,7 +47,7 @@ def load(arch: str = ARCH, workload: str = WORKLOAD, options: LoadOptions | None
     """Read both from files in the working directory, each memory with one place."""
     Path("w.yaml").write_text(workload, encoding="utf-8")
     Path("a.yaml").write_text(arch, encoding="utf-8")
-    return load_network(["w.yaml", "a.yaml"], {}, replace(options or LoadOptions(), uneven=False))
+    return load_network(["w.yaml", "a.yaml"], {}, replace(options or LoadOptions(), has_places=False))
 
 
 def with_node(before: str, after: str, arch: str = ARCH) -> str:

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from model.assignment import FORBIDDEN, Convolution, SystolicModel, Tensor
+from model.assignment import FORBIDDEN, ConvolutionShape, SystolicModel, Tensor
 from model.formats.assignment import load_assignment
 from model.text.source import SpecError
 
@@ -123,7 +123,7 @@ def test_shapes(load):
     assert loaded.network is None
     tensor, conv, out = loaded.shaped.layers
     assert tensor.shape == Tensor(3, 8, 6)
-    assert conv.shape == Convolution(3, 4, 4, 3, (3, 1), 2)
+    assert conv.shape == ConvolutionShape(3, 4, 4, 3, (3, 1), 2)
     assert conv.methods == ("im2col", "kn2row")
     assert out.methods == ("winograd",)
     assert loaded.hardware.array == (9, 7)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from model.assignment.methods import Copy
-from model.assignment.network import Convolution, ShapedEdge
+from model.assignment.network import ConvolutionShape, ShapedEdge
 from model.formats.assignment.methods import load_method_network
 from model.mapspace import FactorRule
 from model.text.source import SpecError
@@ -46,7 +46,7 @@ def test_layers_offer_methods_and_tensors_layouts(load):
 
 def test_constraints_and_lowerings_reach_the_mapspace(load):
     problem = load()
-    shape = Convolution(2, 4, 2, 2, (2, 2))
+    shape = ConvolutionShape(2, 4, 2, 2, (2, 2))
     direct, shift = problem.mapspaces[shape, "direct"], problem.mapspaces[shape, "shift"]
     assert direct.keep[1].keep == {"Weights"}
     assert direct.keep[1].bypass == {"Inputs", "Outputs"}

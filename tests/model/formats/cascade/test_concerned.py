@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from model.formats.cascade import load_network
-from model.formats.cascade.layers import MOST_COMPARED, Reader, read_each
+from model.formats.cascade.layers import MOST_COMPARED, Reader, read_all
 from model.text.source import Span, SpecError
 from tests.conftest import REPOSITORY
 from tests.model.formats.cascade.architecture import ARCHITECTURE
@@ -41,16 +41,16 @@ def reader(name: str, message: str = "", span: Span | None = THERE) -> Reader[st
 )
 def test_those_that_meet_an_error_are_named_unless_all_do(readers: list[Reader[str]], message: str):
     with pytest.raises(SpecError) as caught:
-        read_each(readers, "Einsum")
+        read_all(readers, "Einsum")
     assert caught.value.message == message
 
 
 def test_what_all_meet_points_at_none_of_them():
     for span, place in ((None, None), (THERE, THERE)):
         with pytest.raises(SpecError) as caught:
-            read_each([reader("a", "bad", span), reader("b", "bad", span)], "Einsum")
+            read_all([reader("a", "bad", span), reader("b", "bad", span)], "Einsum")
         assert caught.value.span == place
-    assert read_each([reader("a"), reader("b")], "Einsum") == ("a", "b")
+    assert read_all([reader("a"), reader("b")], "Einsum") == ("a", "b")
 
 
 LAYERS = REPOSITORY / "specs" / "layers" / "resnet18"

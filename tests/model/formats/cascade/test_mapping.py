@@ -35,7 +35,7 @@ def load_spec(text: str, arch: str, einsum: str = "T") -> LoadedSpec:
     options = LoadOptions(
         timeloop=TimeloopOptions(require_mapping=True, mapping_file=Path("m.yaml")),
         refuse_unsearchable=False,
-        uneven=False,
+        has_places=False,
     )
     return load_einsum(["w.yaml", "a.yaml"], einsum, {}, options)
 

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from model.formats.fused import fused_yaml, load_fused
-from model.formats.fused.tree import SECTION, read_tree
+from model.formats.fused.tree import SECTION, read_fused_tree
 from model.fused.cost import evaluate_fused
 from model.text.reader import read_files
 from model.text.source import SpecError
@@ -27,7 +27,7 @@ def test_what_is_written_reads_as_the_same(name: str, tmp_path: Path):
             continue
         file = tmp_path / "mapping.yaml"
         file.write_text(fused_yaml(cascade, mapping))
-        read, _ = read_tree(read_files([file]).require(SECTION), cascade)
+        read, _ = read_fused_tree(read_files([file]).require(SECTION), cascade)
         assert fused_yaml(cascade, read) == file.read_text()
         # Places without tiles and loops are not written, and held tiles come in order of their depths.
         theirs, ours = evaluate_fused(cascade, read), evaluate_fused(cascade, mapping)

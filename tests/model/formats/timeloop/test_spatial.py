@@ -322,7 +322,10 @@ def test_a_least_parallelism_on_a_node():
     ("targets", "message"),
     [
         ("[{target: DRAM, type: parallelism, min: 0.5}]", "whole array, not at `DRAM`"),
-        ("[{target: spad, type: parallelism, min: 2}]", "the minimum parallelism is a share"),
+        (
+            "[{target: spad, type: parallelism, min: 2}]",
+            "a share of all compute units, must be between 0 and 1",
+        ),
         ("[{target: spad, type: parallelism}]", "lacks the key `min`"),
         ("[{target: spad, type: parallelism, min: 0.5}, {target: mac, type: parallelism, min: 1}]", "twice"),
     ],

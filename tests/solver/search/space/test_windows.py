@@ -12,7 +12,7 @@ from model.counting import COUNTINGS, EXACT, TIMELOOP, Counting, rule_of
 from model.counting.words import displacement, distinct_offsets, extents
 from model.extents import ANY, PERFECT
 from model.mapspace import FactorRule, KeepRules, Mapspace, TemporalRules
-from model.numbers import divisors, ordered_factorizations
+from model.numbers import divisors
 from model.problem import Dataspace, Problem, Term
 from solver.result import Options, Status
 from solver.search import map_by_bounds
@@ -25,6 +25,7 @@ from solver.search.space.windows import (
     relevant_words,
     union_words,
 )
+from tests.bruteforce import ordered_factorizations
 from tests.slow import few
 from tests.solver.search.unusual import unusual_einsum
 

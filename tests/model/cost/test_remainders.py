@@ -12,9 +12,9 @@ from model.architecture import Fanout, StorageLevel
 from model.cost import evaluate
 from model.cost.batch import BatchEvaluator, encode
 from model.cost.nest import build_nest
+from model.cost.remainders import traffic_with_remainders
 from model.cost.shares import RowLoop, Share, deal, share_of
 from model.cost.traffic import MulticastDelivery, dataspace_traffic
-from model.cost.uneven import uneven_traffic
 from model.counting import EXACT, TIMELOOP, rule_of
 from tests.model.cost.nests import (
     BUFFER,
@@ -209,7 +209,7 @@ def test_nests_without_remainders_are_counted_alike(seed):
             own.position: own
             for own in dataspace_traffic(rule, architecture, mapping, loops, tensor, delivery)
         }
-        for position, words in uneven_traffic(architecture, mapping, loops, tensor):
+        for position, words in traffic_with_remainders(architecture, mapping, loops, tensor):
             shares = {dim: (Share(loops.shares(dim, position)[0].iterations, 1),) for dim in problem.dims}
             assert words(shares) == expected.pop(position)
         assert not expected

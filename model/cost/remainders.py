@@ -15,11 +15,19 @@ from functools import cached_property, partial
 from itertools import pairwise, product
 from typing import NamedTuple
 
-from model.architecture import Architecture, Fanout, StorageLevel
+from model.architecture import Architecture, StorageLevel
 from model.cost.nest import Nest
 from model.cost.shares import Row, RowLoop, Share, Turn, Turns, deal, first, share_of
-from model.cost.traffic import Traffic, accesses, in_passing, kept_positions, reuses
-from model.counting.words import covered_words, tile_words
+from model.cost.traffic import (
+    Traffic,
+    accesses,
+    askers,
+    in_passing,
+    kept_positions,
+    reuses,
+    sharing_fanouts,
+)
+from model.counting.words import connected, covered_words, tile_words
 from model.mapping import Mapping
 from model.problem import Dataspace, Term
 
@@ -68,16 +76,16 @@ def _interval(rank: Iterable[Term], at: Named[str, tuple[int, int]]) -> Interval
 
 def groups_of(space: Dataspace, dims: Iterable[str]) -> tuple[Group, ...]:
     """Group the dimensions of a problem as a dataspace's ranks join them."""
-    groups = [Group((dim,), ()) for dim in dims]
-    for rank in space.ranks:
-        own = {term.dim for term in rank}
-        met = [group for group in groups if own.intersection(group.dims)]
-        joined = Group(
-            tuple(dim for group in met for dim in group.dims),
-            (*(rank for group in met for rank in group.ranks), rank),
+    names = tuple(dims)
+    groups = connected([*({dim} for dim in names), *({term.dim for term in rank} for rank in space.ranks)])
+    count = len(names)
+    return tuple(
+        Group(
+            tuple(names[place] for place in group if place < count),
+            tuple(space.ranks[place - count] for place in group if place >= count),
         )
-        groups = [group for group in groups if group not in met] + [joined]
-    return tuple(groups)
+        for group in groups
+    )
 
 
 class _Child(NamedTuple):
@@ -130,14 +138,7 @@ class Way:
     @cached_property
     def _shared(self) -> frozenset[int]:
         """Positions of the fanouts on the way whose children share accesses."""
-        nodes = enumerate(self.architecture.nodes)
-        return frozenset(
-            position
-            for position, node in nodes
-            if isinstance(node, Fanout)
-            and self.outer < position < self.inner
-            and self.space.name not in node.no_multicast
-        )
+        return sharing_fanouts(self.architecture, self.space, self.outer, self.inner)
 
     def brought_words(self, shares: Shares, *, reuse: bool) -> int:
         """Words that the asking node gets while all loops run, each as often as the level is accessed for it.
@@ -457,7 +458,18 @@ def _spread(at: int, loops: Iterable[tuple[int, int]]) -> int:
     return bits << at
 
 
-def uneven_traffic(
+def equal_instances(nest: Nest, position: int) -> Iterator[tuple[int, Shares]]:
+    """Yield the instances of a node that have equal shares: their number, and the shares of one of them.
+
+    Those with the largest share of every dimension come first.
+    """
+    dims = tuple(nest.bounds[0])
+    for chosen in product(*(nest.shares(dim, position) for dim in dims)):
+        one = {dim: (Share(own.iterations, 1),) for dim, own in zip(dims, chosen, strict=True)}
+        yield math.prod(share.instances for share in chosen), one
+
+
+def traffic_with_remainders(
     architecture: Architecture, mapping: Mapping, nest: Nest, space: Dataspace
 ) -> Iterator[tuple[int, Callable[[Shares], Traffic]]]:
     """Yield the levels that keep a dataspace, innermost first, and what instances do there by their shares.
@@ -473,15 +485,10 @@ def uneven_traffic(
     kept = kept_positions(architecture, mapping, space.name)
     if not kept:
         raise ValueError(f"no level keeps dataspace {space.name!r}")
-    asking = len(architecture.nodes)
-    for position in reversed(kept):
-        level = architecture.nodes[position]
-        assert isinstance(level, StorageLevel)
+    for position, level, asking in askers(architecture, kept, space):
         served = Way(architecture, nest, space, position, asking)
         received = Way(architecture, nest, space, position, position)
         yield position, partial(_traffic, level, served, received, position == kept[0])
-        if space.name not in level.passing:
-            asking = position
 
 
 def _traffic(level: StorageLevel, served: Way, received: Way, outermost: bool, shares: Shares) -> Traffic:

@@ -1,4 +1,4 @@
-"""Words that a batch of mappings with remainders moves: the array form of `model.cost.uneven`.
+"""Words that a batch of mappings with remainders moves: the array form of `model.cost.remainders`.
 
 Every dimension has a few kinds of instances, each with its share and its number: at most three times as many
 below a fanout as above it. Kinds that no mapping has are left out.
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from model.architecture import BANDWIDTHS, Architecture, Fanout, StorageLevel
+from model.architecture import BANDWIDTHS, Architecture, StorageLevel
 from model.cost.batch.counts import (
     BatchTraffic,
     SpaceIndex,
@@ -23,6 +23,7 @@ from model.cost.batch.counts import (
     kept_levels,
 )
 from model.cost.batch.mappings import Booleans, Integers, MappingBatch
+from model.cost.traffic import reuses, sharing_fanouts
 from model.problem import Dataspace, Problem
 
 
@@ -92,7 +93,7 @@ class _Inside:
 
 
 @dataclass(frozen=True, eq=False)
-class UnevenNest:
+class RemainderNest:
     """Loops of mappings with remainders.
 
     Parameters
@@ -100,7 +101,7 @@ class UnevenNest:
     problem, architecture
         What the mappings are of.
     factors, order
-        As in `model.cost.batch.mappings.BatchNest`.
+        See `model.cost.batch.mappings.BatchNest`.
     strides
         Shape ``(nodes + 1, dims, mappings)``: products of the factors at or below each node.
     """
@@ -112,7 +113,7 @@ class UnevenNest:
     strides: Integers
 
     @classmethod
-    def of(cls, problem: Problem, architecture: Architecture, batch: MappingBatch) -> UnevenNest:
+    def of(cls, problem: Problem, architecture: Architecture, batch: MappingBatch) -> RemainderNest:
         """Lay out the loops of a batch that has been checked."""
         factors = np.ascontiguousarray(batch.factors.transpose(1, 2, 0))
         strides = np.ones((len(factors) + 1, *factors.shape[1:]), dtype=np.int64)
@@ -180,7 +181,7 @@ def _dealt(kind: Kind, bound: Integers, stride: Integers, only_first: bool) -> I
             yield Kind(own, instances)
 
 
-def needs_one_by_one(nest: UnevenNest, spaces: Sequence[tuple[Dataspace, SpaceIndex]]) -> Booleans:
+def needs_one_by_one(nest: RemainderNest, spaces: Sequence[tuple[Dataspace, SpaceIndex]]) -> Booleans:
     """Mappings whose words are counted by the plain model, shape ``(mappings,)``.
 
     These are all where instances pay for blocks or share accesses in clusters, or outputs have windows;
@@ -234,9 +235,9 @@ def _inside(architecture: Architecture) -> list[tuple[int, StorageLevel]]:
 
 @dataclass(frozen=True, eq=False)
 class _Way:
-    """The array form of `model.cost.uneven.Way`."""
+    """The array form of `model.cost.remainders.Way`."""
 
-    nest: UnevenNest
+    nest: RemainderNest
     index: SpaceIndex
     space: Dataspace
     outer: int
@@ -244,14 +245,7 @@ class _Way:
 
     @cached_property
     def _shared(self) -> frozenset[int]:
-        nodes = enumerate(self.nest.architecture.nodes)
-        return frozenset(
-            place
-            for place, node in nodes
-            if isinstance(node, Fanout)
-            and self.outer < place < self.inner
-            and self.space.name not in node.no_multicast
-        )
+        return sharing_fanouts(self.nest.architecture, self.space, self.outer, self.inner)
 
     @cached_property
     def _groups(self) -> tuple[tuple[int, ...], ...]:
@@ -262,7 +256,7 @@ class _Way:
         """Words into the asking nodes under the first instance of the level, or under all."""
         full = self.nest.bounds[self.inner]
         kinds = [self._kinds(dim, first_only) for dim in range(len(full))]
-        if not self._reuses:
+        if not reuses(self.nest.architecture, self.space, self.inner):
             turns = [
                 [turn for own in of_dim for turn in _every(own, full[dim])]
                 for dim, of_dim in enumerate(kinds)
@@ -270,14 +264,6 @@ class _Way:
             return self._words(turns)[0]
         starts = [[_start(own, full[dim]) for own in of_dim] for dim, of_dim in enumerate(kinds)]
         return self._words(starts)[0] + self._fresh(kinds, full)
-
-    @property
-    def _reuses(self) -> bool:
-        nodes = self.nest.architecture.nodes
-        if self.inner == len(nodes):
-            return False
-        node = nodes[self.inner]
-        return not isinstance(node, StorageLevel) or self.space.name not in node.no_temporal_reuse
 
     def _kinds(self, dim: int, first_only: bool) -> Kinds:
         kinds = self.nest.kinds(dim, self.outer)
@@ -380,8 +366,8 @@ def _every(kind: Kind, full: Integers) -> Iterator[_Turn]:
     yield _Turn(kind.instances, zero, short, short, anew)
 
 
-def uneven_traffic(
-    nest: UnevenNest, index: SpaceIndex, space: Dataspace, keep: Booleans
+def words_with_remainders(
+    nest: RemainderNest, index: SpaceIndex, space: Dataspace, keep: Booleans
 ) -> tuple[BatchTraffic, BatchTraffic]:
     """Words of a dataspace in the first instance of every level, and in all instances together."""
     architecture = nest.architecture
@@ -408,7 +394,7 @@ def uneven_traffic(
 
 
 def _served(
-    nest: UnevenNest,
+    nest: RemainderNest,
     index: SpaceIndex,
     space: Dataspace,
     asked: tuple[int, Integers],
@@ -427,7 +413,7 @@ def _served(
     return served
 
 
-def _touched(nest: UnevenNest, index: SpaceIndex, position: int, first_only: bool) -> Integers:
+def _touched(nest: RemainderNest, index: SpaceIndex, position: int, first_only: bool) -> Integers:
     """Distinct words of a partitioned dataspace under the first instance of a node, or under each of all."""
     size = nest.factors.shape[2]
     words = np.ones(size, dtype=np.int64)
