@@ -271,7 +271,7 @@ def load(
         raise SpecError(f"`{min(bounds)}` is the size of an index, and no Einsum is given as text")
     with tempfile.TemporaryDirectory() as folder:
         if text is not None:
-            workload = workload_of(text, bounds, bits, "load(..., {}=64)")
+            workload = workload_of([text], bounds, {"All": bits}, "load(..., {}=64)")
             paths = _paths((workload, *_given(arch)), Path(folder))
             return load_einsum(paths, workload["workload"]["einsums"][0]["name"], variables, options).mapspace
         paths = _paths((*specs, *_given(arch)), Path(folder))

@@ -47,7 +47,7 @@ class FusedPoint:
 
 @dataclass(frozen=True)
 class FusedCurve:
-    """Points by rising capacities, and what the searched space leaves out of all fused mappings, as phrases."""
+    """Points by rising capacities, and what the searched space leaves out, as phrases."""
 
     points: tuple[FusedPoint, ...]
     restrictions: tuple[str, ...]
@@ -115,13 +115,11 @@ def _point(result: FusedResult, capacity: int, above: FusedPoint | None) -> Fuse
 
 def _with_mappings_of_smaller(points: Sequence[FusedPoint]) -> Iterator[FusedPoint]:
     """Yield points by rising capacities, each with the best mapping that fits it."""
-    best: FusedPoint | None = None
+    best: tuple[int, int | None] | None = None
     for point in points:
-        if best is None or best.value_bits is None:
-            best = point
-        elif point.value_bits is not None and point.value_bits < best.value_bits:
-            best = point
-        yield replace(point, value_bits=best.value_bits, room_bits=best.room_bits)
+        if point.value_bits is not None and (best is None or point.value_bits < best[0]):
+            best = point.value_bits, point.room_bits
+        yield point if best is None else replace(point, value_bits=best[0], room_bits=best[1])
 
 
 def _buffer(cascade: Cascade) -> StorageLevel:
@@ -132,7 +130,7 @@ def _room_bits(cascade: Cascade, evaluation: FusedEvaluation) -> int:
     """What a mapping takes of the buffer, at most at any time."""
     buffer = _buffer(cascade)
     own = (room.size_words for room in evaluation.rooms if room.memory == buffer.name)
-    return buffer.word_bits * max(own, default=0)
+    return int(buffer.word_bits * max(own, default=0))
 
 
 def _with_buffer(cascade: Cascade, capacity_bits: int) -> Cascade:

@@ -141,7 +141,7 @@ def network_curve(
     parts: Sequence[Part],
     factors: Factors = ANY,
     should_stop: Stop = never,
-    on_layer: Callable[[Part], None] | None = None,
+    on_layer: Callable[[Part], object] = str,
 ) -> NetworkCurve:
     """Find the curves of layers, of those that differ in names alone once.
 
@@ -162,8 +162,7 @@ def network_curve(
     for part in parts:
         key = _nameless(part)
         if key not in known:
-            if on_layer is not None:
-                on_layer(part)
+            on_layer(part)
             known[key] = _curve_of(part, factors, should_stop)
         found = known[key]
         if isinstance(found, str):
