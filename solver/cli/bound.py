@@ -27,7 +27,7 @@ from model.text.source import SpecError
 from model.wording import printable
 from solver.cli.arguments import FUSED_TIME_LIMIT_S
 from solver.cli.einsum_text import indices_of, is_einsum, tensors_of, workload_of
-from solver.cli.options import SHIPPED, input_path, quantity
+from solver.cli.options import SHIPPED, input_path, quantity, shown
 from solver.cli.output import (
     OutputError,
     check_outputs,
@@ -113,6 +113,8 @@ def _sorted_inputs(inputs: Sequence[str]) -> tuple[list[str], dict[str, int], li
         size = SIZE.fullmatch(text)
         if is_einsum(text):
             texts.append(text)
+        elif "[" in text and "=" in text and not Path(text).exists():
+            raise OutputError(f"{shown(text)} is no Einsum such as 'Z[m,n] = A[m,k] * B[k,n]'")
         elif size is None or Path(text).exists():
             paths.append(_path(text))
         elif size[1] in sizes:
@@ -179,23 +181,27 @@ def _question(arguments: argparse.Namespace) -> Question:
 def _read(arguments: argparse.Namespace, texts: Sequence[str], sizes: Mapping[str, int]) -> Iterator[_Input]:
     """Yield what each curve is about; with --fuse, all Einsums that are given as text are one cascade."""
     groups = [texts] if arguments.fuse and texts else [[text] for text in texts]
-    given = {} if arguments.bits is None else arguments.bits
-    with tempfile.TemporaryDirectory() as folder:
-        for number, group in enumerate(groups):
-            own = {
-                name: size for name, size in sizes.items() if any(name in indices_of(text) for text in group)
-            }
-            names = dict.fromkeys(name for text in group for name in tensors_of(text))
-            bits = {
-                name: given if isinstance(given, int) else given.get(name, DEFAULT_BITS) for name in names
-            }
-            workload = workload_of(group, own, bits, "{}=64, after the Einsum")
-            path = Path(folder) / str(number) / "Einsum.yaml"
-            path.parent.mkdir()
-            path.write_text(yaml.safe_dump(workload, sort_keys=False), encoding="utf-8")
-            yield _read_path(arguments, path)
+    for group in groups:
+        try:
+            yield _read_text(arguments, group, sizes)
+        except SpecError as error:  # without a place in a file that the user did not write
+            raise SpecError(error.message, hint=error.hint) from None
     for path in arguments.specs:
         yield _read_path(arguments, path)
+
+
+def _read_text(arguments: argparse.Namespace, texts: Sequence[str], sizes: Mapping[str, int]) -> _Input:
+    """Read Einsums that are given as text, as a workload."""
+    given = {} if arguments.bits is None else arguments.bits
+    indices = set[str]().union(*map(indices_of, texts))
+    own = {name: size for name, size in sizes.items() if name in indices}
+    names = dict.fromkeys(name for text in texts for name in tensors_of(text))
+    bits = {name: given if isinstance(given, int) else given.get(name, DEFAULT_BITS) for name in names}
+    workload = workload_of(texts, own, bits, "{}=64, after the Einsum")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "Einsum.yaml"
+        path.write_text(yaml.safe_dump(workload, sort_keys=False), encoding="utf-8")
+        return _read_path(arguments, path)
 
 
 def _read_path(arguments: argparse.Namespace, path: Path) -> _Input:

@@ -306,7 +306,7 @@ class Words:
         return [dims for _, dims in self._groups[place]]
 
     def profiles(self, place: int, outer: int, level: int, lines: Sequence[Line]) -> list[Profile]:
-        """Return the sums of all groups of a dataspace, as `dims_by_group` orders them; levels: see `start`."""
+        """Return the sums of all groups of a dataspace, ordered as `dims_by_group`; levels as of `start`."""
         return self._profiles_of(place, outer, level, lines, None)
 
     def _profiles_of(
