@@ -341,7 +341,7 @@ class Mapspace:
 
     def _check_rules(self, simple_rules: bool) -> None:
         if self.rules and not simple_rules:
-            raise ValueError("this search does not know rules of your own")
+            raise ValueError("this search does not support user-defined constraints")
         for rule in self.rules:
             if not rule.is_simple:
                 raise ValueError(f"the rule `{rule}` is not searched: {NOT_SIMPLE}")

@@ -21,7 +21,7 @@ from solver.cli.commands import chosen_mappers
 from solver.cli.options import objectives, seconds, seed
 from solver.cli.output import OutputError, check_outputs, write_output
 from solver.cli.progress import interruptible
-from solver.comparison import MILESTONES_PERCENT, Comparison, Outcome, compare, geometric_mean
+from solver.comparison import MILESTONES_PERCENT, Comparison, MapperRun, compare, geometric_mean
 from solver.exit_codes import EXIT_INVALID
 from solver.heuristics.interface import Budget, MapperError
 from solver.heuristics.registry import Mapper
@@ -103,7 +103,7 @@ def summary_table(comparisons: Sequence[Comparison]) -> ReportTable:
     table = plain_table(
         "Mapper", "Objective", *figures, *(f">{distance} %" for distance in MILESTONES_PERCENT)
     )
-    runs: dict[tuple[str, str], list[tuple[Comparison, Outcome]]] = {}
+    runs: dict[tuple[str, str], list[tuple[Comparison, MapperRun]]] = {}
     for each in comparisons:
         for outcome in (exact_outcome(each), *each.outcomes):
             cases = [(each, outcome)] if each.proven else []
@@ -113,7 +113,7 @@ def summary_table(comparisons: Sequence[Comparison]) -> ReportTable:
     return table
 
 
-def summary_cells(cases: Sequence[tuple[Comparison, Outcome]]) -> list[str]:
+def summary_cells(cases: Sequence[tuple[Comparison, MapperRun]]) -> list[str]:
     """Return the figures of a mapper over these cases."""
     ratios = [ratio for each, outcome in cases if (ratio := each.ratio(outcome.value)) is not None]
     mean = geometric_mean(ratios)

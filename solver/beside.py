@@ -39,7 +39,7 @@ Answer = TypeVar("Answer")
 Kind = Literal["mapping", "bound", "nothing", "refused", "stop"]
 
 
-class Line:
+class PipeEnd:
     """One end of a pipe. A thread reads what the other side says, so that neither has to wait."""
 
     def __init__(self, connection: Connection) -> None:
@@ -96,10 +96,10 @@ class Line:
             self.refusal = str(value)
 
 
-_LINES: list[Line] = []
+_LINES: list[PipeEnd] = []
 
 
-def search_line() -> Line:
+def search_line() -> PipeEnd:
     """The end of the pipe to the search, in a process beside it."""
     return _LINES[0]
 
@@ -112,7 +112,7 @@ def _give_way(courtesy: int) -> None:
 
 def _prepare(connection: Connection, most_bytes: int, courtesy: int) -> None:
     """Begin a process: it gives way to others, and ends once it has too much memory."""
-    _LINES[:] = [Line(connection)]
+    _LINES[:] = [PipeEnd(connection)]
     _give_way(courtesy)
 
     def watch() -> None:
@@ -153,7 +153,7 @@ class Beside(Generic[Answer]):
             self.answer: Future[Answer] = self._workers.submit(work, [(question,)])[0]
         finally:
             there.close()
-        self.line = Line(here)
+        self.line = PipeEnd(here)
         self._begun = time.monotonic()
 
     @property

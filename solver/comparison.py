@@ -29,7 +29,7 @@ MILESTONES_PERCENT = (10, 1, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class Improvement:
     """A better value of the first objective, and when it was found."""
 
     seconds: float  # since the run began
@@ -38,14 +38,16 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class MapperRun:
     """One mapper's run."""
 
     mapper: str  # its name
     seconds: float
     evaluations: int  # mappings it had priced
     valid: int  # those of them that are allowed
-    trace: tuple[Point, ...] = ()  # incumbents, each better than the one before in all objectives in order
+    trace: tuple[
+        Improvement, ...
+    ] = ()  # incumbents, each better than the one before in all objectives in order
     best: Incumbent | None = None  # the last of them
     remark: str = ""  # such as why there is no mapping
     failure: str = ""  # the traceback of an exception in a mapper
@@ -63,8 +65,8 @@ class Comparison:
     case: str  # a name for people
     mapspace: Mapspace
     result: Result  # of the exact search
-    trace: tuple[Point, ...]  # incumbents of the exact search
-    outcomes: tuple[Outcome, ...]  # one per mapper that ran, in order
+    trace: tuple[Improvement, ...]  # incumbents of the exact search
+    outcomes: tuple[MapperRun, ...]  # one per mapper that ran, in order
     budget: Budget  # of each mapper
     seed: int
     left_out: tuple[str, ...] = ()  # mappers that did not run because of an interrupt
@@ -85,7 +87,7 @@ class Comparison:
             return None
         return value / self.reference if self.reference else 1.0
 
-    def first_within(self, trace: Sequence[Point], percent: int) -> float | None:
+    def first_within(self, trace: Sequence[Improvement], percent: int) -> float | None:
         """Seconds until a value was within `percent` of the reference, None if it never was."""
         if self.reference is None:
             return None
@@ -116,7 +118,7 @@ def compare(
         if should_stop is not None and should_stop():
             comparison = replace(comparison, left_out=(*comparison.left_out, name))
             continue
-        outcome = _run(name, mapper, comparison, on_progress, should_stop)
+        outcome = _run_mapper(name, mapper, comparison, on_progress, should_stop)
         _check(outcome, result)
         comparison = replace(comparison, outcomes=(*comparison.outcomes, outcome))
     return comparison
@@ -133,14 +135,14 @@ def _prove(
     options: Options,
     on_progress: ProgressCallback | None,
     should_stop: StopCallback | None,
-) -> tuple[Result, tuple[Point, ...]]:
-    trace: list[Point] = []
+) -> tuple[Result, tuple[Improvement, ...]]:
+    trace: list[Improvement] = []
     first = (options.objectives or mapspace.objectives)[0]
 
     def listen(progress: Progress) -> None:
         value = progress.incumbent
         if progress.objective == first and value is not None and (not trace or value < trace[-1].value):
-            trace.append(Point(progress.seconds, value))
+            trace.append(Improvement(progress.seconds, value))
         if on_progress is not None:
             on_progress(progress)
 
@@ -148,17 +150,17 @@ def _prove(
     told = listen if mapspace.sparsity is None else on_progress
     result = stages.map_einsum(mapspace, options, told, should_stop, reasons=False)
     if result.value is not None and (not trace or result.value < trace[-1].value):
-        trace.append(Point(result.statistics.seconds, result.value))
+        trace.append(Improvement(result.statistics.seconds, result.value))
     return result, tuple(trace)
 
 
-def _run(
+def _run_mapper(
     name: str,
     mapper: Mapper,
     comparison: Comparison,
     on_progress: ProgressCallback | None,
     should_stop: StopCallback | None,
-) -> Outcome:
+) -> MapperRun:
     objectives, mapspace = comparison.result.objectives, comparison.mapspace
     if not getattr(mapper, "knows_places", False):
         mapspace = gathered(mapspace)
@@ -173,16 +175,16 @@ def _run(
     try:
         pricing = Pricing(mapspace, objectives, comparison.budget, comparison.seed, stop)
     except MapperError as error:
-        return Outcome(name, seconds=0.0, evaluations=0, valid=0, remark=str(error))
+        return MapperRun(name, seconds=0.0, evaluations=0, valid=0, remark=str(error))
     remark, failure = _searched(mapper, pricing)
-    even = "its tiles are even" if mapspace != comparison.mapspace and pricing.best else ""
-    return Outcome(
+    even = "even tiles only" if mapspace != comparison.mapspace and pricing.best else ""
+    return MapperRun(
         mapper=name,
         seconds=pricing.seconds,
         evaluations=pricing.evaluations,
         valid=pricing.valid,
         trace=tuple(
-            Point(incumbent.seconds, incumbent.values[0], incumbent.evaluations)
+            Improvement(incumbent.seconds, incumbent.values[0], incumbent.evaluations)
             for incumbent in pricing.trace
         ),
         best=pricing.best,
@@ -207,7 +209,7 @@ def _searched(mapper: Mapper, pricing: Pricing) -> tuple[str, str]:
     return f"its answer breaks {broken}" if broken else "", ""
 
 
-def _check(outcome: Outcome, result: Result) -> None:
+def _check(outcome: MapperRun, result: Result) -> None:
     """Raise `ContradictionError` if a mapping is better than what the exact search proved."""
     if outcome.best is None:
         return

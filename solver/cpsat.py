@@ -167,7 +167,7 @@ class CheckedModel:
         if on_bound is not None:
             solver.best_bound_callback = lambda told: on_bound(_rounded_bound(told, least))
         listener = None if on_answer is None else _listener(on_answer)
-        _run(lambda: solver.solve(self.model, listener), solver.stop_search, stop)
+        _run_in_thread(lambda: solver.solve(self.model, listener), solver.stop_search, stop)
         if listener is not None and listener.raised is not None:
             raise listener.raised
         return self._outcome(solver, least)
@@ -260,7 +260,9 @@ def _new_solver(settings: Settings) -> cp_model.CpSolver:
     return solver
 
 
-def _run(solve: Callable[[], object], stop_search: Callable[[], None], stop: Callable[[], bool]) -> None:
+def _run_in_thread(
+    solve: Callable[[], object], stop_search: Callable[[], None], stop: Callable[[], bool]
+) -> None:
     """Run `solve` in a thread that does not outlive the call, so that signals and `stop` are heard."""
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(solve)

@@ -60,7 +60,7 @@ def density_sweep(
     """
     sparsity = mapspace.sparsity
     if sparsity is None:
-        raise ValueError("the data are dense")
+        raise ValueError("the data is dense")
     for name in densities:
         mapspace.problem.dataspace(name)
     for values in product(*densities.values()):

@@ -13,14 +13,14 @@ EXIT_BROKEN_PIPE = 141
 
 MEANINGS = f"""\
 exit codes:
-  {EXIT_OPTIMAL}    proven optimal, or within the gap that --gap asks for, or the command succeeded
+  {EXIT_OPTIMAL}    proven optimal, or within the requested --gap, or the command succeeded
   {EXIT_UNPROVEN}    a certificate is INVALID (prove, network --check)
   {EXIT_INVALID}    invalid input (a spec, a mapping, an argument), or an output that cannot be written
   {EXIT_FEASIBLE}    a mapping was found but is not proven optimal
-  {EXIT_INFEASIBLE}    proven: no mapping satisfies the constraints; the mapping breaks a limit
+  {EXIT_INFEASIBLE}    proven: no mapping satisfies the constraints; the mapping exceeds a limit
        of the hardware (evaluate); the operator cannot be tiled (tile)
   {EXIT_UNKNOWN}    stopped before a mapping or a proof was found
-  {EXIT_UNCHECKED}    a certificate was not checked, for instance for lack of time (prove, network --check)
+  {EXIT_UNCHECKED}    a certificate was not checked, for example because time ran out (prove, network --check)
   {EXIT_DEFECT}   a bug in this program, or not enough memory
   {EXIT_INTERRUPTED}  interrupted before or after the search, or twice during it;
        the first interrupt of a search ends it with the best mapping so far

@@ -208,7 +208,7 @@ def load(
     fuse: bool = False,
     **bounds: int,
 ) -> Any:
-    """Read what is to be mapped, and onto what.
+    """Read a problem and the architecture to map it onto.
 
     Parameters
     ----------
@@ -222,23 +222,23 @@ def load(
         The architecture, if `specs` have none: a path, a dictionary, an `Architecture` (for a `Problem`), or
         the name of a shipped one such as ``"eyeriss_like"``.
     einsum
-        The Einsum of a workload that is meant; all of them are a network.
+        The Einsum of a workload to load; by default, all Einsums form a network.
     variables
-        Of templates.
+        Template variables.
     counting
-        How words and cycles are counted, out of `model.counting.PRICED_COUNTINGS`; by default as AccelForge
-        does on its architectures, and exactly on all others.
+        The counting rule for words and cycles, out of `model.counting.PRICED_COUNTINGS`; default:
+        ``accelforge`` on AccelForge architectures, ``exact`` on all others.
     factors
-        Which factors loops may have, out of `model.extents.FACTORS`; None: what the specs say, or any, but
-        perfect where remainders are not known, and for sparse data.
+        The factors that loops may have, out of `model.extents.FACTORS`; None: as the specs say, otherwise
+        any, or perfect where remainders are not supported, and for sparse data.
     uneven
-        Whether all memories may have several places; None: those of which the specs say so.
+        Whether all memories may have several places; None: only those that the specs mark as uneven.
     bits
         Bits of every value of an Einsum that is given as text.
     fuse
-        Whether the Einsums of a workload may share loops: `map_fused` maps them then.
+        Whether the Einsums of a workload may share loops; then use `map_fused`.
     **bounds
-        Sizes of its indices.
+        Sizes of the indices of an Einsum that is given as text.
 
     Returns
     -------
@@ -249,7 +249,7 @@ def load(
     Raises
     ------
     SpecError
-        For every kind of bad input, with its place.
+        For every kind of invalid input, with its location.
 
     Examples
     --------
@@ -268,7 +268,7 @@ def load(
     )
     text = specs[0] if len(specs) == 1 and isinstance(specs[0], str) and is_einsum(specs[0]) else None
     if bounds and text is None:
-        raise SpecError(f"`{min(bounds)}` is the size of an index, and no Einsum is given as text")
+        raise SpecError(f"`{min(bounds)}` is the size of an index, but no Einsum is given as text")
     with tempfile.TemporaryDirectory() as folder:
         if text is not None:
             workload = workload_of([text], bounds, {"All": bits}, "load(..., {}=64)")
@@ -294,49 +294,49 @@ def map_einsum(
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
 ) -> EinsumResult:
-    """Find the best mapping of an Einsum and prove it; if there is none, say why.
+    """Find the best mapping of an Einsum and prove it; if there is none, find the reasons.
 
-    Sparse data are mapped at expected costs.
+    For sparse data, costs are expected values.
 
     Parameters
     ----------
     mapspace
-        What is allowed, such as `load` returns it.
+        The mapspace to search, as returned by `load`.
     options
         Objectives, limits, workers.
     on_progress, should_stop
-        Called during the search, with a snapshot, and to ask whether it must end.
+        Called during the search: with a progress snapshot, and to check whether the search must stop.
 
     Returns
     -------
     EinsumResult
-        Status, value, bound and mapping; it shows itself in a notebook.
+        Status, value, bound and mapping; renders inline in a notebook.
 
     Raises
     ------
     ValueError
-        If the mapspace has what searches do not know, see `solver.stages.map_einsum`.
+        If the search does not support the mapspace, see `solver.stages.map_einsum`.
     """
     result = stages.map_einsum(mapspace, options, on_progress, should_stop)
     return EinsumResult(**_values(result), mapspace=mapspace)
 
 
 def map_network(network: Network, options: Options = Options(), how: run.Run = run.Run()) -> NetworkResult:
-    """Map every Einsum of a network to its proven optimum, identical ones once.
+    """Find and prove the best mapping of every Einsum of a network; identical ones are searched once.
 
     Parameters
     ----------
     network
-        Such as `load` returns it.
+        The network, as returned by `load`.
     options
         Objectives, limits, workers of each search.
     how
-        Where results are kept and where searches run; by default, nowhere and one after the other.
+        The cache for results and the place of searches; by default, no cache and one search at a time.
 
     Returns
     -------
     NetworkResult
-        The results of all Einsums and their totals; it shows itself in a notebook.
+        The results of all Einsums and their totals; renders inline in a notebook.
     """
     return NetworkResult(**_values(run.map_network(network, options, how)))
 
@@ -352,23 +352,23 @@ def map_fused(
     Parameters
     ----------
     case
-        Such as `load` returns it with `fuse`.
+        The cascade, as returned by `load` with `fuse`.
     objective
         "energy", "latency" or "edp".
     options
-        The time limit holds for the whole search.
+        The time limit applies to the whole search.
     limits
-        What narrows the space.
+        Restrictions of the mapspace.
 
     Returns
     -------
     FusedResult
-        Status, value, bound and mapping; it shows itself in a notebook.
+        Status, value, bound and mapping; renders inline in a notebook.
 
     Raises
     ------
     ValueError
-        If the cascade has what the search does not know.
+        If the search does not support the cascade.
     """
     case = FusedCase(case) if isinstance(case, Cascade) else case
     result = fuse_cascade(case.cascade, objective, options, limits)
@@ -399,7 +399,7 @@ def _given(arch: object) -> tuple[Spec, ...]:
         return (path,)
     if isinstance(arch, str | Path | Mapping):
         return (arch,)
-    raise SpecError("an `Architecture` goes with a `Problem`; beside specs, give a path or a dictionary")
+    raise SpecError("an `Architecture` needs a `Problem`; with specs, give a path or a dictionary")
 
 
 def _paths(specs: Sequence[Spec], folder: Path) -> list[Path]:
@@ -407,7 +407,7 @@ def _paths(specs: Sequence[Spec], folder: Path) -> list[Path]:
     paths = []
     for number, spec in enumerate(specs, 1):
         if isinstance(spec, Problem):
-            raise SpecError("a `Problem` goes with an `Architecture`, and with nothing else")
+            raise SpecError("a `Problem` needs an `Architecture`, and takes no other specs")
         if isinstance(spec, Mapping):
             path = folder / f"dictionary{number}.yaml"
             text = yaml.dump(_tagged(spec), Dumper=_Dumper, sort_keys=False)
@@ -432,7 +432,7 @@ _Dumper.add_representer(_Tagged, lambda dumper, value: dumper.represent_mapping(
 
 
 def _tagged(thing: object) -> object:
-    """Return what a dictionary says, ``{"!Component": {...}}`` as a mapping with this tag."""
+    """Return a dictionary as a node, ``{"!Component": {...}}`` as a mapping with this tag."""
     if isinstance(thing, Mapping):
         (key, value), *others = [*thing.items(), (None, None)]
         if isinstance(key, str) and key.startswith("!") and isinstance(value, Mapping) and len(others) == 1:

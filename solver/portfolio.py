@@ -39,7 +39,7 @@ from solver.result import (
     is_within,
 )
 from solver.search.goal import Goal
-from solver.search.mapper import SLOW
+from solver.search.mapper import FEW_PRICES_FROM
 from solver.search.priced import Priced
 from solver.search.shared import Partner
 
@@ -58,7 +58,7 @@ COURTESY = 5
 DESCEND_AFTER_S, DESCEND_LATEST_S = 0.25, 0.75
 """CPU seconds, or seconds, of a search before a heuristic is asked beside it: most are over by then.
 
-Where tiles times keep masks are many (`solver.search.mapper.SLOW`), it is asked at once."""
+Where tiles times keep masks are many (`solver.search.mapper.FEW_PRICES_FROM`), it is asked at once."""
 
 DESCENT_MIB = 384
 """Memory that the heuristic may have; it is not asked if the limit leaves less beside what CP-SAT needs."""
@@ -130,10 +130,10 @@ class Companion(Partner):
         self.remark = _refusal(mapspace)
         self._is_willing = not self.remark
         if self._is_willing and options.jobs == 1:
-            self.remark, self._is_willing = "not asked: it takes a second worker", False
+            self.remark, self._is_willing = "not used: it needs a second worker", False
         self._descents: Beside[None] | None = None
         self._may_descend, self._begun_s = options.jobs > 1, time.process_time()
-        self._is_slow = self._may_descend and _most_subproblems(mapspace) >= SLOW
+        self._is_slow = self._may_descend and _most_subproblems(mapspace) >= FEW_PRICES_FROM
 
     @property
     def is_refused(self) -> bool:
@@ -242,9 +242,9 @@ class Companion(Partner):
         left_s = self._clock.left_s
         memory_mib = self._memory_left_mib - (0 if self._descents is None else DESCENT_MIB)
         if left_s is not None and left_s < FEWEST_LEFT_S:
-            self._give_up("not asked: too little time was left")
+            self._give_up("not used: too little time was left")
         elif memory_mib < LEAST_MEMORY_MIB:
-            self._give_up("not asked: too little memory was left")
+            self._give_up("not used: too little memory was left")
         else:
             self._begin(memory_mib)
 
@@ -283,9 +283,9 @@ class Companion(Partner):
         try:
             self._process = Beside(_answer, question, memory_mib, COURTESY)
         except (OSError, BrokenProcessPool) as error:
-            self._give_up(f"not asked: {error}")
+            self._give_up(f"not used: {error}")
             return
-        self.remark = "asked beside bounds"
+        self.remark = "in parallel with bounds"
 
     def _give_up(self, remark: str) -> None:
         self._end()

@@ -24,6 +24,14 @@ SAFE_PATH = "PYTHONSAFEPATH"
 Answer = TypeVar("Answer")
 
 
+def memory_bytes() -> int:
+    """The memory that this process has now; its peak, or 0, where the system does not tell."""
+    with suppress(OSError, ValueError, IndexError):
+        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+    return peak_memory_bytes()
+
+
 def peak_memory_bytes() -> int:
     """The most memory that this process has had so far; 0 where the system does not tell."""
     with suppress(OSError, StopIteration, ValueError):

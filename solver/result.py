@@ -64,40 +64,40 @@ REMAINDERS_S = 10.0
 """Seconds per Einsum that mappings with remainders are searched at most, if there is no time limit."""
 
 AUTO, BOUNDS, CP_SAT = ENGINES = ("auto", "bounds", "cp-sat")
-"""Who searches: `auto` is bounds, and CP-SAT where they leave a gap."""
+"""Search engines: `auto` is bounds, with CP-SAT in parallel where bounds leave a gap."""
 
 HEURISTIC, MODEL = "heuristic", "cost model"
-"""Who else has stages of a search."""
+"""Further engines that stages of a search use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to search; none of it changes which mapping is optimal.
+    """Options of a search; none of them changes which mapping is optimal.
 
     Parameters
     ----------
     objectives
         Names out of `model.objective.OBJECTIVES`, compared lexicographically; None: those of the mapspace.
     time_limit_s
-        Seconds after which the incumbent is returned; `math.inf` is no limit. None, the default, is no limit
-        but for mappings with remainders: once the best one without is proven, they are searched for
-        `REMAINDERS_S` at most.
+        Seconds after which the search returns the incumbent; `math.inf` is no limit. None, the default, is
+        no limit, except that mappings with remainders are searched for at most `REMAINDERS_S` after the
+        best mapping without remainders is proven.
     jobs
-        Number of processes; it does not affect the value. With several, CP-SAT and a heuristic may work
-        beside the search, in new interpreters that import the main module: a script that asks for several
-        does so under ``if __name__ == "__main__":``.
+        Number of processes; it does not affect the value. With several, CP-SAT and a heuristic may run in
+        parallel with the search, in new interpreters that import the main module: a script that uses
+        several must guard its code with ``if __name__ == "__main__":``.
     seed
-        Seed of CP-SAT, where that is the engine.
+        Random seed of CP-SAT, if that is the engine.
     memory_limit_mib
-        Estimated size of the search's tables in each worker, at most. If they would be larger, fewer tile
-        sizes are considered, and nothing is proven.
+        Limit on the estimated size of the search tables in each worker. If the tables would be larger, the
+        search considers fewer tile sizes and proves nothing.
     gap
-        Relative gap, from 0 to below 1, at which the search may end: the mapping is FEASIBLE then, with
-        `Termination.GAP`, and no mapping is better by more than this share of its value. 0, the default,
-        searches to the proof.
+        Relative gap, from 0 to below 1, at which the search may end. The status is then FEASIBLE, with
+        `Termination.GAP`, and no mapping is better by more than this share of the value. With 0, the
+        default, the search runs until proven.
     engine
-        Who searches, out of `ENGINES`. Constraints that bounds do not know go to CP-SAT in any case. Sparse
-        data are searched by bounds; CP-SAT alone refuses them.
+        The search engine, out of `ENGINES`. Constraints that bounds do not support go to CP-SAT in any
+        case. Sparse data is searched by bounds; CP-SAT alone refuses it.
 
     Raises
     ------
@@ -134,7 +134,7 @@ class Options:
 def refuse_gap(options: Options, searched: str) -> None:
     """Refuse `Options.gap` for what is searched to its end; ``ValueError`` says so."""
     if options.gap:
-        raise ValueError(f"{searched}: a gap is for searches of one Einsum's best mapping")
+        raise ValueError(f"{searched}: a gap applies to searches for the best mapping of one Einsum")
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,9 +224,9 @@ def is_within(gap: float, value: int | None, bound: int | None) -> bool:
 
 
 class Phase(StrEnum):
-    """What a search is doing; the values are for people."""
+    """The current phase of a search; the values are texts for people."""
 
-    SURVEY = "survey"  # first bounds on keep masks and spatial choices
+    SURVEY = "first bounds"  # on bypass choices and spatial choices
     PATHS = "paths"  # the best of them by tables, and mappings
     FORMULATION = "CP-SAT"  # the whole problem as one model
     MAPPER = "mapper"  # a heuristic
@@ -472,7 +472,7 @@ class Result:
         has_mapping = self.status in (Status.OPTIMAL, Status.FEASIBLE)
         parts = (self.value, self.mapping, self.evaluation)
         if any((part is not None) != has_mapping for part in parts):
-            raise ValueError(f"{self.status.name} does not fit the presence of value, mapping, evaluation")
+            raise ValueError(f"{self.status.name} contradicts the presence of value, mapping, evaluation")
         if self.status is Status.OPTIMAL and self.bound != self.value:
             raise ValueError("OPTIMAL needs a bound equal to the value")
         if self.value is not None and self.bound is not None and self.bound > self.value:
@@ -481,7 +481,7 @@ class Result:
             raise ValueError("more bounds than objectives")
         proven = self.status in (Status.OPTIMAL, Status.INFEASIBLE)
         if proven != (self.termination is Termination.PROVEN):
-            raise ValueError(f"{self.status.name} does not fit {self.termination.name}")
+            raise ValueError(f"{self.status.name} contradicts {self.termination.name}")
 
     @property
     def objective(self) -> str:

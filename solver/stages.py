@@ -60,8 +60,8 @@ search that has not begun to list paths by then has no time to find a mapping.""
 MOST_EFFORT_S = 30.0
 """Deterministic seconds that CP-SAT has after bounds ended for another reason than time."""
 
-AFTER_BOUNDS, ALONE_FOR_RULES = "asked after bounds", "asked alone: bounds do not know all rules"
-NOT_NEEDED = "not asked: bounds needed no help"
+AFTER_BOUNDS, ALONE_FOR_RULES = "after bounds", "alone: bounds do not support all constraints"
+NOT_NEEDED = "not used: bounds needed no help"
 
 UNSEARCHED = (Termination.MEMORY_LIMIT, Termination.CHOICES, Termination.LOOP_LIMIT)
 """How searches by bounds end that leave something to CP-SAT alone."""

@@ -45,8 +45,8 @@ def endless_patience(patience, monkeypatch):
 def test_the_first_command_prints_what_is_shown(capsys, monkeypatch):
     monkeypatch.chdir(REPOSITORY)
     assert main(ONE_LINERS[0].partition(" -m solver ")[2].split()) == 0
-    printed = re.sub(r"[\d,]+ states, .*", "...", capsys.readouterr().out)
-    assert printed in re.sub(r"[\d,]+ states, .*", "...", COMMANDS)
+    printed = re.sub(r"[\d,]+ tiles bounded, .*", "...", capsys.readouterr().out)
+    assert printed in re.sub(r"[\d,]+ tiles bounded, .*", "...", COMMANDS)
 
 
 @pytest.mark.usefixtures("patience")

@@ -217,7 +217,7 @@ def check_loop(loop: Loop | SpatialLoop, dims: Container[str]) -> None:
         If it is not, or does not.
     """
     if loop.dim not in dims:
-        raise ValueError(f"loop over {loop.dim!r}, which is no dimension of the problem")
+        raise ValueError(f"loop over {loop.dim!r}, which is not a dimension of the problem")
     if loop.bound < 1:
         raise ValueError(f"loop over {loop.dim!r} with the bound {loop.bound}")
 

@@ -79,7 +79,7 @@ def evaluate(
     rule = rule_of(counting)
     rule.check_given(problem)
     if link_transfers and not rule.links:
-        raise ValueError("link transfers are counted by Timeloop's rule only")
+        raise ValueError("link transfers are supported with Timeloop's counting rule only")
     nest = build_nest(problem, architecture, mapping)
     check_keeps(problem, mapping)
     check_places(architecture, mapping)

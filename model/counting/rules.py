@@ -137,7 +137,7 @@ class CountingRule:
         """Raise a ValueError if first values of outputs are given and the rule does not count them."""
         for space in problem.dataspaces:
             if space.given and not self.given:
-                raise ValueError(f"given first values of {space.name!r} are not counted by {self.title}")
+                raise ValueError(f"given first values of {space.name!r} are not supported by {self.title}")
 
     def delivered_words(self, tile: Sequence[int], moves: Iterable[Move]) -> int:
         """Words that one instance receives while temporal loops above it run.
@@ -206,7 +206,7 @@ _RULES: dict[Counting, CountingRule] = {
     EXACT: CountingRule(
         EXACT,
         "the exact rule",
-        "what an execution moves",
+        "words moved by an execution",
         changes=exact_changes,
         touched=_covered,
         cycles=exact_cycles,

@@ -156,7 +156,7 @@ def load_compound_classes(nodes: Iterable[Node], note: TakeNote) -> CompoundClas
 def _redefined(earlier: CompoundClass, later: CompoundClass) -> Note:
     if earlier.span == later.span:  # an alias, or a file that is included twice
         return note_at(later.span, "component class `{}` is listed twice", later.name)
-    sentence = "component class `{}` is defined twice: this definition counts, not that at {}"
+    sentence = "component class `{}` is defined twice: this definition is used, not that at {}"
     return note_at(later.span, sentence, later.name, str(source_ref(earlier.span)))
 
 

@@ -168,7 +168,7 @@ def parse_node(technology: object) -> float:
     node_nm = float(match[1])
     if not SMALLEST_NM <= node_nm <= LARGEST_NM:
         raise EnergyError(
-            f"technology {node_nm:g} nm is outside of the estimator's range, "
+            f"technology {node_nm:g} nm is outside the estimator's range, "
             f"{SMALLEST_NM:g} nm to {LARGEST_NM:g} nm",
             hint="give the energies yourself, or an ERT",
             about="technology",

@@ -107,7 +107,7 @@ def price(
     try:
         return _price(_cleaned(request), tables, Library(compound_classes, _specified(variables)))
     except SpecError as error:
-        message = f"cannot price {_unpriced(request)}: {error.message}"
+        message = f"cannot determine the energy of {_unpriced(request)}: {error.message}"
         cause = () if error.span is None else ((error.span, "it is needed here"),)
         where = request.span if cause else _place_of(error, request, compound_classes)
         raise EnergyError(message, where, (*cause, *error.related), error.hint) from error
@@ -122,7 +122,7 @@ def _unpriced(request: EnergyRequest) -> str:
     ]
     if not request.given or not lacking:
         return f"`{request.name}`"
-    return f"{listing(lacking)} of `{request.name}`, whose energy is not given"
+    return f"{listing(lacking)} of `{request.name}`, which is not given"
 
 
 def _place_of(error: SpecError, request: EnergyRequest, classes: CompoundClasses) -> Span | None:
@@ -188,7 +188,9 @@ def _idle_arithmetic(request: EnergyRequest, tables: EnergyTables) -> tuple[str,
     energy, where = request.given.get("leak") or listed.get("leak") or (Decimal(0), "")
     if request.kind != "compute" or not energy:
         return ()
-    return (f"the leakage of `{request.name}` ({where}) is ignored: leakage of arithmetic is not modelled",)
+    return (
+        f"the leakage of `{request.name}` ({where}) is ignored: leakage of compute units is not modelled",
+    )
 
 
 def _figures_not_given(
@@ -317,7 +319,7 @@ def _assumed_type(request: EnergyRequest, component: Component) -> tuple[str, ..
     dram = isinstance(component, PrimitiveComponent) and not component.primitive.scales
     if not dram or "type" in request.attributes:
         return ()
-    return (f"`{request.name}` has no `type`: it is priced as {DEFAULT_DRAM}",)
+    return (f"`{request.name}` has no `type`: its energies are those of {DEFAULT_DRAM}",)
 
 
 def _placeholders(request: EnergyRequest, component: Component) -> tuple[str, ...]:

@@ -114,13 +114,13 @@ def check_body(cascade: Cascade, body: Body) -> None:
     """Check one body; error as of `check_tree`."""
     below = [cascade.place(leaf.einsum) for leaf in leaves(body)]
     if len(below) < 2:
-        raise FusedMappingError("a body has at least two Einsums", body)
+        raise FusedMappingError("a fused group has at least two Einsums", body)
     if not body.loops:
-        raise FusedMappingError("a body has at least one loop", body)
+        raise FusedMappingError("a fused group has at least one loop", body)
     handed = handed_over(cascade, below)
     _check_connected(cascade, body, below, handed)
     if len({cascade.einsums[place].n_instances for place in below}) > 1:
-        raise FusedMappingError("the Einsums of a body do not run equally often (`n_instances`)", body)
+        raise FusedMappingError("the Einsums of a fused group do not run equally often (`n_instances`)", body)
     for loop in body.loops:
         _check_loop(cascade, loop, below, handed)
 
@@ -142,7 +142,7 @@ def _check_connected(cascade: Cascade, body: Body, below: list[int], handed: lis
         reached.update(*(group for group in groups if group & before))
     if reached != set(below):
         apart = listing(cascade.einsums[place].name for place in below if place not in reached)
-        raise FusedMappingError(f"no tensor connects {apart} with the other Einsums of the body", body)
+        raise FusedMappingError(f"no tensor connects {apart} with the other Einsums of the fused group", body)
 
 
 def _check_loop(cascade: Cascade, loop: SharedLoop, below: list[int], handed: list[str]) -> None:
@@ -154,7 +154,7 @@ def _check_loop(cascade: Cascade, loop: SharedLoop, below: list[int], handed: li
     for place in below:
         einsum = cascade.einsums[place]
         if loop.dim(einsum.name) not in einsum.problem.dims:
-            raise FusedMappingError(f"`{loop.dim(einsum.name)}` is no dimension of `{einsum.name}`", loop)
+            raise FusedMappingError(f"`{loop.dim(einsum.name)}` is not a dimension of `{einsum.name}`", loop)
         if einsum.is_copy:
             _check_copied_part(einsum, loop)
     for tensor in handed:
@@ -185,7 +185,7 @@ def _written_rank(writer: CascadeEinsum, tensor: str, loop: SharedLoop) -> str:
     unit = all(t.coefficient == 1 for terms in ranks for t in terms if t.dim == dim)
     if not (found and whole and unit):
         text = f"`{dim}` of `{writer.name}` does not index a rank of `{tensor}` by itself"
-        raise FusedMappingError(f"{text}, which is handed over in the body", loop)
+        raise FusedMappingError(f"{text}, which is passed within the fused group", loop)
     return found[0]
 
 
@@ -265,10 +265,10 @@ def _check_stored(visits: Visits, stored: Stored) -> None:
     if len(ranks) > 1:
         raise FusedMappingError(f"some access of `{stored.tensor}` has a fixed index", stored)
     if not 0 <= stored.depth <= min(path.shared(other) for path in users for other in users):
-        text = f"not all that access `{stored.tensor}` share the {stored.depth} loops above its place"
+        text = f"not all that access `{stored.tensor}` share the {stored.depth} loops above it"
         raise FusedMappingError(text, stored)
     if stored.tensor in cascade.persistent and stored.depth:
-        raise FusedMappingError(f"`{stored.tensor}` is persistent: no loop is above its place", stored)
+        raise FusedMappingError(f"`{stored.tensor}` is persistent: no loop may be above it", stored)
     if stored.tensor not in (*cascade.intermediates, *cascade.persistent):
         _check_kept_from_outside(cascade, stored)
     if stored.depth:
@@ -297,7 +297,7 @@ def _check_kept_from_outside(cascade: Cascade, stored: Stored) -> None:
         einsum = cascade.einsums[place]
         names = {access.dataspace for access in einsum.accesses_of(stored.tensor)}
         if not names <= einsum.mapspace.keep[0].bypass:
-            raise FusedMappingError(f"`{stored.tensor}` is not handed over between Einsums", stored)
+            raise FusedMappingError(f"`{stored.tensor}` is not passed between Einsums", stored)
 
 
 def check_halo(visits: Visits, stored: Stored) -> None:
@@ -322,9 +322,7 @@ def check_halo(visits: Visits, stored: Stored) -> None:
         dim = cascade.einsums[writer].space(written.dataspace).ranks[ranks[name]][0].dim
         dims = [loop.dim(cascade.einsums[writer].name) for loop in visits.mapping.paths[writer].loops[:depth]]
         if any(other != dim for other in dims[dims.index(dim) :]):
-            text = (
-                f"`{stored.tensor}` keeps what overlaps along {name}, but a loop inside of that over {name}"
-            )
+            text = f"`{stored.tensor}` keeps what overlaps along {name}, but a loop inside that over {name}"
             raise FusedMappingError(f"{text} moves its tile: store it above that loop", stored)
 
 
@@ -352,7 +350,7 @@ def _check_einsum(visits: Visits, place: int) -> None:
     homes = {_homes(einsum, nest, outputs) for nest in path.leaf.nests}
     if len(homes) > 1:
         text = f"the nests of `{einsum.name}` keep its outputs in different memories"
-        raise FusedMappingError(f"{text}: what one leaves, the next has to find", path.leaf)
+        raise FusedMappingError(f"{text}, but the next one needs them", path.leaf)
 
 
 def _check_copy(visits: Visits, place: int) -> None:
@@ -383,7 +381,7 @@ def _check_held(visits: Visits, place: int, tile: Held) -> None:
     cascade, mapping = visits.cascade, visits.mapping
     einsum, path = cascade.einsums[place], mapping.paths[place]
     if tile.dataspace not in {access.dataspace for access in einsum.accesses}:
-        raise FusedMappingError(f"`{tile.dataspace}` is no dataspace of `{einsum.name}`", tile)
+        raise FusedMappingError(f"`{tile.dataspace}` is not a dataspace of `{einsum.name}`", tile)
     tensor = einsum.access(tile.dataspace).tensor
     if tensor in mapping.stored_at:
         raise FusedMappingError(f"`{tensor}` is stored, and has no second tile above the nests", tile)
@@ -437,11 +435,11 @@ def _check_inside(
         if isinstance(entry, FanoutMapping) or isinstance(node, Fanout) or node.tolls:
             continue
         if name in entry.keep:
-            raise FusedMappingError(f"`{name}` is stored in `{memory}`, inside of `{node.name}`", nest)
+            raise FusedMappingError(f"`{name}` is stored in `{memory}`, inside `{node.name}`", nest)
         moving = [loop.dim for loop in entry.temporal if loop.bound > 1 and loop.dim in dims]
         if moving and memory != outermost:
             text = f"a loop over {moving[0]} at `{node.component}` moves `{name}`"
-            raise FusedMappingError(f"{text}, which is stored inside of it in `{memory}`", nest)
+            raise FusedMappingError(f"{text}, which is stored inside it in `{memory}`", nest)
 
 
 def _spatial_shares(
@@ -489,7 +487,7 @@ def check_held_spread(cascade: Cascade, mapping: FusedMapping) -> None:
         nests = path.leaf.nests if path.leaf.held and home else ()
         shares = {tuple(_spatial_shares(einsum.mapspace.architecture, nest, home[0].name)) for nest in nests}
         if len(shares) > 1:
-            text = f"the nests of `{einsum.name}` have different spatial loops outside of `{home[0].name}`"
+            text = f"the nests of `{einsum.name}` have different spatial loops outside `{home[0].name}`"
             raise FusedMappingError(f"{text}, where it holds a tile", path.leaf.held[0])
 
 

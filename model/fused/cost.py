@@ -76,7 +76,7 @@ def evaluate_fused(
     first = cascade.einsums[0].mapspace
     rule = rule_of(counting or (first.counting if first.counting_rule.fused else EXACT))
     if not rule.fused:
-        raise ValueError(f"{rule.title} does not count fused mappings")
+        raise ValueError(f"{rule.title} does not support fused mappings")
     check_fused(cascade, mapping)
     for stored in mapping.stored:
         check_spread(cascade, mapping, stored)
@@ -292,7 +292,9 @@ class _EinsumCounter:
     ) -> Iterator[_Flow]:
         """Yield what each node does by the shares of the dimensions that its instances have."""
         if not self.counting.remainders:
-            raise FusedMappingError("remainders are counted by the exact rule only", kind.private)
+            raise FusedMappingError(
+                "remainders are supported with the exact counting rule only", kind.private
+            )
         architecture, nest = kind.architecture, kind.nest
         for at, level, asking in askers(architecture, kept, space):
             served = Way(architecture, nest, space, at, asking)

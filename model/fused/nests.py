@@ -177,7 +177,7 @@ def _check_shares(
             continue
         cut = {loop.dim for loops in nest.spatial[:position] for loop in loops} & nest.remainder_dims
         if cut:
-            text = f"a spatial loop over {min(cut)} has a remainder outside of tiles that wait in"
+            text = f"a spatial loop over {min(cut)} has a remainder outside of tiles that stay in"
             raise FusedMappingError(f"{text} `{node.component}`, which is not modelled", private)
 
 

@@ -196,7 +196,7 @@ class Rooms:
 
     def _taken(self, place: int, level: StorageLevel) -> Iterator[RoomTile]:
         largest: dict[str, RoomTile] = {}
-        for tile in self._tiles:
+        for tile in self._near[place]:
             if tile.memory != level.name or not self._takes_room(tile, place):
                 continue
             other = largest.get(tile.root, tile.tile)
@@ -208,6 +208,19 @@ class Rooms:
         paths = self.visits.mapping.paths
         later = any(paths[owner].shared(paths[place]) > tile.depth for owner in tile.owners)
         return place in tile.life or later
+
+    @cached_property
+    def _near(self) -> tuple[list[_Tile], ...]:
+        """Per Einsum the tiles that may be there while it runs: others than those in its body are over."""
+        members: dict[int, set[int]] = {}
+        for place, path in enumerate(self.visits.mapping.paths):
+            members.setdefault(path.bodies[0] if path.bodies else -1 - place, set()).add(place)
+        together = {place: own for own in members.values() for place in own}
+        found: tuple[list[_Tile], ...] = tuple([] for _ in together)
+        for tile in self._tiles:
+            for place in set(tile.life).union(*map(together.__getitem__, tile.owners)):
+                found[place].append(tile)
+        return found
 
     @cached_property
     def _tiles(self) -> tuple[_Tile, ...]:

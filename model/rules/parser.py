@@ -254,7 +254,7 @@ class _Parser:
                 raise self._error(f"this is {_article(found)}, not a number", side)
         result = _type_of(name, left_type, right_type)
         if result is None:
-            raise self._error(f"`{name}` does not go with these: {left_type} and {right_type}", node)
+            raise self._error(f"`{name}` cannot be combined with these: {left_type} and {right_type}", node)
         if name in ("/", "//", "%") and right == Constant(0):
             raise self._error("this divides by zero", node)
         return Operation(name, (left, right)), result
@@ -316,7 +316,7 @@ class _Parser:
         known = self._scope.known
         if name in known["dimension"]:
             shown = f"`tile(LEVEL, {name})`, `temporal(LEVEL, {name})` or `spatial(FANOUT, {name})`"
-            return f"outside of the constraints of a node write {shown}"
+            return f"outside the constraints of a node, write {shown}"
         if name in known["dataspace"]:
             return f"write `words({name})`, `share({name})` or `keeps({name})`"
         names = (*known["dimension"], *_FUNCTIONS, *self._scope.constants)

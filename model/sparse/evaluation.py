@@ -98,7 +98,7 @@ def evaluate_sparse_in(
         The data are dense.
     """
     if mapspace.sparsity is None:
-        raise ValueError("the data are dense")
+        raise ValueError("the data is dense")
     parts = mapspace.problem, mapspace.architecture, mapspace.sparsity
     evaluation = evaluate_sparse(*parts, mapping, mapspace.counting, timeloop_defects)
     return replace(evaluation, broken_rules=broken_rules(mapspace, mapping, evaluation))

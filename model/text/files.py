@@ -35,7 +35,7 @@ class IncludeRoots:
         if self.permits(path):
             return
         hint = f"`--allow-include {display_name(path.parent)}` permits it"
-        raise SpecError(f"{display_name(path)} lies outside of the directories of the spec files", hint=hint)
+        raise SpecError(f"{display_name(path)} lies outside the directories of the spec files", hint=hint)
 
 
 def _may_share(target: Path, tree: Path) -> bool:
@@ -280,7 +280,7 @@ class Session:
         text = read_text(path, self.limits)
         self.used.bytes += len(text.encode())
         if self.used.bytes > self.limits.total_bytes:
-            message = f"the spec files hold more than {self.limits.total_bytes} bytes in all"
+            message = f"the spec files hold more than {self.limits.total_bytes} bytes in total"
             raise SpecError(message, hint=raised_by("total_bytes"))
         return text
 
@@ -288,7 +288,7 @@ class Session:
         """Count the values that a file holds; SpecError when all files hold too many."""
         self.used.nodes += nodes
         if self.used.nodes > self.limits.nodes:
-            message = f"the spec files hold more than {self.limits.nodes} values in all"
+            message = f"the spec files hold more than {self.limits.nodes} values in total"
             raise SpecError(message, hint=raised_by("nodes"))
 
     def count_text(self, text: str) -> str:

@@ -106,7 +106,7 @@ class MappingNode:
         """Return the value under a key, possibly empty; SpecError if it is missing from `what`."""
         value = self.get(key)
         if value is None:
-            raise SpecError(f"{what} lacks the key `{key}`", self.span)
+            raise SpecError(f"{what} is missing the key `{key}`", self.span)
         return value
 
     def keys(self) -> tuple[str, ...]:

@@ -89,7 +89,7 @@ class _Events:
         self._characters += len(node.text)
         if self._characters > self._most_characters:
             raise SpecError(
-                f"the values have more than {self._most_characters:,} characters in all", node.span
+                f"the values have more than {self._most_characters:,} characters in total", node.span
             )
         mark = next((mark for mark in _TEMPLATE_MARKS if mark in node.text), None)
         if mark is not None:

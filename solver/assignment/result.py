@@ -133,7 +133,7 @@ class AssignResult:
         """Hold the statuses apart."""
         has_answer = self.status in (Status.OPTIMAL, Status.FEASIBLE)
         if (self.best is not None) != has_answer:
-            raise ValueError(f"{self.status.name} does not fit the presence of an assignment")
+            raise ValueError(f"{self.status.name} contradicts the presence of an assignment")
         if self.status is Status.OPTIMAL and self.bound != self.total:
             raise ValueError("OPTIMAL needs a bound equal to the total")
         if self.margin is not None and (self.status is not Status.OPTIMAL or self.runner_up is None):

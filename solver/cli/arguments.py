@@ -92,7 +92,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser, commands = build_parsers()
     words = list(arguments)
     if not words:
-        parser.error("nothing to do: give SPEC files, or a command")
+        parser.error("nothing to do: give SPEC files or a command")
     if words[0] in ("-h", "--help", "--version"):
         return parser.parse_args(words)
     _refuse_misspelt_command(parser, commands, words[0])
@@ -139,7 +139,7 @@ class _Parser(argparse.ArgumentParser):
         lists = [own for own in self._actions if own.option_strings and own.nargs in {"+", "*"}]
         if lists and message.endswith("required: SPEC"):
             hint = (
-                f"give SPEC before {lists[0].option_strings[0]}, which takes all words up to the next option"
+                f"put SPEC before {lists[0].option_strings[0]}, which takes all words up to the next option"
             )
         write_stderr(f"error: {printable(message)}\nhelp: {hint}\n")
         sys.exit(EXIT_INVALID)
@@ -208,8 +208,8 @@ def _add_map(commands: Commands) -> argparse.ArgumentParser:
     add_flag(
         parser,
         "--check",
-        "have the certificate checked without the solver, as `prove` does; the exit code says whether it is "
-        "VALID",
+        "have the certificate checked without the solver, as `prove` "
+        "does; the exit code is 0 only if it is VALID",
     )
     add_flag(
         parser,
@@ -219,40 +219,39 @@ def _add_map(commands: Commands) -> argparse.ArgumentParser:
     add_flag(
         parser,
         "--price-constraints",
-        "say what each constraint costs, as `explain` does, for "
-        f"{EXPLAIN_TIME_LIMIT_S:g} seconds each unless --time-limit sets another limit",
+        "report the cost of each constraint, as `explain` does; at most "
+        f"{EXPLAIN_TIME_LIMIT_S:g} s each unless --time-limit is given",
     )
     add_flag(
         parser,
         "--pareto",
-        "find the energy-latency front: every mapping that no other one dominates; "
-        "--time-limit applies to the whole front",
+        "find the energy-latency front: all Pareto-optimal mappings; --time-limit applies to the whole front",
     )
     _add_engine(
         parser,
         ENGINES,
-        "what searches: bounds and branching (bounds), CP-SAT on the whole problem (cp-sat: slower), or both "
-        "(auto, the default: bounds, and after 5 s CP-SAT beside them, unless there is one job only)",
+        "search engine: bounds and branching (bounds), CP-SAT on the whole problem (cp-sat, slower), or both "
+        "(auto, the default: bounds, and after 5 s CP-SAT in parallel, if there are several jobs)",
     )
     parser.add_argument(
         "--export-model",
         type=model_file,
         metavar="OUT",
-        help="write the problem for other solvers: OUT.pb (OR-tools), OUT.mps or OUT.fzn; energy or latency, "
-        "as lower bounds on what the cost model says (docs/formulation.md)",
+        help="write the problem for other solvers: OUT.pb (OR-tools), "
+        "OUT.mps or OUT.fzn; its optimum is a lower "
+        "bound on the energy or latency in the cost model (docs/formulation.md)",
     )
     add_path(
         parser,
         "--plot",
-        "draw the mapping, or with --pareto the front, into an SVG, PNG or PDF file; all but SVG need "
-        "matplotlib",
+        "draw the mapping, or with --pareto the front, as SVG, PNG or PDF; PNG and PDF need matplotlib",
     )
-    add_flag(parser, "--quiet", "no progress and no report; files and exit code only")
+    add_flag(parser, "--quiet", "print no progress and no report")
     return parser
 
 
 def _add_evaluate(commands: Commands) -> argparse.ArgumentParser:
-    parser = add_spec_command(commands, "evaluate", "price a given mapping", countings=PRICED_COUNTINGS)
+    parser = add_spec_command(commands, "evaluate", "evaluate a given mapping", countings=PRICED_COUNTINGS)
     add_arch(parser)
     add_path(
         parser,
@@ -269,12 +268,12 @@ def _add_evaluate(commands: Commands) -> argparse.ArgumentParser:
     add_flag(
         parser,
         "--timeloop-defects",
-        "count sparse data as Timeloop does even where that is wrong (docs/sparse.md)",
+        "reproduce Timeloop's known defects in counting sparse data (docs/sparse.md)",
     )
     parser.set_defaults(refuse=parser.error)
     add_verbose(parser)
     add_json(parser)
-    add_flag(parser, "--quiet", "no report; files and exit code only")
+    add_flag(parser, "--quiet", "print no report")
     return parser
 
 
@@ -288,7 +287,7 @@ def _add_check(commands: Commands) -> argparse.ArgumentParser:
 
 
 def _add_compare(commands: Commands) -> argparse.ArgumentParser:
-    parser = add_spec_command(commands, "compare", "run heuristic mappers against the proven optimum")
+    parser = add_spec_command(commands, "compare", "compare heuristic mappers with the proven optimum")
     add_arch(parser)
     add_search_options(parser, "the mappers")
     add_mapper_options(parser)
@@ -303,14 +302,14 @@ def add_mapper_options(parser: argparse.ArgumentParser) -> None:
         "--mappers",
         type=names,
         metavar="LIST",
-        help="comma-separated names of mappers, such as random,greedy (default: all that are known)",
+        help="comma-separated names of mappers, such as random,greedy (default: all registered mappers)",
     )
     add_repeatable(
         parser,
         "--mapper",
         "own_mappers",
         "MODULE:CLASS",
-        "a mapper of your own, in addition to --mappers; may be repeated",
+        "your own mapper, in addition to --mappers; may be repeated",
     )
     add_repeatable(
         parser,
@@ -325,13 +324,13 @@ def add_mapper_options(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         default=COMPARE_BUDGET_S,
         metavar="S",
-        help="time of each mapper in seconds (default: %(default)g)",
+        help="time per mapper in seconds (default: %(default)g)",
     )
     parser.add_argument(
         "--evaluations",
         type=positive,
         metavar="N",
-        help="maximum number of mappings that each mapper may price",
+        help="maximum number of mappings that each mapper may evaluate",
     )
 
 
@@ -353,8 +352,8 @@ def _add_tile(commands: Commands) -> argparse.ArgumentParser:
         nargs="+",
         type=input_path,
         metavar="SPEC",
-        help="instead of an operator: YAML specs with a problem, which is tiled for the scratchpads of their "
-        "architecture (of the backend only the PEs count) and mapped",
+        help="instead of an operator: tile the problem in these YAML specs for the scratchpads of their "
+        "architecture (with only the PEs of the backend), and map it",
     )
     add_mapping(parser, "with --onto: ")
     add_json(parser, has_report=False)
@@ -396,18 +395,18 @@ def _add_operator(parser: argparse.ArgumentParser) -> None:
 
 def _add_assign(commands: Commands) -> argparse.ArgumentParser:
     summary = "choose a method for every layer of a network, and prove the choice best"
-    files = "YAML files with a network, merged by top-level key; with --methods, and an architecture"
+    files = "YAML files with a network, merged by top-level key; with --methods, also an architecture"
     parser = add_spec_command(commands, "assign", summary, specs_help=files)
     parser.description = """\
-Choose a method for every layer of a network so that execution and transitions
-together cost the least, and prove it."""
+Choose a method for every layer of a network so that the total cost of execution
+and transitions is minimal, and prove it."""
     _add_costs(parser)
     search = parser.add_argument_group("search")
     search.add_argument(
         "--objective",
         type=additive,
         metavar="NAME",
-        help=f"with --methods: what costs are, {' or '.join(ADDITIVE)} (default: {ADDITIVE[0]})",
+        help=f"with --methods: the cost to minimise, {' or '.join(ADDITIVE)} (default: {ADDITIVE[0]})",
     )
     add_effort(search, "assignment", seeded="CP-SAT")
     add_memory_limit(search)
@@ -417,16 +416,16 @@ together cost the least, and prove it."""
         "--plot",
         type=picture,
         metavar="OUT",
-        help="draw the layered graph with the chosen methods marked (.png, .svg, .pdf; needs Graphviz)",
+        help="draw the layered graph with the chosen methods highlighted (.png, .svg, .pdf; needs Graphviz)",
     )
     parser.add_argument(
         "--show-graph",
         type=graph,
         metavar="OUT",
-        help="write the layered graph alone: DOT (.dot, .gv, or - for stdout) or a picture",
+        help="write the layered graph without a solution: DOT (.dot, .gv, or - for stdout) or a picture",
     )
     add_flag(parser, "--decomposition", "print every step of the decomposition")
-    add_flag(parser, "--quiet", "no report; files and exit code only")
+    add_flag(parser, "--quiet", "print no report")
     return parser
 
 
@@ -436,7 +435,7 @@ def _add_costs(parser: argparse.ArgumentParser) -> None:
         "--methods",
         type=input_path,
         metavar="FILE",
-        help="let the mapper find what each layer costs by each method of FILE; --time-limit, "
+        help="let the mapper compute the cost of each layer with each method of FILE; --time-limit, "
         "--memory-limit, --cache, --resume and --cluster then apply to its searches",
     )
     parser.add_argument(
@@ -449,8 +448,9 @@ def _add_costs(parser: argparse.ArgumentParser) -> None:
         "--array-criterion",
         choices=CRITERIA,
         default=TOTAL,
-        help="how the array is chosen: by the total of the best assignment, the sum of the layers' cheapest "
-        "methods, or the sum over all methods (default: %(default)s)",
+        help="criterion for the array: total of the best assignment, sum "
+        "of the layers' cheapest methods, or sum "
+        "over all methods (default: %(default)s)",
     )
 
 
@@ -466,24 +466,27 @@ def _add_prove(commands: Commands) -> argparse.ArgumentParser:
     add_arch(parser)
     add_search_options(parser, default="none")
     parser.set_defaults(time_limit=math.inf)  # also where loops may have remainders
-    add_path(parser, "--certificate", "keep the certificate in this file")
+    add_path(parser, "--certificate", "write the certificate to this file")
     _add_engine(
         parser,
         (BOUNDS, CP_SAT),
-        "a further witness: with cp-sat, CP-SAT alone solves the problem as well, and has to find the same",
+        "with cp-sat, CP-SAT also solves the problem on its own, as a "
+        "further witness, and must find the same optimum",
     )
     parser.add_argument(
         "--check-time-limit", type=seconds, metavar="S", help="stop the check after S seconds"
     )
-    add_flag(parser, "--quiet", "no progress; the verdict only")
+    add_flag(parser, "--quiet", "print only the verdict")
     return parser
 
 
 def _add_report(commands: Commands) -> argparse.ArgumentParser:
-    summary = "make an HTML page of a result that --json wrote"
+    summary = "turn a result that --json wrote into an HTML page"
     parser = add_command(commands, "report", summary)
-    parser.add_argument("result", type=file_path, metavar="RESULT", help="a file that --json wrote")
-    add_path(parser, "--output", "the page (default: RESULT with the suffix .html; - is stdout)", "OUT")
+    parser.add_argument("result", type=file_path, metavar="RESULT", help="JSON document written by --json")
+    add_path(
+        parser, "--output", "HTML page to write (default: RESULT with the suffix .html; - is stdout)", "OUT"
+    )
     return parser
 
 
@@ -491,13 +494,13 @@ def _add_explain(commands: Commands) -> argparse.ArgumentParser:
     parser = add_spec_command(
         commands,
         "explain",
-        "say why nothing fits, or what each constraint costs",
+        "explain why no mapping exists, or report the cost of each constraint",
         countings=PRICED_COUNTINGS,
     )
     parser.description = f"""\
-If no mapping fits, say why: the constraints in conflict, what is short, and what would resolve it.
-Otherwise say what each constraint costs: the optimum is searched with all constraints and without
-each, for {EXPLAIN_TIME_LIMIT_S:g} seconds each unless --time-limit sets another limit."""
+If no mapping exists, show the conflicting constraints, the shortfall, and changes that resolve it.
+Otherwise report the cost of each constraint, by searching the optimum with all constraints and
+without each one; at most {EXPLAIN_TIME_LIMIT_S:g} s each unless --time-limit is given."""
     add_arch(parser)
     add_search_options(parser, default=f"{EXPLAIN_TIME_LIMIT_S:g} for each search; none: no limit")
     add_json(parser)
@@ -510,11 +513,11 @@ def _add_network(commands: Commands) -> argparse.ArgumentParser:
         commands, "network", summary, specs_help=NETWORK_FILES, countings=PRICED_COUNTINGS
     )
     parser.description = """\
-Map every Einsum of a network to its proven optimum: an AccelForge workload, an
-ONNX model, or layer files in Timeloop's form (each with `problem`; a directory
-means its files), on the architecture in the other files. Identical Einsums are
-searched once. --time-limit applies to each search. --set also gives the sizes
-that an ONNX model leaves open."""
+Find and prove the best mapping of every Einsum of a network: an AccelForge
+workload, an ONNX model, or layer files in Timeloop's form (each with `problem`;
+a directory means its files), on the architecture in the other files. Identical
+Einsums are searched once. --time-limit applies to each search. --set also sets
+sizes that an ONNX model leaves open."""
     add_arch(parser, one_einsum=False, names_tensors=True)
     _add_run_options(parser)
     add_json(parser)
@@ -522,8 +525,8 @@ that an ONNX model leaves open."""
         "--same",
         choices=("spatial",),
         metavar="WHAT",
-        help="spatial: the best spatial unrolling that all Einsums can have, and what it costs against their "
-        "own optima; --time-limit applies to the whole search",
+        help="spatial: find the best spatial unrolling that all Einsums can share, and its cost relative to "
+        "their own optima; --time-limit applies to the whole search",
     )
     _add_fusion(parser)
     group = parser.add_argument_group("files per Einsum")
@@ -537,15 +540,15 @@ that an ONNX model leaves open."""
     add_flag(
         group,
         "--check",
-        "have the certificates checked without the solver, as `prove` does; the exit code says "
-        "whether all are VALID (of a fused mapping, too)",
+        "have the certificates checked without the solver, as `prove` does, also that of a fused mapping; "
+        "the exit code is 0 only if all are VALID",
     )
     group.add_argument(
         "--check-time-limit",
         type=time_limit,
         metavar="S",
-        help="stop each check after S seconds; none for no limit, as for those of single Einsums without it "
-        f"(with --fuse or --same: {CHECK_TIME_LIMIT_S:g})",
+        help="stop each check after S seconds; none: no limit (default: no limit; with --fuse or --same "
+        f"{CHECK_TIME_LIMIT_S:g})",
     )
     return parser
 
@@ -556,21 +559,21 @@ def _add_fusion(parser: argparse.ArgumentParser) -> None:
     add_flag(
         group,
         "--fuse",
-        "let Einsums share loops and hand tensors over on chip; --time-limit applies to the whole search",
+        "let Einsums share loops and pass tensors on chip; --time-limit applies to the whole search",
     )
     group.add_argument(
         "--fuse-into",
         nargs="+",
         type=name_list,
         metavar="MEMORY",
-        help="memories that may store tensors between Einsums (default: all that are searched)",
+        help="on-chip memories that may store tensors between Einsums (default: all suitable ones)",
     )
     group.add_argument(
         "--no-fuse",
         nargs="*",
         type=name_list,
         metavar="TENSOR",
-        help=f"tensors that go through the outermost memory; without names and --fuse: {OUTSIDE}",
+        help=f"tensors that must go through the outermost memory; without names and --fuse: {OUTSIDE}",
     )
     group.add_argument(
         "--max-fused-loops", type=count, metavar="N", help="at most N shared loops above an Einsum"
@@ -579,17 +582,19 @@ def _add_fusion(parser: argparse.ArgumentParser) -> None:
         "--max-fused-loops-per-rank",
         type=positive,
         metavar="N",
-        help="at most N of them over one rank of it",
+        help="at most N shared loops over one rank",
     )
     group.add_argument(
         "--shared-factors",
         choices=FACTORS,
         metavar="KIND",
-        help="factors of shared loops: divisors only (perfect, the default), or remainders, too (any)",
+        help="factors of shared loops: divisors only (perfect, the default), or any, with remainders (any)",
     )
-    add_path(group, "--fused-mapping", "write the fused mapping as YAML, which `evaluate` prices")
+    add_path(group, "--fused-mapping", "write the fused mapping as YAML, which `evaluate` reads")
     add_path(
-        group, "--certificate", "write the certificate of the whole, also with --same; `prove` checks it"
+        group,
+        "--certificate",
+        "write the certificate of the whole result (also with --same); `prove` checks it",
     )
 
 
@@ -598,7 +603,7 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     add_search_options(parser)
     add_gap(parser, " if it holds for all of them")
     _add_searches(parser)
-    add_flag(parser, "--quiet", "no progress and no report; files and exit code only")
+    add_flag(parser, "--quiet", "print no progress and no report")
 
 
 def _add_searches(parser: argparse.ArgumentParser) -> None:
@@ -608,11 +613,11 @@ def _add_searches(parser: argparse.ArgumentParser) -> None:
     add_path(
         cache,
         "--cache",
-        "where proven results are kept (default: tilewright in the user's cache directory)",
+        "directory for proven results (default: tilewright in the user's cache directory)",
         "DIR",
     )
-    add_flag(cache, "--no-cache", "keep no results")
-    add_flag(group, "--resume", "reuse kept results, for instance of a run that was interrupted")
+    add_flag(cache, "--no-cache", "cache no results")
+    add_flag(group, "--resume", "reuse cached results, for instance after an interrupted run")
     group.add_argument(
         "--cluster",
         type=address,
@@ -623,30 +628,30 @@ def _add_searches(parser: argparse.ArgumentParser) -> None:
 
 def _add_sweep(commands: Commands) -> argparse.ArgumentParser:
     summary = "map networks on many variants of an architecture"
-    files = f"{NETWORK_FILES}: files that all combinations share"
+    files = f"{NETWORK_FILES}; shared by all combinations"
     parser = add_spec_command(
         commands, "sweep", summary, specs_nargs="*", specs_help=files, countings=PRICED_COUNTINGS
     )
     parser.description = """\
-Map every combination of a workload, an architecture and attribute values, each
-Einsum to its proven optimum, and show which combinations no other one dominates.
-SPEC files belong to every combination; they are read as by `network`. Searches
-that several combinations need run once. --time-limit applies to each search."""
+Map every combination of a workload, an architecture and attribute values, prove
+each Einsum's optimum, and show which combinations are Pareto-optimal. SPEC files
+belong to every combination; they are read as by `network`. A search that several
+combinations need runs once. --time-limit applies to each search."""
     add_repeatable(
         parser,
         SETTING,
         "settings",
         "NODE.ATTRIBUTE=VALUE,...",
         "values of an attribute of a component or container, such as buffer.depth=1024,2048, or "
-        "PE.meshX=8,16 for its fanout; may be repeated, for all combinations",
+        "PE.meshX=8,16 for its fanout; repeat for all combinations",
     )
     add_repeatable(
         parser,
         "--density",
         "densities",
         "DATASPACE=SHARE,...",
-        "instead: map one layer of sparse data for each density, such as Weights=0.1,0.5; may be repeated, "
-        "for all combinations",
+        "instead: map one layer with sparse data for each density, such as Weights=0.1,0.5; repeat for all "
+        "combinations",
     )
     for option, what in (("architectures", "architectures"), ("workloads", "workloads or networks")):
         parser.add_argument(

@@ -48,7 +48,7 @@ def assign_command(arguments: argparse.Namespace) -> int:
 
         check_drawing(pictures[0])
     if arguments.uneven:
-        raise SpecError("--uneven does not go with `assign`: memories have one place there")
+        raise SpecError("`assign` does not support --uneven")
     solved = _by_costs(arguments, pictures) if arguments.methods is None else _by_mapper(arguments, pictures)
     deliver(_steps(solved, arguments, outputs))
     return EXIT_OF_STATUS[solved[0].status]
@@ -58,7 +58,7 @@ def _by_costs(arguments: argparse.Namespace, pictures: Sequence[Path]) -> Solved
     """Assign by the costs of the specs, or of their cost model on the array that is given or chosen."""
     for name in ("objective", "factors", "cache", "no-cache", "resume", "cluster"):
         if getattr(arguments, name.replace("-", "_")):
-            raise SpecError(f"--{name} needs --methods: without it nothing is mapped")
+            raise SpecError(f"--{name} needs --methods: without it, no layer is mapped")
     from model.formats.assignment import load_assignment
 
     limits = load_options(arguments).files.limits
@@ -69,7 +69,7 @@ def _by_costs(arguments: argparse.Namespace, pictures: Sequence[Path]) -> Solved
     _check_sizes(network, pictures)
     hardware, criterion = _hardware(loaded, arguments), arguments.array_criterion
     if criterion != TOTAL and (hardware is None or hardware.dsp_budget is None):
-        raise SpecError("--array-criterion needs a budget of multipliers: without it no array is chosen")
+        raise SpecError("--array-criterion needs a budget of multipliers: without it, no array is chosen")
     from solver.assignment.array_search import assign_costed
 
     with interruptible() as stop:
@@ -83,7 +83,9 @@ def _by_mapper(arguments: argparse.Namespace, pictures: Sequence[Path]) -> Solve
         ("array-criterion", arguments.array_criterion != TOTAL),
     ):
         if given:
-            raise SpecError(f"--{option} and --methods exclude each other: an architecture has its array")
+            raise SpecError(
+                f"--{option} and --methods exclude each other: the architecture defines the array"
+            )
     from model.formats.assignment.methods import load_method_network
 
     variables, options = parse_assignments(arguments.variables), load_options(arguments)
@@ -114,7 +116,7 @@ def _options(arguments: argparse.Namespace) -> AssignOptions:
 
 
 def _hardware(loaded: LoadedAssignment, arguments: argparse.Namespace) -> Hardware | None:
-    """Return what prices a network with shapes: that of the specs, or with the budget of the arguments."""
+    """Return the cost model of a network with shapes: that of the specs, or one with the given budget."""
     from model.formats.assignment.networks import LARGEST_BUDGET
 
     budget = arguments.dsp_budget

@@ -139,7 +139,7 @@ def _size(name: str, text: str) -> int:
         size = Fraction(0)
     if size.denominator != 1 or not 1 <= size < 10**SIZE_DIGITS:
         raise OutputError(
-            f"{name}={text}: the size of {name} must be a whole number from 1, such as {name}=1024"
+            f"{name}={text}: the size of {name} must be a positive integer, such as {name}=1024"
         )
     return int(size)
 
@@ -149,7 +149,7 @@ def _check_options(arguments: argparse.Namespace, texts: Sequence[str], sizes: M
     known = set[str]().union(*map(indices_of, texts))
     for name in sizes:
         if not texts:
-            raise OutputError(f"{name}={sizes[name]} is the size of an index, and no Einsum is given as text")
+            raise OutputError(f"{name}={sizes[name]} is the size of an index, but no Einsum is given as text")
         if name not in known:
             raise OutputError(f"no Einsum has an index {name}; there are {', '.join(sorted(known))}")
     if (arguments.bandwidth is None) != (arguments.macs is None):

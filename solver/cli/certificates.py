@@ -86,7 +86,7 @@ def _leash() -> Iterator[int]:
 
 
 def _printed(process: subprocess.Popen[str], stop: threading.Event) -> str:
-    """Return what a process prints until it ends; raise KeyboardInterrupt once `stop` is set."""
+    """Return the output of a process; raise KeyboardInterrupt once `stop` is set."""
     while not stop.is_set():
         with suppress(subprocess.TimeoutExpired):
             return process.communicate(timeout=POLL_S)[0]
@@ -132,7 +132,7 @@ def write_certificate(
 ) -> bool:
     """Write the certificate of a result; return False, with a note, if there is nothing to certify."""
     if result.status is Status.UNKNOWN:
-        write_stderr("note: no certificate is written: nothing was found or proven\n")
+        write_stderr("note: no certificate is written: the search found and proved nothing\n")
         return False
     from solver.certificate.canonical import CertificateError
     from solver.certificate.document import certificate, certificate_text
@@ -175,6 +175,6 @@ def reproducing_command(result: Claims, arguments: argparse.Namespace, command: 
 def check_checked(arguments: argparse.Namespace) -> None:
     """Check that what limits a check goes with one, and that a certificate that is checked is a file."""
     if arguments.check_time_limit is not None and not arguments.check:
-        raise OutputError("--check-time-limit limits what --check does: it needs --check")
+        raise OutputError("--check-time-limit needs --check")
     if arguments.check and arguments.certificate == STDOUT:
-        raise OutputError("--certificate must name a file, which the checker reads")
+        raise OutputError("--certificate must name a file, so that the checker can read it")

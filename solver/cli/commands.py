@@ -105,13 +105,13 @@ def map_command(arguments: argparse.Namespace) -> int:
     check_outputs((*outputs, arguments.plot, arguments.report, arguments.export_model), arguments.specs)
     check_plot(arguments.plot)
     if arguments.check and arguments.certificate == STDOUT:
-        raise OutputError("--check needs a certificate in a file, which the checker reads")
+        raise OutputError("--check needs a certificate in a file, so that the checker can read it")
     formulated = arguments.engine == CP_SAT
     for name in BY_BOUNDS if formulated else ():
         if getattr(arguments, name):
             option = name.replace("_", "-")
             raise OutputError(
-                f"--{option} needs many searches by bounds: it does not go with --engine {CP_SAT}"
+                f"--{option} needs many searches by bounds and cannot be combined with --engine {CP_SAT}"
             )
     by_bounds = arguments.engine == BOUNDS or any(getattr(arguments, name) for name in BY_BOUNDS)
     try:
@@ -125,12 +125,12 @@ def map_command(arguments: argparse.Namespace) -> int:
         document = document_steps(lambda: _refused_map(arguments), arguments)
         plot = plot_steps(arguments.plot, dict, "mapping")
         return refuse(conflict, [*document, *mapping_steps(arguments), *plot])
-    from solver.cli.sparse import PERFECT_NOTE, as_searched, refuse_options, unasked
+    from solver.cli.sparse import PERFECT_NOTE, as_searched, refuse_dense_only_options, unasked
 
     is_certified = arguments.certificate is not None or arguments.check
     loaded = as_searched(loaded, PERFECT_NOTE if is_certified else unasked(arguments))
     if loaded.mapspace.sparsity is not None:
-        refuse_options(arguments)
+        refuse_dense_only_options(arguments)
     if is_certified:
         check_certified(loaded)
     spec_text = mapped_spec_text(loaded, arguments)
@@ -166,7 +166,7 @@ def _found(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
 
 @dataclass(frozen=True)
 class _Further:
-    """What was requested beside a result; None where it was not."""
+    """Additional results that options requested; None if not requested."""
 
     effects: Sequence[Effect] | None
     check: str | None
@@ -180,8 +180,8 @@ def _constraint_costs(mapspace: Mapspace, arguments: argparse.Namespace) -> tupl
 
 
 OVERFLOWING = (
-    "constraints are not priced where tiles may overflow (allow_overbooking): there the room of a level "
-    "decides what accesses cost"
+    "constraint costs are not available with overbooking (allow_overbooking), where capacities affect the "
+    "cost of accesses"
 )
 
 
@@ -191,7 +191,7 @@ def _priced(
     on_progress: ProgressCallback | None,
     should_stop: StopCallback,
 ) -> tuple[Mapspace, CostReport]:
-    """Return what each constraint costs, and the mappings among which.
+    """Return the cost of each constraint, and the mapspace in which it was determined.
 
     These have no remainders where the best one with them is not proven in time, and the user requested none.
     """
@@ -203,7 +203,7 @@ def _priced(
         raise OutputError(OVERFLOWING)
     options, find = explain_options(arguments), partial(map_einsum, reasons=False)
     baseline = find(mapspace, options, on_progress, should_stop, None)
-    narrower = without_remainders("constraints are priced", mapspace, baseline, arguments)
+    narrower = without_remainders("constraint costs are computed", mapspace, baseline, arguments)
     if narrower is not None and not should_stop():
         return narrower, constraint_costs(narrower, options, find, on_progress, should_stop)
     return mapspace, constraint_costs(mapspace, options, find, on_progress, should_stop, baseline)
@@ -245,10 +245,10 @@ def _refused_map(arguments: argparse.Namespace) -> Document:
 def _pareto(arguments: argparse.Namespace) -> int:
     """Find the energy-latency front; write and print it."""
     if arguments.engine == CP_SAT:
-        raise OutputError(f"--pareto is found by bounds: it does not go with --engine {CP_SAT}")
+        raise OutputError(f"--pareto uses bounds and cannot be combined with --engine {CP_SAT}")
     for name in SINGLE:
         if getattr(arguments, name.replace("-", "_")):
-            raise OutputError(f"--{name} is about one best mapping; --pareto finds a front of mappings")
+            raise OutputError(f"--{name} needs a single best mapping; --pareto finds a front of mappings")
     check_outputs((arguments.json, arguments.plot, arguments.report), arguments.specs)
     check_plot(arguments.plot)
     from solver.cli.sparse import as_searched
@@ -297,7 +297,7 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
     if mapspace.sparsity is not None:
         return _evaluate_sparse(loaded, mapping, arguments)
     if arguments.timeloop_defects:
-        raise OutputError("--timeloop-defects is about sparse data, and the specs have none")
+        raise OutputError("--timeloop-defects applies to sparse data, and the specs have none")
     from model.cost import evaluate_in
     from solver.report.document import evaluation_document
 
@@ -318,7 +318,7 @@ def _evaluate_fused(arguments: argparse.Namespace) -> int:
     """Price a fused mapping of a workload."""
     for name in UNFUSED:
         if getattr(arguments, name.replace("-", "_")):
-            arguments.refuse(f"--{name} does not go with a fused mapping")
+            arguments.refuse(f"--{name} cannot be combined with a fused mapping")
     from model.formats.fused import load_fused
     from model.fused.cost import evaluate_fused
     from solver.report.fused import fused_document
@@ -339,9 +339,9 @@ def _evaluate_fused(arguments: argparse.Namespace) -> int:
 def _evaluate_sparse(loaded: LoadedSpec, mapping: Mapping, arguments: argparse.Namespace) -> int:
     """Price a mapping of sparse data."""
     if arguments.link_transfers:
-        raise OutputError("--link-transfers is for dense data: Timeloop counts none of sparse data")
+        raise OutputError("--link-transfers applies to dense data: Timeloop counts none for sparse data")
     if not loaded.mapspace.counting_rule.sparse:
-        raise OutputError(f"--counting {loaded.mapspace.counting} is for dense data")
+        raise OutputError(f"--counting {loaded.mapspace.counting} supports dense data only")
     from model.sparse import MappingError, evaluate_sparse_in
     from solver.report.document import evaluation_document
     from solver.report.sparse import sparse_document
@@ -377,7 +377,9 @@ def _links_counting(arguments: argparse.Namespace) -> Counting:
     """Return the only rule that counts link transfers."""
     rule = arguments.counting
     if rule is not None and not rule_of(rule).links:
-        arguments.refuse(f"--link-transfers counts as Timeloop does, and does not go with --counting {rule}")
+        arguments.refuse(
+            f"--link-transfers uses Timeloop's rule and cannot be combined with --counting {rule}"
+        )
     return TIMELOOP
 
 
@@ -480,7 +482,7 @@ def compare_command(arguments: argparse.Namespace) -> int:
         arguments.quiet = True  # the conflict has been printed
         return refuse(conflict, _comparison_steps(refused, arguments))
     if not mapspace.counting_rule.is_general:
-        message = f"mappers do not know the counting rule {mapspace.counting}: --counting exact compares them"
+        message = f"mappers do not support the counting rule {mapspace.counting}; use --counting exact"
         raise OutputError(message)
     from solver.heuristics.interface import MapperError
 
@@ -605,7 +607,7 @@ def _tiled(arguments: argparse.Namespace) -> TilingReport:
 
 
 def _tiled_onto(arguments: argparse.Namespace) -> tuple[TilingReport, list[Step]]:
-    """Return how a spec's problem is tiled, and the steps that write the mapping."""
+    """Return the tiling of a spec's problem, and the steps that write the mapping."""
     from model.formats.backends import load_backend
 
     loaded = load_unmapped(arguments)
@@ -644,10 +646,10 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
         refuse("give either --operator and --input, or --onto")
     for option in ("mapping", "mapped-spec"):
         if getattr(arguments, option.replace("-", "_")) is not None:
-            refuse(f"--{option} needs --onto: an operator alone has no architecture to map onto")
+            refuse(f"--{option} needs --onto: without it, there is no architecture to map onto")
     for option, target in READING.items():
         if getattr(arguments, target):
-            refuse(f"{option} needs --onto: an operator alone reads no specs")
+            refuse(f"{option} needs --onto: without it, no specs are read")
     for option in OPERATORS[name]:
         if option not in given:
             refuse(f"{name} needs --{option}")

@@ -30,7 +30,7 @@ def tensors_of(text: str) -> list[str]:
 def workload_of(
     texts: Sequence[str], bounds: Mapping[str, int], bits: Mapping[str, int], size_hint: str
 ) -> dict[str, Any]:
-    """Return a workload of Einsums, whose operands are called as architectures call them.
+    """Return a workload of Einsums, with the names of dataspaces that architectures use.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def workload_of(
         raise SpecError(f"the Einsum has no index `{unused[0]}`")
     for name, size in bounds.items():
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise SpecError(f"the size of `{name}` must be a whole number from 1, but is {size!r}")
+            raise SpecError(f"the size of `{name}` must be a positive integer, but is {size!r}")
     return {
         "workload": {
             "bits_per_value": dict(bits),

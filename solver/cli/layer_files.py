@@ -46,7 +46,7 @@ def check_directories(arguments: argparse.Namespace) -> None:
     inputs = set(map(os.path.realpath, folders))
     for directory in filter(None, (arguments.certificates, arguments.mappings)):
         if os.path.realpath(directory) in inputs:
-            raise OutputError(f"cannot write to {directory}: it holds inputs; name another directory")
+            raise OutputError(f"cannot write to {directory}: it contains inputs; choose another directory")
         check_directory(directory, "cannot write to")
 
 
@@ -107,9 +107,9 @@ def _certify(outcome: LayerResult, path: Path, files: dict[Path, str], arguments
 
 
 def _uncertifiable(outcome: LayerResult) -> str:
-    """Say why there can be no certificate of an Einsum that needs a mapping; nothing if there can be."""
+    """Return the reason why an Einsum can have no certificate; an empty text if it can have one."""
     if outcome.origin == "no room":
-        return "the space that other tensors take is not part of its mapspace"
+        return "its mapspace does not model the space taken by other tensors"
     found = outcome.result
     proves = found is None or found.bound is not None or found.status is Status.INFEASIBLE
     return "" if proves else "nothing is proven"

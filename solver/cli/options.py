@@ -57,17 +57,17 @@ def add_spec_command(
     return parser
 
 
-OUTSIDE = "keep every tensor in the outermost memory where an `arch` leaves that open"
+OUTSIDE = "keep every tensor in the outermost memory, if the `arch` leaves that open"
 
 
 def add_arch(parser: argparse.ArgumentParser, one_einsum: bool = True, names_tensors: bool = False) -> None:
     """Add the options of the commands that read architectures of AccelForge, or one Einsum of a workload."""
-    group = parser.add_argument_group("workloads and architectures of AccelForge")
+    group = parser.add_argument_group("AccelForge workloads and architectures")
     if one_einsum:
-        group.add_argument(
-            "--einsum", metavar="NAME", help="the Einsum of the workload in SPEC that is meant"
-        )
-    add_path(group, "--costs", "YAML table of what the components of an `arch` cost", "TABLE")
+        group.add_argument("--einsum", metavar="NAME", help="map only this Einsum of the workload in SPEC")
+    add_path(
+        group, "--costs", "YAML table with the energy, time and area of the components of an `arch`", "TABLE"
+    )
     if not names_tensors:
         add_flag(group, "--no-fuse", OUTSIDE)
 
@@ -103,7 +103,7 @@ def add_repeatable(
     )
 
 
-_RULES = "as an execution moves them (exact, the default) or as Timeloop does (timeloop)"
+_RULES = "the words that an execution moves (exact, the default) or as Timeloop does (timeloop)"
 _THIRD_RULE = ", or as AccelForge does (accelforge, the default for an `arch`, where it means --uneven)"
 
 
@@ -116,21 +116,22 @@ def add_reading(parser: argparse.ArgumentParser, countings: Sequence[Counting] =
         "--counting",
         choices=countings,
         metavar="RULE",
-        help=f"how words and cycles are counted: {_RULES}"
+        help=f"counting rule for words and cycles: {_RULES}"
         + (_THIRD_RULE if len(countings) > len(COUNTINGS) else ""),
     )
     group.add_argument(
         "--factors",
         choices=FACTORS,
         metavar="KIND",
-        help="factors of loops: any, the last pass being cut short (any, the default), or divisors only "
-        "(perfect, as `mapspace: {template: uber}`)",
+        help="loop factors: any, so that the last pass of a loop may be "
+        "short (any, the default), or divisors "
+        "only (perfect, as with `mapspace: {template: uber}`)",
     )
     group.add_argument(
         "--uneven",
         action=argparse.BooleanOptionalAction,
-        help="let memories hold the tiles of their dataspaces at several places of the loop nest "
-        "(as `constraints: {dataspace: {uneven: true}}` on all of them)",
+        help="uneven mapping: a memory may hold each dataspace at its own place in the loop nest "
+        "(as with `constraints: {dataspace: {uneven: true}}` on all memories)",
     )
     add_flag(
         group,
@@ -142,7 +143,7 @@ def add_reading(parser: argparse.ArgumentParser, countings: Sequence[Counting] =
         "--allow-include",
         "include_roots",
         "DIR",
-        "allow the specs to include files from DIR too; may be repeated",
+        "also allow the specs to include files from DIR; may be repeated",
         directory,
     )
     add_repeatable(
@@ -155,9 +156,7 @@ def add_reading(parser: argparse.ArgumentParser, countings: Sequence[Counting] =
     )
 
 
-_NO_LIMIT = (
-    f"none, but {REMAINDERS_S:g} for mappings with remainders after those without; none: no limit at all"
-)
+_NO_LIMIT = f"none, except {REMAINDERS_S:g} s for mappings with remainders; `none` removes that limit, too"
 
 
 def add_search_options(
@@ -175,7 +174,7 @@ def add_search_options(
         help=f"one of {', '.join(OBJECTIVES)}, or a comma-separated list, most important first "
         "(default: the spec's optimization_metrics, or edp)",
     )
-    more = f"; explaining why nothing fits takes what is left, or 2 seconds (default: {default})"
+    more = f"; explaining why no mapping exists takes the rest, at least 2 s (default: {default})"
     add_effort(group, "mapping", more, seeded)
     add_memory_limit(group)
 
@@ -187,8 +186,8 @@ def add_gap(parser: argparse.ArgumentParser, more: str = "") -> None:
         type=gap,
         default=DEFAULTS.gap,
         metavar="G",
-        help="end the search once no mapping can be better by more than G, a share such as 0.01 or 1%%; the "
-        f"exit code is 0 then{more} (default: run until proven)",
+        help="end the search once the gap is at most G, a share such as 0.01 or 1%%; the exit code is then 0"
+        f"{more} (default: run until proven)",
     )
 
 
@@ -199,7 +198,7 @@ def add_memory_limit(group: Container) -> None:
         type=positive,
         default=DEFAULTS.memory_limit_mib,
         metavar="MIB",
-        help="memory for the tables of the search in each worker (default: %(default)s MiB)",
+        help="memory for the search tables of each worker (default: %(default)s MiB)",
     )
 
 
@@ -223,20 +222,22 @@ def add_effort(group: Container, sought: str, more: str = "", seeded: str | None
         type=seed if seeded else _refused_seed,
         default=DEFAULTS.seed,
         metavar="N",
-        help=f"seed of {seeded}" if seeded else argparse.SUPPRESS,
+        help=f"random seed of {seeded}" if seeded else argparse.SUPPRESS,
     )
 
 
 def add_wide(parser: argparse.ArgumentParser) -> None:
     """Add ``--wide``."""
-    add_flag(
-        parser, "--wide", "print tables with all columns, also where the terminal is too narrow for them"
-    )
+    add_flag(parser, "--wide", "print tables with all columns, even if the terminal is too narrow")
 
 
 def add_verbose(parser: argparse.ArgumentParser) -> None:
     """Add ``--verbose``."""
-    add_flag(parser, "--verbose", "print all tables: accesses by level, slack, energy per access")
+    add_flag(
+        parser,
+        "--verbose",
+        "print all tables: also accesses by level, slack, energy per access and search stages",
+    )
 
 
 def add_json(parser: argparse.ArgumentParser, has_report: bool = True) -> None:
@@ -244,7 +245,7 @@ def add_json(parser: argparse.ArgumentParser, has_report: bool = True) -> None:
     add_wide(parser)
     add_path(parser, "--json", "write the result as JSON (- is stdout)")
     if has_report:
-        add_path(parser, "--report", "write a report with figures as one HTML page (- is stdout)")
+        add_path(parser, "--report", "write an HTML report (- is stdout)")
 
 
 def add_mapping(parser: argparse.ArgumentParser, condition: str = "") -> None:
@@ -254,14 +255,14 @@ def add_mapping(parser: argparse.ArgumentParser, condition: str = "") -> None:
         parser,
         "--mapped-spec",
         f"{condition}write all specs as one Timeloop v4 YAML file, with the mapping in place of the "
-        "constraints that it meets (- is stdout)",
+        "constraints that it satisfies (- is stdout)",
     )
 
 
 def add_csv_and_plot(parser: argparse.ArgumentParser, drawn: str) -> None:
     """Add ``--csv OUT``, and ``--plot OUT`` for a picture of what is `drawn`."""
     add_path(parser, "--csv", "write a CSV table (- is stdout)")
-    add_path(parser, "--plot", f"draw {drawn} into an SVG, PNG or PDF file; all but SVG need matplotlib")
+    add_path(parser, "--plot", f"draw {drawn} as SVG, PNG or PDF; PNG and PDF need matplotlib")
 
 
 def file_path(text: str) -> Path:

@@ -67,7 +67,7 @@ def check_outputs(paths: Iterable[Path | None], inputs: Iterable[Path]) -> None:
 
 
 def _unwritable(path: Path) -> str:
-    """Say why a file cannot be written; nothing if it can."""
+    """Return the reason why a file cannot be written; an empty text if it can."""
     try:
         is_directory = path.is_dir()
     except OSError as error:  # such as a name that is too long

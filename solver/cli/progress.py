@@ -60,7 +60,7 @@ def status_text(progress: Progress | None, seconds: float, units_per_pj: int) ->
 
 
 def fusion_text(progress: FusionProgress, units_per_pj: int) -> str:
-    """Return how far a search for a fused mapping is, in one line."""
+    """Return the progress of a search for a fused mapping, in one line."""
     parts = [f"{progress.cuts_settled} of {progress.cuts} cuts  {progress.states_open:,} states open"]
     for name, quantity in (("incumbent", progress.incumbent), ("bound", progress.bound)):
         parts.append(f"{name} {objective_text(progress.objective, quantity, units_per_pj)}")
@@ -81,7 +81,7 @@ def watched(
 
 @contextmanager
 def live_progress(units_per_pj: int, quiet: bool) -> Iterator[ProgressCallback | None]:
-    """Yield what feeds a status line; None if `quiet`. On no terminal, it is a line every `LOG_PERIOD_S`."""
+    """Yield the callback of a status line, or a line every `LOG_PERIOD_S` off a terminal; None if quiet."""
     if quiet:
         yield None
         return

@@ -59,7 +59,7 @@ def prove_command(arguments: argparse.Namespace) -> int:
     check_outputs((arguments.certificate,), arguments.specs)
     path = arguments.certificate
     if path is not None and (path == STDOUT or (path.exists() and not path.is_file())):
-        raise OutputError("--certificate must name a file, which the checker reads")
+        raise OutputError("--certificate must name a file, so that the checker can read it")
     if any(map(is_certificate, arguments.specs)):
         return _check_again(arguments)
     loaded = load_unmapped(arguments, refuse_infeasible=False, sparse=True, all_rules=True)
@@ -115,7 +115,9 @@ def _searched(loaded: LoadedSpec, arguments: argparse.Namespace) -> tuple[Mapspa
         check_certified(replace(loaded, mapspace=mapspace))
         return mapspace, search(mapspace, arguments, BOUNDS if mapspace.has_simple_rules else AUTO)
     if arguments.engine == CP_SAT:
-        raise OutputError(f"--engine {CP_SAT} knows dense data only; --ignore-sparse takes the data as dense")
+        raise OutputError(
+            f"--engine {CP_SAT} supports dense data only; --ignore-sparse treats the data as dense"
+        )
     loaded = as_searched(loaded)
     check_certified(loaded)
     return loaded.mapspace, search(loaded.mapspace, arguments)
@@ -142,7 +144,7 @@ def _compare_with_formulation(mapspace: Mapspace, result: Result, arguments: arg
     statuses = {one.status for one in (result, other) if one.status in proven}
     has_mapping = any(one.mapping is not None for one in (result, other))
     if below or len(statuses) > 1 or (Status.INFEASIBLE in statuses and has_mapping):
-        raise ContradictionError("bounds and CP-SAT disagree on what is optimal")
+        raise ContradictionError("bounds and CP-SAT disagree on the optimum")
     seconds = seconds_text(other.statistics.seconds)
     write_stdout(
         f"{other.status.value} by CP-SAT alone in {seconds}: {_outcome(_document(mapspace, other))}\n"

@@ -72,7 +72,7 @@ SKIPPED = {"skip_mapping": True}
 PRICED: dict[str, Any] = {"model_sparse": True, "refuse_unsearchable": False}
 """Options on specs that are not searched: what the cost model alone knows is read as well."""
 
-MAPPING_NOTE = "the `mapping` in the specs is ignored here; `evaluate` prices it"
+MAPPING_NOTE = "the `mapping` in the specs is ignored here; `evaluate` evaluates it"
 EXPLAIN = "`python -m solver explain` with the same specs lists the changes that suffice"
 
 
@@ -151,7 +151,7 @@ def _check_rules(loaded: LoadedSpec) -> None:
         source = broken.rule.source
         place = places_of(loaded.document).get(source) if source else None
         text = broken_rule_text(as_value(broken_rule_document(broken)))
-        raise SpecError(f"the mapping breaks a rule: {text}", place)
+        raise SpecError(f"the mapping breaks a user-defined constraint: {text}", place)
 
 
 def load_mapped(arguments: argparse.Namespace) -> LoadedSpec:
@@ -250,7 +250,7 @@ def _check_formulated(mapspace: Mapspace, asker: str) -> None:
     try:
         check_formulated(mapspace)
     except ValueError as error:
-        raise OutputError(f"{asker}: CP-SAT does not know this: {error}") from error
+        raise OutputError(f"{asker}: CP-SAT does not support this: {error}") from error
 
 
 def export_formulation(mapspace: Mapspace, arguments: argparse.Namespace) -> None:
@@ -264,14 +264,14 @@ def export_formulation(mapspace: Mapspace, arguments: argparse.Namespace) -> Non
     objective = (arguments.objective or mapspace.objectives)[0]
     if objective == EDP:
         raise OutputError(
-            "--export-model writes energy or latency, no product of both: add --objective energy"
+            "--export-model supports energy or latency, not their product: add --objective energy"
         )
     try:
         formulation = Formulation(mapspace, timed=objective == LATENCY)
         scale = formulation.minimise(objective)
         export_model(formulation, scale, arguments.export_model)
     except EmptyProgramError as error:
-        write_stderr(f"note: no model is written: nothing is allowed ({error})\n")
+        write_stderr(f"note: no model is written: no mapping is allowed ({error})\n")
     except TooLargeError as error:
         hint = " with remainders; --factors perfect leaves them out" if mapspace.factors == ANY else ""
         raise OutputError(f"--export-model: {error}{hint}") from error
@@ -323,8 +323,8 @@ def without_remainders(
 
 
 ONLY_PERFECT = (
-    "{} among mappings without remainders, since the best one with them was not proven in time; "
-    "--factors any includes them"
+    "{} over mappings without remainders, because the best mapping with remainders was not proven in time; "
+    "--factors any includes remainders"
 )
 
 
@@ -360,9 +360,7 @@ def _change(value: int, known: int) -> str:
     return f"{share}{'more' if value > known else 'less'}"
 
 
-NO_RULE = (
-    "the mapping has remainders, whose accesses and cycles Timeloop counts too high or too low: docs/model.md"
-)
+NO_RULE = "the mapping has remainders; Timeloop miscounts their accesses and cycles (docs/model.md)"
 
 
 def link_transfer_notes(mapspace: Mapspace, result: Result) -> tuple[Note, ...]:
@@ -394,8 +392,8 @@ LONG_NAMES = "note: the mapping names dimension `{dim}`; Timeloop's programs rea
 """Said beside a mapping that this product reads and Timeloop does not."""
 
 PLACES = (
-    "note: each place of a memory is a component of its own in the mapped spec; Timeloop does not check "
-    "that they share its room and its ports\n"
+    "note: each place of a memory is a separate component in the mapped spec; Timeloop does not check that "
+    "they share its capacity and ports\n"
 )
 """Said beside a spec for Timeloop in which memories have several places."""
 
@@ -407,11 +405,11 @@ REMAINDERS = (
 
 
 def mapped_spec_text(loaded: LoadedSpec, arguments: argparse.Namespace) -> str:
-    """Return what ``--mapped-spec`` writes before the mapping; `SpecError` before a search takes its time."""
+    """Return the part of ``--mapped-spec`` before the mapping; raise `SpecError` before the search begins."""
     if arguments.mapped_spec is None:
         return ""
     if getattr(arguments, "einsum", None) is not None:
-        raise OutputError("--mapped-spec writes specs of Timeloop: it does not go with --einsum")
+        raise OutputError("--mapped-spec writes Timeloop specs and cannot be combined with --einsum")
     from model.formats.timeloop.mapped import mapped_spec
     from model.text.writing import spec_text
 

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 Outcome = TypeVar("Outcome")
 
 
-KEEP = "cannot keep results in"
+KEEP = "cannot cache results in"
 
 
-OTHER = "--cache DIR names another directory"
+OTHER = "--cache DIR selects another directory"
 
 
 def run_searches(
@@ -61,7 +61,7 @@ def _opened_cache(arguments: argparse.Namespace) -> ResultCache | None:
 
     directory = arguments.cache
     if arguments.no_cache and arguments.resume:
-        raise OutputError("--resume uses the results that are kept: it conflicts with --no-cache")
+        raise OutputError("--resume uses cached results and cannot be combined with --no-cache")
     if arguments.no_cache:
         return None
     try:
@@ -82,7 +82,7 @@ def _default_cache() -> Path:
     try:
         return Path(base).expanduser() / "tilewright"
     except RuntimeError:
-        message = f"there is no home directory to keep results in; {OTHER}"
+        message = f"there is no home directory to cache results in; {OTHER}"
         raise OutputError(message) from None
 
 
@@ -110,7 +110,7 @@ def _layer_text(progress: NetworkProgress) -> str:
 
 @contextmanager
 def _progress_bar(quiet: bool) -> Iterator[ProgressCallback | None]:
-    """Yield what feeds a bar over the searches on stderr, or lines if it is no terminal; None if `quiet`."""
+    """Yield the callback of a progress bar on stderr, or of lines off a terminal; None if `quiet`."""
     if quiet:
         yield None
         return

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from model.formats.timeloop import LoadedSpec
     from model.mapspace import Mapspace
 
-PERFECT_NOTE = Note("loops have perfect factors: for sparse data, this is searched without remainders")
+PERFECT_NOTE = Note("loops have perfect factors: for sparse data, this search does not support remainders")
 
-UNASKED_NOTE = Note("loops have perfect factors: for sparse data, --factors any searches remainders, too")
+UNASKED_NOTE = Note("loops have perfect factors: for sparse data, remainders need --factors any")
 
-LACK_NOTE = "loops have perfect factors: for sparse data, remainders are not searched {}"
+LACK_NOTE = "loops have perfect factors: for sparse data, remainders are not supported {}"
 
 
 def unasked(arguments: argparse.Namespace) -> Note | None:
@@ -81,14 +81,14 @@ def _refuse_unsearched(mapspace: Mapspace) -> None:
     if mapspace.joint:
         raise OutputError(
             "memories with several places (--uneven) are searched for dense data only; "
-            "--ignore-sparse takes the data as dense"
+            "--ignore-sparse treats the data as dense"
         )
 
 
-def refuse_options(arguments: argparse.Namespace) -> None:
+def refuse_dense_only_options(arguments: argparse.Namespace) -> None:
     """Refuse options of `map` that are about dense data."""
-    hint = "; --ignore-sparse takes the data as dense"
+    hint = "; --ignore-sparse treats the data as dense"
     if arguments.export_model:
-        raise OutputError(f"--export-model: the formulation knows dense data only{hint}")
+        raise OutputError(f"--export-model supports dense data only{hint}")
     if arguments.engine == CP_SAT:
-        raise OutputError(f"--engine {CP_SAT} knows dense data only{hint}")
+        raise OutputError(f"--engine {CP_SAT} supports dense data only{hint}")

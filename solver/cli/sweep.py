@@ -69,14 +69,14 @@ def _sweep_densities(arguments: argparse.Namespace) -> int:
     """Search the best mapping for every combination of densities; print, write and draw the results."""
     for name in ("workloads", "architectures", "settings", "csv", "report", "cluster"):
         if getattr(arguments, name):
-            raise OutputError(f"--density sweeps one layer: it does not go with {name}")
+            raise OutputError(f"--density sweeps one layer and cannot be combined with {name}")
     check_outputs((arguments.json, arguments.plot), arguments.specs)
     check_plot(arguments.plot)
     loaded = as_searched(load_unmapped(arguments, sparse=True))
     mapspace = loaded.mapspace
     if mapspace.sparsity is None:
         raise OutputError(
-            "--density: the specs have no sparse optimizations, without which densities do nothing"
+            "--density needs sparse optimizations in the specs; without them, densities have no effect"
         )
     from solver.densities import density_sweep
     from solver.report.sparse import density_sweep_document

@@ -61,9 +61,9 @@ OPTION_OF_LIMIT = {
 UNFUSED_ONLY = {
     "certificates": "--certificate OUT writes that of the fused mapping",
     "mappings": "--fused-mapping OUT writes the fused mapping",
-    "cache": "results of fused searches are not kept",
-    "resume": "results of fused searches are not kept",
-    "cluster": "a fused search runs on this machine",
+    "cache": "results of fused searches are not cached",
+    "resume": "results of fused searches are not cached",
+    "cluster": "a fused search runs on one machine",
     "same": "fused Einsums share loops as their tree has them",
     "gap": "it is about searches of single Einsums",
 }
@@ -71,14 +71,14 @@ UNFUSED_ONLY = {
 
 def fuse(arguments: argparse.Namespace) -> int:
     """Find the best fused mapping of a workload; write and print it."""
-    refuse_options(arguments, UNFUSED_ONLY, "does not go with --fuse")
+    refuse_options(arguments, UNFUSED_ONLY, "cannot be combined with --fuse")
     if arguments.no_fuse == []:
-        raise OutputError("--no-fuse names no tensors, and keeps all of them from --fuse")
+        raise OutputError("--no-fuse without tensor names excludes all tensors, so --fuse has no effect")
     outputs = (arguments.json, arguments.report, arguments.fused_mapping, arguments.certificate)
     check_outputs(outputs, arguments.specs)
     check_checked(arguments)
     if arguments.shared_factors == ANY and (arguments.certificate is not None or arguments.check):
-        raise OutputError("--shared-factors any: shared loops with remainders are not certified")
+        raise OutputError("--shared-factors any: the checker does not support remainders of shared loops")
     from model.formats.fused import fused_yaml, load_cascade
     from model.formats.fused.loader import CONSTRAINTS_NOTE
     from solver.fusion import LimitError, NotSearchedError, fuse_cascade
@@ -96,7 +96,7 @@ def fuse(arguments: argparse.Namespace) -> int:
     rule = cascade.einsums[0].mapspace.counting_rule
     if arguments.uneven is False and rule.has_places:
         why = f"by {rule.title} memories have several places in fused mappings"
-        raise OutputError(f"--no-uneven does not go with --fuse: {why}")
+        raise OutputError(f"--no-uneven cannot be combined with --fuse: {why}")
     units = cascade.einsums[0].mapspace.architecture.units_per_pj
     try:
         with interruptible() as stop, _fusion_bar(arguments.quiet, units) as on_progress:
@@ -122,7 +122,7 @@ def fuse(arguments: argparse.Namespace) -> int:
 
 
 def _limits(arguments: argparse.Namespace) -> FusionLimits:
-    """Return what the options leave of fused mappings."""
+    """Return the limits on fused mappings that the options set."""
     from solver.fusion import FusionLimits
 
     return FusionLimits(
@@ -136,7 +136,7 @@ def _limits(arguments: argparse.Namespace) -> FusionLimits:
 
 @contextmanager
 def _fusion_bar(quiet: bool, units: int) -> Iterator[Callable[[FusionProgress], None] | None]:
-    """Yield what feeds a line on stderr, or lines from time to time if it is no terminal; None if `quiet`."""
+    """Yield the callback of a status line on stderr, or of lines off a terminal; None if `quiet`."""
     if quiet:
         yield None
         return
@@ -169,7 +169,7 @@ OWN_ONLY = {
 
 def with_common_loops(arguments: argparse.Namespace) -> int:
     """Find the best spatial unrolling for all layers of a network; write and print it."""
-    refuse_options(arguments, OWN_ONLY, f"does not go with --same {arguments.same}")
+    refuse_options(arguments, OWN_ONLY, f"cannot be combined with --same {arguments.same}")
     check_outputs((arguments.json, arguments.report, arguments.certificate), arguments.specs)
     check_directories(arguments)
     from model.formats.cascade import read_network
@@ -233,7 +233,7 @@ def _check_file(
         return EXIT_UNCHECKED
     limit_s = CHECK_TIME_LIMIT_S if arguments.check_time_limit is None else arguments.check_time_limit
     if not arguments.quiet:
-        most = "" if limit_s == math.inf else f", for {limit_s:g} s at most (--check-time-limit changes that)"
+        most = "" if limit_s == math.inf else f", for at most {limit_s:g} s (--check-time-limit changes that)"
         write_stderr(f"note: the certificate is being checked{most}\n")
     code, verdict = checked([path], limit_s)
     verdicts.append(" ".join(verdict.replace(f"{path}: ", "", 1).split()))

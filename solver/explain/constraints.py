@@ -14,15 +14,15 @@ from model.counting.words import tile_words
 from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.rules import Quantity, Rule
 from solver.formulation.requirements import (
+    AxisSplit,
     Capacity,
     Constraint,
     ConstraintSet,
     FactorLimit,
-    Keeping,
+    KeptOrBypassed,
     Mesh,
     Parallelism,
     SpatialOrder,
-    Split,
     TemporalOrder,
     UserRule,
     Utilization,
@@ -33,7 +33,7 @@ from solver.formulation.requirements import (
 
 def droppable(constraint: Constraint) -> bool:
     """Whether the user could drop `constraint`: not an axis of a single child, nor what is settled."""
-    if isinstance(constraint, Keeping):
+    if isinstance(constraint, KeptOrBypassed):
         return not constraint.settled
     if isinstance(constraint, FactorLimit):
         return not constraint.rule.is_settled
@@ -55,7 +55,7 @@ def _key_at_place(constraint: Constraint) -> Hashable:
             return rule.dim, rule.relation, rule.value
         case Mesh(axis=axis):
             return axis
-        case Keeping(dataspace=dataspace):
+        case KeptOrBypassed(dataspace=dataspace):
             return dataspace
         case Whole():
             return constraint
@@ -169,9 +169,9 @@ def _spatial_variants(
     mapspace: Mapspace, position: int, rules: SpatialRules, dropped: ConstraintSet
 ) -> Iterator[SpatialRules]:
     counted = [dim for dim in mapspace.problem.dims if dim not in rules.uncounted]
-    of_fanout = [c for c in dropped if isinstance(c, SpatialOrder | Split) and c.node == position]
+    of_fanout = [c for c in dropped if isinstance(c, SpatialOrder | AxisSplit) and c.node == position]
     ordered = not any(isinstance(c, SpatialOrder) for c in of_fanout)
-    split = None if rules.split is None or any(isinstance(c, Split) for c in of_fanout) else rules.split
+    split = None if rules.split is None or any(isinstance(c, AxisSplit) for c in of_fanout) else rules.split
     rules = replace(
         rules,
         factors=_factors(rules, position, dropped),
@@ -209,7 +209,7 @@ def _placed(rules: SpatialRules, axes: dict[str, str]) -> SpatialRules:
 def _keep_variants(mapspace: Mapspace, dropped: ConstraintSet) -> Iterator[tuple[KeepRules, ...]]:
     choices: list[list[KeepRules]] = []
     for level, rules in enumerate(mapspace.keep):
-        of_level = [c for c in dropped if isinstance(c, Keeping) and c.level == level]
+        of_level = [c for c in dropped if isinstance(c, KeptOrBypassed) and c.level == level]
         whole = rules.whole - _freed(dropped)
         kept = asked_for(rules).difference(c.dataspace for c in of_level if c.verb == "keep") | whole
         freed = [c.dataspace for c in of_level if c.verb == "bypass"]

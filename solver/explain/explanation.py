@@ -18,15 +18,15 @@ from solver.explain.user_rules import any_mapping, rules_reason
 from solver.explain.wording import shortfall, statement_text
 from solver.formulation.integers import LARGEST_BOUND
 from solver.formulation.requirements import (
+    AxisSplit,
     Capacity,
     Constraint,
     ConstraintSet,
     FactorLimit,
-    Keeping,
+    KeptOrBypassed,
     Mesh,
     Parallelism,
     SpatialOrder,
-    Split,
     Utilization,
     Whole,
     constraints_of,
@@ -54,7 +54,17 @@ NOT_FOUND = Reason("the conflicting constraints were not identified within the t
 HEADLINE_ORDER = (Capacity, Utilization, Parallelism, Mesh)
 """Kinds of constraints with arithmetic, the best headline first."""
 
-DROPPED_FIRST = (Mesh, Capacity, Utilization, Parallelism, SpatialOrder, Split, Keeping, Whole, FactorLimit)
+DROPPED_FIRST = (
+    Mesh,
+    Capacity,
+    Utilization,
+    Parallelism,
+    SpatialOrder,
+    AxisSplit,
+    KeptOrBypassed,
+    Whole,
+    FactorLimit,
+)
 """The order in which kinds are dropped from a conflict: one among factors alone is the most informative."""
 
 
@@ -119,7 +129,7 @@ def diagnose(
 
 
 def _with_places(mapspace: Mapspace, even: Diagnosis, clock: Clock) -> Diagnosis:
-    """Return what is known of memories with several places, given what is known of `even` tiles.
+    """Return the diagnosis for memories with several places, given that for `even` tiles.
 
     Where neither fits, the reasons are those of even tiles: what resolves them is enough.
     """
@@ -138,7 +148,7 @@ def _with_places(mapspace: Mapspace, even: Diagnosis, clock: Clock) -> Diagnosis
 
 
 def _under_rules(mapspace: Mapspace, found: Diagnosis) -> Diagnosis:
-    """Return what is known of a mapspace, given what is `found` about it without its rules."""
+    """Return the diagnosis of a mapspace, given what was `found` without its rules."""
     if found.witness is None:
         return found
     evaluation = evaluate_in(mapspace, found.witness.mapping)
@@ -157,7 +167,7 @@ def explain_infeasible(
         clock = Clock(max(LEAST_TIME_S, time_limit_s - clock.seconds), should_stop)
         return (rules_reason(mapspace, clock),)
     if diagnosis.verdict is Verdict.FEASIBLE:
-        raise ContradictionError("the search found no mapping, but there is one")
+        raise ContradictionError("the search found no mapping, but one exists")
     return diagnosis.reasons or (NOT_FOUND,)
 
 
@@ -173,7 +183,7 @@ def _reasons(
         others |= {twin for c in others for twin in twins_of(c, constraints)}
         rest = [c for c in constraints if c not in others]
         given = [c for c in constraints if not droppable(c)]
-        asked = [c for c in constraints if isinstance(c, Keeping)]
+        asked = [c for c in constraints if isinstance(c, KeptOrBypassed)]
         shortfalls = _shortfalls(model, given, conflict.constraints, asked)
         together = [*given, *conflict.constraints]
         statements = tuple(
@@ -204,7 +214,7 @@ def _places(
 
 
 def _shortfalls(
-    feasibility: Feasibility, given: ConstraintSet, conflict: ConstraintSet, asked: Collection[Keeping]
+    feasibility: Feasibility, given: ConstraintSet, conflict: ConstraintSet, asked: Collection[KeptOrBypassed]
 ) -> tuple[Shortfall, ...]:
     """Return the arithmetic of a conflict: what its other constraints and `given` require.
 
@@ -217,7 +227,10 @@ def _shortfalls(
 
 
 def _missing(
-    feasibility: Feasibility, together: ConstraintSet, blamed: ConstraintSet, asked: Collection[Keeping]
+    feasibility: Feasibility,
+    together: ConstraintSet,
+    blamed: ConstraintSet,
+    asked: Collection[KeptOrBypassed],
 ) -> Iterator[Shortfall]:
     """Yield by how much each of `blamed` is too small for the other constraints in `together`."""
     for constraint in (c for kind in HEADLINE_ORDER for c in blamed if isinstance(c, kind)):
@@ -294,7 +307,7 @@ def find_conflict(feasibility: Feasibility, constraints: ConstraintSet) -> Confl
     parts, is_exact = _filtered(feasibility, [*given, *single], several)
     needed = [*single, *(c for line in parts for c in line)]
     passed_on = any(level.no_coalesce for level in feasibility.mapspace.architecture.levels)
-    if not (needed or passed_on or any(isinstance(c, Keeping) for c in given)):
+    if not (needed or passed_on or any(isinstance(c, KeptOrBypassed) for c in given)):
         raise ContradictionError("no mapping was found for a mapspace without constraints")
     fresh = feasibility.alone([*given, *needed])
     if fresh.decide([*given, *needed]).verdict is Verdict.FEASIBLE:
@@ -347,6 +360,6 @@ def find_conflicts(feasibility: Feasibility, constraints: ConstraintSet, most: i
 def _blocks(constraints: Iterable[Constraint]) -> list[list[Constraint]]:
     """Group constraints by kind, in the order in which the deletion filter drops them."""
     # Bypasses come before keeps, since in a !Parallel one implies the other.
-    in_order = sorted(constraints, key=lambda c: isinstance(c, Keeping) and c.verb == "keep")
+    in_order = sorted(constraints, key=lambda c: isinstance(c, KeptOrBypassed) and c.verb == "keep")
     blocks = [[c for c in in_order if isinstance(c, kind)] for kind in DROPPED_FIRST]
     return [block for block in blocks if block]

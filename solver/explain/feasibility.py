@@ -23,18 +23,18 @@ from model.mapping import FanoutMapping, Mapping, StorageMapping
 from model.mapspace import Mapspace
 from model.problem import Problem
 from solver.cpsat import Answer, Literal, ModelError, Settings, Variable
-from solver.formulation.constraints import Chosen, Constraints, mapping_of
+from solver.formulation.constraints import ChosenValues, Constraints, mapping_of
 from solver.formulation.integers import LARGEST_LIMIT, AnyIntegers, Factor, integers_of
 from solver.formulation.requirements import (
+    AxisSplit,
     Capacity,
     Constraint,
     ConstraintSet,
     FactorLimit,
-    Keeping,
+    KeptOrBypassed,
     Mesh,
     Parallelism,
     SpatialOrder,
-    Split,
     Utilization,
     Whole,
     constraints_of,
@@ -43,7 +43,7 @@ from solver.result import StopCallback
 
 
 class Verdict(Enum):
-    """What is known about a set of constraints."""
+    """The answer about a set of constraints."""
 
     FEASIBLE = "feasible"
     INFEASIBLE = "infeasible"
@@ -112,7 +112,7 @@ class Feasibility:
         self._numbers = integers_of(mapspace, largest_limit)
         self._constraints = Constraints(self._numbers)
         self._constraints.state(asked)
-        rules = [own for own in asked if isinstance(own, Keeping) and own.level == 0]
+        rules = [own for own in asked if isinstance(own, KeptOrBypassed) and own.level == 0]
         bypassed = {own.dataspace for own in rules if own.verb == "bypass"}
         spaces = (space.name for space in mapspace.problem.dataspaces)
         self._numbers.keep_outermost(name for name in spaces if name not in bypassed)
@@ -161,7 +161,7 @@ class Feasibility:
     def _witness(self, answer: Answer) -> Witness:
         """Return the mapping that an answer encodes, with its evaluation."""
         numbers = self._numbers
-        chosen = Chosen(
+        chosen = ChosenValues(
             factor=lambda node, dim: self._factor(answer, node, dim) if dim in numbers.dims else 1,
             along_x=lambda node, dim: answer.holds(numbers.along_x(node, dim)),
             keeps=lambda level, name: answer.holds(numbers.keeps(level, name)),
@@ -194,7 +194,7 @@ class Feasibility:
                 if self._count_last_tiles(constraint):
                     return
                 escapes = self._more_units(answer)
-            case FactorLimit() | SpatialOrder() | Split() | Keeping() | Whole():
+            case FactorLimit() | SpatialOrder() | AxisSplit() | KeptOrBypassed() | Whole():
                 raise ModelError("CP-SAT's answer breaks a constraint of the model")
             case _:
                 assert_never(constraint)
@@ -287,7 +287,7 @@ def holds(constraint: Constraint, witness: Witness) -> bool:
     match constraint:
         case FactorLimit():
             return constraint.rule.allows(witness.factor(constraint.node, constraint.rule.dim))
-        case Keeping() | Whole():
+        case KeptOrBypassed() | Whole():
             return _is_where_asked(constraint, witness)
         case Capacity() | Utilization():
             kind = "capacity" if isinstance(constraint, Capacity) else "min_utilization"
@@ -297,15 +297,15 @@ def holds(constraint: Constraint, witness: Witness) -> bool:
             return witness.along(constraint.node, constraint.axis) <= constraint.size
         case Parallelism():
             return witness.units >= constraint.units
-        case SpatialOrder() | Split():
+        case SpatialOrder() | AxisSplit():
             return True
         case _:
             assert_never(constraint)
 
 
-def _is_where_asked(constraint: Keeping | Whole, witness: Witness) -> bool:
+def _is_where_asked(constraint: KeptOrBypassed | Whole, witness: Witness) -> bool:
     keeps = witness.keeps(constraint.level, constraint.dataspace)
-    if isinstance(constraint, Keeping):
+    if isinstance(constraint, KeptOrBypassed):
         return keeps == (constraint.verb == "keep")
     loops = product(constraint.outside, constraint.dims)
     return keeps and all(witness.factor(node, dim) == 1 for node, dim in loops)

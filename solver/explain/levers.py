@@ -24,16 +24,16 @@ from solver.explain.constraints import twins_of
 from solver.explain.feasibility import Feasibility, Verdict, Witness
 from solver.explain.wording import also_text, change_text, order_text, without_text
 from solver.formulation.requirements import (
+    AxisSplit,
     Capacity,
     Constraint,
     ConstraintSet,
     FactorLimit,
-    Keeping,
     KeepVerb,
+    KeptOrBypassed,
     Mesh,
     Parallelism,
     SpatialOrder,
-    Split,
     Utilization,
     Whole,
     stored_at,
@@ -87,11 +87,11 @@ def with_value(constraint: Constraint, value: int) -> Constraint:
             return FactorLimit(node, replace(rule, value=value))
         case Mesh():
             return replace(constraint, size=value)
-        case Split():
+        case AxisSplit():
             return replace(constraint, count=value)
         case Parallelism():
             return replace(constraint, units=Fraction(value))
-        case SpatialOrder() | Keeping() | Whole() | Capacity() | Utilization():
+        case SpatialOrder() | KeptOrBypassed() | Whole() | Capacity() | Utilization():
             raise ValueError(f"{type(constraint).__name__} has no single number")
         case _:
             assert_never(constraint)
@@ -188,7 +188,7 @@ def _candidates(mapspace: Mapspace, constraint: Constraint, twins: Sequence[Cons
             values = [d for d in near if d != rule.value]
             values = [d for d in values if not any(_shifts_an_order(mapspace, c, d) for c in limits)]
             yield from sorted(values, key=lambda value: _ratio(value, rule.value))
-        case Split(node, count):
+        case AxisSplit(node, count):
             fanout = mapspace.architecture.fanout_indices.index(node)
             places = len(mapspace.problem.dims) - len(mapspace.spatial[fanout].uncounted)
             yield from sorted(set(range(places + 1)) - {count}, key=lambda v: abs(v - count))
@@ -325,7 +325,17 @@ def _resized_capacity(capacity: Capacity, size: int) -> Capacity:
 
 Search = Callable[[Feasibility, ConstraintSet, Sized], int | None]
 
-CHEAPEST_FIRST = (FactorLimit, Keeping, Split, SpatialOrder, Whole, Parallelism, Utilization, Capacity, Mesh)
+CHEAPEST_FIRST = (
+    FactorLimit,
+    KeptOrBypassed,
+    AxisSplit,
+    SpatialOrder,
+    Whole,
+    Parallelism,
+    Utilization,
+    Capacity,
+    Mesh,
+)
 """The order in which changes are tried: those with one solve, then bisections, then sizes with shares."""
 
 
@@ -378,7 +388,7 @@ def _sufficient(
             yield from _resized_storage(feasibility, rest, changed, next_larger)
         case Utilization():
             yield from _filled_less(feasibility, rest, changed)
-        case FactorLimit() | Split() | Keeping() | Parallelism():
+        case FactorLimit() | AxisSplit() | KeptOrBypassed() | Parallelism():
             yield from _changed(feasibility, rest, changed)
         case _:
             assert_never(constraint)
@@ -399,10 +409,10 @@ def _dropped(
 ) -> Lever:
     """Return the lever that drops `constraint`, or that inverts it where a level keeps or bypasses."""
     mapspace = feasibility.mapspace
-    if not isinstance(constraint, Keeping):
+    if not isinstance(constraint, KeptOrBypassed):
         return Lever(without_text(constraint, mapspace), sources=constraint.sources)
     # In a `!Parallel`, what is kept in one branch is bypassed in the others, which are then free.
-    dropped = [k for k in (constraint, *twins) if isinstance(k, Keeping) and k.verb == constraint.verb]
+    dropped = [k for k in (constraint, *twins) if isinstance(k, KeptOrBypassed) and k.verb == constraint.verb]
     opposite: KeepVerb = "bypass" if constraint.verb == "keep" else "keep"
     turned = [replace(keeping, verb=opposite) for keeping in dropped]
     is_enough = all(_keeps_something(keeping, rest, mapspace) for keeping in dropped) and (
@@ -414,7 +424,7 @@ def _dropped(
 
 def _stored_elsewhere(feasibility: Feasibility, rest: ConstraintSet, whole: Whole) -> Iterator[Lever]:
     """Yield the nearest level outside that makes room if it stores the dataspace instead of bypassing it."""
-    bypasses = [c for c in rest if isinstance(c, Keeping) and c.verb == "bypass"]
+    bypasses = [c for c in rest if isinstance(c, KeptOrBypassed) and c.verb == "bypass"]
     outside = [c for c in bypasses if c.dataspace == whole.dataspace and c.level < whole.level]
     for bypass in reversed(outside):
         lever = _stored_at(feasibility, rest, bypass)
@@ -423,10 +433,10 @@ def _stored_elsewhere(feasibility: Feasibility, rest: ConstraintSet, whole: Whol
             return
 
 
-def _stored_at(feasibility: Feasibility, rest: ConstraintSet, bypass: Keeping) -> Lever | None:
+def _stored_at(feasibility: Feasibility, rest: ConstraintSet, bypass: KeptOrBypassed) -> Lever | None:
     """Return the lever that a level stores a dataspace it bypasses, None if that does not suffice."""
     mapspace, twins = feasibility.mapspace, twins_of(bypass, rest)
-    freed = [k for k in (bypass, *twins) if isinstance(k, Keeping) and k.verb == "bypass"]
+    freed = [k for k in (bypass, *twins) if isinstance(k, KeptOrBypassed) and k.verb == "bypass"]
     level = min(keeping.level for keeping in freed)
     storage = mapspace.architecture.levels[level]
     if any(keeping.settled for keeping in freed) or bypass.dataspace in storage.no_coalesce:
@@ -508,12 +518,12 @@ def _reordered(
         yield Lever(text, sources=constraint.sources)
 
 
-def _keeps_something(keeping: Keeping, rest: ConstraintSet, mapspace: Mapspace) -> bool:
+def _keeps_something(keeping: KeptOrBypassed, rest: ConstraintSet, mapspace: Mapspace) -> bool:
     """Whether a level may keep any dataspace once it bypasses this one; a level must not bypass all."""
     if keeping.verb == "bypass":
         return True
     others = {space.name for space in mapspace.problem.dataspaces} - {keeping.dataspace}
-    of_level = (c for c in rest if isinstance(c, Keeping) and c.level == keeping.level)
+    of_level = (c for c in rest if isinstance(c, KeptOrBypassed) and c.level == keeping.level)
     return not others <= {c.dataspace for c in of_level if c.verb == "bypass"}
 
 
@@ -529,7 +539,7 @@ def _number(constraint: Constraint) -> int:
             return constraint.least
         case FactorLimit(_, rule):
             return rule.value
-        case Split(_, count):
+        case AxisSplit(_, count):
             return count
         case _:
             raise ValueError(f"{type(constraint).__name__} has no single number")

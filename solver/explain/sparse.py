@@ -134,7 +134,7 @@ def _with_room(mapspace: Mapspace, rooms: Sequence[_Room]) -> Mapspace:
 
 
 def _short_of_room(mapspace: Mapspace, rooms: Sequence[_Room], clock: Clock) -> Reason:
-    """Return which rooms are too small together, and how much each would need."""
+    """Return the capacities that are too small together, and the size that each needs."""
     needed = list(rooms)
     for room in rooms:
         others = [own for own in needed if own is not room]
@@ -149,7 +149,7 @@ def _short_of_room(mapspace: Mapspace, rooms: Sequence[_Room], clock: Clock) -> 
         for room, lever in zip(needed, levers, strict=False)
         if lever.needed is not None and len(levers) == len(needed)
     ]
-    what = " and ".join(dict.fromkeys(room.unit for room in needed)) or "room"
+    what = " and ".join(dict.fromkeys(room.unit for room in needed)) or "capacity"
     return Reason(
         text=f"no mapping's compressed tiles fit: too few {what}"
         if needed
@@ -169,7 +169,7 @@ def _lever(mapspace: Mapspace, room: _Room, clock: Clock) -> Lever | None:
         return None
     name = mapspace.architecture.levels[room.level].name
     if room.unit == "least share":
-        return Lever(f"drop the least share of `{name}` that must be filled", sources=room.sources)
+        return Lever(f"drop the minimum utilization of `{name}`", sources=room.sources)
     low, high = room.current, max(1, room.current)
     for _ in range(MOST_DOUBLINGS):
         high *= 2
@@ -193,8 +193,9 @@ def _formats(mapspace: Mapspace, roomy: Mapspace, clock: Clock) -> Reason:
         if first_mapping(reduce(_unformatted, dropped, roomy), clock) is Status.INFEASIBLE:
             needed = others
     return Reason(
-        text="no mapping goes with the formats of compressed tiles: ranks are too few, formats of "
-        "neighbouring levels do not go together, or a level cannot unpack or pack what it exchanges",
+        text="no mapping is possible with the formats of compressed tiles: "
+        "too few ranks, incompatible formats "
+        "of neighbouring levels, or a level that cannot compress or decompress",
         constraints=tuple(Statement(_format_text(mapspace, *stored)) for stored in needed),
         irreducible=clock.termination is None,
         levers=levers,

@@ -14,14 +14,14 @@ from model.mapspace import FactorRule, Mapspace
 from model.wording import listing
 from solver.explain.feasibility import Witness
 from solver.formulation.requirements import (
+    AxisSplit,
     Capacity,
     Constraint,
     FactorLimit,
-    Keeping,
+    KeptOrBypassed,
     Mesh,
     Parallelism,
     SpatialOrder,
-    Split,
     TemporalOrder,
     UserRule,
     Utilization,
@@ -31,15 +31,15 @@ from solver.result import Shortfall
 
 
 def statement_text(constraint: Constraint, mapspace: Mapspace) -> str:
-    """Return what `constraint` requires."""
+    """Return the requirement of `constraint` as a text."""
     match constraint:
         case FactorLimit(node, rule):
             text = f"{_rule(rule)} in {_loops(mapspace, node)}"
         case SpatialOrder(node):
             text = f"the order of {_loops(mapspace, node)}"
-        case Split(node, count):
+        case AxisSplit(node, count):
             text = f"split {count} of `{_node(mapspace, node)}`: the number of dimensions along X"
-        case Keeping(level, dataspace, verb):
+        case KeptOrBypassed(level, dataspace, verb):
             text = f"`{_level(mapspace, level)}` {'keeps' if verb == 'keep' else 'bypasses'} {dataspace}"
         case Whole():
             text = _whole(constraint, mapspace)
@@ -55,14 +55,14 @@ def statement_text(constraint: Constraint, mapspace: Mapspace) -> str:
             text = f"`{_node(mapspace, node)}` is {size:,} wide along {axis.upper()} (mesh{axis.upper()})"
         case Parallelism():
             units = mapspace.architecture.compute_instances
-            text = f"at least {constraint.least:,} of {units:,} arithmetic units must be in use"
+            text = f"at least {constraint.least:,} of {units:,} compute units must be in use"
         case _:
             assert_never(constraint)
     return text
 
 
 def clause_text(parts: Iterable[Constraint | TemporalOrder | UserRule], mapspace: Mapspace) -> str:
-    """Return what several constraints require, with the factors of a node together."""
+    """Return the requirements of several constraints, with the factors of a node together."""
     factors: dict[int, list[str]] = {}
     texts: list[str] = []
     for part in parts:
@@ -80,7 +80,7 @@ def clause_text(parts: Iterable[Constraint | TemporalOrder | UserRule], mapspace
 
 
 def shortfall(constraint: Constraint, value: int, witness: Witness, mapspace: Mapspace) -> Shortfall:
-    """Return how far a constraint is from the value that the rest of its conflict requires."""
+    """Return the shortfall of a constraint against the value that the rest of its conflict requires."""
     match constraint:
         case Capacity(level, storage):
             limit, unit = constraint.words, "words"
@@ -99,8 +99,8 @@ def shortfall(constraint: Constraint, value: int, witness: Witness, mapspace: Ma
             text = f"`{_node(mapspace, node)}` needs at least {value:,} children along {axis.upper()}, {room}"
         case Parallelism():
             limit, unit = constraint.least, "units"
-            text = f"at most {value:,} arithmetic units can be in use, {limit:,} are required"
-        case FactorLimit() | SpatialOrder() | Split() | Keeping() | Whole():
+            text = f"at most {value:,} compute units can be in use, {limit:,} are required"
+        case FactorLimit() | SpatialOrder() | AxisSplit() | KeptOrBypassed() | Whole():
             raise ValueError(f"{type(constraint).__name__} has no arithmetic")
         case _:
             assert_never(constraint)
@@ -113,7 +113,7 @@ def change_text(constraint: Constraint, value: int, mapspace: Mapspace) -> str:
         case FactorLimit(node, rule):
             changed = FactorRule(rule.dim, rule.relation, value)
             return f"{_rule(changed)} instead of {_rule(rule)} in {_loops(mapspace, node)}"
-        case Split(node, count):
+        case AxisSplit(node, count):
             return f"split {value} instead of {count} of `{_node(mapspace, node)}`"
         case Capacity(_, storage):
             words, before = (usable + storage.reserved_words for usable in (value, storage.size_words or 0))
@@ -130,8 +130,8 @@ def change_text(constraint: Constraint, value: int, mapspace: Mapspace) -> str:
         case Parallelism():
             units = mapspace.architecture.compute_instances
             share = _share_below(Fraction(value, units))
-            return f"{value:,} of {units:,} arithmetic units ({share}) instead of {constraint.least:,}"
-        case SpatialOrder() | Keeping() | Whole():
+            return f"{value:,} of {units:,} compute units ({share}) instead of {constraint.least:,}"
+        case SpatialOrder() | KeptOrBypassed() | Whole():
             raise ValueError(f"{type(constraint).__name__} has no value")
         case _:
             assert_never(constraint)
@@ -144,7 +144,7 @@ def order_text(constraint: SpatialOrder, order: Iterable[str], mapspace: Mapspac
 
 def without_text(constraint: Constraint, mapspace: Mapspace, inverted: bool = False) -> str:
     """Return that `constraint` is dropped, or, if `inverted`, that a level does the opposite."""
-    if isinstance(constraint, Keeping) and inverted:
+    if isinstance(constraint, KeptOrBypassed) and inverted:
         opposite = "bypassing" if constraint.verb == "keep" else "keeping"
         return f"`{_level(mapspace, constraint.level)}` {opposite} {constraint.dataspace}"
     return f"without this: {statement_text(constraint, mapspace)}"
@@ -158,9 +158,9 @@ def also_text(twins: Iterable[Constraint], mapspace: Mapspace) -> str:
 
 def _named(constraint: Constraint, mapspace: Mapspace) -> str:
     match constraint:
-        case FactorLimit(node) | Mesh(node) | Split(node) | SpatialOrder(node):
+        case FactorLimit(node) | Mesh(node) | AxisSplit(node) | SpatialOrder(node):
             return _node(mapspace, node)
-        case Capacity(level) | Utilization(level) | Keeping(level) | Whole(level):
+        case Capacity(level) | Utilization(level) | KeptOrBypassed(level) | Whole(level):
             return _level(mapspace, level)
         case Parallelism():
             raise ValueError("a least parallelism belongs to no node")

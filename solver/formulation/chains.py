@@ -79,7 +79,7 @@ class Chain:
             entering.setdefault(arc.outer, []).append(literal)
         whole = len(entering) == 1
         self.layers[node] = {
-            extent: self.program.true if whole else self.program.joined(parts, f"x{node}{self.dim}={extent}")
+            extent: self.program.true if whole else self.program.any_of(parts, f"x{node}{self.dim}={extent}")
             for extent, parts in entering.items()
         }
 
@@ -145,8 +145,8 @@ class Chain:
         """Walk outwards; runs of nodes of one class at either end need no states of their own."""
         label = {node: number for number, own in enumerate(classes) for node in own}
         live = sorted(self.live)
-        start, first = _run(live[::-1], label)
-        stop, last = _run(live, label)
+        start, first = _first_break(live[::-1], label)
+        stop, last = _first_break(live, label)
         begin = self.nodes if start is None else start + 1
         end = 0 if stop is None else stop
         if start is None or end >= begin:  # all nodes, or all up to one boundary, are of one class
@@ -183,7 +183,7 @@ class Chain:
             arcs = [arc for arc in self.steps[node] if arc.inner == extent]
             for (tallies, arc), literal in self._meetings(node, own, arcs).items():
                 arrived.setdefault((arc.outer, self._moved(tallies, arc, label)), []).append(literal)
-        return {state: self.program.joined(parts) for state, parts in arrived.items()}
+        return {state: self.program.any_of(parts) for state, parts in arrived.items()}
 
     def _meetings(
         self, node: int, states: Sequence[tuple[tuple[Tally, ...], Literal]], arcs: Sequence[Arc]
@@ -220,7 +220,7 @@ class Chain:
         )
 
 
-def _run(live: Sequence[int], label: dict[int, int]) -> tuple[int | None, int | None]:
+def _first_break(live: Sequence[int], label: dict[int, int]) -> tuple[int | None, int | None]:
     """The first node whose class differs from those before, None if there is none; and their class."""
     own = label.get(live[0]) if live else None
     return next((node for node in live if label.get(node) != own), None), own
@@ -237,7 +237,7 @@ def _reachable(mapspace: Mapspace, dim: str) -> list[list[Arc]]:
             tiles = extents.tiles(extent)
             factors = allowed_factors(rules[node], dim, tiles, extents.kind)
             arcs[node] += [Arc(extent, f, extents.grown(extent, f)) for f in factors]
-        _check_size(dim, len(arcs[node]))
+        _check_arcs(dim, len(arcs[node]))
         inside = {arc.outer for arc in arcs[node]}
     outside = {mapspace.problem.bound[dim]}
     for node, own in enumerate(arcs):
@@ -248,7 +248,7 @@ def _reachable(mapspace: Mapspace, dim: str) -> list[list[Arc]]:
     return arcs
 
 
-def _check_size(dim: str, arcs: int) -> None:
+def _check_arcs(dim: str, arcs: int) -> None:
     if arcs > MOST_ARCS:
         raise TooLargeError(
             f"the extents of {dim} allow {arcs:,} loops in one node, too many for a formulation"

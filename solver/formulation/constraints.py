@@ -18,14 +18,14 @@ from model.mapspace import Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace
 from solver.cpsat import CheckedModel, Literal
 from solver.formulation.requirements import (
+    AxisSplit,
     Capacity,
     Constraint,
     FactorLimit,
-    Keeping,
+    KeptOrBypassed,
     Mesh,
     Parallelism,
     SpatialOrder,
-    Split,
     Utilization,
     Whole,
 )
@@ -38,7 +38,7 @@ Part = tuple[Q, Literal]
 
 
 @dataclass(frozen=True, eq=False)
-class Tile(Generic[Q]):
+class TakenRoom(Generic[Q]):
     """What a dataspace takes of a level.
 
     Parameters
@@ -110,11 +110,11 @@ class Numbers(Protocol[Q]):
         """Ask for a product of at least so much."""
         ...
 
-    def words_at_most(self, tiles: Sequence[Tile[Q]], most: int, literal: Literal | None) -> None:
+    def words_at_most(self, tiles: Sequence[TakenRoom[Q]], most: int, literal: Literal | None) -> None:
         """Limit the words that tiles of a level take together."""
         ...
 
-    def words_at_least(self, tiles: Sequence[Tile[Q]], least: int, literal: Literal | None) -> None:
+    def words_at_least(self, tiles: Sequence[TakenRoom[Q]], least: int, literal: Literal | None) -> None:
         """Ask for tiles of a level that take at least so many words together."""
         ...
 
@@ -139,7 +139,7 @@ class Constraints(Generic[Q]):
         self._model = numbers.checked.model
         self._mapspace = numbers.mapspace
         self.literals: dict[Constraint, Literal | None] = {}
-        self._tiles: dict[int, tuple[Tile[Q], ...]] = {}
+        self._tiles: dict[int, tuple[TakenRoom[Q], ...]] = {}
 
     def literal(self, constraint: Constraint) -> Literal:
         """Return the literal under which a constraint holds, which is stated now if it is new."""
@@ -166,9 +166,9 @@ class Constraints(Generic[Q]):
                 self._limit_factor(constraint, literal)
             case SpatialOrder():
                 self._order(constraint, literal)
-            case Split():
+            case AxisSplit():
                 self._split(constraint, literal)
-            case Keeping(level, dataspace, verb):
+            case KeptOrBypassed(level, dataspace, verb):
                 kept = self._numbers.keeps(level, dataspace)
                 self._checked.imply(literal, [kept if verb == "keep" else kept.negated()])
             case Whole():
@@ -228,7 +228,7 @@ class Constraints(Generic[Q]):
             for first, second in product(before, after):
                 self._checked.imply(literal, [self._along(node, second, "y"), self._along(node, first, "x")])
 
-    def _split(self, constraint: Split, literal: Literal | None) -> None:
+    def _split(self, constraint: AxisSplit, literal: Literal | None) -> None:
         """Count the dimensions along X; one that is fixed to 1 may count once its rule is dropped."""
         node = constraint.node
         place = self._mapspace.architecture.fanout_indices.index(node)
@@ -272,14 +272,14 @@ class Constraints(Generic[Q]):
         for tile in tiles:
             self._checked.imply(literal, [tile.held.negated()])
 
-    def _tiles_in(self, level: int) -> tuple[Tile[Q], ...]:
+    def _tiles_in(self, level: int) -> tuple[TakenRoom[Q], ...]:
         """The tiles that a level may hold: words of a value times a product over ranks."""
         if level not in self._tiles:
             storage, extents = self._mapspace.architecture.levels[level], self._numbers.extents(level)
             spaces = self._mapspace.problem.dataspaces
             holding = ((space, self._numbers.holds(level, space.name)) for space in spaces)
             self._tiles[level] = tuple(
-                Tile(
+                TakenRoom(
                     dataspace=space,
                     held=held,
                     size_per_value=storage.packing_of(space.name).size_per_value,
@@ -294,11 +294,11 @@ class Constraints(Generic[Q]):
 
 def _splits_last(constraints: Iterable[Constraint]) -> list[Constraint]:
     """Which dimensions count in a split depends on the other rules, so splits come last."""
-    return sorted(dict.fromkeys(constraints), key=lambda own: isinstance(own, Split))
+    return sorted(dict.fromkeys(constraints), key=lambda own: isinstance(own, AxisSplit))
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenValues:
     """What an answer chooses.
 
     Parameters
@@ -317,7 +317,7 @@ class Chosen:
 
 
 def mapping_of(
-    mapspace: Mapspace, chosen: Chosen, order: Callable[[int, list[str]], list[str]] | None = None
+    mapspace: Mapspace, chosen: ChosenValues, order: Callable[[int, list[str]], list[str]] | None = None
 ) -> Mapping:
     """Return the mapping that an answer stands for; `order` sorts the loops of a level, innermost first."""
     names = [space.name for space in mapspace.problem.dataspaces]

@@ -40,17 +40,17 @@ FIRST_SLICE_S = 0.25
 VARIABLES_PER_SLICE_S = 2000
 """CP-SAT's deterministic seconds of a first attempt at least, and variables for which it has one each."""
 
-LARGE = 5000
+LARGE_MODEL = 5000
 """Variables above which a heuristic comes first: what no better mapping can use is excluded then."""
 
-RELAXED = 30_000
+RELAXED_MODEL = 30_000
 """Variables above which all rows are part of the linear relaxation, without which CP-SAT has no bound for
 long; with fewer ones it tries with few rows and with all of them in turn."""
 
-GROWTH = 2
+LONGER = 2
 """How much longer an attempt is than one that proved nothing."""
 
-CLOSE = 1000
+CLOSE_QUANTA = 1000
 """Quanta between bound and incumbent below which the incumbent limits the objective exactly."""
 
 CYCLE_ATTEMPTS = 6
@@ -351,10 +351,10 @@ class _Search:
         variables = formulation.program.checked.variables
         self._slice_s = max(FIRST_SLICE_S, variables / VARIABLES_PER_SLICE_S)
         self._is_close = False
-        self._is_large = variables > RELAXED
+        self._is_large = variables > RELAXED_MODEL
         self._linearization = 2 if self._is_large else 1
         self._solves_left: int | None = None
-        if variables > LARGE:
+        if variables > LARGE_MODEL:
             run.try_heuristic(objective)
 
     def _value(self) -> int | None:
@@ -435,7 +435,7 @@ class _Search:
             fewest = max(fewest, math.ceil(scale.value(outcome.bound)))
             if outcome.is_proven or self._run.stop():
                 break
-            slice_s *= GROWTH
+            slice_s *= LONGER
         return fewest
 
     def _solve(
@@ -492,13 +492,13 @@ class _Search:
         lower = math.ceil(max(scale.least, scale.value(outcome.bound)))
         if not outcome.is_proven:
             self._run.try_heuristic(self._objective)
-            self._slice_s *= GROWTH
+            self._slice_s *= LONGER
             self._linearization = 2 if self._linearization == 1 or self._is_large else 1
         elif lower > self._minimised(priced[-1][1]):
             raise ModelError("a mapping costs less than the tables of the formulation say")
         best = self._run.best
         known = None if best is None else self._minimised(best.evaluation)
-        self._is_close = known is not None and known - lower < CLOSE * scale.quantum
+        self._is_close = known is not None and known - lower < CLOSE_QUANTA * scale.quantum
         return max(bound, lower)
 
     def _minimised(self, evaluation: Evaluation) -> int:

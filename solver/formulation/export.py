@@ -27,7 +27,7 @@ class ExportError(ValueError):
 
 
 @dataclass(frozen=True)
-class Row:
+class LinearRow:
     """A sum of ``coefficient * variable`` between two limits, None where there is none."""
 
     terms: tuple[tuple[int, int], ...]
@@ -83,7 +83,7 @@ def _remark(formulation: Formulation, scale: Scaled) -> list[str]:
 # --------------------------------------------------------------------------- rows
 
 
-def rows_of(proto: Any) -> Iterator[Row]:
+def rows_of(proto: Any) -> Iterator[LinearRow]:
     """Yield the constraints of a model as sums.
 
     Raises
@@ -102,7 +102,7 @@ def _ends(variable: Any) -> tuple[int, int]:
     return domain[0], domain[-1]
 
 
-def _rows(constraint: Any) -> Iterator[Row]:
+def _rows(constraint: Any) -> Iterator[LinearRow]:
     """A constraint without its enforcement literals."""
     if constraint.has_linear():
         linear = constraint.linear
@@ -111,7 +111,7 @@ def _rows(constraint: Any) -> Iterator[Row]:
             raise ExportError("a sum may take values with gaps between")
         least = None if domain[0] <= -UNLIMITED else domain[0]
         most = None if domain[1] >= UNLIMITED else domain[1]
-        yield Row(tuple(zip(linear.coeffs, linear.vars, strict=True)), least, most)
+        yield LinearRow(tuple(zip(linear.coeffs, linear.vars, strict=True)), least, most)
     elif constraint.has_bool_or():
         yield _counted(constraint.bool_or.literals, 1, None)
     elif constraint.has_at_most_one():
@@ -124,19 +124,19 @@ def _rows(constraint: Any) -> Iterator[Row]:
         raise ExportError("a constraint is neither a sum nor a clause")
 
 
-def _counted(literals: Iterable[int], least: int | None, most: int | None) -> Row:
+def _counted(literals: Iterable[int], least: int | None, most: int | None) -> LinearRow:
     """How many of some literals hold; CP-SAT writes the negation of variable v as -v - 1."""
     every = list(literals)
     negated = sum(literal < 0 for literal in every)
     terms = tuple((-1, -literal - 1) if literal < 0 else (1, literal) for literal in every)
-    return Row(
+    return LinearRow(
         terms,
         None if least is None else least - negated,
         None if most is None else most - negated,
     )
 
 
-def _enforced(row: Row, literals: Sequence[int], domains: Sequence[tuple[int, int]]) -> Row:
+def _enforced(row: LinearRow, literals: Sequence[int], domains: Sequence[tuple[int, int]]) -> LinearRow:
     """A row that need not hold unless all literals do: each lifts it by as much as it can be violated."""
     if not literals:
         return row
@@ -155,10 +155,10 @@ def _enforced(row: Row, literals: Sequence[int], domains: Sequence[tuple[int, in
         terms.append((-sign * slack if positive else sign * slack, literal if positive else -literal - 1))
         shift += sign * slack if positive else 0
     lifted = [None if own is None else own - shift for own in (row.least, row.most)]
-    return Row(tuple(terms), *lifted)
+    return LinearRow(tuple(terms), *lifted)
 
 
-def _merged(row: Row) -> dict[int, int]:
+def _merged(row: LinearRow) -> dict[int, int]:
     """Coefficients by variable."""
     found: dict[int, int] = {}
     for coefficient, variable in row.terms:
@@ -205,7 +205,7 @@ def _mps(proto: Any, remarks: Iterable[str]) -> Iterator[str]:
     yield "ENDATA"
 
 
-def _kind(row: Row) -> str:
+def _kind(row: LinearRow) -> str:
     if row.least is None:
         return "N" if row.most is None else "L"
     return "E" if row.least == row.most else "G"

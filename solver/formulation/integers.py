@@ -23,7 +23,7 @@ from model.extents import ANY
 from model.mapspace import Mapspace
 from model.numbers import divisors, prime_factors
 from solver.cpsat import LARGEST_ACTIVITY, Answer, CheckedModel, Expression, Literal, Variable
-from solver.formulation.constraints import Part, Tile
+from solver.formulation.constraints import Part, TakenRoom
 
 LARGEST_LIMIT = 1 << 26
 """Words of a capacity, and children along an axis, that are counted exactly."""
@@ -212,7 +212,7 @@ class Integers(ABC):
     def product_at_least(self, factors: Sequence[Factor], least: int, literal: Literal | None) -> None:
         """Ask for a product of factors of at least so much."""
 
-    def words_at_most(self, tiles: Sequence[Tile[Factor]], most: int, literal: Literal | None) -> None:
+    def words_at_most(self, tiles: Sequence[TakenRoom[Factor]], most: int, literal: Literal | None) -> None:
         """Limit the words of tiles together."""
         if most > self._countable:
             return
@@ -221,7 +221,7 @@ class Integers(ABC):
         self.checked.imply(literal, [counted])
         self.checked.given(literal, self.model.add(words <= most))
 
-    def _words(self, tiles: Sequence[Tile[Factor]], most: int) -> _Count:
+    def _words(self, tiles: Sequence[TakenRoom[Factor]], most: int) -> _Count:
         """Words of tiles."""
         counted = self.model.new_bool_var("counted")
         values = self._values(tiles, most)
@@ -233,14 +233,14 @@ class Integers(ABC):
             total += size * self._where((tile.held,), self._product(ranks, room), room, otherwise=0)
         return total, counted
 
-    def words_at_least(self, tiles: Sequence[Tile[Factor]], least: int, literal: Literal | None) -> None:
+    def words_at_least(self, tiles: Sequence[TakenRoom[Factor]], least: int, literal: Literal | None) -> None:
         """Ask for tiles of at least so many words together."""
         if least <= self._countable:
             room = min(_room(least), self._countable)
             words = self._shared((tiles, room, "some"), lambda: self._some_words(tiles, room))
             self.checked.given(literal, self.model.add(words >= least))
 
-    def _some_words(self, tiles: Sequence[Tile[Factor]], enough: int) -> Expression:
+    def _some_words(self, tiles: Sequence[TakenRoom[Factor]], enough: int) -> Expression:
         """Return words of tiles, or fewer, but `enough` if they are that many."""
         values = self._values(tiles, enough)
         total: Expression = 0
@@ -263,7 +263,7 @@ class Integers(ABC):
             lowered.append(own)
         return self._product(lowered, 2 * enough)
 
-    def _values(self, tiles: Sequence[Tile[Factor]], most: int) -> dict[str, Variable]:
+    def _values(self, tiles: Sequence[TakenRoom[Factor]], most: int) -> dict[str, Variable]:
         """Extents of tiles, all of which are those of one level."""
         return {dim: self._value(extent, most) for dim, extent in tiles[0].extents.items()} if tiles else {}
 
@@ -306,7 +306,7 @@ def _room(limit: int) -> int:
     return 1 << (limit - 1).bit_length()
 
 
-def _ranks(tile: Tile[Factor], extents: dict[str, Variable]) -> list[Expression]:
+def _ranks(tile: TakenRoom[Factor], extents: dict[str, Variable]) -> list[Expression]:
     """Return the extent per rank of a tile with these extents per dimension."""
     return [
         1 + sum(abs(t.coefficient) * (extents[t.dim] - 1) for t in rank if t.dim in extents)

@@ -24,7 +24,7 @@ from solver.formulation.integers import LARGEST_BOUND, integers_of
 from solver.formulation.requirements import constraints_of
 from solver.heuristics.interface import MapperError
 from solver.heuristics.pricing import Pricing
-from solver.heuristics.rules import Rules
+from solver.heuristics.rules import MapspaceRules
 from solver.heuristics.sampling import perfect_first
 
 LOG_UNIT = 1 << 11
@@ -33,7 +33,7 @@ LOG_UNIT = 1 << 11
 WEIGHT_TOTAL = 1000
 """What the weights of the objective add up to, about."""
 
-SMALL = 32
+SMALL_FACTORS = 32
 """Factors up to it are all modelled where any are allowed."""
 
 
@@ -57,7 +57,13 @@ def modelled_factors(mapspace: Mapspace, dim: str) -> list[int]:
     bound = mapspace.problem.bound[dim]
     asked = {rule.value for rules in mapspace.factor_rules for rule in rules if rule.dim == dim}
     sides = {side for fanout in mapspace.architecture.fanouts for side in (fanout.mesh_x, fanout.mesh_y)}
-    found = {*range(1, SMALL + 1), *mapspace.extents(dim).least_factors(1), *divisors(bound), *asked, *sides}
+    found = {
+        *range(1, SMALL_FACTORS + 1),
+        *mapspace.extents(dim).least_factors(1),
+        *divisors(bound),
+        *asked,
+        *sides,
+    }
     return sorted(factor for factor in found if factor <= bound)
 
 
@@ -68,7 +74,7 @@ class LogModel:
     innermost in each level; and, where factors may be any, all but the `modelled_factors`.
     """
 
-    def __init__(self, rules: Rules, kept: Booleans, weights: Weights) -> None:
+    def __init__(self, rules: MapspaceRules, kept: Booleans, weights: Weights) -> None:
         self._mapspace: Mapspace = rules.mapspace
         self._kept = kept
         if self._mapspace.factors == ANY and max(self._mapspace.problem.bounds) > LARGEST_BOUND:
@@ -240,7 +246,7 @@ class LogRelaxation:
         if not self._solved(pricing.rules, pricing, self._seconds) and not solved:
             raise MapperError("the relaxation has no solution")
 
-    def _solved(self, rules: Rules, pricing: Pricing, seconds: float) -> bool:
+    def _solved(self, rules: MapspaceRules, pricing: Pricing, seconds: float) -> bool:
         """Price the solutions with these rules, and return whether there are any."""
         share = COMPUTE_SHARE[pricing.objectives[0]] if self._compute is None else self._compute
         weights = Weights(self._utilization, share, 1 - share)

@@ -14,8 +14,8 @@ from model.mapping import Mapping, StorageMapping
 from model.mapspace import Mapspace
 from model.objective import ENERGY, LATENCY
 from solver.cpsat import Answer, Literal, Outcome, Settings
-from solver.formulation.constraints import Chosen, mapping_of
-from solver.formulation.objective import Costs, Table
+from solver.formulation.constraints import ChosenValues, mapping_of
+from solver.formulation.objective import CostTable, CostTables
 from solver.formulation.program import LARGEST_TOTAL, EmptyProgramError, whole_multiple
 from solver.formulation.rules import UserRules
 from solver.formulation.tables import Tables, rank_groups
@@ -120,7 +120,7 @@ class Formulation:
     timed: bool = True
     waits: bool = False
     stop: StopCallback = lambda: False
-    cuts: list[Table] = field(default_factory=list)
+    cuts: list[CostTable] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Build the program."""
@@ -130,14 +130,14 @@ class Formulation:
         self.tables = Tables(self.variables)
         self.tables.require_all()
         self.rules = UserRules(self.variables, self.tables)
-        self.costs = Costs(self.variables, self.timed, self.waits)
+        self.costs = CostTables(self.variables, self.timed, self.waits)
         self._problem = self.mapspace.problem
 
     # -------------------------------------------------------------------- objective
 
     def scaled(
         self,
-        tables: Sequence[Table],
+        tables: Sequence[CostTable],
         base: Fraction | int,
         most: Fraction | int | None,
         largest: int = LARGEST_TOTAL,
@@ -160,14 +160,14 @@ class Formulation:
         quantum = max(whole_multiple(costs), Fraction(math.ceil(sum(map(abs, costs)) / largest)))
         return Scaled(tuple(literal for literal, _ in entries), costs, total, quantum, least)
 
-    def _open(self, table: Table) -> Table:
+    def _open(self, table: CostTable) -> CostTable:
         """A table without the entries that are excluded already."""
         entries = tuple(own for own in table.entries if not self.program.is_forbidden(own[0]))
         if table.complete and not entries:
             raise EmptyProgramError("costs")
         return replace(table, entries=entries)
 
-    def _within(self, table: Table, window: Fraction) -> Table:
+    def _within(self, table: CostTable, window: Fraction) -> CostTable:
         """A table without the entries that cost more than `window` above its least; these are excluded."""
         if window < 0:
             raise EmptyProgramError("costs")
@@ -176,7 +176,7 @@ class Formulation:
         return replace(table, entries=tuple(own for own in table.entries if own[1] <= most))
 
     @property
-    def energy_tables(self) -> list[Table]:
+    def energy_tables(self) -> list[CostTable]:
         """All tables of energy."""
         return [*self.costs.energy, *self.cuts]
 
@@ -247,7 +247,7 @@ class Formulation:
         if most is not None:
             self.limit_cycles(most)
         network = self.costs.network_cycles
-        steps = Table(tuple((x, Fraction(own)) for own, x in self.costs.steps.items()), True)
+        steps = CostTable(tuple((x, Fraction(own)) for own, x in self.costs.steps.items()), True)
         if not self.costs.loads:
             scale = self.scaled([steps], network, most)
             self.program.model.minimize(self.program.sum_of(scale.literals, scale.weights))
@@ -353,7 +353,7 @@ class Formulation:
         kept: dict[str, tuple[tuple[int, ...], Literal]],
     ) -> Mapping:
         variables = self.variables
-        chosen = Chosen(
+        chosen = ChosenValues(
             factor=lambda node, dim: held[node][dim][0],
             along_x=lambda node, dim: answer.holds(variables.along_x(node, dim)),
             keeps=lambda level, name: level in kept[name][0],
@@ -429,11 +429,11 @@ class Formulation:
             orders = (self.variables.slots[number].inside(*pair) for pair in pairs)
             yield from (order for order in orders if not isinstance(order, bool))
 
-    def _entry(self, parts: Iterable[Literal], cost: Fraction, level: int, dataspace: str) -> Table:
+    def _entry(self, parts: Iterable[Literal], cost: Fraction, level: int, dataspace: str) -> CostTable:
         """A cost where all parts hold."""
         literal = self.program.literal(f"cut{len(self.cuts)}")
         self.program.model.add_bool_or([literal, *(part.negated() for part in parts)])
-        return Table(((literal, cost),), False, level, dataspace)
+        return CostTable(((literal, cost),), False, level, dataspace)
 
     def _part(self, candidate: Candidate, level: int, name: str) -> list[Literal]:
         """Literals on which the cost of a dataspace at a level depends."""

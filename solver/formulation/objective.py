@@ -32,7 +32,7 @@ from solver.formulation.windows import (
     BACK,
     WHOLE,
     Steps,
-    Turns,
+    WindowLoops,
     coefficient_of,
     distinct_words,
     fewest_in_steps,
@@ -45,7 +45,7 @@ Entry = tuple[Literal, Fraction]
 
 
 @dataclass(frozen=True)
-class Table:
+class CostTable:
     """Entries of which at most one holds, exactly one if it is complete; and whose costs they are."""
 
     entries: tuple[Entry, ...]
@@ -66,10 +66,10 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Load:
+class PortTime:
     """Time that a port of a memory takes, in cycles."""
 
-    tables: tuple[Table, ...]
+    tables: tuple[CostTable, ...]
 
 
 @dataclass(frozen=True)
@@ -392,12 +392,12 @@ class _Scope:
             return self._distinct(dims, part)
         one, other = (self._turns(dim) for dim in dims)
         coefficients = [abs(coefficient_of(part.ranks[0], dim)) for dim in dims]
-        joint = self._program.combined(one, other, lambda a, b: (a, b))
-        reuses = any(own.reused > 1 for pair in joint.values for own in pair)
+        both = self._program.combined(one, other, lambda a, b: (a, b))
+        reuses = any(own.reused > 1 for pair in both.values for own in pair)
         sweep = self._view.sweep(self._asking or 0, dims) if reuses else self._program.constant(WHOLE)
         distinct = distinct_words(part, self._view._bound)
         return self._program.combined(
-            joint, sweep, lambda pair, kind: window_words(coefficients, *pair, kind, self._each, distinct)
+            both, sweep, lambda pair, kind: window_words(coefficients, *pair, kind, self._each, distinct)
         )
 
     def _distinct(self, dims: tuple[str, ...], part: Dataspace) -> Choice[Number]:
@@ -410,15 +410,15 @@ class _Scope:
             words = self._program.combined(words, spread, lambda own, places: Fraction(own, places[0]))
         return words
 
-    def _turns(self, dim: str) -> Choice[Turns]:
+    def _turns(self, dim: str) -> Choice[WindowLoops]:
         """How the loops over a dimension of a window are split; perfect factors only."""
         chain, end_node = self._variables.chains[dim], self._node
         inner = frozenset(range(end_node, len(self._variables.architecture.nodes)))
         bound = chain.bound
 
-        def turns(own: tuple[int, ...]) -> Turns:
+        def turns(own: tuple[int, ...]) -> WindowLoops:
             extent, reused, shared, above = own
-            return Turns(extent, reused, shared, above, bound // (extent * reused * shared))
+            return WindowLoops(extent, reused, shared, above, bound // (extent * reused * shared))
 
         cases = []
         for end, literal in self._ends(dim):
@@ -435,7 +435,7 @@ def _all_tiles(part: Dataspace, dim: str, bound: int, extent: int) -> int:
     return full * tile_words(part, {dim: extent}) + tile_words(part, {dim: last + 1})
 
 
-class Costs:
+class CostTables:
     """Energy and cycles of a mapping as tables.
 
     Parameters
@@ -487,13 +487,13 @@ class Costs:
 
     # ---------------------------------------------------------------------- energy
 
-    def _energy(self) -> tuple[Table, ...]:
+    def _energy(self) -> tuple[CostTable, ...]:
         """Energy of all accesses and of leakage, at least; the arithmetic is left out."""
         tables = [table for space in self._problem.dataspaces for table in self._accesses(space)]
         tables += self._leaks()
         return tuple(table for table in tables if any(cost for _, cost in table.entries))
 
-    def _accesses(self, space: Dataspace) -> Iterator[Table]:
+    def _accesses(self, space: Dataspace) -> Iterator[CostTable]:
         for service, gate in self._services(space):
             yield from self._served(space, service, gate)
         for level in range(1, len(self._variables.positions)):
@@ -516,7 +516,7 @@ class Costs:
             if space.name not in self._variables.level(level).passing:
                 asking = level
 
-    def _served(self, space: Dataspace, service: Service, gate: Literal) -> Iterator[Table]:
+    def _served(self, space: Dataspace, service: Service, gate: Literal) -> Iterator[CostTable]:
         level, node = self._variables.level(service.level), self._variables.positions[service.level]
         view, price = self._views[space.name], level.energy
         price = replace(
@@ -547,7 +547,7 @@ class Costs:
             touches = view.first_touches(node)
             yield self._table(touches, gate, service.level, space, Fraction(0), -read)
 
-    def _filled(self, space: Dataspace, number: int) -> Iterator[Table]:
+    def _filled(self, space: Dataspace, number: int) -> Iterator[CostTable]:
         """What is filled from outside; the outermost level that holds a dataspace is not."""
         level, node = self._variables.level(number), self._variables.positions[number]
         gate = self._variables.keeps(space.name, lambda held: number in held[1:])
@@ -581,7 +581,7 @@ class Costs:
         level: int,
         space: Dataspace,
         price: Fraction,
-    ) -> Iterator[Table]:
+    ) -> Iterator[CostTable]:
         """Words that the tiles of a level bring beyond what a table says, as digits of a binary number."""
         view = self._views[space.name]
         if not price or not view.has_steps:
@@ -601,7 +601,7 @@ class Costs:
         numbers += [*(-(-own // unit) * -1 for own in whole), *(-weight for weight in weights)]
         self._program.model.add(self._program.sum_of(literals, numbers) <= 0)
         for digit, weight in zip(digits, weights, strict=True):
-            yield Table(((digit, price * unit * weight),), False, level, space.name)
+            yield CostTable(((digit, price * unit * weight),), False, level, space.name)
 
     def _price(self, space: Dataspace, number: int, price: int) -> Fraction:
         """Energy per word of a full block, shared by as many instances of a cluster as may."""
@@ -619,7 +619,7 @@ class Costs:
         space: Dataspace,
         in_blocks: Fraction,
         by_word: Fraction = Fraction(0),
-    ) -> Table:
+    ) -> CostTable:
         """A table of words at two prices, one of them for whole blocks.
 
         Instances round up one by one, so that together they pay no less than their sum rounded up.
@@ -630,7 +630,7 @@ class Costs:
             (literal, in_blocks * block * math.ceil(Fraction(own, block)) + by_word * own)
             for own, literal in given.items()
         )
-        return Table(entries, gate is self._program.true, level, space.name)
+        return CostTable(entries, gate is self._program.true, level, space.name)
 
     def _leakage(self, number: int, positions: Collection[int]) -> Choice[Number]:
         """Instances of a level that leak, those in use or gated with them, times positions of other nodes."""
@@ -645,7 +645,7 @@ class Costs:
         total = self._program.least_product(parts, f"leak{number}")
         return self._program.mapped(total, lambda own: own * gated)
 
-    def _leaks(self) -> Iterator[Table]:
+    def _leaks(self) -> Iterator[CostTable]:
         """Yield what levels leak in the steps of the arithmetic, and while it waits for ports."""
         leaks = [own.energy.leak_per_cycle for own in self._architecture.levels]
         leaking = [number for number, leak in enumerate(leaks) if leak]
@@ -657,7 +657,7 @@ class Costs:
             instances = self._leakage(number, ())
             for literal, cycles in digits:
                 given = self._program.given(instances, literal)
-                yield Table(tuple((own, leaks[number] * cycles * n) for n, own in given.items()), False)
+                yield CostTable(tuple((own, leaks[number] * cycles * n) for n, own in given.items()), False)
 
     def _waiting(self) -> list[Entry]:
         """Cycles that ports need beyond the steps, at least, as the digits of a binary number."""
@@ -678,17 +678,17 @@ class Costs:
             self._program.model.add(self._program.sum_of(literals, numbers) <= 0)
         return [(literal, unit * weight) for literal, weight in zip(digits, weights, strict=True)]
 
-    def _table_of(self, choice: Choice[Number], price: Fraction) -> Table:
-        return Table(tuple((literal, price * own) for own, literal in choice.items()), True)
+    def _table_of(self, choice: Choice[Number], price: Fraction) -> CostTable:
+        return CostTable(tuple((literal, price * own) for own, literal in choice.items()), True)
 
     # ---------------------------------------------------------------------- cycles
 
-    def _all_loads(self) -> Iterator[Load]:
+    def _all_loads(self) -> Iterator[PortTime]:
         """Yield the time that each limited port takes, at least."""
         for number in range(len(self._variables.positions)):
             yield from self._loads(number, self._variables.level(number))
 
-    def _loads(self, number: int, level: StorageLevel) -> Iterator[Load]:
+    def _loads(self, number: int, level: StorageLevel) -> Iterator[PortTime]:
         for kind in BANDWIDTHS:
             rate = level.bandwidth(kind)
             if rate is None:
@@ -699,11 +699,11 @@ class Costs:
                 for space in self._problem.dataspaces
                 for table in self._transfers(space, number, counts, level.scale(space.name) / rate)
             ]
-            yield Load(tuple(tables))
+            yield PortTime(tuple(tables))
 
     def _transfers(
         self, space: Dataspace, number: int, counts: tuple[bool, bool], time: Fraction
-    ) -> Iterator[Table]:
+    ) -> Iterator[CostTable]:
         """Times of reads and writes of one instance, on average; the busiest one takes no less."""
         level, node = self._variables.level(number), self._variables.positions[number]
         view, name = self._views[space.name], space.name
@@ -729,7 +729,7 @@ class Costs:
             yield self._table(view.first_touches(node, each=True), filled, number, space, Fraction(0), -time)
 
 
-def _longest(load: Load) -> Fraction:
+def _longest(load: PortTime) -> Fraction:
     """Time of a port if all of its tables are at their most."""
     return sum(
         (max((cost for _, cost in own.entries), default=Fraction(0)) for own in load.tables), Fraction(0)

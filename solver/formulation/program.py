@@ -125,7 +125,7 @@ class Program:
         """Require as many of `parts` as of `whole`: one of them, or none."""
         self.model.add(self.sum_of([*parts, whole], [*[1] * len(parts), -1]) == 0)
 
-    def joined(self, parts: Sequence[Literal], name: str = "") -> Literal:
+    def any_of(self, parts: Sequence[Literal], name: str = "") -> Literal:
         """Return a literal that holds if one of `parts` does, at most one of which can."""
         if len(parts) == 1:
             return parts[0]
@@ -189,7 +189,7 @@ class Program:
             groups.setdefault(function(value), []).append(literal)
         if len(groups) == 1:
             return self.constant(next(iter(groups)))
-        literals = tuple(self.joined(parts, f"{name}={value}") for value, parts in groups.items())
+        literals = tuple(self.any_of(parts, f"{name}={value}") for value, parts in groups.items())
         return Choice(tuple(groups), literals)
 
     def holds(self, choice: Choice[T], condition: Callable[[T], bool]) -> Literal | None:
@@ -211,8 +211,8 @@ class Program:
         for column, literal in zip(zip(*pairs, strict=True), other.literals, strict=True):
             self.equal(column, literal)
         values = tuple((a, b) for a in one.values for b in other.values)
-        joint = Choice(values, tuple(literal for row in pairs for literal in row))
-        return self.mapped(joint, lambda pair: function(*pair), name)
+        both = Choice(values, tuple(literal for row in pairs for literal in row))
+        return self.mapped(both, lambda pair: function(*pair), name)
 
     def product(
         self, parts: Sequence[Choice[Number]], name: str = "", most: int | None = None
@@ -262,7 +262,7 @@ class Program:
                 groups.setdefault(value, []).append(literal)
         if len(groups) == 1:
             return self.constant(next(iter(groups)))
-        return Choice(tuple(groups), tuple(self.joined(parts, name) for parts in groups.values()))
+        return Choice(tuple(groups), tuple(self.any_of(parts, name) for parts in groups.values()))
 
 
 def _clipped(most: int | None) -> Callable[[Number, Number], Number]:

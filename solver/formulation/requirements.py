@@ -63,7 +63,7 @@ class SpatialOrder(_Written):
 
 
 @dataclass(frozen=True)
-class Split(_Written):
+class AxisSplit(_Written):
     """The number of a fanout's dimensions that lie along X."""
 
     node: int
@@ -72,7 +72,7 @@ class Split(_Written):
 
 
 @dataclass(frozen=True)
-class Keeping(_Written):
+class KeptOrBypassed(_Written):
     """A dataspace that a storage level (0 is the outermost) must keep, or must bypass."""
 
     level: int
@@ -172,7 +172,15 @@ class UserRule(_Written):
 
 
 Constraint = (
-    FactorLimit | SpatialOrder | Split | Keeping | Whole | Capacity | Utilization | Mesh | Parallelism
+    FactorLimit
+    | SpatialOrder
+    | AxisSplit
+    | KeptOrBypassed
+    | Whole
+    | Capacity
+    | Utilization
+    | Mesh
+    | Parallelism
 )
 ConstraintSet = Collection[Constraint]
 
@@ -228,7 +236,7 @@ def _of_fanout(position: int, fanout: Fanout, rules: SpatialRules) -> Iterator[C
     if rules.inner or rules.outer:
         yield SpatialOrder(position, rules)
     if rules.split is not None:
-        yield Split(position, rules.split, rules.split_source)
+        yield AxisSplit(position, rules.split, rules.split_source)
     x, y = fanout.mesh_sources or (None, None)
     yield Mesh(position, "x", fanout.mesh_x, x)
     yield Mesh(position, "y", fanout.mesh_y, y)
@@ -243,9 +251,9 @@ def _of_level(mapspace: Mapspace, level: int, storage: StorageLevel) -> Iterator
             yield stored_at(mapspace, level, name)
         # The outermost level keeps what it does not bypass anyway.
         if name in asked_for(rules) and (level > 0 or name in rules.bypass):
-            yield Keeping(level, name, "keep", source, settled)
+            yield KeptOrBypassed(level, name, "keep", source, settled)
         if name in rules.bypass:
-            yield Keeping(level, name, "bypass", source, settled)
+            yield KeptOrBypassed(level, name, "bypass", source, settled)
     if storage.usable_words is None:
         return
     yield Capacity(level, storage)

@@ -59,16 +59,16 @@ class UserRules:
         known = [choice for choice in choices if choice is not None]
         if len(known) < len(choices) or math.prod(len(own.values) for own in known) > MOST_ENTRIES:
             return False
-        joint: Choice[tuple[Value, ...]] = self._program.constant(())
+        every: Choice[tuple[Value, ...]] = self._program.constant(())
         for choice in known:
-            joint = self._program.combined(joint, choice, lambda own, value: (*own, value), "rule")
+            every = self._program.combined(every, choice, lambda own, value: (*own, value), "rule")
         allowed = [
-            rule.holds((facts | dict(zip(asked, values, strict=True))).__getitem__) for values in joint.values
+            rule.holds((facts | dict(zip(asked, values, strict=True))).__getitem__) for values in every.values
         ]
         if not any(allowed):
             raise EmptyProgramError(str(rule))
         self._program.forbid(
-            literal for literal, holds in zip(joint.literals, allowed, strict=True) if not holds
+            literal for literal, holds in zip(every.literals, allowed, strict=True) if not holds
         )
         return True
 

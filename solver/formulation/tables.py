@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from model.counting.words import tile_words
 from model.problem import Dataspace
 from solver.cpsat import LARGEST_ACTIVITY, Literal
-from solver.formulation.constraints import Constraints, Part, Tile
+from solver.formulation.constraints import Constraints, Part, TakenRoom
 from solver.formulation.program import Choice, EmptyProgramError, Number
 from solver.formulation.requirements import constraints_of
 from solver.formulation.variables import Variables
@@ -41,7 +41,7 @@ class Tables:
         self._variables = variables
         self._program = variables.program
         self.checked = self._program.checked
-        self._words: dict[Tile[Choice[int]], Choice[int]] = {}
+        self._words: dict[TakenRoom[Choice[int]], Choice[int]] = {}
 
     def require_all(self) -> None:
         """Let all constraints of the mapspace hold.
@@ -104,7 +104,9 @@ class Tables:
         total = self._program.product(factors, "units", least)
         self._forbid(total, [value for value in total.values if value < least], literal)
 
-    def words_at_most(self, tiles: Sequence[Tile[Choice[int]]], most: int, literal: Literal | None) -> None:
+    def words_at_most(
+        self, tiles: Sequence[TakenRoom[Choice[int]]], most: int, literal: Literal | None
+    ) -> None:
         """Limit the words that tiles of a level take together; see `rounded`."""
         entries = self._entries(tiles)
         if not entries:
@@ -114,7 +116,9 @@ class Tables:
         self.checked.given(literal, self._program.model.add(total <= most // unit))
         self._exclude((x for own, x in entries if own > most), literal)
 
-    def words_at_least(self, tiles: Sequence[Tile[Choice[int]]], least: int, literal: Literal | None) -> None:
+    def words_at_least(
+        self, tiles: Sequence[TakenRoom[Choice[int]]], least: int, literal: Literal | None
+    ) -> None:
         """Ask for tiles of a level that take at least so many words together; see `rounded`."""
         entries = self._entries(tiles)
         if not entries:
@@ -125,7 +129,7 @@ class Tables:
         self.checked.given(literal, self._program.model.add(total >= least // unit))
 
     def _unit(
-        self, entries: Sequence[tuple[int, Literal]], tiles: Sequence[Tile[Choice[int]]], most: int
+        self, entries: Sequence[tuple[int, Literal]], tiles: Sequence[TakenRoom[Choice[int]]], most: int
     ) -> int:
         """Words in which sums are small enough for CP-SAT, so that a limit never excludes too much."""
         largest = max([most, *(own for own, _ in entries)])
@@ -165,7 +169,7 @@ class Tables:
 
     # -------------------------------------------------------------------------- tiles
 
-    def _entries(self, tiles: Sequence[Tile[Choice[int]]]) -> list[tuple[int, Literal]]:
+    def _entries(self, tiles: Sequence[TakenRoom[Choice[int]]]) -> list[tuple[int, Literal]]:
         """Words that tiles may take, above a level's room one more than that, with literals."""
         for tile in tiles:
             if tile not in self._words:
@@ -178,26 +182,26 @@ class Tables:
         usable = storage.usable_words
         size = storage.packing_of(space.name).size_per_value
         room = UNLIMITED_WORDS if usable is None else usable
-        return self._tile(Tile(space, self._program.true, size, room, self.extents(level)))
+        return self._tile(TakenRoom(space, self._program.true, size, room, self.extents(level)))
 
-    def _tile(self, tile: Tile[Choice[int]]) -> Choice[int]:
+    def _tile(self, tile: TakenRoom[Choice[int]]) -> Choice[int]:
         groups = rank_groups(tile.dataspace, self.mapspace.problem.bound)
         parts = [self._part(tile, dims) for dims in groups]
         total = self._program.product(parts, f"tile{tile.dataspace.name}", tile.room)
         return self._program.mapped(total, lambda own: min(int(own) * tile.size_per_value, tile.room + 1))
 
-    def _part(self, tile: Tile[Choice[int]], dims: Sequence[str]) -> Choice[int]:
+    def _part(self, tile: TakenRoom[Choice[int]], dims: Sequence[str]) -> Choice[int]:
         """Words of a tile along the ranks of some dimensions."""
-        joint: Choice[tuple[int, ...]] = self._program.constant(())
+        extents: Choice[tuple[int, ...]] = self._program.constant(())
         for dim in dims:
-            joint = self._program.combined(joint, tile.extents[dim], lambda own, value: (*own, value))
+            extents = self._program.combined(extents, tile.extents[dim], lambda own, value: (*own, value))
         ranks = tuple(rank for rank in tile.dataspace.ranks if any(term.dim in dims for term in rank))
         part = Dataspace(tile.dataspace.name, ranks)
 
         def words(extents: tuple[int, ...]) -> int:
             return min(tile_words(part, dict(zip(dims, extents, strict=True))), tile.room + 1)
 
-        return self._program.mapped(joint, words)
+        return self._program.mapped(extents, words)
 
     # ------------------------------------------------------------------ whole mappings
 
@@ -223,7 +227,7 @@ def rank_groups(space: Dataspace, bound: dict[str, int]) -> list[tuple[str, ...]
         own = {term.dim for term in rank if bound[term.dim] > 1}
         if not own:
             continue
-        joined = [group for group in groups if group & own]
+        touching = [group for group in groups if group & own]
         groups = [group for group in groups if not group & own]
-        groups.append(own.union(*joined))
+        groups.append(own.union(*touching))
     return [tuple(sorted(group)) for group in groups]

@@ -18,7 +18,7 @@ Keepers = tuple[int, ...]
 """Levels that keep a dataspace, outermost first."""
 
 
-class Slot:
+class LoopOrder:
     """The order of the temporal loops of one level; loops of one iteration stand anywhere.
 
     Parameters
@@ -151,7 +151,7 @@ class Variables:
         self.fanouts = self.architecture.fanout_indices
         self.chains = {dim: Chain(self.program, mapspace, dim) for dim in mapspace.problem.dims}
         self.slots = [
-            Slot(self.program, self.chains.values(), node, rules)
+            LoopOrder(self.program, self.chains.values(), node, rules)
             for node, rules in zip(self.positions, mapspace.temporal, strict=True)
         ]
         self.sides = {

@@ -19,7 +19,7 @@ WHOLE, BACK, ACROSS = "whole", "back", "across"
 
 
 @dataclass(frozen=True)
-class Turns:
+class WindowLoops:
     """Loops over one dimension of a window: the tile's extent, and iterations of the loops outside.
 
     Parameters
@@ -84,7 +84,7 @@ def distinct_words(part: Dataspace, bound: Mapping[str, int]) -> int:
 
 
 def window_words(
-    coefficients: Sequence[int], one: Turns, other: Turns, sweep: str, each: bool, distinct: int
+    coefficients: Sequence[int], one: WindowLoops, other: WindowLoops, sweep: str, each: bool, distinct: int
 ) -> Number:
     """Words along a window that are delivered, at least; docs/formulation.md, "Windows".
 

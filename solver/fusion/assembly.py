@@ -3,57 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from model.fused.cascade import Cascade
 from model.fused.check import FusedMappingError, check_held_spread, check_spread
 from model.fused.mapping import Body, FusedMapping, Held, Leaf, Stored
-from solver.fusion.edges import Point
+from solver.fusion.edges import Left, Point
 from solver.fusion.labels import Step, StoredTile, room_of
 from solver.fusion.least import EdgePricer
 from solver.fusion.space import FusionSpace
 from solver.fusion.stores import Spread
 
 
-class Left(NamedTuple):
-    """Room that is left for own tiles: of the outermost on-chip memory, and of those farther in."""
-
-    words: int | None
-    inner: tuple[int | None, ...]
-
-    def has_room(self, point: Point) -> bool:
-        """Whether a mapping has enough of it."""
-        pairs = zip((self.words, *self.inner), (point.need_words, *point.inner_words), strict=True)
-        return all(room is None or need <= room for room, need in pairs)
-
-
 def rooms_left(space: FusionSpace, steps: Sequence[Step]) -> list[Left]:
     """Room of the on-chip memories that is left for each Einsum's own tiles."""
     rooms = {1: space.memory.usable_words, **space.rooms}
+    stored = [tile for step in steps for tile in step.stores]
 
     def left(level: int, step: Step) -> int | None:
         room = rooms.get(level)
-        return None if room is None else room - _taken(space, steps, step, level)
+        return None if room is None else room - _taken(space, steps, stored, step, level)
 
     return [Left(left(1, step), tuple(left(level, step) for level in space.inner)) for step in steps]
 
 
-def _taken(space: FusionSpace, steps: Sequence[Step], running: Step, level: int) -> int:
+def _taken(
+    space: FusionSpace, steps: Sequence[Step], stored: Sequence[StoredTile], running: Step, level: int
+) -> int:
     """Words that stored and held tiles take of a memory while an Einsum runs."""
     cascade, total = space.cascade, 0
     around = _around(steps, running) if level == 1 else ()
     held = ((step, name, depth) for step in around for name, depth in step.held)
     for step, name, depth in held:
         if step is running or _shared(step, running) > depth:
-            tile = next(t for t in space.tiles[step.place] if t.space.name == name)
+            own = next(t for t in space.tiles[step.place] if t.space.name == name)
             cut = space.cuts(step.frames, step.place)[depth]
-            total += space.held_words(tile, cut, () if step.kind is None else step.kind.shares)
+            total += space.held_words(own, cut, () if step.kind is None else step.kind.shares)
     waiting: list[StoredTile] = []
-    for stored in (tile for step in steps for tile in step.stores if tile.level == level):
-        users = cascade.users[stored.tensor]
-        waits = any(_shared(steps[user], running) > stored.depth for user in users)
-        waiting += [stored] if users[0] <= running.place <= users[-1] or waits else []
-    roots = {tile.tensor: tile.root for step in steps for tile in step.stores if tile.root}
+    for tile in (own for own in stored if own.level == level):
+        users = cascade.users[tile.tensor]
+        waits = any(_shared(steps[user], running) > tile.depth for user in users)
+        waiting += [tile] if users[0] <= running.place <= users[-1] or waits else []
+    roots = {tile.tensor: tile.root for tile in stored if tile.root}
     return total + room_of(tile._replace(root=_root_of(tile.tensor, roots)) for tile in waiting)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from solver.fusion.bounds import Exchange
 from solver.fusion.drafts import (
+    CELLS_TOGETHER,
     DECIDED_OUTSIDE,
     SHARES,
     DraftBounds,
@@ -102,6 +103,7 @@ class BodyBounds:
         left: Sequence[int] = (),
     ) -> tuple[int, int]:
         """Least energy and cycles given the trips above each place, with further loops `left` innermost."""
+        self.pricer.heed()
         einsum = self.space.einsums[place]
         if einsum.is_copy:
             return 0, 0
@@ -143,6 +145,7 @@ class BodyBounds:
             return
         options = [self._kept(frames, tile, given.places, cuts, left) for tile in self.space.tiles[place]]
         for chosen in product(*options):
+            self.pricer.heed()
             words = sum(own.words for own in chosen if own.level == 1)
             if words + given.taken_words <= self.usable and self._fit_farther_in(chosen):
                 lasting = sum(own.lasting_words for own in chosen)
@@ -287,7 +290,15 @@ class BodyBounds:
     def of_bodies(
         self, frames: Frames, frame: Frame, following: IntArray, left: IntArray, given: Sequence[Given]
     ) -> tuple[FloatArray, FloatArray]:
-        """Least energy and cycles of the Einsums of many bodies."""
+        """Least energy and cycles of the Einsums of many bodies, some at a time."""
+        chunks = (slice(n, n + CELLS_TOGETHER) for n in range(0, len(left), CELLS_TOGETHER))
+        found = [self._of_bodies(frames, frame, following[own], left[own], given) for own in chunks]
+        energies, cycles = (np.concatenate(own) for own in zip(*found, strict=True))
+        return energies, cycles
+
+    def _of_bodies(
+        self, frames: Frames, frame: Frame, following: IntArray, left: IntArray, given: Sequence[Given]
+    ) -> tuple[FloatArray, FloatArray]:
         energies, cycles = self.bounds.least(frames, frame, following, left, given)
         counts = self.groups.trips((*frames, frame), frame.start, frame.end)
         slides = self.space.slides(frames) or self.space.sliding(frame.start, frame.end)

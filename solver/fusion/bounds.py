@@ -24,6 +24,7 @@ from solver.search.goal import Caps
 from solver.search.mapper import SharedSearch
 from solver.search.path.floors import least_costs
 from solver.search.priced import Priced
+from solver.search.stopping import heed
 
 Deeper = tuple[tuple[str, int], ...]
 """Dataspaces that are stored in memories farther in, with levels, as `EdgeKind` has them."""
@@ -105,6 +106,8 @@ class EdgeBounds:
     """Whether loops of nests may have remainders."""
     search_s: float = math.inf
     """Seconds of a search for nests with remainders, at most."""
+    in_closed_form: bool = False
+    """Whether bounds leave out floors and searches: once a search is over."""
     _last: _Last | None = None
     searches: int = 0
     floors: int = 0
@@ -113,6 +116,10 @@ class EdgeBounds:
     in_unlike_parts: dict[tuple[int, tuple[tuple[str, Parts], ...]], tuple[int, int]] = field(
         default_factory=dict
     )
+
+    def heed(self) -> None:
+        """Raise `Stopped` once the search has to end: what was to be computed is not remembered then."""
+        heed(self.clock.stop)
 
     @cached_property
     def timed(self) -> bool:
@@ -124,7 +131,7 @@ class EdgeBounds:
     def alike(self) -> tuple[int, ...]:
         """Per Einsum a number that those have in common which differ in names alone."""
         numbers: dict[Mapspace, int] = {}
-        mapspaces = [EdgeSpace(e, EdgeKind(0)).mapspace(None) for e in self.space.einsums]
+        mapspaces = (EdgeSpace(e, EdgeKind(0)).mapspace(None) for e in self.space.einsums)
         renamed = (by_position(own.problem).mapspace(own) for own in mapspaces)
         return tuple(numbers.setdefault(own, len(numbers)) for own in renamed)
 
@@ -308,7 +315,6 @@ class EdgeBounds:
         key = place, exchanging - {""} if self.objective != "energy" else frozenset(), deeper
         if key not in self._inner:
             found, least = self._inner_of(self._inner_mapspace(*key)), self.arithmetic(place)
-            # A floor says nothing once the search must end.
             self._inner[key] = Inner(*map(max, found, least))
         return self._inner[key]
 
@@ -521,6 +527,11 @@ class EdgeBounds:
         units = math.prod(fanout.size for fanout in architecture.fanouts)
         return Inner(energy, energy, -(-einsum.problem.computes // units))
 
+    def is_ruled(self, place: int) -> bool:
+        """Whether rules bind loops of the outermost memory: then private ones cannot replace shared ones."""
+        rules = self.space.einsums[place].mapspace.temporal[0]
+        return bool(rules.factors or rules.inner or rules.outer)
+
     def is_unknown(self, place: int) -> bool:
         """Whether floors say nothing of visits by further loops: with remainders, of windows."""
         return self.remainders and self._slides[place]
@@ -552,7 +563,7 @@ class EdgeBounds:
         return Inner(free, paid, cycles)
 
     def _bound(self, mapspace: Mapspace, objective: str) -> int:
-        return self.searched(mapspace, (objective,), Caps()).bound or 0
+        return 0 if self.in_closed_form else self.searched(mapspace, (objective,), Caps()).bound or 0
 
     def _inner_mapspace(
         self,
@@ -586,13 +597,17 @@ class EdgeBounds:
     # By floors and searches
 
     def floor(self, mapspace: Mapspace) -> tuple[int, int]:
-        """Least energy and cycles by the floor of a mapspace; 0 where it takes too much, or must end.
+        """Least energy and cycles by the floor of a mapspace; 0 where it takes too much.
 
         It holds with further shared loops, also where nests have remainders. An optimum would not hold: nests
         of visits are none of the whole.
         """
+        self.heed()
+        if self.in_closed_form:
+            return 0, 0
         self.floors += 1
         energy, cycles = least_costs(mapspace, self.clock.stop, self.timed)
+        self.heed()  # a floor that was cut short says nothing
         return math.ceil(energy * SHARE_KEPT), math.ceil(cycles * SHARE_KEPT)
 
     def searched(

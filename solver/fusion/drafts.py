@@ -34,8 +34,14 @@ ROOM_STEPS = 16
 SHARES = 8
 """Parts of the on-chip memory in which bounds count what all Einsums of a body hold together."""
 
-MOST_KNOWN = 1 << 11
-"""Einsums in bodies of which the ways to keep tiles are remembered."""
+MOST_KNOWN_BYTES = 1 << 28
+"""Memory of the ways to keep tiles that are remembered."""
+
+MOST_CELLS = 1 << 21
+"""Numbers of parts of which a floor knows the least cost of each; there is none where there are more."""
+
+CELLS_TOGETHER = 1 << 13
+"""How many of them, and how many bodies, are bounded at a time."""
 
 DECIDED_OUTSIDE = -1
 """In place of words: a tensor goes through the outermost memory."""
@@ -115,6 +121,11 @@ class Way(NamedTuple):
     energy: FloatArray
     cycles: FloatArray
     stored: frozenset[str] = frozenset()  # tensors, as far as this decides about them
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that it takes."""
+        return self.words.nbytes + self.lasting.nbytes + self.energy.nbytes + self.cycles.nbytes
 
 
 class JointBound:
@@ -222,7 +233,9 @@ class Floor:
             np.searchsorted(own, trips[dim], side="right") - 1
             for dim, own in zip(self.dims, self.parts, strict=True)
         )
-        return self.energy[index], self.cycles[index]
+        shape = next(iter(trips.values())).shape
+        energy, cycles = (np.broadcast_to(own[index], shape) for own in (self.energy, self.cycles))
+        return energy, cycles
 
 
 @dataclass(frozen=True)
@@ -279,11 +292,19 @@ class DraftBounds:
         """The ways to keep the tiles of an Einsum in each body, whatever room others take."""
         taken = self.room_steps(given.taken_words) if not frame.flat else 0  # for floors
         key = frames, frame, place, following.tobytes(), left.tobytes(), given.stored, given.levels, taken
-        if key not in self._known:
-            if len(self._known) == MOST_KNOWN:
+        known = self._known.get(key)
+        if known is None:
+            known = list(self._ways_in(frames, frame, place, following, left, given))
+            self._known_bytes.append(sum(way.nbytes for way in known))
+            if sum(self._known_bytes) > MOST_KNOWN_BYTES:
                 self._known.clear()
-            self._known[key] = list(self._ways_in(frames, frame, place, following, left, given))
-        return self._known[key]
+                self._known_bytes[:] = self._known_bytes[-1:]
+            self._known[key] = known
+        return known
+
+    @cached_property
+    def _known_bytes(self) -> list[int]:
+        return []
 
     @cached_property
     def _known(self) -> dict[tuple[object, ...], list[Way]]:
@@ -422,6 +443,7 @@ class DraftBounds:
         visits = np.prod(list(last.values()), axis=0)
         waiting = (visits - 1) * self.pricer.latency(place)
         for chosen in product(*options):
+            self.pricer.heed()
             pairs = list(zip(chosen, tiles, strict=True))
             deeper = tuple(sorted((t.space.name, o.level) for o, t in pairs if o.level > 1))
             if deeper not in inners:
@@ -484,14 +506,20 @@ class DraftBounds:
         counts = (Extents(bound[dim], ANY if remainders else PERFECT).least_factors(1) for dim in dims)
         parts = [np.array(own, np.float64) for own in counts]
         shape = tuple(map(len, parts))
-        last = {dim: np.ones(math.prod(shape)) for dim in bound}
-        grid = np.meshgrid(*parts, indexing="ij")
-        last.update({dim: own.ravel() for dim, own in zip(dims, grid, strict=True)})
-        ways = self.ways_anywhere(place, last, outside)
-        costs = self.cheapest(ways, self.least_taken(steps), math.prod(shape))
-        apart = self._apart(place, last)
+        size = math.prod(shape)
+        if size > MOST_CELLS or self.pricer.in_closed_form:
+            return Floor((), (), np.zeros(()), np.zeros(()))
+        costs = np.empty((2, size))
+        for first in range(0, size, CELLS_TOGETHER):
+            cells = slice(first, min(size, first + CELLS_TOGETHER))
+            numbers = np.unravel_index(np.arange(cells.start, cells.stop), shape) if dims else ()
+            last = {dim: np.ones(cells.stop - first) for dim in bound}
+            last |= {dim: own[number] for dim, own, number in zip(dims, parts, numbers, strict=True)}
+            ways = self.ways_anywhere(place, last, outside)
+            least = self.cheapest(ways, self.least_taken(steps), cells.stop - first)
+            costs[:, cells] = np.where(self._apart(place, last), np.inf, least)
         over = over_more if remainders else over_multiples
-        energy, cycles = (over(np.where(apart, np.inf, own).reshape(shape), parts) for own in costs)
+        energy, cycles = (over(own.reshape(shape), parts) for own in costs)
         return Floor(dims, tuple(parts), energy, cycles)
 
     def room_steps(self, taken_words: int) -> int:

@@ -164,6 +164,18 @@ class Point(NamedTuple):
         return self if self.paid is None else self._replace(energy=self.paid[0], cycles=self.paid[1])
 
 
+class Left(NamedTuple):
+    """Room that is left for own tiles: of the outermost on-chip memory, and of those farther in."""
+
+    words: int | None
+    inner: tuple[int | None, ...]
+
+    def has_room(self, point: Point) -> bool:
+        """Whether a mapping has enough of it."""
+        pairs = zip((self.words, *self.inner), (point.need_words, *point.inner_words), strict=True)
+        return all(room is None or need <= room for room, need in pairs)
+
+
 class Choice(NamedTuple):
     """What an edge costs, or at the least, where at least `need_words` are left for its own tiles.
 

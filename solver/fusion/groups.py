@@ -261,11 +261,10 @@ class GroupBounds:
         if not is_first and not is_last:
             return False
         cut, side = (start + 1, (start + 1, end)) if is_first else (place, (start, place))
-        rules = self.bounds.space.einsums[place].mapspace.temporal[0]
         # With remainders, the private loops of visits are none of the whole.
-        is_ruled = self.bounds.pricer.remainders or bool(rules.factors or rules.inner or rules.outer)
+        pricer = self.bounds.pricer
         return (
-            not is_ruled
+            not (pricer.remainders or pricer.is_ruled(place))
             and not self._is_joined(inside, cut, outside)
             and self.inside_of(start, end, *side) is not None
         )

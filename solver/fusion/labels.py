@@ -67,9 +67,9 @@ class Room(NamedTuple):
         Per number of open segments that they share, the most that Einsums before the cut took of the
         outermost one, by all that is known.
     inner
-        The same of each memory farther in that may store tensors.
+        Such peaks of each memory farther in that may store tensors.
     apart
-        The same without the rooms of some roots that further tensors may join, by memory and roots.
+        Such peaks without the rooms of some roots that further tensors may join, by memory and roots.
     """
 
     held: tuple[int, ...] = ()
@@ -160,6 +160,8 @@ class Queue:
     heap: list[tuple[int, int, int, int, Label, bool]] = field(default_factory=list)
     seen: dict[tuple[object, ...], list[tuple[int, ...]]] = field(default_factory=dict)
     looks: Counter[object] = field(default_factory=Counter)
+    least: int = 0
+    """Value of the last label that was taken: those that are left have no less."""
     tickets: Iterator[int] = field(default_factory=lambda: count(0, -1))
 
     def __len__(self) -> int:
@@ -177,8 +179,8 @@ class Queue:
 
     def pop(self) -> tuple[int, Label, bool]:
         """Take the label with the least value."""
-        value, _, _, _, label, is_rough = heapq.heappop(self.heap)
-        return value, label, is_rough
+        self.least, _, _, _, label, is_rough = heapq.heappop(self.heap)
+        return self.least, label, is_rough
 
     def enter(self, label: Label, costs: tuple[int, ...]) -> bool:
         """Remember a label unless another one is as good."""

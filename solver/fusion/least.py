@@ -7,10 +7,11 @@ points of a front one by one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import chain
 from typing import NamedTuple
 
 from model.cost.plain import evaluate_in
@@ -19,14 +20,16 @@ from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
 from model.objective import objective_value
 from solver.fusion.bounds import Deeper, EdgeBounds, Numbered
-from solver.fusion.edges import IMPOSSIBLE, Choice, EdgeKind, EdgeSpace, Point, Shift
+from solver.fusion.edges import IMPOSSIBLE, Choice, EdgeKind, EdgeSpace, Left, Point, Shift
 from solver.fusion.remembered import remembered
 from solver.fusion.space import Cut, Trips
 from solver.fusion.unlike import Alone, UnlikeVisits, as_named
 from solver.network.tasks import Renaming, by_position
 from solver.result import Result, Status
 from solver.search.goal import Caps
+from solver.search.hint import FEW_HINTED, hint
 from solver.search.priced import Priced
+from solver.search.stopping import Stop
 
 
 class Effort(Enum):
@@ -106,15 +109,23 @@ class Edge:
     """An Einsum between two cuts, with all that is known of its costs, whatever its room."""
 
     space: EdgeSpace
-    least: tuple[int, int]
+    formula: Callable[[], tuple[int, int]]
     core: _Core
     known: Coarser
     positional: EdgeKind
     wider: Edge | None = None
-    """The same with all of the room in memories farther in."""
+    """This edge with all of the room in memories farther in."""
     has_floor: bool = False
-    steps: int = 0
-    """Steps that were taken to find its least cost."""
+
+    @cached_property
+    def least(self) -> tuple[int, int]:
+        """Energy and cycles that no mapping is below; searches may raise them."""
+        return self.formula()
+
+    @property
+    def points(self) -> Iterator[Point]:
+        """All mappings that are known."""
+        return chain.from_iterable(known.points for known in self.core.solved)
 
     @cached_property
     def renaming(self) -> Renaming:
@@ -196,7 +207,7 @@ class EdgePricer(EdgeBounds):
             own = EdgeSpace(self.space.einsums[kind.place], kind, self.timed)
             core = self.cores.setdefault(self._core_key(kind), _Core())
             wider = self.edge(replace(kind, rooms=())) if kind.rooms else None
-            least = self.formula(replace(kind, rooms=()))
+            least = partial(self.formula, replace(kind, rooms=()))
             self.edges[kind] = Edge(own, least, core, self.coarser, self._positional(kind), wider)
         return self.edges[kind]
 
@@ -276,11 +287,10 @@ class EdgePricer(EdgeBounds):
         """Least energy and cycles by a floor; of edges without shared loops, which are few, by a search."""
         kind = replace(kind, remainders=self.remainders)
         own = EdgeSpace(self.space.einsums[kind.place], kind, self.timed, is_relaxed=True)
-        rules = own.einsum.mapspace.temporal[0]
-        is_plain = not kind.remainders and not kind.deeper
-        if is_whole and is_plain and not (rules.factors or rules.inner or rules.outer):
+        is_plain = not kind.remainders and not kind.deeper and not self.in_closed_form
+        if is_whole and is_plain and not self.is_ruled(kind.place):
             core = self.cores.setdefault(self._core_key(kind), _Core())
-            edge = Edge(own, (0, 0), core, self.coarser, self._positional(kind))
+            edge = Edge(own, lambda: (0, 0), core, self.coarser, self._positional(kind))
             if not edge.core.solved:
                 self._refine(edge, None)
             return self._least_at(edge.core.solved[0])
@@ -310,10 +320,13 @@ class EdgePricer(EdgeBounds):
         as_paid
             Whether nests of visits that differ cost what is paid for them; else that is a bound, too.
         """
-        edge = self.edge(kind)
-        if effort is not Effort.NONE and self._refine(edge, room_words, effort):
-            edge.steps += 1
-        return list(edge.choices(as_paid))
+        if effort is not Effort.NONE:
+            self.refine(kind, effort, room_words)
+        return list(self.edge(kind).choices(as_paid))
+
+    def refine(self, kind: EdgeKind, effort: Effort, room_words: int | None = None) -> bool:
+        """Do what `least` does of some effort; whether anything was learned."""
+        return self._refine(self.edge(kind), room_words, effort)
 
     def _refine(self, edge: Edge, room_words: int | None, effort: Effort = Effort.ONE_STEP) -> bool:
         """Take one step; whether anything was learned."""
@@ -330,16 +343,15 @@ class EdgePricer(EdgeBounds):
             rest = solved[solved.index(at) :]
             return self._next_point(edge, next((known for known in rest if known.beyond is not None), at))
         at = _Solved(room, [], None)
-        solved.append(at)
+        points = self._unlike_points if edge.space.kind.is_mixed else self._first_points
+        points(edge, at)
+        solved.append(at)  # not before: a search that has to stop leaves nothing that looks complete
         solved.sort(key=lambda known: (known.room_words is not None, -(known.room_words or 0)))
         if edge.space.kind.is_mixed:
-            self._unlike_points(edge, at)
             return True
-        self._first_points(edge, at)
-        rules = self.space.einsums[edge.space.kind.place].mapspace.temporal[0]
         if edge.space.kind.parts or len(solved) > 1 or room != most:
             return True
-        is_free = not (edge.space.kind.remainders or rules.factors or rules.inner or rules.outer)
+        is_free = not (edge.space.kind.remainders or self.is_ruled(edge.space.kind.place))
         if at.points and is_free:
             self.coarser.add(edge.positional, *self._least_at(at))
         is_roomy = room_words is None or any(point.need_words <= room_words for point in at.points)
@@ -366,10 +378,10 @@ class EdgePricer(EdgeBounds):
         if not any(known.room_words == room_words for known in wider.core.solved):
             self._refine(wider, room_words)
         rooms = dict(edge.space.kind.rooms)
-        left = [room_words, *(rooms.get(level) for level in self.space.inner)]
+        left = Left(room_words, tuple(rooms.get(level) for level in self.space.inner))
         for known in wider.core.solved:
             within = known.room_words is None or (room_words is not None and known.room_words >= room_words)
-            if within and known.beyond is None and all(_has_room(left, point) for point in known.points):
+            if within and known.beyond is None and all(map(left.has_room, known.points)):
                 edge.core.solved[:] = [known]
                 return True
         return False
@@ -406,7 +418,13 @@ class EdgePricer(EdgeBounds):
         (nest,) = best.nests
         return Priced(nest, evaluate_in(edge.mapspace(room), nest))
 
-    def _point(self, edge: Edge, result: Result) -> Point:
+    def hinted(self, edge: Edge, room_words: int | None, stop: Stop) -> Point | None:
+        """A mapping that a heuristic finds in a moment, if it does."""
+        for found in hint(edge.mapspace(room_words), self.objective, FEW_HINTED, self.options.seed, stop):
+            return self._point(edge, found)
+        return None
+
+    def _point(self, edge: Edge, result: Result | Priced) -> Point:
         assert result.mapping is not None
         assert result.evaluation is not None
         own = edge.renaming.inverse.mapping(result.mapping)
@@ -488,12 +506,6 @@ class EdgePricer(EdgeBounds):
         at.points.append(best._replace(energy=energy, cycles=cycles, paid=(best.energy, best.cycles)))
         at.beyond = None
         self.is_cut_short = True
-
-
-def _has_room(left: Sequence[int | None], point: Point) -> bool:
-    """Whether words that are left suffice: of the buffer, and of memories farther in; None for all."""
-    needs = point.need_words, *point.inner_words
-    return all(own is None or words <= own for own, words in zip(left, needs, strict=True))
 
 
 def _is_proven(*results: Result) -> bool:

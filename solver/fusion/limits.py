@@ -65,7 +65,7 @@ class FusionLimits:
             may have remainders where no nest may.
         """
         if not self.equal_parts and all(own.mapspace.factors == PERFECT for own in cascade.einsums):
-            raise LimitError("equal_parts", "remainders of shared loops need nests that may have some")
+            raise LimitError("equal_parts", "remainders of shared loops need nests that may have remainders")
         for tensor in sorted(self.no_fuse - cascade.users.keys()):
             between = listing(cascade.intermediates)
             raise LimitError("no_fuse", f"no Einsum accesses {tensor!r}; tensors between Einsums: {between}")
@@ -92,7 +92,7 @@ def check_einsum(einsum: CascadeEinsum) -> None:
         raise NotSearchedError("there is no on-chip memory to fuse into")
     rule = mapspace.counting_rule
     if not rule.fused:
-        raise NotSearchedError(f"{rule.title} does not count fused mappings")
+        raise NotSearchedError(f"{rule.title} does not support fused mappings")
     if not rule.by_order and any(map(mapspace.has_windows, mapspace.problem.dataspaces)):
         raise NotSearchedError(
             "sliding windows are not searched with fusion by AccelForge's rule: --counting exact counts what "
@@ -101,7 +101,7 @@ def check_einsum(einsum: CascadeEinsum) -> None:
     for level in (own for own in architecture.levels if own.no_coalesce):
         raise NotSearchedError(f"`no_coalesce` at `{level.name}` is not modelled in fused mappings")
     if mapspace.rules:
-        raise NotSearchedError("rules of your own are not searched with fusion")
+        raise NotSearchedError("user-defined constraints are not supported with fusion")
     try:
         replace(mapspace, factors=PERFECT).check_searchable(by_bounds=not rule.is_general)
     except ValueError as error:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from model.fused.cascade import Cascade
 from model.fused.cost import evaluate_fused
 from model.fused.mapping import FusedMapping
 from model.fused.report import FusedEvaluation
 from model.objective import objective_value
-from solver.fusion.assembly import Left, fused_mapping, is_spread_alike, rooms_left
+from solver.fusion.assembly import fused_mapping, is_spread_alike, rooms_left
 from solver.fusion.bodies import BodyBounds
-from solver.fusion.edges import Point
+from solver.fusion.edges import Choice, EdgeKind, Left, Point
 from solver.fusion.evidence import evidence_of
 from solver.fusion.labels import Label, Step
 from solver.fusion.least import EdgePricer, Effort
@@ -28,6 +29,7 @@ from solver.fusion.result import (
     restrictions,
 )
 from solver.fusion.space import FusionSpace
+from solver.processes import memory_bytes
 from solver.result import (
     BOUNDS,
     REMAINDERS_S,
@@ -41,6 +43,7 @@ from solver.result import (
     Termination,
     refuse_gap,
 )
+from solver.search.stopping import Stopped
 
 LONGEST = (3, 5)
 """Einsums of the bodies that paths look at which are to give good mappings soon."""
@@ -53,6 +56,21 @@ ROUNDS = 4
 
 MOST = 500
 """Labels at a cut that are looked at where Einsums are to spread tensors alike."""
+
+GRACE_S = 0.6
+"""Seconds beyond half of a time limit in which each Einsum is mapped alone before all else."""
+
+HINTS_S = 0.6
+"""Seconds beyond that for a heuristic, which maps what is not mapped even then."""
+
+BOUND_S = 0.4
+"""Seconds for a bound in closed form once a search is over."""
+
+HEARTBEAT = 32
+"""Questions whether to stop between looks at the memory in use and reports of progress."""
+
+MEMORY_SHARE = 0.9
+"""Share of the memory limit at which a search ends: its result takes some as well."""
 
 
 @dataclass
@@ -141,8 +159,12 @@ class _Search:
         should_stop: StopCallback | None,
     ) -> None:
         self.cascade, self.objective, self.limits = cascade, objective, limits
-        self.clock, self.watch = Clock(options.time_limit_s, should_stop), Stopwatch()
-        self.space = FusionSpace(cascade, limits)
+        self.options, self.should_stop, self.questions = options, should_stop, 0
+        self.clock, self.watch = Clock(options.time_limit_s, self._is_interrupted), Stopwatch()
+        limit_s = options.time_limit_s
+        self.alone = Clock(None if limit_s is None else limit_s / 2 + GRACE_S, self._is_interrupted)
+        self.space = FusionSpace(cascade, limits, stop=lambda: self.pricer.clock.stop())
+        self.space.check()
         self.pricer = EdgePricer(self.space, objective, options, self.clock)
         self.perfect_pricer: EdgePricer | None = None  # as it was before there were remainders everywhere
         self.counts = Counts()
@@ -151,14 +173,16 @@ class _Search:
         self.agreed = set[object]()
         self.on_progress = on_progress
         self.incumbent: int | None = None  # of all spaces
+        self.bound: int | None = None  # on the result, as far as it was told
         self.is_any = has_any_factors(cascade)
         self.widest = self.space if limits.equal_parts else replace(self.space, remainders=True)
 
     def run(self) -> FusedResult:
         """Search without fusion first, then with; then with remainders in nests where there may be any."""
-        self.pricer.clock = self.clock.share(2) if self.is_any else self.clock
         with self.watch.during("each Einsum alone", BOUNDS):
-            unfused, perfect, even = self._unfused(_Best()), None, None
+            first = self._unfused_at_once()
+            self.pricer.clock = self.clock.share(2) if self.is_any else self.clock
+            unfused, perfect, even = self._unfused(first), None, None
         best = replace(unfused.best)
         with self.watch.during("divisors", BOUNDS):
             outcome = self._fused(best)
@@ -190,10 +214,64 @@ class _Search:
             even,
         )
 
+    def _is_interrupted(self) -> bool:
+        """Whether to end, whatever the time; now and then, look at memory and tell of progress."""
+        self.questions += 1
+        if self.questions % HEARTBEAT == 0:
+            if memory_bytes() > self.options.memory_limit_mib * MEMORY_SHARE * (1 << 20):
+                self.clock.end(Termination.MEMORY_LIMIT)
+            self._report(_Best(), self.bound)
+        if self.should_stop is not None and self.should_stop():
+            self.clock.end(Termination.INTERRUPTED)
+        return self.clock.termination not in {None, Termination.TIME_LIMIT}
+
+    @cached_property
+    def _unfused_space(self) -> FusionSpace:
+        return replace(self.space, limits=FusionLimits(0, None, frozenset(self.cascade.intermediates)))
+
+    def _unfused_at_once(self) -> _Best:
+        """Map each Einsum alone before there are any bounds: so there is a mapping once time is over."""
+        self.pricer.clock, best = self.alone, _Best()
+        search = self._paths(self._unfused_space)
+        steps = [self._step_alone(search, place) for place in range(len(self.cascade.einsums))]
+        if all(step.kind is not None or step.choice is not None for step in steps):
+            left = rooms_left(search.space, steps)
+            self._refine(steps, left)
+            self._price_path(search.space, steps, left, best)
+            if best.value is None and not self._is_interrupted():
+                self._price_hinted(search.space, steps, left, best)
+            self._report(best, None)
+        return best
+
+    def _price_hinted(
+        self, space: FusionSpace, steps: Sequence[Step], left: Sequence[Left], best: _Best
+    ) -> None:
+        """Price Einsums alone with mappings that a heuristic finds, where there was no time for others."""
+        clock, found, points = Clock(HINTS_S), dict[int, Point | None](), list[Point | None]()
+        for step, room in zip(steps, left, strict=True):
+            if step.kind is None:
+                points.append(None)
+                continue
+            edge = self.pricer.edge(step.kind)
+            if id(edge.core) not in found:
+                known = next((own for own in edge.points if room.has_room(own)), None)
+                found[id(edge.core)] = known or self.pricer.hinted(edge, room.words, clock.stop)
+            points.append(found[id(edge.core)])
+            if points[-1] is None or not room.has_room(points[-1]):
+                return
+        self._price(space, steps, points, best)
+
+    def _step_alone(self, search: PathSearch, place: int) -> Step:
+        """An Einsum with all tensors outside; without a choice, a copy that may not be so."""
+        if not self.cascade.einsums[place].is_copy:
+            return Step(place, (), self.space.stores.alone(place), None, (), ())
+        cost = self.space.copies.transfer(place, {})
+        may_be = cost is not None and search.successors.may_write(place, {})
+        return Step(place, (), None, Choice(*cost, 0, None) if cost and may_be else None, (), ())
+
     def _unfused(self, best: _Best) -> _Outcome:
         """Map each Einsum alone, with all tensors outside."""
-        alone = FusionLimits(0, None, frozenset(self.cascade.intermediates))
-        return self._solve(replace(self.space, limits=alone), best)
+        return self._solve(self._unfused_space, best)
 
     def _fused(self, best: _Best) -> _Outcome:
         """Search with tensors in the outermost on-chip memory first, where others may store them, too."""
@@ -207,7 +285,7 @@ class _Search:
         """Search for good mappings first, whose paths loop each rank once, then to the proof."""
         space = self.space if limits == self.limits else replace(self.space, limits=limits)
         once = replace(limits, max_loops_per_rank=limits.max_loops_per_rank or 1)
-        with self._within_half_of_time():
+        with self._within_half_of_time(), suppress(Stopped):
             self._find_good_mappings(replace(space, limits=once), best)
         return self._solve(space, best)
 
@@ -216,24 +294,28 @@ class _Search:
         """Leave half of the time that is left to what comes after."""
         clock = self.pricer.clock
         self.pricer.clock = clock.share(2)
-        yield
-        self.pricer.clock = clock
+        try:
+            yield
+        finally:
+            self.pricer.clock = clock
 
     def _with_remainders(self, best: _Best) -> tuple[_Outcome, _Outcome]:
         """Search nests with remainders, too: of Einsums alone first, then of the best path, then of all."""
         self.perfect_pricer = self.pricer
         self.pricer = replace(self.pricer, remainders=True, clock=self.clock)
-        self._map_alone()
+        with suppress(Stopped):
+            self._map_alone()
         unfused = self._unfused(_Best())
         best.take_of(unfused.best)
         self.pricer.clock = self._clock_of_stage(0.5 if self.widest is not self.space else 1.0)
-        self._map_best_path_again(best)
+        with suppress(Stopped):
+            self._map_best_path_again(best)
         return unfused, self._solve(self.space, best)
 
     def _with_shared_remainders(self, best: _Best) -> _Outcome:
         """Search shared loops with remainders, too."""
         self.pricer = replace(self.pricer, clock=self._clock_of_stage(1.0))
-        with self._within_half_of_time():
+        with self._within_half_of_time(), suppress(Stopped):
             self._find_good_mappings(self.widest, best)
         return self._solve(self.widest, best)
 
@@ -302,11 +384,10 @@ class _Search:
     def _solve(self, space: FusionSpace, best: _Best) -> _Outcome:
         """Search one space, from a known mapping on; edges are priced where a shortest path needs them."""
         search = self._paths(space)
+        self._report(best, None)
         bound = 0
         while True:
-            search.tighten(best.value)
-            path, value = search.path(best.value)
-            self.paths += 1
+            path, value = self._path(search, best)
             bound = max(bound, value or 0)
             if path is None and value is None:
                 return _Outcome(best, best.value, proven=True)
@@ -317,6 +398,39 @@ class _Search:
                 complete = not self.pricer.clock.stop()
                 self._improve_by_nests(space, best, bound)
                 return _Outcome(best, bound, best.value == bound, complete)
+
+    def _path(self, search: PathSearch, best: _Best) -> tuple[list[Step] | None, int | None]:
+        """The best path by what is known, if it is below the best mapping, see `PathSearch.path`."""
+        self.paths += 1
+        with suppress(Stopped):
+            search.tighten(best.value)
+        try:
+            return search.path(best.value)
+        except Stopped:
+            return None, self._bound_at_once(search)
+
+    @cached_property
+    def _last(self) -> Clock:
+        """What is left of time once the search is over, or was interrupted."""
+        return Clock(BOUND_S)
+
+    def _bound_at_once(self, search: PathSearch) -> int:
+        """A bound on all paths that takes little time: by each Einsum alone, or by its arithmetic."""
+        clock, self.pricer.clock = self.pricer.clock, self.clock
+        if self.clock.stop():
+            self.pricer.clock, self.pricer.in_closed_form = self._last, True
+        try:
+            return search.value(search.start(0, frozenset()))
+        except Stopped:
+            least = [self.pricer.arithmetic(place) for place in range(len(self.cascade.einsums))]
+            times = [einsum.n_instances for einsum in self.cascade.einsums]
+            energy, cycles = (
+                sum(own * count for own, count in zip(column, times, strict=True))
+                for column in ((own.paid for own in least), (own.cycles for own in least))
+            )
+            return objective_value(self.objective, energy, cycles)
+        finally:
+            self.pricer.clock = clock
 
     def _paths(self, space: FusionSpace, longest: int | None = None, as_paid: bool = False) -> PathSearch:
         """Search paths of a space; bounds on Einsums do not depend on how many loops it allows."""
@@ -336,14 +450,13 @@ class _Search:
             return
         search = self._paths(space, as_paid=True)
         while not self.pricer.clock.stop():
-            search.tighten(best.value)
-            path, _ = search.path(best.value)
+            path, _ = self._path(search, best)
             if path is None or self._settle(search, path, best):
                 return
 
     def _find_good_mappings(self, space: FusionSpace, best: _Best) -> None:
         """Find good mappings first, by paths that look at a few bodies of each span."""
-        spans = [end - start for start in range(len(space.einsums)) for end in space.ends(start)]
+        spans = [end - start for start, end in space.bodies()]
         shorter = (0, *LONGEST)
         for longest in (
             own for own, less in zip(LONGEST, shorter, strict=False) if max(spans, default=0) > less
@@ -360,6 +473,12 @@ class _Search:
 
     def _settle(self, search: PathSearch, path: Sequence[Step], best: _Best) -> bool:
         """Settle and price the edges of a path; whether all of them were, or the search has to stop."""
+        try:
+            return self._settle_in_time(search, path, best)
+        except Stopped:
+            return True
+
+    def _settle_in_time(self, search: PathSearch, path: Sequence[Step], best: _Best) -> bool:
         left = rooms_left(search.space, path)
         steps = [self._with_known_mapping(search, step, own) for step, own in zip(path, left, strict=True)]
         if not any(map(_is_open, steps)):
@@ -390,9 +509,9 @@ class _Search:
                 return
 
     def _tell_spreads_apart(self, search: PathSearch, steps: Sequence[Step]) -> None:
-        """Have tensors looked at spread by spread whose Einsums do not spread them alike.
+        """Look spread by spread at tensors that Einsums do not spread alike, and at held tiles likewise.
 
-        The same of what Einsums hold, as far as it is open how spatial loops part it.
+        At held tiles as far as it is open how spatial loops part them.
         """
         open_ = {
             (tile.tensor, tile.level, step.frames)
@@ -423,6 +542,7 @@ class _Search:
             return
         known = [value for value in (self.incumbent, best.value) if value is not None]
         self.incumbent = min(known, default=None)
+        self.bound = bound if self.pricer.space is self.widest else None
         cuts = len(self.cascade.einsums)
         self.on_progress(
             FusionProgress(
@@ -432,7 +552,7 @@ class _Search:
                 cuts,
                 self.counts.open,
                 self.incumbent,
-                bound if self.pricer.space is self.widest else None,
+                self.bound,
             )
         )
 
@@ -442,13 +562,18 @@ class _Search:
         for step, (room, _) in zip(steps, left, strict=True):
             if step.kind is None or not _is_open(step) or self.pricer.clock.stop():
                 continue
-            edge = self.pricer.edge(step.kind)
-            if (id(edge.core), room) not in done:
-                done.add((id(edge.core), room))
-                before = edge.steps
-                self.pricer.least(step.kind, effort, room)
-                learned |= edge.steps > before
+            key = id(self.pricer.edge(step.kind).core), room
+            if key not in done:
+                learned |= self._learns_of(step.kind, effort, room)
+            done.add(key)
         return learned
+
+    def _learns_of(self, kind: EdgeKind, effort: Effort, room: int | None) -> bool:
+        """Take a step on an edge; whether anything was learned."""
+        try:
+            return self.pricer.refine(kind, effort, room)
+        except Stopped:
+            return False
 
     def _price_path(
         self, space: FusionSpace, steps: Sequence[Step], left: Sequence[Left], best: _Best
@@ -459,14 +584,13 @@ class _Search:
             if step.kind is None:
                 points.append(None)
                 continue
-            known = ((c, c.point) for c in self.pricer.least(step.kind) if c.point is not None)
-            fitting = [(choice, point) for choice, point in known if room.has_room(point)]
+            edge = self.pricer.edge(step.kind)
+            shift, fitting = edge.space.shift_energy, [own for own in edge.points if room.has_room(own)]
             if not fitting:
                 return
-            _, chosen = min(
-                fitting, key=lambda own: objective_value(self.objective, own[0].energy, own[0].cycles)
+            points.append(
+                min(fitting, key=lambda own: objective_value(self.objective, own.energy + shift, own.cycles))
             )
-            points.append(chosen)
         self._price(space, steps, points, best)
 
     def _price(

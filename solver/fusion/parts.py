@@ -81,7 +81,7 @@ class PartSizes:
         self._check()
         self._seen.clear()
         found: Extents = {}
-        bodies = [(start, end) for start in range(len(self.space.einsums)) for end in self.space.ends(start)]
+        bodies = [*self.space.bodies()]
         if any(self._is_twofold(*body) for body in bodies):
             return None
         loops = (
@@ -108,10 +108,9 @@ class PartSizes:
     @cached_property
     def _slid(self) -> frozenset[tuple[int, str]]:
         """Einsums with dimensions over which loops may run that slide windows."""
-        bodies = ((start, end) for start in range(len(self.space.einsums)) for end in self.space.ends(start))
         return frozenset(
             own
-            for start, end in bodies
+            for start, end in self.space.bodies()
             for number in self.space.sliding(start, end)
             for own in enumerate(self.space.classes(start, end)[number], start)
         )

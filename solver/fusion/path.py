@@ -21,6 +21,7 @@ from solver.fusion.least import EdgePricer
 from solver.fusion.space import Frame, Frames, FusionSpace
 from solver.fusion.successors import Successors
 from solver.fusion.trips import BodyLoops
+from solver.search.stopping import Stopped
 
 SHARED = (
     "bodies",
@@ -105,7 +106,7 @@ class PathSearch:
     @cached_property
     def loops(self) -> BodyLoops:
         """Which loops bodies may have."""
-        return BodyLoops(self.space)
+        return BodyLoops(self.space, lambda: self.pricer.clock.stop())
 
     # Bounds on the rest of a path
 
@@ -194,6 +195,7 @@ class PathSearch:
             states = [(at, waiting) for waiting in self.states(at)]
             self._sources.update({own: first.setdefault((key, window.of(own[1])), own) for own in states})
             for state in states:
+                self.pricer.heed()
                 self._raise(state, limit, width)
 
     def _raise(self, state: State, limit: int | None, width: int | None) -> None:
@@ -483,11 +485,25 @@ class PathSearch:
         tuple
             No label if no path is below the limit. If the search has to stop, no label, and a bound on all
             paths that are left.
+
+        Raises
+        ------
+        Stopped
+            The search has to stop before there is a bound.
         """
         queue = Queue(limit, width)
         start = self.start(first, waiting)
         queue.push(start, self.value(start))
         last = None if most is None else self.counts.expanded + most
+        try:
+            return self._emptied(queue, last, lambda label: label.at > first and ends(label))
+        except Stopped:
+            return None, queue.least
+
+    def _emptied(
+        self, queue: Queue, last: int | None, ends: Callable[[Label], bool]
+    ) -> tuple[Label | None, int | None]:
+        """Expand labels, up to the `last` one, until the best one is complete or need not be."""
         while queue:
             value, label, is_rough = queue.pop()
             self.counts.open = len(queue)
@@ -495,12 +511,11 @@ class PathSearch:
             if closer > value:
                 queue.push(label, closer)
                 continue
-            if label.at == len(self.space.einsums) or (label.at > first and ends(label)):
+            if label.at == len(self.space.einsums) or ends(label):
                 return label, value
-            if self.counts.expanded % 8 == 0 and self.pricer.clock.stop():
-                return None, value
             if self.counts.expanded == last:
                 return None, value
+            self.pricer.heed()
             self.counts.expanded += 1
             self.counts.settled = max(self.counts.settled, label.at)
             if queue.passes(label, self._costs(label)):

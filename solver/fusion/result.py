@@ -17,16 +17,14 @@ from solver.result import Narrower, StageCost, Status, Termination, relative_gap
 
 EVEN_NESTS = "tiles that are neither stored nor held have one place in {memories} below shared loops"
 PERFECT_LOOPS = "loops have no remainders"
-PERFECT_SHARED_LOOPS = "shared loops have factors that divide"
-PERFECT_STORES = (
-    "nests of Einsums that store tensors in memories which exist several times have no remainders"
-)
+PERFECT_SHARED_LOOPS = "shared loops have no remainders"
+PERFECT_STORES = "nests of Einsums that store tensors in memories with several instances have no remainders"
 PERFECT_PARTS = (
     "nests of Einsums that store or hold something in {memory}, which exists several times, have no "
     "remainders"
 )
 WHOLE_WINDOWS = (
-    "Einsums that store or hold something in {memory} do not part dimensions of windows among its instances"
+    "Einsums that store or hold something in {memory} do not divide dimensions of windows among its instances"
 )
 COPIES_INSIDE = "tensors with copies are stored below all loops that their Einsums share"
 

@@ -23,6 +23,7 @@ from solver.fusion.edges import box_words, dense
 from solver.fusion.limits import FusionLimits, check_einsum
 from solver.fusion.remembered import remembered
 from solver.fusion.stores import Shares, Spread, Stores
+from solver.search.stopping import Stop, heed, never
 
 Trips = dict[str, int]
 """By dimension of an Einsum, the product of the shared loops over it."""
@@ -113,21 +114,25 @@ Frames = tuple[Frame, ...]
 
 @dataclass(frozen=True)
 class FusionSpace:
-    """Bodies, loops and places of a cascade.
-
-    Raises
-    ------
-    NotSearchedError
-        If the search does not know something of the cascade.
-    """
+    """Bodies, loops and places of a cascade that passes `check`."""
 
     cascade: Cascade
     limits: FusionLimits = FusionLimits()
     remainders: bool = False
     """Whether shared loops may have remainders."""
+    stop: Stop = field(default=never, compare=False)
+    """Raises `Stopped` where long cascades take long to look at, once it answers True."""
 
-    def __post_init__(self) -> None:
-        """Refuse what is not searched."""
+    def check(self) -> None:
+        """Refuse what is not searched.
+
+        Raises
+        ------
+        NotSearchedError
+            If the search does not know something of the cascade.
+        LimitError
+            If limits name what is not there.
+        """
         for einsum in self.cascade.einsums:
             check_einsum(einsum)
         self.limits.check(self.cascade)
@@ -309,10 +314,9 @@ class FusionSpace:
     @cached_property
     def followers(self) -> frozenset[int]:
         """Einsums that loops may cut into unequal parts: in some body they go as far as readers' windows."""
-        bodies = ((start, end) for start in range(len(self.einsums)) for end in self.ends(start))
         return frozenset(
             place
-            for start, end in bodies
+            for start, end in self.bodies()
             if self.sliding(start, end)
             for place in range(start, end)
             if any(start <= r < end for t in self.einsums[place].written for r in self.cascade.readers(t))
@@ -325,8 +329,7 @@ class FusionSpace:
     @cached_property
     def _looped(self) -> tuple[dict[str, frozenset[range]], ...]:
         found: list[dict[str, set[range]]] = [{} for _ in self.einsums]
-        bodies = ((start, end) for start in range(len(self.einsums)) for end in self.ends(start))
-        loops = ((range(*body), dims) for body in bodies for dims in self.classes(*body))
+        loops = ((range(*body), dims) for body in self.bodies() for dims in self.classes(*body))
         for body, place, dim in (
             (b, place, dim) for b, dims in loops for place, dim in zip(b, dims, strict=True)
         ):
@@ -426,8 +429,13 @@ class FusionSpace:
         """Ends of the bodies that may begin with an Einsum."""
         return () if self.limits.max_loops == 0 else tuple(self._body_ends(start))
 
+    def bodies(self) -> Iterator[tuple[int, int]]:
+        """Yield the first Einsum and the end of each body that there may be."""
+        yield from ((start, end) for start in range(len(self.einsums)) for end in self.ends(start))
+
     def _body_ends(self, start: int) -> Iterator[int]:
         for end in range(start + 2, len(self.einsums) + 1):
+            heed(self.stop)
             if not any(start <= writer for writer in self._writers_across(end - 1)):
                 return
             if self.classes(start, end):

@@ -69,7 +69,7 @@ class Successors:
             homes = {tile.tensor: tile.level for tile in (*label.stored, *stores)} | {einsum.copied: level}
             cost = self.space.copies.transfer(place, homes)
             room = self._room(label, stores, (), self.space.cuts(frames, place))
-            if cost is None or room is None or not self._may_write(place, homes):
+            if cost is None or room is None or not self.may_write(place, homes):
                 continue
             energy, cycles = (own * einsum.n_instances for own in cost)
             grown = replace(label, energy=label.energy + energy, cycles=label.cycles + cycles)
@@ -82,7 +82,7 @@ class Successors:
             return (0,)
         return (tile.level,) if tile.level else (0, *self.space.homes[tensor])
 
-    def _may_write(self, place: int, homes: Mapping[str, int]) -> bool:
+    def may_write(self, place: int, homes: Mapping[str, int]) -> bool:
         """Whether the rules of the outermost memory let a copy leave there what may be stored on chip."""
         bypass = self.space.einsums[place].mapspace.keep[0].bypass
         tiles = (tile for tile in self.space.tiles[place] if tile.tensor in self.space.storable)
@@ -484,9 +484,8 @@ class Successors:
     def _may_part(self, frame: Frame, cut: int, bound: dict[int, bool]) -> bool:
         """Whether both sides of a cut do as well without the other one; `bound`: who needs shared loops."""
         for start, end in ((frame.start, cut), (cut, frame.end)):
-            rules = self.space.einsums[start].mapspace.temporal[0]
             # With remainders, the private loops of visits are none of the whole.
-            is_ruled = self.pricer.remainders or bool(rules.factors or rules.inner or rules.outer)
+            is_ruled = self.pricer.remainders or self.pricer.is_ruled(start)
             if end == start + 1 and (is_ruled or bound.get(start, True)):
                 return False
             if end > start + 1 and self.bodies.groups.inside_of(frame.start, frame.end, start, end) is None:

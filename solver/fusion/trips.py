@@ -13,6 +13,7 @@ from model.fused.visits import Visits
 from model.numbers import divisors
 from solver.fusion.remembered import remembered
 from solver.fusion.space import Frame, Frames, FusionSpace, Segment, TileKind, Trips
+from solver.search.stopping import Stop, heed, heeding, never
 
 Total = tuple[int, ...]
 """Trips of all loops of a body together, by class: what they cut, they cut into tiles of these extents."""
@@ -27,6 +28,7 @@ class BodyLoops:
     """
 
     space: FusionSpace
+    stop: Stop = never
 
     def totals(self, frames: Frames, start: int, end: int) -> Iterator[Total]:
         """Yield trips for each class, all loops of the body together, not all 1."""
@@ -36,6 +38,7 @@ class BodyLoops:
         left = [measure(frames, place) for place in range(start, end)]
         found = self._chosen(space.classes(start, end), left, (), self.leaders(start, end))
         for chosen in found:
+            heed(self.stop)
             if is_plain or self._is_known(frames, start, end, chosen):
                 yield chosen
 
@@ -48,7 +51,7 @@ class BodyLoops:
         right below a place need not bring them anew.
         """
         kinds = self.space.tile_kinds(frame.start, frame.end)
-        for pairs in product(*self._steps(frames, frame, left)):
+        for pairs in heeding(self.stop, product(*self._steps(frames, frame, left))):
             segment = _segment([own for own, _ in pairs])
             if not segment or not self._may_follow(frame, segment, kinds):
                 continue

@@ -15,8 +15,8 @@ from model.mapspace import Mapspace
 from solver.heuristics.pricing import BatchPrices, Pricing
 from solver.heuristics.sampling import (
     RandomMoves,
+    concatenated,
     factor_moves,
-    joined,
     keep_moves,
     order_moves,
     perfect_first,
@@ -105,7 +105,7 @@ class _Descent:
         """Return the mapping and those with one other factor."""
         nodes = range(len(self._mapspace.architecture.nodes))
         moves = (factor_moves(self._current, 0, self._mapspace, node) for node in nodes)
-        return joined([self._current, *moves])
+        return concatenated([self._current, *moves])
 
     def _fill(self, target: int) -> None:
         """Move factors into the node `target` as long as that helps."""
@@ -123,11 +123,11 @@ class _Descent:
         return True
 
     def _moves_to(self, target: int) -> MappingBatch:
-        moved = joined([self._current, factor_moves(self._current, 0, self._mapspace, target)])
+        moved = concatenated([self._current, factor_moves(self._current, 0, self._mapspace, target)])
         if self._mapspace.factors == ANY and len(moved) > MOST_REORDERED:
             scores = self._pricing.estimate_batch(moved).scores
             moved = moved.part(np.argsort(scores, kind="stable")[:MOST_REORDERED])
-        return joined([moved, *self._reordered(moved, target)])
+        return concatenated([moved, *self._reordered(moved, target)])
 
     def _reordered(self, moved: MappingBatch, target: int) -> Iterator[MappingBatch]:
         """Yield the mappings with one loop moved, at the level of `target` and the one above it."""

@@ -22,14 +22,14 @@ from model.objective import objective_value
 from model.places import gathered
 from model.sparse import evaluate_totals
 from solver.heuristics.interface import Budget, BudgetSpent
-from solver.heuristics.rules import Rules
+from solver.heuristics.rules import MapspaceRules
 from solver.result import ContradictionError
 
-FEW = 64
+AT_ONCE = 64
 """Mappings that are priced one by one before the budget is looked at again."""
 
-SOME = 256
-"""The same of mappings that may have remainders: exact prices of some of these take long."""
+AT_ONCE_WITH_REMAINDERS = 256
+"""Mappings with remainders that are priced before the budget is looked at again: some take long."""
 
 ROUNDING = 1 + 1e-12
 """Values of doubles this close to each other are compared exactly."""
@@ -100,7 +100,7 @@ class Pricing:
         self.objectives = tuple(objectives)
         self.budget = budget
         self.seed = seed
-        self.rules = Rules(mapspace)
+        self.rules = MapspaceRules(mapspace)
         self.evaluations = 0
         self.valid = 0
         self.trace: list[Incumbent] = []
@@ -144,7 +144,7 @@ class Pricing:
             raise BudgetSpent
 
     def price(self, mappings: Sequence[Mapping]) -> BatchPrices:
-        """Price mappings; the axes of their spatial loops are free (see `Rules`).
+        """Price mappings; the axes of their spatial loops are free (see `MapspaceRules`).
 
         Raises
         ------
@@ -158,10 +158,10 @@ class Pricing:
     def price_batch(self, batch: MappingBatch) -> BatchPrices:
         """Price mappings that are arrays already, as `price` does; ``columns`` are not looked at.
 
-        Where memories have several places, those that keep nothing are taken as `Rules.arranged` has them.
+        Of memories with several places, those that keep nothing are as `MapspaceRules.arranged` has them.
         """
-        together = MAPPINGS_PER_CHUNK if self.mapspace.factors == PERFECT else SOME
-        return self._in_chunks(batch, self._chunk, FEW if self._evaluator is None else together)
+        together = MAPPINGS_PER_CHUNK if self.mapspace.factors == PERFECT else AT_ONCE_WITH_REMAINDERS
+        return self._in_chunks(batch, self._chunk, AT_ONCE if self._evaluator is None else together)
 
     def estimate_batch(self, batch: MappingBatch) -> BatchPrices:
         """Price mappings as `price_batch` does, but with remainders about: see `BatchEvaluator.estimate`.

@@ -26,7 +26,7 @@ MOST_FREE = 14
 """Dimensions that may lie along either axis, or levels that may keep a dataspace or not, at most."""
 
 
-class Rules:
+class MapspaceRules:
     """What a mapspace allows.
 
     How the spatial loops of a fanout lie along X and Y changes no cost, so mappings are judged by their
@@ -140,21 +140,21 @@ class Rules:
             looping = batch.factors[:, architecture.storage_indices[number]] > 1
             name = f"the order of the loops of {architecture.levels[number].name}"
             yield name, _nests(pairs, positions[:, number], looping)
-        for joint in self.mapspace.joint:
-            yield from self._joint_verdicts(joint, batch)
+        for together in self.mapspace.joint:
+            yield from self._verdicts_on_places(together, batch)
         for number, options in enumerate(self.keep_options):
             name = f"the levels that may keep {problem.dataspaces[number].name}"
             yield name, np.isin(_codes(batch.keep[:, :, number]), _codes(options))
         yield "the meshes and the split of the fanouts", self.fits_meshes(batch.factors)
         least = math.ceil(self.mapspace.min_parallelism)
         if least > 1:
-            yield "the minimum number of arithmetic units in use", self._units_in_use(batch) >= least
+            yield "the minimum number of compute units in use", self._units_in_use(batch) >= least
         most = self.mapspace.max_temporal_loops
         if most is not None:
             temporal = batch.factors[:, list(architecture.storage_indices)]
             yield "the maximum number of temporal loops", (temporal > 1).sum(axis=(1, 2)) <= most
 
-    def _joint_verdicts(self, rules: JointRules, batch: MappingBatch) -> Iterator[tuple[str, Booleans]]:
+    def _verdicts_on_places(self, rules: JointRules, batch: MappingBatch) -> Iterator[tuple[str, Booleans]]:
         """Yield what binds the loops of all places of a memory together."""
         architecture, dims = self.mapspace.architecture, self.mapspace.problem.dims
         name = f"{architecture.levels[rules.levels[0]].component} at all its places"

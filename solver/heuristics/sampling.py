@@ -15,7 +15,7 @@ from model.mapspace import Mapspace, TemporalRules
 from model.numbers import prime_factors
 from solver.heuristics.interface import MapperError
 from solver.heuristics.pricing import Pricing
-from solver.heuristics.rules import Rules
+from solver.heuristics.rules import MapspaceRules
 
 
 class Sampler:
@@ -26,7 +26,7 @@ class Sampler:
     negative values favour small inner tiles.
     """
 
-    def __init__(self, rules: Rules, inward: float = 0.0) -> None:
+    def __init__(self, rules: MapspaceRules, inward: float = 0.0) -> None:
         mapspace = rules.mapspace
         self._rules = rules
         self._splits = [_Factorizations(mapspace, dim, inward) for dim in mapspace.problem.dims]
@@ -209,17 +209,17 @@ def valid_starts(
         drawn = samplers[attempt % len(samplers)].draw(random, drawn_together)
         batches.append(drawn.part(np.flatnonzero(pricing.estimate_batch(drawn).allowed)[:count]))
         attempt, total = attempt + 1, total + len(batches[-1])
-    return joined(batches).part(np.resize(np.arange(total), count))
+    return concatenated(batches).part(np.resize(np.arange(total), count))
 
 
-def perfect_first(rules: Rules) -> Iterator[Rules]:
+def perfect_first(rules: MapspaceRules) -> Iterator[MapspaceRules]:
     """Yield the rules with perfect factors only, and those with any factors where they may be any."""
     if rules.mapspace.factors != PERFECT:
-        yield Rules(replace(rules.mapspace, factors=PERFECT))
+        yield MapspaceRules(replace(rules.mapspace, factors=PERFECT))
     yield rules
 
 
-def joined(batches: Sequence[MappingBatch]) -> MappingBatch:
+def concatenated(batches: Sequence[MappingBatch]) -> MappingBatch:
     """Put batches one after the other."""
     return MappingBatch(
         np.concatenate([batch.factors for batch in batches]),
@@ -307,7 +307,7 @@ def order_moves(batch: MappingBatch, row: int, mapspace: Mapspace, level: int) -
     return moved
 
 
-def keep_moves(batch: MappingBatch, row: int, rules: Rules) -> MappingBatch:
+def keep_moves(batch: MappingBatch, row: int, rules: MapspaceRules) -> MappingBatch:
     """Return all ways to keep one dataspace in other levels."""
     moved = copies(batch, row, sum(map(len, rules.keep_options)))
     start = 0
@@ -328,7 +328,7 @@ def _inserted(loops: list[int], dim: int, place: int) -> Iterator[int]:
 class RandomMoves:
     """Draws a random move for every mapping of a batch; rules are left to the price service."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: MapspaceRules) -> None:
         self._bounds = np.array(rules.mapspace.problem.bounds)
         self._any = rules.mapspace.factors == ANY
         self._steps = np.array(prime_steps(rules.mapspace), dtype=np.int64).reshape(-1, 2)

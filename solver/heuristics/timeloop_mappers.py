@@ -17,8 +17,8 @@ from model.mapspace import Mapspace, TemporalRules
 from model.mapspace_size import mapspace_size
 from solver.heuristics.interface import MapperError
 from solver.heuristics.pricing import BatchPrices, Pricing
-from solver.heuristics.rules import Rules
-from solver.heuristics.sampling import Sampler, joined
+from solver.heuristics.rules import MapspaceRules
+from solver.heuristics.sampling import Sampler, concatenated
 
 BATCH = 4096
 
@@ -94,7 +94,7 @@ class LinearPruned:
         size = mapspace_size(mapspace).mappings
         if size > self._largest:
             raise MapperError(f"the mapspace has {Decimal(size):.1e} mappings, too many to enumerate")
-        for batch in _gathered(_reordered(mapspace, pricing)):
+        for batch in _in_larger_batches(_reordered(mapspace, pricing)):
             pricing.price_batch(batch)
 
 
@@ -107,7 +107,7 @@ def _reordered(mapspace: Mapspace, pricing: Pricing) -> Iterator[MappingBatch]:
             yield from _with_orders(fitting, mapspace)
 
 
-def _gathered(batches: Iterable[MappingBatch]) -> Iterator[MappingBatch]:
+def _in_larger_batches(batches: Iterable[MappingBatch]) -> Iterator[MappingBatch]:
     """Yield larger batches: small ones cost more time per mapping."""
     waiting: list[MappingBatch] = []
     count = 0
@@ -115,13 +115,13 @@ def _gathered(batches: Iterable[MappingBatch]) -> Iterator[MappingBatch]:
         waiting.append(batch)
         count += len(batch)
         if count >= BATCH:
-            yield joined(waiting)
+            yield concatenated(waiting)
             waiting, count = [], 0
     if waiting:
-        yield joined(waiting)
+        yield concatenated(waiting)
 
 
-def _factorizations(mapspace: Mapspace, rules: Rules) -> Iterator[Integers]:
+def _factorizations(mapspace: Mapspace, rules: MapspaceRules) -> Iterator[Integers]:
     """Yield factors that fit the rules of single factors and the meshes, shape ``(n, nodes, dims)``."""
     splits = [_splits(mapspace, number) for number in range(len(mapspace.problem.dims))]
     sizes = [len(split) for split in splits]
@@ -180,7 +180,7 @@ def _with_orders(fitting: MappingBatch, mapspace: Mapspace) -> Iterator[MappingB
     """Yield all orders of mappings with the same factors, but for the first one, which is priced already."""
     first, factors, dims = fitting.order[0], fitting.factors[0], mapspace.problem.dims
     choices = [
-        np.array(list(_orders(order, factors[position], rules, dims)), dtype=np.int64)
+        np.array(list(_level_orders(order, factors[position], rules, dims)), dtype=np.int64)
         for order, position, rules in zip(
             first[:-1], mapspace.architecture.storage_indices[:-1], mapspace.temporal[:-1], strict=True
         )
@@ -199,7 +199,7 @@ def _with_orders(fitting: MappingBatch, mapspace: Mapspace) -> Iterator[MappingB
         )
 
 
-def _orders(
+def _level_orders(
     order: Integers, factors: Integers, rules: TemporalRules, dims: Sequence[str]
 ) -> Iterator[list[int]]:
     """Yield the orders of one level's loops; those that do not iterate stay where they are."""

@@ -127,7 +127,7 @@ class ResultCache:
 
 
 def _read(path: Path, most_bytes: int, *, private: bool = False) -> bytes:
-    """Return what is in a regular file; ``OSError`` if it is larger, or is to be private and is not."""
+    """Return the content of a regular file; raise ``OSError`` if it is too large or not private."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as stream:
         status = os.fstat(handle)
@@ -210,10 +210,10 @@ def _result(document: dict[str, Any], mapspace: Mapspace) -> Result:
     mapping = LoopNest(tuple(map(_node_mapping, document["mapping"])))
     evaluation = evaluate_totals(mapspace, mapping)
     if evaluation is None:
-        raise ValueError("formats cannot hold the mapping")
+        raise ValueError("the formats cannot represent the mapping")
     value, *later = (evaluation.value(name) for name in objectives)
     if not evaluation.valid or document["values"] != [value, *later]:
-        raise ValueError("the mapping does not have the value that is kept with it")
+        raise ValueError("the mapping does not have the cached value")
     return replace(
         proven,
         status=Status.OPTIMAL,

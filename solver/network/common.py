@@ -96,7 +96,7 @@ class CommonClaim(NamedTuple):
 
 @dataclass(frozen=True)
 class CommonProof:
-    """What the bound rests on: all unrollings in parts, and claims on layers; `weights` are by layer."""
+    """The basis of the bound: all unrollings in parts, and claims on layers; `weights` are by layer."""
 
     whole: CommonRegion
     claims: tuple[CommonClaim, ...]
@@ -148,7 +148,7 @@ class CommonResult:
 
     @property
     def price(self) -> float | None:
-        """What the common unrolling costs more than the layers' own optima, as a share of these."""
+        """The extra cost of the common unrolling over the layers' own optima, as a share of these."""
         if self.value is None or not self.own_value:
             return None
         return (self.value - self.own_value) / self.own_value

@@ -309,7 +309,9 @@ class Cluster:
         except self._distributed.KilledWorker as error:
             raise ExecutorError(f"the cluster lost the workers of a search: {error}") from None
         except ImportError as error:
-            raise ExecutorError(f"the workers of the cluster lack this program: {error}") from None
+            raise ExecutorError(
+                f"the workers of the cluster do not have Tilewright installed: {error}"
+            ) from None
         except (OSError, CancelledError) as error:
             raise self._lost(error) from None
         return result

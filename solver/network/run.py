@@ -296,7 +296,7 @@ def _reason(overfull: Overfull) -> Reason:
     sources = () if overfull.size_source is None else (overfull.size_source,)
     holds = Statement(f"`{overfull.level}` holds {overfull.size_words:,} words", sources)
     larger = f"`{overfull.level}` with {overfull.taken_words:,} words"
-    lever_text = f"{larger}, and those that this Einsum needs there itself"
+    lever_text = f"{larger}, in addition to those that this Einsum needs there itself"
     lever = Lever(lever_text, overfull.size_words, overfull.taken_words, sources)
     missing = Shortfall(overfull.text, overfull.taken_words, overfull.size_words, "words")
     return Reason(overfull.text, sources, (holds,), irreducible=True, shortfalls=(missing,), levers=(lever,))
@@ -310,7 +310,7 @@ def _renamed(result: Result, layer: Layer) -> Result:
     return replace(result, mapping=mapping, evaluation=evaluate_totals(layer.mapspace, mapping))
 
 
-MOST_SECONDS = 60.0
+LONGEST_ANALYSIS_S = 60.0
 """Time for the reasons of all layers together; those of later layers are marked as not examined."""
 
 
@@ -349,7 +349,7 @@ class _Explainer:
     """Explains each mapspace once, as long as there is time."""
 
     def __init__(self, should_stop: StopCallback, time_limit_s: float | None) -> None:
-        self._end = time.monotonic() + MOST_SECONDS
+        self._end = time.monotonic() + LONGEST_ANALYSIS_S
         self._should_stop = should_stop
         self._time_limit_s = time_limit_s
         self._known: dict[Hashable, tuple[Reason, ...]] = {}

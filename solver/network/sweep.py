@@ -196,7 +196,7 @@ def _remark(name: str, effects: _Effects | None) -> str:
     if effects.moved:
         parts.append(f"the energies of {_listed(effects.moved)} are estimated for each value")
     if given:
-        parts.append(f"the energies of {_listed(given)} are given and do not change")
+        parts.append(f"the energies of {_listed(given)} are given and do not depend on it")
     return f"{name}: {'; '.join(parts) or 'no energy per access depends on it'}"
 
 

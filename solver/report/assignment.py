@@ -131,7 +131,7 @@ def _edges(result: AssignResult, best: Assignment) -> list[Document]:
 
 
 def _mapped_document(mapped: MappedAssignment) -> Document:
-    """Return what is known besides if a mapper found the costs."""
+    """Return the additional keys of a document whose costs a mapper found."""
     return {
         **picked(mapped, "objective", "unproven"),
         "gain": {

@@ -22,18 +22,18 @@ from solver.report.drawing import (
 )
 from solver.report.figures import count_text, energy_text, energy_unit
 
-LABELS_BESIDE_FROM = 520.0
+LABELS_BESIDE_FROM_PX = 520.0
 """Width from which the label of a bar stands beside it, and not above it."""
 
 BAR_HEIGHT, BAR_GAP = 16.0, 9.0
 LABEL_SHARE = 0.42
-LONGEST_LABEL = 120.0
-TEXT_GAP = 8.0
-LEAST_VISIBLE = 1.0
+LONGEST_LABEL_PX = 120.0
+TEXT_GAP_PX = 8.0
+LEAST_VISIBLE_PX = 1.0
 """Pixels of a segment that is not zero."""
 
-CHART_HEIGHT = 300.0
-TICK_ROOM = 16.0
+CHART_HEIGHT_PX = 300.0
+TICK_SPACE_PX = 16.0
 LEAST_DRAWN, MOST_DRAWN = 1e-100, 1e100
 MOST_DECADES = 7
 
@@ -63,12 +63,12 @@ class Bar:
 
 def bars_scene(title: str, bars: Sequence[Bar], width: float, key: Key = (), most: float = 0.0) -> Scene:
     """Return bars below each other, on a scale from 0 to the longest one, or to `most` if that is more."""
-    is_beside = width >= LABELS_BESIDE_FROM
+    is_beside = width >= LABELS_BESIDE_FROM_PX
     longest = max([most, *(sum(segment.value for segment in bar.segments) for bar in bars)], default=0.0)
-    texts = max((text_width(bar.text, SMALL) for bar in bars), default=0.0) + TEXT_GAP
+    texts = max((text_width(bar.text, SMALL) for bar in bars), default=0.0) + TEXT_GAP_PX
     names = max((text_width(bar.label, SMALL + 0.5) for bar in bars), default=0.0)
-    names = min(names, width * LABEL_SHARE - TEXT_GAP)
-    left = names + TEXT_GAP if is_beside else 0.0
+    names = min(names, width * LABEL_SHARE - TEXT_GAP_PX)
+    left = names + TEXT_GAP_PX if is_beside else 0.0
     room = max(20.0, width - left - texts)
     entries = legend(key, width)
     parts: list[Part] = list(entries.parts)
@@ -84,11 +84,11 @@ def bars_scene(title: str, bars: Sequence[Bar], width: float, key: Key = (), mos
         end = left
         for segment in bar.segments:
             length = room * segment.value / longest if longest else 0.0
-            length = max(length, LEAST_VISIBLE) if segment.value else 0.0
+            length = max(length, LEAST_VISIBLE_PX) if segment.value else 0.0
             parts.append(Box(end, y, length, BAR_HEIGHT, segment.ink, note=segment.note))
             end += length
-        text = Label((left + room if most else end) + TEXT_GAP, y + 12, bar.text, "muted", SMALL)
-        parts.append(replace(text, x=min(text.x, width - texts + TEXT_GAP)))
+        text = Label((left + room if most else end) + TEXT_GAP_PX, y + 12, bar.text, "muted", SMALL)
+        parts.append(replace(text, x=min(text.x, width - texts + TEXT_GAP_PX)))
         y += BAR_HEIGHT + BAR_GAP
     described = "; ".join(f"{bar.label}: {bar.text}" for bar in bars)
     return Scene(width, max(1.0, y), title, tuple(parts), described)
@@ -120,7 +120,7 @@ def first_of(shown: Sequence[object]) -> str:
     """Return a caption that says how many bars there are no room for, if any."""
     if len(shown) <= MOST_BARS:
         return ""
-    return f"The first {MOST_BARS} of {count_text(len(shown))}; the table below has all of them."
+    return f"The first {MOST_BARS} of {count_text(len(shown))}; the table below shows all of them."
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Axis:
-    """What an axis shows; `texts` writes a figure of it."""
+    """The quantity on an axis; `texts` formats its figures."""
 
     name: str
     is_log: bool = False
@@ -180,7 +180,7 @@ def curves_scene(
     key = legend([(name, ink) for name, ink in dict.fromkeys(named) if name], width)
     ticks = [(value, tick_text(value)) for value in y_scale.ticks]
     left = max((text_width(text, SMALL) for _, text in ticks), default=0.0) + 8
-    frame = _Frame(left, key.height + 22, width - 10, key.height + 22 + CHART_HEIGHT * min(1, width / 500))
+    frame = _Frame(left, key.height + 22, width - 10, key.height + 22 + CHART_HEIGHT_PX * min(1, width / 500))
     parts: list[Part] = [*key.parts, Label(0, key.height + 13, up.name, "muted", SMALL)]
     for band in bands:
         left, right = (frame.across(x_scale.share(end)) for end in (band.least, band.most or x_scale.most))
@@ -286,7 +286,7 @@ def _ticks_across(frame: _Frame, scale: _Scale) -> Iterator[Part]:
         half = text_width(text, SMALL) / 2
         yield Line(((x, frame.top), (x, frame.bottom)), "idle")
         if x - half > end and x + half <= frame.right + 10:
-            yield Label(x, frame.bottom + TICK_ROOM, text, "muted", SMALL, "middle")
+            yield Label(x, frame.bottom + TICK_SPACE_PX, text, "muted", SMALL, "middle")
             end = x + half + 6
     yield Line(((frame.left, frame.bottom), (frame.right, frame.bottom)), "muted")
 
@@ -307,7 +307,7 @@ def _labels(curves: Sequence[Curve], frame: _Frame, x_scale: _Scale, y_scale: _S
     taken: list[tuple[float, float, float]] = []
     for mark in sorted(marks, key=lambda mark: mark.is_hollow):
         x, y = frame.across(x_scale.share(mark.x)), frame.up(y_scale.share(mark.y)) - 5
-        label = fitted(Label(x + 7, y, mark.label, size=SMALL), LONGEST_LABEL)
+        label = fitted(Label(x + 7, y, mark.label, size=SMALL), LONGEST_LABEL_PX)
         width = text_width(label.text, SMALL)
         left = x + 7 if x + 7 + width <= frame.right else x - 7 - width
         if not any(
@@ -327,7 +327,7 @@ def _staircase(places: Sequence[tuple[float, float]]) -> Iterator[tuple[float, f
 
 @dataclass(frozen=True)
 class Span:
-    """What takes room in a memory for a while, from the bottom up."""
+    """The contents of a memory during a span of time, from the bottom up."""
 
     label: str
     duration: float
@@ -338,7 +338,7 @@ class Span:
 def timeline_scene(
     title: str, spans: Sequence[Span], limit: float, texts: tuple[str, str], key: Key, width: float
 ) -> Scene:
-    """Return what is in a memory over time: a column per span, as wide as it takes long.
+    """Return the occupancy of a memory over time: a column per span, whose width is its duration.
 
     `texts` are those of the whole time and of the limit.
     """

@@ -196,7 +196,7 @@ def size_table(mapspace: Mapspace) -> ReportTable:
     table.add_row(f"Factorizations{with_remainders}", f"{large_count_text(size.factorizations)}{at_most}")
     table.add_row("Loop orders", f"{large_count_text(size.orders)} at most")
     table.add_row("Spatial splits", f"{large_count_text(size.splits)} at most")
-    table.add_row("Keep masks", large_count_text(size.keep_masks))
+    table.add_row("Bypass choices", large_count_text(size.keep_masks))
     table.add_row("Mappings", f"{large_count_text(size.mappings)} at most, ignoring capacities")
     return table
 

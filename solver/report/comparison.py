@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from model.objective import UNITS, in_reported_unit
 from model.places import gathered
-from solver.comparison import MILESTONES_PERCENT, Comparison, Outcome, Point
+from solver.comparison import MILESTONES_PERCENT, Comparison, Improvement, MapperRun
 from solver.report.document import FIGURES, Document, outcome_document, picked, plain, reason_document
 from solver.report.figures import objective_text
 from solver.report.timeloop_mapping import mapping_targets
@@ -60,13 +60,13 @@ def comparisons_csv(comparisons: Sequence[Comparison]) -> str:
     return text.getvalue()
 
 
-def exact_outcome(comparison: Comparison) -> Outcome:
+def exact_outcome(comparison: Comparison) -> MapperRun:
     """Return the exact search as one of the mappers; it does not count valid mappings."""
     statistics = comparison.result.statistics
-    return Outcome(EXACT, statistics.seconds, statistics.mappings_priced, 0, comparison.trace)
+    return MapperRun(EXACT, statistics.seconds, statistics.mappings_priced, 0, comparison.trace)
 
 
-def milestones(comparison: Comparison, trace: Sequence[Point]) -> dict[str, float | None]:
+def milestones(comparison: Comparison, trace: Sequence[Improvement]) -> dict[str, float | None]:
     """Return the seconds after which a mapper first came within so many percent of the optimum."""
     return {str(percent): comparison.first_within(trace, percent) for percent in MILESTONES_PERCENT}
 
@@ -77,11 +77,11 @@ def _reported(comparison: Comparison, value: int | None) -> float | int | None:
     return None if value is None else in_reported_unit(result.objective, value, result.units_per_pj)
 
 
-def _point(comparison: Comparison, point: Point) -> Document:
+def _point(comparison: Comparison, point: Improvement) -> Document:
     return {**picked(point, "seconds", "evaluations"), "value": _reported(comparison, point.value)}
 
 
-def _outcome(comparison: Comparison, outcome: Outcome) -> Document:
+def _outcome(comparison: Comparison, outcome: MapperRun) -> Document:
     problem, architecture = comparison.mapspace.problem, gathered(comparison.mapspace).architecture
     best = outcome.best
     return {
@@ -121,8 +121,8 @@ def _csv_rows(comparison: Comparison) -> Iterator[dict[str, object]]:
         }
 
 
-def later_remark(comparison: Comparison, outcome: Outcome) -> str:
-    """Return what a mapper is behind in that has the proven optimum of the first objective; else nothing."""
+def later_remark(comparison: Comparison, outcome: MapperRun) -> str:
+    """Return the objective in which a mapper is worse, if it has the optimum of the first; else nothing."""
     result = comparison.result
     if not comparison.proven or result.evaluation is None or outcome.best is None:
         return ""
@@ -131,4 +131,4 @@ def later_remark(comparison: Comparison, outcome: Outcome) -> str:
     if name in ("", result.objective):
         return ""
     least = objective_text(name, result.evaluation.value(name), result.units_per_pj)
-    return f"{name} {objective_text(name, value, result.units_per_pj)}, where the least is {least}"
+    return f"{name} {objective_text(name, value, result.units_per_pj)}, where the optimum is {least}"

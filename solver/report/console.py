@@ -198,7 +198,7 @@ class ReportConsole(Console):
         fitting, left_out = objects[0].fitted(self.table_width)
         super().print(fitting)
         if left_out:
-            self.print(f"(left out to fit the terminal: {', '.join(left_out)}; --wide shows all)")
+            self.print(f"(columns not shown: {', '.join(left_out)}; --wide shows all)")
 
     def _broken(self, parts: list[str | Text | RichTable]) -> list[str | Text | RichTable]:
         """Break the line of these parts between words where it is wider than the terminal."""

@@ -99,7 +99,7 @@ def result_document(
 
 
 def sensitivity_document(mapspace: Mapspace, effects: Sequence[Effect] | None) -> Document:
-    """Return the optimum under other limits, and how many of these an interrupt left untried."""
+    """Return the optimum under other limits, and the number of limits that an interrupt left out."""
     if effects is None:
         return {"sensitivity": None, "sensitivity_left": None}
     left = len(tuple(variations(gathered(mapspace).architecture))) - len(effects)
@@ -120,7 +120,7 @@ def _settled(result: Result) -> dict[str, dict[str, float]]:
 
 
 def narrower_document(known: Narrower | None, objective: str, units_per_pj: int) -> Document | None:
-    """Return what is known of fewer mappings; None where they are not searched."""
+    """Return the result of a narrower mapspace; None if it was not searched."""
     if known is None:
         return None
     value, bound = (
@@ -161,7 +161,7 @@ def evaluation_document(
 
 
 def background(mapspace: Mapspace, reasons: Sequence[Reason]) -> Document:
-    """Return what every document about one mapspace ends with."""
+    """Return the last keys of every document about one mapspace."""
     return {
         "einsum": einsum_document(mapspace.problem),
         "architecture": architecture_document(mapspace.architecture),
@@ -413,7 +413,7 @@ def explanation_document(
 
 
 def costs_document(report: CostReport | None) -> Document:
-    """Return what each constraint costs; nothing without a report."""
+    """Return the cost of each constraint; None without a report."""
     return {
         "with_all": None if report is None else _outcome(report.baseline),
         "without": [] if report is None else list(map(_clause, report.clauses)),

@@ -67,7 +67,7 @@ DARK: Mapping[Ink, str] = {
 
 SANS = "system-ui, 'Segoe UI', 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif"
 MONOSPACE = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace"
-TEXT_SIZE = 12.0
+TEXT_SIZE_PX = 12.0
 SMALL = 10.5
 ELLIPSIS = "…"
 
@@ -124,7 +124,7 @@ class Label:
     y: float
     text: str
     ink: Ink = "text"
-    size: float = TEXT_SIZE
+    size: float = TEXT_SIZE_PX
     anchor: Anchor = "start"
     bold: bool = False
     monospace: bool = False
@@ -181,7 +181,7 @@ def headed_scene(heading: Sequence[str], scene: Scene) -> Scene:
     """Return a scene under lines of text, the first of which is bold."""
     lines = tuple(
         fitted(
-            Label(0, 14 + 19 * n, line, "text" if n == 0 else "muted", TEXT_SIZE + 2 - n, bold=n == 0),
+            Label(0, 14 + 19 * n, line, "text" if n == 0 else "muted", TEXT_SIZE_PX + 2 - n, bold=n == 0),
             scene.width,
         )
         for n, line in enumerate(heading)
@@ -191,7 +191,7 @@ def headed_scene(heading: Sequence[str], scene: Scene) -> Scene:
     return replace(joined, description=scene.description)
 
 
-def text_width(text: str, size: float = TEXT_SIZE, monospace: bool = False) -> float:
+def text_width(text: str, size: float = TEXT_SIZE_PX, monospace: bool = False) -> float:
     """Return a width that a text does not exceed in usual fonts, in pixels."""
     if monospace:
         return sum(2 * 0.62 if _is_broad(character) else 0.62 for character in text) * size

@@ -54,9 +54,9 @@ ENDINGS = {
     "GAP": "within the requested gap",
     "INTERRUPTED": "interrupted",
     "MEMORY_LIMIT": "stopped by the memory limit",
-    "CHOICES": "too many choices of kept tensors or spatial loops for bounds",
+    "CHOICES": "too many bypass choices or spatial choices to compute bounds for",
     "TOO_LARGE": "too large for a search",
-    "BOUND": "bounds on Einsums whose visits differ are no closer",
+    "BOUND": "bounds on Einsums with differing visits cannot be tightened",
     "LOOP_LIMIT": "the best mapping has more temporal loops than `max_temporal_loops_in_a_mapping` allows, a "
     "limit that the search does not model",
 }
@@ -112,7 +112,7 @@ def einsum_page(document: Value, facts: Sequence[Fact], found: Sequence[Section]
 
 
 def search_text(document: Value) -> str:
-    """Return what a search found and proved, why it ended, and the work that it took."""
+    """Return the verdict of a search: its result, why it ended, and its work."""
     return joined(
         (outcome_text(document), ENDINGS.get(document["termination"].text(), ""), work_text(document))
     )
@@ -143,26 +143,29 @@ def _later_values(document: Value) -> Iterator[str]:
 
 
 def work_text(document: Value) -> str:
-    """Return how much work a search was."""
+    """Return the work of a search in one line."""
     work = document["statistics"]
     priced = f"{counted(work['mappings_priced'].count(), 'mapping')} evaluated"
-    return f"{counted(work['states'].count(), 'state')}, {priced}, {seconds_text(work['seconds'].number())}"
+    return (
+        f"{counted(work['states'].count(), 'tile bounded', 'tiles bounded')}, "
+        f"{priced}, {seconds_text(work['seconds'].number())}"
+    )
 
 
 def _narrower_parts(document: Value) -> Iterator[str]:
-    """Yield what remainders and uneven tiles save; of an open result, what is known of narrower mapspaces."""
+    """Yield the savings from remainders and uneven tiles; without a proof, results of narrower mapspaces."""
     perfect, even, value = document.get("perfect_factors"), document.get("even_tiles"), document["value"]
     if value.raw is None or document["status"].text() != "OPTIMAL":
         if perfect:
             yield _best_text(document, perfect, "without remainders")
         if even:
-            yield _best_text(document, even, "with even tiles" + (", no remainders" if perfect else ""))
+            yield _best_text(document, even, "with even tiles" + (" and no remainders" if perfect else ""))
         return
     if even and not perfect:
         yield _saved_text(document, value.number(), even, "uneven tiles")
     elif even and perfect["value"].raw is not None:
         saved = _saved_text(document, perfect["value"].number(), even, "uneven tiles")
-        yield f"{saved} where loops have no remainders"
+        yield f"without remainders, {saved}"
     if perfect:
         yield _saved_text(document, value.number(), perfect, "remainders")
 
@@ -170,9 +173,9 @@ def _narrower_parts(document: Value) -> Iterator[str]:
 def _best_text(document: Value, narrower: Value, which: str) -> str:
     """Return the best mapping of a narrower mapspace, and whether that is proven."""
     if narrower["status"].text() == "INFEASIBLE":
-        return f"nothing fits {which} (proven)"
+        return f"no mapping {which} exists (proven)"
     if narrower["value"].raw is None:
-        return f"nothing found {which}"
+        return f"no mapping {which} was found"
     value, bound = (value_text(narrower[key], document["units"].text()) for key in ("value", "bound"))
     if narrower["status"].text() == "OPTIMAL":
         return f"the best {which} is {value} (proven)"
@@ -180,16 +183,17 @@ def _best_text(document: Value, narrower: Value, which: str) -> str:
 
 
 def _saved_text(document: Value, value: float, narrower: Value, what: str) -> str:
-    """Return what remainders or uneven tiles save."""
+    """Return the saving from remainders or uneven tiles."""
     if narrower["status"].text() == "INFEASIBLE":
-        return f"nothing fits without {what}"
+        return f"no mapping without {what} exists"
     if narrower["value"].raw is None:
-        return f"without {what} nothing was found"
+        return f"no mapping without {what} was found"
     without = narrower["value"].number()
     if without == value:
         return f"{what} save nothing"
     return (
-        f"{what} save {percent(1 - value / without) if without else NOTHING} {document['objective'].text()}"
+        f"{what} reduce {document['objective'].text()} by "
+        f"{percent(1 - value / without) if without else NOTHING}"
     )
 
 
@@ -198,8 +202,11 @@ def _given_verdict(document: Value) -> str:
     if document["valid"].flag():
         return "the mapping respects every limit of the hardware"
     if document["violations"]:
-        return "the mapping breaks limits of the hardware"
-    return f"the mapping {'breaks rules' if document['broken_rules'] else 'cannot be priced'}"
+        return "the mapping exceeds limits of the hardware"
+    return (
+        "the mapping "
+        f"{'breaks user-defined constraints' if document['broken_rules'] else 'cannot be evaluated'}"
+    )
 
 
 def _facts(document: Value) -> list[Fact]:
@@ -211,7 +218,7 @@ def _facts(document: Value) -> list[Fact]:
         counting_fact(document),
         ("Energy", energy_text(energy), f"{significant(energy / max(1, computes))} pJ per compute"),
         *energy_facts(document, energy),
-        ("  leakage", energy_text(leak), f"{leakage}, within the levels above"),
+        ("  leakage", energy_text(leak), f"{leakage}, included in the levels above"),
         ("Cycles", count_text(document["cycles"].count()), _limiting_text(document)),
         ("EDP", significant(document["edp_pj_cycles"].number()), UNITS[EDP]),
         *si_facts(document),
@@ -236,7 +243,7 @@ def _used(used: Value, hardware: Value) -> str:
 
 
 def _limiting_text(document: Value) -> str:
-    """Say what decides the latency: the computes, or the bandwidth of a level."""
+    """Return the latency bottleneck: compute, or the bandwidth of a level."""
     computes = document["compute_cycles"].count()
     slowest = max(document["levels"].entries(), key=lambda level: level["cycles"].count())
     if slowest["cycles"].count() <= computes:
@@ -260,20 +267,20 @@ def nest_sections(document: Value, shown: ShownMapping) -> Iterator[Section]:
     yield Section(f"Mapping{f' of {name}' if name else ''}", lines=lines, where=TERMINAL)
     yield Section(
         "Mapping",
-        "Memories from the outermost inwards: the tiles that one instance holds, and the loops of the level.",
+        "Memories from the outermost inwards, with the tiles in one instance and the loops of the level.",
         [Figure(partial(nest_scene, shown))],
         where=PAGE,
     )
     array = Figure(partial(array_scene, shown), "One cell per instance; see the loops above.")
     yield Section("Array", figures=[array], where=PAGE)
-    tiles = "The two longest ranks of each dataspace, and the tiles of its levels inside, to scale"
+    tiles = "The two longest ranks of each dataspace, with its tiles at each level, drawn to scale"
     yield Section(
         "Tiles", figures=[Figure(partial(tiles_scene, shown), f"{tiles} (thin ones thicker).")], where=PAGE
     )
 
 
 def _capacity_section(shown: ShownMapping) -> Section:
-    """Return how full each limited memory is, by dataspace."""
+    """Return the occupancy of each limited memory, by dataspace."""
     bars, rows = [], []
     for memory, tiles in shown.memories:
         if memory.usable_words is None:
@@ -294,10 +301,10 @@ def _capacity_section(shown: ShownMapping) -> Section:
     key = list(shown.inks.items())
     return Section(
         "Capacity",
-        figures=[Figure(lambda width: bars_scene("How full each memory is", bars, width, key, 1.0))]
+        figures=[Figure(lambda width: bars_scene("Occupancy of each memory", bars, width, key, 1.0))]
         if bars
         else (),
-        tables=[Table("Words of one instance", headings, rows)] if rows else (),
+        tables=[Table("Words per instance", headings, rows)] if rows else (),
         is_folded=True,
         where=PAGE,
     )
@@ -313,18 +320,18 @@ def _energy_section(document: Value, shown: ShownMapping, where: str) -> Section
     used = f"{count_text(shown.compute_used)}/{count_text(shown.compute_instances)}"
     spent = energy_cell(compute), share_cell(compute, whole)
     rows.append((shown.compute, "(compute)", used, *(NOTHING,) * 5, *spent))
-    headings = (">Instances", ">Tile", ">Of level", ">Reads", ">Fills", ">Updates", ">Energy", ">Of total")
+    headings = (">Instances", ">Tile", ">Of capacity", ">Reads", ">Fills", ">Updates", ">Energy", ">Of total")
     table = Table(
         "Tiles and accesses",
         ("Level", "Dataspace", *headings),
         rows,
-        ("Instances", "Of level", "Of total"),
+        ("Instances", "Of capacity", "Of total"),
         is_grouped=True,
     )
     return Section(
         "Energy",
-        f"{energy_text(whole)} in total. Tiles, reads, fills and updates are words of one instance; energies "
-        "are of all instances.",
+        f"{energy_text(whole)} in total. Tiles, reads, fills and updates are in words per instance; "
+        "energies are for all instances.",
         [Figure(partial(energy_scene, document, shown.inks))],
         [table],
         is_folded=True,
@@ -396,22 +403,24 @@ def _cycles_sections(document: Value, shown: ShownMapping) -> Iterator[Section]:
     ]
     slowest = max(shares, key=lambda each: each[2])
     limited = (
-        f"{slowest[0]} ({slowest[1]}) limits the cycles: it is in use {percent(slowest[2])} of the time."
+        f"{slowest[0]} ({slowest[1]}) is the bottleneck: it is in use {percent(slowest[2])} of the time."
     )
     yield Section(
-        "What limits the cycles",
-        f"{limited} Each bar is the share of {count_text(cycles)} cycles that a resource needs on its own.",
+        "Latency bottleneck",
+        f"{limited} Each bar is the share of {count_text(cycles)} cycles that the resource alone needs.",
         [
             Figure(
-                lambda width: bars_scene("Share of the time that each resource needs", bars, width, (), 1.0)
+                lambda width: bars_scene(
+                    "Share of the run time that each resource needs", bars, width, (), 1.0
+                )
             ),
             Figure(
                 partial(_roofline_scene, document, shown),
-                "Roofline: the speed that compute and the scarcest bandwidths allow, by the operational "
-                "intensity there. The points are this mapping.",
+                "Roofline: computes per cycle that the compute units and the most used bandwidths allow, "
+                "against operational intensity. The points show this mapping.",
             ),
         ],
-        [Table("Resources", ("Component", "Resource", "Use", ">Of the time"), rows)],
+        [Table("Resources", ("Component", "Resource", "Use", ">Share of time"), rows)],
         is_folded=True,
         where=PAGE,
     )
@@ -454,7 +463,7 @@ def _roofline_scene(document: Value, shown: ShownMapping, width: float) -> Scene
 
 
 def _slack_section(document: Value) -> Section:
-    """Return what is left of every limit."""
+    """Return the unused part of every limit."""
     rows: list[Sequence[Cell]] = []
     memories = {
         node["name"].text(): node["memory"].text()
@@ -471,7 +480,7 @@ def _slack_section(document: Value) -> Section:
             rows.append((*row, *figures, (percent(share), share)))
     headings = ("Level", "Resource", "Unit", ">Limit", ">Used", ">Unused", ">Unused share")
     table = Table("Limits", headings, rows, ("Unit", "Unused"), is_grouped=True)
-    text = "Of one instance; bandwidths are averages over the run."
+    text = "Per instance; bandwidths are averages over the run."
     return Section("Slack", text if rows else "", tables=[table] if rows else (), where=VERBOSE)
 
 
@@ -489,8 +498,8 @@ def violation_sections(document: Value) -> Iterator[Section]:
     broken = [f"  {violation_text(each)}" for each in document.get("violations").entries()]
     rules = [f"  {broken_rule_text(each)}" for each in document.get("broken_rules").entries()]
     yield Section("", lines=[*broken, *rules], where=TERMINAL)
-    yield Section("Limits that are broken", lines=broken, where=PAGE)
-    yield Section("Rules that are broken", lines=rules, where=PAGE)
+    yield Section("Exceeded limits", lines=broken, where=PAGE)
+    yield Section("Broken user-defined constraints", lines=rules, where=PAGE)
 
 
 def violation_text(violation: Value) -> str:
@@ -519,7 +528,7 @@ def violation_text(violation: Value) -> str:
 
 
 def _places_text(parts: Sequence[Value]) -> Iterator[str]:
-    """Yield what takes room in a memory, such as ``Inputs 512 at the inner place``."""
+    """Yield the tiles in a memory, such as ``Inputs 512 at the inner place``."""
     levels = list(dict.fromkeys(part["level"].text() for part in parts))
     for part in parts:
         number, places = levels.index(part["level"].text()), len(levels)
@@ -560,12 +569,13 @@ def sensitivity_sections(document: Value) -> Iterator[Section]:
     key: list[tuple[str, Ink]] = [("worse", "s1"), ("better", "s2")]
     yield Section(
         f"Sensitivity of {', then '.join(document['objectives'].texts())}",
-        "The optimum with one limit at a time halved or doubled, with unchanged energies per access; "
-        "capacities before multiple buffering.",
+        "The optimum with one limit halved or doubled at a time. Energies "
+        "per access do not change; capacities "
+        "are before multiple buffering.",
         [Figure(lambda width: bars_scene("Change of the optimum", bars, width, key))] if bars else (),
         [Table("Optimum with one limit changed", headings, rows, ("Unit", "Optimum"), is_grouped=True)],
         is_folded=True,
-        remarks=[f"Interrupted: {counted(left.count(), 'limit')} left untried."] if left.raw else (),
+        remarks=[f"Interrupted: {counted(left.count(), 'limit')} not examined."] if left.raw else (),
     )
 
 
@@ -583,7 +593,7 @@ def _effect_bar(effect: Value) -> Bar:
 
 
 def _change_text(effect: Value, later: Sequence[str]) -> str:
-    """Return how the first objective moved; if it did not, the next one that did, with its name."""
+    """Return the change of the first objective; if it did not change, that of the next one that did."""
     first = effect["ratio"]
     for name, ratio in zip(later, effect["later_ratios"].entries(), strict=False):
         if first.raw == 1 and ratio.raw not in (1, None):
@@ -616,12 +626,14 @@ def sources_section(document: Value) -> Section:
         areas.append((component, instances, each, source or NOTHING))
     headings = ("Component", "Action", ">Energy", "Source")
     tables = [Table("Energy per access", headings, rows, is_grouped=True)] if rows else []
-    tables += [Table("Areas", ("Component", ">Instances", ">um2 of one", "Source"), areas)] if areas else []
-    return Section("Where the figures come from", tables=tables, is_folded=True, where=VERBOSE)
+    tables += (
+        [Table("Areas", ("Component", ">Instances", ">Area of one (um2)", "Source"), areas)] if areas else []
+    )
+    return Section("Sources of the figures", tables=tables, is_folded=True, where=VERBOSE)
 
 
 def stages_section(document: Value) -> Section:
-    """Return what each stage of a search took."""
+    """Return the time of each search stage."""
     if not document.get("statistics"):
         return Section("Stages")
     rows: list[Sequence[Cell]] = []
@@ -629,20 +641,35 @@ def stages_section(document: Value) -> Section:
         seconds = own["seconds"].number()
         rows.append((own["stage"].text(), own["engine"].text(), (seconds_text(seconds), seconds)))
     tables = [Table("", ("Stage", "Engine", ">Time"), rows)] if rows else []
-    return Section("Stages of the search", tables=tables, is_folded=True, where=VERBOSE)
+    return Section("Search stages", tables=tables, is_folded=True, where=VERBOSE)
 
 
 def work_section(document: Value) -> Section:
-    """Return how much work the search was."""
+    """Return the work of the search as a table."""
     if not document.get("statistics"):
         return Section("Work")
     rows: list[Sequence[Cell]] = [
-        (name.replace("_", " "), _work_text(name, value))
+        (WORK.get(name, name.replace("_", " ")), _work_text(name, value))
         for name, value in document["statistics"].items()
         if name != "stages"
     ]
-    table = Table("", ("What", ">Amount"), rows)
-    return Section("Work of the search", tables=[table], is_folded=True, where=PAGE)
+    table = Table("", ("Figure", ">Amount"), rows)
+    return Section("Search statistics", tables=[table], is_folded=True, where=PAGE)
+
+
+WORK = {
+    "states": "tiles bounded",
+    "masks": "bypass choices",
+    "listed": "pairs with listed paths",
+    "core_variables": "CP-SAT variables",
+    "core_calls": "CP-SAT calls",
+    "mappings_priced": "mappings evaluated",
+    "settled_by": "gap closed by",
+    "cp_sat": "CP-SAT",
+    "cp_sat_seconds": "CP-SAT time",
+    "settled": "pruned by",
+}
+"""Names of figures of `solver.result.Statistics` on pages, where they are not those of the document."""
 
 
 def _work_text(name: str, value: Value) -> str:
@@ -679,7 +706,7 @@ def explanation_page(document: Value) -> Page:
 
 
 def cost_sections(document: Value, objective: str) -> Iterator[Section]:
-    """Yield what each constraint costs, and the constraints that were left untried."""
+    """Yield the cost of each constraint, and the constraints that were not examined."""
     with_all = document["with_all"]
     if not with_all:
         return
@@ -688,7 +715,7 @@ def cost_sections(document: Value, objective: str) -> Iterator[Section]:
     rows: list[Sequence[Cell]] = [("(with all constraints)", "", *cost_cells(with_all), NOTHING)]
     bars = []
     for clause in clauses:
-        cost = cost_text(clause, len(objectives) > 1)
+        cost = constraint_cost_text(clause, len(objectives) > 1)
         places = ", ".join(clause["sources"].texts()) or NOTHING
         least = clause["least"].number()
         rows.append((clause["text"].text(), places, *cost_cells(clause), (cost, least)))
@@ -698,10 +725,10 @@ def cost_sections(document: Value, objective: str) -> Iterator[Section]:
     otherwise = f", or else of {', then '.join(later)}" if later else ""
     untried = document["left_out"].texts()
     yield Section(
-        "What each constraint costs",
-        f"Cost: improvement of the best {first}{otherwise}, if only this constraint is dropped.",
+        "Cost of each constraint",
+        f"Cost: improvement of the best {first}{otherwise} if only this constraint is dropped.",
         [Figure(partial(bars_scene, "Cost of each constraint", bars))] if bars else (),
-        [Table("The optimum with all constraints, and without each", CONSTRAINT_HEADINGS, rows)],
+        [Table("The optimum with all constraints and without each one", CONSTRAINT_HEADINGS, rows)],
         remarks=list(_proof_remarks(with_all, clauses, untried)),
     )
 
@@ -724,11 +751,11 @@ def _proof_remarks(with_all: Value, clauses: Sequence[Value], untried: Sequence[
     if any(map(_open_besides, clauses)):
         yield "Figures that are not proven are those of the best mapping found; the optimum may be lower."
     if untried:
-        yield f"Interrupted: {counted(len(untried), 'constraint')} left untried: {'; '.join(untried)}."
+        yield f"Interrupted: {counted(len(untried), 'constraint')} not examined: {'; '.join(untried)}."
 
 
-def cost_text(clause: Value, names_objective: bool) -> str:
-    """Return what is proven of a constraint's cost, and what is not."""
+def constraint_cost_text(clause: Value, names_objective: bool) -> str:
+    """Return the proven range of a constraint's cost, and the objectives that are not proven."""
     least, most = clause["least"].number(), clause["most"]
     text = _range_text(least, None if most.raw is None else most.number())
     text += f" of {clause['objective'].text()}" if names_objective and text not in (FREE, OPEN) else ""

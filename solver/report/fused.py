@@ -184,7 +184,7 @@ def _shape(visits: Visits, stored: Stored) -> list[int]:
 
 
 def limiting(cost: EinsumCost) -> str:
-    """Return what decides the cycles of an Einsum: compute, or a memory."""
+    """Return the bottleneck of an Einsum: compute, or a memory."""
     slowest = max(cost.memories, key=lambda memory: memory.cycles, default=None)
     if slowest is None or not slowest.cycles:
         return NOTHING

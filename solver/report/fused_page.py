@@ -33,10 +33,15 @@ from solver.report.reading import Value, value_text
 INDENT, HEAD, ROW, GAP = 12.0, 24.0, 17.0, 6.0
 """Sizes of the picture of a tree, in pixels: of bodies in bodies, their headings, and rows of Einsums."""
 
-SHARED_PERFECT = "shared loops with factors that divide"
+SHARED_PERFECT = "shared loops without remainders"
 """What a verdict is about, where loops of nests may have remainders."""
 
-WORK = {"edges": "edges bounded", "mapped": "mapped exactly"}
+WORK = {
+    "edges": "edges bounded",
+    "floors": "lower bounds",
+    "mapped": "edges mapped exactly",
+    "dominated": "states dominated",
+}
 
 STORED = ("stored", "persistent")
 """Kinds of tiles that stay on chip between Einsums."""
@@ -45,7 +50,7 @@ STORED = ("stored", "persistent")
 def fused_page(document: Value) -> Page:
     """Return the report of a given fused mapping."""
     is_valid = document["valid"].flag()
-    broken = "the mapping breaks limits of the hardware"
+    broken = "the mapping exceeds limits of the hardware"
     return Page(
         f"Fused mapping of {document['workload'].text()}",
         "VALID" if is_valid else "INVALID",
@@ -57,7 +62,7 @@ def fused_page(document: Value) -> Page:
 
 
 def fused_result_page(document: Value) -> Page:
-    """Return the report of a search for a fused mapping: what is proven, what fusion brings, the mapping."""
+    """Return the report of a search for a fused mapping: verdict, savings from fusion, mapping."""
     found = document["value"].raw is not None
     return Page(
         f"Fused mapping of {document['workload'].text()}",
@@ -101,7 +106,7 @@ def _facts(document: Value) -> list[Fact]:
 
 
 def _search_section(document: Value) -> Section:
-    """Return what fusion and remainders bring, what was searched, and the work that it took."""
+    """Return the savings from fusion and remainders, the restrictions, and the work of the search."""
     work = document["statistics"]
     others = ("seconds", "stages")
     counts = [f"{own.count():,} {WORK.get(name, name)}" for name, own in work.items() if name not in others]
@@ -110,13 +115,13 @@ def _search_section(document: Value) -> Section:
     for key, of_what in (("perfect_factors", "remainders"), ("equal_parts", "remainders of shared loops")):
         if document[key]:
             lines.append(_gain_text(document[key], "value", of_what, "remainders save", document))
-    lines += [f"Searched: {restrictions}."] if restrictions else []
+    lines += [f"Restrictions: {restrictions}."] if restrictions else []
     seconds = seconds_text(work["seconds"].number())
     return Section("Search", lines=[*lines, f"{', '.join(counts)}; {seconds}"])
 
 
 def _gain_text(known: Value, key: str, without: str, saves: str, document: Value | None = None) -> str:
-    """Return what fusion or remainders save against the best mapping without."""
+    """Return the saving from fusion or remainders over the best mapping without them."""
     document = document or known
     if known[key].raw is None or document["value"].raw is None:
         return f"Without {without}: not known."
@@ -138,8 +143,8 @@ def _mapping_sections(document: Value) -> Iterator[Section]:
     )
     yield Section(
         "Tree",
-        "Bodies with their shared loops, from the outermost on; in them the Einsums, what they keep above "
-        "shared loops, and which intermediates stay on chip.",
+        "Fused groups with their shared loops, outermost first; inside them the Einsums, with the tiles that "
+        "they hold above shared loops and the intermediates that stay on chip.",
         [Figure(partial(_tree_scene, document["tree"].entries()))],
         where=PAGE,
     )
@@ -168,14 +173,14 @@ def _nest_lines(einsum: Value) -> Iterator[str]:
 
 
 def _tree_lines(children: Sequence[Value], indent: int) -> Iterator[str]:
-    """Yield the tree: a body with its loops and their tiles, then the Einsums with what they keep."""
+    """Yield the tree: a fused group with its loops and their tiles, then its Einsums with held tiles."""
     for child in children:
         if child.get("einsum"):
             name, facts = child["einsum"].text(), list(_leaf_facts(child))
             yield f"{STEP * indent}{name}{f'  {facts[0]}' if facts else ''}"
             yield from (f"{STEP * indent}{' ' * len(name)}  {fact}" for fact in facts[1:])
             continue
-        yield f"{STEP * indent}body {', '.join(map(_loop, child['loops'].entries()))}"
+        yield f"{STEP * indent}group {', '.join(map(_loop, child['loops'].entries()))}"
         yield from _tree_lines(child["children"].entries(), indent + 1)
 
 
@@ -183,7 +188,7 @@ def _tree_scene(children: Sequence[Value], width: float) -> Scene:
     """Return bodies as boxes in each other, with their Einsums."""
     parts: list[Part] = []
     height = _draw(parts, children, 0.0, 0.0, width)
-    return Scene(width, max(1.0, height), "Tree of bodies and Einsums", tuple(parts))
+    return Scene(width, max(1.0, height), "Tree of fused groups and Einsums", tuple(parts))
 
 
 def _draw(parts: list[Part], children: Sequence[Value], x: float, y: float, width: float) -> float:
@@ -193,7 +198,7 @@ def _draw(parts: list[Part], children: Sequence[Value], x: float, y: float, widt
             y = _draw_einsum(parts, child, x, y, width)
             continue
         place, inner = len(parts), max(width - 2 * INDENT, 2 * INDENT)
-        title = f"body {', '.join(map(_loop, child['loops'].entries()))}"
+        title = f"group {', '.join(map(_loop, child['loops'].entries()))}"
         parts.append(
             fitted(Label(x + INDENT, y + HEAD - 8, title, size=SMALL + 1, bold=True, note=title), inner)
         )
@@ -223,14 +228,14 @@ def _draw_einsum(parts: list[Part], leaf: Value, x: float, y: float, width: floa
 
 
 def _leaf_facts(leaf: Value) -> Iterator[str]:
-    """Yield what an Einsum keeps above shared loops, and which of its tensors stay on chip."""
+    """Yield the tiles that an Einsum holds above shared loops, and its tensors that stay on chip."""
     for tile in leaf["held"].entries():
         if tile["above"].raw is not None:
             dataspace, above, memory = (tile[key].text() for key in ("dataspace", "above", "memory"))
-            yield f"keeps {dataspace} above {above} in {memory} ({count_text(tile['words'].count())} words)"
+            yield f"holds {dataspace} above {above} in {memory} ({count_text(tile['words'].count())} words)"
     for tile in leaf["waits"].entries():
         shape = " x ".join(count_text(extent.count()) for extent in tile["shape"].entries()) or 1
-        yield f"{tile['tensor'].text()} waits in {tile['memory'].text()} ({shape})"
+        yield f"{tile['tensor'].text()} stays in {tile['memory'].text()} ({shape})"
 
 
 def _fused_energies(einsum: Value) -> list[tuple[str, float]]:
@@ -241,13 +246,13 @@ def _fused_energies(einsum: Value) -> list[tuple[str, float]]:
 
 
 def _room_section(einsums: Sequence[Value]) -> Section:
-    """Return what takes room in each limited memory while each Einsum runs."""
+    """Return the occupancy of each limited memory while each Einsum runs."""
     limited = [room["memory"].text() for each in einsums for room in _limited_rooms(each)]
     headings = ("While", "Memory", ">Words", ">Of", "Own tiles", "Held and stored")
     return Section(
         "Buffer occupancy",
-        "Words of one instance while each Einsum runs. In the picture a column is as wide as the cycles of "
-        "its Einsum, and the line is the capacity of the memory.",
+        "Words per instance while each Einsum runs. In the picture, the width of a column is the cycles of "
+        "its Einsum, and the line is the memory's capacity.",
         [Figure(partial(_room_scene, einsums, memory), memory) for memory in dict.fromkeys(limited)],
         [Table("Tiles in limited memories", headings, list(_room_rows(einsums)))],
         is_folded=True,
@@ -270,7 +275,7 @@ def _fused_section(document: Value) -> Section:
                 ", ".join(stored) or NOTHING,
             )
         )
-    headings = ("Einsum", ">Visits", ">Runs", ">Energy", ">Cycles", "Limited by", "Waiting on chip")
+    headings = ("Einsum", ">Visits", ">Runs", ">Energy", ">Cycles", "Limited by", "Stored on chip")
     return Section(
         "Einsums", "One instance, over all visits.", tables=[Table("Einsums", headings, rows, ("Runs",))]
     )
@@ -297,7 +302,7 @@ def _room_rows(einsums: Sequence[Value]) -> Iterator[Sequence[Cell]]:
 
 
 def _room_scene(einsums: Sequence[Value], memory: str, width: float) -> Scene:
-    """Return what takes room in a memory while each Einsum runs."""
+    """Return a picture of a memory's occupancy while each Einsum runs."""
     inks: dict[str, Ink] = {}
     spans, limit = [], 0
     for each in einsums:

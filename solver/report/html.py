@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING
 
 from model.wording import printable
 from solver.report.drawing import DARK, LIGHT, svg_text
-from solver.report.page import DETAIL, TERMINAL, TONES, Cell, Conflict, Fact, Figure, Page, Section, Table
+from solver.report.page import (
+    DETAIL,
+    TERMINAL,
+    TONES,
+    Cell,
+    ConflictReport,
+    Fact,
+    Figure,
+    Page,
+    Section,
+    Table,
+)
 from solver.report.reading import Value
 
 if TYPE_CHECKING:
@@ -42,7 +53,7 @@ def fragment_text(page: Page, document: Value) -> str:
 
 
 def _parts(page: Page, document: Value, prefix: str = "") -> dict[str, object]:
-    """Return what templates show; `prefix` keeps the ids of several pages in one notebook apart."""
+    """Return the values for templates; `prefix` distinguishes the ids of several pages in one notebook."""
     from markupsafe import Markup  # noqa: PLC0415 (with jinja2)
 
     script = _asset("report.js")
@@ -161,7 +172,7 @@ def _sort_key(cell: Cell) -> str:
 
 
 def run_section(document: Value) -> Section:
-    """Return how a result is made again: program, command line and inputs."""
+    """Return how to reproduce a result: program, command line and inputs."""
     run = document.get("run")
     lines = [run["command"].text()] if run else []
     rows: list[Sequence[Cell]] = [
@@ -172,7 +183,7 @@ def run_section(document: Value) -> Section:
     return Section("How to reproduce this", f"Tilewright {document.get('version').text()}", (), tables, lines)
 
 
-def _conflict_sections(conflicts: Sequence[Conflict]) -> Iterator[Section]:
+def _conflict_sections(conflicts: Sequence[ConflictReport]) -> Iterator[Section]:
     """Yield a section per conflict: what cannot hold at once, what is short, and what would resolve it."""
     for conflict in conflicts:
         for number, reason in enumerate(conflict.reasons, 1):
@@ -186,7 +197,7 @@ def _conflict_sections(conflicts: Sequence[Conflict]) -> Iterator[Section]:
 def _reason_tables(reason: Value) -> Iterator[Table]:
     constraints = [_placed(each) for each in reason["constraints"].entries()]
     if constraints:
-        yield Table("Cannot hold at once", ("Constraint", "At"), constraints)
+        yield Table("Conflicting constraints", ("Constraint", "At"), constraints)
     shortfalls: list[Sequence[Cell]] = [
         (each["text"].text(), *(f"{each[key].count():,}" for key in ("demand", "limit")), each["unit"].text())
         for each in reason["shortfalls"].entries()

@@ -26,7 +26,7 @@ from solver.report.mapped import Axis, ShownLoop, ShownMapping, ShownNode, Shown
 ROW = 16.0
 PAD = 8.0
 BAR = 12.0
-WIDE_FROM = 560.0
+WIDE_FROM_PX = 560.0
 """Width in pixels from which loops and tiles stand beside a memory, and not below it."""
 
 INDENT, DEEPEST = 7.0, 16
@@ -36,10 +36,10 @@ MOST_CELLS = 2048
 """Cells of an array that are drawn one by one; of a larger one, areas are."""
 
 SMALLEST_CELL, LARGEST_CELL = 3.0, 26.0
-ARRAY_HEIGHT = 260.0
+ARRAY_HEIGHT_PX = 260.0
 
 TILE_SIDE, LEAST_SIDE, THIN, TILES_WIDTH = 104.0, 1.5, 8.0, 230.0
-GUTTER = 28.0
+GUTTER_PX = 28.0
 
 
 def nest_scene(shown: ShownMapping, width: float) -> Scene:
@@ -68,7 +68,7 @@ def _in_words(shown: ShownMapping) -> str:
 
 
 def _band(shown: ShownMapping, node: ShownNode, width: float, depth: int) -> Scene:
-    is_wide = width >= WIDE_FROM
+    is_wide = width >= WIDE_FROM_PX
     column = width * 0.5 if is_wide else width
     left = list(_memory_parts(shown, node, column) if node.memory else _fanout_parts(node, column))
     height = max((part.y for part in left if isinstance(part, Label)), default=0.0) + PAD
@@ -208,7 +208,7 @@ Side = tuple[str, Sequence[ShownNode], Axis]
 
 
 def _sides(fanouts: Sequence[ShownNode]) -> tuple[Side, Side]:
-    """Return what lies across and down: X and Y; the last one of several fanouts that lie along X alone."""
+    """Return the axes drawn across and down: X and Y, or the last of several fanouts along X alone."""
     if len(fanouts) > 1 and all(node.mesh[1] == 1 and not node.along("y") for node in fanouts):
         return ("→ along X", fanouts[:-1], "x"), ("↓ along X", fanouts[-1:], "x")
     return ("X", fanouts, "x"), ("Y", fanouts, "y")
@@ -261,10 +261,12 @@ def _worse(first: str, second: str) -> str:
 
 def _grid(across: Ranges, down: Ranges, width: float) -> Scene:
     columns, rows = (sum(count for count, _ in ranges) for ranges in (across, down))
-    cell = max(SMALLEST_CELL, min(width / columns, ARRAY_HEIGHT / rows, LARGEST_CELL))
-    is_celled = columns * rows <= MOST_CELLS and columns * cell <= width and rows * cell <= ARRAY_HEIGHT + 1
-    wide = cell if is_celled else min(width, max(30.0, ARRAY_HEIGHT * columns / rows)) / columns
-    high = cell if is_celled else min(ARRAY_HEIGHT, max(16.0, wide * columns * rows / columns)) / rows
+    cell = max(SMALLEST_CELL, min(width / columns, ARRAY_HEIGHT_PX / rows, LARGEST_CELL))
+    is_celled = (
+        columns * rows <= MOST_CELLS and columns * cell <= width and rows * cell <= ARRAY_HEIGHT_PX + 1
+    )
+    wide = cell if is_celled else min(width, max(30.0, ARRAY_HEIGHT_PX * columns / rows)) / columns
+    high = cell if is_celled else min(ARRAY_HEIGHT_PX, max(16.0, wide * columns * rows / columns)) / rows
     parts: list[Part] = []
     for y, tall, below in _placed(down):
         for x, broad, beside in _placed(across):
@@ -292,7 +294,7 @@ def _cells(corner: tuple[float, float], size: tuple[int, int], cell: float, ink:
 
 
 def _axis_text(fanouts: Sequence[ShownNode], axis: Axis) -> str:
-    """Return what is unrolled along an axis, fanout by fanout."""
+    """Return the loops unrolled along an axis, fanout by fanout."""
     texts = []
     for node in fanouts:
         size, loops = node.mesh[0 if axis == "x" else 1], node.along(axis)
@@ -374,14 +376,16 @@ def mapping_scene(shown: ShownMapping, width: float, heading: Sequence[str] = ()
 
 def _below(shown: ShownMapping, width: float) -> Iterator[Scene]:
     """Yield array and tiles, beside each other where there is room."""
-    array = array_scene(shown, min(width, WIDE_FROM) * 0.6 if width >= WIDE_FROM else width)
-    tiles = tiles_scene(shown, width if array is None or width < WIDE_FROM else width - array.width - GUTTER)
+    array = array_scene(shown, min(width, WIDE_FROM_PX) * 0.6 if width >= WIDE_FROM_PX else width)
+    tiles = tiles_scene(
+        shown, width if array is None or width < WIDE_FROM_PX else width - array.width - GUTTER_PX
+    )
     found = [_captioned(scene) for scene in (array, tiles) if scene is not None]
-    if len(found) < 2 or width < WIDE_FROM:
+    if len(found) < 2 or width < WIDE_FROM_PX:
         yield from found
         return
     left, right = found
-    parts = (*left.parts, *right.at(left.width + GUTTER, 0))
+    parts = (*left.parts, *right.at(left.width + GUTTER_PX, 0))
     yield Scene(width, max(left.height, right.height), "", parts)
 
 

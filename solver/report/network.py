@@ -29,7 +29,7 @@ COMPUTE = "compute"
 
 
 def bottleneck(evaluation: Evaluation) -> str:
-    """Return what decides the latency: the level with the slowest transfers, or the computes."""
+    """Return the latency bottleneck: the level with the slowest transfers, or compute."""
     slowest = max(evaluation.levels, key=lambda level: level.cycles)
     return slowest.name if slowest.cycles > evaluation.compute_cycles else COMPUTE
 
@@ -99,7 +99,7 @@ def _result_document(mapspace: Mapspace, result: Result) -> Document:
 
 
 def _layer_document(outcome: LayerResult, first: Mapping[str, LayerResult]) -> Document:
-    """Return what is known of a layer; one that repeats another, names included, refers to it."""
+    """Return the document of a layer; a layer that repeats another, names included, refers to it."""
     result, transfer = outcome.result, outcome.layer.transfer
     if result is None:
         limited = None if transfer is None else transfer.limited_by

@@ -36,7 +36,7 @@ from solver.report.figures import (
 from solver.report.page import (
     PAGE,
     Cell,
-    Conflict,
+    ConflictReport,
     Fact,
     Figure,
     Page,
@@ -123,7 +123,7 @@ def _totals(document: Value) -> list[Fact]:
 
 
 def _network_sections(document: Value) -> Iterator[Section]:
-    """Yield what a network costs, Einsum by Einsum."""
+    """Yield the costs of a network, Einsum by Einsum."""
     layers = document["layers"].entries()
     parts = _energy_parts(layers)
     yield Section(
@@ -138,7 +138,7 @@ def _network_sections(document: Value) -> Iterator[Section]:
     yield Section("Cycles by Einsum", figures=cycles, where=PAGE)
     yield Section(
         f"Network {document['network'].text()}",
-        "Energies and cycles of all runs, values of one; shapes leave out dimensions of 1.",
+        "Energies and cycles are for all runs, values for one; shapes omit dimensions of 1.",
         tables=[_layers_table(layers)],
     )
 
@@ -243,7 +243,7 @@ def common_page(document: Value) -> Page:
     found = [
         Section(
             "Common spatial loops",
-            "" if loops else "none: nothing is unrolled",
+            "" if loops else "none",
             tables=[table] if loops else (),
         ),
         _prices_section(document),
@@ -276,11 +276,11 @@ def _common_parts(document: Value) -> Iterator[str]:
     yield f"{objective} {common} with one spatial unrolling, {more} the Einsums' own optima ({own})"
     if document["status"].text() == "FEASIBLE":
         gap = percent(optional(document["gap"]) or 0.0)
-        yield f"another unrolling may take {bound} (gap {gap})"
+        yield f"another unrolling may reach {bound} (gap {gap})"
 
 
 def _prices_section(document: Value) -> Section:
-    """Return what each Einsum costs alone, and under the common unrolling."""
+    """Return the cost of each Einsum alone and under the common unrolling."""
     own, common = (_with_results(document[key]["layers"].entries()) for key in ("own", "common"))
     units = UNITS.get(document["objective"].text(), "")
     rows: list[Sequence[Cell]] = []
@@ -306,13 +306,13 @@ def _prices_section(document: Value) -> Section:
             ">Own optimum",
             "Own spatial loops",
             ">Common",
-            ">Price",
+            ">Cost",
             ">Utilization",
         ),
     )
     columns = ("Own spatial loops", "Shape", "Utilization")
-    table = Table("Prices", headings, rows, columns)
-    return Section("Price by Einsum", "Values of one run.", tables=[table] if rows else ())
+    table = Table("Costs", headings, rows, columns)
+    return Section("Cost by Einsum", "Values for one run.", tables=[table] if rows else ())
 
 
 def _spatial_text(result: Value) -> str:
@@ -371,7 +371,7 @@ def _without_value(source: str) -> str:
     return re.sub(r":\d+$", "", source) if source.startswith("--") else source
 
 
-def _conflicts(failures: Sequence[tuple[Value, str]]) -> Sequence[Conflict]:
+def _conflicts(failures: Sequence[tuple[Value, str]]) -> Sequence[ConflictReport]:
     """Return why Einsums have no mapping; of several with the same causes, the first with its lines."""
     kinds: dict[Hashable, list[_Failure]] = {}
     for own in failures:
@@ -381,21 +381,21 @@ def _conflicts(failures: Sequence[tuple[Value, str]]) -> Sequence[Conflict]:
     left = len(kinds) - MOST_CONFLICTS
     if left > 0:
         shown.append(
-            Conflict("", (), [f"{counted(left, 'more conflict')} with other lines; --json has them all"])
+            ConflictReport("", (), [f"{counted(left, 'more conflict')} at other lines; --json lists all"])
         )
     return shown
 
 
-def _conflict(first: _Failure, *others: _Failure) -> Conflict:
+def _conflict(first: _Failure, *others: _Failure) -> ConflictReport:
     violations = [f"{INDENT}{violation_text(own)}" for own in first.document["violations"].entries()]
     lines = [*violations, *([""] if violations else [])]
     for failure in others[:MOST_LIKE_IT]:
         lines.append(f"Likewise {listing(failure.names)}{failure.where}")
         lines += [f"{INDENT}{text}" for text in failure.texts]
     if len(others) > MOST_LIKE_IT:
-        lines.append(f"Likewise {len(others) - MOST_LIKE_IT} more; --json has them all")
+        lines.append(f"Likewise {len(others) - MOST_LIKE_IT} more; --json lists all")
     head = f"No mapping of {listing(first.names)}{first.where}"
-    return Conflict(head, first.document["reasons"].entries(), [*lines, *([""] if others else [])])
+    return ConflictReport(head, first.document["reasons"].entries(), [*lines, *([""] if others else [])])
 
 
 FRONT = "*"
@@ -413,7 +413,10 @@ MOST_VALUES = 8
 def sweep_page(document: Value) -> Page:
     """Return the report of ``sweep``: energy against cycles of all points, and a table of them."""
     points = document["points"].entries()
-    ring = "A ring is a point that another one dominates in energy and cycles; discs are the front."
+    ring = (
+        "Filled circles are the front; open circles are points that "
+        "another one dominates in energy and cycles."
+    )
     return Page(
         f"Sweep over {counted(len(points), 'point')}",
         document["status"].text(),

@@ -77,18 +77,18 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Conflict:
-    """Why something has no mapping, under a head that says what; further lines stand below."""
+class ConflictReport:
+    """The reasons why something has no mapping, under a heading, with further lines below."""
 
     head: str
     reasons: Sequence[Value]
     lines: Sequence[str] = ()
 
 
-def conflicts_of(document: Value) -> Sequence[Conflict]:
+def conflicts_of(document: Value) -> Sequence[ConflictReport]:
     """Return why a document has no mapping, if that is so."""
     reasons = document["reasons"].entries()
-    return [Conflict("", reasons)] if reasons else []
+    return [ConflictReport("", reasons)] if reasons else []
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Page:
     sections: Sequence[Section] = ()
     subtitle: str = ""
     notes: Sequence[str] = ()
-    conflicts: Sequence[Conflict] = ()
+    conflicts: Sequence[ConflictReport] = ()
     check: str = ""  # the verdict of the checker, if it was called
 
 

@@ -71,7 +71,7 @@ def report_fragment(document: Value) -> str:
 
 
 def page_of(document: Value) -> Page:
-    """Return what the report of a document says; `DocumentError` if there is none of its kind."""
+    """Return the report of a document; raise `DocumentError` if there is none of its kind."""
     kind = document["kind"].text()
     if kind not in PAGES:
         raise DocumentError(f"kind: there is no report of {kind!r}, only of {', '.join(PAGES)}")
@@ -214,13 +214,15 @@ def comparison_page(document: Value) -> Page:
             _mappers_section(document),
             Section(
                 "Convergence",
-                "The best value so far of each mapper; the dashed line is the optimum, or its bound.",
+                "The best value of each mapper over time; the dashed line is the optimum, or its bound.",
                 [Figure(partial(convergence_scene, document))] if traces(document) else (),
                 where=PAGE,
             ),
             Section(
                 "Ratio to the optimum" if is_proven else "Ratio to the bound",
-                figures=[Figure(partial(bars_scene, "Value over the reference", ratios))] if ratios else (),
+                figures=[Figure(partial(bars_scene, "Value divided by the reference", ratios))]
+                if ratios
+                else (),
                 where=PAGE,
             ),
         ),
@@ -240,7 +242,7 @@ def _mappers_section(document: Value) -> Section:
     ]
     if document["left_out"]:
         remarks.append(f"interrupted before {', '.join(document['left_out'].texts())}")
-    text = "The last columns: when a value first was so close to the reference."
+    text = "The last columns show when a mapper first came within this distance of the reference."
     return Section("Mappers", text, tables=[mappers_table(document)], remarks=remarks)
 
 
@@ -291,9 +293,9 @@ SHORT_DECOMPOSITION = 12
 """Steps up to which a decomposition is always printed in full."""
 
 CRITERIA_TEXT = {
-    TOTAL: "least total of the assignment",
-    LAYERS: "least sum of the layers' cheapest methods",
-    METHODS: "least sum over all methods of all layers",
+    TOTAL: "lowest total of the assignment",
+    LAYERS: "lowest sum of the layers' cheapest methods",
+    METHODS: "lowest sum over all methods of all layers",
 }
 
 
@@ -413,7 +415,7 @@ PARTS = ("execution", "transition")
 
 
 def _methods_section(document: Value) -> Section:
-    """Return what each method costs each layer, if the mapper found that."""
+    """Return the cost of each method for each layer, if the mapper found it."""
     costs = document.get("costs")
     if not costs:
         return Section("Methods")
@@ -440,7 +442,7 @@ def _method_cell(cost: Value) -> str:
 
 
 def _policies_section(document: Value) -> Section:
-    """Return what naive rules cost, and how much more than the assignment that is."""
+    """Return the costs of naive rules, compared with the assignment."""
     policies, total = document["policies"].entries(), optional(document["total"])
     rows: list[Sequence[Cell]] = []
     bars = (

@@ -15,7 +15,7 @@ from solver.report.mapped import shown_mapping
 from solver.report.mapping_picture import mapping_scene
 from solver.report.reading import DocumentError, Value, optional, value_text
 
-PLOT_WIDTH = 760.0
+PLOT_WIDTH_PX = 760.0
 """Pixels of a picture in a file of its own."""
 
 MOST_LABELS = 24
@@ -189,11 +189,11 @@ def _mapping_plot(document: Value) -> Scene:
     shown = shown_mapping(document)
     if shown is None:
         raise DocumentError("there is no mapping to draw")
-    return mapping_scene(shown, PLOT_WIDTH, _mapping_heading(document))
+    return mapping_scene(shown, PLOT_WIDTH_PX, _mapping_heading(document))
 
 
 def _mapping_heading(document: Value) -> list[str]:
-    """Return what is drawn, and what is known of it."""
+    """Return the heading of a mapping's picture: its subject and its costs."""
     problem, architecture = document["problem"].text(), document["architecture"]["name"].text()
     figures = (
         f"{energy_text(document['energy_pj'].number())}, {count_text(document['cycles'].count())} cycles"
@@ -209,22 +209,22 @@ def _mapping_heading(document: Value) -> list[str]:
 def _front_plot(document: Value) -> Scene:
     name = document["problem"].text()
     return headed_scene(
-        [f"Energy-latency front{f' of {name}' if name else ''}"], front_scene(document, PLOT_WIDTH)
+        [f"Energy-latency front{f' of {name}' if name else ''}"], front_scene(document, PLOT_WIDTH_PX)
     )
 
 
 def _comparison_plot(document: Value) -> Scene:
-    return headed_scene([document["case"].text()], convergence_scene(document, PLOT_WIDTH))
+    return headed_scene([document["case"].text()], convergence_scene(document, PLOT_WIDTH_PX))
 
 
 def _sweep_plot(document: Value) -> Scene:
-    charts = [headed_scene([workload], draw(PLOT_WIDTH)) for workload, draw in sweep_scenes(document)]
-    return stacked(PLOT_WIDTH, "Energy against cycles and area", charts)
+    charts = [headed_scene([workload], draw(PLOT_WIDTH_PX)) for workload, draw in sweep_scenes(document)]
+    return stacked(PLOT_WIDTH_PX, "Energy against cycles and area", charts)
 
 
 def _density_plot(document: Value) -> Scene:
     name = document["problem"].text()
-    return headed_scene([name or "Best mappings by density"], density_scene(document, PLOT_WIDTH))
+    return headed_scene([name or "Best mappings by density"], density_scene(document, PLOT_WIDTH_PX))
 
 
 PLOTS: Mapping[str, Callable[[Value], Scene]] = {
@@ -236,5 +236,5 @@ PLOTS: Mapping[str, Callable[[Value], Scene]] = {
     "compare": _comparison_plot,
     "sweep": _sweep_plot,
     "sweep-sparse": _density_plot,
-    "bound": lambda document: headed_scene([curves_title(document)], bound_scene(document, PLOT_WIDTH)),
+    "bound": lambda document: headed_scene([curves_title(document)], bound_scene(document, PLOT_WIDTH_PX)),
 }

@@ -41,7 +41,7 @@ class Value:
         return self[key] if key in members else Value(None, self.place)
 
     def __bool__(self) -> bool:
-        """Whether there is anything: null and what is empty are nothing."""
+        """Whether the value is neither null nor empty."""
         return self.raw is not None and self.raw not in ([], {}, "")
 
     def items(self) -> Iterator[tuple[str, Value]]:
@@ -124,7 +124,7 @@ def read_document(path: Path) -> Value:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def as_value(document: Mapping[str, object]) -> Value:

@@ -38,9 +38,9 @@ def _statements(statements: Sequence[Value], places: Mapping[str, Span]) -> Iter
 def _levers(reason: Value, others: str) -> Iterator[str]:
     """Yield the single changes that suffice, or why none is known."""
     if not reason["irreducible"].flag():
-        yield f"{INDENT}(stopped early: perhaps not all of these are needed)"
+        yield f"{INDENT}(stopped early: some of these may not be needed)"
     if not reason["complete"].flag():
-        yield f"{INDENT}(stopped early: perhaps other changes suffice, too)"
+        yield f"{INDENT}(stopped early: other changes may suffice, too)"
     levers = reason["levers"].entries()
     if not levers:
         yield f"{INDENT}No single change was found that suffices{others}."

@@ -54,10 +54,10 @@ def _facts(document: Value) -> list[Fact]:
         counting_fact(document),
         ("Energy", energy_text(energy), _against(energy, dense_pj, energy_text(dense_pj))),
         *energy_facts(document, energy),
-        ("  leakage", energy_text(leak), f"{leakage}, within the levels above"),
+        ("  leakage", energy_text(leak), f"{leakage}, included in the levels above"),
         ("Cycles", count_text(cycles), _against(cycles, dense_cycles, count_text(dense_cycles))),
         ("EDP", significant(document["edp_pj_cycles"].number()), UNITS[EDP]),
-        ("Utilization", percent(document["utilization"].number()), "by computes that are made"),
+        ("Utilization", percent(document["utilization"].number()), "counting only performed computes"),
     ]
 
 
@@ -87,7 +87,7 @@ def _sections(document: Value, shown: ShownMapping) -> Iterator[Section]:
         ">Energy",
     )
     table = Table("Accesses", headings, list(_access_rows(document)), ("Dense",), is_grouped=True)
-    text = "Expected words of one instance; energies are of all instances."
+    text = "Expected words per instance; energies are for all instances."
     yield Section("Accesses", text, tables=[table])
 
 
@@ -104,12 +104,12 @@ def _compressed_section(document: Value, shown: ShownMapping) -> Section:
             full = share_cell(size, limit) if limit else NOTHING
             ends = (full, bits, f"{space['instances'].number():g}")
             rows.append((level["name"].text(), name, form or NOTHING, *words, count_cell(size), *ends))
-    columns = (">Dense", ">Expected", ">Taken", ">Of level", ">Metadata bits", ">Instances")
+    columns = (">Dense", ">Expected", ">Taken", ">Of capacity", ">Metadata bits", ">Instances")
     headings = ("Level", "Dataspace", "Format", *columns)
     return Section(
         "Compressed tiles",
-        "Words of one instance; formats from the top rank down; metadata at most.",
-        tables=[Table("Tiles", headings, rows, ("Instances", "Of level"), is_grouped=True)],
+        "Words per instance; formats from the top rank down; metadata is an upper limit.",
+        tables=[Table("Tiles", headings, rows, ("Instances", "Of capacity"), is_grouped=True)],
     )
 
 
@@ -141,21 +141,21 @@ def _space_rows(level: str, name: str, space: Value) -> Iterator[Sequence[Cell]]
 
 
 def _dense_section(document: Value) -> Section:
-    """Return what the best mapping of dense data costs without zeros, and with them."""
+    """Return the costs of the best mapping on dense data, on dense and on sparse data."""
     dense, objective = document["dense_optimum"], document["objective"].text()
     rows: list[Sequence[Cell]] = []
     if dense:
         known = "best" if dense["status"].text() == "OPTIMAL" else "best known"
         rows.append((f"{known} for dense data", "dense", *cost_cells(dense), ""))
-        against = against_text(document) or "not possible: formats or room"
-        rows.append(("that mapping", "sparse", *cost_cells(dense["on_sparse_data"]), against))
+        against = against_text(document) or "not possible with these formats or capacities"
+        rows.append((f"{known} for dense data", "sparse", *cost_cells(dense["on_sparse_data"]), against))
     rows.append(("best for sparse data", "sparse", *cost_cells(document), ""))
-    headings = ("Mapping", "Data", ">Energy", ">Cycles", ">EDP", f">{objective} against the best")
-    return Section("The best mapping of dense data", tables=[Table("", headings, rows)])
+    headings = ("Mapping", "Data", ">Energy", ">Cycles", ">EDP", f">{objective} vs. the best")
+    return Section("Best mapping on dense data", tables=[Table("", headings, rows)])
 
 
 def against_text(document: Value) -> str:
-    """Return how much more the best mapping of dense data costs on sparse data; nothing if it cannot run."""
+    """Return the extra cost of the best dense mapping on sparse data; an empty text if it cannot run."""
     dense, objective = document["dense_optimum"], document["objective"].text()
     if not dense or not dense["on_sparse_data"]:
         return ""

@@ -9,11 +9,8 @@ IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.float64]
 
-MOST_CODES = 1 << 62
-"""Numbers that tell rows apart are below it."""
-
-MOST_VALUES = 1 << 31
-"""Values of a column are told apart by themselves if they are less than so much apart."""
+WITHIN_64_BITS = 1 << 62
+"""Whole numbers up to it, and sums of two, are exact in 64 bits."""
 
 
 def distinct(values: IntArray) -> IntArray:
@@ -68,9 +65,8 @@ def alike(rows: IntArray) -> tuple[IntArray, IntArray]:
     least, most = rows.min(axis=0), rows.max(axis=0)
     for d in np.flatnonzero(least < most).tolist():
         values, span = rows[:, d] - least[d], int(most[d] - least[d]) + 1
-        if span > MOST_VALUES:
+        if size * span > WITHIN_64_BITS:
             values, span = np.unique(values, return_inverse=True)[1], len(rows)
-        if size * span > MOST_CODES:
             codes, size = np.unique(codes, return_inverse=True)[1], len(rows)
         codes, size = codes * span + values, size * span
     _, firsts, kinds = np.unique(codes, return_index=True, return_inverse=True)
@@ -80,7 +76,7 @@ def alike(rows: IntArray) -> tuple[IntArray, IntArray]:
     return firsts[order], places[kinds]
 
 
-def pareto_front(points: FloatArray) -> FloatArray:
+def minimal_rows(points: FloatArray) -> FloatArray:
     """Rows of `points` that no other row undercuts in every column (each value once).
 
     Parameters

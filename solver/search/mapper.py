@@ -36,9 +36,10 @@ from solver.result import (
     TooLargeError,
     is_within,
 )
+from solver.search.arrays import WITHIN_64_BITS
 from solver.search.goal import NO_CAPS, UNLIMITED, Caps, Goal
 from solver.search.hint import FEW_HINTED, FIRST_HINTED, hint
-from solver.search.path.search import PathSearch
+from solver.search.path.search import EinsumSearch
 from solver.search.path.tables import estimated_bytes
 from solver.search.priced import Priced
 from solver.search.shared import ALONE, Partner, Shared
@@ -47,25 +48,19 @@ from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stopped
 from solver.search.trivial import trivial_bound
 
-LARGEST_COUNT = 1 << 62
-"""Words up to which 64 bits hold the counts of all dataspaces together."""
-
 MOST_KEEP_MASKS, MOST_SPATIAL_CHOICES = 1 << 18, 1 << 20
 """Choices of what each level keeps, and of spatial loops, up to which they are searched."""
 
 MOST_TOLD = 1 << 14
 """Keep masks of a search that is stopped up to which it is told what was done for each."""
 
-SLOW, SLOWEST = 2 * 10**6, 10**8
+FEW_PRICES_FROM, MANY_PRICES_FROM = 2 * 10**6, 10**8
 """Tiles times keep masks from which on a heuristic looks for a mapping first, by few prices or by many.
 
 Where extents are left out for want of memory, it is by many."""
 
 MOST_DESCENTS = 3
 """Times that the heuristic looks for a mapping at most, where nothing is searched by bounds."""
-
-COARSEST = 2
-"""Extents that a dimension has at the least: 1 and its bound."""
 
 PROGRESS_PERIOD_S = 0.1
 """Progress is reported no more often."""
@@ -320,7 +315,7 @@ class ScopeSearch:
     def _check(self) -> None:
         """Refuse what the search does not know, as the constructor of `SharedSearch` says."""
         self.mapspace.check_searchable(simple_rules=True, by_bounds=True)
-        _check_size(self.mapspace.problem)
+        _check_counts(self.mapspace.problem)
 
     @property
     def _units_per_pj(self) -> int:
@@ -352,7 +347,7 @@ class ScopeSearch:
         if space.most_keep_masks > MOST_KEEP_MASKS:
             return Termination.CHOICES
         # Numbers of tiles cannot be left out as extents can.
-        is_too_large = space.uneven and estimated_bytes(space) > self._options.memory_limit_mib << 20
+        is_too_large = space.has_remainders and estimated_bytes(space) > self._options.memory_limit_mib << 20
         return Termination.MEMORY_LIMIT if is_too_large else None
 
     def stop(self) -> bool:
@@ -428,11 +423,11 @@ class ScopeSearch:
             self._clock.end(self.obstacle or Termination.CHOICES)
         return Minimum(best, self._known_bound(goal.objective))
 
-    def _paths(self, goal: Goal, best: Priced | None) -> PathSearch:
+    def _paths(self, goal: Goal, best: Priced | None) -> EinsumSearch:
         """The search for one objective."""
-        return PathSearch(self._space, goal, self._shared, best)
+        return EinsumSearch(self._space, goal, self._shared, best)
 
-    def _evidence(self, paths: PathSearch) -> tuple[Evidence, ...]:
+    def _evidence(self, paths: EinsumSearch) -> tuple[Evidence, ...]:
         """What the bound rests on; there is no time for that when a search of many masks is stopped."""
         is_told = len(self._space.keep_masks) <= MOST_TOLD or not self.stop()
         return (paths.evidence(),) if is_told else ()
@@ -440,10 +435,10 @@ class ScopeSearch:
     def _first(self, goal: Goal) -> Priced | None:
         """A heuristic's mapping, where it may take long until the search has one."""
         space = self._space
-        size = SLOWEST if space.coarse else space.most_keep_masks * space.lattice.size
-        if size < SLOW or space.uneven or goal.limits or self.obstacle is not None:
+        size = MANY_PRICES_FROM if space.coarse else space.most_keep_masks * space.lattice.size
+        if size < FEW_PRICES_FROM or space.has_remainders or goal.limits or self.obstacle is not None:
             return None
-        more = () if size < SLOWEST else (4 * FIRST_HINTED,)
+        more = () if size < MANY_PRICES_FROM else (4 * FIRST_HINTED,)
         best: Priced | None = None
         for evaluations in (FEW_HINTED, *more):
             for priced in self._hinted(goal, evaluations, 0):
@@ -518,17 +513,17 @@ def _priced(mapspace: Mapspace, result: Result) -> Priced | None:
 
 
 def _tidied(mapspace: Mapspace, best: Priced | None) -> Priced | None:
-    """The same mapping with as few places as it needs."""
+    """The best mapping with as few places as it needs."""
     if best is None or not mapspace.joint:
         return best
     mapping = tidied(mapspace, best.mapping)
     return Priced(mapping, evaluate_in(mapspace, mapping))
 
 
-def _check_size(problem: Problem) -> None:
+def _check_counts(problem: Problem) -> None:
     """Refuse a problem whose words the tables would count wrong."""
     words = sum(most_words(problem, space) for space in problem.dataspaces)
-    if words >= LARGEST_COUNT:
+    if words >= WITHIN_64_BITS:
         size = math.floor(math.log10(words))
         raise TooLargeError(f"the words of all tensors total about 1e{size}, more than a search can count")
 
@@ -536,11 +531,11 @@ def _check_size(problem: Problem) -> None:
 def _affordable(mapspace: Mapspace, most_bytes: int, stop: StopCallback) -> SearchSpace:
     """The whole search space, or as much of it as fits: with fewer extents of the finest dimensions."""
     space = SearchSpace(mapspace, stop=stop)
-    while estimated_bytes(space) > most_bytes and not space.uneven:
+    while estimated_bytes(space) > most_bytes and not space.has_remainders:
         lattice = space.lattice
         finest = max(range(len(space.active)), key=lambda d: lattice.counts[d], default=None)
-        if finest is None or lattice.counts[finest] <= COARSEST:
-            return space
+        if finest is None or lattice.counts[finest] <= 2:
+            return space  # each dimension has 1 and its bound
         coarser = {**dict(space.coarse), space.active[finest]: coarsened(lattice.steps(finest))}
         space = SearchSpace(mapspace, tuple(coarser.items()), stop)
     return space

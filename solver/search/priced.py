@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from solver.result import Priced
 from solver.search.space.keep_masks import KeepMask
-from solver.search.space.orders import allowed_orders
 from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import StageChoice
 
@@ -61,8 +60,3 @@ class Skeleton:
                 if factor > 1
             ]
             yield tuple(sorted(loops, key=lambda loop: (loop.axis, order.index(loop.dim))))
-
-    def orders(self, level: int) -> Iterator[Order]:
-        """All orders of the loops of `level` that the rules allow."""
-        live = [d for d, f in zip(self.space.active, self.temporal[level], strict=True) if f > 1]
-        return allowed_orders(self.space.mapspace.temporal[level], live)

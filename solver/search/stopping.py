@@ -24,6 +24,12 @@ def never() -> bool:
     return False
 
 
+def heed(stop: Stop) -> None:
+    """Raise `Stopped` once `stop` answers True."""
+    if stop():
+        raise Stopped
+
+
 def heeding(stop: Stop, items: Iterable[T]) -> Iterator[T]:
     """Yield items; `Stopped` is raised once `stop` answers True."""
     for number, item in enumerate(items):

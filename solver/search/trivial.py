@@ -46,7 +46,7 @@ def _operands(mapspace: Mapspace) -> Fraction:
 
 
 def _operand(mapspace: Mapspace, space: Dataspace) -> Fraction:
-    """The same of one dataspace: by any level that may be the innermost one to keep it."""
+    """Energy of one operand, at least: of any level that may be the innermost one to keep it."""
     nodes, prices = mapspace.architecture.nodes, list[Fraction]()
     for level, position in enumerate(mapspace.architecture.storage_indices):
         node, options = nodes[position], keep_options(mapspace.keep[level], level, space.name)

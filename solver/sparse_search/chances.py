@@ -60,7 +60,7 @@ def cut(
 
 
 def of_any(bound: int, full: IntArray, once: bool) -> Sizes:
-    """The same where whole parts have so many iterations or more, and what is left is not known."""
+    """Sizes where whole parts have so many iterations or more, and what is left is not known."""
     full = np.minimum(full, bound)
     return _stepped(bound, full, np.ones_like(full), np.where(full == bound, 0, full - 1), once)
 

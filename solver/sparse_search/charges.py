@@ -13,10 +13,10 @@ import numpy as np
 
 from model.sparse import FIXED_POINT
 from model.sparse.density import Banded
-from solver.search.arrays import BoolArray, FloatArray, IntArray
-from solver.search.path.charges import ENERGY, Charge, Charges, Price, Unrolling
+from solver.search.arrays import BoolArray, FloatArray, IntArray, alike
+from solver.search.path.charges import ENERGY, Charge, Charges, Price, SpatialRows
 from solver.search.path.unrolled import Loosest, Unrolled
-from solver.search.space.prices import Access
+from solver.search.space.prices import LevelAccess
 from solver.search.space.spatial import StageChoice
 from solver.sparse_search.chances import cut, of_any
 from solver.sparse_search.choices import Chains
@@ -29,9 +29,6 @@ LEAST = 1 - 1e-9
 
 FINELY = 4096
 """Parts of a whole that shares of saved accesses are rounded up to where many are looked at."""
-
-LARGEST_CODE = 1 << 62
-"""Numbers of kinds are below it."""
 
 MOST_KNOWN = 1 << 14
 """Tiles of known extents whose figures are remembered."""
@@ -70,8 +67,8 @@ class Figures:
     _parts: dict[object, Parts] = field(default_factory=dict)
     _exact: dict[tuple[Vector, Vector], LeastShares] = field(default_factory=dict)
 
-    def parts(self, name: str, chain: tuple[int, ...], access: Access) -> Parts:
-        """As of `LeastShares`."""
+    def parts(self, name: str, chain: tuple[int, ...], access: LevelAccess) -> Parts:
+        """See `LeastShares.parts`; remembered."""
         key = name, chain, access
         if key not in self._parts:
             self._parts[key] = self.shares.parts(name, chain, access)
@@ -86,7 +83,7 @@ class Figures:
         return self._exact[numbers, extents]
 
     def useless(
-        self, saver: Saver, chain: tuple[int, ...], tiles: Tiles | None, unrolled: Unrolling, once: bool
+        self, saver: Saver, chain: tuple[int, ...], tiles: Tiles | None, unrolled: SpatialRows, once: bool
     ) -> FloatArray:
         """Chance of an access of a unit to be useless, at most, by row.
 
@@ -111,7 +108,7 @@ class Figures:
         most: FloatArray = 1 - effectual
         return most
 
-    def _met(self, saver: Saver, chain: tuple[int, ...], unrolled: Unrolling) -> IntArray:
+    def _met(self, saver: Saver, chain: tuple[int, ...], unrolled: SpatialRows) -> IntArray:
         """Iterations in space that share an access of a unit's target, shape (rows or 1, dimensions)."""
         child, axes = self.shares.meeting(saver, chain)
         met = np.ones((1, len(self.grid.dims)), dtype=np.int64)
@@ -122,7 +119,7 @@ class Figures:
         return met
 
     def _empty_around(
-        self, saver: Saver, chain: tuple[int, ...], name: str, tiles: Tiles | None, unrolled: Unrolling
+        self, saver: Saver, chain: tuple[int, ...], name: str, tiles: Tiles | None, unrolled: SpatialRows
     ) -> FloatArray:
         """Chance of what tiles touch, in all children that share it, to be empty, at most."""
         shares, bounds = self.shares, np.array(self.grid.bounds, dtype=np.int64)
@@ -161,10 +158,10 @@ class Figures:
         chain: tuple[int, ...],
         name: str,
         tiles: Tiles | None,
-        unrolled: Unrolling,
+        unrolled: SpatialRows,
         once: bool,
     ) -> FloatArray:
-        """The same where last tiles may be short: an average over accesses, or over computations."""
+        """Chance to be empty where last tiles may be short: an average over accesses or computations."""
         shares, axes = self.shares, self.shares.tensors[name].axes
         child, met = shares.meeting(saver, chain)
         target = shares.tensors[saver.option.target].axes
@@ -179,7 +176,8 @@ class Figures:
                 together = unrolled.copies(stage, child)[:, d]
                 aligned = (together == unrolled.product(stage, child)[:, d]).astype(np.int64)
             columns.append((numbers, together, aligned))
-        firsts, places = alike([own for column in columns for own in column])
+        every = np.broadcast_arrays(one, *(own for column in columns for own in column))
+        firsts, places = alike(np.column_stack(every))
         sizes = {}
         for d, column in zip(axes, columns, strict=True):
             numbers, together, aligned = (own[firsts] if len(own) > 1 else own for own in column)
@@ -227,13 +225,13 @@ class SparseCharges(Charges):
 
     @cached_property
     def named(self) -> Chains:
-        """The same by names."""
+        """Levels that keep each dataspace, by its name."""
         return {view.name: chain for view, chain in zip(self.space.views, self.chains, strict=True)}
 
     # ------------------------------------------------------------------------------------------ words
 
     def _of(self, place: int) -> list[Charge]:
-        """The same with prices of words that cost most."""
+        """The accesses to a dataspace, priced as the words that cost most."""
         return [self._dearest(charge) for charge in super()._of(place)]
 
     def _dearest(self, charge: Charge) -> Charge:
@@ -261,7 +259,7 @@ class SparseCharges(Charges):
         return {}
 
     def depend_on(self, place: int) -> tuple[object, ...]:
-        """The same; instances are skipped by what others announce."""
+        """What the costs of a dataspace depend on: all that is kept where instances are skipped."""
         skips = self.figures.shares.skips_instances
         return (place, self.mask) if skips else super().depend_on(place)
 
@@ -274,7 +272,7 @@ class SparseCharges(Charges):
         return {(own.place, own.level, own.boundary, own.action): own for own in self.every}
 
     def share(
-        self, charge: Charge, price: Price, tiles: IntArray, unrolled: Unrolling, loose: Collection[int]
+        self, charge: Charge, price: Price, tiles: IntArray, unrolled: SpatialRows, loose: Collection[int]
     ) -> Rows:
         """Share of the price of an access that a word costs, at least, by row."""
         parts, (whole, divided) = self.parts(charge), price.parts(charge)
@@ -308,7 +306,7 @@ class SparseCharges(Charges):
     # -------------------------------------------------------------------------------------- instances
 
     def _instances(
-        self, place: int, level: int, tiles: tuple[Columns, frozenset[int]], unrolled: Unrolling
+        self, place: int, level: int, tiles: tuple[Columns, frozenset[int]], unrolled: SpatialRows
     ) -> tuple[Rows, Rows]:
         """Shares of the accesses that units leave, and of the instances that are needed, at least; by row.
 
@@ -333,14 +331,14 @@ class SparseCharges(Charges):
             found[:, here] = np.minimum(found[:, here], own[:, here])
         return found[0], found[1]
 
-    def _kinds(self, unrolled: Unrolling) -> IntArray | None:
+    def _kinds(self, unrolled: SpatialRows) -> IntArray | None:
         """Kinds of spatial choices, of several ones all of them; None if no instances are skipped."""
         if not self.figures.shares.skips_instances:
             return None
         kinds = self.figures.kinds
         if isinstance(unrolled, Unrolled):
             return kinds.numbers(unrolled.listed.members)
-        assert isinstance(unrolled, Chosen)
+        assert isinstance(unrolled, OneChoice)
         return np.array([kinds.number(unrolled.fanouts)]) if unrolled.stages else None
 
     def needed(self, fanouts: tuple[Vector, ...]) -> NeededInstances | None:
@@ -370,7 +368,7 @@ class SparseCharges(Charges):
     def _known_tables(self) -> dict[object, tuple[FloatArray, FloatArray]]:
         return {}
 
-    def _fits(self, unrolled: Unrolling) -> BoolArray:
+    def _fits(self, unrolled: SpatialRows) -> BoolArray:
         """Which spatial choices fit meshes as far as all children are needed."""
         kinds = self._kinds(unrolled)
         if kinds is None or not isinstance(unrolled, Unrolled) or isinstance(unrolled, Loosest):
@@ -386,7 +384,7 @@ class SparseCharges(Charges):
 
     # -------------------------------------------------------------------------------------- words
 
-    def each(self, charge: Charge, tiles: tuple[int, ...], unrolled: Chosen) -> Each:
+    def each(self, charge: Charge, tiles: tuple[int, ...], unrolled: OneChoice) -> Each:
         """What a word costs, at least, with one vector of numbers of tiles and one spatial choice."""
         key = charge, tiles, unrolled.fanouts
         if key not in self._known_each:
@@ -401,7 +399,7 @@ class SparseCharges(Charges):
     def _known_each(self) -> dict[object, Each]:
         return {}
 
-    def each_exactly(self, charge: Charge, tiles: Tiles, unrolled: Chosen) -> Each:
+    def each_exactly(self, charge: Charge, tiles: Tiles, unrolled: OneChoice) -> Each:
         """What a word costs, at least, with one tile whose extents are known, and one spatial choice."""
         assert tiles.extents is not None
         numbers, extents = tuple(tiles.numbers[0].tolist()), tuple(tiles.extents[0].tolist())
@@ -421,19 +419,19 @@ class SparseCharges(Charges):
         shares = self.figures.exactly(numbers, extents)
         return shares.parts(self.space.views[charge.place].name, self.chains[charge.place], _access(charge))
 
-    def _saved_of(self, charge: Charge, tiles: Tiles, unrolled: Unrolling) -> FloatArray:
+    def _saved_of(self, charge: Charge, tiles: Tiles, unrolled: SpatialRows) -> FloatArray:
         """Share of the accesses that cost what saved ones do, at most, by row."""
         parts = self.parts(charge)
         return self._useless(charge, (*parts.outer, *parts.own), tiles, unrolled)
 
-    def _cut(self, charge: Charge, tiles: Tiles, unrolled: Unrolling) -> FloatArray:
+    def _cut(self, charge: Charge, tiles: Tiles, unrolled: SpatialRows) -> FloatArray:
         """Share of the accesses that take no time, at most, by row."""
         parts = self.parts(charge)
         skipping = [saver for saver in parts.own if saver.skips]
         return self._useless(charge, (*parts.outer, *skipping), tiles, unrolled)
 
     def _useless(
-        self, charge: Charge, savers: Iterable[Saver], tiles: Tiles, unrolled: Unrolling
+        self, charge: Charge, savers: Iterable[Saver], tiles: Tiles, unrolled: SpatialRows
     ) -> FloatArray:
         """Share of the accesses that units save, at most, by row.
 
@@ -451,7 +449,7 @@ class SparseCharges(Charges):
         return most
 
     def share_outside(self, charge: Charge, price: Price) -> Rows:
-        """The same where nothing is unrolled, by numbers of tiles, with an axis per dimension."""
+        """Share of the price that a word costs, at least, with nothing unrolled; by numbers of tiles."""
         key = charge, price.parts(charge)
         if key not in self._tables:
             self._tables[key] = self._outside(charge, price)
@@ -468,16 +466,16 @@ class SparseCharges(Charges):
         seen = {d for name in names for d in self.figures.shares.tensors[name].axes}
         numbers = [axis.numbers if d in seen else np.array([axis.bound]) for d, axis in enumerate(grid.axes)]
         rows = np.stack([own.reshape(-1) for own in np.meshgrid(*numbers, indexing="ij")], axis=1)
-        share = self.share(charge, price, rows, Chosen(len(grid.axes)), ())
+        share = self.share(charge, price, rows, OneChoice(len(grid.axes)), ())
         table = np.asarray(share).reshape(tuple(map(len, numbers)))
         return float(table.max()) if table.min() == table.max() else table
 
     def least_share_outside(self, charge: Charge, price: Price) -> float:
-        """The same for any tiles."""
+        """Share of the price that a word costs, at least, with nothing unrolled and any tiles."""
         return float(np.min(self.share_outside(charge, price)))
 
-    def least_share(self, charge: Charge, price: Price, unrolled: Unrolling) -> Rows:
-        """The same for any tiles, by spatial choice."""
+    def least_share(self, charge: Charge, price: Price, unrolled: SpatialRows) -> Rows:
+        """Share of the price that a word costs, at least, with any tiles; by spatial choice."""
         bounds = np.array([self.figures.grid.bounds], dtype=np.int64)
         return self.share(charge, price, bounds, unrolled, range(bounds.shape[1]))
 
@@ -496,12 +494,12 @@ class SparseCharges(Charges):
 
     # ------------------------------------------------------------------------------------- arithmetic
 
-    def arithmetic(self, unrolled: Unrolling) -> Rows:
+    def arithmetic(self, unrolled: SpatialRows) -> Rows:
         """Energy units of the arithmetic, at least, without what rounding may save; by spatial choice."""
         energies, _ = self._computed(unrolled, None)
         return energies * FIXED_POINT - self.saved_by_rounding(unrolled)
 
-    def saved_by_rounding(self, unrolled: Unrolling) -> Rows:
+    def saved_by_rounding(self, unrolled: SpatialRows) -> Rows:
         """Energy that rounding may save: of words, and of the sum of all energies."""
         total: Rows = 0.5
         for charge in self.every:
@@ -511,14 +509,14 @@ class SparseCharges(Charges):
                 total = total + rounded * FIXED_POINT * float(self._paying(charge)) * instances
         return total
 
-    def steps(self, steps: FloatArray, unrolled: Unrolling, tiles: IntArray | None = None) -> FloatArray:
+    def steps(self, steps: FloatArray, unrolled: SpatialRows, tiles: IntArray | None = None) -> FloatArray:
         """Cycles of the arithmetic, at least, given those of all computations, by row."""
         _, shares = self._computed(unrolled, tiles)
         able = np.isfinite(steps) & self._fits(unrolled)
         left = np.where(able, steps, 1.0) * shares * LEAST
         return np.where(able, np.maximum(np.ceil(left), 1.0), np.inf)
 
-    def _computed(self, unrolled: Unrolling, tiles: IntArray | None) -> tuple[FloatArray, FloatArray]:
+    def _computed(self, unrolled: SpatialRows, tiles: IntArray | None) -> tuple[FloatArray, FloatArray]:
         """Energy units of the arithmetic, and the share of computations that take time, by row."""
         every = self._saved(unrolled, tiles)
         if not every:
@@ -532,7 +530,7 @@ class SparseCharges(Charges):
         return energies[rows], shares[rows]
 
     def _made(self, useless: tuple[tuple[str, float], ...]) -> tuple[float, float]:
-        """The same if the innermost units save no more than some shares, by operand."""
+        """Energy and share of computations if the innermost units save at most some shares, by operand."""
         if useless not in self._known_made:
             shares, problem = self.figures.shares, self.space.problem
             made = shares.computes(self.named, dict(useless))
@@ -548,7 +546,7 @@ class SparseCharges(Charges):
     def _known_made(self) -> dict[tuple[tuple[str, float], ...], tuple[float, float]]:
         return {}
 
-    def _saved(self, unrolled: Unrolling, tiles: IntArray | None) -> dict[str, FloatArray]:
+    def _saved(self, unrolled: SpatialRows, tiles: IntArray | None) -> dict[str, FloatArray]:
         """By operand that has units, the share of accesses that the innermost ones save, at most; by row."""
         found = self._cut_off(unrolled)
         for name, savers in self._innermost.items():
@@ -565,7 +563,7 @@ class SparseCharges(Charges):
             found[name] = most
         return found
 
-    def _cut_off(self, unrolled: Unrolling) -> dict[str, FloatArray]:
+    def _cut_off(self, unrolled: SpatialRows) -> dict[str, FloatArray]:
         """By operand, the share of computations that are cut off with instances, at most, by row."""
         if self._kinds(unrolled) is None:
             return {}
@@ -579,7 +577,7 @@ class SparseCharges(Charges):
         savers: Sequence[Saver],
         chain: tuple[int, ...],
         tiles: Tiles | None,
-        unrolled: Unrolling,
+        unrolled: SpatialRows,
     ) -> FloatArray:
         every = (self.figures.useless(own, chain, tiles, unrolled, once=False) for own in savers)
         return reduce(np.maximum, every)
@@ -624,29 +622,13 @@ class SparseCharges(Charges):
         return energies * LEAST
 
 
-def alike(columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
-    """First rows of those that are alike in all columns, which go together, and the kind of each row."""
-    codes, most = np.zeros(1, dtype=np.int64), 1
-    if not all(map(len, columns)):
-        return codes[:0], codes[:0]
-    for own in columns:
-        least = int(own.min())
-        radix = int(own.max()) - least + 1
-        if most * radix >= LARGEST_CODE:
-            codes = np.unique(codes, return_inverse=True)[1].reshape(-1)
-            most = int(codes.max()) + 1
-        codes, most = codes * radix + (own - least), most * radix
-    _, firsts, kinds = np.unique(codes, return_index=True, return_inverse=True)
-    return firsts, kinds.reshape(-1)
-
-
-def _access(charge: Charge) -> Access:
+def _access(charge: Charge) -> LevelAccess:
     """The access that a charge is for."""
-    return Access(charge.level, charge.action, charge.boundary, charge.shared, bool(charge.free))
+    return LevelAccess(charge.level, charge.action, charge.boundary, charge.shared, bool(charge.free))
 
 
 @dataclass(frozen=True)
-class Chosen:
+class OneChoice:
     """One spatial choice, as rows of spatial choices are; without stages it unrolls nothing.
 
     Parameters

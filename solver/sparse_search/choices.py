@@ -75,11 +75,11 @@ def arrangements(
     skips
         Whether there may be more children than hardware has.
     """
-    found = dict.fromkeys(_arranged(fanout, order, factors, skips))
+    found = dict.fromkeys(_on_axes(fanout, order, factors, skips))
     return list(found) if all_of_them else list(found)[:1]
 
 
-def _arranged(
+def _on_axes(
     fanout: Fanout, order: SideOrder, factors: dict[str, int], skips: bool
 ) -> Iterator[FanoutMapping]:
     for along_x in order.sets_along_x(factors):
@@ -87,12 +87,12 @@ def _arranged(
         width, height = (math.prod(factors[dim] for dim in dims) for dims in (along_x, along_y))
         if not skips and (width > fanout.mesh_x or height > fanout.mesh_y):
             continue
-        for x, y in product(_orders(order, along_x), _orders(order, along_y)):
+        for x, y in product(_spatial_orders(order, along_x), _spatial_orders(order, along_y)):
             loops = [SpatialLoop(dim, factors[dim], "x") for dim in x]
             yield FanoutMapping((*loops, *(SpatialLoop(dim, factors[dim], "y") for dim in y)))
 
 
-def _orders(order: SideOrder, dims: Sequence[str]) -> Iterator[tuple[str, ...]]:
+def _spatial_orders(order: SideOrder, dims: Sequence[str]) -> Iterator[tuple[str, ...]]:
     inner = [dim for dim in order.inner if dim in dims]
     outer = [dim for dim in order.outer if dim in dims]
     for middle in permutations([dim for dim in dims if dim not in (*inner, *outer)]):

@@ -16,7 +16,7 @@ import numpy as np
 from model.choices import SideOrder
 from model.sparse.density import Banded
 from solver.search.arrays import BoolArray, FloatArray, IntArray
-from solver.search.space.spatial import Stage
+from solver.search.space.spatial import SpatialStage
 from solver.sparse_search.choices import Chains, fits_mesh, unrolled
 from solver.sparse_search.grid import Vector
 from solver.sparse_search.shares import LeastShares
@@ -182,7 +182,7 @@ class Kinds:
     """
 
     shares: LeastShares
-    stages: tuple[Stage, ...]
+    stages: tuple[SpatialStage, ...]
     vectors: list[tuple[Vector, ...]] = field(default_factory=list)
     _numbers: dict[Kind, int] = field(default_factory=dict)
     _known: dict[tuple[int, int], frozenset[str]] = field(default_factory=dict)
@@ -221,7 +221,7 @@ class Kinds:
         """By stage, the kind of each member, and vectors of each kind."""
         return [self._of_stage(stage) for stage in self.stages]
 
-    def _of_stage(self, stage: Stage) -> tuple[IntArray, list[tuple[Vector, ...]]]:
+    def _of_stage(self, stage: SpatialStage) -> tuple[IntArray, list[tuple[Vector, ...]]]:
         known: dict[Kind, int] = {}
         vectors: list[tuple[Vector, ...]] = []
         places = list[int]()

@@ -15,7 +15,7 @@ from model.mapping import Mapping
 from model.mapspace import Mapspace
 from model.sparse import FIXED_POINT
 from solver.search.goal import Goal
-from solver.search.path.costs import Cost, Part, Price
+from solver.search.path.costs import Cost, Part, PartPrice
 from solver.search.path.factors import Factors
 from solver.search.path.leaves import Bones, CostOf, Leads, Leaves, Path
 from solver.search.path.orders import Dims
@@ -24,10 +24,10 @@ from solver.search.priced import Priced
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stop
-from solver.sparse_search.charges import LEAST, Chosen, Each, SparseCharges, Tiles
+from solver.sparse_search.charges import LEAST, Each, OneChoice, SparseCharges, Tiles
 from solver.sparse_search.choices import arrangements, unrolled
 from solver.sparse_search.orders import SparseOrders
-from solver.sparse_search.words import PartitionedCosts, SparseCosts
+from solver.sparse_search.words import SparseCosts, SparseRuledCosts
 
 Judge = Callable[[Mapping], Priced | None]
 """Prices a mapping; None if it is not allowed, or formats cannot hold it."""
@@ -60,7 +60,7 @@ class SparseLeaves(Leaves):
         super().__init__(space, goal, stop)
         self._mapspace, self._charges, self._judge = mapspace, charges, judge
         self._factors = Factors(space, goal.counts_cycles, every=True)
-        self._costs = (SparseCosts if mapspace.counting_rule.is_executed else PartitionedCosts)(space)
+        self._costs = (SparseCosts if mapspace.counting_rule.is_executed else SparseRuledCosts)(space)
         self._by_mask: dict[KeepMask, SparseOrders] = {}
 
     def _hopeful(self, path: Path, goal: Goal) -> Callable[[int], bool]:
@@ -80,8 +80,8 @@ class SparseLeaves(Leaves):
         tiles = np.array([path.tiles[charges.first]]) if charges.first < len(path.tiles) else None
         return float(charges.steps(np.array([float(steps)]), self._chosen(path), tiles)[0])
 
-    def _chosen(self, path: Path) -> Chosen:
-        return Chosen(len(self._space.active), path.spatial)
+    def _chosen(self, path: Path) -> OneChoice:
+        return OneChoice(len(self._space.active), path.spatial)
 
     def _bones(self, path: Path, lines: tuple[Line, ...], steps: int) -> Bones:
         charges = self._charges(path.mask)
@@ -112,9 +112,9 @@ class _SparseBones(Bones):
     _known: dict[Part, tuple[CostOf, int]] = field(default_factory=dict)
 
     @cached_property
-    def _chosen(self) -> Chosen:
+    def _chosen(self) -> OneChoice:
         """The spatial choice."""
-        return Chosen(len(self.space.active), self.path.spatial)
+        return OneChoice(len(self.space.active), self.path.spatial)
 
     @property
     def _leads(self) -> Leads:
@@ -156,7 +156,7 @@ class _SparseBones(Bones):
             charge = self.charges.of_part(part.place, part.level, part.boundary, action)
             if charge is None:
                 yield 0.0, ()
-            elif self.space.uneven:
+            elif self.space.has_remainders:
                 tiles = Tiles(np.array([numbers]), np.array([extents]))
                 yield self.charges.each_exactly(charge, tiles, self._chosen)
             else:
@@ -196,7 +196,7 @@ class _SparsePrice:
         Of these, energy and cycles of a word of all instances together.
     """
 
-    price: Price
+    price: PartPrice
     each: tuple[Each, ...]
 
     def of(self, words: int) -> Cost:

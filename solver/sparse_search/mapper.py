@@ -24,10 +24,10 @@ from solver.result import (
 )
 from solver.search.goal import UNLIMITED, Goal
 from solver.search.mapper import Minimum, ScopeSearch, SharedSearch
-from solver.search.path.search import PathSearch
+from solver.search.path.search import EinsumSearch
 from solver.search.priced import Priced
 from solver.search.space.search_space import SearchSpace
-from solver.sparse_search.paths import SparseData, SparsePaths, unlimited
+from solver.sparse_search.paths import SparseData, SparsePaths, without_capacities
 from solver.sparse_search.shares import skips_instances
 
 
@@ -119,7 +119,7 @@ def judged(mapspace: Mapspace, mapping: Mapping) -> Priced | None:
 def searchable(mapspace: Mapspace) -> Mapspace:
     """Return the mapspace without the remainders that are not searched; ``ValueError`` if none of it is."""
     if mapspace.sparsity is None:
-        raise ValueError("the data are dense")
+        raise ValueError("the data is dense")
     if mapspace.joint:
         raise ValueError("memories with several places are not searched with sparse data")
     if any(space.given for space in mapspace.problem.dataspaces):
@@ -166,7 +166,7 @@ class SparseSearch(ScopeSearch):
 
     @property
     def _cost_limits(self) -> tuple[tuple[str, int], ...]:
-        """The same with a part more of an energy unit, to which values are rounded."""
+        """The limits on costs with a part more of an energy unit, to which values are rounded."""
         parts = replace(self.mapspace.architecture, units_per_pj=self._units_per_pj)
         every = replace(self.mapspace, architecture=parts).cost_limits
         return tuple((name, min(UNLIMITED, most + (name == ENERGY))) for name, most in every)
@@ -178,16 +178,16 @@ class SparseSearch(ScopeSearch):
 
     @cached_property
     def _space(self) -> SearchSpace:
-        return unlimited(self.mapspace, self.stop)
+        return without_capacities(self.mapspace, self.stop)
 
     @cached_property
     def _data(self) -> SparseData:
         return SparseData(self.mapspace, self.judged, self._space)
 
-    def _paths(self, goal: Goal, best: Priced | None) -> PathSearch:
+    def _paths(self, goal: Goal, best: Priced | None) -> EinsumSearch:
         return SparsePaths(self._space, goal, self._shared, best, data=self._data)
 
-    def _evidence(self, paths: PathSearch) -> tuple[Evidence, ...]:
+    def _evidence(self, paths: EinsumSearch) -> tuple[Evidence, ...]:
         """Nothing: a checker of sparse data relies on the problem alone."""
         del paths
         return ()

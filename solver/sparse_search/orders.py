@@ -10,6 +10,7 @@ import numpy as np
 
 from model.sparse.fibers import has_ranks_for
 from solver.search.path.orders import Dims, Orders, Slot
+from solver.search.path.ruled import gaps
 from solver.search.space.dataspaces import DataspaceView
 from solver.search.space.search_space import SearchSpace
 from solver.sparse_search.choices import Chain, Chains
@@ -49,14 +50,14 @@ class SparseOrders(Orders):
         kind: list[object] = [order if self._is_asked_for else ()]
         for tensor in self._tensors:
             name, own = tensor.space.name, self.chains[tensor.space.name]
-            run, mover = _run(order, tensor.axes)
+            run, mover = _until_moved(order, tensor.axes)
             moving = tuple(axis for axis in order if axis in tensor.axes)
             keeper = max((k for k in own if k <= level), default=None)
             kind.append(() if keeper is None else moving[: self._shaping(name, keeper, moving)])
             if self._is_seen(name, level):
                 kind.append((run, mover))
             if not self._is_exact and not tensor.simple and any(k > level for k in own):
-                kind.append(_gaps(order, tensor.axes))
+                kind.append(gaps(order, tensor.axes))
         if level == self._depth - 1 and self._in_blocks:
             kind.append((order[:1], len(order)))
         return tuple(kind)
@@ -93,11 +94,11 @@ class SparseOrders(Orders):
         if representation is None:
             return 0
         own = self.shares.tensors[name].space.dims
-        joined = all(
+        flat = all(
             own <= {dim for group in rank.flattened for dim in group} and len(rank.flattened) == 1
             for rank in representation.ranks
         )
-        if representation.inner_to_outer or not joined:
+        if representation.inner_to_outer or not flat:
             return None
         return 1 if len(representation.ranks) > 1 and len(moving) == len(own) else 0
 
@@ -191,22 +192,9 @@ class SparseOrders(Orders):
         )
 
 
-def _run(order: Dims, axes: Sequence[int]) -> tuple[frozenset[int], int | None]:
+def _until_moved(order: Dims, axes: Sequence[int]) -> tuple[frozenset[int], int | None]:
     """The innermost loops that leave a dataspace in place, and the first one that does not."""
     for n, axis in enumerate(order):
         if axis in axes:
             return frozenset(order[:n]), axis
     return frozenset(order), None
-
-
-def _gaps(order: Dims, axes: Sequence[int]) -> tuple[object, ...]:
-    """The loops that move a dataspace in order, and between them those that do not, in any order."""
-    found: list[object] = []
-    still: set[int] = set()
-    for axis in order:
-        if axis not in axes:
-            still.add(axis)
-            continue
-        found += [frozenset(still), axis]
-        still = set()
-    return (*found, frozenset(still))

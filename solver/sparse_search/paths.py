@@ -14,11 +14,11 @@ from model.rules import Locality
 from solver.search.arrays import BoolArray
 from solver.search.path.axes import Loops
 from solver.search.path.charges import Charge, Charges
-from solver.search.path.search import PathSearch
+from solver.search.path.search import EinsumSearch
 from solver.search.path.tables import Frame
 from solver.search.space.keep_masks import Chain, KeepMask
 from solver.search.space.search_space import SearchSpace
-from solver.search.space.spatial import Stage
+from solver.search.space.spatial import SpatialStage
 from solver.search.stopping import Stop
 from solver.sparse_search.charges import Figures, SparseCharges
 from solver.sparse_search.choices import always_kept, packs
@@ -38,12 +38,12 @@ class _Widened(SearchSpace):
     wide: SearchSpace = field(kw_only=True)
 
     @cached_property
-    def stages(self) -> tuple[Stage, ...]:
+    def stages(self) -> tuple[SpatialStage, ...]:
         """See `SearchSpace`."""
         return self.wide.stages
 
 
-def unlimited(mapspace: Mapspace, stop: Stop) -> SearchSpace:
+def without_capacities(mapspace: Mapspace, stop: Stop) -> SearchSpace:
     """A search space whose levels hold everything: what compressed tiles take is known elsewhere.
 
     Where units skip instances, fanouts may unroll more than they have children. Of the rules of the user's
@@ -79,6 +79,10 @@ class SparseFrame(Frame):
 
     mapspace: Mapspace = field(kw_only=True)
 
+    def under(self, mask: KeepMask) -> Frame:
+        """All loops, whatever is kept: formats and units see at which level each of them stands."""
+        return self
+
     @cached_property
     def least_shares(self) -> LeastShares:
         """Figures of all tiles."""
@@ -99,9 +103,9 @@ class SparseFrame(Frame):
         return tuple(
             Loops(
                 self.axes,
-                [own & ONE if d in without[level] else own for d, own in enumerate(slot.allowed)],
+                [own & ONE if d in without[level] else own for d, own in enumerate(slot)],
             )
-            for level, slot in enumerate(self.space.slots)
+            for level, slot in enumerate(self.space.loop_factors)
         )
 
     @cached_property
@@ -171,7 +175,7 @@ class SparseData:
 
 
 @dataclass
-class SparsePaths(PathSearch):
+class SparsePaths(EinsumSearch):
     """The search for one objective.
 
     Parameters
@@ -183,7 +187,7 @@ class SparsePaths(PathSearch):
     data: SparseData = field(kw_only=True)
 
     def _framed(self) -> Frame:
-        """The same with what compressed tiles take."""
+        """The frame with what compressed tiles take."""
         return self.data.frame
 
     def _charges(self, mask: KeepMask) -> Charges:

@@ -32,7 +32,7 @@ from model.sparsity import (
     Sparsity,
 )
 from solver.search.arrays import BoolArray, FloatArray, IntArray
-from solver.search.space.prices import Access, Resource, resources
+from solver.search.space.prices import LevelAccess, Resource, resources
 from solver.search.space.user_rules import TileRules
 from solver.sparse_search.chances import Chances, Sizes, cut
 from solver.sparse_search.choices import Chain, Chains
@@ -156,7 +156,7 @@ class LeastShares:
         self._sizes: dict[tuple[int, str], FloatArray] = {}
 
     def of(self, cells: Cells) -> LeastShares:
-        """The same of other tiles."""
+        """The figures of other tiles."""
         other = copy(self)
         other.tensors = {name: replace(own, cells=cells) for name, own in self.tensors.items()}
         other._forget()
@@ -218,7 +218,7 @@ class LeastShares:
         return np.minimum(total * MORE, 1.0)
 
     def _band_empty(self, name: str) -> FloatArray:
-        """The same of a band: its tiles are counted on grids, so larger ones may be empty more often."""
+        """Chance of tiles of a band to be empty: counted on grids, larger ones may be so more often."""
         tensor, distribution = self.tensors[name], self.distributions[name]
         shapes = tensor.shapes
         chances = np.array([distribution.empty(tuple(shape)) for shape in shapes.tolist()])
@@ -382,7 +382,7 @@ class LeastShares:
         return 1 - self.empty(name) if self._announced(name, level, chain) else np.array(1.0)
 
     def coming(self, name: str, level: int, chain: Chain) -> FloatArray:
-        """The same of all tiles, short ones included, each as often as it has iterations."""
+        """Share of all tiles that come to a level, short ones too, each as often as it has iterations."""
         return 1 - self.idle(name) if self._announced(name, level, chain) else np.array(1.0)
 
     def _announced(self, name: str, level: int, chain: Chain) -> bool:
@@ -405,7 +405,7 @@ class LeastShares:
         # Wide bands count some tiles twice: docs/sparse.md.
         return float(min(1.0, *(own / math.prod(shape) for own, shape in zip(nonzeros, shapes, strict=True))))
 
-    def _metadata_bits(self, name: str, access: Access, chain: Chain) -> FloatArray:
+    def _metadata_bits(self, name: str, access: LevelAccess, chain: Chain) -> FloatArray:
         """Bits of metadata per word of a dense tile, at least, empty tiles included."""
         level = access.level
         representation = self.representation(level, name)
@@ -435,7 +435,9 @@ class LeastShares:
         flattened = {dim for group in rank.flattened for dim in group}
         return not rank.flattened or self.tensors[name].space.dims <= flattened
 
-    def _copies_tile(self, representation: Representation, name: str, access: Access, chain: Chain) -> bool:
+    def _copies_tile(
+        self, representation: Representation, name: str, access: LevelAccess, chain: Chain
+    ) -> bool:
         """Whether the lowest rank of a level has the whole tile of the next inner one as its fiber."""
         child = next((level for level in chain if level > access.level), None)
         if child is None or access.boundary != child or not representation.compressed:
@@ -451,7 +453,7 @@ class LeastShares:
 
     # ----------------------------------------------------------------------------------------- terms
 
-    def parts(self, name: str, chain: Chain, access: Access) -> Parts:
+    def parts(self, name: str, chain: Chain, access: LevelAccess) -> Parts:
         """What a word of an access costs, by the levels that keep its dataspace."""
         level, sparse = self.levels[access.level], self.sparsity.levels[access.level]
         packing = level.packing_of(name)
@@ -481,7 +483,7 @@ class LeastShares:
             lost=float(bool(bits.any())) + float(is_rounded),
         )
 
-    def _stored(self, name: str, chain: Chain, access: Access) -> FloatArray:
+    def _stored(self, name: str, chain: Chain, access: LevelAccess) -> FloatArray:
         """Share of the dense words that are there at a level, of all instances."""
         if self.representation(access.level, name) is not None:
             return np.array(self._density(name))
@@ -489,7 +491,7 @@ class LeastShares:
             return np.array(1.0)
         return self.coming(name, access.level, chain)
 
-    def _idle_price(self, name: str, chain: Chain, access: Access) -> int:
+    def _idle_price(self, name: str, chain: Chain, access: LevelAccess) -> int:
         """Energy of an access that is saved, at least."""
         savers = [saver for saver in self.savers(name, chain) if saver.place <= access.level]
         if any(saver.place < access.level for saver in savers):

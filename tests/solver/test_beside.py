@@ -3,7 +3,7 @@
 import multiprocessing
 import threading
 
-from solver.beside import Line
+from solver.beside import PipeEnd
 
 LONG_S = 30.0
 
@@ -16,7 +16,7 @@ def test_a_line_that_is_closed_reads_nothing_more():
     """Its thread ends, and does not go on to read from a file that is opened next."""
     here, there = multiprocessing.Pipe()
     before = listeners()
-    line = Line(here)
+    line = PipeEnd(here)
     (thread,) = listeners() - before
     line.close()
     thread.join(LONG_S)
@@ -30,7 +30,7 @@ def test_a_line_that_is_closed_reads_nothing_more():
 def test_what_the_other_side_says_is_heard():
     here, there = multiprocessing.Pipe()
     before = listeners()
-    line = Line(here)
+    line = PipeEnd(here)
     (thread,) = listeners() - before
     there.send(("bound", 7))
     there.send(("nothing", None))

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from solver.comparison import MILESTONES_PERCENT, Comparison, Point, compare, geometric_mean
+from solver.comparison import MILESTONES_PERCENT, Comparison, Improvement, compare, geometric_mean
 from solver.heuristics.interface import Budget, MapperError
 from solver.heuristics.pricing import Pricing
 from solver.heuristics.timeloop_mappers import LinearPruned, RandomSearch
@@ -114,7 +114,12 @@ def test_every_mapper_says_what_arrays_are_not_made_for(monkeypatch):
 def test_the_clock_is_read_at_each_distance():
     found = Comparison("", MAPSPACE, replace(OPTIMAL), (), (), BUDGET, 0)
     best = found.reference
-    trace = [Point(1.0, 3 * best), Point(2.0, best + best // 11), Point(3.0, best + 1), Point(4.0, best)]
+    trace = [
+        Improvement(1.0, 3 * best),
+        Improvement(2.0, best + best // 11),
+        Improvement(3.0, best + 1),
+        Improvement(4.0, best),
+    ]
     assert [found.first_within(trace, percent) for percent in MILESTONES_PERCENT] == [2.0, 3.0, 4.0]
     assert found.first_within(trace[:1], 10) is None
     assert found.ratio(3 * best) == 3

@@ -34,7 +34,7 @@ def test_an_einsum_as_text():
     [
         (GEMM, {"m": 6, "n": 4}, "the size of `k` is not given"),
         (GEMM, {"m": 6, "n": 4, "k": 2, "q": 3}, "the Einsum has no index `q`"),
-        (GEMM, {"m": 6, "n": 4, "k": 0}, "must be a whole number from 1, but is 0"),
+        (GEMM, {"m": 6, "n": 4, "k": 0}, "must be a positive integer, but is 0"),
         (GEMM, {"m": 6, "n": 4, "k": 2.5}, "but is 2.5"),
         ("specs/problems/gemm.yaml", {"m": 4}, "no Einsum is given as text"),
         ("Z[m] = A[m] * {{ 7 }}", {}, "there is no file"),

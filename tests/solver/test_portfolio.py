@@ -68,7 +68,7 @@ def test_cp_sat_settles_a_goal_and_another_one():
         goal = Goal("latency", (("energy", optimum.value - 1),))
         assert waited(companion, goal, None) is None
         assert companion.is_empty
-        assert companion.remark == "asked beside bounds"
+        assert companion.remark == "in parallel with bounds"
     assert companion.seconds > 0
 
 
@@ -77,7 +77,7 @@ def test_both_together_find_what_bounds_find():
     together, alone = map_einsum(mapspace, BESIDE), map_einsum(mapspace, Options(("energy",)))
     assert (together.status, together.value, together.bound) == (alone.status, alone.value, alone.bound)
     assert together.statistics.settled_by in {("bounds",), ("cp-sat",)}
-    assert together.statistics.cp_sat == "asked beside bounds"
+    assert together.statistics.cp_sat == "in parallel with bounds"
 
 
 def test_a_heuristic_beside_bounds_has_its_mappings_taken(monkeypatch: pytest.MonkeyPatch):
@@ -114,9 +114,9 @@ def test_a_lost_process_leaves_the_search_to_bounds():
     ("change", "options", "remark"),
     [
         ({"counting": "timeloop"}, BESIDE, "refused: the formulation counts exactly"),
-        ({}, replace(BESIDE, jobs=1), "not asked: it takes a second worker"),
-        ({}, replace(BESIDE, time_limit_s=2.0), "not asked: too little time was left"),
-        ({}, replace(BESIDE, memory_limit_mib=8), "not asked: too little memory was left"),
+        ({}, replace(BESIDE, jobs=1), "not used: it needs a second worker"),
+        ({}, replace(BESIDE, time_limit_s=2.0), "not used: too little time was left"),
+        ({}, replace(BESIDE, memory_limit_mib=8), "not used: too little memory was left"),
     ],
 )
 def test_cp_sat_is_not_always_asked(change: dict[str, str], options: Options, remark: str):
@@ -163,7 +163,7 @@ def test_cp_sat_goes_on_where_bounds_do_not_know_a_limit():
     assert result.mapping is not None
     assert result.mapping.temporal_loops <= most
     assert evaluate_in(mapspace, result.mapping).energy == result.value
-    assert result.statistics.cp_sat == "asked after bounds"
+    assert result.statistics.cp_sat == "after bounds"
 
 
 def test_from_python_rules_of_all_kinds_are_searched_in_this_process():

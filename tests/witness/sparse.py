@@ -278,7 +278,7 @@ class _Run:
         return self.sparsity.levels[self.sparse_level(place)].representations.get(name)
 
     def block(self, place: int, first: int, last: int, instance: int) -> tuple[slice, slice]:
-        """Return the steps and arithmetic units that a stay at a place serves."""
+        """Return the steps and compute units that a stay at a place serves."""
         steps, units = self.size(place, False, True), self.size(place, True, True)
         return slice(first * steps, (last + 1) * steps), slice(instance * units, (instance + 1) * units)
 

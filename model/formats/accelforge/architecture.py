@@ -108,7 +108,7 @@ _MEANINGS = {
     "component_modeling_log": "AccelForge's own record of how it found the figures",
     "total_area": "what AccelForge calculates from `area` and the instances",
     "total_leak_power": "what AccelForge calculates from `leak_power` and the instances",
-    "back": "that these tensors are stored here and nowhere farther out; write it as `keep` here and leave "
+    "back": "that these tensors are stored here and nowhere further out; write it as `keep` here and leave "
     "them out of `keep` and `may_keep` of the nodes above",
     "tile_shape": "bounds on the tiles held here, which AccelForge itself reads and does not apply",
     "no_refetch_from_above": "that each value of these tensors comes from above once at most",
@@ -293,7 +293,7 @@ def _branch(item: Node, kind: str) -> MappingNode:
 
 def _leaf(node: MappingNode, kind: NodeKind, note: TakeNote) -> WrittenNode:
     if kind == "Toll" and "size" in node:
-        hint = "a `!Memory` stores; a toll prices what passes through it"
+        hint = "a `!Memory` stores data; a `!Toll` charges for data that passes"
         raise SpecError("a `!Toll` has no size: it stores nothing", node.key("size").span, hint=hint)
     what = f"`!{kind}`"
     if isinstance(given(node, "name"), ScalarNode):

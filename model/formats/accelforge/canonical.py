@@ -191,7 +191,7 @@ class _Reading:
         if len(enabled) > 1:
             first, second = enabled[:2]
             message = f"`{first.name}` and `{second.name}` are both enabled for Einsum `{name}`"
-            hint = "tell them apart, such as by `enabled: len(All) == 3`"
+            hint = "distinguish them, for example by `enabled: len(All) == 3`"
             raise SpecError(message, _enabled_place(second), ((_enabled_place(first), "the other"),), hint)
         return enabled[0]
 
@@ -293,7 +293,7 @@ class _Reading:
         else:
             given_to = self._directions(node, as_mapping(direction, f"`direction` of `{node.name}`"))
         for tensor in sorted(kept.certain - given_to.keys()):
-            raise SpecError(f"`direction` of `{node.name}` says nothing of `{tensor}`", direction.span)
+            raise SpecError(f"`direction` of `{node.name}` does not mention `{tensor}`", direction.span)
         return tuple(
             (space, given_to[tensor])
             for tensor in sorted(kept.certain)
@@ -347,8 +347,11 @@ class _Reading:
             return None
         kept = self._scope.varying(written, f"`{key}` of `{node.name}`")
         if kept.free and not self._stores_the_rest(written):
-            message = f"what `{node.name}` keeps depends on what the mapping keeps farther out"
-            hint = "name the tensors; --no-fuse settles what the outermost memory keeps"
+            message = (
+                f"the set of tensors that `{node.name}` keeps depends on the tensors "
+                "that outer memories keep in the mapping"
+            )
+            hint = "name the tensors; --no-fuse fixes the tensors that the outermost memory keeps"
             self._unsearchable.append(SpecError(message, written.span, hint=hint))
         return kept
 
@@ -365,9 +368,7 @@ class _Reading:
         written = None if node.tensors is None else given(node.tensors, key)
         if written is None or as_bool(written, f"`{key}`"):
             return
-        message = (
-            f"`{key}: False` is not modelled: tiles of `{node.name}` above those of memories farther out"
-        )
+        message = f"`{key}: False` is not modelled: tiles of `{node.name}` above those of outer memories"
         raise SpecError(message, written.span)
 
     def _cost(
@@ -473,7 +474,7 @@ class _Reading:
             if not per_word:
                 continue
             if cycle_s == 0:
-                message = f"`{node.name}` takes time, but the arithmetic takes none, which is not modelled"
+                message = f"`{node.name}` takes time, but compute takes none, which is not modelled"
                 hint = "give the compute a finite throughput"
                 raise SpecError(message, node.span if written is None else written.span, hint=hint)
             level = _with_port(level, {name: value / cycle_s for name, value in per_word.items()})
@@ -505,7 +506,7 @@ class _Reading:
         except SpreadError as error:
             message = f"energies of `{self._setting.arch.name}` have no unit in common: {error}"
             raise SpecError(
-                message, self._setting.arch.span, hint="where small ones do not matter, write 0"
+                message, self._setting.arch.span, hint="write 0 for small ones that do not matter"
             ) from None
         priced = {
             level.level.name: _priced(level, leak_pj, units, idle if level is levels[0] else "")
@@ -579,7 +580,7 @@ def _gate(gates: Sequence[bool], node: WrittenNode) -> int:
     """Return how many fanouts above a node gate its power; those inside of the last gate do not."""
     count = sum(gates)
     if any(gates[count:]):
-        message = f"`power_gateable` inside of a fanout that is not, above `{node.name}`, is not modelled"
+        message = f"`power_gateable` inside a fanout that is not, above `{node.name}`, is not modelled"
         raise SpecError(message, node.span)
     return count
 
@@ -691,7 +692,9 @@ class _Rows:
         """Check that tensors differ by the same factors in reads and in writes."""
         for tensor, weight in weights.items():
             if any(calls[action][tensor] / units[action] != weight for action in calls):
-                message = f"tensors of `{self._node.name}` take other shares of its reads than of its writes"
+                message = (
+                    f"tensors of `{self._node.name}` have different shares of its reads and of its writes"
+                )
                 raise SpecError(f"{message}, which is not modelled", self._node.span)
 
 

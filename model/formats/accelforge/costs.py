@@ -344,7 +344,7 @@ class Costing:
                 "give the figures here, or as `--costs TABLE.yaml` (docs/accelforge.md); the estimator knows "
                 f"{listing(known_classes())}"
             )
-            message = f"nothing says {what} of `{self.component.name}`, whose class is `{self._class}`"
+            message = f"{what} is missing for `{self.component.name}`, whose class is `{self._class}`"
             raise SpecError(message, written.span, hint=hint)
         attributes = self.attributes()
         try:

@@ -91,8 +91,8 @@ def read_latency(node: ScalarNode | None, actions: Sequence[Action], values: Nam
     text, span = (DEFAULT_LATENCY, None) if node is None else (node.text, node.span)
     value = _LatencyEvaluator(text, span, actions, values).value()
     if not isinstance(value, Slowest):
-        message = "`total_latency` is no expression over the actions"
-        raise SpecError(message, span, hint=f"write one in which calls of actions count, {_EXAMPLE}")
+        message = "`total_latency` is not an expression over the actions"
+        raise SpecError(message, span, hint=f"use calls of the actions, {_EXAMPLE}")
     if any(constant for constant, _ in value.forms):
         message = "`total_latency` adds a time that does not depend on the actions, which is not modelled"
         raise SpecError(message, span)
@@ -122,7 +122,7 @@ class _LatencyEvaluator(Evaluator):
                 return self._value(body if self._value(test, depth) else otherwise, depth)
             case ast.Name(id=name) if name in self._bound or name == "actions":
                 raise SpecError(
-                    f"`{name}` is no number: use `.n_calls` and `.throughput` of an action",
+                    f"`{name}` is not a number: use `.n_calls` and `.throughput` of an action",
                     self._text.at(node),
                 )
         return super()._known_value(node, depth)
@@ -158,7 +158,7 @@ class _LatencyEvaluator(Evaluator):
             return action.attributes[name]
         known = (_CALLS, "throughput", "name", *action.attributes)
         hint = suggestion(name, known, "an action has")
-        raise SpecError(f"there is no `{name}` of an action", self._text.at(node), hint=hint)
+        raise SpecError(f"an action has no `{name}`", self._text.at(node), hint=hint)
 
     def _arguments(self, arguments: Sequence[ast.expr], depth: int) -> list[object]:
         """Return the values that are summed or compared: of a generator, of a list, or as they stand."""

@@ -102,7 +102,9 @@ class Scope:
         kept = self.varying(node, what)
         if kept.free:
             hint = "name tensors, or memories whose `keep` leaves nothing open"
-            raise SpecError(f"{what} depends on what the mapping keeps farther out", node.span, hint=hint)
+            raise SpecError(
+                f"{what} depends on the tensors that outer memories keep in the mapping", node.span, hint=hint
+            )
         return kept.certain
 
     def varying(self, node: Node, what: str) -> Kept:
@@ -121,7 +123,7 @@ class Scope:
         """Yield each way in which memories may keep tensors, but for the least one."""
         open_ones = {name: self.memories[name] for name in named if self.memories[name].free}
         if math.prod(2 ** len(kept.free) for kept in open_ones.values()) > MOST_CHOICES:
-            raise SpecError("this depends on too many choices of what memories farther out keep", span)
+            raise SpecError("this depends on too many choices of tensors that outer memories keep", span)
         options = [[kept.certain | chosen for chosen in _subsets(kept.free)] for kept in open_ones.values()]
         for chosen in product(*options):
             yield dict(zip(open_ones, chosen, strict=True))
@@ -182,7 +184,7 @@ class Variables(Mapping[str, object]):
             chain_text = " -> ".join((*self._open, name))
             raise SpecError(f"variables depend on each other: {chain_text}", node.span)
         if not isinstance(node, ScalarNode):
-            raise SpecError(f"variable `{name}` is no single value, and cannot be used here", node.span)
+            raise SpecError(f"variable `{name}` is not a single value and cannot be used here", node.span)
         if node.value is None:
             raise SpecError(f"variable `{name}` has no value", node.span)
         if len(self._open) > LONGEST_CHAIN:

@@ -42,7 +42,7 @@ from model.text.source import MappingNode, Span, SpecError, note_at
 from model.wording import listing
 from model.workload import MOST_EINSUMS, Einsum, Workload
 
-PERFECT_ON_ARCH = "remainders are not modelled on architectures of AccelForge"
+PERFECT_ON_ARCH = "remainders are not modelled on AccelForge architectures"
 MOST_COMPARED = 20
 """Others that are read to see whether they meet an error as well, each of which takes milliseconds."""
 
@@ -427,7 +427,7 @@ def _waiting_notes(read: Sequence[_Read], waiting: Sequence[Sequence[Waiting]]) 
             meanwhile.setdefault((wait.tensor, levels[wait.level].name), []).append(loaded.einsum.name)
     for (tensor, level), names in meanwhile.items():
         verb = "runs" if len(names) == 1 else "run"
-        sentence = "{} is held at `{}`, and takes space there, while {} {}"
+        sentence = "{} is stored at `{}`, and takes space there, while {} {}"
         yield note_at(None, sentence, tensor, level, listing(names), verb)
 
 
@@ -463,7 +463,7 @@ class _Taken:
     def what(self) -> str:
         """Return it for people."""
         names = listing(wait.tensor for wait in self.waiting)
-        parts = ["persistent tensors"] * bool(self.always) + [f"tensors held for later ({names})"] * bool(
+        parts = ["persistent tensors"] * bool(self.always) + [f"tensors stored for later ({names})"] * bool(
             self.waiting
         )
         return " and ".join(parts)
@@ -517,7 +517,9 @@ def _with_reservation(
     count = architecture.instances_above(position)
     if count > 1 and taken.always:
         message = f"persistent tensors are stored at `{level.name}`, which exists {count} times"
-        hint = "keep them at a level of one instance; how they are spread over several is not modelled"
+        hint = (
+            "keep them at a level of one instance; distributing them over several instances is not modelled"
+        )
         raise SpecError(message, place_of(einsum), hint=hint)
     words = math.ceil(taken.rows(written, count) / rows)
     if words > level.size_words:

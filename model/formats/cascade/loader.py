@@ -195,7 +195,7 @@ def _mapspace_of(network: Network, einsum: str) -> Mapspace:
     if layer.mapspace.factors == ANY and layer.mapspace.architecture.cycle_s is not None:
         raise SpecError(PERFECT_ON_ARCH, hint="--factors perfect")
     if layer.mapspace.sparsity is not None:
-        hint = "--ignore-sparse takes its data as dense"
+        hint = "--ignore-sparse treats its data as dense"
         raise SpecError("sparse data are not modelled for one Einsum of a workload", hint=hint)
     return layer.mapspace
 

@@ -108,7 +108,7 @@ def _factors(
         dim, operator, value = split_factor(text)
         if dim not in mapspace.problem.bound or operator not in ("", "=", "=="):
             hint = f"write `DIMENSION=FACTOR`; the dimensions are {listing(mapspace.problem.dims)}"
-            raise SpecError(f"`{text}` is no factor of this Einsum", node.span, hint=hint)
+            raise SpecError(f"`{text}` is not a factor of this Einsum", node.span, hint=hint)
         add_once(places, dim, node.span, f"the factor of `{dim}` at `{name}` is given twice")
         factors[dim] = _value(value, text, node)
     for rule in rules:

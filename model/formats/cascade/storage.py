@@ -211,7 +211,8 @@ def read_transfer(mapspace: Mapspace, einsum: Einsum) -> Transfer | None:
             raise SpecError(
                 f"copy operation `{einsum.name}`: {what}",
                 place_of(einsum),
-                hint="keep it at a level of one instance; how it is spread over several is not modelled",
+                hint="keep it at a level of one instance; distributing it "
+                "over several instances is not modelled",
             )
     return transfer_of(mapspace)
 

@@ -36,7 +36,7 @@ from model.text.reader import unused_notes
 from model.text.source import MappingNode, Span, SpecError, note_at
 from model.workload import MOST_EINSUMS, Einsum, TensorAccess, Workload
 
-CONSTRAINTS_NOTE = "the constraints of the architecture do not limit a fused mapping that is given"
+CONSTRAINTS_NOTE = "the constraints of the architecture do not apply to a given fused mapping"
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def _cascade(
         return _on_arch(tops, variables, options.on_arch())
     _check_fused(options, hint="use --counting exact or accelforge")
     if options.accelforge.costs is not None:
-        raise SpecError("--costs prices the components of an `arch` of AccelForge, and there is none")
+        raise SpecError("--costs gives costs of the components of an AccelForge `arch`, and there is none")
     workloads = [path for path, top in tops.items() if any(key in top for key in NETWORK_SECTIONS)]
     others = [path for path in paths if path not in workloads]
     if not workloads or not others:
@@ -140,7 +140,7 @@ def _cascade(
 def _check_fused(options: LoadOptions, hint: str) -> None:
     rule = rule_of(options.rule)
     if not rule.fused:
-        raise SpecError(f"{rule.title} does not count fused mappings", hint=hint)
+        raise SpecError(f"{rule.title} does not support fused mappings", hint=hint)
 
 
 def _on_arch(

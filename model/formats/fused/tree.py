@@ -80,16 +80,16 @@ def read_fused_tree(node: Node, cascade: Cascade) -> tuple[FusedMapping, dict[in
 def _read_items(reader: _Reader, node: Node, above: Sequence[SharedLoop], level: int) -> list[Body | Leaf]:
     """Read a list of items; loops go before what is below them."""
     if level > DEEPEST:
-        raise SpecError(f"more than {DEEPEST} bodies in each other", node.span)
+        raise SpecError(f"more than {DEEPEST} nested fused groups", node.span)
     loops, children = list(above), list[Body | Leaf]()
     places: list[tuple[set[str], MappingNode]] = []
-    for item in as_sequence(node, "a list of loops, places and Einsums").items:
+    for item in as_sequence(node, "a list of loops, stored tensors, held tiles and Einsums").items:
         kind, entry = _kind(item, _ITEM_KEYS, "an item")
         if kind in ("loop", "store", "hold") and children:
-            hint = "loops and places come before what is below them"
+            hint = "loops, stored tensors and held tiles come before the items below them"
             raise SpecError(f"`{kind}` after an Einsum", entry.span, hint=hint)
         if kind == "loop" and level == 0:
-            raise SpecError("a shared loop outside of a body", entry.span, hint="put it in a `body`")
+            raise SpecError("a shared loop outside a fused group", entry.span, hint="put it in a `body`")
         if kind == "loop":
             loops.append(_read_loop(reader, entry))
         elif kind == "store":
@@ -109,8 +109,8 @@ def _read_items(reader: _Reader, node: Node, above: Sequence[SharedLoop], level:
 def _check_below(missing: set[str], entry: MappingNode, level: int) -> None:
     """Check that the Einsums that a place is for are in its body, whose loops it counts."""
     if missing and level:
-        hint = "put it into the body that all Einsums are in that use the tile"
-        raise SpecError(f"{listing(sorted(missing))} is not in this body", entry.span, hint=hint)
+        hint = "put it into the fused group (`body`) of all Einsums that use the tile"
+        raise SpecError(f"{listing(sorted(missing))} is not in this fused group", entry.span, hint=hint)
 
 
 def _body(reader: _Reader, loops: list[SharedLoop], children: list[Body | Leaf], node: Node) -> Body:
@@ -233,7 +233,9 @@ class _NestReader:
         spaces = [access.dataspace for access in self.einsum.accesses]
         names = frozenset(name_list(entry.require("keep"), spaces, f"dataspace of `{self.einsum.name}`"))
         if memory == self.architecture.levels[0].name:
-            raise SpecError(f"`{memory}` keeps all that is not stored on chip: leave it out", entry.span)
+            raise SpecError(
+                f"`{memory}` keeps everything that is not stored on chip: leave it out", entry.span
+            )
         if self.opened and self.architecture.nodes[self.at].name == memory:
             self.places[memory] = self.places.get(memory, 1) + 1
             self.nodes.append(StorageMapping((), names))
@@ -276,7 +278,7 @@ class _NestReader:
         names = [node.name for node in self.architecture.nodes]
         target = names.index(name)
         if target <= self.at:
-            raise SpecError(f"`{name}` lies outside of `{names[self.at]}`", entry.span)
+            raise SpecError(f"`{name}` lies outside `{names[self.at]}`", entry.span)
         for node in self.architecture.nodes[self.at + 1 : target]:
             self.nodes.append(_unnamed(node))
         self.at = target

@@ -70,7 +70,7 @@ class Keeping:
         if name in other:
             opposite = "bypass" if verb == "keep" else "keep"
             message = f"`{self.leaf.name or '!Nothing'}` cannot both keep and bypass `{name}`"
-            raise SpecError(message, span, ((other[name], f"{opposite} is asked for here"),))
+            raise SpecError(message, span, ((other[name], f"{opposite} is required here"),))
         mine.setdefault(name, span)
 
 

@@ -438,7 +438,7 @@ def _target_clause(item: Node, context: Context) -> Clause | None:
     kind = _kind_of(node.require("type", "a target"))
     target = _target_of(node)
     if target is None:
-        raise SpecError("a target lacks the key `target`", node.span)
+        raise SpecError("a target has no key `target`", node.span)
     fanout = _fanout_of(as_name(target, "`target`"), context)
     if fanout is not None and kind in ("temporal", "dataspace"):
         _check_idle(node, fanout, kind, context)

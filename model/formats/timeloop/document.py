@@ -115,8 +115,8 @@ def _children(node: Node) -> Iterator[tuple[ScalarNode | None, Node]]:
             yield key, value
 
 
-UNSEARCHED = "this command does not know sparse data"
-UNSEARCHED_HINT = "`map`, on specs in Timeloop's form alone, does; --ignore-sparse takes all data as dense"
+UNSEARCHED = "this command does not support sparse data"
+UNSEARCHED_HINT = "`map`, on specs in Timeloop's form alone, does; --ignore-sparse treats all data as dense"
 
 
 def check_density(key: ScalarNode, value: Node, ignore_sparse: bool, note: TakeNote) -> None:
@@ -216,7 +216,7 @@ def check_sections(top: MappingNode, has_problem: bool, note: TakeNote) -> None:
     _refuse_extensions(top)
     required = ("architecture",) if has_problem else ("problem", "architecture")
     missing = [key for key in required if key not in top]
-    lacking = f", and the spec lacks {listing(missing)}" if missing else ""
+    lacking = f", and the spec is missing {listing(missing)}" if missing else ""
     for key, value in top.entries:
         name = section_name(key.text)
         if name == ANCHOR_MARK:
@@ -229,7 +229,7 @@ def check_sections(top: MappingNode, has_problem: bool, note: TakeNote) -> None:
             _note_counting(value, note, has_problem)
     if missing:
         hint = f"give a file with `{missing[0]}:` as well"
-        raise SpecError(f"the spec lacks the key `{missing[0]}`", top.span, hint=hint)
+        raise SpecError(f"the spec is missing the key `{missing[0]}`", top.span, hint=hint)
     read_template(top)
 
 
@@ -245,7 +245,7 @@ def _note_counting(section: Node, note: TakeNote, has_problem: bool) -> None:
     """Note the variables of Timeloop's environment that make it count in another way than by default."""
     for key in _changing(section):
         if key.text == _ELISION and not has_problem:
-            note(note_at(key.span, "by `{}` first values of outputs are given, and read", key.text))
+            note(note_at(key.span, "with `{}`, outputs have given first values, which are read", key.text))
             continue
         hint = "; `temporal: {rmw_first_update: ['*']}` on each storage does" if key.text == _ELISION else ""
         note(note_at(key.span, "`{}` changes what Timeloop counts, but has no effect here{}", key.text, hint))

@@ -190,7 +190,7 @@ def _too_wide(level: SpatialLevel, name: str, size: int, factors: Sequence[Facto
     product = math.prod(factor.value for factor in shown)
     total = "" if len(shown) == 1 else f" = {product}"
     places = [(leaf.fanout_place, f"`{leaf.name}` is {leaf.mesh_x} x {leaf.mesh_y}")]
-    places += [(factor.span, f"`{factor}` is asked for here") for factor in shown[:-1]]
+    places += [(factor.span, f"`{factor}` is required here") for factor in shown[:-1]]
     if level.loops.split is not None:
         places.append((level.loops.split[1], "the split between its axes"))
     text = " * ".join(map(str, shown))

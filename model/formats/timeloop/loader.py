@@ -260,7 +260,9 @@ def _rules(
     if not written:
         return ()
     if of_workload:
-        raise SpecError("rules are for specs of one problem, not for workloads", written[0].text.span)
+        raise SpecError(
+            "user-defined constraints need specs of one problem, not a workload", written[0].text.span
+        )
     nodes = tuple(map(node_of, assembly.levels))
     rules = read_rules(written, Architecture("", nodes, Compute(assembly.compute.name)), context)
     if options.refuse_unsearchable and not options.all_rules:
@@ -348,7 +350,7 @@ def _factors(top: MappingNode, options: LoadOptions, note: TakeNote) -> Factors:
 def _obstacle(top: MappingNode, options: LoadOptions) -> str | None:
     """Return what excludes remainders, if anything does."""
     if not rule_of(options.rule).remainders:
-        return f"the rule `{options.rule}` does not count remainders"
+        return f"the rule `{options.rule}` does not support remainders"
     nodes = [value for name in _CONSTRAINED for _, value in sections_of(top, name)]
     if any(_says(node, "remainders", 1) for node in nodes):
         return "`remainders: 1` leaves none"

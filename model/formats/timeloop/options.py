@@ -165,5 +165,5 @@ class LoadOptions:
         """Return the kind of factors; `SpecError` for remainders that a search would count wrong."""
         if kind == ANY and not rule_of(self.rule).remainders and self.refuse_unsearchable:
             hint = "--counting exact, or --factors perfect"
-            raise SpecError(f"the rule `{self.rule}` does not count remainders", span, hint=hint)
+            raise SpecError(f"the rule `{self.rule}` does not support remainders", span, hint=hint)
         return kind

@@ -59,7 +59,7 @@ def priced(leaf: ArchLeaf, lists: PriceLists, context: Context, level: StorageLe
     names = context.names_at(leaf)
     required = leaf.node.get("required_actions")
     if required is not None:
-        context.note(note_at(required.span, "required_actions is not needed: all actions are priced"))
+        context.note(note_at(required.span, "required_actions is not needed: all actions have energies"))
     attributes = {**values_of(leaf.attributes), **_scales(leaf, names)}
     node = leaf.node.get("attributes")
     kind: Kind = "storage" if leaf.role == "storage" else "compute"
@@ -169,7 +169,7 @@ def _units(prices: Mapping[str, Prices], context: Context) -> int:
             f"energies {whose} have no unit in common: {error}",
             context.leaves[least].span,
             related=() if most == least else ((context.leaves[most].span, "the largest one is here"),),
-            hint="where the small ones do not matter, write 0",
+            hint="write 0 for small ones that do not matter",
         ) from None
     if units < exact_units(figures):
         sentence = "energies are rounded to 1e-{} pJ: they have more digits than exact sums can hold"

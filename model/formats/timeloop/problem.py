@@ -383,7 +383,7 @@ def _read_shape(shape: MappingNode, limits: Limits) -> WrittenShape:
         raise SpecError("`dimensions` must not be empty", shape.key("dimensions").span)
     dataspaces = one_of(shape, _SPACES, "`shape`")
     if dataspaces is None:
-        raise SpecError(f"`shape` lacks the key `{_SPACES[0]}`", shape.span)
+        raise SpecError(f"`shape` is missing the key `{_SPACES[0]}`", shape.span)
     name = shape.get("name")
     has_no_name = name is None or (isinstance(name, ScalarNode) and not name.text.strip())
     return WrittenShape(

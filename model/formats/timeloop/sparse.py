@@ -119,7 +119,7 @@ def _parts(leaf: ArchLeaf, node: MappingNode) -> Iterator[_Part]:
         role = "compute" if key.text == _COMPUTE else "storage"
         if leaf.role != role:
             unit = "the compute component" if role == "compute" else "a storage"
-            raise SpecError(f"`{key.text}` belongs on {unit}, and `{leaf.name}` is none", key.span)
+            raise SpecError(f"`{key.text}` belongs on {unit}, but `{leaf.name}` is not one", key.span)
         yield _Part(leaf, key, value)
 
 
@@ -332,7 +332,7 @@ def with_energies(
     )
     for level, name in zip(levels, names, strict=False):
         if level.representations and not any("metadata" in action for action in level.energy):
-            sentence = "no energy of metadata accesses of `{}` is given: they cost nothing"
+            sentence = "metadata accesses of `{}` have no given energy: they cost nothing"
             context.note(note_at(context.leaves[name].span, sentence, name))
     compute = replace(sparsity.compute, energy=of_component(names[-1]))
     return replace(sparsity, levels=levels, compute=compute)

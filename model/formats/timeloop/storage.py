@@ -239,7 +239,7 @@ def _note_idle_attributes(reader: _Reader, capacity: int | None, context: Contex
     if reader.flag("allow_overbooking") and not context.optimizes_sparse:
         reasons["allow_overbooking"] = "tiles of dense data always have their full size"
     if reader.find("reduction_supported") and not reader.flag("reduction_supported"):
-        reasons["reduction_supported"] = "it prices networks only, which are not modelled"
+        reasons["reduction_supported"] = "it applies to networks only, which are not modelled"
     for name in ("multiple_buffering", "min_utilization"):
         if capacity is None and reader.find(name) is not None:
             reasons[name] = "it has no limit"

@@ -16,12 +16,12 @@ from operator import le
 from typing import Any, NamedTuple
 
 from solver.certificate.checker.claims import CannotCheckError, Json, Query, Refute, need, remembered
+from solver.certificate.checker.dataspaces import divisors
 from solver.certificate.checker.fused_cascade import Above, Cascade, Shared, SharedLoop
 from solver.certificate.checker.fused_edges import Edge, Edges, Left, Way
 from solver.certificate.checker.fused_einsums import Cut, Einsum, vectors
 from solver.certificate.checker.fused_tree import Tree
 from solver.certificate.checker.fused_visits import Numbers
-from solver.certificate.checker.perfect import divisors
 
 FEW_LABELS, MOST_LABELS = 1 << 14, 1 << 22  # that a check looks at, first by few claims, then by all
 

@@ -86,7 +86,7 @@ class Axis:
         return self._following(np.arange(self.bound + 1))
 
     def _following(self, numbers: IntArray) -> IntArray:
-        """The same for some numbers."""
+        """Places of the least numbers of tiles that are no less than some numbers."""
         return self._ascending[np.searchsorted(self.numbers, numbers, sorter=self._ascending)]
 
     @cached_property
@@ -121,7 +121,7 @@ class Axis:
         return {}
 
     def _in_use(self, outer: int, inner: int, single: bool) -> int:
-        """The same of one pair: what the last child has follows from the numbers of tiles."""
+        """Children in use of two stages: what the last child has follows from the numbers of tiles."""
         least = [
             (outer - 1) * inner + min(inner, tiles - (outer - 1) * each)
             for tiles in ([self.bound] if single else self.numbers.tolist())
@@ -211,7 +211,7 @@ class Loops:
 
     @cached_property
     def reach(self) -> tuple[BoolArray, ...]:
-        """As of `Axis.reach`, by dimension."""
+        """By dimension, which numbers outside one loop leaves of which inside, see `Axis.reach`."""
         return tuple(axis.reach(own) for axis, own in zip(self.axes, self.allowed, strict=True))
 
     @cached_property
@@ -245,7 +245,7 @@ class Loops:
         return self.least_over(table, moving)
 
     def least_over(self, table: FloatArray, moving: Iterable[int]) -> FloatArray:
-        """The same, whatever loops there are along other dimensions than these."""
+        """Per vector inside, the minimum over what loops over `moving` leave, whatever others do."""
         result = table
         for d in (d for d in moving if self.allowed[d] != {1}):
             if self._steps[d]:
@@ -255,14 +255,14 @@ class Loops:
         return result
 
     def _stepped(self, table: FloatArray, dim: int) -> FloatArray:
-        """The same along one dimension, in place, by steps of prime factors."""
+        """Minima over what loops along one dimension leave, in place, by steps of prime factors."""
         running = np.moveaxis(table, dim, 0)
         for place, fewer in self._steps[dim]:
             np.minimum(running[place], running[fewer], out=running[place, ...])
         return table
 
     def _running(self, table: FloatArray, dim: int) -> FloatArray:
-        """The same along one dimension, by running minima."""
+        """Minima over what loops along one dimension leave, by running minima."""
         axis = self.axes[dim]
         halves = axis.at_most(-(-axis.numbers // 2)).tolist()
 
@@ -275,7 +275,7 @@ class Loops:
         return _by_parts(table, dim, fill)
 
     def _along(self, table: FloatArray, dim: int) -> FloatArray:
-        """The same along one dimension."""
+        """Minima over what loops along one dimension leave, number by number."""
         moved = np.moveaxis(table, dim, 0)
         result = np.full_like(moved, np.inf)
         for inner, column in enumerate(self.reach[dim].T):
@@ -291,7 +291,7 @@ def running_minimum(table: FloatArray, dim: int, order: Sequence[int]) -> FloatA
 
 
 def _fill_running(own: FloatArray, order: Sequence[int], least: FloatArray) -> None:
-    """The same along the first axis of a table, into another one."""
+    """Fill a table with running minima of another one along its first axis."""
     least[order[0]] = own[order[0]]
     for before, place in pairwise(order):
         np.minimum(own[place], least[before], out=least[place, ...])

@@ -12,16 +12,16 @@ from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.goal import Goal
 from solver.search.path.charges import ENERGY, MOST_GRAINS, NOTHING, Price, Prices
 from solver.search.path.inside import Listed
-from solver.search.path.masked import SMALL, Masked
+from solver.search.path.masked import FEW_TILES, Masked
 from solver.search.path.unrolled import Loosest, Unrolled
 
 TIED = 1 - 1e-9
 """Share of the incumbent from which bounds are computed once more, as exactly as numbers can tell."""
 
-NEAR = 1 - 1e-4
+BLOCKS_MATTER_FROM = 1 - 1e-4
 """Share of the incumbent from which on it matters whether each instance pays for whole blocks."""
 
-FAR = 1 << 64
+MOST_LIMITED_GRAINS = 1 << 64
 """Grains of energy from which on limits are not looked at."""
 
 BUSY = 0.25
@@ -96,7 +96,7 @@ class Bounds:
         return tuple(r for r, load in enumerate(loads) if load >= share * self.steps or r in self.overloaded)
 
     def _least_load(self, resource: int) -> float:
-        small = self.masked.frame.space.lattice.size <= SMALL
+        small = self.masked.frame.space.lattice.size <= FEW_TILES
         floors = self.masked.floors(self.every, Price(0.0, ((resource, 1.0),)), with_tables=small)
         return self.besides[resource] + float(floors.min())
 
@@ -193,7 +193,7 @@ class Bounds:
 
     def near(self, values: FloatArray) -> IntArray:
         """Which values are close to the incumbent."""
-        return self._from(NEAR, values)
+        return self._from(BLOCKS_MATTER_FROM, values)
 
     def _from(self, share: float, values: FloatArray) -> IntArray:
         """Which values may improve on the incumbent, and are no less than a share of it."""
@@ -231,7 +231,9 @@ class Bounds:
         pairs = zip(self._whole(cycles), fixed, strict=True)
         left = (self.goal.energy_limit(int(own)) - spent for own, spent in pairs)
         limits = (-(-own // charges.fine.unit) for own in left)
-        most = np.array([np.longdouble(own) if own < FAR else np.longdouble(np.inf) for own in limits])
+        most = np.array(
+            [np.longdouble(own) if own < MOST_LIMITED_GRAINS else np.longdouble(np.inf) for own in limits]
+        )
         able: BoolArray = grains < most
         return able
 
@@ -332,7 +334,7 @@ class Bounds:
         return self._improve(listed, cycles, steps)
 
     def _improve(self, listed: Listed, cycles: FloatArray, steps: FloatArray) -> BoolArray:
-        """The same."""
+        """Whether tied rows may improve: with any tiles, then with the least ones if larger ones cannot."""
         able = self._may_improve(listed, cycles, steps)
         rows = np.flatnonzero(able)
         some = listed[rows]

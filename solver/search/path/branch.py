@@ -15,7 +15,7 @@ import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.charges import Charge, Prices
-from solver.search.path.counting import Lead
+from solver.search.path.counting import LeftInPlace
 from solver.search.path.deliveries import Delivered
 from solver.search.path.inside import Leads, Listed, Pending
 from solver.search.path.leaves import Path
@@ -153,7 +153,7 @@ class _Site(NamedTuple):
     """
 
     slot: int
-    lead: Lead
+    lead: LeftInPlace
     rounds: IntArray
     still: tuple[_Open, ...]
     moved: tuple[_Open, ...]
@@ -282,7 +282,7 @@ class Branch:
             if self._ends(known.tiles[boundary - 1][0]):
                 yield from self._outwards(known)
             return
-        if self._passes_again(boundary, boundary - 1, _single(known.tiles)):
+        if self._passes_again(boundary, boundary - 1, _of_one_row(known.tiles)):
             return
         listed = self._farther_in(known, boundary)
         if len(listed) < 2:
@@ -291,7 +291,7 @@ class Branch:
             return
         limits = np.repeat(self.worth.limits[:, np.newaxis], len(listed), axis=1)
         costs = self.masked.costs(listed, self._prices, limits)
-        values, total = self._values(costs), _together(costs)
+        values, total = self._values(costs), _summed(costs)
         live = np.flatnonzero(np.isfinite(values))
         live = live[np.lexsort((total[live], values[live]))]
         steps = _Steps(
@@ -338,7 +338,7 @@ class Branch:
         return True
 
     def _farther_in(self, row: Listed, boundary: int) -> Listed:
-        """The same with the tiles that there may be at the next boundary inside."""
+        """Continue a row with the tiles that there may be at the next boundary inside."""
         masked, slot, known = self.masked, boundary - 1, row.tiles
         frame = masked.frame
         options = []
@@ -367,7 +367,7 @@ class Branch:
     def _outwards(self, listed: Listed) -> Iterator[_Ranked]:
         """Go on with the meeting slot: all tiles inside are known."""
         masked, m, known = self.masked, self.masked.frame.meeting, listed.tiles
-        tiles = _single(known)
+        tiles = _of_one_row(known)
         if self._passes_again(m, m + 1, tiles):
             return
         node = masked.inside.cost(listed, self._prices)
@@ -390,7 +390,7 @@ class Branch:
 
     def _led(
         self,
-        lead: Lead,
+        lead: LeftInPlace,
         slot: int,
         rounds: IntArray,
         pending: Sequence[_Open],
@@ -467,7 +467,7 @@ class Branch:
             self.row.unrolled.choice(0),
             tuple(None if site.leads[k] is None else frame.leading(site.leads[k]) for k in range(depth - 1)),
         )
-        yield _Ranked(value, float(_together(cost)), path)
+        yield _Ranked(value, float(_summed(cost)), path)
 
     def _through(self, site: _Site, least: float = -np.inf) -> Iterator[_Ranked]:
         """Go on with the tiles that loops of a slot lead to, those whose value is no less than `least`."""
@@ -481,7 +481,7 @@ class Branch:
                 some = cheap
                 rest = _Steps(np.array([dear]), np.zeros(1), lambda _: self._through(site, dear))
                 yield from rest.ranked()
-        total = _together(costs)
+        total = _summed(costs)
         some = some[np.lexsort((total[some], values[some]))]
 
         def follow(number: int) -> Iterator[_Ranked]:
@@ -653,7 +653,7 @@ class Branch:
         return _Open(part, lambda leading: of(leading).words, self._times(part, vector), self._nothing)
 
 
-def _single(known: Mapping[int, IntArray]) -> dict[int, tuple[int, ...]]:
+def _of_one_row(known: Mapping[int, IntArray]) -> dict[int, tuple[int, ...]]:
     """Numbers of tiles of one row, by boundary."""
     return {boundary: tuple(tiles[0].tolist()) for boundary, tiles in known.items()}
 
@@ -676,7 +676,7 @@ def _moving(rounds: IntArray, places: IntArray) -> frozenset[int]:
     return frozenset(np.flatnonzero(rounds != places).tolist())
 
 
-def _together(costs: FloatArray) -> FloatArray:
+def _summed(costs: FloatArray) -> FloatArray:
     """Costs by all prices, shape (prices, ...), rounded: what costs as much is told apart by no error."""
     with np.errstate(over="ignore"):
         total: FloatArray = costs.sum(axis=0).astype(np.float32)

@@ -15,10 +15,10 @@ from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.split import TOGETHER, Split
 from solver.search.space.dataspaces import bounding_box
 from solver.search.space.keep_masks import Chain, KeepMask
-from solver.search.space.prices import Action, cycles_per_word
+from solver.search.space.prices import cycles_per_word
 from solver.search.space.search_space import SearchSpace
 
-CLOSE = 1 - 1e-13
+SUMS_CLOSE = 1 - 1e-13
 """Sums of some dozen products of doubles, none below 0, err by a smaller share."""
 
 BLOCKS_CLOSE = 1 - 1e-12
@@ -31,7 +31,7 @@ EXACT = 2.0 ** (np.finfo(np.longdouble).nmant + 1)
 """Whole numbers up to which the widest floating-point numbers are exact."""
 
 FINELY_CLOSE = 1 - 200 * np.finfo(np.longdouble).eps
-"""The same for the widest floating-point numbers that there are."""
+"""Sums of the widest floating-point numbers err by a smaller share."""
 
 
 class Charge(NamedTuple):
@@ -123,7 +123,7 @@ class Price(NamedTuple):
         return self.energy * price, sum(weight * cycles.get(r, 0.0) for r, weight in self.loads)
 
     def parts(self, charge: Charge) -> tuple[float, float]:
-        """The same two figures; 1 in place of one that is alone."""
+        """What `of` returns; 1 in place of a figure that is alone."""
         whole, divided = self.of(charge)
         return (whole, divided) if whole and divided else (float(bool(whole)), float(bool(divided)))
 
@@ -186,7 +186,7 @@ class Prices(NamedTuple):
 ENERGY, NOTHING = Price(1.0), Price()
 
 
-class Unrolling(Protocol):
+class SpatialRows(Protocol):
     """Spatial choices, one a row, see `solver.search.path.inside.Unrolled`."""
 
     def __len__(self) -> int:
@@ -196,7 +196,7 @@ class Unrolling(Protocol):
         """Factors of the stages from one up to before another, at most, shape (rows, dimensions)."""
 
     def copies(self, first: int, last: int) -> IntArray:
-        """Likewise, at least."""
+        """Factors of the stages from one up to before another, at least, shape (rows, dimensions)."""
 
 
 @dataclass(frozen=True)
@@ -245,9 +245,8 @@ class Charges:
             # Of clusters the busiest instances pay, at least as many words each as the others do.
             paying = Fraction(max(1, total // level.cluster_size), total)
             price = getattr(level.energy, access.name) * packing.accesses_per_block * paying
-            action = Action(access.level, access.name, access.boundary, 1, 0)
             loads = (
-                (number, float(cycles_per_word(space.levels, resource, action, name)))
+                (number, float(cycles_per_word(space.levels, resource, access, name)))
                 for number, resource in enumerate(space.resources)
             )
             exact = Fraction(price) / packing.block_size
@@ -286,7 +285,7 @@ class Charges:
     # Of sparse data, all that follows is less.
 
     def share(
-        self, charge: Charge, price: Price, tiles: IntArray, unrolled: Unrolling, loose: Collection[int]
+        self, charge: Charge, price: Price, tiles: IntArray, unrolled: SpatialRows, loose: Collection[int]
     ) -> float | FloatArray:
         """Share of the price of an access that a word costs, at least, by row.
 
@@ -303,31 +302,31 @@ class Charges:
         return 1.0
 
     def share_outside(self, charge: Charge, price: Price) -> float | FloatArray:
-        """The same where nothing is unrolled, by numbers of tiles, with an axis per dimension."""
+        """Share of the price that a word costs, at least, with nothing unrolled; by numbers of tiles."""
         del charge, price
         return 1.0
 
     def least_share_outside(self, charge: Charge, price: Price) -> float:
-        """The same for any tiles."""
+        """Share of the price that a word costs, at least, with nothing unrolled and any tiles."""
         del charge, price
         return 1.0
 
-    def least_share(self, charge: Charge, price: Price, unrolled: Unrolling) -> float | FloatArray:
-        """The same for any tiles, by spatial choice."""
+    def least_share(self, charge: Charge, price: Price, unrolled: SpatialRows) -> float | FloatArray:
+        """Share of the price that a word costs, at least, with any tiles; by spatial choice."""
         del charge, price, unrolled
         return 1.0
 
-    def arithmetic(self, unrolled: Unrolling) -> float | FloatArray:
+    def arithmetic(self, unrolled: SpatialRows) -> float | FloatArray:
         """Energy units of the arithmetic, at least, without what rounding may save; by spatial choice."""
         del unrolled
         return float(self.compute_energy)
 
-    def saved_by_rounding(self, unrolled: Unrolling) -> float | FloatArray:
+    def saved_by_rounding(self, unrolled: SpatialRows) -> float | FloatArray:
         """Energy units by which a mapping may cost less than its words do; by spatial choice."""
         del unrolled
         return 0.0
 
-    def steps(self, steps: FloatArray, unrolled: Unrolling, tiles: IntArray | None = None) -> FloatArray:
+    def steps(self, steps: FloatArray, unrolled: SpatialRows, tiles: IntArray | None = None) -> FloatArray:
         """Cycles of the arithmetic, at least, given those of all computations, by row.
 
         Parameters
@@ -383,7 +382,7 @@ class Charges:
         """Bounds on energies, rounded down, but to a multiple of the grain where doubles tell these apart."""
         grains = energies / self.grain
         found: FloatArray = np.where(
-            grains < MOST_GRAINS, np.ceil(grains * CLOSE) * self.grain, energies * CLOSE
+            grains < MOST_GRAINS, np.ceil(grains * SUMS_CLOSE) * self.grain, energies * SUMS_CLOSE
         )
         return found
 
@@ -440,7 +439,7 @@ def gates(space: SearchSpace) -> tuple[tuple[int, int], ...]:
 
 
 def _gate(space: SearchSpace, place: int) -> tuple[int, int]:
-    """The same of one level."""
+    """The stage whose gate powers the instances of a level, and how many those are."""
     gate, below = space.levels[place].gating_fanouts, space.fanouts_below[:place]
     if gate is None:
         return place, 1

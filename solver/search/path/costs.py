@@ -15,13 +15,13 @@ from model.cost.prices import access_energy, paying_instances
 from model.cost.traffic import accesses, in_passing
 from model.problem import Dataspace
 from solver.search.path.orders import Dims
-from solver.search.path.words import Line, Words
+from solver.search.path.words import ExecutedWords, Line
 from solver.search.space.keep_masks import Chain
 from solver.search.space.prices import Resource
 from solver.search.space.search_space import SearchSpace
 
 Loads = tuple[int, ...]
-"""By resource, in parts of a cycle of which all loads are whole numbers: `Costs.units` a cycle."""
+"""By resource, in parts of a cycle of which all loads are whole numbers: `PartCosts.units` a cycle."""
 
 
 class Cost(NamedTuple):
@@ -72,15 +72,15 @@ Above = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Price:
+class PartPrice:
     """What words of one part cost.
 
     Parameters
     ----------
     space, level
         The dataspace, and the level that is accessed.
-    fills
-        Whether the words fill the level.
+    fills, drains
+        Whether the words fill the level; and whether it reads as many to hand them back.
     firsts
         Words that are touched for the first time: by what asks, and by the level.
     used
@@ -94,6 +94,7 @@ class Price:
     space: Dataspace
     level: StorageLevel
     fills: bool
+    drains: bool
     firsts: tuple[int, int]
     used: int
     paying: int
@@ -112,7 +113,8 @@ class Price:
             traffic = in_passing(0, self.level, self.space, words, self.firsts[0])
             counts = traffic.reads, 0, traffic.updates
         elif self.fills:
-            counts = accesses(self.level, self.space, 0, (words, 0), self.firsts)
+            reads, fills, updates = accesses(self.level, self.space, 0, (words, 0), self.firsts)
+            counts = reads + (words if self.drains else 0), fills, updates
         else:
             counts = accesses(self.level, self.space, words, (0, 0), self.firsts)
         if self.used == 1 or self.level.free_share(self.space.name) in (0, 1):
@@ -122,7 +124,7 @@ class Price:
         return max(0, reads - self.used), max(0, fills - self.used), max(0, updates - self.used)
 
 
-class Costs:
+class PartCosts:
     """Words and prices, remembered by all that they depend on.
 
     Parameters
@@ -133,9 +135,9 @@ class Costs:
 
     def __init__(self, space: SearchSpace) -> None:
         self._space = space
-        self._words = Words(space)
+        self._words = ExecutedWords(space)
         self._parts: dict[tuple[int, Chain], tuple[Part, ...]] = {}
-        self._prices: dict[object, tuple[Price, int]] = {}
+        self._prices: dict[object, tuple[PartPrice, int]] = {}
         self._brought: dict[object, tuple[int, ...]] = {}
 
     def parts(self, place: int, chain: Chain) -> tuple[Part, ...]:
@@ -155,7 +157,7 @@ class Costs:
                 asking = level
 
     def by_instance(self, part: Part, lines: Sequence[Line]) -> Iterator[Part]:
-        """The same accesses by instances that do the same, where their sum does not tell the cost."""
+        """The accesses of a part, by instances that do the same where their sum does not tell the cost."""
         if not self._tells_apart[part.place][part.level]:
             yield part
             return
@@ -176,7 +178,7 @@ class Costs:
             for view in self._space.views
         ]
 
-    def price(self, part: Part, lines: Sequence[Line], above: Above) -> tuple[Price, int]:
+    def price(self, part: Part, lines: Sequence[Line], above: Above) -> tuple[PartPrice, int]:
         """Return what words of a part cost, and how many come whatever loops bring.
 
         Parameters
@@ -194,14 +196,15 @@ class Costs:
             self._prices[key] = self._price(part, lines), words
         return self._prices[key]
 
-    def _price(self, part: Part, lines: Sequence[Line]) -> Price:
+    def _price(self, part: Part, lines: Sequence[Line]) -> PartPrice:
         level, space = self._space.levels[part.level], self._space.problem.dataspaces[part.place]
         used, paying = self._instances(part, lines)
-        is_busiest = not any(part.shares or ())
-        return Price(
+        is_busiest, fills = not any(part.shares or ()), part.level == part.boundary
+        return PartPrice(
             space,
             level,
-            part.level == part.boundary,
+            fills,
+            fills and space.read_write and self._space.mapspace.counting_rule.drains_are_reads,
             self._firsts(part, lines),
             used,
             paying,
@@ -253,7 +256,7 @@ class Costs:
 
     @cached_property
     def _rates(self) -> list[list[tuple[tuple[int, int], ...]]]:
-        """Per dataspace and level, those of a `Price`."""
+        """Per dataspace and level, those of a `PartPrice`."""
         levels = range(len(self._space.levels))
         return [[tuple(self._rates_of(view.name, n)) for n in levels] for view in self._space.views]
 

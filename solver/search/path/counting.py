@@ -13,7 +13,7 @@ from solver.search.path.axes import Loops
 from solver.search.space.dataspaces import DataspaceView
 from solver.search.space.search_space import SearchSpace
 
-Lead = frozenset[int] | None
+LeftInPlace = frozenset[int] | None
 """What the innermost loop of a slot leaves in place; None where the slot has no loops."""
 
 
@@ -38,16 +38,16 @@ class ByOrder:
         """Whether paths cost the same, and are allowed alike, that deliver all dataspaces as often."""
         return False
 
-    def leads(self, loops: Loops) -> tuple[Lead, ...]:
+    def leads(self, loops: Loops) -> tuple[LeftInPlace, ...]:
         """What the innermost loop of a slot may leave in place, given the loops that it may have."""
-        found: list[Lead] = [None] if loops.may_be_empty else []
+        found: list[LeftInPlace] = [None] if loops.may_be_empty else []
         # Rules on orders do not matter here: loops that they put innermost may have one iteration.
         for members in self.space.reuse_classes:
             if loops.live & frozenset(self.space.leading(members)):
                 found.append(members)
         return tuple(found)
 
-    def leading(self, lead: Lead) -> frozenset[int]:
+    def leading(self, lead: LeftInPlace) -> frozenset[int]:
         """Dimensions of the innermost loops that leave this in place."""
         return frozenset(range(len(self.space.active)) if lead is None else self.space.leading(lead))
 
@@ -77,16 +77,16 @@ class ByPlace(ByOrder):
 
     @cached_property
     def merges(self) -> bool:
-        """Where no window keeps what overlaps, and rules look at fanouts alone."""
+        """Where tiles are partitions, so that none has holes or overlaps, and rules look at fanouts alone."""
         filled = any(level.min_utilization for level in self.space.levels)
-        return self.space.is_unruled and not (self.space.window_dims or filled)
+        return self.space.is_unruled and all(view.simple for view in self.space.views) and not filled
 
-    def leads(self, loops: Loops) -> tuple[Lead, ...]:
+    def leads(self, loops: Loops) -> tuple[LeftInPlace, ...]:
         """One for all: any loops or none, which leave nothing in place."""
         del loops
         return (frozenset(),)
 
-    def leading(self, lead: Lead) -> frozenset[int]:
+    def leading(self, lead: LeftInPlace) -> frozenset[int]:
         """All dimensions."""
         del lead
         return frozenset(range(len(self.space.active)))

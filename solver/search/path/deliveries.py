@@ -11,8 +11,8 @@ import numpy as np
 from solver.search.arrays import FloatArray, IntArray
 from solver.search.space.counts import CountLattice
 from solver.search.space.dataspaces import covered
+from solver.search.space.remainders import union_along, words_along
 from solver.search.space.search_space import SearchSpace
-from solver.search.space.uneven import union_along, words_along
 from solver.search.space.windows import Unrolling, relevant_words, union_words
 
 
@@ -27,7 +27,7 @@ class Delivered(NamedTuple):
 
     @property
     def anew(self) -> Delivered:
-        """The same where each repetition begins with a whole tile: it brings what the first one does."""
+        """The words if each repetition begins with a whole tile: it brings what the first one does."""
         return Delivered(self.begun, self.begun)
 
 

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import product
 
-from solver.search.space.choices import Choice, choice_of, fewest_counts, no_worse
+from solver.search.space.choices import FactorChoice, choice_of, fewest_counts, is_no_larger
 from solver.search.space.counts import loop_factors
 from solver.search.space.search_space import SearchSpace
-from solver.search.space.user_rules import UnevenRule
+from solver.search.space.user_rules import ExtentsRule
 
 Tiles = tuple[int, ...]
 """Numbers of tiles of one dimension by level, outermost first."""
 
-Chosen = tuple[Choice, ...]
+Chosen = tuple[FactorChoice, ...]
 """One choice per dimension."""
 
 
@@ -41,8 +41,8 @@ class Factors:
         self._space = space
         self._timed, self._every = timed, every
         self._bounds = tuple(space.problem.bound[dim] for dim in space.active)
-        self._allowed = [[sorted(own) for own in slot.allowed] for slot in space.slots]
-        self._known: dict[tuple[int, Tiles, Tiles], tuple[Choice, ...]] = {}
+        self._allowed = [[sorted(own) for own in slot] for slot in space.loop_factors]
+        self._known: dict[tuple[int, Tiles, Tiles], tuple[FactorChoice, ...]] = {}
 
     def chosen(
         self, tiles: Sequence[Tiles], spatial: Sequence[Tiles], hopeful: Callable[[int], bool]
@@ -58,11 +58,11 @@ class Factors:
         options = [self._options(dim, *pair) for dim, pair in enumerate(pairs)]
         if all(options):
             fewest = [min(choice.counts[0] for choice in own) for own in options]
-            yield from self._joined(options, fewest, hopeful, ())
+            yield from self._combined(options, fewest, hopeful, ())
 
-    def _joined(
+    def _combined(
         self,
-        options: Sequence[Sequence[Choice]],
+        options: Sequence[Sequence[FactorChoice]],
         fewest: Sequence[int],
         hopeful: Callable[[int], bool],
         chosen: Chosen,
@@ -75,12 +75,12 @@ class Factors:
                 yield chosen, steps
             return
         for choice in options[place]:
-            yield from self._joined(options, fewest, hopeful, (*chosen, choice))
+            yield from self._combined(options, fewest, hopeful, (*chosen, choice))
 
     @cached_property
-    def _rules(self) -> list[tuple[int, tuple[UnevenRule, ...]]]:
+    def _rules(self) -> list[tuple[int, tuple[ExtentsRule, ...]]]:
         """Levels about whose tiles there are rules, with those that do not ask for what is kept."""
-        every = ((level, rules) for level, rules in enumerate(self._space.uneven_rules) if rules)
+        every = ((level, rules) for level, rules in enumerate(self._space.extents_rules) if rules)
         return [(level, tuple(rule for rule in rules if not rule.asks_for_kept)) for level, rules in every]
 
     def _satisfies_rules(self, chosen: Chosen) -> bool:
@@ -92,7 +92,7 @@ class Factors:
                 return False
         return True
 
-    def _allowed_alone(self, dim: int, choice: Choice) -> bool:
+    def _allowed_alone(self, dim: int, choice: FactorChoice) -> bool:
         """Whether rules about one dimension alone allow a choice."""
         name = self._space.active[dim]
         extents = dict.fromkeys(self._space.problem.dims, 1)
@@ -105,7 +105,7 @@ class Factors:
     def _is_entangled(self, dim: int) -> bool:
         """Whether rules may allow a choice, together with others, and not one with smaller tiles."""
         name = self._space.active[dim]
-        rules = (rule for own in self._space.uneven_rules for rule in own if name in rule.dims)
+        rules = (rule for own in self._space.extents_rules for rule in own if name in rule.dims)
         return any(not rule.falls and (rule.asks_for_kept or len(rule.dims) > 1) for rule in rules)
 
     @cached_property
@@ -127,7 +127,7 @@ class Factors:
         )
         return not packed and not (self._timed and space.resources)
 
-    def _options(self, dim: int, tiles: Tiles, spatial: Tiles) -> tuple[Choice, ...]:
+    def _options(self, dim: int, tiles: Tiles, spatial: Tiles) -> tuple[FactorChoice, ...]:
         """The choices of a dimension that no other one is as good as, the least factors first."""
         key = dim, tiles, spatial
         if key not in self._known:
@@ -139,7 +139,7 @@ class Factors:
 
     def _best(
         self, dim: int, tiles: Tiles, spatial: Tiles, factors: Sequence[Sequence[int]]
-    ) -> Sequence[Choice]:
+    ) -> Sequence[FactorChoice]:
         """Those of such factors that no other one is as good as; all have passes alike.
 
         Where it matters what each child has, only such are compared as are the same inside of all fanouts.
@@ -150,19 +150,19 @@ class Factors:
             return [*found]
         if self._idle_in_last_round(dim, tiles, spatial, factors):
             return [*found]
-        best: dict[Tiles, list[Choice]] = {}
+        best: dict[Tiles, list[FactorChoice]] = {}
         fewest = fewest_counts(self._bounds[dim], spatial)
         outside = next((place + 1 for place, own in enumerate(spatial) if own > 1), len(spatial))
         for choice in found:
             alike = best.setdefault(() if self._by_steps else choice.factors[outside:], [])
-            if not any(no_worse(other, choice) for other in alike):
-                alike[:] = [*(own for own in alike if not no_worse(choice, own)), choice]
+            if not any(is_no_larger(other, choice) for other in alike):
+                alike[:] = [*(own for own in alike if not is_no_larger(choice, own)), choice]
             if self._by_steps and choice.counts == fewest:
                 # Later ones have larger tiles, and nothing that is less.
                 break
         return [choice for alike in best.values() for choice in alike]
 
-    def _may_have(self, dim: int, choice: Choice) -> bool:
+    def _may_have(self, dim: int, choice: FactorChoice) -> bool:
         name = self._space.active[dim]
         products = (
             rules.allows_product(name, math.prod(choice.factors[level] for level in rules.levels))
@@ -195,10 +195,10 @@ class Factors:
 
     def _groups(self, level: int, dim: int, inside: int, unrolled: int, outer: int) -> list[Sequence[int]]:
         allowed, rounds = self._allowed[level][dim], -(-inside // unrolled)
-        if not self._space.uneven:
+        if not self._space.has_remainders:
             factor = rounds // outer
             divides = inside % unrolled == 0 and rounds == factor * outer
-            return [(factor,)] if divides and factor in self._space.slots[level].allowed[dim] else []
+            return [(factor,)] if divides and factor in self._space.loop_factors[level][dim] else []
         one, two, others = loop_factors(rounds, outer, allowed)
         if level == len(self._space.levels) - 1:
             # No boundary lies inside of these loops.

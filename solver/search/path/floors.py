@@ -10,7 +10,7 @@ from functools import cached_property, partial, reduce
 import numpy as np
 
 from model.mapspace import Mapspace
-from solver.search.arrays import BoolArray, FloatArray, pareto_front
+from solver.search.arrays import WITHIN_64_BITS, BoolArray, FloatArray, minimal_rows
 from solver.search.goal import Goal
 from solver.search.path.bounds import Bounds
 from solver.search.path.charges import ENERGY, Charge, Charges, Price
@@ -24,9 +24,6 @@ from solver.search.stopping import Stop, Stopped, heeding
 
 MOST_TILES, MOST_CHOICES = 1 << 17, 1 << 18
 """Numbers of tiles that are told apart where there may be remainders, and spatial choices, at most."""
-
-LARGEST = 1 << 62
-"""Computations up to which words are counted in 64 bits."""
 
 CHUNK = 1 << 22
 """Pairs of spatial choices and tiles that are looked at together."""
@@ -53,14 +50,14 @@ def _space(mapspace: Mapspace, stop: Stop) -> SearchSpace:
     """The space of a mapspace; with many tiles that may be short, cells of similar ones."""
     for cells in range(len(GRAINS) + 1):
         space = SearchSpace(mapspace, stop=stop, grains=GRAINS[:cells])
-        if not space.uneven or space.lattice.size <= MOST_TILES:
+        if not space.has_remainders or space.lattice.size <= MOST_TILES:
             return space
     raise Stopped
 
 
 def _least_costs(space: SearchSpace, timed: bool) -> tuple[float, float]:
     choices = math.prod(len(stage.places) for stage in space.stages)
-    if not 0 < choices <= MOST_CHOICES or space.problem.computes > LARGEST:
+    if not 0 < choices <= MOST_CHOICES or space.problem.computes > WITHIN_64_BITS:
         return 0.0, 0.0
     frame, known = Frame(space), dict[tuple[int, Chain], tuple[Charge, ...]]()
     # Visits have other numbers of tiles: none of these rules any choice out.
@@ -167,7 +164,7 @@ class _Floors:
         return self.every.once(("once", charge.ends), partial(self._begun, charge))
 
     def _begun(self, charge: Charge) -> FloatArray:
-        """The same, counted."""
+        """Count the words of an access if each comes once to all that use it."""
         view, every = self.frame.space.views[charge.place], self.every
         if charge.boundary == self._inside.depth:
             return self._inside.fewest_operands(charge, every)
@@ -184,7 +181,7 @@ class _Floors:
         return self.every.once(("rate", charge.ends), partial(self._shared, charge))
 
     def _shared(self, charge: Charge) -> FloatArray:
-        """The same, counted."""
+        """Count the words of an access per word that comes to one instance."""
         view, every, ends = self.frame.space.views[charge.place], self.every, (charge.level, charge.boundary)
         if not charge.shared:
             return np.ones(1)
@@ -202,7 +199,7 @@ class _Floors:
     ) -> FloatArray:
         """Words of tiles that fit where nothing stays, shape (dataspaces, tiles), but for worse tiles."""
         key = "front", boundary, tenants, tuple(places)
-        return self.every.once(key, lambda: pareto_front(self._moved(places, fits)).T.copy())
+        return self.every.once(key, lambda: minimal_rows(self._moved(places, fits)).T.copy())
 
     def _moved(self, places: Sequence[int], fits: BoolArray) -> FloatArray:
         """Words of some tiles where nothing stays, shape (tiles, dataspaces)."""

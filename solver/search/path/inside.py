@@ -13,7 +13,7 @@ import numpy as np
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.axes import Axis
 from solver.search.path.charges import ENERGY, NOTHING, Charge, Charges, Price, Prices, gates
-from solver.search.path.counting import Lead
+from solver.search.path.counting import LeftInPlace
 from solver.search.path.deliveries import Delivered
 from solver.search.path.split import TOGETHER, Split, dealt, evenly
 from solver.search.path.tables import Frame
@@ -23,7 +23,7 @@ from solver.search.space.windows import Unrolling
 Tiles = Mapping[int, IntArray]
 """Numbers of tiles by boundary, each of shape (rows, dimensions)."""
 
-Leads = Mapping[int, Lead]
+Leads = Mapping[int, LeftInPlace]
 """What the innermost loops of slots leave in place, by slot."""
 
 
@@ -43,18 +43,18 @@ class Labels(NamedTuple):
 
     @classmethod
     def alike(cls, leads: Leads) -> Labels:
-        """The same for all rows."""
+        """One set of leads for all rows."""
         return cls((leads,), np.zeros(1, dtype=np.int64))
 
     def at(self, rows: IntArray) -> Labels:
         """Those of some rows."""
         return self if len(self.own) == 1 else Labels(self.every, self.own[rows])
 
-    def of(self, slot: int) -> set[Lead]:
+    def of(self, slot: int) -> set[LeftInPlace]:
         """All leads of a slot."""
         return {leads[slot] for leads in self.every}
 
-    def have(self, slot: int, some: Collection[Lead]) -> BoolArray:
+    def have(self, slot: int, some: Collection[LeftInPlace]) -> BoolArray:
         """Which rows have one of some leads of a slot, shape (rows,) or (1,)."""
         found: BoolArray = np.array([leads[slot] in some for leads in self.every])[self.own]
         return found
@@ -183,7 +183,7 @@ class Pending(NamedTuple):
         return (self.words.begun * self.alike + self.words.again * more) * self.share
 
     def only(self, rows: BoolArray) -> Pending:
-        """The same where other rows than these have no words."""
+        """The parts with words in these rows alone."""
         if rows.all():
             return self
         return self._replace(words=Delivered(self.words.begun * rows, self.words.again * rows))
@@ -205,7 +205,7 @@ class Pending(NamedTuple):
         )
 
     def by(self, place: int | slice, price: Price | Prices) -> Pending:
-        """The same by some of several prices."""
+        """What is due by some of several prices."""
         return self._replace(currency=price, price=self.price[place])
 
 
@@ -232,7 +232,7 @@ class Due(NamedTuple):
     part: Pending | None = None
     times: FloatArray = np.ones(1)
     moved: tuple[FloatArray, ...] = ()
-    which: Mapping[Lead, int] = {}
+    which: Mapping[LeftInPlace, int] = {}
     open: BoolArray = np.zeros(1, dtype=np.bool_)
 
     def at(self, rows: IntArray) -> Due:
@@ -244,7 +244,7 @@ class Due(NamedTuple):
         return Due(closed, part, _some(self.times, rows), moved, self.which, self.open[rows])
 
 
-class Waiting(NamedTuple):
+class MayStay(NamedTuple):
     """An access that may stay in place up to the slot outside.
 
     Parameters
@@ -260,7 +260,7 @@ class Waiting(NamedTuple):
 
     part: Pending
     moved: tuple[FloatArray, ...]
-    which: Mapping[Lead, int]
+    which: Mapping[LeftInPlace, int]
     times: FloatArray
     open: BoolArray
 
@@ -269,35 +269,35 @@ class Waiting(NamedTuple):
         """Its cost with one round outside."""
         return self.moved[-1]
 
-    def moved_by(self, lead: Lead) -> FloatArray:
+    def moved_by(self, lead: LeftInPlace) -> FloatArray:
         """Its cost if a loop with this lead is the innermost one of the slot outside."""
         return self.moved[self.which[lead]]
 
-    def at(self, rows: IntArray) -> Waiting:
+    def at(self, rows: IntArray) -> MayStay:
         """Some of the rows."""
         moved = tuple(cost[..., rows] for cost in self.moved)
-        return Waiting(self.part.at(rows), moved, self.which, _some(self.times, rows), self.open[rows])
+        return MayStay(self.part.at(rows), moved, self.which, _some(self.times, rows), self.open[rows])
 
-    def by(self, place: int, price: Price) -> Waiting:
-        """The same by one of several prices."""
+    def by(self, place: int, price: Price) -> MayStay:
+        """What is due by one of several prices."""
         moved = tuple(cost[place] for cost in self.moved)
         return self._replace(part=self.part.by(place, price), moved=moved)
 
 
-class Node(NamedTuple):
+class RowCosts(NamedTuple):
     """What rows cost so far: what is known, shape (rows,) or (prices, rows), and accesses that are not."""
 
     spent: FloatArray
-    waiting: list[Waiting]
+    waiting: list[MayStay]
 
-    def at(self, rows: IntArray) -> Node:
+    def at(self, rows: IntArray) -> RowCosts:
         """Some of the rows."""
-        return Node(self.spent[..., rows], [own.at(rows) for own in self.waiting])
+        return RowCosts(self.spent[..., rows], [own.at(rows) for own in self.waiting])
 
-    def by(self, place: int, price: Price) -> Node:
-        """The same by one of several prices."""
+    def by(self, place: int, price: Price) -> RowCosts:
+        """The costs by one of several prices."""
         paid = (own for own in self.waiting if price.pays(own.part.charge))
-        return Node(self.spent[place], [own.by(place, price) for own in paid])
+        return RowCosts(self.spent[place], [own.by(place, price) for own in paid])
 
 
 @dataclass(frozen=True)
@@ -367,7 +367,7 @@ class Inside:
         return self.charges.steps(steps, unrolled, tiles)
 
     def larger_steps(self, listed: Listed, steps: FloatArray) -> FloatArray:
-        """The same where tiles are larger than the least ones along `Listed.larger`; all rows can be."""
+        """Cycles of the arithmetic if tiles along `Listed.larger` are not the least; all rows can be so."""
         d, unrolled, tiles = listed.larger, listed.unrolled, listed.tiles[self.first]
         if d is None:
             return steps
@@ -425,15 +425,15 @@ class Inside:
             whole = whole & (unrolled.share(view, 0, self.depth) == 1)
         return whole
 
-    def cost(self, listed: Listed, price: Price | Prices = ENERGY) -> Node:
+    def cost(self, listed: Listed, price: Price | Prices = ENERGY) -> RowCosts:
         """What everything inside costs, at least."""
-        return listed.once(("node", price), lambda: self._cost(listed, price), Node.at)
+        return listed.once(("node", price), lambda: self._cost(listed, price), RowCosts.at)
 
-    def _cost(self, listed: Listed, price: Price | Prices) -> Node:
-        joined = listed.once("joined", lambda: self._joined(listed), lambda own, rows: own[rows])
+    def _cost(self, listed: Listed, price: Price | Prices) -> RowCosts:
+        reached = listed.once("reached", lambda: self._are_reached(listed), lambda own, rows: own[rows])
         spent = np.empty((*price.shape, len(listed)), price.dtype)
-        spent[...] = np.where(joined, 0.0, np.inf)
-        node, unrolled = Node(spent, []), listed.unrolled
+        spent[...] = np.where(reached, 0.0, np.inf)
+        node, unrolled = RowCosts(spent, []), listed.unrolled
         self.frame.heed()
         for charge, whole, divided in self._paid(price):
             due = listed.once(("due", charge.ends), partial(self._due, charge, listed), Due.at)
@@ -448,7 +448,7 @@ class Inside:
             if due.part is not None:
                 moved = tuple(each * price.paid(charge, own, free, split) for own in due.moved)
                 part = due.part._replace(charge=charge, currency=price, price=each, free=free, split=split)
-                node.waiting.append(Waiting(part, moved, due.which, due.times, due.open))
+                node.waiting.append(MayStay(part, moved, due.which, due.times, due.open))
         return node
 
     def _paid(self, price: Price | Prices) -> list[tuple[Charge, FloatArray, FloatArray | None]]:
@@ -471,7 +471,7 @@ class Inside:
         )
 
     def _most(self, charge: Charge, listed: Listed) -> FloatArray:
-        """The same."""
+        """Share of the words of an access that the busiest instance has, at least, not yet remembered."""
         unrolled = listed.unrolled
         share: FloatArray = 1 / unrolled.product(0, charge.level).prod(axis=1)
         if charge.level <= self.frame.meeting or self.first not in listed.tiles:
@@ -495,7 +495,7 @@ class Inside:
         return listed.once(key, lambda: self._dealt(charge, listed))
 
     def _dealt(self, charge: Charge, listed: Listed) -> Split:
-        """The same: what children of the meeting stage have is known."""
+        """How words split up where it is known what the children of the meeting stage have."""
         known = (listed.unrolled.product(self.first, charge.level) == 1).all(axis=1)
         split = TOGETHER
         for d in range(len(self.frame.axes)):
@@ -506,7 +506,7 @@ class Inside:
         return split.where(known)
 
     def _dealt_along(self, dim: int, charge: Charge, listed: Listed) -> tuple[Split, BoolArray]:
-        """The same along one dimension, and where it is known."""
+        """How words split up along one dimension, and where that is known."""
         axis, unrolled, view = self.frame.axes[dim], listed.unrolled, self.frame.space.views[charge.place]
         tiles, children = listed.tiles[self.first][:, dim], unrolled.factors[self.frame.meeting][:, dim]
         if axis.divides:
@@ -548,7 +548,7 @@ class Inside:
         return listed.once("tiles", lambda: self._every(listed), _some_tiles)
 
     def _every(self, listed: Listed) -> Tiles:
-        """The same."""
+        """Count the tiles at all boundaries inside."""
         every: dict[int, IntArray] = {}
         for b in range(self.first, self.depth):
             known = listed.tiles.get(b)
@@ -577,23 +577,23 @@ class Inside:
             for boundary in range(self.first, self.depth)
         }
 
-    def _joined(self, listed: Listed) -> BoolArray:
+    def _are_reached(self, listed: Listed) -> BoolArray:
         """Where loops of the slots inside, with their leads, may lead from tiles to tiles."""
         tiles, unrolled = self._tiles(listed), listed.unrolled
         most = tiles[self.depth]
-        joined = np.ones(len(unrolled), dtype=np.bool_)
+        reached = np.ones(len(unrolled), dtype=np.bool_)
         for slot in reversed(range(self.first, self.depth)):
             most = -(-most // unrolled.copies(slot, slot + 1))
-            joined &= (tiles[slot] <= most).all(axis=1)
+            reached &= (tiles[slot] <= most).all(axis=1)
             fewest = -(-tiles[slot + 1] // unrolled.factors[slot])
             for lead in listed.labels.of(slot) if slot < self.depth - 1 else ():
                 led = self._is_led(slot, lead, tiles[slot], fewest, most)
-                joined &= led | ~listed.labels.have(slot, {lead})
+                reached &= led | ~listed.labels.have(slot, {lead})
             most = listed.tiles.get(slot, most)
-        return joined
+        return reached
 
     def _is_led(
-        self, slot: int, lead: Lead, outside: IntArray, fewest: IntArray, most: IntArray
+        self, slot: int, lead: LeftInPlace, outside: IntArray, fewest: IntArray, most: IntArray
     ) -> BoolArray:
         """Where a slot may have a lead: no loops for None, else one that leaves just that in place.
 
@@ -626,7 +626,7 @@ class Inside:
         return asked
 
     def fewest_operands(self, charge: Charge, unrolled: Unrolled) -> FloatArray:
-        """The same for any tiles: children share all they may."""
+        """Words of an operand's access, at least, for any tiles: children share all they may."""
         frame, view = self.frame, self.frame.space.views[charge.place]
         children = unrolled.product(charge.level, self.depth)
         together = children // unrolled.alone(view, charge.level, self.depth)
@@ -696,9 +696,9 @@ class Inside:
         return found
 
     def _waiting(self, charge: Charge, listed: Listed, due: Due) -> Due:
-        """The same with what stays in place up to the meeting slot."""
+        """Add what stays in place up to the meeting slot to what rows cost."""
         frame, slot, view = self.frame, self.frame.meeting, self.frame.space.views[charge.place]
-        part, which = self._pending(charge, listed, slot).only(due.open), dict[Lead, int]()
+        part, which = self._pending(charge, listed, slot).only(due.open), dict[LeftInPlace, int]()
         moved: dict[frozenset[int], FloatArray] = {}
         leads = frame.leads(slot) + frame.first_leads(slot - 1 if slot else 0)
         for lead in (own for own in leads if own is not None and charge.place not in own):
@@ -740,7 +740,7 @@ class Inside:
         return listed.once(key, lambda: self._in_last_round(charge, listed, slot))
 
     def _in_last_round(self, charge: Charge, listed: Listed, slot: int) -> FloatArray:
-        """The same: all that have a tile of the last round, where nothing else tells instances apart."""
+        """Instances that have a tile of the last round, where nothing else tells instances apart."""
         unrolled, view = listed.unrolled, self.frame.space.views[charge.place]
         served = max(charge.level, slot + 1)
         if slot + 1 not in listed.tiles or isinstance(unrolled, Loosest):
@@ -828,7 +828,7 @@ class Inside:
         leading: frozenset[int],
         loose: frozenset[int],
     ) -> Delivered:
-        """The same, of tiles of these numbers."""
+        """Words of all tiles of given numbers, if one of `leading` is the innermost loop to move them."""
         frame, view = self.frame, self.frame.space.views[charge.place]
         dims = sorted(view.relevant)
         places = [frame.axes[d].place(own[:, d]) for d in dims]
@@ -873,12 +873,12 @@ def _some(values: FloatArray, rows: IntArray | BoolArray) -> FloatArray:
 
 
 def _some_rows(values: FloatArray, rows: IntArray | BoolArray) -> FloatArray:
-    """The same of shape (rows, dimensions)."""
+    """Some rows of an array of shape (rows, dimensions); a row that stands for all stays."""
     return values if len(values) == 1 else values[rows]
 
 
 def _some_tiles(tiles: Tiles, rows: IntArray) -> Tiles:
-    """The same by boundary."""
+    """Some rows of numbers of tiles, by boundary."""
     return {boundary: own[rows] for boundary, own in tiles.items()}
 
 

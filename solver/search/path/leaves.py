@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import count, product
+from itertools import count
 
 from model.cost import Evaluation, evaluate_in
 from model.cost.limits import capacity_violations
@@ -16,11 +16,11 @@ from model.cost.prices import leaking_instances
 from model.counting.words import tile_words
 from model.mapping import Mapping
 from solver.search.goal import Goal
-from solver.search.path.completion import Completion, Ordered
-from solver.search.path.costs import Cost, Costs, Part
+from solver.search.path.costs import Cost, Part, PartCosts
 from solver.search.path.counting import counted_by
 from solver.search.path.factors import Chosen, Factors
 from solver.search.path.orders import Dims, Orders, Slot
+from solver.search.path.ruled import RuledCosts, RuledOrders
 from solver.search.path.words import Line, Lines
 from solver.search.priced import Priced, Skeleton
 from solver.search.space.keep_masks import KeepMask
@@ -36,9 +36,6 @@ Brought = tuple[Dims, tuple[int, ...]]
 
 CostOf = Callable[[int], Cost]
 """What so many words cost."""
-
-FEW_ORDERS = 2
-"""Orders of all slots up to which the first mappings are priced without bounds."""
 
 DECIDED_BY_ORDER = frozenset(("energy", "cycles"))
 """Quantities of rules that depend on the order of loops."""
@@ -65,28 +62,6 @@ class Path:
     tiles: tuple[tuple[int, ...], ...]
     spatial: tuple[StageChoice, ...]
     leads: Leads
-
-
-@dataclass(frozen=True)
-class _LedCompletion(Completion):
-    """The best orders of a skeleton in which certain loops lead."""
-
-    leads: Leads = ()
-
-    def ordered(self, goal: Goal, stop: Stop) -> Iterator[Priced]:
-        """As `best`; nothing where rules on orders let none of the loops lead."""
-        return self.best(goal, stop) if all(self._distinct_orders) else iter(())
-
-    @cached_property
-    def _distinct_orders(self) -> tuple[tuple[Ordered, ...], ...]:
-        every = super()._distinct_orders
-        return tuple(
-            own if leads is None else tuple(option for option in own if self._leads(option, leads))
-            for own, leads in zip(every, self.leads, strict=True)
-        )
-
-    def _leads(self, option: Ordered, leads: frozenset[int]) -> bool:
-        return not option.order or self.space.active.index(option.order[0]) in leads
 
 
 def _fans_out(stage: StageChoice, tiles: Sequence[int]) -> bool:
@@ -215,7 +190,9 @@ class Leaves:
         self._stop = stop
         self._factors = Factors(space, goal.counts_cycles)
         self._lines = Lines(space)
-        self._costs, self._orders = Costs(space), Orders(space)
+        is_executed = space.mapspace.counting_rule.is_executed
+        self._costs = PartCosts(space) if is_executed else RuledCosts(space)
+        self._orders = Orders(space) if is_executed else RuledOrders(space)
         self._counted = counted_by(space)
         self._priced_alike: set[object] = set()
         self._tile_words: dict[tuple[int, tuple[int, ...]], int] = {}
@@ -282,7 +259,7 @@ class Leaves:
         return (
             units >= space.mapspace.min_parallelism
             and all(self._fits(bones, places) for places in space.architecture.memories)
-            and all(self._joined(bones, rules.levels) for rules in space.mapspace.joint)
+            and all(self._keep_where_loops_are(bones, rules.levels) for rules in space.mapspace.joint)
             and all(
                 rules.allow([bones.live(level) for level in rules.levels]) for rules in space.mapspace.joint
             )
@@ -312,7 +289,7 @@ class Leaves:
         return self._tile_words[key]
 
     @staticmethod
-    def _joined(bones: Bones, places: Sequence[int]) -> bool:
+    def _keep_where_loops_are(bones: Bones, places: Sequence[int]) -> bool:
         """Whether no place of a memory but the first has loops and keeps nothing."""
         return not any(bones.live(place) and not bones.path.mask[place] for place in places[1:])
 
@@ -329,11 +306,6 @@ class Leaves:
 
     def _judged(self, bones: Bones, goal: Goal) -> Iterator[Priced | None]:
         """What the cost model says of mappings that may improve; None of those that there are not."""
-        if not self._counted.executed:
-            return _LedCompletion(bones.skeleton, leads=bones.path.leads).ordered(goal, self._stop)
-        is_first = goal.incumbent is None and not goal.limits
-        if is_first and math.prod(map(len, bones.options)) <= FEW_ORDERS:
-            return map(bones.priced, product(*bones.options))
         return map(bones.priced, self._ordered(bones, goal))
 
     def _ordered(self, bones: Bones, goal: Goal) -> Iterator[tuple[Dims, ...]]:
@@ -370,7 +342,7 @@ class Bones:
     """
 
     space: SearchSpace
-    costs: Costs
+    costs: PartCosts
     orders: Orders
     path: Path
     lines: tuple[Line, ...]
@@ -476,9 +448,12 @@ class Bones:
 
     def _least(self, cost: Cost) -> tuple[int, int]:
         """Energy and cycles of mappings with such a cost."""
-        loads = zip(cost.loads, self.costs.units, strict=True)
-        busy = max(self.steps, max((-(-load // unit) for load, unit in loads), default=0))
-        return cost.energy + self._leak * busy, busy + self.space.latency
+        per_cycle, loads = self.space.ticks_per_cycle, zip(cost.loads, self.costs.units, strict=True)
+        busy = max((-(-load * per_cycle // unit) for load, unit in loads), default=0)
+        ticks = max(self.steps * per_cycle, busy)
+        rounded = len(self.space.levels) if per_cycle > 1 else 0  # what leaks is rounded level by level
+        leaked = max(self._leak * self.steps, self._leak * ticks // per_cycle - rounded)
+        return cost.energy + leaked, -(-ticks // per_cycle) + self.space.latency
 
     @cached_property
     def _leak(self) -> int:

@@ -14,13 +14,13 @@ import numpy as np
 from solver.search.arrays import BoolArray, FloatArray, IntArray, alike
 from solver.search.path.axes import NOWHERE
 from solver.search.path.charges import ENERGY, NOTHING, Charge, Charges, Price, Prices
-from solver.search.path.counting import Lead
-from solver.search.path.inside import Inside, Labels, Listed, Node, Pending, price_of
+from solver.search.path.counting import LeftInPlace
+from solver.search.path.inside import Inside, Labels, Listed, Pending, RowCosts, price_of
 from solver.search.path.rooms import Rooms
 from solver.search.path.tables import Frame, Outside
 from solver.search.path.unrolled import Loosest, Unrolled
 
-SMALL = 1 << 14
+FEW_TILES = 1 << 14
 """Numbers of tiles up to which tables cost next to nothing."""
 
 MOST_LISTED = 1 << 13
@@ -172,7 +172,7 @@ class Masked:
         return np.stack([tables[kind][entries] for kind in kinds.tolist()], axis=1)[:, of_choice]
 
     def _begun_by_kind(self, charge: Charge, every: Unrolled, row: int) -> FloatArray:
-        """The same of one spatial choice, for all tiles along the dimensions that index the dataspace."""
+        """Words that children get where all tiles come once, with one spatial choice, for all tiles."""
         view = self.frame.space.views[charge.place]
         unrolling = self.inside.unrolling(every, row, charge.boundary)
         begun = self.frame.words.of(charge.place, unrolling, view.relevant).begun
@@ -216,7 +216,7 @@ class Masked:
         return fits
 
     @cached_property
-    def labels(self) -> tuple[dict[int, Lead], ...]:
+    def labels(self) -> tuple[dict[int, LeftInPlace], ...]:
         """Leads of the slots inside but the innermost one."""
         slots = range(self.inside.first, self.inside.depth - 1)
         every = product(*(self.frame.leads(slot) for slot in slots))
@@ -232,7 +232,7 @@ class Masked:
         return Listed({self.inside.first: tiles}, unrolled, Labels(self.labels, labels))
 
     def with_any_leads(self, tiles: IntArray, unrolled: Unrolled) -> Listed:
-        """The same as if all stayed in place, whatever the leads are."""
+        """Rows of tiles and spatial choices in which all stays in place, whatever the leads are."""
         slots = range(self.inside.first, self.inside.depth - 1)
         anything = Labels.alike(dict.fromkeys(slots, self.frame.everything))
         return Listed({self.inside.first: tiles}, unrolled, anything)
@@ -326,7 +326,7 @@ class Masked:
         return cost
 
     def costs(self, listed: Listed, prices: Prices, limits: FloatArray | None = None) -> FloatArray:
-        """The same by several prices, shape (prices, rows); rows that reach the limit of one are left."""
+        """What words cost by several prices, shape (prices, rows); rows at the limit of one are dropped."""
         cost = np.full((*prices.shape, len(listed)), np.inf, prices.dtype)
         places, valid = listed.once(
             "rounds", lambda: self.rounds(self._first_tiles(listed), listed.unrolled), _some_rounds
@@ -343,7 +343,7 @@ class Masked:
         return cost
 
     def _with_outside(
-        self, listed: Listed, places: IntArray, node: Node, price: Price, limits: FloatArray | None
+        self, listed: Listed, places: IntArray, node: RowCosts, price: Price, limits: FloatArray | None
     ) -> FloatArray:
         """Least cost of rows with all boundaries outside."""
         fewest = None
@@ -367,9 +367,9 @@ class Masked:
 
     def _outside_cost(
         self,
-        node: Node,
+        node: RowCosts,
         places: IntArray,
-        lead: Lead,
+        lead: LeftInPlace,
         price: Price,
         limits: FloatArray | None,
         fewest: IntArray | None,
@@ -407,14 +407,14 @@ class Masked:
 
     def _passed(
         self,
-        node: Node,
+        node: RowCosts,
         places: IntArray,
-        outer: Lead,
+        outer: LeftInPlace,
         outside: Outside,
         limits: FloatArray | None,
         fewest: IntArray | None,
     ) -> FloatArray:
-        """The same where the meeting slot has no loops, by the lead of the first one outside that has."""
+        """Least cost where the meeting slot has no loops, by the lead of the first slot outside that has."""
         m, loosely = self.frame.meeting, fewest is not None
         at = np.ravel_multi_index(tuple(places.T), self.frame.shape) if fewest is None else fewest
         table = outside.paid((outside.beyond if loosely else outside.first)(m, outer).reshape(-1)[at])
@@ -469,7 +469,7 @@ class Masked:
         least_outside: FloatArray,
         loosely: bool,
     ) -> FloatArray:
-        """The same, given the least cost outside besides that of what is in place."""
+        """Cost of a dataspace in place through the next slot, given the least cost of all else outside."""
         others = (self.once(part) for part in still if part.charge.place != place)
         besides: FloatArray = sum(others, np.zeros(len(places)))
         own = [part for part in still if part.charge.place == place]
@@ -484,8 +484,8 @@ class Masked:
         columns = [axis.place(axis.at_least(rounds[:, d])) for d, axis in enumerate(self.frame.axes)]
         return np.ravel_multi_index(tuple(columns), self.frame.shape)
 
-    def _outermost(self, node: Node, places: IntArray, lead: Lead, loosely: bool) -> FloatArray:
-        """The same where the meeting slot is the outermost one."""
+    def _outermost(self, node: RowCosts, places: IntArray, lead: LeftInPlace, loosely: bool) -> FloatArray:
+        """Cost of what is pending where the meeting slot is the outermost one."""
         total = np.zeros(len(places))
         for own in node.waiting:
             goes_on = lead is None or own.part.charge.place in lead
@@ -507,7 +507,7 @@ class Masked:
     def _closed_apart(
         self, still: Sequence[Pending], places: IntArray, outside: Outside, limits: FloatArray
     ) -> FloatArray:
-        """The same where windows stay in place: either repetitions bring whole tiles, or others are repeated.
+        """Least cost where windows stay in place: repetitions bring whole tiles, or others are repeated.
 
         Only one dimension may leave the windows in place: that of the innermost loop of the meeting slot.
         See `Outside.joined_repeating` for what is repeated.
@@ -599,7 +599,7 @@ class Masked:
         reach: Sequence[BoolArray],
         least_outside: FloatArray | None,
     ) -> FloatArray:
-        """The same for one row: all tiles outside together, whose entries these are."""
+        """Least cost for one row: all tiles outside together, whose entries these are."""
         cost = entries if least_outside is None else np.maximum(entries, least_outside[0])
         columns = {d: [-1 if e == d else 1 for e in dims] for d in dims}
         rounds = {d: self.frame.axes[d].numbers.astype(np.float64).reshape(columns[d]) for d in dims}
@@ -629,15 +629,17 @@ class _Closing(NamedTuple):
     @classmethod
     def of(cls, part: Pending, irrelevant: Sequence[int]) -> _Closing:
         each = part.price * part.share
-        copies, last = (tuple(_single(own[:, d]) for d in irrelevant) for own in (part.copies, part.last))
+        copies, last = (
+            tuple(_one_if_same(own[:, d]) for d in irrelevant) for own in (part.copies, part.last)
+        )
         return cls(
             tuple(irrelevant),
             copies,
             last,
-            _single(each * part.words.begun),
-            _single(each * part.words.again),
-            _single(part.alike),
-            _single(part.price * part.free),
+            _one_if_same(each * part.words.begun),
+            _one_if_same(each * part.words.again),
+            _one_if_same(part.alike),
+            _one_if_same(part.price * part.free),
         )
 
     def at(self, rows: BoolArray) -> _Closing:
@@ -661,7 +663,7 @@ class _Closing(NamedTuple):
         return cost
 
 
-def _single(column: FloatArray) -> FloatArray:
+def _one_if_same(column: FloatArray) -> FloatArray:
     """One entry for all where all are the same."""
     return column[:1] if len(column) and (column == column[0]).all() else column
 

@@ -69,11 +69,11 @@ class Orders:
             self._number[dim] for dim in next(allowed_orders(self._space.mapspace.temporal[level], names))
         )
 
-    def _told_apart(self, slot: Slot) -> dict[object, dict[tuple[Run, ...], Dims]]:
+    def _told_apart(self, slot: Slot) -> dict[object, dict[tuple[MovingRun, ...], Dims]]:
         """Orders that the rules and leads allow, one of each kind, by what is `_seen` of them."""
         views = [self._space.views[place] for place in sorted(slot.views)]
         names = [self._space.active[d] for d in slot.live]
-        kinds: dict[object, dict[tuple[Run, ...], Dims]] = {}
+        kinds: dict[object, dict[tuple[MovingRun, ...], Dims]] = {}
         for named in self._allowed(slot, names, partial(self._is_settled, slot, views)):
             order = tuple(map(self._number.__getitem__, named))
             runs = tuple(run_of(view, slot, order) for view in views)
@@ -102,12 +102,12 @@ class Orders:
                 yield named
 
 
-def _undominated(orders: dict[tuple[Run, ...], Dims]) -> list[Dims]:
+def _undominated(orders: dict[tuple[MovingRun, ...], Dims]) -> list[Dims]:
     """Those that no other one is as good as."""
-    best: list[tuple[tuple[Run, ...], Dims]] = []
+    best: list[tuple[tuple[MovingRun, ...], Dims]] = []
     for runs, order in orders.items():
-        if not any(no_worse(other, runs) for other, _ in best):
-            best = [*(own for own in best if not no_worse(runs, own[0])), (runs, order)]
+        if not any(runs_no_worse(other, runs) for other, _ in best):
+            best = [*(own for own in best if not runs_no_worse(runs, own[0])), (runs, order)]
     return [order for _, order in best]
 
 
@@ -116,7 +116,7 @@ def _ending(view: DataspaceView, slot: Slot) -> frozenset[int]:
     return slot.moving & (view.relevant - view.window_dims)
 
 
-class Run(NamedTuple):
+class MovingRun(NamedTuple):
     """Loops that move a tile, up to one that ends all reuse, and per such loop those inside that do not.
 
     Parameters
@@ -135,7 +135,7 @@ class Run(NamedTuple):
     entangled: bool
 
 
-def run_of(view: DataspaceView, slot: Slot, order: Dims) -> Run:
+def run_of(view: DataspaceView, slot: Slot, order: Dims) -> MovingRun:
     """What a dataspace sees of an order."""
     ending = _ending(view, slot)
     moving: list[int] = []
@@ -149,7 +149,9 @@ def run_of(view: DataspaceView, slot: Slot, order: Dims) -> Run:
         if d in ending:
             break
         moving.append(d)
-    return Run(tuple(moving), tuple(inside), any(_entangles(own, slot, moving) for own in view.components))
+    return MovingRun(
+        tuple(moving), tuple(inside), any(_entangles(own, slot, moving) for own in view.components)
+    )
 
 
 def _entangles(component: Component, slot: Slot, moving: Sequence[int]) -> bool:
@@ -158,7 +160,7 @@ def _entangles(component: Component, slot: Slot, moving: Sequence[int]) -> bool:
     return len(own) > 1 or (len(own) == 1 and not slot.sliding.isdisjoint(component.dims))
 
 
-def no_worse(one: Sequence[Run], other: Sequence[Run]) -> bool:
+def runs_no_worse(one: Sequence[MovingRun], other: Sequence[MovingRun]) -> bool:
     """Whether no dataspace gets more words: loops that leave tiles in place lie as far inside, or farther.
 
     Where several loops move the same window, loops in between may keep tiles from being the same again.

@@ -8,15 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.search.arrays import FloatArray, IntArray
+from solver.search.arrays import WITHIN_64_BITS, FloatArray, IntArray
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
 
 MOST_STEPS = 16
 """Steps of room that tables tell apart at one place, at most."""
-
-LARGEST = 1 << 62
-"""Words that are left where there is no limit."""
 
 MOST_ENTRIES = 1 << 21
 """Entries of a table that tells steps of room apart, at most."""
@@ -102,7 +99,7 @@ class Rooms:
         """
         usable = self.space.levels[level].usable_words
         if not self.is_shared(level) or usable is None:
-            return LARGEST
+            return WITHIN_64_BITS
         memory = self.space.levels[level].memory
         others = (own for own in known if own != level and own < len(self.space.levels))
         taken = (own for own in others if self.space.levels[own].memory == memory)

@@ -37,9 +37,6 @@ FEW_PAIRS, MOST_PAIRS = 2_000, 32_000
 MOST_BOUNDED = 1_000_000
 """Pairs up to which all of a cell are bounded by the words of windows alone."""
 
-PATHS = 1
-"""Paths that are priced together at first."""
-
 HELD_SHARE = 0.6
 """Of the memory, what tables outside take at most."""
 
@@ -49,7 +46,7 @@ FIRST_MASKS = 16
 TRIES = 8
 """Rows in which a first path is looked for."""
 
-NEAR = 1.02
+DIVE_WITHIN = 1.02
 """By how much paths may exceed the least of one price that are priced first."""
 
 
@@ -108,7 +105,7 @@ class _Led(NamedTuple):
         return _Led(self.pairs.only(rows), self.listed[rows])
 
     def bounded(self, values: FloatArray, cycles: FloatArray) -> _Rows:
-        """The same, with bounds."""
+        """The rows, with bounds."""
         pairs = self.pairs
         return _Rows(pairs.bounds, self.listed.labels.own, pairs.tiles, pairs.choices, values, cycles)
 
@@ -147,7 +144,10 @@ class _Rows(NamedTuple):
 
 
 class _Paths(NamedTuple):
-    """Complete paths of a row of its own, by rising values; those below `done` were priced, some `times`."""
+    """Complete paths of a row of its own, by rising values; those below `done` were priced.
+
+    So many `times` some were priced together, each time twice as many.
+    """
 
     row: _Rows
     branch: Branch
@@ -158,7 +158,7 @@ class _Paths(NamedTuple):
 
 
 @dataclass
-class PathSearch:
+class EinsumSearch:
     """The search for one objective of a search space.
 
     Parameters
@@ -547,7 +547,7 @@ class PathSearch:
         own = item.bounded(values, cycles).only(rows)
         least = float(own.values[0])
         self._push(max(value, least), own)
-        if self.goal.incumbent is None or least * NEAR < self.goal.incumbent:
+        if self.goal.incumbent is None or least * DIVE_WITHIN < self.goal.incumbent:
             self._dive(own)
 
     def _open_row(self, item: _Rows, value: float) -> None:
@@ -637,7 +637,7 @@ class PathSearch:
             return
         paths: list[Path] = []
         for own in item.found:
-            if own.value > value or len(paths) == PATHS << item.times:
+            if own.value > value or len(paths) == 1 << item.times:
                 times = item.times + (own.value <= value)
                 rest = item._replace(found=chain((own,), item.found), done=value, times=times)
                 self._push(max(value, own.value), rest)

@@ -29,7 +29,7 @@ class Split(NamedTuple):
         return self if self.counts.shape[1] == 1 else Split(*(own[:, rows] for own in self))
 
     def by(self, other: Split) -> Split:
-        """The same for instances along several dimensions."""
+        """The groups of instances along several dimensions."""
         rows = max(self.counts.shape[1], other.counts.shape[1])
         pairs = zip(self, other, strict=True)
         every = [(one[:, None] * two[None, :]).reshape(-1, rows) for one, two in pairs]
@@ -37,7 +37,7 @@ class Split(NamedTuple):
         return Split(*(own[groups] for own in every))
 
     def where(self, rows: BoolArray) -> Split:
-        """The same, but all instances together in other rows."""
+        """The groups in some rows; in others all instances together."""
         one = np.zeros((len(self.counts), 1))
         one[0] = 1
         return Split(

@@ -15,8 +15,8 @@ import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray, among, distinct
 from solver.search.path.axes import Axis, Loops, axes_of, running_minimum
-from solver.search.path.charges import CLOSE, ENERGY, Charge, Charges, Price
-from solver.search.path.counting import ByOrder, Lead, counted_by
+from solver.search.path.charges import ENERGY, SUMS_CLOSE, Charge, Charges, Price
+from solver.search.path.counting import ByOrder, LeftInPlace, counted_by
 from solver.search.path.deliveries import Delivered, WordTables
 from solver.search.path.rooms import Rooms
 from solver.search.space.keep_masks import KeepMask
@@ -63,7 +63,7 @@ def bytes_beside(space: SearchSpace) -> int:
 
 
 @dataclass
-class Held:
+class TableCache:
     """Tables that are held: beyond so many bytes those are forgotten that were not used for longest."""
 
     most_bytes: int = MOST_HELD
@@ -98,7 +98,7 @@ class Frame:
     without: frozenset[tuple[int, int]] = frozenset()
 
     def under(self, mask: KeepMask) -> Frame:
-        """The same for one keep mask: without the loops that no mapping needs."""
+        """The frame for one keep mask: without the loops that no mapping needs."""
         without = frozenset(chain(self._idle(mask), self._needless(mask)))
         if without not in self._frames:
             self._frames[without] = other = Frame(self.space, without)
@@ -123,7 +123,7 @@ class Frame:
         space, last = self.space, len(self.loops) - 1
         if not space.is_unruled:
             return
-        slots = [own.allowed for own in space.slots]
+        slots = list(space.loop_factors)
         free = {d for d, own in enumerate(self.anything.allowed) if slots[last][d] == own}
         free -= {d for level, d in self._idle(mask) if level == last}
         for slot in reversed(range(last)):
@@ -133,9 +133,9 @@ class Frame:
             yield from ((slot, d) for d in free if 1 in slots[slot][d])
 
     @cached_property
-    def held(self) -> Held:
+    def held(self) -> TableCache:
         """Tables of least costs outside."""
-        return Held()
+        return TableCache()
 
     def heed(self) -> None:
         """Raise `Stopped` if the search must end."""
@@ -170,12 +170,12 @@ class Frame:
     @cached_property
     def loops(self) -> tuple[Loops, ...]:
         """By slot."""
-        return tuple(map(self._loops_of, range(len(self.space.slots))))
+        return tuple(map(self._loops_of, range(len(self.space.loop_factors))))
 
     def _loops_of(self, slot: int) -> Loops:
         key = slot, frozenset(d for level, d in self.without if level == slot)
         if key not in self._known_loops:
-            allowed = enumerate(self.space.slots[slot].allowed)
+            allowed = enumerate(self.space.loop_factors[slot])
             one = frozenset((1,))
             self._known_loops[key] = Loops(self.axes, [one if d in key[1] else own for d, own in allowed])
         return self._known_loops[key]
@@ -204,7 +204,7 @@ class Frame:
     def narrowed(self) -> SearchSpace:
         """The search space without numbers of tiles that no loops and children lead to."""
         space = self.space
-        if not space.uneven or space.grains:
+        if not space.has_remainders or space.grains:
             return space
         numbered = tuple(map(self._numbers_in_use, range(len(self.axes))))
         if numbered == tuple(tuple(axis.numbers.tolist()) for axis in self.axes):
@@ -303,15 +303,15 @@ class Frame:
         one: FloatArray = np.ones((1,) * len(self.axes))
         return math.prod((self.numbers(d) for d in sorted(dims)), start=one)
 
-    def leads(self, slot: int) -> tuple[Lead, ...]:
+    def leads(self, slot: int) -> tuple[LeftInPlace, ...]:
         """What the innermost loop of a slot may leave in place."""
         return self._leads[slot]
 
     @cached_property
-    def _leads(self) -> tuple[tuple[Lead, ...], ...]:
+    def _leads(self) -> tuple[tuple[LeftInPlace, ...], ...]:
         return tuple(map(self.counted.leads, self.loops))
 
-    def first_leads(self, slot: int) -> tuple[Lead, ...]:
+    def first_leads(self, slot: int) -> tuple[LeftInPlace, ...]:
         """What the innermost loop of a slot and of those outside of it may leave in place."""
         return self._first_leads[slot]
 
@@ -320,39 +320,39 @@ class Frame:
         return [lead for lead in self._first_leads[slot] if lead is not None and place in lead]
 
     @cached_property
-    def _first_leads(self) -> list[tuple[Lead, ...]]:
-        found: list[tuple[Lead, ...]] = []
+    def _first_leads(self) -> list[tuple[LeftInPlace, ...]]:
+        found: list[tuple[LeftInPlace, ...]] = []
         for own in self._leads:
             farther = found[-1] if found and None in own else ()
             loops = own if not found else tuple(lead for lead in own if lead is not None)
             found.append(tuple(dict.fromkeys((*loops, *farther))))
         return found
 
-    def leading(self, lead: Lead) -> frozenset[int]:
+    def leading(self, lead: LeftInPlace) -> frozenset[int]:
         """Dimensions of the innermost loops that leave this in place."""
         return self._leading[lead]
 
     @cached_property
-    def _leading(self) -> dict[Lead, frozenset[int]]:
-        every: list[Lead] = [None, frozenset(), *self.space.reuse_classes]
+    def _leading(self) -> dict[LeftInPlace, frozenset[int]]:
+        every: list[LeftInPlace] = [None, frozenset(), *self.space.reuse_classes]
         return {own: self.counted.leading(own) for own in every}
 
     @cached_property
-    def everything(self) -> Lead:
+    def everything(self) -> LeftInPlace:
         """All dataspaces: the lead of slots whose loops may be any."""
         return frozenset(self._places)
 
-    def led(self, lead: Lead) -> BoolArray:
+    def led(self, lead: LeftInPlace) -> BoolArray:
         """Where a slot may have a loop that leaves this in place, by numbers of tiles inside of it."""
         if lead not in self._led:
             self._led[lead] = self._where_led(lead)
         return self._led[lead]
 
     @cached_property
-    def _led(self) -> dict[Lead, BoolArray]:
+    def _led(self) -> dict[LeftInPlace, BoolArray]:
         return {}
 
-    def _where_led(self, lead: Lead) -> BoolArray:
+    def _where_led(self, lead: LeftInPlace) -> BoolArray:
         if lead is None or not self.counted.leads_are_loops:
             return np.ones(self.shape, dtype=np.bool_)
         none: BoolArray = np.zeros((1,) * len(self.axes), dtype=np.bool_)
@@ -521,32 +521,32 @@ class Outside:
             return entries
         grains, numbers = step / self.paid_in.unit, entries / float(step)
         wide = np.longdouble(grains.numerator) / np.longdouble(grains.denominator)
-        whole: FloatArray = np.where(numbers < self._most_steps, np.rint(numbers), numbers * CLOSE)
+        whole: FloatArray = np.where(numbers < self._most_steps, np.rint(numbers), numbers * SUMS_CLOSE)
         return np.multiply(whole, wide)
 
-    def exact(self, boundary: int, lead: Lead) -> FloatArray:
+    def exact(self, boundary: int, lead: LeftInPlace) -> FloatArray:
         """Least cost with these numbers of tiles at a boundary, and this lead of the slot outside."""
         return self._by_room(boundary, lead)[..., -1]
 
-    def _by_room(self, boundary: int, lead: Lead) -> FloatArray:
-        """The same by the room that is left to the level and to places of its memory outside."""
+    def _by_room(self, boundary: int, lead: LeftInPlace) -> FloatArray:
+        """The costs of `exact` by the room that is left to the level and to places of its memory outside."""
         return self._once((boundary, lead), lambda: self._of_lead(boundary, lead))
 
-    def _of_lead(self, boundary: int, lead: Lead) -> FloatArray:
+    def _of_lead(self, boundary: int, lead: LeftInPlace) -> FloatArray:
         if lead is not None or boundary == 1:
             return self._exact(boundary, lead)
         leads = self.frame.first_leads(boundary - 2)
         return reduce(np.minimum, (self._without_loops(boundary, outer) for outer in leads))
 
-    def _without_loops(self, boundary: int, outer: Lead) -> FloatArray:
-        """The same where the slot outside has no loops, by the lead of the first one farther out that has."""
+    def _without_loops(self, boundary: int, outer: LeftInPlace) -> FloatArray:
+        """Least cost if the slot outside has no loops, by the lead of the first one farther out that has."""
         return self._once(("none", boundary, outer), lambda: self._exact(boundary, None, (outer,)))
 
-    def first(self, boundary: int, lead: Lead, step: int = -1) -> FloatArray:
-        """The same where it is the lead of the innermost slot outside that has loops, if any has."""
+    def first(self, boundary: int, lead: LeftInPlace, step: int = -1) -> FloatArray:
+        """Least cost by the lead of the innermost slot outside that has loops, if any has."""
         return self._first_by_room(boundary, lead)[..., step]
 
-    def _first_by_room(self, boundary: int, lead: Lead) -> FloatArray:
+    def _first_by_room(self, boundary: int, lead: LeftInPlace) -> FloatArray:
         leads = self.frame.leads(boundary - 1)
         if None not in leads or boundary == 1 or lead not in self.frame.first_leads(boundary - 2):
             return self._by_room(boundary, lead)
@@ -558,7 +558,7 @@ class Outside:
         )
 
     def least(self, boundary: int, step: int = -1) -> FloatArray:
-        """The same with any lead, in one step of room."""
+        """Least cost with any lead, in one step of room."""
         return self._least_by_room(boundary)[..., step]
 
     def _least_by_room(self, boundary: int) -> FloatArray:
@@ -577,7 +577,7 @@ class Outside:
         self,
         place: int,
         boundary: int,
-        lead: Lead,
+        lead: LeftInPlace,
         times: FloatArray,
         anew: bool = False,
         any_tile: bool = False,
@@ -605,13 +605,15 @@ class Outside:
         free = charge.free * charges.first_words(charge.place)
         return sum(price.of(charge)) * share * price.paid(charge, total, free)
 
-    def _more_than_least(self, place: int, boundary: int, lead: Lead) -> FloatArray:
+    def _more_than_least(self, place: int, boundary: int, lead: LeftInPlace) -> FloatArray:
         """What a first delivery costs beyond that of the cheapest tiles."""
         ends = place, boundary, lead, np.ones((1,) * len(self.frame.axes))
         return self.words_cost(*ends) - self.words_cost(*ends, any_tile=True)
 
-    def _exact(self, boundary: int, lead: Lead, farther_out: Sequence[Lead] | None = None) -> FloatArray:
-        """The same, given what the innermost loop farther out may leave in place."""
+    def _exact(
+        self, boundary: int, lead: LeftInPlace, farther_out: Sequence[LeftInPlace] | None = None
+    ) -> FloatArray:
+        """Least cost, given also what the innermost loop farther out may leave in place."""
         frame, kept = self.frame, self.charges.kept_at[boundary]
         fits = frame.fits(boundary, self.frame.space.tenants(self.charges.mask, boundary)) & frame.led(lead)
         still = self._still(boundary, lead)
@@ -626,20 +628,22 @@ class Outside:
         cost[~fits] = np.inf
         return cost
 
-    def _still(self, boundary: int, lead: Lead) -> frozenset[int]:
+    def _still(self, boundary: int, lead: LeftInPlace) -> frozenset[int]:
         """What the innermost loop outside of a boundary leaves in place of what is kept there."""
         kept = self.charges.kept_at[boundary]
         still = kept if lead is None else kept & lead
         return frozenset(p for p in still if self.frame.space.reuses(p, boundary))
 
-    def _repeated(self, boundary: int, lead: Lead, moved: Collection[int], anew: int | None) -> FloatArray:
+    def _repeated(
+        self, boundary: int, lead: LeftInPlace, moved: Collection[int], anew: int | None
+    ) -> FloatArray:
         """Cost of what the innermost loop outside of a boundary moves."""
         none: FloatArray = np.zeros((1,) * len(self.frame.axes))
         costs = (self.words_cost(p, boundary, lead, self.frame.times(p), p == anew) for p in sorted(moved))
         return sum(costs, none)
 
     def _slides(
-        self, lead: Lead, moved: Collection[int], still: Collection[int]
+        self, lead: LeftInPlace, moved: Collection[int], still: Collection[int]
     ) -> tuple[int | None, frozenset[int]]:
         """A dataspace whose window the innermost loop moves, and others, of what is in place.
 
@@ -655,7 +659,7 @@ class Outside:
     def _to_and_fro(
         self,
         boundary: int,
-        lead: Lead,
+        lead: LeftInPlace,
         kept: tuple[frozenset[int], frozenset[int]],
         place: int,
         others: frozenset[int],
@@ -676,7 +680,11 @@ class Outside:
         return least
 
     def _farther(
-        self, boundary: int, lead: Lead, still: frozenset[int], farther_out: Sequence[Lead] | None = None
+        self,
+        boundary: int,
+        lead: LeftInPlace,
+        still: frozenset[int],
+        farther_out: Sequence[LeftInPlace] | None = None,
     ) -> FloatArray:
         """Least cost of what stays in place through the slot outside, and of all boundaries outside of it.
 
@@ -704,12 +712,12 @@ class Outside:
                 options.append(np.maximum(through, self._moved_farther_out(boundary, place, still)))
         return reduce(np.minimum, options)
 
-    def _led_farther_out(self, boundary: int, outer: Lead, still: frozenset[int]) -> FloatArray:
+    def _led_farther_out(self, boundary: int, outer: LeftInPlace, still: frozenset[int]) -> FloatArray:
         """Least cost outside of the slot outside, and of what stays in place up to it, by the first lead."""
         return self._first_by_room(boundary - 1, outer) + self._closed(boundary, outer, still)[..., None]
 
-    def _through_none(self, boundary: int, outer: Lead, still: frozenset[int]) -> FloatArray:
-        """The same where the slot outside has no loops, by the lead of the first one farther out that has."""
+    def _through_none(self, boundary: int, outer: LeftInPlace, still: frozenset[int]) -> FloatArray:
+        """Cost if the slot outside has no loops, by the lead of the first one farther out that has."""
         table = self._led_farther_out(boundary, outer, still)
         passing = sorted(still & outer) if outer is not None else ()
         later = (self._moved_farther_out(boundary, place, still) for place in passing)
@@ -736,7 +744,7 @@ class Outside:
         least = self._least_by_room(boundary - 1)
         return least + self._closed(boundary, frozenset(), still)[..., None] if still else least
 
-    def _closed(self, boundary: int, outer: Lead, still: frozenset[int]) -> FloatArray:
+    def _closed(self, boundary: int, outer: LeftInPlace, still: frozenset[int]) -> FloatArray:
         """Cost of what stayed in place so far where the lead outside moves it, and the least of the rest."""
         one = np.ones((1,) * len(self.frame.axes))
         total = one * 0
@@ -765,7 +773,7 @@ class Outside:
         table[tuple(int(np.flatnonzero(axis.numbers == 1)[0]) for axis in self.frame.axes)] = 0.0
         return table
 
-    def joined(self, boundary: int, lead: Lead, dims: Sequence[int] | None) -> FloatArray:
+    def joined(self, boundary: int, lead: LeftInPlace, dims: Sequence[int] | None) -> FloatArray:
         """Per numbers of rounds outside of the fanouts, the least over tiles that loops over `dims` lead to.
 
         With `lead` of the slot outside of the boundary, or any (an empty set stands for what leaves nothing).
@@ -774,13 +782,13 @@ class Outside:
         return self._once(key, lambda: self.frame.loops[boundary].least(self.first(boundary, lead), dims))
 
     def joined_least(self, boundary: int, dims: Sequence[int] | None) -> FloatArray:
-        """The same with any lead, whatever loops there are along other dimensions."""
+        """Per numbers of rounds, the least over tiles that loops over `dims` lead to, whatever others do."""
         key = "least", boundary, None if dims is None else tuple(dims)
         every = range(len(self.frame.axes)) if dims is None else dims
         return self._once(key, lambda: self.frame.loops[boundary].least_over(self.least(boundary), every))
 
     def joined_repeating(self, boundary: int, place: int, dims: Sequence[int]) -> FloatArray:
-        """As `joined_least`, where a window that the level does not keep goes back along the same tiles.
+        """`joined_least` where a window that the level does not keep goes back along its tiles.
 
         The innermost of the loops along no window leaves its dataspace in place, and moves what is kept here.
         """
@@ -854,7 +862,7 @@ class Outside:
         ones = (self.frame.numbers(d) == 1 for d in dims)
         return reduce(np.logical_and, ones, np.ones(self.frame.shape, dtype=np.bool_))
 
-    def beyond(self, boundary: int, lead: Lead) -> FloatArray:
+    def beyond(self, boundary: int, lead: LeftInPlace) -> FloatArray:
         """Least cost with tiles at a boundary that are no larger than those at hand along any dimension."""
         return self._once(("beyond", boundary, lead), lambda: self._beyond(self.first(boundary, lead)))
 
@@ -865,8 +873,8 @@ class Outside:
             table = running_minimum(table, d, np.argsort(-axis.numbers, kind="stable").tolist())
         return table
 
-    def loosest_through(self, boundary: int, lead: Lead, place: int) -> FloatArray:
-        """As `joined` for any spatial choices, where one dataspace is not moved.
+    def loosest_through(self, boundary: int, lead: LeftInPlace, place: int) -> FloatArray:
+        """`joined` for any spatial choices, where one dataspace is not moved.
 
         Along dimensions that index the dataspace it is by the fewest tiles inside, else by the most.
         """
@@ -880,6 +888,6 @@ class Outside:
         )
 
     def loosest_least(self, boundary: int, dims: Sequence[int] | None) -> FloatArray:
-        """As `joined_least`, per numbers of tiles inside of the fanouts, for any children and loops."""
+        """`joined_least` per numbers of tiles inside of the fanouts, for any children and loops."""
         key = "loosest", boundary, None if dims is None else tuple(dims)
         return self._once(key, lambda: self.frame.anything.least(self.least(boundary), dims))

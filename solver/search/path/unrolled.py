@@ -112,7 +112,7 @@ class Unrolled:
         return self.once(key, lambda: math.prod(self.factors[first:last], start=self._ones))
 
     def copies(self, first: int, last: int) -> IntArray:
-        """Likewise, at least."""
+        """Factors of the stages from one up to before another, at least, shape (rows, dimensions)."""
         return self.product(first, last)
 
     def alone(self, view: DataspaceView, first: int, last: int) -> IntArray:
@@ -121,11 +121,11 @@ class Unrolled:
         return self.once(key, lambda: math.prod(self._alone(view.place, first, last), start=self._ones))
 
     def _alone(self, place: int, first: int, last: int) -> Iterator[IntArray]:
-        """The same by stage."""
+        """Factors of the fanouts whose children do not share a dataspace, by stage."""
         return (self.frame.alone(place, stage)[self.members[stage]] for stage in range(first, last))
 
     def apart(self, view: DataspaceView, first: int, last: int) -> IntArray:
-        """The same, at most."""
+        """Factors of the fanouts whose children do not share a dataspace, at most."""
         return self.alone(view, first, last)
 
     def at_once(self, last: int, tiles: IntArray | None = None) -> IntArray:
@@ -189,7 +189,7 @@ class Unrolled:
         return np.minimum(tiles, self.factors[stage])
 
     def _at_once(self, last: int, tiles: IntArray | None) -> IntArray:
-        """The same, whatever the last one has, unless all have as much to do."""
+        """Children that have something to do, whatever the last one has, unless all have as much."""
         if self.frame.divides:
             return self.copies(0, last)
         used, all_of_them = self._ones, self._ones

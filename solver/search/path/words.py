@@ -214,7 +214,7 @@ class Profile:
             rows[name] = line.row(self._level, own, leading == dim)
 
 
-class Words:
+class ExecutedWords:
     """Words of the dataspaces of a search space, by the exact rule.
 
     Parameters

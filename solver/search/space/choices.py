@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-Chain = tuple[int, ...]
+TemporalFactors = tuple[int, ...]
 """Temporal factors of one dimension by level, outermost first."""
 
 
-class Choice(NamedTuple):
+class FactorChoice(NamedTuple):
     """Factors of a dimension, and what mappings depend on, the extents of the tiles of all levels among it.
 
     Parameters
@@ -21,22 +21,22 @@ class Choice(NamedTuple):
         Of the tile at each level.
     """
 
-    factors: Chain
+    factors: TemporalFactors
     counts: tuple[int, ...]
     extents: tuple[int, ...]
 
 
-def choice_of(bound: int, temporal: Chain, spatial: Sequence[int]) -> Choice:
+def choice_of(bound: int, temporal: TemporalFactors, spatial: Sequence[int]) -> FactorChoice:
     """Return what factors of a dimension come to; the spatial ones are those of its stages."""
     extents, extent = [], 1
     for factor, unrolled in zip(reversed(temporal), reversed(spatial), strict=True):
         extent = min(extent * unrolled * factor, bound)
         extents.append(extent)
-    counts = (_rounds(bound, temporal, spatial, level) for level in range(len(spatial)))
-    return Choice(temporal, tuple(counts), tuple(reversed(extents)))
+    counts = (_asked_iterations(bound, temporal, spatial, level) for level in range(len(spatial)))
+    return FactorChoice(temporal, tuple(counts), tuple(reversed(extents)))
 
 
-def no_worse(one: Choice, other: Choice) -> bool:
+def is_no_larger(one: FactorChoice, other: FactorChoice) -> bool:
     """Whether one choice has no larger extents and counts than another."""
     pairs = zip((*one.extents, *one.counts), (*other.extents, *other.counts), strict=True)
     return all(a <= b for a, b in pairs)
@@ -49,7 +49,7 @@ def fewest_counts(bound: int, spatial: Sequence[int]) -> tuple[int, ...]:
     return tuple(-(-bound // unrolled) for unrolled in outside)
 
 
-def _rounds(bound: int, temporal: Sequence[int], spatial: Sequence[int], level: int) -> int:
+def _asked_iterations(bound: int, temporal: Sequence[int], spatial: Sequence[int], level: int) -> int:
     """Iterations of a dimension that differ by more than what children inside of a level share.
 
     Levels are outermost first. With level 0 these are its steps in time.

@@ -96,7 +96,7 @@ def loop_factors(rounds: int, outer: int, allowed: Sequence[int]) -> tuple[int, 
     return single[0], single[1], [factor for factor in within if factor not in single]
 
 
-def _joined(starts: Sequence[int], numbers: Sequence[int], grain: float) -> list[int]:
+def _merged(starts: Sequence[int], numbers: Sequence[int], grain: float) -> list[int]:
     """Where cells begin once neighbours are joined whose numbers differ by less than a factor."""
     kept = [0]
     for start, end in pairwise((*starts[1:], len(numbers))):
@@ -132,7 +132,7 @@ class CountLattice(Lattice):
     def _starts(self, numbers: Sequence[int]) -> IntArray:
         starts = list(range(len(numbers)))
         for grain in self.grains:
-            starts = _joined(starts, numbers, grain)
+            starts = _merged(starts, numbers, grain)
         return np.array(starts, dtype=np.int64)
 
     @cached_property
@@ -163,7 +163,7 @@ class CountLattice(Lattice):
         return np.stack([m.ravel() for m in mesh], axis=1) if mesh else np.ones((1, 0), dtype=np.int64)
 
     def longest(self, dim: int) -> IntArray:
-        """The same along a dimension, as `side` has the least ones."""
+        """The largest extents of which there are so many tiles, along a dimension's axis."""
         bound, own = self.bounds[dim], self.tiles_along(dim)
         extents: IntArray = np.where(own == 1, bound, -(-bound // np.maximum(own - 1, 1)) - 1)
         return extents
@@ -184,28 +184,12 @@ class CountLattice(Lattice):
         return self.numbers[dim].reshape([-1 if d == dim else 1 for d in range(len(self.bounds))])
 
     def most_along(self, dim: int) -> IntArray:
-        """As of `Lattice`."""
+        """The most tiles that a cell stands for, along a dimension's axis."""
         return self.most[dim].reshape([-1 if d == dim else 1 for d in range(len(self.bounds))])
 
     def place(self, dim: int, numbers: IntArray) -> IntArray:
         """Places of the cells of numbers of tiles along an axis."""
         return np.searchsorted(-self.numbers[dim], -numbers)
-
-    def index(self, vector: Sequence[int]) -> int:
-        """Linear index of the tiles of any extents within the bounds."""
-        return int(self._index(np.array([vector], dtype=np.int64))[0])
-
-    def _index(self, extents: IntArray) -> IntArray:
-        """Linear indices of the tiles of extents, shape (tiles, dimensions)."""
-        tiles = -(-np.array(self.bounds, dtype=np.int64) // extents)
-        return self._indices(tiles)
-
-    def _indices(self, tiles: IntArray) -> IntArray:
-        """Linear indices of numbers of tiles, shape (vectors, dimensions)."""
-        indices: IntArray = np.zeros(len(tiles), dtype=np.int64)
-        for d, stride in enumerate(self.dim_strides):
-            indices += self.place(d, tiles[:, d]) * stride
-        return indices
 
     def least_prime(self, dim: int) -> int:
         """The fewest iterations of a loop."""
@@ -224,7 +208,7 @@ class CountLattice(Lattice):
         return have
 
     def codes(self, factors: IntArray) -> IntArray:
-        """As of `Lattice`."""
+        """Numbers for the factors of one fanout in each row, shape (rows, dimensions)."""
         return self._codes.of(np.stack((factors, factors), axis=1))
 
     def _factors(self, codes: IntArray) -> IntArray:

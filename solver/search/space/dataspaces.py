@@ -140,10 +140,6 @@ class DataspaceView:
             for component in self.components
         )
 
-    def unused(self, factors: Sequence[int]) -> int:
-        """Product of the factors that do not index this dataspace."""
-        return math.prod(factors[d] for d in self.irrelevant)
-
 
 def view(space: Dataspace, place: int, problem: Problem, active: Sequence[str]) -> DataspaceView:
     """Describe `space` over the active dimensions."""
@@ -190,7 +186,7 @@ def _window_words(ranks: Sequence[RankTerms], dims: Sequence[int], bounds: Seque
 
 
 @dataclass(frozen=True)
-class Tables:
+class TileTables:
     """Per lattice vector x, for one dataspace.
 
     Parameters
@@ -214,13 +210,13 @@ class Tables:
         return self.lattice.spread(self.plain)
 
 
-def tables(space: DataspaceView, lattice: Lattice) -> Tables:
+def tables(space: DataspaceView, lattice: Lattice) -> TileTables:
     """Tabulate `space` over the lattice."""
     dims = range(len(lattice.bounds))
     one: IntArray = np.ones([1 for _ in dims], dtype=np.int64)
     boxes = [box_along(component, [lattice.side(d) for d in dims]) for component in space.components]
     plain = math.prod((covered(component, lattice) for component in space.components), start=one)
-    return Tables(lattice, math.prod(boxes, start=one), tuple(one * box for box in boxes), plain)
+    return TileTables(lattice, math.prod(boxes, start=one), tuple(one * box for box in boxes), plain)
 
 
 def covered(component: Component, lattice: Lattice) -> IntArray:

@@ -46,10 +46,10 @@ def allowed_masks(mapspace: Mapspace, views: Sequence[DataspaceView], stop: Stop
 def most_masks(mapspace: Mapspace, views: Sequence[DataspaceView]) -> int:
     """Choices of what each level keeps, before those are left out that keep nothing or cost the same."""
     options = [[len(keep_options(own, n, v.name)) for v in views] for n, own in enumerate(mapspace.keep)]
-    joint = {rules.levels[0]: _most_orders(options[rules.levels[0]]) for rules in mapspace.joint}
+    outermost = {rules.levels[0]: _most_orders(options[rules.levels[0]]) for rules in mapspace.joint}
     inner = {level for rules in mapspace.joint for level in rules.levels[1:]}
     return math.prod(
-        joint.get(level, math.prod(own)) for level, own in enumerate(options) if level not in inner
+        outermost.get(level, math.prod(own)) for level, own in enumerate(options) if level not in inner
     )
 
 

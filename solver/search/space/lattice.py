@@ -98,7 +98,7 @@ class Lattice:
 
     @cached_property
     def largest_extents(self) -> IntArray:
-        """The same: only with remainders several extents have as many tiles."""
+        """Largest extents with as many tiles: without remainders there is one."""
         return self.extents
 
     @cached_property
@@ -116,11 +116,6 @@ class Lattice:
         return tuple(_products(self.steps(dim)) for dim in range(len(self.bounds)))
 
     @cached_property
-    def position(self) -> tuple[dict[int, int], ...]:
-        """Per dimension, the place of each divisor in `divisors_of`."""
-        return tuple({v: i for i, v in enumerate(self.divisors_of(d))} for d in range(len(self.bounds)))
-
-    @cached_property
     def counts(self) -> tuple[int, ...]:
         """How many extents each dimension has."""
         return tuple(len(self.divisors_of(d)) for d in range(len(self.bounds)))
@@ -131,7 +126,7 @@ class Lattice:
         return extents.reshape([-1 if d == dim else 1 for d in range(len(self.bounds))])
 
     def longest(self, dim: int) -> IntArray:
-        """The same: only with remainders several extents have as many tiles."""
+        """Largest extents with as many tiles along a dimension's axis: without remainders there is one."""
         return self.side(dim)
 
     def tiles_along(self, dim: int) -> IntArray:
@@ -140,7 +135,7 @@ class Lattice:
         return tiles
 
     def most_along(self, dim: int) -> IntArray:
-        """The same, but most of them where a vector stands for several numbers of tiles."""
+        """The most tiles that a vector stands for, along an axis: without remainders one number."""
         return self.tiles_along(dim)
 
     def across(self, table: IntArray, dims: Sequence[int]) -> IntArray:
@@ -156,17 +151,6 @@ class Lattice:
     def dim_strides(self) -> tuple[int, ...]:
         """Step of the linear index per place in `divisors_of`, one per dimension."""
         return tuple(math.prod(self.counts[d + 1 :]) for d in range(len(self.counts)))
-
-    def index(self, vector: Sequence[int]) -> int:
-        """Linear index of a vector of extents.
-
-        Raises
-        ------
-        KeyError
-            If an extent is none of the lattice's, as may be of a coarse dimension.
-        """
-        places = (self.position[d][v] * self.dim_strides[d] for d, v in enumerate(vector))
-        return sum(places)
 
     def have(self, factors: IntArray) -> BoolArray:
         """Which rows, shape (rows, dimensions), are factors of the lattice, as may not be of a coarse one."""
@@ -187,10 +171,6 @@ class Lattice:
     def product(self, codes: IntArray, others: IntArray) -> IntArray:
         """Codes of products of spatial factors, which are within the bounds."""
         return codes + others
-
-    def vector(self, index: int) -> tuple[int, ...]:
-        """Extents at a linear index."""
-        return tuple(int(v) for v in self.extents[index])
 
     def loop_factors(self, dim: int) -> Sequence[int]:
         """All temporal factors of a dimension."""
@@ -216,10 +196,3 @@ class Lattice:
                 fits &= some[:, axis, None] + column <= self.limits[axis]
             one, other = np.nonzero(fits)
             yield one + start, other
-
-
-@dataclass(frozen=True)
-class Slot:
-    """The temporal factors that one storage level may have, per dimension."""
-
-    allowed: tuple[frozenset[int], ...]

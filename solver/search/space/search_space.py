@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -20,26 +20,19 @@ from solver.search.arrays import BoolArray, IntArray
 from solver.search.space.counts import CountLattice, numbers_of_tiles
 from solver.search.space.dataspaces import (
     DataspaceView,
-    Tables,
+    TileTables,
     bounding_box,
     tables,
     view,
 )
 from solver.search.space.keep_masks import Chain, KeepMask, allowed_masks, chain_of, most_masks
-from solver.search.space.lattice import Lattice, Slot, Steps
-from solver.search.space.prices import Access, Resource, accesses, resources
-from solver.search.space.spatial import Factors, Stage, fanout_choices, used_above
+from solver.search.space.lattice import Lattice, Steps
+from solver.search.space.prices import LevelAccess, Resource, level_accesses, resources
+from solver.search.space.spatial import Factors, SpatialStage, fanout_choices, used_above
 from solver.search.space.stages import StageRules
-from solver.search.space.uneven import uneven_union, uneven_words
-from solver.search.space.user_rules import TileRules, UnevenRule, factors_allowed, uneven_rules
-from solver.search.space.windows import Unrolling, Words, relevant_words, union_words
+from solver.search.space.user_rules import ExtentsRule, TileRules, extents_rules, factors_allowed
+from solver.search.space.windows import Unrolling
 from solver.search.stopping import Stop, heeding, never
-
-MEMO_SIZE = 256
-"""Tables over the whole lattice that are remembered at a time, at most."""
-
-MEMO_BYTES = 1 << 28
-"""What they take together, at most (but for the four that are always remembered)."""
 
 GRAINS = (1.15, 1.5, 2.5)
 """By how much the numbers of tiles of a cell may differ."""
@@ -105,7 +98,7 @@ class SearchSpace:
         """Numbers of tiles: single iterations, or all, where one node alone may have a loop."""
         return tuple(
             numbers_of_tiles(bound)
-            if sum(not _is_fixed(rules, dim) for rules in self.mapspace.factor_rules) > 1
+            if sum(not _has_no_loop(rules, dim) for rules in self.mapspace.factor_rules) > 1
             else (bound, 1)
             for dim, bound in zip(self.active, bounds, strict=True)
         )
@@ -119,22 +112,22 @@ class SearchSpace:
         )
 
     @cached_property
-    def tables(self) -> tuple[Tables, ...]:
+    def tables(self) -> tuple[TileTables, ...]:
         """Tile sizes and traffic of each dataspace over the lattice."""
         return tuple(tables(space, self.lattice) for space in self.views)
 
     @cached_property
-    def slots(self) -> tuple[Slot, ...]:
-        """The temporal factors each level may have."""
-        return tuple(self._slot(rules) for rules in self.mapspace.temporal)
+    def loop_factors(self) -> tuple[tuple[frozenset[int], ...], ...]:
+        """The temporal factors that each level may have, per dimension."""
+        return tuple(map(self._loop_factors, self.mapspace.temporal))
 
-    def _slot(self, rules: TemporalRules) -> Slot:
+    def _loop_factors(self, rules: TemporalRules) -> tuple[frozenset[int], ...]:
         allowed = []
         for d, dim in enumerate(self.active):
             of_dim = [rule for rule in rules.factors if rule.dim == dim]
             factors = self.lattice.loop_factors(d)
             allowed.append(frozenset(f for f in factors if all(r.allows(f) for r in of_dim)))
-        return Slot(tuple(allowed))
+        return tuple(allowed)
 
     @cached_property
     def is_unruled(self) -> bool:
@@ -149,11 +142,11 @@ class SearchSpace:
     def excluded(self) -> bool:
         """Whether a rule forbids the factor 1 of a dimension of bound 1, or leaves no factor at all."""
         unit = set(self.problem.dims) - set(self.active)
-        joint = (own.temporal for own in self.mapspace.joint)
-        rules = [rule for temporal in (*self.mapspace.temporal, *joint) for rule in temporal.factors]
+        places = (own.temporal for own in self.mapspace.joint)
+        rules = [rule for temporal in (*self.mapspace.temporal, *places) for rule in temporal.factors]
         if any(rule.dim in unit and not rule.allows(1) for rule in rules):
             return True
-        return any(not allowed for slot in self.slots for allowed in slot.allowed)
+        return any(not allowed for own in self.loop_factors for allowed in own)
 
     @cached_property
     def fanouts_below(self) -> tuple[tuple[int, ...], ...]:
@@ -167,7 +160,7 @@ class SearchSpace:
         return tuple(tuple(places) for places in below)
 
     @cached_property
-    def stages(self) -> tuple[Stage, ...]:
+    def stages(self) -> tuple[SpatialStage, ...]:
         """Per level, the classes of spatial choices below it."""
         return tuple(self._stage(places) for places in self.fanouts_below)
 
@@ -176,7 +169,7 @@ class SearchSpace:
         """Combinations of the classes of all stages."""
         return math.prod(len(stage.places) for stage in self.stages)
 
-    def _stage(self, places: Sequence[int]) -> Stage:
+    def _stage(self, places: Sequence[int]) -> SpatialStage:
         fanouts = [self.architecture.fanouts[number] for number in places]
         rules = [self.mapspace.spatial[number] for number in places]
         extents = [Extents(bound, self.mapspace.factors) for bound in self.lattice.bounds]
@@ -252,7 +245,7 @@ class SearchSpace:
         if not self._rules_at(level, kept):
             return within
         tiles = np.flatnonzero(within)
-        if self.uneven:
+        if self.has_remainders:
             within[tiles] = self._that_rules_may_allow(level, kept, tiles)
         else:
             rules = self._tile_rules(self._rules_at(level, kept), level, kept, tiles)
@@ -274,11 +267,11 @@ class SearchSpace:
     def _that_rules_may_allow(self, level: int, kept: frozenset[int], tiles: IntArray) -> BoolArray:
         """Which of several numbers of tiles some extents have that the rules allow."""
         able, own = np.ones(len(tiles), dtype=np.bool_), self._rules_at(level, kept)
-        for rule in (rule for rule in self.uneven_rules[level] if rule.rule in own):
+        for rule in (rule for rule in self.extents_rules[level] if rule.rule in own):
             able[able] = self.may_satisfy(rule, kept, tiles[able])
         return able
 
-    def may_satisfy(self, rule: UnevenRule, kept: frozenset[int], tiles: IntArray) -> BoolArray:
+    def may_satisfy(self, rule: ExtentsRule, kept: frozenset[int], tiles: IntArray) -> BoolArray:
         """Which of several numbers of tiles have some extents that a rule allows where `kept` are kept."""
         lattice, names = self.lattice, frozenset(self.views[place].name for place in kept)
         along = [self.active.index(dim) for dim in rule.dims]
@@ -287,9 +280,9 @@ class SearchSpace:
         return rule.allow(len(tiles), least, most, names, self.stop)
 
     @cached_property
-    def uneven_rules(self) -> tuple[tuple[UnevenRule, ...], ...]:
+    def extents_rules(self) -> tuple[tuple[ExtentsRule, ...], ...]:
         """Rules of the user's own about the tile at each level, for numbers of tiles."""
-        return uneven_rules(self.mapspace)
+        return extents_rules(self.mapspace)
 
     def least_words(self, level: int) -> int:
         """Words that the tiles of a level's memory must take together."""
@@ -319,7 +312,7 @@ class SearchSpace:
         return self.lattice.spread(sum((self._size_words(v, self.levels[level], usable) for v in kept), none))
 
     def _most_words(self, level: int, kept: frozenset[int]) -> IntArray:
-        """The same for the largest extents of each vector."""
+        """What each vector's largest extents take of a limited `level`, shape (lattice size,)."""
         return self.size_words(level, kept, self.lattice.largest_extents)
 
     def holds(self, level: int, kept: frozenset[int], extents: IntArray) -> BoolArray:
@@ -346,10 +339,10 @@ class SearchSpace:
         # The products of all values need not fit 64 bits.
         return words if size == 1 else np.minimum(words, usable // max(1, size) + 1) * size
 
-    def accesses(self, place: int, chain: Sequence[int]) -> Iterator[Access]:
-        """All accesses to a dataspace that the levels of `chain` keep."""
+    def accesses(self, place: int, chain: Sequence[int]) -> Iterator[LevelAccess]:
+        """All level_accesses to a dataspace that the levels of `chain` keep."""
         drains = self.mapspace.counting_rule.drains_are_reads
-        return accesses(self.levels, self.problem.dataspaces[place], chain, drains)
+        return level_accesses(self.levels, self.problem.dataspaces[place], chain, drains)
 
     def tenants(self, mask: KeepMask, level: int) -> frozenset[int]:
         """Dataspaces whose tiles take room in `level`, at least as much as tiles of its extents would."""
@@ -381,11 +374,6 @@ class SearchSpace:
         """Whether the order of loops decides what stays in place; by AccelForge's rule it does not."""
         return self.mapspace.counting_rule.by_order
 
-    def touched_apart(self, place: int) -> bool:
-        """Whether first touches of children count apart, though they touch the same words of a dataspace."""
-        name = self.views[place].name
-        return not self.by_order and any(name in own.no_multicast for own in self.architecture.fanouts)
-
     @cached_property
     def ticks_per_cycle(self) -> int:
         """Parts of a cycle that what leaks is counted in: AccelForge's rule does not round cycles up."""
@@ -403,52 +391,6 @@ class SearchSpace:
         """Active dimensions along which tiles of some dataspace overlap."""
         return frozenset(d for view in self.views for d in view.window_dims)
 
-    def relevant_words(self, place: int, level: int, unrolling: Unrolling) -> Words:
-        """Per lattice vector, least words that deliver all tiles to `level`, in all instances."""
-        view, table = self.views[place], self.tables[place]
-        overlaps = self.overlaps(place, level)
-        if not overlaps and (not self.reuses(place, level) or not (view.window_dims or self.uneven)):
-            return Words(table.plain_words, table.plain_words)
-        leading = view.window_dims
-        key = (place, unrolling, leading)
-        if isinstance(self.lattice, CountLattice):
-            if not leading:
-                return Words(table.plain_words, table.plain_words)
-            uneven = self.lattice
-            return Words(*self.memo(key, lambda: np.stack(uneven_words(view, uneven, unrolling, leading))))
-        counting = self.mapspace.counting
-        both = self.memo(
-            key, lambda: np.stack(relevant_words(view, table, self.lattice, unrolling, leading, counting))
-        )
-        return Words(*both)
-
-    def floor_words(self, place: int, level: int, unrolling: Unrolling) -> IntArray:
-        """Per lattice vector, least words that all instances get, however few loops repeat them."""
-        view, table = self.views[place], self.tables[place]
-        begun = self.relevant_words(place, level, unrolling).begun
-        if begun is table.plain_words:
-            return begun
-        key = ("floor", place, unrolling)
-        if isinstance(self.lattice, CountLattice):
-            uneven = self.lattice
-            return self.memo(key, lambda: np.maximum(begun, uneven_union(view, uneven, unrolling)))
-        counting = self.mapspace.counting
-        return self.memo(
-            key, lambda: np.maximum(begun, union_words(view, table, self.lattice, unrolling, counting))
-        )
-
-    @cached_property
-    def _known(self) -> dict[object, IntArray]:
-        return {}
-
-    def memo(self, key: object, compute: Callable[[], IntArray]) -> IntArray:
-        """Compute a table once; the oldest ones are forgotten first. All that it depends on is in its key."""
-        if key not in self._known:
-            if len(self._known) >= max(4, min(MEMO_SIZE, MEMO_BYTES // (8 * self.lattice.size))):
-                del self._known[next(iter(self._known))]
-            self._known[key] = compute()
-        return self._known[key]
-
     @cached_property
     def no_unrolling(self) -> Unrolling:
         """The assumption on spatial factors that always holds."""
@@ -463,12 +405,12 @@ class SearchSpace:
         dims = range(len(self.active))
         above = [math.prod(s[d] for s in stages) if d in self.window_dims else 1 for d in dims]
         directly = [stages[-1][d] if d in self.window_dims else 1 for d in dims]
-        every = used_above(least_used, len(self.active)) if self.uneven else ()
+        every = used_above(least_used, len(self.active)) if self.has_remainders else ()
         used = tuple(own if d in self.window_dims else 1 for d, own in enumerate(every))
         return Unrolling(tuple(above), tuple(directly), used)
 
     @property
-    def uneven(self) -> bool:
+    def has_remainders(self) -> bool:
         """Whether loops may have remainders."""
         return self.mapspace.factors == ANY
 
@@ -502,6 +444,6 @@ class SearchSpace:
         return self._known_chains[mask]
 
 
-def _is_fixed(rules: Sequence[FactorRule], dim: str) -> bool:
+def _has_no_loop(rules: Sequence[FactorRule], dim: str) -> bool:
     """Whether a node has no loop over a dimension."""
     return any(rule.dim == dim and rule.relation != ">=" and rule.value == 1 for rule in rules)

@@ -17,8 +17,8 @@ from model.mapspace import SpatialRules
 from solver.search.arrays import BoolArray, IntArray, alike, distinct, ranges
 from solver.search.stopping import Stop, Stopped, never
 
-VECTORS_AT_ONCE = 1 << 18
-"""Factor vectors of a fanout that are arranged together, about."""
+ROWS_AT_ONCE = 1 << 18
+"""Factor vectors of a fanout, or pairs of choices, that are looked at together, about."""
 
 MOST_CHOICES = 1 << 21
 """Choices of a stage that are told apart, at most: each of them takes about 1 kB."""
@@ -131,7 +131,7 @@ def _vectors(begun: IntArray, candidates: Sequence[Sequence[int]], room: int) ->
     own = np.array(candidates[0], dtype=np.int64)
     counts = np.searchsorted(own, room // begun.prod(axis=1), side="right")
     ends = np.cumsum(counts)
-    cuts = np.searchsorted(ends, np.arange(VECTORS_AT_ONCE, ends[-1], VECTORS_AT_ONCE))
+    cuts = np.searchsorted(ends, np.arange(ROWS_AT_ONCE, ends[-1], ROWS_AT_ONCE))
     for some in np.split(np.arange(len(begun)), cuts):
         rows, places = ranges(np.zeros_like(some), counts[some])
         yield from _vectors(np.column_stack((begun[some][rows], own[places])), candidates[1:], room)
@@ -230,7 +230,7 @@ class StageClass:
 
 
 @dataclass(frozen=True, eq=False)
-class Stage:
+class SpatialStage:
     """The classes of a stage, in order. They are made when they are asked for, each once.
 
     Parameters
@@ -308,7 +308,7 @@ class Stage:
 
     @cached_property
     def least_used(self) -> IntArray:
-        """As of `StageChoice`, shape (members, dimensions)."""
+        """Least children in use of each member, see `StageChoice`, shape (members, dimensions)."""
         used = np.ones_like(self.factors)
         for factors in self._unrolled:
             used = np.where(factors == 1, used, (factors - 1) * used + 1)

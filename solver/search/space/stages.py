@@ -13,11 +13,8 @@ from model.extents import Factors as Kind
 from solver.search.arrays import IntArray, alike
 from solver.search.space.dataspaces import Component, DataspaceView
 from solver.search.space.lattice import Lattice
-from solver.search.space.spatial import FanoutChoices, Stage, check_number
+from solver.search.space.spatial import ROWS_AT_ONCE, FanoutChoices, SpatialStage, check_number
 from solver.search.stopping import Stop
-
-PAIRS_AT_ONCE = 1 << 18
-"""Pairs of choices that are looked at together."""
 
 
 @dataclass(frozen=True)
@@ -81,25 +78,27 @@ class StageRules:
     kind: Kind
     apart: bool = False
 
-    def classes(self, fanouts: Sequence[Fanout], options: Sequence[FanoutChoices], stop: Stop) -> Stage:
+    def classes(
+        self, fanouts: Sequence[Fanout], options: Sequence[FanoutChoices], stop: Stop
+    ) -> SpatialStage:
         """Group the combinations of the fanouts' choices that divide the bounds.
 
         Of combinations that no cost and no bound tells apart, the first one is enough.
         """
-        joined = self._nothing
+        pairs = self._nothing
         for fanout, own in zip(fanouts, options, strict=True):
-            joined = self._joined(joined, self._single(fanout, own), stop)
-        chosen = [own.factors[places] for own, places in zip(options, joined.places.T, strict=True)]
-        ones = np.ones((len(joined.codes), len(self.lattice.bounds)), dtype=np.int64)
+            pairs = self._paired(pairs, self._single(fanout, own), stop)
+        chosen = [own.factors[places] for own, places in zip(options, pairs.places.T, strict=True)]
+        ones = np.ones((len(pairs.codes), len(self.lattice.bounds)), dtype=np.int64)
         factors = math.prod(chosen, start=ones)
         units, sliding = factors.prod(axis=1), {d for view in self.views for d in view.window_dims}
         unused = [factors[:, sorted(view.irrelevant)].prod(axis=1) for view in self.views]
         irrelevant = np.stack(unused, axis=1)
         windows = np.where([d in sliding for d in range(factors.shape[1])], factors, 1)
-        firsts, kinds = alike(np.column_stack((units, irrelevant, joined.distinct, windows)))
-        keys = (own[firsts] for own in (units, irrelevant, joined.distinct, windows))
+        firsts, kinds = alike(np.column_stack((units, irrelevant, pairs.distinct, windows)))
+        keys = (own[firsts] for own in (units, irrelevant, pairs.distinct, windows))
         starts = np.searchsorted(np.sort(kinds), np.arange(len(firsts)))
-        return Stage(tuple(options), joined.places[np.argsort(kinds, kind="stable")], starts, *keys)
+        return SpatialStage(tuple(options), pairs.places[np.argsort(kinds, kind="stable")], starts, *keys)
 
     @property
     def _nothing(self) -> _Choices:
@@ -147,13 +146,13 @@ class StageRules:
             telling |= view.window_dims
         return tuple(sorted(telling))
 
-    def _joined(self, outer: _Choices, inner: _Choices, stop: Stop) -> _Choices:
+    def _paired(self, outer: _Choices, inner: _Choices, stop: Stop) -> _Choices:
         """One of all pairs of choices within the bounds with the same product that nothing tells apart."""
-        joined = self._pairs(outer, inner, *np.empty((2, 0), dtype=np.int64))
-        for first, second in self.lattice.dividing(outer.codes, inner.codes, PAIRS_AT_ONCE):
-            joined = joined.and_also(self._pairs(outer, inner, first, second))
-            check_number(len(joined.codes), stop)
-        return joined
+        pairs = self._pairs(outer, inner, *np.empty((2, 0), dtype=np.int64))
+        for first, second in self.lattice.dividing(outer.codes, inner.codes, ROWS_AT_ONCE):
+            pairs = pairs.and_also(self._pairs(outer, inner, first, second))
+            check_number(len(pairs.codes), stop)
+        return pairs
 
     def _pairs(self, outer: _Choices, inner: _Choices, first: IntArray, second: IntArray) -> _Choices:
         outside, inside = outer.chosen(first), inner.chosen(second)

@@ -108,7 +108,7 @@ Extents = Mapping[str, int]
 
 
 @dataclass(frozen=True)
-class UnevenRule:
+class ExtentsRule:
     """A rule about the tile at one level, where only numbers of tiles are known.
 
     Parameters
@@ -196,12 +196,12 @@ class UnevenRule:
         return self.holds({**ones, **dict(zip(self.dims, extents, strict=True))}, kept)
 
 
-def uneven_rules(mapspace: Mapspace) -> tuple[tuple[UnevenRule, ...], ...]:
+def extents_rules(mapspace: Mapspace) -> tuple[tuple[ExtentsRule, ...], ...]:
     """Return the rules about the tile at each level, outermost first; none at inner places of memories."""
     inner = {place for rules in mapspace.joint for place in rules.levels[1:]}
     return tuple(
         tuple(
-            UnevenRule(rule, mapspace.problem, level)
+            ExtentsRule(rule, mapspace.problem, level)
             for rule in mapspace.rules_on(Locality("tile", level.component))
             if number not in inner
         )
@@ -216,7 +216,7 @@ def _compares(condition: Expression, names: Sequence[str], mirrored: Sequence[st
     left, right = condition.operands
     if condition.name in mirrored:
         left, right = right, left
-    return condition.name in (*names, *mirrored) and _grows(left) and _is_fixed(right)
+    return condition.name in (*names, *mirrored) and _grows(left) and _is_constant(right)
 
 
 def _grows(part: Expression) -> bool:
@@ -227,9 +227,9 @@ def _grows(part: Expression) -> bool:
         return part.kind in ("tile", "words")
     if part.name in ("+", "*"):
         return all(map(_grows, part.operands))
-    return part.name == "/" and all(map(_grows, part.operands)) and _is_fixed(part.operands[1])
+    return part.name == "/" and all(map(_grows, part.operands)) and _is_constant(part.operands[1])
 
 
-def _is_fixed(part: Expression) -> bool:
+def _is_constant(part: Expression) -> bool:
     """Whether a number is the same for all tiles."""
     return not Rule(part).quantities

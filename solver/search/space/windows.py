@@ -13,10 +13,10 @@ import numpy as np
 
 from model.counting import ACCELFORGE, EXACT, TIMELOOP, Counting, rule_of
 from solver.search.arrays import BoolArray, FloatArray, IntArray
-from solver.search.space.dataspaces import Component, DataspaceView, Tables
+from solver.search.space.dataspaces import Component, DataspaceView, TileTables
 from solver.search.space.lattice import Lattice
 
-NOWHERE = 1 << 40
+NO_OVERLAP = 1 << 40
 """Words by which no loop moves a tile: it shares nothing with the one before."""
 
 ROUNDING = 1e-9
@@ -37,7 +37,7 @@ class Unrolling:
     used: tuple[int, ...] = ()
 
 
-class Words(NamedTuple):
+class LeastWords(NamedTuple):
     """Least words of all deliveries of tiles, over all instances that index them differently.
 
     Loops that do not index the dataspace repeat the deliveries, but for the innermost ones, which leave it in
@@ -108,13 +108,13 @@ def _by_timeloop(component: Component, lead: Lead, iterations: IntArray | int) -
     it seems to go back; where dimensions move the tile both ways, it may seem to go on.
     """
     del iterations
-    return lead._replace(along=0, back=0 if component.turns else NOWHERE)
+    return lead._replace(along=0, back=0 if component.turns else NO_OVERLAP)
 
 
 def _by_place(component: Component, lead: Lead, iterations: IntArray | int) -> Lead:
     """The lead by AccelForge's rule, by which only the innermost loop of all keeps what overlaps."""
     del component
-    return lead._replace(bound=iterations, along=NOWHERE, back=NOWHERE)
+    return lead._replace(bound=iterations, along=NO_OVERLAP, back=NO_OVERLAP)
 
 
 _LEADS: dict[Counting, Callable[[Component, Lead, IntArray | int], Lead]] = {
@@ -125,7 +125,7 @@ _LEADS: dict[Counting, Callable[[Component, Lead, IntArray | int], Lead]] = {
 """What a lead is by a rule, given the most iterations that its loop may have."""
 
 
-def least_words(plain: IntArray, parts: Sequence[Along], first: Callable[[Lead], BoolArray]) -> Words:
+def least_words(plain: IntArray, parts: Sequence[Along], first: Callable[[Lead], BoolArray]) -> LeastWords:
     """Least words of deliveries of tiles that move along several components.
 
     Parameters
@@ -149,11 +149,11 @@ def least_words(plain: IntArray, parts: Sequence[Along], first: Callable[[Lead],
         words = _led(plain, parts[number], lead, [*parts[:number], *parts[number + 1 :]])
         repeated = np.where(where, np.minimum(repeated, words.repeated), repeated)
         begun = np.where(where, np.minimum(begun, words.begun), begun)
-    return Words(repeated, begun)
+    return LeastWords(repeated, begun)
 
 
-def _led(plain: IntArray, part: Along, lead: Lead, others: Sequence[Along]) -> Words:
-    """The same if one loop is the innermost that moves the tile.
+def _led(plain: IntArray, part: Along, lead: Lead, others: Sequence[Along]) -> LeastWords:
+    """Least words of deliveries if one loop is the innermost that moves the tile.
 
     Of the positions along its component, most are reached by this loop, one of its bound by another loop
     over the component's dimensions, and one by a loop over others, or first of all.
@@ -166,11 +166,11 @@ def _led(plain: IntArray, part: Along, lead: Lead, others: Sequence[Along]) -> W
     again = led + (starts - 1) * np.minimum(along, back)
     share = plain // (box * every)
     if not others:
-        return Words(share * (again + back), share * (led + (starts - 1) * along + box))
+        return LeastWords(share * (again + back), share * (led + (starts - 1) * along + box))
     crossed = math.prod(other.every for other in others)
     kept = 1.0 * (box - back) * _overlap(others) * (1 + ROUNDING)
     whole = crossed * box - (crossed - 1) * np.ceil(kept).astype(np.int64)
-    return Words(share * (again + back), share * again + share // crossed * whole)
+    return LeastWords(share * (again + back), share * again + share // crossed * whole)
 
 
 def _overlap(parts: Sequence[Along]) -> FloatArray | float:
@@ -193,12 +193,12 @@ def _overlap(parts: Sequence[Along]) -> FloatArray | float:
 
 def relevant_words(
     view: DataspaceView,
-    tables: Tables,
+    tables: TileTables,
     lattice: Lattice,
     unrolling: Unrolling,
     leading: Collection[int],
     counting: Counting,
-) -> Words:
+) -> LeastWords:
     """Least words of deliveries, shape (lattice size,).
 
     Parameters
@@ -216,7 +216,7 @@ def relevant_words(
     none = np.zeros((1,) * len(lattice.counts), dtype=np.bool_)
     plain = tables.plain_words.reshape(lattice.counts)
     words = least_words(plain, parts, lambda lead: lead.live if lead.dim in leading else none)
-    return Words(*(table.reshape(lattice.size) for table in words))
+    return LeastWords(*(table.reshape(lattice.size) for table in words))
 
 
 def along_component(
@@ -266,7 +266,7 @@ def _any_lead(
     back = (bound - 1) * moves[dim]
     others = sum(spans.values()) - spans[dim]
     # Other loops over the same dimension move it on, unless loops over others go back as far.
-    along = np.where(positions[dim] >= bound * lattice.least_prime(dim), moves[dim] - others, NOWHERE)
+    along = np.where(positions[dim] >= bound * lattice.least_prime(dim), moves[dim] - others, NO_OVERLAP)
     for d in (d for d in component.dims if d != dim):
         elsewhere = sum(spans.values()) - spans[d]
         jump = np.maximum(moves[d] - elsewhere, back - others)
@@ -277,7 +277,7 @@ def _any_lead(
 
 
 def union_words(
-    view: DataspaceView, tables: Tables, lattice: Lattice, unrolling: Unrolling, counting: Counting
+    view: DataspaceView, tables: TileTables, lattice: Lattice, unrolling: Unrolling, counting: Counting
 ) -> IntArray:
     """Words in the union of each instance's tiles, over all instances; or what Timeloop's rule may count."""
     union: IntArray = np.ones(lattice.size, dtype=np.int64)
@@ -314,7 +314,7 @@ def words_apart(part: Component, lattice: Lattice, unrolling: Unrolling) -> IntA
 def _words_apart(
     part: Component, lattice: Lattice, unrolling: Unrolling, dim: int, others: int, extents: IntArray
 ) -> IntArray:
-    """The same for tiles of some extents along `dim`, with so many iterations of the other dimension."""
+    """`words_apart` for tiles of some extents along `dim`, given the iterations of the other dimension."""
     step, tiles = abs(part.coefficient(dim)), lattice.tiles_along(dim)
     busy = np.minimum((unrolling.used or unrolling.above)[dim], tiles)
     each = min(step, others)

@@ -73,9 +73,9 @@ def test_what_does_not_know_first_values_refuses_them():
     problem, architecture = given(), Architecture("a", LEVELS, Compute("mac"))
     sparsity = Sparsity({"A": Density(share=Fraction(1, 2))}, (SparseLevel(),) * 2)
     mapspace = free_mapspace(problem, *LEVELS)
-    with pytest.raises(ValueError, match="'Z' are not counted by AccelForge's rule"):
+    with pytest.raises(ValueError, match="'Z' are not supported by AccelForge's rule"):
         evaluate(problem, architecture, INSIDE, ACCELFORGE)
-    with pytest.raises(ValueError, match="'Z' are not counted by AccelForge's rule"):
+    with pytest.raises(ValueError, match="'Z' are not supported by AccelForge's rule"):
         replace(mapspace, counting=ACCELFORGE).check_searchable(by_bounds=True)
     with pytest.raises(ValueError, match="sparse data are not counted where first values"):
         evaluate_sparse(problem, architecture, sparsity, INSIDE)

@@ -161,13 +161,13 @@ def test_classes_that_cannot_be_expanded_are_refused(parse, old, new, message):
     with pytest.raises(EnergyError) as caught:
         price(request, EnergyTables(), classes_of(parse(PAIR.replace(old, new, 1))), PROCESS)
     assert message in caught.value.message
-    assert "cannot price `buffer`" in caught.value.message
+    assert "cannot determine the energy of `buffer`" in caught.value.message
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("- name: pair\n    attributes", "- attributes", "a component class lacks the key `name`"),
+        ("- name: pair\n    attributes", "- attributes", "a component class is missing the key `name`"),
         (
             "subcomponents:\n    - name: adder",
             "subcomponent:\n    - name: adder",
@@ -215,7 +215,7 @@ def test_of_two_classes_of_one_name_the_later_counts(parse):
     assert dict(later.actions) == {}
     earlier = source_ref(load_compound_classes([first], notes.append).by_name["pair"].span)
     (note,) = map(str, notes)
-    assert note.endswith(f"`pair` is defined twice: this definition counts, not that at {earlier}")
+    assert note.endswith(f"`pair` is defined twice: this definition is used, not that at {earlier}")
     assert note.startswith(f"{source_ref(later.span)}: ")
     load_compound_classes([first, first], notes.append)
     assert notes[-1].text == "component class `pair` is listed twice"

@@ -177,7 +177,7 @@ def test_compute_has_one_price(load):
 
 @pytest.mark.parametrize("energy", ["0", "5"])
 def test_leaking_arithmetic_is_noted(load, energy):
-    noted = "the leakage of `mac` ({}) is ignored: leakage of arithmetic is not modelled"
+    noted = "the leakage of `mac` ({}) is ignored: leakage of compute units is not modelled"
     given = {"compute": figure("1"), "leak": figure(energy)}
     own = prices_of(ask("intmac", {}, "compute", "mac", given=given))
     listed = prices_of(
@@ -252,7 +252,7 @@ def test_a_dram_of_no_type_is_an_lpddr4():
     prices, written = (prices_of(ask("DRAM", {"width": 64, **more})) for more in ({}, {"type": "LPDDR4"}))
     assert prices.read == written.read
     assert prices.sources["read"] == "estimator: DRAM LPDDR4, assumed"
-    assert prices.remarks == ("`glb` has no `type`: it is priced as LPDDR4",)
+    assert prices.remarks == ("`glb` has no `type`: its energies are those of LPDDR4",)
 
 
 @pytest.mark.parametrize(

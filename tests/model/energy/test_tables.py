@@ -67,8 +67,8 @@ def test_without_files_there_are_no_tables():
         ("energy: 0.1", "energy: .inf", "must be finite", 8),
         ("energy: 0.1", "enrgy: 0.1", "unknown key `enrgy`", 8),
         ("tables:", "table:", "unknown key `table`", 3),
-        ("          energy: 0.1\n", "", "lacks the key `energy`", 6),
-        ("- name: system_top_level.buffer[1..4]\n      ", "- ", "lacks the key `name`", 4),
+        ("          energy: 0.1\n", "", "is missing the key `energy`", 6),
+        ("- name: system_top_level.buffer[1..4]\n      ", "- ", "is missing the key `name`", 4),
     ],
 )
 def test_malformed_tables_are_refused_at_their_place(parse, old, new, message, line):

@@ -53,7 +53,7 @@ def test_an_order_of_preference_for_one_operator(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("  num_pes: 4\n", "", "lacks the key `num_pes`"),
+        ("  num_pes: 4\n", "", "is missing the key `num_pes`"),
         ("num_pes: 4", "num_pes: 0", "`num_pes` must be at least 1"),
         ("alignment: 0", "alignment: -1", "`alignment` must be at least 0"),
         ("num_pes", "num_pe", "unknown key `num_pe`"),

@@ -64,7 +64,7 @@ def test_persistent_tensors_take_room_all_the_time():
     assert [cost.room(name, "GLB").size_words for name in ("T", "Z")] == [6, 6]
     assert [tile.kind for tile in cost.room("T", "GLB").tiles] == ["persistent"]
     assert not disagreements(cascade, mapping, seed=5)
-    with pytest.raises(FusedMappingError, match="not handed over"):
+    with pytest.raises(FusedMappingError, match="not passed"):
         evaluate_fused(PRODUCTS, mapping)
 
 

@@ -70,7 +70,7 @@ REFUSED = [
     ("tile", "K + 1", "this is a number, not a condition", "K + 1", None),
     ("tile", "(K > 1) + 2 > 3", "this is a condition, not a number", "K > 1", None),
     ("tile", "(K > 1) == (M > 1)", "a condition is not compared", "K > 1", "`and` and `or`"),
-    ("", "energy * energy > 1 J", "`*` does not go with these", "energy * energy", None),
+    ("", "energy * energy > 1 J", "`*` cannot be combined with these", "energy * energy", None),
     ("", "innermost(buffer) < M", "`==`, `!=` and `in` only", "M", None),
     ("temporal", "K in 4", "`in` needs a list", "4", None),
     ("tile", "2 < 3", "says nothing about a mapping", None, None),
@@ -158,6 +158,6 @@ def test_mapspaces_are_narrowed_from_python():
         narrowed.where("tile(buffer, K) == tile(reg, K)").check_searchable(simple_rules=True)
     both = MAPSPACE.where("tile(buffer, K) == 2 and spatial(PE, M) in [2, 4]")
     both.check_searchable(simple_rules=True)
-    with pytest.raises(ValueError, match="does not know rules"):
+    with pytest.raises(ValueError, match="does not support user-defined constraints"):
         both.check_searchable()
     assert [part.locality for part in both.rules[0].parts] == [BUFFER, PE]

@@ -39,7 +39,7 @@ def test_what_an_outer_unit_cuts_off_moves_no_metadata():
         sum(words for words, _ in each.level("inner").dataspace("B").moved.metadata.fills)
         for each in both(under_units())
     )
-    assert listed("metadata farther in")[2:] == [f"{right} words", f"{timeloop} words"]
+    assert listed("metadata further in")[2:] == [f"{right} words", f"{timeloop} words"]
 
 
 def test_metadata_reads_are_no_updates():

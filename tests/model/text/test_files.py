@@ -84,7 +84,7 @@ def test_a_large_file(write: Write):
 
 def test_many_files_are_too_much_together(write: Write):
     paths = [write(f"{number}.yaml", f"k{number}: 1\n") for number in range(5)]
-    assert "20 bytes in all" in message_of(*paths, limits=Limits(total_bytes=20))
+    assert "20 bytes in total" in message_of(*paths, limits=Limits(total_bytes=20))
 
 
 def test_a_pipe_is_not_waited_for(write: Write, tmp_path: Path):
@@ -201,7 +201,7 @@ class TestIncludeRoots:
     @pytest.mark.parametrize("name", ["../secret.yaml", "parts/../../secret.yaml", "../layers/base.yaml"])
     def test_above_the_spec_file(self, name: str):
         message = message_of(self.top(name))
-        assert "lies outside of the directories of the spec files" in message
+        assert "lies outside the directories of the spec files" in message
         assert "--allow-include" in message
 
     def test_an_absolute_path(self, tmp_path: Path):

@@ -258,5 +258,5 @@ class TestPlantedLinks:
 def test_values_of_many_included_files_are_counted_together(write: Write):
     write("big.yaml", "[" + "a, " * 900 + "]\n")
     top = write("spec.yaml", "{% for i in range(99) %}{% set x = include('big.yaml') %}{% endfor %}a: 1\n")
-    with pytest.raises(SpecError, match="more than 5000 values in all"):
+    with pytest.raises(SpecError, match="more than 5000 values in total"):
         load_timeloop([top], options=LoadOptions(files=FileOptions(limits=Limits(nodes=5000))))

@@ -18,7 +18,7 @@ INCLUDING = "ignore: !include a.yaml\n" + spec()
 
 CASES = {
     "file_bytes": (200, spec(), "larger than 200 bytes"),
-    "total_bytes": (500, spec("ignore: [" + "a, " * 200 + "]\n"), "hold more than 500 bytes in all"),
+    "total_bytes": (500, spec("ignore: [" + "a, " * 200 + "]\n"), "hold more than 500 bytes in total"),
     "nodes": (60, spec(), "more than 60 values"),
     "depth": (4, spec(), "nested more than 4 deep"),
     "merge_sources": (2, "ignore: {<<: [{a: 1}, {b: 1}, {c: 1}]}\n", "at most 2 are merged"),

@@ -122,7 +122,7 @@ def test_a_mapping_is_looked_up_by_the_text_of_its_keys():
     assert node.key("b").text == "b"
     with pytest.raises(KeyError):
         node.key("c")
-    with pytest.raises(SpecError, match="`problem` lacks the key `c`"):
+    with pytest.raises(SpecError, match="`problem` is missing the key `c`"):
         node.require("c", "`problem`")
 
 

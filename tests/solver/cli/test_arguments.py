@@ -35,7 +35,7 @@ def test_limits_have_the_type_of_their_default():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "nothing to do: give SPEC files, or a command\nhelp: `python -m solver --help`"),
+        ([], "nothing to do: give SPEC files or a command\nhelp: `python -m solver --help`"),
         (["--jobs", "2", "check", "a.yaml"], "the command 'check' must come first"),
         (["a.yaml", "explain"], "the command 'explain' must come first"),
         (["map"], "SPEC\nhelp: `python -m solver map --help`"),

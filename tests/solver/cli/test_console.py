@@ -72,8 +72,8 @@ def test_columns_shrink_and_are_left_out_but_figures_stay(columns, left_out, mon
     text = plain(stream.getvalue())
     assert "1,234,567 pJ" in text
     assert " ".join(text.split()).count("layer") == 1
-    table, _, note = text.partition("(left")
-    note = " ".join(note.split()).removeprefix("out to fit the terminal: ")
+    table, _, note = text.partition("(columns")
+    note = " ".join(note.split()).removeprefix("not shown: ")
     assert note == (f"{left_out}; --wide shows all)" if left_out else "")
     assert max(map(len, table.splitlines())) <= max(columns, 26)
 
@@ -92,8 +92,8 @@ def test_headings_are_broken_and_words_stay_whole_on_a_narrow_terminal(monkeypat
         "─" * 42,
         "conv3_block1_shortcut      1600  30.008 uJ",
         "of all",
-        "(left out to fit the terminal: Front;",
-        "  --wide shows all)",
+        "(columns not shown: Front; --wide shows",
+        "  all)",
     ]
 
 
@@ -102,7 +102,7 @@ def test_all_columns_are_shown_if_asked_for(monkeypatch):
     monkeypatch.setattr("sys.stdout", stream := Stream(is_terminal=True))
     with report_console(wide=True) as console:
         console.print(WIDE)
-    assert "left out" not in stream.getvalue()
+    assert "not shown" not in stream.getvalue()
 
 
 def test_a_pipe_has_no_width_unless_columns_is_set(monkeypatch):
@@ -113,7 +113,7 @@ def test_a_pipe_has_no_width_unless_columns_is_set(monkeypatch):
         monkeypatch.setattr("sys.stdout", stream := Stream(is_terminal=False))
         with report_console() as console:
             console.print(WIDE)
-        assert ("left out" in stream.getvalue()) is fits
+        assert ("not shown" in stream.getvalue()) is fits
 
 
 FORGED = "a\x1b[2Jb\nOPTIMAL forged"

@@ -77,4 +77,4 @@ def test_link_transfers_are_no_part_of_the_exact_rule(mapping: str, capsys: pyte
     with pytest.raises(SystemExit) as end:
         main(["evaluate", SPEC, "--mapping", mapping, "--link-transfers", "--counting", "exact"])
     assert end.value.code == 2
-    assert "--link-transfers counts as Timeloop does" in capsys.readouterr().err
+    assert "--link-transfers uses Timeloop's rule" in capsys.readouterr().err

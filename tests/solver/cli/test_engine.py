@@ -84,11 +84,11 @@ def test_models_are_exported(suffix: str, tmp_path: Path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--export-model", "x.mps", "--objective", "edp"], "no product"),
+        (["--export-model", "x.mps", "--objective", "edp"], "not their product"),
         (["--export-model", "x.lp"], "does not end in"),
         (["--engine", "cp-sat", "--sensitivity"], "--sensitivity needs many searches by bounds"),
-        (["--engine", "cp-sat", "--pareto"], "--pareto is found by bounds"),
-        (["--engine", "cp-sat", "--counting", "timeloop"], "does not know this"),
+        (["--engine", "cp-sat", "--pareto"], "--pareto uses bounds"),
+        (["--engine", "cp-sat", "--counting", "timeloop"], "does not support this"),
         (["--engine", "guess"], "invalid choice"),
     ],
 )

@@ -19,10 +19,10 @@ def evaluate(name: str, *options: str, arch: Path = DATA / "arch.yaml") -> int:
 def test_the_report_draws_the_tree(capsys: pytest.CaptureFixture[str]):
     assert evaluate("attention") == EXIT_OPTIMAL
     out = capsys.readouterr().out
-    assert "body m in [0:2) of 4, p in [0:8)" in out
-    assert "QK  keeps Q above p in GLB (16 words)" in out
-    assert "QK waits in GLB (4 x 1)" in out
-    assert "AV  keeps AV above p in GLB (16 words)" in out
+    assert "group m in [0:2) of 4, p in [0:8)" in out
+    assert "QK  holds Q above p in GLB (16 words)" in out
+    assert "QK stays in GLB (4 x 1)" in out
+    assert "AV  holds AV above p in GLB (16 words)" in out
     assert "34.112 nJ" in out
     assert "VALID" in out
 
@@ -59,7 +59,7 @@ def test_options_about_other_mappings_are_refused(words: tuple[str, ...], capsys
     with pytest.raises(SystemExit) as ended:
         evaluate("attention", *words)
     assert ended.value.code == EXIT_INVALID
-    assert f"{words[0]} does not go with a fused mapping" in capsys.readouterr().err
+    assert f"{words[0]} cannot be combined with a fused mapping" in capsys.readouterr().err
 
 
 ARCH = """
@@ -95,7 +95,7 @@ def test_on_an_arch_of_accelforge(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert evaluate("attention", "--json", str(out), "--counting", "exact", arch=arch) == EXIT_OPTIMAL
     assert json.loads(out.read_text())["energy_j"] < 34240
     assert evaluate("attention", "--counting", "timeloop", arch=arch) == EXIT_INVALID
-    assert "Timeloop's rule does not count fused mappings" in capsys.readouterr().err
+    assert "Timeloop's rule does not support fused mappings" in capsys.readouterr().err
     workload = str(DATA / "attention.workload.yaml")
     words = ["network", workload, str(arch), "--fuse", "--max-fused-loops-per-rank", "1"]
     assert main([*words, "--json", str(out)]) == EXIT_OPTIMAL
@@ -112,7 +112,7 @@ def test_what_is_alike_in_fused_mappings(tmp_path: Path, capsys: pytest.CaptureF
     assert evaluate("attention", arch=arch) == EXIT_INVALID
     assert "Einsum `SM` has other clocks here than the first one" in capsys.readouterr().err
     assert evaluate("attention", "--costs", str(arch)) == EXIT_INVALID
-    assert "--costs prices the components of an `arch`" in capsys.readouterr().err
+    assert "--costs gives costs of the components of an AccelForge `arch`" in capsys.readouterr().err
 
 
 def test_errors_point_at_the_mapping(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -84,11 +84,11 @@ def idle_units(row):
 def test_map_says_why_there_is_no_mapping(row, capsys):
     assert main(["map", idle_units(row), "--objective", "energy"]) == 4
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1] == "Conflict: at most 3 arithmetic units can be in use, 11 are required: 8 too few"
+    assert lines[1] == "Conflict: at most 3 compute units can be in use, 11 are required: 8 too few"
     assert lines[0].startswith("INFEASIBLE no mapping satisfies all constraints")
     marked = [line.count("^") for line in lines if "^" in line]
     assert marked == [3, 3, 3, 3]
-    assert "    3 of 12 arithmetic units (0.25) instead of 11  (row.yaml:70:38)" in lines
+    assert "    3 of 12 compute units (0.25) instead of 11  (row.yaml:70:38)" in lines
 
 
 def test_reasons_are_in_the_json(row, tmp_path, capsys):
@@ -147,7 +147,7 @@ def test_an_interrupt_is_said_with_what_it_kept_from_being_done(row, capsys, mon
     monkeypatch.setattr("solver.cli.progress.interruptible", lambda: nullcontext(stop))
     monkeypatch.setattr("solver.stages.map_einsum", once)
     assert main(["explain", row()]) == 0
-    assert re.search(r"\nInterrupted: \d+ constraints left untried", capsys.readouterr().out)
+    assert re.search(r"\nInterrupted: \d+ constraints not examined", capsys.readouterr().out)
 
 
 def test_errors_of_the_text_stay_errors(row, capsys):

@@ -73,14 +73,14 @@ def test_without_a_time_limit_searches_with_remainders_end(command, row, capsys,
 
 @pytest.mark.parametrize(
     ("words", "what"),
-    [(["map", "--sensitivity"], "limits are varied"), (["explain"], "constraints are priced")],
+    [(["map", "--sensitivity"], "limits are varied"), (["explain"], "constraint costs are computed")],
 )
 def test_many_searches_leave_remainders_out_where_one_takes_too_long(words, what, row, capsys, monkeypatch):
     monkeypatch.setattr(mapper, "REMAINDERS_S", 0.0)
     monkeypatch.setattr(commands, "explain_options", commands.search_options)  # without a time limit
     words = [*words, row(FEWER), "--objective", "energy"]
     assert main([*words, "--json", "out.json"]) in (EXIT_FEASIBLE, EXIT_OPTIMAL)
-    assert f"{what} among mappings without remainders" in " ".join(capsys.readouterr().out.split())
+    assert f"{what} over mappings without remainders" in " ".join(capsys.readouterr().out.split())
     found = document()
     searches = found["sensitivity"] if "map" in words else [found]
     assert {search["status"] for search in searches} <= {"OPTIMAL", "INFEASIBLE"}
@@ -117,14 +117,14 @@ def test_what_remainders_save_is_said(row, capsys):
     perfect = document()["perfect_factors"]
     assert perfect["status"] == "OPTIMAL"
     assert perfect["value"] == perfect["bound"] >= document()["value"]
-    assert "remainders save" in capsys.readouterr().out
+    assert "remainders reduce" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", ["map", "network", "compare"])
 def test_only_the_exact_rule_counts_remainders(command, row, capsys):
     assert main([command, row(FEWER), *ANY, "--counting", "timeloop"]) == 2
     error = capsys.readouterr().err
-    assert "the rule `timeloop` does not count remainders" in error
+    assert "the rule `timeloop` does not support remainders" in error
     assert "--counting exact, or --factors perfect" in error
 
 

@@ -20,11 +20,11 @@ def test_the_mapping_reads_and_costs_the_same(tmp_path: Path, capsys: pytest.Cap
     out = capsys.readouterr().out
     assert "OPTIMAL energy" in out
     assert "fusion saves" in out
-    assert "Searched: at most 1 shared loops over one rank of an Einsum; loops have no remainders" in out
+    assert "Restrictions: at most 1 shared loops over one rank of an Einsum; loops have no remainders" in out
     assert " mapped exactly, " in out
-    assert out.count("T1 waits in GLB") == 1
-    assert "Waiting on chip" in out
-    assert "body " in out
+    assert out.count("T1 stays in GLB") == 1
+    assert "Stored on chip" in out
+    assert "group " in out
     assert main(["evaluate", *SMALL, "--mapping", str(mapping), "--json", str(priced), "--quiet"]) == 0
     result, cost = json.loads(found.read_text()), json.loads(priced.read_text())
     assert result["kind"] == "network-fused"
@@ -41,13 +41,13 @@ def test_the_mapping_reads_and_costs_the_same(tmp_path: Path, capsys: pytest.Cap
             ["--no-fuse", "T1", "Nothing"],
             "--no-fuse: no Einsum accesses 'Nothing'; tensors between Einsums: `T1`",
         ),
-        (["--no-fuse"], "--no-fuse names no tensors"),
+        (["--no-fuse"], "--no-fuse without tensor names"),
         (["--fuse-into", "Main"], "--fuse-into: 'Main' is the outermost memory"),
         (["--fuse-into", "GLB,Cache"], "there is no memory 'Cache'; on chip there are `GLB`"),
         (["--certificates", "certificates"], "--fuse: --certificate OUT writes that of the fused mapping"),
-        (["--shared-factors", "any", "--check"], "shared loops with remainders are not certified"),
+        (["--shared-factors", "any", "--check"], "the checker does not support remainders of shared loops"),
         (["--shared-factors", "any", "--factors", "perfect"], "--shared-factors any: remainders of shared"),
-        (["--resume"], "results of fused searches are not kept"),
+        (["--resume"], "results of fused searches are not cached"),
         (["--check-time-limit", "1"], "it needs --check"),
         (["--certificate", "-", "--check"], "--certificate must name a file"),
         (["--objective", "energy,latency"], "--fuse minimises one objective"),
@@ -69,7 +69,7 @@ def test_options_of_fusion_need_it(option: str, capsys: pytest.CaptureFixture[st
 def test_lists_come_after_the_specs(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit):
         main(["network", "--fuse", "--no-fuse", "T1", *SMALL])
-    assert "give SPEC before --" in capsys.readouterr().err
+    assert "put SPEC before --" in capsys.readouterr().err
 
 
 def test_options_narrow_what_is_fused(tmp_path: Path):
@@ -90,7 +90,7 @@ def test_certificates_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["network", *SMALL, *options, "--certificate", str(certificate)]) == EXIT_OPTIMAL
     printed = capsys.readouterr()
     assert f"VALID: {certificate}: no fused mapping is below energy" in printed.out
-    assert "note: the certificate is being checked, for 3600 s at most" in printed.err
+    assert "note: the certificate is being checked, for at most 3600 s" in printed.err
     assert "fusion saves" in page.read_text()
     assert main(["report", str(found), "--output", str(tmp_path / "again.html")]) == EXIT_OPTIMAL
     assert (tmp_path / "again.html").read_text() == page.read_text()
@@ -128,12 +128,12 @@ def test_remainders_of_shared_loops_are_searched_on_request(
     words = ["network", *SMALL, "--fuse", "--objective", "energy", "--json", str(found)]
     assert main(words) == EXIT_OPTIMAL
     document, printed = json.loads(found.read_text()), capsys.readouterr().out
-    assert "shared loops with factors that divide\n" in printed.splitlines(keepends=True)[0]
+    assert "shared loops without remainders\n" in printed.splitlines(keepends=True)[0]
     assert (document["factors"], document["shared_factors"]) == ("any", "perfect")
     assert document["equal_parts"] is None
     assert main([*words, "--shared-factors", "any", "--time-limit", "20"]) in (EXIT_OPTIMAL, EXIT_FEASIBLE)
     document, printed = json.loads(found.read_text()), capsys.readouterr().out
-    assert "factors that divide" not in printed
+    assert "shared loops without remainders" not in printed
     assert "Without remainders of shared loops" in printed
     assert document["shared_factors"] == "any"
     assert document["equal_parts"]["value"] >= document["value"]

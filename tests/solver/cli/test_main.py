@@ -107,7 +107,7 @@ def test_a_mapping_beyond_a_capacity_is_priced_and_called_invalid(tmp_path, caps
     spec.write_text(text)
     assert main(["evaluate", str(spec), "--mapping", MAPPING]) == 4
     assert (
-        "INVALID the mapping breaks limits of the hardware\n  buffer: tiles take" in capsys.readouterr().out
+        "INVALID the mapping exceeds limits of the hardware\n  buffer: tiles take" in capsys.readouterr().out
     )
     assert main(["evaluate", str(spec), "--mapping", MAPPING, "--json", "-"]) == 4
     assert json.loads(capsys.readouterr().out)["violations"][0]["kind"] == "capacity"
@@ -400,7 +400,7 @@ def test_a_pipe_that_nobody_reads_ends_it_quietly(words):
 
 def test_map_prints_a_proven_mapping(capsys):
     assert main(["map", SPEC, "--objective", "energy"]) == 0
-    text = re.sub(r"[\d,]+ states, .*", "...", capsys.readouterr().out)
+    text = re.sub(r"[\d,]+ tiles bounded, .*", "...", capsys.readouterr().out)
     assert_golden("row_map.txt", text)
 
 

@@ -103,7 +103,7 @@ def test_a_run_that_is_killed_loses_nothing(arguments, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"w.yaml": "workload: {}\n"}, "lacks the key `einsums`"),
+        ({"w.yaml": "workload: {}\n"}, "is missing the key `einsums`"),
         ({"w.yaml": WORKLOAD.replace("weight: Inputs", "weigth: Inputs")}, "`weight` is not a tensor"),
         ({"w.yaml": WORKLOAD.replace("{M: 4", "{M: {{M}}")}, "--set M=VALUE"),
         (
@@ -133,7 +133,7 @@ def test_errors_of_users_take_one_message_and_exit_code_2(arguments, capsys, cha
 def test_a_cache_that_cannot_be_written(arguments, capsys):
     Path("cache").write_text("", encoding="utf-8")
     assert main(arguments) == 2
-    assert "cannot keep results in cache" in capsys.readouterr().err
+    assert "cannot cache results in cache" in capsys.readouterr().err
 
 
 def test_a_cluster_that_does_not_answer(arguments, capsys, monkeypatch):
@@ -286,7 +286,9 @@ def test_a_user_without_a_home_gets_a_warning(arguments, capsys, monkeypatch):
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(Path, "expanduser", homeless)
     assert main([*arguments[:3], "--quiet"]) == 0
-    message = "warning: there is no home directory to keep results in; --cache DIR names another directory\n"
+    message = (
+        "warning: there is no home directory to cache results in; --cache DIR selects another directory\n"
+    )
     assert capsys.readouterr().err == message
     assert main([*arguments, "--quiet"]) == 0
     assert capsys.readouterr().err == ""
@@ -297,7 +299,7 @@ def test_a_default_cache_that_cannot_be_written_is_a_warning(arguments, capsys, 
     Path("file").write_text("", encoding="utf-8")
     monkeypatch.setenv("XDG_CACHE_HOME", "file")
     assert main([command, *arguments[1:3], "--quiet", "--resume"]) == 0
-    message = "warning: cannot keep results in file/tilewright: Not a directory; --cache DIR names another"
+    message = "warning: cannot cache results in file/tilewright: Not a directory; --cache DIR selects another"
     assert capsys.readouterr().err.startswith(message)
     assert main([command, *arguments[1:3], "--quiet", "--cache", "file"]) == 2
 
@@ -307,7 +309,7 @@ def test_no_results_are_kept_without_a_cache(arguments, capsys, monkeypatch):
     assert main([*arguments[:3], "--quiet", "--no-cache"]) == 0
     assert not Path("mine").exists()
     assert main([*arguments[:3], "--no-cache", "--resume"]) == 2
-    assert "--resume uses the results that are kept: it conflicts with --no-cache" in capsys.readouterr().err
+    assert "--resume uses cached results and cannot be combined with --no-cache" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main([*arguments, "--no-cache"])
 
@@ -320,7 +322,7 @@ def test_a_cache_that_is_full_takes_no_answer_away(arguments, capsys, monkeypatc
     assert main([*arguments, "--json", "-"]) == 0
     output = capsys.readouterr()
     assert json.loads(output.out)["status"] == "OPTIMAL"
-    message = "cannot keep results in cache: No space left on device; --cache DIR names another directory"
+    message = "cannot cache results in cache: No space left on device; --cache DIR selects another directory"
     assert output.err == f"warning: {message}\n"
     assert [path.name for path in Path("cache").iterdir()] == [".key"]
 
@@ -368,7 +370,7 @@ def test_one_unrolling_for_all_layers(tmp_path, monkeypatch, capsys):
     assert "Common spatial loops" in printed
     page = Path("page.html").read_text(encoding="utf-8")
     assert "Common spatial loops" in page
-    assert "Price by Einsum" in page
+    assert "Cost by Einsum" in page
     assert main(["report", "same.json", "--output", "again.html"]) == 0
     assert main([*words, "--fuse"]) == 2
     assert "--same" in capsys.readouterr().err

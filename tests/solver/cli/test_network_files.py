@@ -102,8 +102,8 @@ def test_what_proves_nothing_has_no_certificate(arguments, capfd):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--certificates", "."], "cannot write to .: it holds inputs"),
-        (["--mappings", "../{here}"], "it holds inputs; name another directory"),
+        (["--certificates", "."], "cannot write to .: it contains inputs"),
+        (["--mappings", "../{here}"], "it contains inputs; choose another directory"),
         (["--certificates", "w.yaml/x"], "cannot write to w.yaml/x: "),
         (["--check-time-limit", "1"], "it needs --check"),
     ],

@@ -37,7 +37,7 @@ def small(tmp_path) -> str:
 
 
 def without_effort(text: str) -> str:
-    return re.sub(r"[\d,]+ states, [\d,]+ mappings? evaluated, [\d.]+ s", "EFFORT", text)
+    return re.sub(r"[\d,]+ tiles bounded, [\d,]+ mappings? evaluated, [\d.]+ s", "EFFORT", text)
 
 
 def test_the_front_of_a_shipped_layer(tmp_path, capsys):
@@ -147,11 +147,11 @@ def test_the_keys_do_not_depend_on_the_status():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--pareto", "--objective", "edp"], "--objective is about one best mapping"),
-        (["--pareto", "--mapping", "-"], "--mapping is about one best mapping"),
-        (["--pareto", "--mapped-spec", "-"], "--mapped-spec is about one best mapping"),
-        (["--pareto", "--sensitivity"], "--sensitivity is about one best mapping"),
-        (["--pareto", "--certificate", "out.json"], "--certificate is about one best mapping"),
+        (["--pareto", "--objective", "edp"], "--objective needs a single best mapping"),
+        (["--pareto", "--mapping", "-"], "--mapping needs a single best mapping"),
+        (["--pareto", "--mapped-spec", "-"], "--mapped-spec needs a single best mapping"),
+        (["--pareto", "--sensitivity"], "--sensitivity needs a single best mapping"),
+        (["--pareto", "--certificate", "out.json"], "--certificate needs a single best mapping"),
         (["--plot", "out.gif"], ".png, .svg, .pdf"),
         (["--pareto", "--plot", "out.gif"], ".png, .svg, .pdf"),
         (["--pareto", "--plot", "-"], "not written to stdout"),

@@ -1,4 +1,4 @@
-"""``--report`` of every command, and ``report``: a page also where nothing was found."""
+"""``--report`` of every command, and ``report``: a page also if nothing was found."""
 
 import json
 from pathlib import Path
@@ -28,11 +28,11 @@ COMMANDS = {
     "map": (
         0,
         ["map", "row.yaml", "--check", "--sensitivity", "--price-constraints", "--jobs", "1"],
-        "What each constraint costs",
+        "Cost of each constraint",
     ),
     "map in no time": (5, ["map", "row.yaml", "--time-limit", "0", "--jobs", "1"], "no mapping was found"),
     "front": (0, ["map", "row.yaml", "--pareto", "--jobs", "1"], "the complete front"),
-    "explain": (0, ["explain", "row.yaml", "--jobs", "1"], "What each constraint costs"),
+    "explain": (0, ["explain", "row.yaml", "--jobs", "1"], "Cost of each constraint"),
     "evaluate": (
         0,
         ["evaluate", "row.yaml", "--mapping", str(DATA / "row_mapping.yaml")],
@@ -101,7 +101,7 @@ def test_specs_in_conflict_have_a_page_too(command, specs):
         (["map", "row.yaml", "--report", "row.yaml"], "it is one of the inputs"),
         (["map", "row.yaml", "--report", "-", "--json", "-"], "two outputs have the same path"),
         (["map", "row.yaml", "--check", "--certificate", "-"], "--check needs a certificate in a file"),
-        (["map", "row.yaml", "--check", "--pareto"], "--check is about one best mapping"),
+        (["map", "row.yaml", "--check", "--pareto"], "--check needs a single best mapping"),
     ],
 )
 def test_what_cannot_be_done_is_one_message(words, message, specs, capsys):

@@ -54,7 +54,7 @@ def test_dense_figures_with_ignore_sparse(tmp_path):
 
 def test_accelforges_rule_is_for_dense_data(capsys):
     assert main(["evaluate", str(SPEC), "--counting", "accelforge"]) == 2
-    assert "--counting accelforge is for dense data" in capsys.readouterr().err
+    assert "--counting accelforge supports dense data only" in capsys.readouterr().err
 
 
 def test_a_network_of_sparse_layers(tmp_path, capsys):
@@ -94,9 +94,9 @@ def test_a_network_of_sparse_layers(tmp_path, capsys):
 def test_other_commands_refuse(capsys):
     assert main(["sweep", str(SPEC)]) == 2
     message = capsys.readouterr().err
-    assert "this command does not know sparse data" in message
+    assert "this command does not support sparse data" in message
     assert "densities:" in message
-    assert "--ignore-sparse takes all data as dense" in message
+    assert "--ignore-sparse treats all data as dense" in message
 
 
 def test_heuristics_against_the_optimum(tmp_path, capsys):
@@ -187,7 +187,7 @@ def test_the_best_mapping_is_proven_and_priced_alike(tmp_path, capsys):
     command = ["map", str(SPEC), "--objective", "energy", "--json", str(out), "--mapping", str(mapping)]
     assert main([*command, "--report", str(page)]) == EXIT_OPTIMAL
     printed = capsys.readouterr().out
-    for words in ("OPTIMAL energy", "0.25 fixed_structured", "The best mapping of dense data"):
+    for words in ("OPTIMAL energy", "0.25 fixed_structured", "Best mapping on dense data"):
         assert words in printed
     document = json.loads(out.read_text())
     assert document["kind"] == "map-sparse"
@@ -197,7 +197,7 @@ def test_the_best_mapping_is_proven_and_priced_alike(tmp_path, capsys):
     assert again["energy_pj"] == document["energy_pj"]
     dense = document["dense_optimum"]
     assert dense["energy_pj"] > dense["on_sparse_data"]["energy_pj"] >= document["energy_pj"]
-    assert "The best mapping of dense data" in page.read_text()
+    assert "Best mapping on dense data" in page.read_text()
 
 
 def test_densities_alone_are_mapped_as_dense_data(tmp_path, capsys):
@@ -211,7 +211,7 @@ def test_densities_alone_are_mapped_as_dense_data(tmp_path, capsys):
 @pytest.mark.parametrize("option", ["--export-model=x.pb", "--engine=cp-sat"])
 def test_options_of_dense_searches_are_refused(option, capsys):
     assert main(["map", str(SPEC), option]) == 2
-    assert "--ignore-sparse takes the data as dense" in capsys.readouterr().err
+    assert "--ignore-sparse treats the data as dense" in capsys.readouterr().err
 
 
 def test_the_optimum_is_certified_and_checked(tmp_path, capsys):
@@ -240,9 +240,9 @@ def test_a_mapping_that_formats_cannot_hold(tmp_path, capsys):
 
 def test_options_that_do_not_go_together(tmp_path, capsys):
     assert main(["evaluate", str(SPEC), "--link-transfers"]) == 2
-    assert "--link-transfers is for dense data" in capsys.readouterr().err
+    assert "--link-transfers applies to dense data" in capsys.readouterr().err
     assert main(["evaluate", str(SPEC), "--ignore-sparse", "--timeloop-defects"]) == 2
-    assert "--timeloop-defects is about sparse data" in capsys.readouterr().err
+    assert "--timeloop-defects applies to sparse data" in capsys.readouterr().err
 
 
 def test_too_little_room_for_metadata(tmp_path, capsys):
@@ -298,7 +298,10 @@ def ruled(tmp_path):
 def test_rules_of_the_users_own(ruled, tmp_path, capsys):
     assert main(["evaluate", str(ruled)]) == EXIT_INFEASIBLE
     printed = capsys.readouterr().out
-    assert "INVALID the mapping breaks rules\n  words(buffer, B) <= 16 (words(buffer, B) is 32)" in printed
+    assert (
+        "INVALID the mapping breaks user-defined constraints\n  "
+        "words(buffer, B) <= 16 (words(buffer, B) is 32)"
+    ) in printed
     broken = [own["rule"] for own in evaluated(ruled, tmp_path)["broken_rules"]]
     assert broken == RULES
     out = tmp_path / "out.json"
@@ -306,7 +309,7 @@ def test_rules_of_the_users_own(ruled, tmp_path, capsys):
     best = json.loads(out.read_text())
     assert best["levels"][1]["dataspaces"]["B"]["size_words"] <= 16
     assert main(["check", str(ruled)]) == 2
-    assert "the mapping breaks a rule: words(buffer, B) <= 16" in capsys.readouterr().err
+    assert "the mapping breaks a user-defined constraint: words(buffer, B) <= 16" in capsys.readouterr().err
 
 
 def test_rules_are_not_certified_of_sparse_data(ruled, tmp_path, capsys):
@@ -330,7 +333,7 @@ def test_sparse_data_have_remainders(tmp_path, capsys):
 def test_sparse_data_have_perfect_factors_unless_remainders_are_asked_for(capsys):
     assert main(["map", str(SPEC), "--objective", "energy"]) == EXIT_OPTIMAL
     out = capsys.readouterr().out
-    assert "for sparse data, --factors any searches remainders, too" in out
+    assert "for sparse data, remainders need --factors any" in out
     assert "without remainders is" not in out
 
 
@@ -338,7 +341,7 @@ def test_certificates_of_sparse_data_are_about_perfect_factors(tmp_path, capsys)
     out = tmp_path / "out.json"
     command = ["map", str(SPEC), "--factors", "any", "--objective", "energy", "--json", str(out), "--check"]
     assert main(command) == EXIT_OPTIMAL
-    assert "this is searched without remainders" in capsys.readouterr().out
+    assert "this search does not support remainders" in capsys.readouterr().out
     document = json.loads(out.read_text())
     assert (document["factors"], document["perfect_factors"]) == ("perfect", None)
 
@@ -350,7 +353,7 @@ def test_a_band_has_perfect_factors(tmp_path, capsys):
     )
     path.write_text(text)
     main(["map", str(path), "--factors", "any", "--objective", "energy", "--json", str(out)])
-    assert "remainders are not searched where nonzeros are in a band" in capsys.readouterr().out
+    assert "remainders are not supported where nonzeros are in a band" in capsys.readouterr().out
     assert json.loads(out.read_text())["factors"] == "perfect"
 
 

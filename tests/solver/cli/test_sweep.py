@@ -40,7 +40,7 @@ def test_the_table(arguments, capsys):
     assert [row[:4] for row in rows] == [["w", "PE", "6", "OPTIMAL"], ["w", "PE", "12", "OPTIMAL"]]
     assert [row[-2:] for row in rows] in ([["4/4", "*"], ["-", "4/4"]], [["-", "4/4"], ["4/4", "*"]])
     note = next(line for line in lines if line.startswith("note: buffer.depth"))
-    assert "(read, fill, update, leak) are given and do not change" in note
+    assert "(read, fill, update, leak) are given and do not depend on it" in note
     assert lines[0].startswith("OPTIMAL 2 points; 8 of 8 Einsums proven; 4 searches")
 
 
@@ -260,4 +260,4 @@ def test_a_long_list_is_cut_off(arguments, capsys):
     assert main([*given, "--set-attribute", "buffer.depth=1,50"]) == 0
     text = capsys.readouterr().out
     assert text.count("Conflict") == 10
-    assert "2 more conflicts with other lines; --json has them all\n" in text
+    assert "2 more conflicts at other lines; --json lists all\n" in text

@@ -79,7 +79,7 @@ def document():
 def test_what_uneven_tiles_save_is_said(spec, capsys):
     assert main(["map", spec(), *UNEVEN, *ENERGY, "--json", "out.json"]) == 0
     shown = capsys.readouterr().out
-    assert "uneven tiles save" in shown
+    assert "uneven tiles reduce" in shown
     assert "buffer#1 keeps" in shown
     even = document()["even_tiles"]
     assert even["status"] == "OPTIMAL"
@@ -195,13 +195,13 @@ def test_what_is_refused(command, message, spec, capsys):
 
 
 def test_remainders_are_searched_by_default(spec, capsys):
-    """What uneven tiles save where loops have no remainders is said, and what these save."""
+    """What uneven tiles save without remainders is said, and what these save."""
     odd = spec(*SMALL)
     assert main(["map", odd, "--uneven", *ENERGY, "--mapping", "m.yaml", "--json", "out.json"]) == 0
     found, shown = document(), capsys.readouterr().out
     assert found["status"] == "OPTIMAL"
     assert found["value"] < found["perfect_factors"]["value"] < found["even_tiles"]["value"]
-    assert "energy where loops have no remainders, remainders save" in shown
+    assert "without remainders, uneven tiles reduce energy by" in shown
     assert main(["evaluate", odd, "--uneven", "--mapping", "m.yaml", "--json", "out.json"]) == 0
     assert (document()["energy_pj"], document()["cycles"]) == (found["energy_pj"], found["cycles"])
 

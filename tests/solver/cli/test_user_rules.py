@@ -65,7 +65,7 @@ def test_a_broken_rule_makes_a_mapping_invalid(folder, capsys):
     words = ["evaluate", "spec.yaml", "--mapping", "mapping.yaml"]
     assert main(words) == EXIT_INFEASIBLE
     assert capsys.readouterr().out.splitlines()[:3] == [
-        "INVALID the mapping breaks rules",
+        "INVALID the mapping breaks user-defined constraints",
         "  tile of buffer: K % MULTIPLE == 0 (tile(buffer, K) is 2)",
         "  spatial of PE: instances >= 0.75 * fanout (instances(PE) is 4, fanout(PE) is 8)",
     ]
@@ -80,7 +80,7 @@ def test_a_broken_rule_makes_a_mapping_invalid(folder, capsys):
 
 def test_check_refuses_a_mapping_that_breaks_a_rule_and_lists_rules(folder, capsys):
     assert main(["check", "both.yaml"]) not in (EXIT_OPTIMAL, EXIT_INFEASIBLE)
-    assert "the mapping breaks a rule: tile of buffer" in capsys.readouterr().err
+    assert "the mapping breaks a user-defined constraint: tile of buffer" in capsys.readouterr().err
     assert main(["check", "spec.yaml"]) == EXIT_OPTIMAL
     assert "spatial of PE: instances >= 0.75 * fanout" in capsys.readouterr().out
 
@@ -138,7 +138,7 @@ def test_rules_about_several_levels_go_to_cp_sat(folder, capsys):
     words += ["--time-limit", "none"]
     assert main(words) == EXIT_OPTIMAL
     document = json.loads(capsys.readouterr().out)
-    assert document["statistics"]["cp_sat"] == "asked alone: bounds do not know all rules"
+    assert document["statistics"]["cp_sat"] == "alone: bounds do not support all constraints"
     Path("never.yaml").write_text(
         'mapspace: {rules: ["tile(buffer, K) < spatial(PE, K)"]}\n', encoding="utf-8"
     )

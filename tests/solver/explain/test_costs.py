@@ -284,4 +284,4 @@ def test_an_interrupt_keeps_what_was_found():
 def test_a_least_parallelism_has_a_price():
     mapspace = replace(mapspace_of(), min_parallelism=Fraction(12))
     report = constraint_costs(mapspace, ENERGY, unaided)
-    assert any("arithmetic units" in cost.statement.text for cost in report.clauses)
+    assert any("compute units" in cost.statement.text for cost in report.clauses)

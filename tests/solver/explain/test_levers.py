@@ -48,7 +48,7 @@ CASES = [
     ),
     (
         [factors("M<=2, C<=2, R=1"), share(0.9)],
-        "4 of 12 arithmetic units (0.3333) instead of 11",
+        "4 of 12 compute units (0.3333) instead of 11",
         share(0.3333),
         share(0.42),
     ),
@@ -206,7 +206,7 @@ def test_no_value_is_proposed_for_a_dimension_that_would_shift_an_order():
 
 def test_shares_are_rounded_down():
     text = change_text(Parallelism(Fraction(11), None), 5, mapspace_of())
-    assert text == "5 of 12 arithmetic units (0.4166) instead of 11"
+    assert text == "5 of 12 compute units (0.4166) instead of 11"
 
 
 def test_a_stopped_search_for_a_value_says_that_it_is_not_exact():
@@ -230,7 +230,7 @@ def test_a_dear_change_leaves_time_for_the_others(clock, monkeypatch):
     monkeypatch.setattr(levers_module, "_resized_mesh", endless)
     (reason,) = diagnose(mapspace, time_limit_s=1.5).reasons
     assert [lever.text for lever in reason.levers] == [text for text in with_all if "mesh" not in text]
-    assert "6 of 12 arithmetic units (0.5) instead of 12" in with_all
+    assert "6 of 12 compute units (0.5) instead of 12" in with_all
     assert (reason.irreducible, reason.complete) == (True, False)
 
 

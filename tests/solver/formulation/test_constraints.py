@@ -11,7 +11,7 @@ from solver.cpsat import Settings
 from solver.explain import Verdict
 from solver.explain.feasibility import Feasibility
 from solver.formulation.constraints import Constraints
-from solver.formulation.requirements import Keeping, constraints_of
+from solver.formulation.requirements import KeptOrBypassed, constraints_of
 from solver.formulation.tables import Tables
 from solver.formulation.variables import Variables
 from tests.strategies import random_mapspaces
@@ -33,7 +33,9 @@ def test_tables_and_integers_agree_on_any_set_of_constraints(factors: str):
     for drawn in random_mapspaces(92, 20, 60):
         mapspace = replace(drawn, factors=factors)
         constraints, feasibility = constraints_of(mapspace), Feasibility(mapspace)
-        if any(isinstance(own, Keeping) and (own.level, own.verb) == (0, "bypass") for own in constraints):
+        if any(
+            isinstance(own, KeptOrBypassed) and (own.level, own.verb) == (0, "bypass") for own in constraints
+        ):
             continue  # the outermost level keeps what no constraint lets it bypass
         if feasibility.decide(constraints).verdict is Verdict.FEASIBLE and len(seen) % 8:
             continue

@@ -124,7 +124,7 @@ def dearer(self: Any, space: Any, number: int, price: int) -> Fraction:
 
 
 FAULTS: dict[str, tuple[object, str, Callable[[Any], Any]]] = {
-    "prices too high": (objective.Costs, "_price", lambda own: dearer),
+    "prices too high": (objective.CostTables, "_price", lambda own: dearer),
     "reads of first touches forgotten": (
         objective.View,
         "first_touches",
@@ -161,7 +161,7 @@ FAULTS: dict[str, tuple[object, str, Callable[[Any], Any]]] = {
         lambda own: lambda self, name, parts, most, literal: own(self, name, parts, 1, literal),
     ),
     "orders fixed": (
-        variables.Slot,
+        variables.LoopOrder,
         "inside",
         lambda own: lambda self, one, other: own(self, one, other) if one in self._rank else one < other,
     ),

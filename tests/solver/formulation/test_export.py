@@ -13,7 +13,7 @@ from model.mapspace import Mapspace
 from solver.cli.options import MODELS
 from solver.cpsat import CheckedModel, Settings
 from solver.formulation import Formulation
-from solver.formulation.export import ExportError, Row, export_model, rows_of
+from solver.formulation.export import ExportError, LinearRow, export_model, rows_of
 from solver.formulation.model import Scaled
 from solver.formulation.program import EmptyProgramError
 from tests.bruteforce import optimum
@@ -123,7 +123,7 @@ def test_rows_that_depend_on_literals_hold_as_they_did():
             assert fits == all(holds(row, values) for row in rows)
 
 
-def holds(row: Row, values: tuple[int, ...]) -> bool:
+def holds(row: LinearRow, values: tuple[int, ...]) -> bool:
     """Whether values satisfy a row."""
     total = sum(coefficient * values[variable] for coefficient, variable in row.terms)
     return (row.least is None or row.least <= total) and (row.most is None or total <= row.most)

@@ -11,9 +11,9 @@ from model.architecture import AccessEnergy, Architecture, Compute, StorageLevel
 from model.extents import ANY
 from model.fused.cascade import Cascade
 from solver.fusion import FusionLimits, fuse_cascade
-from solver.fusion.assembly import Left, rooms_left
+from solver.fusion.assembly import rooms_left
 from solver.fusion.drafts import Given
-from solver.fusion.edges import Choice
+from solver.fusion.edges import Choice, Left
 from solver.fusion.labels import Label, Queue, Step
 from solver.fusion.mapper import _Search
 from solver.fusion.path import PathSearch

@@ -269,7 +269,7 @@ def test_limits_narrow_the_space():
             FusionLimits(no_fuse=frozenset("X")),
             "no Einsum accesses 'X'; tensors between Einsums: `S` and `P`",
         ),
-        (FusionLimits(equal_parts=False), "remainders of shared loops need nests that may have some"),
+        (FusionLimits(equal_parts=False), "remainders of shared loops need nests that may have remainders"),
         (FusionLimits(memories=frozenset(("Main",))), "'Main' is the outermost memory"),
         (FusionLimits(memories=frozenset(("L2",))), "there is no memory 'L2'; on chip there are `GLB`"),
     ],
@@ -289,5 +289,5 @@ def test_a_stopped_search_keeps_its_bound():
 def test_what_is_not_searched_is_refused():
     first, *others = attention().einsums
     ruled = replace(first, mapspace=first.mapspace.where("tile(GLB, m) >= 1"))
-    with pytest.raises(NotSearchedError, match="rules of your own"):
+    with pytest.raises(NotSearchedError, match="user-defined constraints"):
         fuse_cascade(replace(attention(), einsums=(ruled, *others)), "energy")

@@ -24,7 +24,7 @@ SLIDING = ("window", "two windows", "depthwise", "residual", "plane")
 
 
 def every_loops(space: FusionSpace, outside: Frames = ()) -> Iterator[Frames]:
-    """Yield bodies in each other with all trips that they may have."""
+    """Yield nested fused groups with all trips that they may have."""
     around = range(outside[-1].start, outside[-1].end) if outside else range(len(space.einsums))
     for start, end in ((s, e) for s in around for e in space.ends(s) if e <= around.stop):
         if outside and (start, end) == (around.start, around.stop):

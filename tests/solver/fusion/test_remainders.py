@@ -28,7 +28,7 @@ def with_remainders(cascade: Cascade) -> Cascade:
 
 
 def drawn(name: str, bounds: dict[str, int], seed: int) -> Cascade:
-    """A cascade whose fused mappings can all be looked at; with an array of arithmetic units, or without."""
+    """A cascade whose fused mappings can all be looked at; with an array of compute units, or without."""
     random = Random(seed)
     main = AccessEnergy(random.choice((5, 30, 90)), 0, random.choice((10, 80)), random.choice((0, 2)))
     nodes: tuple[StorageLevel | Fanout, ...] = (
@@ -100,7 +100,7 @@ def test_seven_rows_in_unlike_parts():
     cascade = with_remainders(cascade_of(SHAPES["products"], {"m": 7, "a": 2, "b": 2, "c": 2}, architecture))
     result = fuse_cascade(cascade, "energy", Options(time_limit_s=math.inf))
     assert (result.status, result.value, result.equal_parts) == (Status.OPTIMAL, 12428, None)
-    assert "shared loops have factors that divide" in result.restrictions
+    assert "shared loops have no remainders" in result.restrictions
     result = fuse_cascade(cascade, "energy", Options(time_limit_s=math.inf), UNLIKE)
     assert result.mapping is not None
     assert (result.status, result.value) == (Status.OPTIMAL, 10892)

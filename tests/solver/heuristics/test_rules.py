@@ -12,7 +12,7 @@ from model.cost.batch import MappingBatch, encode
 from model.mapspace import FactorRule, KeepRules, Mapspace, ParallelGroup, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem, Term
 from solver.heuristics.interface import MapperError
-from solver.heuristics.rules import Rules
+from solver.heuristics.rules import MapspaceRules
 from solver.heuristics.sampling import Sampler
 from tests.bruteforce import enumerate_mappings
 from tests.solver.examples import MAPPING, MAPSPACE
@@ -41,7 +41,7 @@ def order_at(factors: np.ndarray, order: np.ndarray) -> np.ndarray:
 
 def test_all_enumerated_mappings_are_allowed_and_samples_are_among_them():
     for mapspace in random_mapspaces(31, 60, 600):
-        rules, sampler = Rules(mapspace), Sampler(Rules(mapspace))
+        rules, sampler = MapspaceRules(mapspace), Sampler(MapspaceRules(mapspace))
         complete = encode(mapspace.problem, mapspace.architecture, list(enumerate_mappings(mapspace)))
         assert rules.allows(complete).all()
         if sampler.empty:
@@ -56,7 +56,7 @@ def test_all_enumerated_mappings_are_allowed_and_samples_are_among_them():
 def test_decoded_mappings_encode_to_the_same_choices():
     for mapspace in random_mapspaces(32, 20, 300):
         problem, architecture = mapspace.problem, mapspace.architecture
-        rules = Rules(mapspace)
+        rules = MapspaceRules(mapspace)
         batch = encode(problem, architecture, list(enumerate_mappings(mapspace)))
         decoded = [rules.mapping(batch, row) for row in range(len(batch))]
         assert canonical(mapspace, encode(problem, architecture, decoded)) == canonical(mapspace, batch)
@@ -89,12 +89,12 @@ def with_rules(**changes: object) -> Mapspace:
         ({"parallel": (ParallelGroup((1, 2), may_skip=False),)}, None),
         ({"parallel": (ParallelGroup((1, 3), may_skip=True),)}, "keep Outputs"),
         ({"parallel": (ParallelGroup((2, 3), may_skip=False),)}, "keep Inputs"),
-        ({"min_parallelism": Fraction(25, 2)}, "arithmetic units"),
+        ({"min_parallelism": Fraction(25, 2)}, "compute units"),
         ({"min_parallelism": Fraction(12)}, None),
     ],
 )
 def test_each_kind_of_rule_is_seen(changes, rule):
-    rules = Rules(with_rules(**changes))
+    rules = MapspaceRules(with_rules(**changes))
     batch = encode(MAPSPACE.problem, MAPSPACE.architecture, [MAPPING])
     broken = rules.broken(batch, 0)
     assert rules.allows(batch)[0] == (rule is None)
@@ -103,7 +103,7 @@ def test_each_kind_of_rule_is_seen(changes, rule):
 
 def test_orders_are_held_against_both_ends():
     mapspace = with_rules(temporal=(TemporalRules(inner=("C",), outer=("M", "P")), *(TemporalRules(),) * 3))
-    rules = Rules(mapspace)
+    rules = MapspaceRules(mapspace)
     factors = np.ones((1, 6, 4), dtype=np.int64)
     factors[0, 0] = mapspace.problem.bounds
     keep = np.ones((1, 4, 3), dtype=np.bool_)
@@ -122,7 +122,7 @@ def test_orders_are_held_against_both_ends():
 def test_a_biased_sampler_draws_the_same_space():
     random = Random(5)
     for mapspace in random_mapspaces(random.randrange(100), 10, 200):
-        rules = Rules(mapspace)
+        rules = MapspaceRules(mapspace)
         if Sampler(rules).empty:
             continue
         inner = [
@@ -139,7 +139,7 @@ def test_more_free_choices_than_can_be_looked_at_are_refused():
     temporal = (TemporalRules(),) * len(MAPSPACE.temporal)
     spatial = (SpatialRules(),) * len(MAPSPACE.spatial)
     with pytest.raises(MapperError, match="20 dimensions may lie along either axis"):
-        Rules(replace(MAPSPACE, problem=problem, temporal=temporal, spatial=spatial))
+        MapspaceRules(replace(MAPSPACE, problem=problem, temporal=temporal, spatial=spatial))
     levels = (*MAPSPACE.architecture.levels, *(StorageLevel(f"level{number}") for number in range(20)))
     free = (KeepRules(),) * len(levels)
     deep = replace(
@@ -150,14 +150,14 @@ def test_more_free_choices_than_can_be_looked_at_are_refused():
         keep=free,
     )
     with pytest.raises(MapperError, match=r"23 levels may keep \w+ or not"):
-        Rules(deep)
+        MapspaceRules(deep)
 
 
 def test_the_number_of_temporal_loops_is_limited():
     for mapspace in random_mapspaces(33, 10, 200):
         mappings = list(enumerate_mappings(mapspace))
         batch = encode(mapspace.problem, mapspace.architecture, mappings)
-        limited = Rules(replace(mapspace, max_temporal_loops=2))
+        limited = MapspaceRules(replace(mapspace, max_temporal_loops=2))
         assert limited.allows(batch).tolist() == [mapping.temporal_loops <= 2 for mapping in mappings]
         wide = [row for row, mapping in enumerate(mappings) if mapping.temporal_loops > 2]
         assert {limited.broken(batch, row) for row in wide} <= {"the maximum number of temporal loops"}

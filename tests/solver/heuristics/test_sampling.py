@@ -8,7 +8,7 @@ import pytest
 
 from model.extents import ANY, FACTORS
 from model.mapspace import FactorRule, TemporalRules
-from solver.heuristics.rules import Rules
+from solver.heuristics.rules import MapspaceRules
 from solver.heuristics.sampling import Sampler
 from tests.mapspaces import free_mapspace, matmul
 from tests.model.cost.nests import BUFFER, DRAM
@@ -19,7 +19,7 @@ def test_all_chains_of_factors_are_drawn_equally_often(kind):
     mapspace = replace(
         free_mapspace(matmul(7, 6, 1), DRAM, BUFFER, replace(BUFFER, name="inner")), factors=kind
     )
-    drawn = Sampler(Rules(mapspace)).draw(np.random.default_rng(1), 9000).factors
+    drawn = Sampler(MapspaceRules(mapspace)).draw(np.random.default_rng(1), 9000).factors
     for place, dim in enumerate(mapspace.problem.dims):
         expected = {chain[::-1] for chain in mapspace.extents(dim).chains(3)}
         found = Counter(map(tuple, drawn[:, :, place].tolist()))
@@ -31,7 +31,7 @@ def test_rules_on_factors_hold_with_remainders():
     free = free_mapspace(matmul(1000, 1, 197), DRAM, BUFFER)
     rules = TemporalRules((FactorRule("M", "=", 7), FactorRule("K", "<=", 9)))
     mapspace = replace(free, factors=ANY, temporal=(TemporalRules(), rules))
-    drawn = Sampler(Rules(mapspace)).draw(np.random.default_rng(2), 300).factors
+    drawn = Sampler(MapspaceRules(mapspace)).draw(np.random.default_rng(2), 300).factors
     m, _, k = (mapspace.problem.dims.index(dim) for dim in "MNK")
     assert {tuple(row) for row in drawn[:, :, m].tolist()} == {(143, 7)}
     assert {inner for _, inner in drawn[:, :, k].tolist()} == set(range(1, 10))

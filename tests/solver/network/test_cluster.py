@@ -139,7 +139,9 @@ def test_workers_without_this_program_are_named(network: Network, tmp_path: Path
     ]
     try:
         for _ in range(2):
-            with pytest.raises(ExecutorError, match="the workers of the cluster lack this program: no"):
+            with pytest.raises(
+                ExecutorError, match="the workers of the cluster do not have Tilewright installed: no"
+            ):
                 map_network(network, ENERGY, Run(executor=Cluster(address)))
         assert [process.poll() for process in running] == [None, None]
     finally:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from solver.comparison import Comparison, Outcome, Point
+from solver.comparison import Comparison, Improvement, MapperRun
 from solver.heuristics.interface import Budget
 from solver.heuristics.pricing import Incumbent
 from solver.report.comparison import comparison_document
@@ -30,7 +30,7 @@ STOPPED = replace(PROVEN, status=Status.FEASIBLE, termination=Termination.TIME_L
 )
 def test_a_mapper_that_is_behind_in_a_later_objective_has_a_line(result, values, behind):
     best = Incumbent(1.0, 1, values, MAPPING, OPTIMAL.evaluation)
-    outcome = Outcome("greedy", 1.0, 1, 1, (Point(1.0, values[0], 1),), best, "a remark")
+    outcome = MapperRun("greedy", 1.0, 1, 1, (Improvement(1.0, values[0], 1),), best, "a remark")
     comparison = Comparison("", MAPSPACE, result, (), (outcome, replace(outcome, best=None)), Budget(), 0)
     lines = [
         line for line in reported(comparison_document(comparison)).splitlines() if line.startswith("greedy: ")
@@ -38,4 +38,4 @@ def test_a_mapper_that_is_behind_in_a_later_objective_has_a_line(result, values,
     remarks = [line for line in lines if line != "greedy: a remark"]
     assert len(lines) - len(remarks) == 2
     assert [line.split()[1] for line in remarks] == ([behind] if behind else [])
-    assert all(", where the least is " in line for line in remarks)
+    assert all(", where the optimum is " in line for line in remarks)

@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 
-from solver.comparison import Comparison, Outcome, Point
+from solver.comparison import Comparison, Improvement, MapperRun
 from solver.explain import constraint_costs
 from solver.fusion import FusionLimits, fuse_cascade
 from solver.heuristics.interface import Budget
@@ -87,10 +87,10 @@ def outline(document):
 
 
 def comparison():
-    outcome = Outcome(
-        "greedy", 1.5, 80, 60, (Point(0.1, OPTIMAL.value * 2, 7), Point(0.9, OPTIMAL.value, 80))
+    outcome = MapperRun(
+        "greedy", 1.5, 80, 60, (Improvement(0.1, OPTIMAL.value * 2, 7), Improvement(0.9, OPTIMAL.value, 80))
     )
-    trace = (Point(0.2, OPTIMAL.value),)
+    trace = (Improvement(0.2, OPTIMAL.value),)
     return Comparison("case", MAPSPACE, OPTIMAL, trace, (outcome,), Budget(2.0), 0)
 
 
@@ -128,7 +128,7 @@ def test_the_page_of_a_front_and_of_costs():
     assert "  figure: Energy against cycles" in lines and "  table: Points" in lines
     costs = constraint_costs(MAPSPACE, Options(objectives=("energy",)), unaided)
     lines = outline(explanation_document(MAPSPACE, (), costs)).lines
-    assert lines[0] == "# Constraints of conv1d" and "## What each constraint costs" in lines
+    assert lines[0] == "# Constraints of conv1d" and "## Cost of each constraint" in lines
 
 
 def test_figures_are_those_of_the_json():
@@ -251,7 +251,7 @@ def test_figures_of_any_size_are_shown(factor):
     [
         (b"[]", "a JSON object is expected"),
         (b"{", "not valid JSON"),
-        (b'{"kind": NaN}', "NaN is no number"),
+        (b'{"kind": NaN}', "NaN is not a JSON number"),
         (b'{"kind": "tile"}', "there is no report of 'tile'"),
         (b"{}", "the key 'kind' is missing"),
         (b'{"kind": "sweep", "points": 5}', "points: a list is expected"),
@@ -308,7 +308,7 @@ def test_bars_that_are_left_out_are_said():
     }
     figures = {"energy_pj": 200.0, "cycles": 300, "edp_pj_cycles": 60000.0, "notes": [], "infeasible": []}
     text = report_html(Value({**head, **figures, "layers": layers}))
-    assert text.count("The first 60 of 100; the table below has all of them.") == 2
+    assert text.count("The first 60 of 100; the table below shows all of them.") == 2
     assert text.count("layer99<") == 1
 
 

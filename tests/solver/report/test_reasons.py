@@ -56,7 +56,7 @@ def test_costs_name_one_of_several_objectives(share, most, objective, unproven, 
     printed = reported(document)
     row = next(line for line in printed.splitlines() if line.startswith("`buffer` holds"))
     assert row.endswith(f"  {text}")
-    assert "improvement of the best latency, or else of edp, then energy, if only this constraint" in printed
+    assert "improvement of the best latency, or else of edp, then energy if only this constraint" in printed
     assert ("the optimum may be lower" in printed) == ("not proven" in text)
     assert document["objectives"] == ["latency", "edp", "energy"]
     (row,) = document["without"]

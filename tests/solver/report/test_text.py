@@ -57,7 +57,7 @@ def test_json_of_a_result(name):
 
 
 def test_what_stages_took_is_a_table_of_verbose_reports():
-    title = "Stages of the search"
+    title = "Search stages"
     assert title not in reported(result_document(MAPSPACE, OPTIMAL), True)
     stages = (StageCost("divisors", "bounds", 1.5),)
     timed = result_document(MAPSPACE, replace(OPTIMAL, statistics=replace(OPTIMAL.statistics, stages=stages)))
@@ -230,7 +230,7 @@ def test_a_report_of_some_limits_says_how_many_are_missing():
     shown = reported(result_document(MAPSPACE, OPTIMAL, EFFECTS[:1]))
     missing = len(tuple(variations(MAPSPACE.architecture))) - 1
     assert missing > 1
-    assert f"\nInterrupted: {missing} limits left untried.\n" in shown
+    assert f"\nInterrupted: {missing} limits not examined.\n" in shown
 
 
 def test_json_of_other_limits():

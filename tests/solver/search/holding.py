@@ -12,7 +12,7 @@ from model.mapping import FanoutMapping, Mapping
 from model.mapspace import Mapspace
 from solver.result import Options, Result, Status, Termination
 from solver.search import map_by_bounds
-from solver.search.path.search import PathSearch
+from solver.search.path.search import EinsumSearch
 from tests.bruteforce import Objective, axis_choices, objective_value, optima
 from tests.reference import OBJECTIVES
 from tests.rules import allows
@@ -67,13 +67,13 @@ def compare(mapspaces: Sequence[Mapspace], objectives: Sequence[Objective], **op
 
 def start_below(monkeypatch: pytest.MonkeyPatch, value: int) -> None:
     """Let searches keep nothing that costs `value` or more, as if a mapping were known that does."""
-    run = PathSearch.run
+    run = EinsumSearch.run
 
-    def started(search: PathSearch) -> int | None:
+    def started(search: EinsumSearch) -> int | None:
         search.goal.incumbent = value
         return run(search)
 
-    monkeypatch.setattr(PathSearch, "run", started)
+    monkeypatch.setattr(EinsumSearch, "run", started)
 
 
 def hold_search(mapspace: Mapspace, monkeypatch: pytest.MonkeyPatch) -> None:

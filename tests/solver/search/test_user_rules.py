@@ -17,7 +17,7 @@ from solver.pareto import pareto_front
 from solver.result import Status
 from solver.search.space import user_rules
 from solver.search.space.search_space import SearchSpace
-from solver.search.space.user_rules import uneven_rules
+from solver.search.space.user_rules import extents_rules
 from tests.bruteforce import optima
 from tests.mapspaces import free_mapspace, matmul
 from tests.random_rules import random_rule, with_binding_rules
@@ -25,6 +25,7 @@ from tests.reference import OBJECTIVES
 from tests.slow import few
 from tests.solver.search.holding import compare, hold_search, solve
 from tests.solver.search.unusual import alike_mapspaces, register_mapspaces
+from tests.solver.search.vectors import vector_at
 from tests.strategies import random_mapspaces, random_mapspaces_with_remainders
 
 
@@ -93,7 +94,7 @@ def test_no_numbers_of_tiles_are_left_out_that_an_allowed_extent_has(
     every, pairs = frozenset(range(3)), [*product(range(1, 10), range(1, 8))]
     for _ in range(60):
         ruled = mapspace.where(random_rule(random, mapspace, ("tile",)))
-        space, rules = SearchSpace(ruled), uneven_rules(ruled)[1]
+        space, rules = SearchSpace(ruled), extents_rules(ruled)[1]
         if rules and rules[0].dims:
             extents = [{"M": m, "N": 1, "K": k} for m, k in pairs]
             names = frozenset(view.name for view in space.views)
@@ -202,7 +203,7 @@ def test_the_tiles_that_are_left_are_those_that_rules_allow():
 
 def _facts(space: SearchSpace, level: StorageLevel, tile: int) -> Callable[[Quantity], object]:
     extents = dict.fromkeys(space.problem.dims, 1)
-    extents |= dict(zip(space.active, space.lattice.vector(tile), strict=True))
+    extents |= dict(zip(space.active, vector_at(space.lattice, tile), strict=True))
 
     def value(asked: Quantity) -> object:
         if asked.kind == "words":

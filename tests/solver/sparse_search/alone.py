@@ -6,7 +6,7 @@ from model.sparse import evaluate_totals
 from solver.search.goal import Goal
 from solver.search.priced import Priced
 from solver.search.stopping import Stop, Stopped, never
-from solver.sparse_search.paths import SparseData, SparsePaths, unlimited
+from solver.sparse_search.paths import SparseData, SparsePaths, without_capacities
 from tests.solver.search.path.alone import quiet
 
 
@@ -21,7 +21,7 @@ def searched(
 
     goal = Goal(objective, (), incumbent)
     try:
-        data = SparseData(mapspace, judge, unlimited(mapspace, stop))
+        data = SparseData(mapspace, judge, without_capacities(mapspace, stop))
         bound = SparsePaths(data.space, goal, quiet(stop), None, data=data).run()
     except Stopped:
         return 0, incumbent

@@ -234,7 +234,7 @@ def test_tolls_are_paid_in_passing():
 def test_a_toll_that_nothing_passes_only_leaks():
     _, other = mapspaces(load(TOLL.replace("keep: weight | output", "keep: weight")))
     assert [level.name for level in other.architecture.levels] == ["Main", "Buffer"]
-    # The outermost memory leaks for four arithmetic units of 2 mW, and for the converters.
+    # The outermost memory leaks for four compute units of 2 mW, and for the converters.
     assert other.architecture.levels[0].energy.leak_per_cycle == 12 * other.architecture.units_per_pj
 
 
@@ -290,7 +290,7 @@ def test_without_time_energy_is_what_is_left():
     assert (mapspace.architecture.cycle_s, mapspace.objectives) == (0, ("energy",))
     with pytest.raises(SpecError, match="nothing takes time here, so that all mappings have the same edp"):
         load(arch, options=LoadOptions(objectives=("edp",)))
-    with pytest.raises(SpecError, match="`Buffer` takes time, but the arithmetic takes none"):
+    with pytest.raises(SpecError, match="`Buffer` takes time, but compute takes none"):
         load(ARCH.replace("1e9", "inf"))
 
 
@@ -326,11 +326,13 @@ def test_sets_that_depend_on_what_a_buffer_keeps_are_not_searched():
         "    tensors: {may_keep: ~Buffer}\n  - !Compute\n",
     )
     with pytest.raises(
-        SpecError, match="what `Register` keeps depends on what the mapping keeps farther out"
+        SpecError,
+        match="the set of tensors that `Register` keeps depends on the tensors "
+        "that outer memories keep in the mapping",
     ):
         load(arch)
     bank = "  - !Container\n    name: Bank\n    spatial: [{name: Y, fanout: 2, reuse: Buffer}]\n"
-    message = r"`reuse` of `Bank\.Y` depends on what the mapping keeps farther out"
+    message = r"`reuse` of `Bank\.Y` depends on the tensors that outer memories keep in the mapping"
     with pytest.raises(SpecError, match=message):
         load(with_node("  - !Compute\n", f"{bank}  - !Compute\n"))
 
@@ -415,7 +417,10 @@ def test_a_table_of_several_architectures():
     [
         ("Buffer: {actions: {red: {}}}", "unknown action `red` of `Buffer`"),
         ("Buffer: {actions: {}, leek: 3}", "unknown key `leek` in the costs of `Buffer`"),
-        ("Buffer: {actions: {read: {energy_j: 1}}}", "`read` of `Buffer` lacks the key `throughput_per_s`"),
+        (
+            "Buffer: {actions: {read: {energy_j: 1}}}",
+            "`read` of `Buffer` is missing the key `throughput_per_s`",
+        ),
         ("Buffer: {actions: {read: {energy_j: 1, throughput_per_s: 0}}}", "must be above 0"),
         ("Buffer: {actions: {read: {energy_j: -1, throughput_per_s: 1}}}", "must not be negative"),
         (

@@ -112,14 +112,14 @@ TOLL = "  - !Toll\n    name: ADC\n    direction: up\n    size: 8\n  - !Compute\n
         (
             SIZE,
             "size: 8\n    total_latency: 1e-9",
-            "`total_latency` is no expression over the actions",
+            "`total_latency` is not an expression over the actions",
             "1e-9",
         ),
         (SIZE, "size: 8\n    total_latency: size / 2", "`size` is not defined here", "size"),
         (
             SIZE,
             "size: 8\n    total_latency: sum(a.calls for a in actions)",
-            "there is no `calls` of an action",
+            "an action has no `calls`",
             "a.calls",
         ),
         (
@@ -153,7 +153,7 @@ TOLL = "  - !Toll\n    name: ADC\n    direction: up\n    size: 8\n  - !Compute\n
         (
             "    leak_power: 1e-3\n",
             "    component_class: ADC\n",
-            "nothing says `leak_power` of `Buffer`, whose class is `ADC`",
+            "`leak_power` is missing for `Buffer`, whose class is `ADC`",
             "ADC",
         ),
         # Tolls
@@ -164,7 +164,7 @@ TOLL = "  - !Toll\n    name: ADC\n    direction: up\n    size: 8\n  - !Compute\n
         (
             "  - !Compute\n",
             PRICED.replace("up", "{input: up}"),
-            "`direction` of `ADC` says nothing of `T`",
+            "`direction` of `ADC` does not mention `T`",
             "{input: up}",
         ),
         (
@@ -180,7 +180,7 @@ TOLL = "  - !Toll\n    name: ADC\n    direction: up\n    size: 8\n  - !Compute\n
             "unknown action `write` of `ADC`",
             "write",
         ),
-        ("  - !Compute\n", PRICED.replace("    direction: up\n", ""), "lacks the key `direction`", None),
+        ("  - !Compute\n", PRICED.replace("    direction: up\n", ""), "is missing the key `direction`", None),
         # Other things that are not modelled
         ("!Container", "!Array", "`!Array` is not modelled: it is a grid of nodes", None),
         ("!Container", "!Network", "`!Network` is not modelled: it is a network that is paid", None),
@@ -240,7 +240,7 @@ TOLL = "  - !Toll\n    name: ADC\n    direction: up\n    size: 8\n  - !Compute\n
         ),
         # The tree
         ("    name: Array\n", "    name: Buffer\n", "two nodes are named `Buffer`", "Buffer"),
-        ("    name: Array\n", "", "`!Container` lacks the key `name`", None),
+        ("    name: Array\n", "", "`!Container` is missing the key `name`", None),
         ("    name: Array\n", "    name: my array\n", "`my array` cannot be a name", "my array"),
     ],
 )

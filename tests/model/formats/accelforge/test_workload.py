@@ -56,7 +56,7 @@ def test_densities_are_refused_or_ignored(load: Load, refuse: Refuse):
     of_workload = MATMUL + VERBOSE + "  densities: {A: 0.5, B: 1}\n"
     for text, key in ((of_access, "density"), (of_workload, "densities")):
         error = refuse(text)
-        assert error.message == f"`{key}`: this command does not know sparse data"
+        assert error.message == f"`{key}`: this command does not support sparse data"
         assert "--ignore-sparse" in (error.hint or "")
         ignored = load(text, ignore_sparse=True)
         assert ignored.workload == plain.workload
@@ -303,7 +303,7 @@ BAD = {
     "must be a list or a mapping": "  rank_sizes: {M: 4}\n"
     "  einsums: [{name: Z, tensor_accesses: [{name: A, projection: m, output: True}]}]\n",
     "must not be empty": "  rank_sizes: {M: 4}\n  einsums: []\n",
-    "lacks the key `einsums`": "  rank_sizes: {M: 4}\n",
+    "is missing the key `einsums`": "  rank_sizes: {M: 4}\n",
     "must be positive": "  rank_sizes: {M: 4}\n"
     '  einsums: [{einsum: "Z[m] = A[m]", tensor_accesses: [{name: A, backing_storage_size_scale: 0}]}]\n',
 }

@@ -136,7 +136,7 @@ def test_constraints_of_the_architecture_stay(load):
         ("methods", "layouts: [rows, channels]", "layouts: []", "`layouts` must not be empty", "m.yaml:2:12"),
         ("methods", "free: []", "free: 1", "dataflow `free` must be a list of constraints", "m.yaml:4:11"),
         ("methods", "target: PE", "target: PA", "unknown level `PA`", "m.yaml:6:21"),
-        ("methods", "dataflow: weights, ", "", "method `direct` lacks the key `dataflow`", "m.yaml:8:5"),
+        ("methods", "dataflow: weights, ", "", "method `direct` is missing the key `dataflow`", "m.yaml:8:5"),
         ("methods", "methods:", "method:", "unknown key `method` in a file of methods", "m.yaml:1:1"),
         ("network", "methods: [rows]", "methods: [columns]", "unknown layout `columns`", "n.yaml:4:73"),
         ("network", "kernel: 2}", "kernel: 2}, methods: [wino]", "unknown method `wino`", "n.yaml:7:102"),

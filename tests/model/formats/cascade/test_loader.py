@@ -76,7 +76,7 @@ def test_tensors_in_constraints_are_resolved_for_each_einsum(
 
 def test_densities_of_a_workload_are_left_out_where_asked(load: Load):
     text = WORKLOAD.replace("  persistent", "  densities: {W: 0.5}\n  persistent")
-    with pytest.raises(SpecError, match="this command does not know sparse data"):
+    with pytest.raises(SpecError, match="this command does not support sparse data"):
         load(workload=text)
     network = load_network(["w.yaml", "a.yaml"], options=LoadOptions(ignore_sparse=True))
     assert [note for note in network.notes if "`densities` is ignored" in note.text]

@@ -58,8 +58,8 @@ def test_what_is_not_mentioned_is_kept():
     [
         ("m=2", "m=4", "the factors of `m` do not multiply to its bound: 4 does not divide 2"),
         ("m=2", "m=1", "the factors of `m` multiply to less than the bound"),
-        ("m=2", "q=2", "`q=2` is no factor of this Einsum"),
-        ("m=2", "m<=2", "`m<=2` is no factor of this Einsum"),
+        ("m=2", "q=2", "`q=2` is not a factor of this Einsum"),
+        ("m=2", "m<=2", "`m<=2` is not a factor of this Einsum"),
         ("m=2", "m=0", "`m=0`: a factor is a whole number from 1"),
         ("m=2", "m=2, m=2", "the factor of `m` at `Main` is given twice"),
         ("target: Main", "target: Mane", "unknown node `Mane`"),

@@ -58,7 +58,7 @@ def changed(tmp_path: Path, old: str, new: str) -> Path:
         ("einsum: T2", "einsum: T1", "stands in the tree twice", (12, 5)),
         ("- {store: T1, memory: GLB}", "- {einsum: T2, nest: []}", "`einsum`|after an Einsum|twice", None),
         ("fused_mapping:", "fused_maping:", "unknown key `fused_maping`", (1, 1)),
-        ("  - einsum: T2", "- body:\n  - einsum: T2", "`T2` is not in this body", (4, 5)),
+        ("  - einsum: T2", "- body:\n  - einsum: T2", "`T2` is not in this fused group", (4, 5)),
         ("- {store: T1, memory: GLB}\n", "- {hold: W1, einsum: T3}\n", "unknown Einsum `T3`", (4, 24)),
     ],
 )

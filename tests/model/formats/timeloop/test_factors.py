@@ -272,7 +272,7 @@ RULE = "mapspace: {rules: ['tile(buffer, C) % 2 == 0']}\n"
 @pytest.mark.parametrize(
     ("text", "options", "reason"),
     [
-        (text_with("{}"), {"counting": "timeloop"}, "the rule `timeloop` does not count remainders"),
+        (text_with("{}"), {"counting": "timeloop"}, "the rule `timeloop` does not support remainders"),
         (text_with("{remainders: 1}"), {}, "`remainders: 1` leaves none"),
     ],
 )

@@ -84,7 +84,7 @@ def test_only_the_factors_that_exceed_the_mesh_are_named():
     error = failure(text_with("[]", "[R=3, C=4, K=2]", "[]"))
     assert error.message == "the spatial factors R=3 * C=4 = 12 exceed the 8 instances of `PE`: 4 too few"
     assert marked(error) == "C=4"
-    assert [text for _, text in error.related] == ["`PE` is 4 x 2", "`R=3` is asked for here"]
+    assert [text for _, text in error.related] == ["`PE` is 4 x 2", "`R=3` is required here"]
 
 
 def test_plain_conflicts_load_when_they_are_not_refused():

@@ -282,10 +282,10 @@ def test_nothing_outside_parallel_cannot_keep():
         ("[{target: bufer, type: dataspace, keep: [Inputs]}]", "unknown level `bufer`", "bufer"),
         ("[{target: mac, type: dataspace, keep: [Inputs]}]", "stores nothing", "mac"),
         ("[{target: buffer, type: datspace, keep: [Inputs]}]", "unknown constraint type", "datspace"),
-        ("[{target: buffer, keep: [Inputs]}]", "lacks the key `type`", None),
+        ("[{target: buffer, keep: [Inputs]}]", "is missing the key `type`", None),
         ("[{target: buffer, name: spad, type: temporal}]", "two names for the same key", "name"),
         ("[{target: buffer, type: max_utilization, max: 1}]", "is not modelled", "max_utilization"),
-        ("[{type: dataspace, keep: [Inputs]}]", "lacks the key `target`", None),
+        ("[{type: dataspace, keep: [Inputs]}]", "has no key `target`", None),
         ("{buffer: 1}", "must be a list", "{buffer: 1}"),
     ],
 )

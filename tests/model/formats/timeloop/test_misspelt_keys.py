@@ -21,8 +21,8 @@ SPEC = spec()
 @pytest.mark.parametrize(
     ("old", "message"),
     [
-        ("problem", "unknown top-level key `zzqx`, and the spec lacks `problem`"),
-        ("architecture", "unknown top-level key `zzqx`, and the spec lacks `architecture`"),
+        ("problem", "unknown top-level key `zzqx`, and the spec is missing `problem`"),
+        ("architecture", "unknown top-level key `zzqx`, and the spec is missing `architecture`"),
         ("shape", "unknown key `zzqx` in `problem`, which lacks `shape`"),
         ("instance", "unknown key `zzqx` in `problem`, which lacks `instance`"),
         ("dimensions", "unknown key `zzqx` in `shape`, which lacks `dimensions`"),
@@ -71,7 +71,7 @@ def test_a_key_one_level_too_far_out(written, moved, message, mark, hint):
 
 def test_a_missing_section_may_stand_in_another_file():
     error = failure(SPEC[SPEC.index("architecture:") :])
-    assert error.message == "the spec lacks the key `problem`"
+    assert error.message == "the spec is missing the key `problem`"
     assert error.hint == "give a file with `problem:` as well"
 
 

@@ -22,13 +22,14 @@ SRAM = "class: SRAM, attributes: {width: 64, depth: 8, datawidth: 8"
 )
 def test_what_cannot_be_priced_is_marked(component, message, mark):
     text = spec(arch=architecture(DRAM, f"  - !Component {{name: buffer, {component}}}\n", MAC))
-    assert_fails(text, f"cannot price `buffer`: {message}", mark)
+    assert_fails(text, f"cannot determine the energy of `buffer`: {message}", mark)
 
 
 def test_actions_without_an_energy_are_named():
     buffer = f"  - !Component {{name: buffer, {SRAM}}}, energy: {{read: 1, leak: 0}}}}\n"
     message = (
-        "cannot price `fill` and `update` of `buffer`, whose energy is not given: the class `SRAM` needs"
+        "cannot determine the energy of `fill` and `update` of `buffer`, "
+        "which is not given: the class `SRAM` needs"
     )
     assert_fails(spec(arch=architecture(DRAM, buffer, MAC)), message, "buffer")
 

@@ -54,7 +54,9 @@ def test_first_values_of_outputs_may_be_given():
 def test_first_values_are_given_where_timeloop_elides_no_first_reads(zero: str):
     text = spec(NO_ELISION % zero)
     assert given(text) == ["Outputs"]
-    assert "by `TIMELOOP_ENABLE_FIRST_READ_ELISION` first values" in str(load(text).notes[1])
+    assert ("with `TIMELOOP_ENABLE_FIRST_READ_ELISION`, outputs have given first values") in str(
+        load(text).notes[1]
+    )
     assert given(spec(NO_ELISION % 1)) == []
     nothing = PROBLEM.replace("read-write: true", "read-write: true, initial: nothing")
     assert given(spec(NO_ELISION % zero, problem=nothing)) == []
@@ -95,7 +97,7 @@ def test_no_densities_are_no_sparse_data():
     for given in ("{Weights: 0.5}", "{Weights: 1, Inputs: 0.9}", "true", "[]"):
         assert "sparse data" in failure(changed("K: 8}", f"K: 8, densities: {given}}}")).message
     given = "{Weights: {distribution: hypergeometric}}"
-    assert "lacks the key `density`" in failure(changed("K: 8}", f"K: 8, densities: {given}}}")).message
+    assert "is missing the key `density`" in failure(changed("K: 8}", f"K: 8, densities: {given}}}")).message
 
 
 def test_a_shape_may_have_an_empty_name():
@@ -212,7 +214,7 @@ def test_a_network_of_methods_belongs_to_assign():
 @pytest.mark.parametrize("key", ["densities", "commonDensity"])
 def test_densities_may_stand_beside_the_instance(key):
     text = changed("  instance:", f"  {key}: {{Weights: 0.5}}\n  instance:")
-    assert failure(text).message == f"`{key}`: this command does not know sparse data"
+    assert failure(text).message == f"`{key}`: this command does not support sparse data"
     assert any(key in note.text for note in load(text, ignore_sparse=True).notes)
     assert load(text.replace("0.5", "1.0")).notes == ()
 
@@ -305,4 +307,4 @@ def test_words_of_yaml_1_1_are_translated(word, meant):
 
 def test_a_problem_is_needed():
     error = failure("architecture: {version: 0.4, nodes: []}\n")
-    assert error.message == "the spec lacks the key `problem`"
+    assert error.message == "the spec is missing the key `problem`"

@@ -166,7 +166,7 @@ def test_arithmetic():
         ("[{type: gating, target: Weights, condition_on: []}]", "must name a dataspace", "[]"),
         ("[{type: gating, target: Weights, condition_on: Inputs}]", "must be a list", "Inputs"),
         ("[{type: gating, target: Weights, condition_on: [Weights]}]", "a condition of itself", "Weights"),
-        ("[{type: gating, target: Weights}]", "lacks the key `condition_on`", None),
+        ("[{type: gating, target: Weights}]", "is missing the key `condition_on`", None),
         ("[{type: gating, options: []}]", "must not be empty", "[]"),
         ("[{type: gating, options: [], target: Weights}]", "stands beside `options`", "target"),
     ],
@@ -180,8 +180,8 @@ def test_wrong_actions_are_marked(actions, message, mark):
 @pytest.mark.parametrize(
     ("target", "key", "message"),
     [
-        ("mac", "action_optimization", "belongs on a storage, and `mac` is none"),
-        ("buffer", "compute_optimization", "belongs on the compute component, and `buffer` is none"),
+        ("mac", "action_optimization", "belongs on a storage, but `mac` is not one"),
+        ("buffer", "compute_optimization", "belongs on the compute component, but `buffer` is not one"),
         ("bufer", "action_optimization", "unknown component `bufer`"),
     ],
 )
@@ -235,5 +235,5 @@ def test_energies_by_kind():
 
 def test_sections_are_refused_where_nothing_models_them():
     error = refusal(with_format("[{format: CP}]"))
-    assert error.message == "`sparse_optimizations`: this command does not know sparse data"
+    assert error.message == "`sparse_optimizations`: this command does not support sparse data"
     assert "--ignore-sparse" in (error.hint or "")

@@ -326,7 +326,7 @@ def test_a_least_parallelism_on_a_node():
             "[{target: spad, type: parallelism, min: 2}]",
             "a share of all compute units, must be between 0 and 1",
         ),
-        ("[{target: spad, type: parallelism}]", "lacks the key `min`"),
+        ("[{target: spad, type: parallelism}]", "is missing the key `min`"),
         ("[{target: spad, type: parallelism, min: 0.5}, {target: mac, type: parallelism, min: 1}]", "twice"),
     ],
 )

@@ -204,7 +204,7 @@ def test_an_energy_table_prices_components():
             "range of instances",
             "buffer[0..3]",
         ),
-        ((DRAM, BUFFER.replace("    name: buffer\n", ""), MAC), "lacks the key `name`", None),
+        ((DRAM, BUFFER.replace("    name: buffer\n", ""), MAC), "is missing the key `name`", None),
         ((DRAM, BUFFER.replace("depth: 256", "meshX: 4"), MAC), "`meshX` is not an attribute", "meshX"),
         ((DRAM, ARRAY.replace("meshX", "meshx"), MAC), "unknown key `meshx`", "meshx"),
         ((DRAM, ARRAY.replace("4", "0"), MAC), "`meshX` must be at least 1", "0"),
@@ -250,7 +250,7 @@ def test_a_compute_inside_parallel_is_an_error():
         ("mapspace: {template: rubi}\n", "only the mapspace templates `uber`", "rubi"),
         (
             "sparse_optimizations: {targets: [{name: DRAM}]}\n",
-            "does not know sparse data",
+            "does not support sparse data",
             "sparse_optimizations",
         ),
         ("variables: 1\n", "must be a mapping", "1"),
@@ -291,7 +291,7 @@ def test_environments_that_make_timeloop_count_otherwise_are_noted(variables, co
 
 def test_sparse_optimizations_can_be_ignored():
     nodes = (DRAM, BUFFER + "    sparse_optimizations: {action_optimization: [{type: gating}]}\n", MAC)
-    assert "does not know sparse data" in failure(spec(arch=architecture(*nodes))).message
+    assert "does not support sparse data" in failure(spec(arch=architecture(*nodes))).message
     loaded = load(spec(arch=architecture(*nodes)), ignore_sparse=True)
     assert len(loaded.notes) == 1
 

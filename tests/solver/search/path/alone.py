@@ -4,7 +4,7 @@ from model.mapspace import Mapspace
 from model.objective import objective_value
 from solver.result import Options, Statistics
 from solver.search.goal import Goal
-from solver.search.path.search import PathSearch
+from solver.search.path.search import EinsumSearch
 from solver.search.shared import ALONE, Shared
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stop, never
@@ -17,7 +17,7 @@ def searched(
 ) -> tuple[int | None, int | None]:
     """The bound and the value of the best mapping within limits."""
     goal = Goal(objective, limits)
-    search = PathSearch(SearchSpace(mapspace), goal, quiet(stop), None)
+    search = EinsumSearch(SearchSpace(mapspace), goal, quiet(stop), None)
     bound = search.run()
     if search.best is not None:
         evaluation = search.best.evaluation

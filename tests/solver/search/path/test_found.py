@@ -9,7 +9,7 @@ from model.extents import ANY
 from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem, Term
 from solver.search.goal import Goal
-from solver.search.path.search import PathSearch
+from solver.search.path.search import EinsumSearch
 from solver.search.space.search_space import SearchSpace
 from tests.bruteforce import optimum
 from tests.mapspaces import free_mapspace, matmul
@@ -82,7 +82,7 @@ def rows(mapspace: Mapspace, objective: str) -> int:
     best = optimum(mapspace, objective)
     assert best is not None
     shared = quiet()
-    search = PathSearch(SearchSpace(mapspace), Goal(objective, incumbent=best[0]), shared)
+    search = EinsumSearch(SearchSpace(mapspace), Goal(objective, incumbent=best[0]), shared)
     assert search.run() == best[0]
     return shared.statistics.listed
 

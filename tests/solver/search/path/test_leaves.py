@@ -7,10 +7,11 @@ from random import Random
 
 import pytest
 
-from model.architecture import StorageLevel
+from model.architecture import AccessEnergy, StorageLevel
 from model.counting import ACCELFORGE, TIMELOOP
 from model.extents import ANY, PERFECT
 from model.mapspace import Mapspace
+from model.problem import Dataspace, Problem, Term
 from solver.search.goal import Goal
 from solver.search.path.leaves import Leaves, Path
 from solver.search.space.search_space import SearchSpace
@@ -18,6 +19,7 @@ from solver.search.space.spatial import StageChoice
 from solver.search.stopping import never
 from tests import strategies
 from tests.bruteforce import optima, optimum
+from tests.mapspaces import free_mapspace
 from tests.random_rules import with_binding_rules
 from tests.slow import few
 from tests.solver.search.unusual import unusual_mapspaces
@@ -44,11 +46,11 @@ def tiles_of(space: SearchSpace, dim: int, spatial: tuple[StageChoice, ...]) -> 
     """Numbers of tiles by level that some temporal factors of a dimension lead to."""
     found = {(space.lattice.bounds[dim],)}
     for level in reversed(range(len(space.levels))):
-        allowed = space.slots[level].allowed[dim]
+        allowed = space.loop_factors[level][dim]
         factors = [choice.factors[dim] for choice in reversed(spatial[level].choices)]
-        rounds = {own: rounds_of(own[0], factors, not space.uneven) for own in found}
+        rounds = {own: rounds_of(own[0], factors, not space.has_remainders) for own in found}
         pairs = [(own, r, f) for own, r in rounds.items() if r is not None for f in allowed]
-        found = {(-(-r // f), *own) for own, r, f in pairs if f <= r and (space.uneven or r % f == 0)}
+        found = {(-(-r // f), *own) for own, r, f in pairs if f <= r and (space.has_remainders or r % f == 0)}
     return {own[:-1] for own in found if own[0] == 1}
 
 
@@ -139,6 +141,15 @@ def test_memories_with_several_places(factors):
 def test_other_counting_rules(counting):
     for mapspace in random_mapspaces(801, 4, 200):
         check(replace(mapspace, counting=counting))
+
+
+def test_tiles_with_holes_differ_though_they_are_delivered_as_often():
+    operands = (Dataspace(name, ((Term("R", step),),)) for name, step in (("A", 2), ("B", 3)))
+    output = Dataspace("Z", ((Term("R"),),), read_write=True)
+    problem = Problem("strided", ("R",), (12,), (*operands, output))
+    costly = AccessEnergy(100, 100, 100)
+    levels = (StorageLevel("dram", energy=costly), StorageLevel("a", energy=costly), StorageLevel("b"))
+    check(replace(free_mapspace(problem, *levels), counting=ACCELFORGE))
 
 
 def test_rules_of_the_users_own():

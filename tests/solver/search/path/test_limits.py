@@ -12,7 +12,7 @@ from model.mapspace import Mapspace
 from model.objective import OBJECTIVES, objective_value
 from solver.result import Options, Status
 from solver.search import map_by_bounds
-from solver.search.path.search import PathSearch
+from solver.search.path.search import EinsumSearch
 from tests.bruteforce import optima, valid_mappings
 from tests.mapspaces import free_mapspace, matmul
 from tests.slow import few
@@ -79,7 +79,7 @@ def test_later_objectives(order: tuple[str, ...]):
 
 
 def test_too_few_units_are_noticed_before_paths_are_listed(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delattr(PathSearch, "_open_row")
+    monkeypatch.delattr(EinsumSearch, "_open_row")
     mapspaces = random_mapspaces_with_remainders(980, 12, 200)
     mapspace = next(own for own in mapspaces if not own.architecture.fanouts)
     narrowed = replace(mapspace, min_parallelism=Fraction(2))
@@ -87,7 +87,7 @@ def test_too_few_units_are_noticed_before_paths_are_listed(monkeypatch: pytest.M
 
 
 def test_an_outermost_memory_without_room_is_noticed_before_paths_are_listed(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delattr(PathSearch, "_open_row")
+    monkeypatch.delattr(EinsumSearch, "_open_row")
     levels = StorageLevel("dram", size_words=16), StorageLevel("buffer", size_words=9)
     mapspace = replace(free_mapspace(matmul(3, 2, 2), *levels), factors=ANY)  # 6 + 4 + 6 words
     assert searched(mapspace.where("tile(dram, M) < 3"), "energy") == (None, None)

@@ -10,7 +10,7 @@ import pytest
 from model.architecture import StorageLevel
 from model.mapspace import Mapspace
 from solver.search.goal import Goal
-from solver.search.path.search import PathSearch
+from solver.search.path.search import EinsumSearch
 from solver.search.space.search_space import SearchSpace
 from tests import strategies
 from tests.bruteforce import optima
@@ -73,6 +73,6 @@ def test_few_mappings_are_priced_where_many_tie(
     """Thousands of tiles take the arithmetic as long: those come first that load bandwidths least."""
     mapspace = shipped(architecture, shape, tmp_path)
     goal, shared = Goal(objective), quiet()
-    search = PathSearch(SearchSpace(mapspace), goal, shared)
+    search = EinsumSearch(SearchSpace(mapspace), goal, shared)
     assert search.run() == goal.incumbent
     assert shared.statistics.mappings_priced < 20

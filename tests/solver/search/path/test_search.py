@@ -10,7 +10,7 @@ from model.extents import ANY, FACTORS
 from model.mapspace import FactorRule, KeepRules, Mapspace, TemporalRules
 from model.problem import Dataspace, Problem, Term
 from solver.search.goal import Goal
-from solver.search.path.search import PathSearch
+from solver.search.path.search import EinsumSearch
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stop
 from tests import strategies
@@ -73,7 +73,7 @@ def test_optimum_with_windows(seed: int, monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize("seed", few(range(6)))
 def test_each_instance_pays_for_whole_blocks(seed: int, monkeypatch: pytest.MonkeyPatch):
     """All bounds count as close to the incumbent, so that all split words up among instances."""
-    monkeypatch.setattr("solver.search.path.bounds.NEAR", 0.0)
+    monkeypatch.setattr("solver.search.path.bounds.BLOCKS_MATTER_FROM", 0.0)
     draw = free_mapspaces_with_remainders if seed % 2 else random_mapspaces_with_remainders
     for mapspace in draw(960 + seed, 2, 250):
         nodes = tuple(
@@ -83,7 +83,7 @@ def test_each_instance_pays_for_whole_blocks(seed: int, monkeypatch: pytest.Monk
         blocks = replace(mapspace, architecture=replace(mapspace.architecture, nodes=nodes))
         for objective, best in zip(OBJECTIVES, optima(blocks, OBJECTIVES), strict=True):
             if best is not None:
-                search = PathSearch(SearchSpace(blocks), Goal(objective, incumbent=best[0] + 1), quiet())
+                search = EinsumSearch(SearchSpace(blocks), Goal(objective, incumbent=best[0] + 1), quiet())
                 assert search.run() == search.goal.incumbent == best[0]
 
 

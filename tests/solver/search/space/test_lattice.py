@@ -6,6 +6,7 @@ import pytest
 
 from model.numbers import divisors, prime_factors
 from solver.search.space.lattice import Lattice, coarsened
+from tests.solver.search.vectors import index_of, vector_at
 
 BOUNDS = ((), (2,), (12,), (7, 4), (6, 30), (8, 9, 5), (2, 3, 2, 6))
 
@@ -13,11 +14,11 @@ BOUNDS = ((), (2,), (12,), (7, 4), (6, 30), (8, 9, 5), (2, 3, 2, 6))
 @pytest.mark.parametrize("bounds", BOUNDS)
 def test_holds_every_vector_of_divisors_once(bounds: tuple[int, ...]):
     lattice = Lattice(bounds)
-    vectors = [lattice.vector(index) for index in range(lattice.size)]
+    vectors = [vector_at(lattice, index) for index in range(lattice.size)]
     assert sorted(vectors) == sorted(product(*(divisors(bound) for bound in bounds)))
-    assert [lattice.index(vector) for vector in vectors] == list(range(lattice.size))
-    assert lattice.vector(lattice.size - 1) == bounds
-    assert lattice.vector(0) == (1,) * len(bounds)
+    assert [index_of(lattice, vector) for vector in vectors] == list(range(lattice.size))
+    assert vector_at(lattice, lattice.size - 1) == bounds
+    assert vector_at(lattice, 0) == (1,) * len(bounds)
 
 
 @pytest.mark.parametrize("bounds", BOUNDS)
@@ -28,7 +29,7 @@ def test_exponents_spell_the_extents(bounds: tuple[int, ...]):
         for (dim, prime, most), exponent in zip(lattice.axes, lattice.exponents[index], strict=True):
             assert 0 <= exponent <= most
             spelled[dim] *= prime ** int(exponent)
-        assert tuple(spelled) == lattice.vector(index)
+        assert tuple(spelled) == vector_at(lattice, index)
     assert [(d, p, e) for d, bound in enumerate(bounds) for p, e in prime_factors(bound)] == list(
         lattice.axes
     )

@@ -144,7 +144,7 @@ def classes_one_by_one(space: SearchSpace) -> list[tuple[object, tuple[StageChoi
         own = [choice.factors for choice in choices]
         member = StageChoice(choices, tuple(map(math.prod, zip(*own, strict=True))))
         if fits_bounds(space, member):
-            needed = tiles_needed(member) if space.uneven else ()
+            needed = tiles_needed(member) if space.has_remainders else ()
             firsts.setdefault((told_apart(space, 0, own), needed), member)
     classes: dict[object, list[StageChoice]] = {}
     for member in firsts.values():
@@ -158,7 +158,7 @@ def classes_one_by_one(space: SearchSpace) -> list[tuple[object, tuple[StageChoi
             for view in space.views
         )
         windows = tuple(f if d in space.window_dims else 1 for d, f in enumerate(member.factors))
-        unused = tuple(view.unused(member.factors) for view in space.views)
+        unused = tuple(math.prod(member.factors[d] for d in view.irrelevant) for view in space.views)
         classes.setdefault((math.prod(member.factors), unused, distinct, windows), []).append(member)
     return [(key, tuple(members)) for key, members in classes.items()]
 

@@ -20,14 +20,15 @@ from solver.search.arrays import IntArray
 from solver.search.space.dataspaces import DataspaceView, tables, view
 from solver.search.space.lattice import Lattice
 from solver.search.space.windows import (
+    LeastWords,
     Unrolling,
-    Words,
     relevant_words,
     union_words,
 )
 from tests.bruteforce import ordered_factorizations
 from tests.slow import few
 from tests.solver.search.unusual import unusual_einsum
+from tests.solver.search.vectors import index_of, vector_at
 
 STEPS = ((1, 1), (2, 1), (1, 2), (2, 2), (3, 1), (2, 3), (4, 1), (-1, 1), (1, -2))
 
@@ -77,15 +78,15 @@ def test_no_arrangement_delivers_less(einsum: Callable[[Random], Dataspace], see
     lattice = Lattice(bounds)
     own = tables(seen, lattice)
 
-    def least(unrolling: Unrolling, leading: Collection[int] = range(len(dims))) -> Words:
+    def least(unrolling: Unrolling, leading: Collection[int] = range(len(dims))) -> LeastWords:
         words = relevant_words(seen, own, lattice, unrolling, leading, counting)
-        return Words(*(figures[place] for figures in words))
+        return LeastWords(*(figures[place] for figures in words))
 
     splits = list(product(*(list(ordered_factorizations(bound, 5)) for bound in bounds[:-1])))
     for split in random.sample(splits, min(len(splits), 50)):
         still = random.choice(((1, 1, 2, 1, 3), (2, 1, 3, 1, 1), (3, 1, 1, 1, 2), (6, 1, 1, 1, 1)))
         tile, directly, loops, farther, above = (tuple(part) for part in zip(*split, still, strict=True))
-        place = lattice.index(tile)
+        place = index_of(lattice, tile)
         outer = tuple(a * b for a, b in zip(directly, farther, strict=True))
         unrolling = Unrolling(outer, directly)
         known, weak = least(unrolling), least(Unrolling((1,) * len(dims), (1,) * len(dims)))
@@ -150,10 +151,10 @@ def test_a_known_window():
     """Three taps over eight positions: tiles of one position and all taps share two words each."""
     space = Dataspace("I", ((Term("P"), Term("R")),))
     lattice, words = begun(space, "PR", (8, 3))
-    assert words[lattice.index((1, 3))] == 10
+    assert words[index_of(lattice, (1, 3))] == 10
     # Two instances side by side, each at every second position: their windows overlap in one word only.
     lattice, words = begun(space, "PR", (8, 3), Unrolling((2, 1), (2, 1)))
-    assert words[lattice.index((1, 3))] == 2 * (3 + 3 * 2)
+    assert words[index_of(lattice, (1, 3))] == 2 * (3 + 3 * 2)
 
 
 def nests(left: tuple[int, ...]) -> Iterator[list[tuple[int, int]]]:
@@ -176,7 +177,7 @@ def test_every_nest_above_a_window(steps: tuple[int, int], bounds: tuple[int, in
     lattice, known = begun(space, dims, bounds, counting=counting)
     met = 0
     for place in range(lattice.size):
-        least = fewest(space, dims, bounds, lattice.vector(place), counting)
+        least = fewest(space, dims, bounds, vector_at(lattice, place), counting)
         assert known[place] <= least
         met += int(known[place]) == least
     assert counting == TIMELOOP or 2 * met > lattice.size
@@ -207,10 +208,10 @@ def test_strides_that_meet_in_the_last_tap():
     """With stride 2 and three taps, the last tap of a window is the first one of the next."""
     space = Dataspace("I", ((Term("P", 2), Term("R")),))
     lattice, words = begun(space, "PR", (8, 3))
-    assert words[lattice.index((1, 1))] <= fewest(space, "PR", (8, 3), (1, 1), EXACT) == 24 - 7
+    assert words[index_of(lattice, (1, 1))] <= fewest(space, "PR", (8, 3), (1, 1), EXACT) == 24 - 7
     # Timeloop's rule looks at the second tap instead, from which no word is the next window's first.
     lattice, words = begun(space, "PR", (8, 3), counting=TIMELOOP)
-    assert words[lattice.index((1, 1))] <= fewest(space, "PR", (8, 3), (1, 1), TIMELOOP) == 24
+    assert words[index_of(lattice, (1, 1))] <= fewest(space, "PR", (8, 3), (1, 1), TIMELOOP) == 24
 
 
 def test_a_register_of_one_word():
@@ -218,7 +219,7 @@ def test_a_register_of_one_word():
     space = Dataspace("I", ((Term("Q"), Term("S")),))
     for counting, least in ((EXACT, 15), (TIMELOOP, 11)):
         lattice, words = begun(space, "QS", (5, 3), counting=counting)
-        assert words[lattice.index((1, 1))] <= fewest(space, "QS", (5, 3), (1, 1), counting) == least
+        assert words[index_of(lattice, (1, 1))] <= fewest(space, "QS", (5, 3), (1, 1), counting) == least
 
 
 @pytest.mark.parametrize("seed", few(range(40), 15))

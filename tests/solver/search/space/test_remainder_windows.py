@@ -14,13 +14,15 @@ from model.extents import ANY
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.mapspace import Mapspace
 from model.problem import Dataspace, Problem, Term
+from solver.search.arrays import IntArray
 from solver.search.space.counts import CountLattice
+from solver.search.space.remainders import union_along, words_along
 from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import used_above
-from solver.search.space.uneven import uneven_union, uneven_words
 from solver.search.space.windows import Unrolling
 from tests.mapspaces import free_mapspace
 from tests.slow import few
+from tests.solver.search.vectors import index_of
 
 MAPPINGS = 25
 """Of each mapspace."""
@@ -114,6 +116,11 @@ def innermost_loop(drawn: Drawn, place: int) -> str | None:
     return nodes[-1].temporal[0].dim if nodes else None
 
 
+def entry(table: IntArray, lattice: CountLattice, index: int) -> int:
+    """What a table has for the vector at a linear index."""
+    return int(lattice.spread(table)[index])
+
+
 def bounds_and_words(space: SearchSpace, drawn: Drawn) -> Iterator[tuple[int, int]]:
     """Least words of inputs, and those that the mapping delivers, memory by memory."""
     own = space.mapspace
@@ -122,17 +129,17 @@ def bounds_and_words(space: SearchSpace, drawn: Drawn) -> Iterator[tuple[int, in
     cost = evaluate(own.problem, own.architecture, drawn.mapping)
     for level, place in list(enumerate(space.architecture.storage_indices))[1:]:
         tiles = [drawn.tiles[place - 1][d] for d in space.active]
-        index = lattice.index([-(-bound // n) for bound, n in zip(lattice.bounds, tiles, strict=True)])
+        index = index_of(lattice, [-(-bound // n) for bound, n in zip(lattice.bounds, tiles, strict=True)])
         above, used = unrolling(space, drawn, level)
         copies = math.prod(used[d] for d in view.irrelevant)
         words = cost.levels[level].dataspace("I").total_fills
-        yield int(uneven_union(view, lattice, above)[index]) * copies, words
+        yield entry(union_along(view, lattice, above), lattice, index) * copies, words
         loop = innermost_loop(drawn, place)
         lead = None if loop is None else space.active.index(loop)
         if lead not in view.relevant:
             continue
-        least = uneven_words(view, lattice, above, (lead,))
-        repeated, begun = int(least.repeated[index]), int(least.begun[index])
+        least = words_along(view, lattice, above, (lead,))
+        repeated, begun = (entry(own, lattice, index) for own in (least.repeated, least.begun))
         again = math.prod(tiles[d] for d in view.irrelevant)
         yield repeated * again + (begun - repeated) * copies, words
 
@@ -144,11 +151,11 @@ def test_tiles_that_lie_apart_share_nothing():
     space = SearchSpace(replace(free_mapspace(problem, StorageLevel("DRAM")), factors=ANY))
     lattice = space.lattice
     assert isinstance(lattice, CountLattice)
-    index = lattice.index((1, 2))
+    index = index_of(lattice, (1, 2))
 
     def union(children: int) -> int:
         unrolling = space.unrolling([(children, 1)], [(children, 1)])
-        return int(uneven_union(space.views[0], lattice, unrolling)[index])
+        return entry(union_along(space.views[0], lattice, unrolling), lattice, index)
 
     assert [union(1), union(2), union(4)] == [58, 56 * 2 + 2, 56 * 3]
 

@@ -12,12 +12,12 @@ import numpy as np
 from solver.search.arrays import BoolArray, IntArray
 from solver.search.space.counts import CountLattice
 from solver.search.space.dataspaces import Component, DataspaceView, covered
-from solver.search.space.windows import Unrolling, Words, words_apart
+from solver.search.space.windows import LeastWords, Unrolling, words_apart
 
 
 def words_along(
     view: DataspaceView, lattice: CountLattice, unrolling: Unrolling, leading: Collection[int]
-) -> Words:
+) -> LeastWords:
     """Least words of deliveries with remainders, as tables along the axes that index the dataspace.
 
     Parameters
@@ -36,18 +36,10 @@ def words_along(
         if not component.sliding:
             continue
         own, live = covered(component, lattice), lattice.most_along(dim) > unrolling.above[dim]
-        again, first = _led(view, component, lattice, unrolling, dim, plain // own, own)
+        again, first = _words_if_leads(view, component, lattice, unrolling, dim, plain // own, own)
         begun = np.where(live, np.minimum(begun, first), begun)
         repeated = np.where(live, np.minimum(repeated, again), repeated)
-    return Words(repeated, begun if view.window_dims else plain)
-
-
-def uneven_words(
-    view: DataspaceView, lattice: CountLattice, unrolling: Unrolling, leading: Collection[int]
-) -> Words:
-    """As `words_along`, each of shape (lattice size,)."""
-    words = words_along(view, lattice, unrolling, leading)
-    return Words(*(np.broadcast_to(own, lattice.counts).reshape(lattice.size) for own in words))
+    return LeastWords(repeated, begun if view.window_dims else plain)
 
 
 def _box(component: Component, lattice: CountLattice, longest: bool = False) -> IntArray:
@@ -59,7 +51,7 @@ def _box(component: Component, lattice: CountLattice, longest: bool = False) -> 
     return box
 
 
-def _led(
+def _words_if_leads(
     view: DataspaceView,
     component: Component,
     lattice: CountLattice,
@@ -90,7 +82,7 @@ def _led(
     again = share * np.maximum(steps + np.where(only, 0, np.maximum(back - start, 0)), 0)
     # When the tile moves along other components, a loop over `dim` goes back; at first the tile comes whole.
     used = math.prod(unrolling.used[d] for d in component.dims)
-    first = used * _overlap(component, lattice, unrolling, dim, start, only)
+    first = used * _beyond_start(component, lattice, unrolling, dim, start, only)
     begun = led * share + first * _first_tiles(view, component, lattice, unrolling)
     if not component.turns:
         begun = begun + _advances(view, component, lattice, unrolling, dim, start)
@@ -136,7 +128,7 @@ def _least_start(
     return np.clip(least, 0, box)
 
 
-def _overlap(
+def _beyond_start(
     component: Component,
     lattice: CountLattice,
     unrolling: Unrolling,
@@ -165,7 +157,7 @@ def _first_tiles(
 
 
 def _first_along(component: Component, lattice: CountLattice, unrolling: Unrolling) -> IntArray:
-    """The same along a window: of an instance all words of its first tile, and what steps bring."""
+    """Words along a window: of an instance all words of its first tile, and what steps bring."""
     used = [unrolling.used[d] for d in component.dims]
     box, full = _box(component, lattice), math.prod(max(own - 1, 1) for own in used)
     # Of several instances the last one may have a short tile.
@@ -179,7 +171,7 @@ def _first_along(component: Component, lattice: CountLattice, unrolling: Unrolli
     for d, moves in moving.items():
         step = np.minimum(steps[d], box)
         led = _moved_along(component, lattice, unrolling, d, own, step, True)
-        more = led + math.prod(used) * _overlap(component, lattice, unrolling, d, step, True)
+        more = led + math.prod(used) * _beyond_start(component, lattice, unrolling, d, step, True)
         least = np.where((several == 1) & moves, np.maximum(least, more), least)
     return np.where(several == 0, own, least)
 
@@ -273,7 +265,7 @@ def _steps_along(
     start: IntArray,
     only: BoolArray | bool,
 ) -> IntArray:
-    """As `_moved_along`, of a window of two dimensions, for deliveries that begin with no whole tile.
+    """Least words along a window of two dimensions, of deliveries that begin with no whole tile.
 
     A step along a row of tiles that are short along the other dimension brings no more than these hold, and
     all other rows are full.
@@ -303,7 +295,7 @@ def _steps_along(
     return words
 
 
-def _together(part: Component, lattice: CountLattice, unrolling: Unrolling) -> int:
+def _words_of_all(part: Component, lattice: CountLattice, unrolling: Unrolling) -> int:
     """Words along a window of all instances together, at least.
 
     Sums of sets of integers have at least as many values as these have in all, less one for each set but one.
@@ -314,19 +306,13 @@ def _together(part: Component, lattice: CountLattice, unrolling: Unrolling) -> i
     return sum(lattice.bounds[d] * (every // used[d]) for d in part.dims) - (len(used) - 1) * every
 
 
-def uneven_union(view: DataspaceView, lattice: CountLattice, unrolling: Unrolling) -> IntArray:
-    """As `union_along`, shape (lattice size,)."""
-    union = union_along(view, lattice, unrolling)
-    return np.broadcast_to(union, lattice.counts).reshape(lattice.size)
-
-
 def union_along(view: DataspaceView, lattice: CountLattice, unrolling: Unrolling) -> IntArray:
     """Words in the union of each instance's tiles, over all instances, at least, along the axes."""
     union: IntArray = np.ones((1,) * len(lattice.bounds), dtype=np.int64)
     for part in view.components:
         words = covered(part, lattice)
         if part.sliding:
-            least = max(part.window_words, _together(part, lattice, unrolling))
+            least = max(part.window_words, _words_of_all(part, lattice, unrolling))
             apart = 0 if lattice.grains else words_apart(part, lattice, unrolling)
             words = np.minimum(words, np.maximum(least, apart))
         union = union * words

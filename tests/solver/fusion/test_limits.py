@@ -1,0 +1,121 @@
+"""Limits of fused searches: whenever one strikes, there is a mapping, a true bound, and soon an end."""
+
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+
+from solver.fusion import FusionLimits, drafts, fuse_cascade, mapper
+from solver.fusion.bodies import BodyBounds
+from solver.fusion.drafts import Floor
+from solver.fusion.mapper import _Search
+from solver.result import Options, Status, Termination
+from tests.conftest import Clock
+from tests.solver.fusion.test_optimum import drawn
+from tests.solver.fusion.test_remainders import with_remainders
+
+STEP_S = 0.01
+"""What each question whether to stop takes, by the clock of these tests."""
+
+MOST_QUESTIONS = 100
+"""Questions from the one that ends a search to its result."""
+
+
+@pytest.mark.parametrize("limit_s", [0.0, 0.3, 1.0, 2.5, 6.0])
+@pytest.mark.parametrize("equal_parts", [True, False])
+def test_a_search_ends_soon_after_its_limit_with_a_mapping(limit_s: float, equal_parts: bool, clock: Clock):
+    cascade, limits = drawn(Random("products 112"), "products"), FusionLimits(equal_parts=equal_parts)
+    cascade = cascade if equal_parts else with_remainders(cascade)
+    optimum = fuse_cascade(cascade, "energy", limits=limits).value
+
+    def goes_on() -> bool:
+        clock.now_s += STEP_S
+        return False
+
+    result = fuse_cascade(cascade, "energy", Options(time_limit_s=limit_s), limits, should_stop=goes_on)
+    assert optimum is not None
+    assert result.value is not None
+    assert result.bound is not None
+    assert result.bound <= optimum <= result.value
+    assert (result.status is Status.OPTIMAL) == (result.bound == result.value)
+    assert clock.now_s <= limit_s + mapper.GRACE_S + mapper.BOUND_S + 2 * STEP_S
+
+
+@pytest.mark.parametrize("first", [1, 10, 40, 160, 500])
+def test_an_interrupt_ends_a_search_whatever_it_does(first: int):
+    cascade = drawn(Random("products 112"), "products")
+    optimum, questions = fuse_cascade(cascade, "edp").value, 0
+
+    def is_late() -> bool:
+        nonlocal questions
+        questions += 1
+        return questions >= first
+
+    result = fuse_cascade(cascade, "edp", should_stop=is_late)
+    assert optimum is not None
+    assert result.termination is Termination.INTERRUPTED
+    assert questions <= first + MOST_QUESTIONS
+    assert result.bound is not None
+    assert 0 < result.bound <= optimum
+    assert result.value is None or result.value >= optimum
+
+
+def test_einsums_that_there_is_no_time_to_search_are_mapped_by_a_heuristic(monkeypatch: pytest.MonkeyPatch):
+    cascade = drawn(Random("products 112"), "products")
+    optimum = fuse_cascade(cascade, "energy").value
+    monkeypatch.setattr(mapper, "GRACE_S", 0.0)
+    result = fuse_cascade(cascade, "energy", Options(time_limit_s=0.0))
+    assert result.statistics.searches == 0
+    assert optimum is not None
+    assert result.value is not None
+    assert result.value >= optimum
+    assert result.evaluation is not None
+    assert result.evaluation.valid
+
+
+def test_a_search_ends_where_memory_does(monkeypatch: pytest.MonkeyPatch):
+    cascade = drawn(Random("products 112"), "products")
+    optimum = fuse_cascade(cascade, "energy").value
+    monkeypatch.setattr(mapper, "memory_bytes", lambda: 1 << 60)
+    result = fuse_cascade(cascade, "energy")
+    assert optimum is not None
+    assert result.termination is Termination.MEMORY_LIMIT
+    assert result.bound is not None
+    assert 0 < result.bound <= optimum
+
+
+@pytest.mark.parametrize("remainders", [False, True])
+def test_a_floor_is_the_same_however_many_cells_are_bounded_at_a_time(
+    remainders: bool, monkeypatch: pytest.MonkeyPatch
+):
+    tables = [floors(remainders)]
+    for together in (1, 7):
+        monkeypatch.setattr(drafts, "CELLS_TOGETHER", together)
+        tables.append(floors(remainders))
+    for one, *others in zip(*tables, strict=True):
+        assert one.energy.size > 1
+        for other in others:
+            np.testing.assert_array_equal(one.energy, other.energy)
+            np.testing.assert_array_equal(one.cycles, other.cycles)
+    monkeypatch.setattr(drafts, "MOST_CELLS", 1)
+    assert all(own.least({}) == (0, 0) for own in floors(remainders))
+
+
+def floors(remainders: bool) -> list[Floor]:
+    """The floor of each Einsum of a cascade."""
+    run = _Search(drawn(Random("products 112"), "products"), "edp", Options(), FusionLimits(), None, None)
+    space = replace(run.space, remainders=remainders)
+    run.pricer.space = space
+    bounds = BodyBounds(space, run.pricer).bounds
+    return [bounds.floor(place, frozenset(), 0) for place in range(len(space.einsums))]
+
+
+def test_bodies_are_the_same_however_many_are_bounded_at_a_time(monkeypatch: pytest.MonkeyPatch):
+    results = []
+    for together in (1 << 13, 2):
+        monkeypatch.setattr("solver.fusion.bodies.CELLS_TOGETHER", together)
+        results.append(fuse_cascade(drawn(Random("three 104"), "three"), "edp"))
+    assert results[0].status is Status.OPTIMAL
+    one, other = (replace(own.statistics, seconds=0.0, stages=()) for own in results)
+    assert (results[0].value, one) == (results[1].value, other)
