@@ -26,7 +26,7 @@ from solver.curves.design import BUFFER, MEMORY, Design
 from solver.result import ContradictionError, TooLargeError
 from solver.search.arrays import BoolArray, IntArray
 from solver.search.path.charges import Charges
-from solver.search.path.words import Line, Lines, Words
+from solver.search.path.words import ExecutedWords, Line, Lines
 from solver.search.space.dataspaces import bounding_box
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
@@ -284,7 +284,7 @@ class _Search:
     def __init__(self, design: Design, stop: Stop) -> None:
         self._design, self._stop = design, stop
         self._space = SearchSpace(design.mapspace)
-        self._lines, self._words = Lines(self._space), Words(self._space)
+        self._lines, self._words = Lines(self._space), ExecutedWords(self._space)
         problem = design.problem
         sizes = [design.bits[own.name] // design.unit_bits for own in problem.dataspaces]
         words = [most_words(problem, own) * size for own, size in zip(problem.dataspaces, sizes, strict=True)]

@@ -106,8 +106,12 @@ def _holds_at(point: FusedPoint, capacity_bits: int) -> bool:
 
 
 def _point(result: FusedResult, capacity: int, above: FusedPoint | None) -> FusedPoint:
-    """The point of a result; what bounds a larger buffer bounds a smaller one."""
-    bound = max(result.bound or 0, 0 if above is None else above.bound_bits)
+    """The point of a result; what bounds a larger buffer bounds a smaller one.
+
+    Only whole words move, so that the bound is rounded up to a multiple of their bits.
+    """
+    word = _buffer(result.cascade).word_bits
+    bound = max(-(-(result.bound or 0) // word) * word, 0 if above is None else above.bound_bits)
     if result.value is None or result.evaluation is None:
         return FusedPoint(capacity, None, bound, None)
     return FusedPoint(capacity, result.value, bound, _room_bits(result.cascade, result.evaluation))
