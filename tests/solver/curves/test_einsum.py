@@ -1,6 +1,7 @@
 """Curves of one Einsum against all mappings, and against searches at single capacities."""
 
 import random
+import re
 from bisect import bisect_right
 
 import pytest
@@ -14,6 +15,7 @@ from solver.result import Options, Status, TooLargeError
 from solver.search.stopping import Stopped
 from solver.stages import map_einsum
 from tests.bruteforce import count_mappings, valid_mappings
+from tests.conftest import REPOSITORY
 from tests.mapspaces import matmul
 from tests.slow import few
 from tests.strategies import EINSUMS
@@ -111,13 +113,43 @@ def test_a_curve_falls_from_no_reuse_to_every_word_once():
     assert len({traffic for _, traffic in pairs}) == len(pairs)
 
 
+def table(heading: str) -> list[list[int]]:
+    """Return the whole numbers in each row of a table of docs/bound.md."""
+    _, rows = DOCUMENTATION.split(heading)
+    lines = rows.split("\n\n")[0].splitlines()[2:]
+    return [[int(cell.replace(",", "")) for cell in re.findall(r"\d[\d,]*(?= \|)", line)] for line in lines]
+
+
+DOCUMENTATION = (REPOSITORY / "docs" / "bound.md").read_text(encoding="utf-8")
+
+
 def test_the_published_product():
-    """16384 x 1024 x 1024: with divisors what Orojenesis prints, with any factors up to 31 % less."""
-    wanted = {1024: 1_127_219_200, 16_384: 288_358_400, 1_048_576: 51_380_224}
-    curve = traffic_curve(design_of(matmul(16_384, 1024, 1024)))
-    assert {capacity: curve.at(capacity).traffic for capacity in wanted} == wanted
-    divisors = traffic_curve(design_of(matmul(16_384, 1024, 1024), PERFECT))
-    assert divisors.at(16_384).traffic == 419_430_400
+    """16384 x 1024 x 1024, with divisors as Orojenesis has it: the table in docs/bound.md."""
+    curves = [traffic_curve(design_of(matmul(16_384, 1024, 1024), factors)) for factors in (PERFECT, ANY)]
+    rows = table("| buffer, words | divisors only | any factors |")
+    assert len(rows) == 7
+    for capacity, *traffic in rows:
+        assert traffic == [curve.at(capacity).traffic for curve in curves]
+    example = DOCUMENTATION.split("```")[1]
+    shown = re.findall(r"^ *(\d+) ([KM]?i?)B  .*?(\d[\d,]{5,})  .*A, B, Z$", example, re.MULTILINE)
+    assert len(shown) == 7
+    for number, unit, traffic in shown:
+        capacity = int(number) << {"": 0, "Ki": 10, "Mi": 20}[unit]
+        assert int(traffic.replace(",", "")) == curves[1].at(capacity).traffic
+    least = curves[1].within(100 << 20)
+    assert least is not None
+    assert f"({least.capacity:,} bytes)" in example
+
+
+def test_what_was_measured_is_above_the_least():
+    """4096 x 4096 x 4096 in values of 32 bits: the table in docs/bound.md, in MiB."""
+    curve = traffic_curve(design_of(matmul(4096, 4096, 4096), A=32, B=32, Z=32))
+    assert curve.design.unit_bits == 32
+    rows = table("| L2, MiB | measured, MiB | proven least, MiB |")
+    assert len(rows) == 4
+    for capacity, measured, least in rows:
+        assert 4 * curve.at(capacity << 18).traffic <= least << 20 < measured << 20
+        assert least << 20 < 4 * curve.at(capacity << 18).traffic + (1 << 20)
 
 
 def test_the_least_buffer_for_a_traffic():
