@@ -110,7 +110,7 @@ def _point(result: FusedResult, capacity: int, above: FusedPoint | None) -> Fuse
 
     Only whole words move, so that the bound is rounded up to a multiple of their bits.
     """
-    word = _buffer(result.cascade).word_bits
+    word = int(_buffer(result.cascade).word_bits)
     bound = max(-(-(result.bound or 0) // word) * word, 0 if above is None else above.bound_bits)
     if result.value is None or result.evaluation is None:
         return FusedPoint(capacity, None, bound, None)
