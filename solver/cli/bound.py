@@ -239,6 +239,7 @@ def _bits_of(layer: Layer, says_bits: bool, bits: int | Mapping[str, int] | None
     """Return bits of a value, by dataspace: those of the user, else of the file, else the default."""
     memory = layer.mapspace.architecture.levels[0]
     sizes = {own.dataspace: own.size_per_value for own in memory.packing}
+    says_bits = says_bits or bool(sizes) or memory.word_bits > 1
     names = [space.name for space in layer.mapspace.problem.dataspaces]
     if isinstance(bits, int):
         return dict.fromkeys(names, bits)

@@ -427,6 +427,11 @@ class Rules:
             query = query._replace(**{key: min(getattr(query, key), whole)})
         return query
 
+    @property
+    def are_spatial(self) -> bool:
+        """Whether all rules are about the factors of fanouts."""
+        return {ask[0] for part in self.parts for ask in asked(part)} <= {"spatial", "instances"}
+
     def broken(self, loops: Loops, mask: Mask, cost: Cost | None = None) -> bool:
         """Whether a mapping breaks a rule; those about costs are left out if these are not known."""
         if not self.parts:

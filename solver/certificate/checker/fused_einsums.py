@@ -17,6 +17,7 @@ from solver.certificate.checker.claims import (
     Levels,
     Loops,
     Mask,
+    natural,
     need,
     remembered,
 )
@@ -42,22 +43,15 @@ class Einsum:
     """One Einsum of a cascade; dataspaces and dimensions are numbers, as in its mapspace."""
 
     def __init__(self, doc: Json, number: int) -> None:
-        self.number, self.doc, self.is_copy, self.times = (
-            number,
-            doc["mapspace"],
-            doc["is_copy"],
-            doc["n_instances"],
-        )
-        need(
-            type(self.is_copy) is bool and type(self.times) is int and self.times > 0,
-            "Einsums run some times",
-        )
+        self.number, self.doc, self.is_copy = number, doc["mapspace"], doc["is_copy"]
+        self.runs: list[int] = [doc["n_instances"], doc["cycle_length"]]
+        need(type(self.is_copy) is bool and natural(self.runs) and all(self.runs), "Einsums run some times")
         counting, self.placed = self.doc["counting"], self.doc["counting"] == "accelforge"
         need(counting in {"exact", "accelforge"}, "the counting is known")
         need(self.doc["factors"] in {"perfect", "any"}, "loops have factors of a known kind")
-        need(not self.doc.get("rules"), "there are no rules of the user's own")
         self.is_any = self.doc["factors"] == "any"
         self.space = Space(self.doc)
+        need(self.space.rules.are_spatial, "rules are about the factors of fanouts", CannotCheckError)
         self.even_doc = without_remainders(self.doc) if self.is_any else self.doc
         tolled = {p for p, own in self.space.at.items() if any("toll" in held for held in own)}
         alike = all("toll" in held for p in tolled for held in self.space.at[p])
@@ -107,15 +101,36 @@ class Einsum:
         self.whole = tuple(((n, 1),) for n in self.bounds)
 
     @cached_property
+    def windows(self) -> frozenset[int]:
+        """Dimensions that move a window of some dataspace, if it has several tiles."""
+        found: set[int] = set()
+        for ranks in self.ranks:
+            moving = [[(d, c) for d, c in rank if self.bounds[d] > 1] for rank in ranks]
+            every = [d for rank in moving for d, _ in rank]
+            found |= {d for rank in moving for d, c in rank if len(rank) > 1 or abs(c) > 1}
+            found |= {d for d in every if every.count(d) > 1}
+        return frozenset(found)
+
+    @property
+    def times(self) -> int:
+        """How often it runs."""
+        return self.runs[0]
+
+    @property
+    def cycle_times(self) -> int:
+        """How often its cycles count, by the clock of all."""
+        return prod(self.runs)
+
+    @cached_property
     def key(self) -> str:
         """What Einsums have in common that differ in names alone."""
 
         def bare(value: Any) -> Any:
             if isinstance(value, dict):
-                return {key: bare(own) for key, own in value.items() if key not in {"name", "dims"}}
+                return {key: bare(own) for key, own in value.items() if key not in {"name", "dims", "rules"}}
             return [bare(own) for own in value] if isinstance(value, list) else value
 
-        return json.dumps(bare(self.doc), sort_keys=True)
+        return f"{json.dumps(bare(self.doc), sort_keys=True)} {sorted(map(str, self.space.rules.parts))}"
 
     def parted(self, trips: Sequence[int]) -> Cut:
         """How loops cut the dimensions into equal parts."""
@@ -383,6 +398,7 @@ class Einsum:
             kind = Kind(bounds, trips, above, () if edges else held, deep=deep)
             edge = Visits(self, kind, self.visit(kind, None))
             loops, mask = edge.read(given[bounds])
+            need(not edge.rules.broken(loops, mask), "the nests satisfy all rules")
             own = [self.own_words(n, loops, mask, kind) for n, _ in enumerate(rooms, 1)]
             rooms = [*map(max, rooms, own)]
             homes.add(tuple((v, *mask[v]) for v, own in enumerate(self.writes) if own))

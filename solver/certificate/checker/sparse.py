@@ -536,12 +536,10 @@ class Priced:
         loop, scalar = nest.loops[i], child is None and nest.loops[i].axis is None
         box = nest.ones if scalar else nest.boxes[i]
         kept = [*self.staying(nest.loops[i + 1 : served.stop], loop.axis is not None, child is None, dims)]
-        block, found = self.space.at[at][v]["block"], {}
-        for c in conditions:
-            tile = self.met(v, c, loop, kept, box, scalar, block)
-            if tile is not None:
-                found[c] = self.space.tensors[c].empty(tile)
-        return found
+        if scalar:  # children that need words of their own are not served together
+            kept = [own for own in kept if own.dim not in dims]
+        block, tensors = self.space.at[at][v]["block"], self.space.tensors
+        return {c: tensors[c].empty(self.met(v, c, loop, kept, box, scalar, block)) for c in conditions}
 
     def aimed(self, served: range, child: int | None, dims: frozenset[int]) -> int:
         """Number of the loop whose tile an access serves: the innermost one that moves the target."""
@@ -567,17 +565,13 @@ class Priced:
 
     def met(
         self, v: int, c: int, loop: NestLoop, kept: Sequence[NestLoop], box: Whole, scalar: bool, block: int
-    ) -> Whole | None:
-        """The tile of condition `c` that meets an access to `v`; None if the order of loops spoils it."""
+    ) -> Whole:
+        """The tile of condition `c` that meets an access to `v`."""
         tile = [*box]
-        shared: list[NestLoop] = []
         for own in kept:
             tile[own.dim] *= own.factor
-        for own in () if scalar else (loop, *kept):
-            if loop.axis is not None and shared and own.dim in self.space.dims[c]:
-                return None
-            if own.dim in self.space.dims[v] and own.dim in self.space.dims[c]:
-                shared.append(own)
+        together = self.space.dims[v] & self.space.dims[c]
+        shared = [own for own in (() if scalar else (loop, *kept)) if own.dim in together]
         factors: dict[int, int] = {}
         for own in shared:
             factors[own.dim] = factors.get(own.dim, 1) * own.factor

@@ -107,9 +107,8 @@ class LeastLeft:
             if (child is None or f < child) and saver.place < f and (start is None or f < start)
         ]
         every = enumerate(zip(box, self.space.bounds, strict=True))
-        moved = () if self.scalar(child) else own
         return [
-            n if d in moved else np.minimum(n * prod(fans[f][d] for f in between), bound)
+            n if d in own else np.minimum(n * prod(fans[f][d] for f in between), bound)
             for d, (n, bound) in every
         ]
 
