@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from model.architecture import Architecture, Node, StorageLevel
 from model.counting import rule_of
 from model.extents import PERFECT
 from model.formats.accelforge.architecture import check_defined, has_arch
@@ -220,7 +221,7 @@ def _einsums(
         mapspace, _, spread_out = written_einsum(Naming(einsum, workload), spec, files, options, notes)
         # Values of all sizes in the cascade, so that words are the same for all Einsums.
         bits = {**{f"{size} bits": size for size in sorted(sizes)}, **value_bits(einsum)}
-        architecture = in_values(mapspace.architecture, bits)
+        architecture = _of_own_values(in_values(mapspace.architecture, bits), value_bits(einsum))
         return CascadeEinsum(
             einsum.name,
             replace(mapspace, architecture=architecture, notes=()),
@@ -233,6 +234,19 @@ def _einsums(
 
     readers = (Reader(einsum.name, partial(read, einsum), place_of(einsum)) for einsum in workload.einsums)
     return read_all(readers, "Einsum")
+
+
+def _of_own_values(architecture: Architecture, names: Container[str]) -> Architecture:
+    """Return an architecture that says how these dataspaces lie in rows, and no others."""
+
+    def of_own(node: Node) -> Node:
+        if not isinstance(node, StorageLevel):
+            return node
+        scales = tuple((name, scale) for name, scale in node.bandwidth_scale if name in names)
+        packing = tuple(own for own in node.packing if own.dataspace in names)
+        return replace(node, bandwidth_scale=scales, packing=packing)
+
+    return replace(architecture, nodes=tuple(map(of_own, architecture.nodes)))
 
 
 def _ranks(workload: Workload) -> dict[str, tuple[str, ...]]:
