@@ -25,6 +25,7 @@ from model.formats.accelforge.costs import load_costs
 from model.formats.accelforge.loader import LEVELS_ABOVE, LoadedWorkload, read_workload, read_workload_text
 from model.formats.cascade.layers import PERFECT_ON_ARCH, Reader, network_of, network_on_arch, read_all
 from model.formats.cascade.mapping import mapping_section, read_targets
+from model.formats.cascade.tree_nest import TREE_NOTE, is_tree, on_given_places, read_tree_nest
 from model.formats.onnx import SUFFIX as ONNX_SUFFIX
 from model.formats.onnx import load_onnx
 from model.formats.timeloop.document import (
@@ -48,7 +49,7 @@ from model.mapping import Mapping as LoopNest
 from model.mapping import StorageMapping
 from model.mapspace import Mapspace
 from model.note import Note
-from model.places import spread
+from model.places import gathered, spread
 from model.sweep import Variant
 from model.text.fields import as_mapping, is_blank
 from model.text.files import SPEC_SUFFIXES, display_name, files_of, is_directory
@@ -170,6 +171,8 @@ def load_einsum(
             message = "a given mapping of one Einsum is read for an `arch` of AccelForge only"
             raise SpecError(message, hint="write the Einsum as a `problem`, beside its architecture")
         section = _given_mapping(options, variables)
+        if is_tree(section):
+            return _with_tree(loaded, mapspace, einsum, section, (files, variables, options))
         if not mapspace.joint and names_places([section], spread(mapspace)):
             options, mapspace = replace(options, has_places=True), spread(mapspace)
         kept = _kept_by(mapspace, read_targets(section, mapspace))
@@ -180,6 +183,26 @@ def load_einsum(
         mapping = read_targets(section, mapspace)
     notes = loaded.network.notes
     return LoadedSpec(replace(mapspace, notes=notes), mapping, notes, files, loaded.documents[0], None)
+
+
+def _with_tree(
+    loaded: LoadedNetwork,
+    mapspace: Mapspace,
+    einsum: str,
+    section: Node,
+    reading: tuple[tuple[Path, ...], Mapping[str, object] | None, LoadOptions],
+) -> LoadedSpec:
+    """Return an Einsum with its nest in AccelForge's mapping tree; the constraints do not apply to it."""
+    files, variables, options = reading
+    read = read_tree_nest(section, einsum, gathered(mapspace))
+    kept = tuple(read.kept.items())
+    loaded = read_network(
+        files, variables, replace(options, accelforge=replace(options.accelforge, kept=kept))
+    )
+    mapspace = _mapspace_of(loaded.network, einsum)
+    notes = (*(note for note in loaded.network.notes if note.sentence != MAPPING_NOTE), Note(TREE_NOTE))
+    mapspace = replace(on_given_places(gathered(mapspace), read.places), notes=notes)
+    return LoadedSpec(mapspace, read.mapping, notes, files, loaded.documents[0], None)
 
 
 def _mapspace_of(network: Network, einsum: str) -> Mapspace:

@@ -223,7 +223,4 @@ def mapping_section(top: MappingNode) -> Node:
         raise SpecError("there is no key `mapping`", top.span, hint="`map --mapping OUT` writes such a file")
     if isinstance(section, ScalarNode):
         raise SpecError("`mapping` must be a list of targets", section.span)
-    if isinstance(section, MappingNode) and "nodes" in section:
-        hint = "write it as targets, as `map --mapping OUT` does"
-        raise SpecError("mappings in AccelForge's form are not read", section.key("nodes").span, hint=hint)
     return given(section, "targets") or section if isinstance(section, MappingNode) else section
