@@ -289,24 +289,29 @@ def _slides(space: Dataspace, dim: str) -> bool:
 
 
 def nest_of(
-    architecture: Architecture, placed: Sequence[Placed], outside: frozenset[str]
+    problem: Problem, architecture: Architecture, placed: Sequence[Placed], outside: frozenset[str]
 ) -> tuple[LoopNest, dict[str, int]]:
     """Return loops and tiles as a nest, and the number of places of memories that have several.
 
     Parameters
     ----------
-    architecture
-        Every memory at one place.
+    problem, architecture
+        The Einsum; every memory at one place.
     placed
         As `PathReader.placed` has them, without the outermost memory's tiles.
     outside
         What the outermost memory keeps.
+
+    Raises
+    ------
+    SpecError
+        For two loops between the same tiles that are no single one.
     """
     outermost = architecture.levels[0].name
     spatial: dict[str, list[SpatialLoop]] = {fanout.name: [] for fanout in architecture.fanouts}
     places: dict[str, list[StorageMapping]] = {outermost: [StorageMapping((), outside)]}
     memory = outermost
-    for step in placed:
+    for step in _joined(problem, placed):
         if isinstance(step, PlacedTile):
             own = places.setdefault(step.memory, [])
             own += [StorageMapping()] if not own or own[-1].temporal else []
@@ -326,6 +331,25 @@ def nest_of(
         else:
             nodes += places.get(node.name, [StorageMapping()])
     return LoopNest(tuple(nodes)), {name: len(own) for name, own in places.items() if len(own) > 1}
+
+
+def _joined(problem: Problem, placed: Sequence[Placed]) -> Iterator[Placed]:
+    """Yield loops over one dimension with no tile between them as one: by place, their order means nothing."""
+    known: dict[tuple[str, str | None], PlacedLoop] = {}
+    for step in (*placed, None):
+        if isinstance(step, PlacedLoop):
+            key = (step.dim, step.fanout)
+            first = known.get(key, replace(step, trips=1))
+            if key in known and any(_slides(space, step.dim) for space in problem.dataspaces):
+                message = f"two loops over `{step.dim}` with no tile between them, which slide a window"
+                related = () if first.span is None else ((first.span, "the first"),)
+                raise SpecError(message, step.span, related)
+            known[key] = replace(first, trips=first.trips * step.trips)
+            continue
+        yield from known.values()
+        known = {}
+        if step is not None:
+            yield step
 
 
 TREE_NOTE = "the constraints of the architecture do not apply to a given mapping in AccelForge's form"
@@ -379,7 +403,7 @@ def read_tree_nest(section: Node, einsum: str, mapspace: Mapspace) -> TreeNest:
     for tile in tiles:
         kept[tile.memory] |= {tile.dataspace}
     inside = [step for step in placed if isinstance(step, PlacedLoop) or step.memory != outermost]
-    mapping, places = nest_of(architecture, inside, kept[outermost])
+    mapping, places = nest_of(problem, architecture, inside, kept[outermost])
     return TreeNest(mapping, places, kept)
 
 
@@ -404,12 +428,19 @@ class NotWrittenError(ValueError):
 
 @dataclass
 class PathWriter:
-    """Writes loops and tiles of one Einsum, outermost first, as the steps of a path."""
+    """Writes loops and tiles of one Einsum, outermost first, as the steps of a path.
+
+    Parameters
+    ----------
+    keeps_overlap
+        Whether the mapping is counted so that the loop right above a tile leaves what overlaps in it.
+    """
 
     problem: Problem
     architecture: Architecture
     tensors: Mapping[str, str]
     persistent: Collection[str] = ()
+    keeps_overlap: bool = True
     steps: list[tuple[Placed, int | None]] = field(default_factory=list)
     homes: dict[str, int] = field(default_factory=dict)
 
@@ -421,7 +452,7 @@ class PathWriter:
         temporal = [i for i, (step, _) in enumerate(self.steps) if _is_temporal(step)]
         loop = self.steps[temporal[-1]][0] if temporal else None
         slides = isinstance(loop, PlacedLoop) and _slides(self.problem.dataspace(dataspace), loop.dim)
-        if is_home or not slides:
+        if is_home or not slides or not self.keeps_overlap:
             self.steps.append((tile, group))
             return
         assert isinstance(loop, PlacedLoop)

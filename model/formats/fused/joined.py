@@ -158,7 +158,7 @@ class _Joining:
                 held.append(Held(step.dataspace, depth))
                 self._at(held[-1], step.span)
         outside = frozenset(tile.dataspace for _, tile in self.tiles(place) if tile.memory == levels[0].name)
-        mapping, places = nest_of(einsum.mapspace.architecture, private, outside)
+        mapping, places = nest_of(einsum.problem, einsum.mapspace.architecture, private, outside)
         nest = PrivateNest(mapping, tuple(places.items()))
         self._at(nest, path.span)
         return self._placed_leaf(Leaf(einsum.name, (nest,), tuple(held)), path)
@@ -258,7 +258,8 @@ def _path(cascade: Cascade, mapping: FusedMapping, place: int) -> NestPath:
         raise NotWrittenError(f"Einsum `{einsum.name}` reads a tensor twice")
     if len(path.leaf.nests) > 1 or any(nest.bounds is not None for nest in path.leaf.nests):
         raise NotWrittenError(f"the visits of Einsum `{einsum.name}` differ")
-    writer = PathWriter(problem, architecture, tensors, cascade.persistent)
+    keeps_overlap = einsum.mapspace.counting_rule.by_order
+    writer = PathWriter(problem, architecture, tensors, cascade.persistent, keeps_overlap)
     for dataspace, tensor in tensors.items():
         if tensor not in mapping.stored_at:
             writer.tile(dataspace, architecture.levels[0].name, OUTSIDE_GROUPS)
