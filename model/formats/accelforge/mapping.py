@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -92,6 +92,11 @@ class NestPath:
     compute: str
     steps: tuple[Step, ...]
     span: Span | None = None
+
+    @property
+    def tensors(self) -> frozenset[str]:
+        """The tensors that have tiles on the path."""
+        return frozenset(step.tensor for step in self.steps if isinstance(step, Tile))
 
 
 def read_paths(section: Node) -> dict[str, NestPath]:
@@ -219,11 +224,12 @@ def mapping_text(paths: Sequence[NestPath]) -> str:
 
     What all paths begin with, and has the number of a group, stands above the split.
     """
-    return "\n".join([f"{MAPPING_SECTION}:", "  nodes:", *_lines(list(paths), "  ")]) + "\n"
+    used = {path.einsum: path.tensors for path in paths}
+    return "\n".join([f"{MAPPING_SECTION}:", "  nodes:", *_lines(list(paths), used, "  ")]) + "\n"
 
 
-def _lines(paths: list[NestPath], blanks: str) -> Iterator[str]:
-    trunk, rest = _trunk(paths)
+def _lines(paths: list[NestPath], used: Mapping[str, frozenset[str]], blanks: str) -> Iterator[str]:
+    trunk, rest = _trunk(paths, used)
     yield from _step_lines(trunk, blanks)
     if len(rest) == 1:
         (path,) = rest
@@ -233,13 +239,14 @@ def _lines(paths: list[NestPath], blanks: str) -> Iterator[str]:
         return
     yield f"{blanks}- !Sequential"
     yield f"{blanks}  nodes:"
-    for group in _groups(rest):
+    groups = list(_groups(rest))
+    for group in groups if len(groups) > 1 else [[path] for path in rest]:
         yield f"{blanks}  - !Nested"
         yield f"{blanks}    nodes:"
-        yield from _lines(group, f"{blanks}    ")
+        yield from _lines(group, used, f"{blanks}    ")
 
 
-def _trunk(paths: list[NestPath]) -> tuple[list[Step], list[NestPath]]:
+def _trunk(paths: list[NestPath], used: Mapping[str, frozenset[str]]) -> tuple[list[Step], list[NestPath]]:
     """Return the shared steps that all paths begin with, and the paths without them.
 
     A tile may stand above Einsums that do not use its tensor.
@@ -248,15 +255,14 @@ def _trunk(paths: list[NestPath]) -> tuple[list[Step], list[NestPath]]:
         return [], paths
     trunk: list[Step] = []
     left = [list(path.steps) for path in paths]
-    users = [{step.tensor for step in path.steps if isinstance(step, Tile)} for path in paths]
-    while step := _common(left, users):
+    while step := _common(left, [used[path.einsum] for path in paths]):
         trunk.append(step)
         for steps in (own for own in left if own[:1] == [step]):
             del steps[0]
     return trunk, [replace(path, steps=tuple(steps)) for path, steps in zip(paths, left, strict=True)]
 
 
-def _common(left: list[list[Step]], users: list[set[str]]) -> Step | None:
+def _common(left: list[list[Step]], users: list[frozenset[str]]) -> Step | None:
     heads = [steps[0] if steps else None for steps in left]
     for head in heads:
         if not isinstance(head, Tile) or head.group is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from itertools import product
 
 from model.architecture import Architecture, Fanout, StorageLevel, with_places
@@ -99,7 +100,8 @@ class PathReader:
 
         AccelForge fetches a tile where it stands, and keeps of it no more than the loops below need: it
         stands below all loops right below that move it, and the first one that slides its window. That loop
-        is passed only if counting `keeps_overlap` in the innermost loop outside of a tile.
+        is passed only if counting `keeps_overlap` in the innermost loop outside of a tile. Loops that move
+        what an inner memory stores are not passed: it would be moved outside of its memory.
         """
         steps = list(self._own_steps())
         self._check_tolls(steps)
@@ -112,7 +114,9 @@ class PathReader:
                 continue
             tile = self._tile(step, seen)
             space = self.problem.dataspace(tile.dataspace)
-            below, slides = (place, False) if tile.is_home else _lowered(steps, place, space)
+            below, slides = place, False
+            if not tile.is_home:
+                below, slides = _lowered(steps, place, space, self._moving(steps[:place]))
             if slides and not keeps_overlap:
                 slid.append(tile)
                 below -= 1
@@ -126,6 +130,16 @@ class PathReader:
         placed = list(self._in_order(placed))
         self._check_order(placed)
         return tuple(placed), Windows(tuple(slid), tuple(anew))
+
+    def _moving(self, above: Sequence[Step]) -> frozenset[str]:
+        """Return the dimensions of what memories inside the outermost one on chip store on their own."""
+        outer = [level.name for level in (self.architecture.levels[0], *self.architecture.on_chip[:1])]
+        homes: dict[str, str] = {}
+        for step in above:
+            if isinstance(step, Tile) and not step.is_toll:
+                homes.setdefault(step.tensor, step.component)
+        inner = [self._dataspaces[tensor] for tensor, memory in homes.items() if memory not in outer]
+        return frozenset(dim for name in inner for dim in self.problem.dataspace(name).dims)
 
     def _tile(self, step: Tile, seen: dict[tuple[str, str], Span | None]) -> PlacedTile:
         """Return the tile of a step; a memory has one of each tensor."""
@@ -259,7 +273,7 @@ class PathReader:
                 raise SpecError(message, tile.span)
 
 
-def _lowered(steps: Sequence[Step], place: int, space: Dataspace) -> tuple[int, bool]:
+def _lowered(steps: Sequence[Step], place: int, space: Dataspace, fixed: frozenset[str]) -> tuple[int, bool]:
     """Return below which step a tile comes to stand, and whether the last loop passed slides it."""
     below = place
     for position in range(place + 1, len(steps)):
@@ -267,7 +281,7 @@ def _lowered(steps: Sequence[Step], place: int, space: Dataspace) -> tuple[int, 
         if not isinstance(step, TiledLoop) or step.fanout is not None:
             break
         (dim,) = step.variables
-        if dim not in space.dims:
+        if dim not in space.dims or dim in fixed:
             break
         below = position
         if _slides(space, dim):
@@ -289,29 +303,38 @@ def _slides(space: Dataspace, dim: str) -> bool:
 
 
 def nest_of(
-    problem: Problem, architecture: Architecture, placed: Sequence[Placed], outside: frozenset[str]
+    architecture: Architecture,
+    placed: Sequence[Placed],
+    outside: frozenset[str],
+    ordered: frozenset[str],
 ) -> tuple[LoopNest, dict[str, int]]:
     """Return loops and tiles as a nest, and the number of places of memories that have several.
 
     Parameters
     ----------
-    problem, architecture
-        The Einsum; every memory at one place.
+    architecture
+        Every memory at one place.
     placed
-        As `PathReader.placed` has them, without the outermost memory's tiles.
+        As `PathReader.placed` has them, without the outermost memory's tiles. What is stored on chip is not
+        kept in the nest; loops below it stand inside of its memory.
     outside
         What the outermost memory keeps.
+    ordered
+        Dimensions over which two loops with no tile between them are no single loop.
 
     Raises
     ------
     SpecError
-        For two loops between the same tiles that are no single one.
+        For two such loops.
     """
     outermost = architecture.levels[0].name
     spatial: dict[str, list[SpatialLoop]] = {fanout.name: [] for fanout in architecture.fanouts}
     places: dict[str, list[StorageMapping]] = {outermost: [StorageMapping((), outside)]}
     memory = outermost
-    for step in _joined(problem, placed):
+    joined = list(_joined(placed, ordered))
+    for place, step in enumerate(joined):
+        if isinstance(step, PlacedTile) and step.is_home:
+            continue
         if isinstance(step, PlacedTile):
             own = places.setdefault(step.memory, [])
             own += [StorageMapping()] if not own or own[-1].temporal else []
@@ -320,7 +343,8 @@ def nest_of(
         elif step.fanout is not None:
             spatial[step.fanout].insert(0, SpatialLoop(step.dim, step.trips, "x"))
         else:
-            last = places[memory][-1]
+            memory = _memory_of_loop(architecture, memory, joined, place)
+            last = places.setdefault(memory, [StorageMapping()])[-1]
             places[memory][-1] = StorageMapping((Loop(step.dim, step.trips), *last.temporal), last.keep)
     nodes: list[NodeMapping] = []
     for node in architecture.nodes:
@@ -333,23 +357,34 @@ def nest_of(
     return LoopNest(tuple(nodes)), {name: len(own) for name, own in places.items() if len(own) > 1}
 
 
-def _joined(problem: Problem, placed: Sequence[Placed]) -> Iterator[Placed]:
-    """Yield loops over one dimension with no tile between them as one: by place, their order means nothing."""
+def _memory_of_loop(architecture: Architecture, memory: str, steps: Sequence[Placed], place: int) -> str:
+    """Return the memory that a loop belongs to: that of the tile before, or of what is stored further in.
+
+    In the outermost memory on chip, a stored tile stands above the loops of the memory outside as well.
+    """
+    order = {node.name: position for position, node in enumerate(architecture.nodes)}
+    inside = [s for s in steps[place:] if isinstance(s, PlacedTile) and not s.is_home]
+    most = min((order[tile.memory] for tile in inside), default=len(order))
+    stored = [s.memory for s in steps[:place] if isinstance(s, PlacedTile) and s.is_home]
+    deeper = (name for name in stored if name != architecture.on_chip[0].name and order[name] <= most)
+    return max((memory, *deeper), key=order.__getitem__)
+
+
+def _joined(placed: Sequence[Placed], ordered: frozenset[str]) -> Iterator[Placed]:
+    """Yield loops over one dimension with no tile between them as one, unless their order matters."""
     known: dict[tuple[str, str | None], PlacedLoop] = {}
-    for step in (*placed, None):
-        if isinstance(step, PlacedLoop):
-            key = (step.dim, step.fanout)
-            first = known.get(key, replace(step, trips=1))
-            if key in known and any(_slides(space, step.dim) for space in problem.dataspaces):
-                message = f"two loops over `{step.dim}` with no tile between them, which slide a window"
-                related = () if first.span is None else ((first.span, "the first"),)
-                raise SpecError(message, step.span, related)
-            known[key] = replace(first, trips=first.trips * step.trips)
-            continue
-        yield from known.values()
-        known = {}
-        if step is not None:
+    for step in placed:
+        if isinstance(step, PlacedTile):
+            yield from known.values()
             yield step
+            known = {}
+            continue
+        first = known.get((step.dim, step.fanout), replace(step, trips=1))
+        if first.trips > 1 and step.dim in ordered:
+            message = f"two loops over `{step.dim}` with no tile between them are not modelled"
+            raise SpecError(message, step.span, () if first.span is None else ((first.span, "the first"),))
+        known[step.dim, step.fanout] = replace(first, trips=first.trips * step.trips)
+    yield from known.values()
 
 
 TREE_NOTE = "the constraints of the architecture do not apply to a given mapping in AccelForge's form"
@@ -403,8 +438,17 @@ def read_tree_nest(section: Node, einsum: str, mapspace: Mapspace) -> TreeNest:
     for tile in tiles:
         kept[tile.memory] |= {tile.dataspace}
     inside = [step for step in placed if isinstance(step, PlacedLoop) or step.memory != outermost]
-    mapping, places = nest_of(problem, architecture, inside, kept[outermost])
+    mapping, places = nest_of(architecture, inside, kept[outermost], _ordered(mapspace))
     return TreeNest(mapping, places, kept)
+
+
+def _ordered(mapspace: Mapspace) -> frozenset[str]:
+    """Return the dimensions of which the order of loops between two tiles matters."""
+    problem = mapspace.problem
+    by_order = mapspace.counting_rule.by_order
+    return frozenset(
+        dim for dim in problem.dims if by_order or any(_slides(space, dim) for space in problem.dataspaces)
+    )
 
 
 def on_given_places(mapspace: Mapspace, places: Mapping[str, int]) -> Mapspace:
@@ -444,9 +488,17 @@ class PathWriter:
     steps: list[tuple[Placed, int | None]] = field(default_factory=list)
     homes: dict[str, int] = field(default_factory=dict)
 
+    @cached_property
+    def _order(self) -> dict[str, int]:
+        """Places of memories, tolls and fanouts, the outermost one of each."""
+        order: dict[str, int] = {}
+        for place, node in enumerate(self.architecture.nodes):
+            order.setdefault(node.name if isinstance(node, Fanout) else node.component, place)
+        return order
+
     def tile(self, dataspace: str, memory: str, group: int | None = None) -> None:
         """Add a tile: above the loop right above, if that slides it."""
-        position = next(i for i, node in enumerate(self.architecture.nodes) if node.name == memory)
+        position = self._order[memory]
         is_home = self.homes.setdefault(dataspace, position) == position
         tile = PlacedTile(dataspace, self.tensors[dataspace], memory, is_home, None)
         temporal = [i for i, (step, _) in enumerate(self.steps) if _is_temporal(step)]
@@ -503,14 +555,13 @@ class PathWriter:
         return NestPath(einsum, self.architecture.compute.name, tuple(steps))
 
     def _tolls(self) -> Iterator[Tile]:
-        order = {node.name: place for place, node in enumerate(self.architecture.nodes)}
         for level, space in product(self.architecture.levels, self.problem.dataspaces):
-            if space.name in dict(level.tolls) and self.homes[space.name] < order[level.name]:
+            if space.name in dict(level.tolls) and self.homes[space.name] < self._order[level.component]:
                 yield Tile(self.tensors[space.name], level.name, is_toll=True)
 
     def _behind(self, steps: Sequence[Step], toll: Tile) -> int:
         """Return where a toll stands: below all that its tensor passes before, above all that is inside."""
-        order = {node.name: place for place, node in enumerate(self.architecture.nodes)}
+        order = self._order
         own = order[toll.component]
         outside = [
             place

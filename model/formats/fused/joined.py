@@ -17,13 +17,12 @@ from model.formats.cascade.tree_nest import (
     PlacedTile,
     nest_of,
 )
-from model.fused.cascade import Cascade, CascadeEinsum
+from model.fused.cascade import Access, Cascade, CascadeEinsum
 from model.fused.mapping import Body, FusedMapping, Held, Leaf, Path, PrivateNest, SharedLoop, Stored
 from model.mapping import Mapping as LoopNest
 from model.mapping import StorageMapping
 from model.mapspace import Mapspace
 from model.note import Note
-from model.places import gathered
 from model.text.source import Node, Span, SpecError, note_at
 from model.wording import listing, suggestion
 
@@ -85,11 +84,36 @@ class _Joining:
             self.places[id(part)] = span
 
     def _is_linked(self, cut: int, depth: int) -> bool:
-        """Whether something stored below a loop at a depth is used on both sides of a cut."""
-        return any(
-            stored.depth > depth and self.cascade.users[tensor][0] <= cut < self.cascade.users[tensor][-1]
-            for tensor, stored in self.stored.items()
-        )
+        """Whether something stored below a loop at a depth is used on both sides of a cut.
+
+        Below a loop that moves what an inner memory stores above it, as the tree has one for all that use it.
+        """
+        for tensor, stored in self.stored.items():
+            users = self.cascade.users[tensor]
+            if users[0] <= cut < users[-1] and (stored.depth > depth or self._moves(stored, depth)):
+                return True
+        return False
+
+    def _moves(self, stored: Stored, depth: int) -> bool:
+        """Whether one loop of the tree, at a depth, moves what an inner memory stores above it."""
+        users = self.cascade.users[stored.tensor]
+        places = range(users[0], users[-1] + 1)
+        loops = [self.temporal(place)[depth : depth + 1] for place in places]
+        if stored.memory == self.cascade.einsums[0].mapspace.architecture.on_chip[0].name or not all(loops):
+            return False
+        dims = {
+            place: {
+                d
+                for a in self.cascade.einsums[place].accesses_of(stored.tensor)
+                for d in self._dims(place, a)
+            }
+            for place in users
+        }
+        is_one = len({loop.span for (loop,) in loops}) == 1
+        return is_one and any(loops[place - users[0]][0].dim in dims[place] for place in users)
+
+    def _dims(self, place: int, access: Access) -> tuple[str, ...]:
+        return tuple(self.cascade.einsums[place].space(access.dataspace).dims)
 
     def _groups(self, places: range, depth: int) -> Iterator[range]:
         first = places.start
@@ -150,15 +174,17 @@ class _Joining:
                 private += [] if is_shared else [step]
                 depth += step.fanout is None
             elif step.is_home:
-                continue
+                private += [step] if step.memory != levels[0].name else []
             elif depth >= shared:
                 private.append(step)
             else:
                 self._check_held(einsum, step)
                 held.append(Held(step.dataspace, depth))
                 self._at(held[-1], step.span)
+        by_order = einsum.mapspace.counting_rule.by_order
+        ordered = frozenset(einsum.problem.dims if by_order else ())
         outside = frozenset(tile.dataspace for _, tile in self.tiles(place) if tile.memory == levels[0].name)
-        mapping, places = nest_of(einsum.problem, einsum.mapspace.architecture, private, outside)
+        mapping, places = nest_of(einsum.mapspace.architecture, private, outside, ordered)
         nest = PrivateNest(mapping, tuple(places.items()))
         self._at(nest, path.span)
         return self._placed_leaf(Leaf(einsum.name, (nest,), tuple(held)), path)
@@ -308,11 +334,11 @@ def einsum_mapping(mapspace: Mapspace, einsum: str, mapping: LoopNest) -> str:
     if not mapping.divides(problem.bound):
         raise NotWrittenError("loops have remainders")
     tensors = {space.name: space.name for space in problem.dataspaces}
-    writer = PathWriter(problem, gathered(mapspace).architecture, tensors)
+    writer = PathWriter(problem, mapspace.architecture, tensors)
     outermost = mapping.nodes[0]
     assert isinstance(outermost, StorageMapping)
     for space in problem.dataspaces:
         if space.name in outermost.keep:
-            writer.tile(space.name, mapspace.architecture.levels[0].name, OUTSIDE_GROUPS)
+            writer.tile(space.name, mapspace.architecture.levels[0].component, OUTSIDE_GROUPS)
     writer.nest(mapspace.architecture, mapping)
     return mapping_text([writer.path(einsum)])
