@@ -1,5 +1,6 @@
 """Mappings in AccelForge's form: its own figures for them, what is written reads as the same, and errors."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -21,6 +22,7 @@ from model.fused.report import FusedEvaluation
 from model.mapping import FanoutMapping
 from model.text.reader import read_files
 from model.text.source import SpecError
+from tests.conftest import REPOSITORY
 from tests.model.fused.random_cascades import COPIES, SHAPES, random_cascade, random_fused, with_tolls
 
 DATA = Path(__file__).parent / "data"
@@ -50,6 +52,45 @@ def test_figures_are_those_of_accelforge(workload: str, mapping: str, arch: str)
     for memory, share in shares.items():
         used = [room.size_words / room.usable_words for room in cost.rooms if room.memory == memory]
         assert max(used) == pytest.approx(share)
+
+
+EXAMPLE = """
+workload:
+  rank_sizes: {M: 8, A: 8, B: 8, C: 8}
+  bits_per_value: {All: 8}
+  einsums: ["T1[m, b] = T0[m, a] * W0[a, b]", "T2[m, c] = T1[m, b] * W1[b, c]"]
+arch:
+  nodes:
+  - !Memory
+    name: Main
+    size: inf
+    leak_power: 0
+    tensors: {keep: ~Intermediates, may_keep: All}
+    actions: [{name: read, energy: 16, throughput: inf}, {name: write, energy: 16, throughput: inf}]
+  - !Memory
+    name: GLB
+    size: 64 * 8
+    leak_power: 0
+    tensors: {keep: All}
+    actions: [{name: read, energy: 0.5, throughput: inf}, {name: write, energy: 0.5, throughput: inf}]
+  - !Compute {name: MAC, leak_power: 0, actions: [{name: compute, energy: 1, throughput: 1}]}
+"""
+
+
+def test_the_example_of_the_documentation(tmp_path: Path):
+    page = (REPOSITORY / "docs" / "accelforge.md").read_text(encoding="utf-8")
+    section = page[page.index("## Mappings both ways") : page.index("## Units")]
+    (mapping,) = re.findall(r"```yaml\n(.*?)```", section, flags=re.DOTALL)
+    (tmp_path / "spec.yaml").write_text(EXAMPLE)
+    (tmp_path / "mapping.yaml").write_text(mapping)
+    loaded = load_fused([tmp_path / "spec.yaml"], tmp_path / "mapping.yaml")
+    cost = evaluate_fused(loaded.cascade, loaded.mapping)
+    most = max(room.size_words for room in cost.rooms if room.memory == "GLB")
+    assert cost.energy_j == 67_584
+    assert cost.latency_s == 1_024
+    assert most == 37
+    words = " ".join(section.split())
+    assert f"{cost.energy_j:,.0f} J and {int(cost.latency_s):,} s, with {most} of the 64 values" in words
 
 
 def test_tiles_that_slide_are_noted():
