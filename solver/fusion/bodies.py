@@ -125,7 +125,8 @@ class BodyBounds:
                 else self.bounds.floor(place, outside, given.taken_words).least(cuts[-1].trips)
             )
             energy, cycles = max(energy, least[0]), max(cycles, least[1])
-        return energy * einsum.n_instances, cycles * einsum.n_instances
+        times, of_cycles = einsum.times
+        return energy * times, cycles * of_cycles
 
     def _fitting(
         self, frames: Frames, place: int, given: Given, cuts: Sequence[Cut], left: Sequence[int]
@@ -263,10 +264,10 @@ class BodyBounds:
     @remembered
     def _shares(self, frames: Frames, place: int, given: Given) -> tuple[list[Share], list[Share]]:
         """The ways to keep an Einsum's tiles in a body without bodies inside, by energy and by cycles."""
-        times, free = self.space.einsums[place].n_instances, self.usable - given.taken_words
+        (times, of_cycles), free = self.space.einsums[place].times, self.usable - given.taken_words
         fits = list(self._fits(frames, place, given, self.space.cuts(frames, place), ()))
         energies = ((own.words, own.lasting_words, own.energy * times) for own in fits)
-        cycles = ((own.words, own.lasting_words, own.cycles * times) for own in fits)
+        cycles = ((own.words, own.lasting_words, own.cycles * of_cycles) for own in fits)
         return (
             shares_of(energies, free, self.usable),
             shares_of(cycles, free, self.usable),

@@ -42,22 +42,6 @@ class PlacedTile:
 Placed = PlacedLoop | PlacedTile
 
 
-@dataclass(frozen=True)
-class Windows:
-    """What AccelForge's rule says of tiles that slide, where a nest cannot say all of it.
-
-    Parameters
-    ----------
-    slid
-        Tiles that take only a part of what is brought for the loop below them.
-    brought_anew
-        Tiles right below a loop that slides them, which keep nothing of what overlaps.
-    """
-
-    slid: tuple[PlacedTile, ...]
-    brought_anew: tuple[PlacedTile, ...]
-
-
 class PathReader:
     """Places the loops and tiles of a path on an architecture.
 
@@ -95,19 +79,17 @@ class PathReader:
             message = f"Einsum `{path.einsum}` runs on `{architecture.compute.name}`, not on `{path.compute}`"
             raise SpecError(message, path.span)
 
-    def placed(self, keeps_overlap: bool) -> tuple[tuple[Placed, ...], Windows]:
+    def placed(self) -> tuple[Placed, ...]:
         """Return loops with several trips and tiles, outermost first; tolls are checked and left out.
 
         AccelForge fetches a tile where it stands, and keeps of it no more than the loops below need: it
-        stands below all loops right below that move it, and the first one that slides its window. That loop
-        is passed only if counting `keeps_overlap` in the innermost loop outside of a tile. Loops that move
-        what an inner memory stores are not passed: it would be moved outside of its memory.
+        stands below all loops right below that move it, and the first one that slides its window. Loops that
+        move what an inner memory stores are not passed: it would be moved outside of its memory.
         """
         steps = list(self._own_steps())
         self._check_tolls(steps)
         loops = dict(self._loops(steps))
         lowered: dict[int, list[PlacedTile]] = {}
-        slid, anew = list[PlacedTile](), list[PlacedTile]()
         seen: dict[tuple[str, str], Span | None] = {}
         for place, step in enumerate(steps):
             if not isinstance(step, Tile) or step.is_toll:
@@ -117,11 +99,10 @@ class PathReader:
             below, slides = place, False
             if not tile.is_home:
                 below, slides = _lowered(steps, place, space, self._moving(steps[:place]))
-            if slides and not keeps_overlap:
-                slid.append(tile)
-                below -= 1
             if not slides and _is_slid_above(loops, below, space):
-                anew.append(tile)
+                message = f"nothing of `{tile.tensor}` stays while the loop above its tile slides it"
+                hint = "put the tile above that loop"
+                raise SpecError(f"{message}: not modelled", tile.span, hint=hint)
             lowered.setdefault(below, []).append(tile)
         placed = list[Placed]()
         for place in range(len(steps)):
@@ -129,7 +110,7 @@ class PathReader:
             placed += lowered.get(place, [])
         placed = list(self._in_order(placed))
         self._check_order(placed)
-        return tuple(placed), Windows(tuple(slid), tuple(anew))
+        return tuple(placed)
 
     def _moving(self, above: Sequence[Step]) -> frozenset[str]:
         """Return the dimensions of what memories inside the outermost one on chip store on their own."""
@@ -419,13 +400,7 @@ def read_tree_nest(section: Node, einsum: str, mapspace: Mapspace) -> TreeNest:
     tensors = {space.name: space.name for space in problem.dataspaces}
     known = {step.tensor for path in paths.values() for step in path.steps if isinstance(step, Tile)}
     reader = PathReader(paths[einsum], problem, architecture, tensors, known | set(tensors))
-    placed, windows = reader.placed(keeps_overlap=True)
-    for tile in windows.brought_anew:
-        message = (
-            f"nothing of `{tile.tensor}` stays while the loop above its tile slides it: not modelled here"
-        )
-        hint = "without --einsum, a mapping of the whole workload may say so; or put the tile above that loop"
-        raise SpecError(message, tile.span, hint=hint)
+    placed = reader.placed()
     outermost = architecture.levels[0].name
     tiles = [step for step in placed if isinstance(step, PlacedTile)]
     for tile in tiles:
@@ -438,11 +413,11 @@ def read_tree_nest(section: Node, einsum: str, mapspace: Mapspace) -> TreeNest:
     for tile in tiles:
         kept[tile.memory] |= {tile.dataspace}
     inside = [step for step in placed if isinstance(step, PlacedLoop) or step.memory != outermost]
-    mapping, places = nest_of(architecture, inside, kept[outermost], _ordered(mapspace))
+    mapping, places = nest_of(architecture, inside, kept[outermost], ordered_dims(mapspace))
     return TreeNest(mapping, places, kept)
 
 
-def _ordered(mapspace: Mapspace) -> frozenset[str]:
+def ordered_dims(mapspace: Mapspace) -> frozenset[str]:
     """Return the dimensions of which the order of loops between two tiles matters."""
     problem = mapspace.problem
     by_order = mapspace.counting_rule.by_order
@@ -472,19 +447,12 @@ class NotWrittenError(ValueError):
 
 @dataclass
 class PathWriter:
-    """Writes loops and tiles of one Einsum, outermost first, as the steps of a path.
-
-    Parameters
-    ----------
-    keeps_overlap
-        Whether the mapping is counted so that the loop right above a tile leaves what overlaps in it.
-    """
+    """Writes loops and tiles of one Einsum, outermost first, as the steps of a path."""
 
     problem: Problem
     architecture: Architecture
     tensors: Mapping[str, str]
     persistent: Collection[str] = ()
-    keeps_overlap: bool = True
     steps: list[tuple[Placed, int | None]] = field(default_factory=list)
     homes: dict[str, int] = field(default_factory=dict)
 
@@ -504,7 +472,7 @@ class PathWriter:
         temporal = [i for i, (step, _) in enumerate(self.steps) if _is_temporal(step)]
         loop = self.steps[temporal[-1]][0] if temporal else None
         slides = isinstance(loop, PlacedLoop) and _slides(self.problem.dataspace(dataspace), loop.dim)
-        if is_home or not slides or not self.keeps_overlap:
+        if is_home or not slides:
             self.steps.append((tile, group))
             return
         assert isinstance(loop, PlacedLoop)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -16,20 +16,15 @@ from model.formats.cascade.tree_nest import (
     PlacedLoop,
     PlacedTile,
     nest_of,
+    ordered_dims,
 )
 from model.fused.cascade import Access, Cascade, CascadeEinsum
 from model.fused.mapping import Body, FusedMapping, Held, Leaf, Path, PrivateNest, SharedLoop, Stored
 from model.mapping import Mapping as LoopNest
 from model.mapping import StorageMapping
 from model.mapspace import Mapspace
-from model.note import Note
-from model.text.source import Node, Span, SpecError, note_at
+from model.text.source import Node, Span, SpecError
 from model.wording import listing, suggestion
-
-SLID_NOTE = (
-    "the tile of `{}` of Einsum `{}` counts with the whole of what is brought for the loop below it; "
-    "AccelForge reserves room for a part of it, which slides"
-)
 
 
 @dataclass
@@ -181,8 +176,7 @@ class _Joining:
                 self._check_held(einsum, step)
                 held.append(Held(step.dataspace, depth))
                 self._at(held[-1], step.span)
-        by_order = einsum.mapspace.counting_rule.by_order
-        ordered = frozenset(einsum.problem.dims if by_order else ())
+        ordered = ordered_dims(einsum.mapspace)
         outside = frozenset(tile.dataspace for _, tile in self.tiles(place) if tile.memory == levels[0].name)
         mapping, places = nest_of(einsum.mapspace.architecture, private, outside, ordered)
         nest = PrivateNest(mapping, tuple(places.items()))
@@ -209,20 +203,16 @@ class _Joining:
                 raise SpecError(message, tile.span)
 
 
-@dataclass(frozen=True)
-class Joined:
-    """A fused mapping, notes on it, and where its parts are written, by their identities."""
-
-    mapping: FusedMapping
-    notes: tuple[Note, ...]
-    places: Mapping[int, Span]
-
-
-def read_mapping_tree(section: Node, cascade: Cascade) -> Joined:
+def read_mapping_tree(section: Node, cascade: Cascade) -> tuple[FusedMapping, dict[int, Span]]:
     """Read the section ``mapping`` of AccelForge for all Einsums of a cascade.
 
     As in AccelForge, which loops are shared follows from what is stored on chip, and not from the tree:
     neighbours share the loops above a tensor that both sides use.
+
+    Returns
+    -------
+    tuple
+        The mapping, and where its parts are written, by their identities.
 
     Raises
     ------
@@ -238,27 +228,22 @@ def read_mapping_tree(section: Node, cascade: Cascade) -> Joined:
     missing = [name for name in names if name not in paths]
     if missing:
         raise SpecError(f"the mapping has no `!Compute` of {listing(missing)}", section.span)
-    notes: list[Note] = []
     ordered = [paths[name] for name in names]
-    placed = [
-        _placed(path, einsum, cascade, notes) for path, einsum in zip(ordered, cascade.einsums, strict=True)
-    ]
+    placed = [_placed(path, einsum, cascade) for path, einsum in zip(ordered, cascade.einsums, strict=True)]
     joining = _Joining(cascade, ordered, placed)
     mapping = joining.mapping()
     joining.places[id(mapping)] = section.span
-    return Joined(mapping, tuple(dict.fromkeys(notes)), joining.places)
+    return mapping, joining.places
 
 
-def _placed(path: NestPath, einsum: CascadeEinsum, cascade: Cascade, notes: list[Note]) -> tuple[Placed, ...]:
+def _placed(path: NestPath, einsum: CascadeEinsum, cascade: Cascade) -> tuple[Placed, ...]:
     for step in path.steps:
         if isinstance(step, Tile) and step.persistent and step.tensor not in cascade.persistent:
             message = f"`{step.tensor}` is persistent here, and not in the workload"
             raise SpecError(message, step.span, hint="add it to `persistent_tensors`")
     tensors = {access.dataspace: access.tensor for access in einsum.accesses}
     reader = PathReader(path, einsum.problem, einsum.mapspace.architecture, tensors, cascade.users)
-    steps, windows = reader.placed(keeps_overlap=einsum.mapspace.counting_rule.by_order)
-    notes += [note_at(tile.span, SLID_NOTE, tile.tensor, path.einsum) for tile in windows.slid]
-    return steps
+    return reader.placed()
 
 
 def accelforge_mapping(cascade: Cascade, mapping: FusedMapping) -> str:
@@ -284,8 +269,7 @@ def _path(cascade: Cascade, mapping: FusedMapping, place: int) -> NestPath:
         raise NotWrittenError(f"Einsum `{einsum.name}` reads a tensor twice")
     if len(path.leaf.nests) > 1 or any(nest.bounds is not None for nest in path.leaf.nests):
         raise NotWrittenError(f"the visits of Einsum `{einsum.name}` differ")
-    keeps_overlap = einsum.mapspace.counting_rule.by_order
-    writer = PathWriter(problem, architecture, tensors, cascade.persistent, keeps_overlap)
+    writer = PathWriter(problem, architecture, tensors, cascade.persistent)
     for dataspace, tensor in tensors.items():
         if tensor not in mapping.stored_at:
             writer.tile(dataspace, architecture.levels[0].name, OUTSIDE_GROUPS)
