@@ -84,6 +84,8 @@ OPERATORS = {
 }
 """Operators, and the options that they need besides ``--input``."""
 
+ACCELFORGE_MAPPING = "write the mapping in the form that AccelForge's `evaluate_mapping` reads (- is stdout)"
+
 NETWORK_FILES = "a workload, an ONNX model, layer files or directories of them; and the architecture"
 
 
@@ -200,6 +202,7 @@ def _add_map(commands: Commands) -> argparse.ArgumentParser:
     add_verbose(parser)
     add_json(parser)
     add_mapping(parser)
+    add_path(parser, "--accelforge-mapping", f"{ACCELFORGE_MAPPING}, with --einsum")
     add_path(
         parser,
         "--certificate",
@@ -256,8 +259,8 @@ def _add_evaluate(commands: Commands) -> argparse.ArgumentParser:
     add_path(
         parser,
         "--mapping",
-        "YAML file with a Timeloop v4 mapping (default: the mapping in the specs), or with a fused mapping "
-        "of a workload (docs/fusion.md)",
+        "YAML file with a Timeloop v4 mapping (default: the mapping in the specs), with a fused mapping "
+        "of a workload (docs/fusion.md), or with a mapping of AccelForge (docs/accelforge.md)",
         "MAP",
     )
     add_flag(
@@ -593,6 +596,7 @@ def _add_fusion(parser: argparse.ArgumentParser) -> None:
         help="factors of shared loops: divisors only (perfect, the default), or any, with remainders (any)",
     )
     add_path(group, "--fused-mapping", "write the fused mapping as YAML, which `evaluate` reads")
+    add_path(group, "--accelforge-mapping", f"{ACCELFORGE_MAPPING}, for an `arch` of AccelForge")
     add_path(
         group,
         "--certificate",

@@ -18,6 +18,7 @@ import yaml
 
 from model.cascade import Layer
 from model.formats.cascade import read_network
+from model.formats.cascade.layers import VALUES_COUNT
 from model.formats.fused import load_cascade
 from model.formats.fused.loader import CONSTRAINTS_NOTE
 from model.formats.timeloop import LoadOptions
@@ -214,14 +215,14 @@ def _read_path(arguments: argparse.Namespace, path: Path) -> _Input:
     if not layers:
         raise SpecError(f"{network.name} has only copy operations: there is nothing to compute")
     copies = [layer.name for layer in network.layers if layer.is_copy]
-    notes = [str(note) for note in network.notes]
+    notes = [str(note) for note in network.notes if note.sentence != VALUES_COUNT]
     notes += (
         [f"{', '.join(copies)}: copy operations need no traffic here, and are left out"] if copies else []
     )
     cascade = None
     if arguments.fuse:
         cascade, read = load_cascade([path, MEMORY_AND_BUFFER], values, options)
-        notes += [str(note) for note in read if note.sentence != CONSTRAINTS_NOTE]
+        notes += [str(note) for note in read if note.sentence not in (CONSTRAINTS_NOTE, VALUES_COUNT)]
     says_bits = "problem" not in loaded.documents[0]
     name = network.name if len(network.layers) > 1 else network.layers[0].name
     return _Input(name, layers, says_bits, tuple(notes), cascade)

@@ -14,6 +14,7 @@ from model.extents import PERFECT
 from model.formats.accelforge.architecture import check_defined, has_arch
 from model.formats.accelforge.canonical import Setting
 from model.formats.accelforge.loader import LEVELS_ABOVE, LoadedWorkload, read_workload, read_workload_text
+from model.formats.accelforge.mapping import MAPPING_SECTION
 from model.formats.cascade.constraints import Naming, dataspace_names, place_of
 from model.formats.cascade.layers import (
     Reader,
@@ -22,8 +23,10 @@ from model.formats.cascade.layers import (
     value_bits,
     written_einsum,
 )
-from model.formats.cascade.loader import check_einsums_of, read_on_arch, without_mapping
+from model.formats.cascade.loader import MAPPING_NOTE, check_einsums_of, read_on_arch, without_mapping
+from model.formats.cascade.tree_nest import is_tree
 from model.formats.fused.alike import UnlikeError, common_of, cycle_lengths, with_common_nodes
+from model.formats.fused.joined import read_mapping_tree
 from model.formats.fused.tree import SECTION, read_fused_tree
 from model.formats.timeloop.document import NETWORK_SECTIONS, without
 from model.formats.timeloop.options import LoadOptions
@@ -65,10 +68,47 @@ def is_fused(
     path: str | Path,
     variables: Mapping[str, object] | None = None,
     options: LoadOptions | None = None,
+    of_einsum: bool = False,
 ) -> bool:
-    """Whether a file has a fused mapping; SpecError for one that is no spec file."""
-    options = options or LoadOptions()
-    return SECTION in options.files.read([path], variables)
+    """Whether a file has a fused mapping; SpecError for one that is no spec file.
+
+    AccelForge's form has one of the whole workload, unless that `of_einsum` alone matters.
+    """
+    top = (options or LoadOptions()).files.read([path], variables, levels_above=LEVELS_ABOVE)
+    return SECTION in top or (_has_tree(top) and not of_einsum)
+
+
+def _has_tree(top: MappingNode) -> bool:
+    section = top.get(MAPPING_SECTION)
+    return section is not None and is_tree(section)
+
+
+def without_tree(
+    paths: Sequence[Path],
+    variables: Mapping[str, object] | None = None,
+    options: LoadOptions | None = None,
+) -> tuple[list[Path], Path | None]:
+    """Return the files but for one with a mapping tree of AccelForge alone, and the one that has it, if any.
+
+    Files that cannot be read are left to those that read them for what else they have.
+    """
+    for path in paths:
+        top = _top_with_mapping(path, variables, options or LoadOptions())
+        if top is not None and _has_tree(top):
+            alone = not (has_arch(top) or any(key in top for key in NETWORK_SECTIONS))
+            return [own for own in paths if own != path or not alone], path
+    return list(paths), None
+
+
+def _top_with_mapping(
+    path: Path, variables: Mapping[str, object] | None, options: LoadOptions
+) -> MappingNode | None:
+    try:
+        if MAPPING_SECTION.encode() not in path.read_bytes():
+            return None
+        return options.files.read([path], variables, levels_above=LEVELS_ABOVE)
+    except (OSError, SpecError):
+        return None
 
 
 def load_cascade(
@@ -103,14 +143,21 @@ def load_fused(
     Parameters
     ----------
     mapping_file
-        Has the key ``fused_mapping`` (docs/fusion.md), and no other.
+        Has the key ``fused_mapping`` (docs/fusion.md), and no other; or ``mapping`` in AccelForge's form,
+        which may stand in one of the files of the cascade.
     """
     options = replace(options or LoadOptions(), refuse_unsearchable=False, factors=PERFECT)  # not looked at
-    values, used = dict(variables or {}), set[str]()
-    cascade, notes = _cascade([Path(path) for path in paths], values, options, used)
-    top = options.files.read([mapping_file], values, used)
-    check_keys(top, (SECTION,), "a file with a fused mapping", required=(SECTION,))
-    mapping, places = read_fused_tree(top.require(SECTION, "the file"), cascade)
+    values, used, files = dict(variables or {}), set[str](), [Path(path) for path in paths]
+    cascade, notes = _cascade(files, values, options, used)
+    top = options.files.read([mapping_file], values, used, LEVELS_ABOVE)
+    if _has_tree(top):
+        if Path(mapping_file) not in files:
+            check_keys(top, (MAPPING_SECTION,), "a file with a mapping", required=(MAPPING_SECTION,))
+        mapping, places = read_mapping_tree(top.require(MAPPING_SECTION), cascade)
+        notes = tuple(note for note in notes if note.sentence != MAPPING_NOTE)
+    else:
+        check_keys(top, (SECTION,), "a file with a fused mapping", required=(SECTION,))
+        mapping, places = read_fused_tree(top.require(SECTION, "the file"), cascade)
     return LoadedFused(cascade, mapping, (*notes, *unused_notes(values, used)), places)
 
 
