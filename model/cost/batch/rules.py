@@ -121,7 +121,7 @@ def cycle_shares(level: StorageLevel, names: Sequence[str], kind: Bandwidth) -> 
     assert rate is not None
     others = {"read_bandwidth": level.other_reads, "write_bandwidth": level.other_writes}
     words = (*map(level.scale, names), others.get(kind, level.other_reads + level.other_writes), rate)
-    shares = [own / rate for own in words]
+    shares = [Fraction(own) / rate for own in words]
     scale = math.lcm(*(share.denominator for share in shares))
     return [int(share * scale) for share in shares]
 
