@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from model.problem import Problem
+from solver.fusion.amounts import UNLIMITED
 from solver.fusion.bounds import Deeper
-from solver.fusion.edges import IMPOSSIBLE, EdgeKind
+from solver.fusion.edges import EdgeKind
 from solver.fusion.least import EdgePricer
 from solver.fusion.space import Parts
 from solver.result import Status
@@ -133,7 +134,7 @@ def _cores(pricer: EdgePricer) -> Iterator[EdgeClaim]:
         names = frozenset(problem.dataspaces[number].name for number in above)
         kind = EdgeKind(place, trips, names, deeper=_named(problem, inside))
         room = pricer.space.memory.usable_words
-        corners = [] if found[0] >= IMPOSSIBLE else [found]
+        corners = [] if found[0] >= UNLIMITED else [found]
         yield EdgeClaim(kind, room, _least(corners, pricer.objective), is_ruled=False)
 
 

@@ -19,8 +19,9 @@ from model.fused.mapping import PrivateNest
 from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
 from model.objective import objective_value
+from solver.fusion.amounts import UNLIMITED
 from solver.fusion.bounds import Deeper, EdgeBounds, Numbered
-from solver.fusion.edges import IMPOSSIBLE, Choice, EdgeKind, EdgeSpace, Left, Point, Shift
+from solver.fusion.edges import Choice, EdgeKind, EdgeSpace, Left, Point, Shift
 from solver.fusion.remembered import remembered
 from solver.fusion.space import Cut, Trips
 from solver.fusion.unlike import Alone, UnlikeVisits, as_named
@@ -162,7 +163,7 @@ class Edge:
         """Least energy and cycles of all that is known, or may be."""
         found = list(self.choices())
         if not found:
-            return IMPOSSIBLE, IMPOSSIBLE
+            return UNLIMITED, UNLIMITED
         return min(own.energy for own in found), min(own.cycles for own in found)
 
     def _known(self, known: _Solved, floor: int, as_paid: bool) -> Iterator[Choice]:
@@ -389,7 +390,7 @@ class EdgePricer(EdgeBounds):
     def _least_at(self, at: _Solved) -> tuple[int, int]:
         """Least energy and cycles of a front; 0 for what is not known."""
         if not at.points and at.beyond is None:
-            return IMPOSSIBLE, IMPOSSIBLE
+            return UNLIMITED, UNLIMITED
         known = [own.energy for own in at.points[:1]] + ([] if at.beyond is None else [at.beyond[0]])
         energy = min(known)
         cycles = at.points[-1].cycles if at.beyond is None else at.beyond[1]

@@ -425,7 +425,7 @@ class _Search:
             least = [self.pricer.arithmetic(place) for place in range(len(self.cascade.einsums))]
             times = [einsum.n_instances for einsum in self.cascade.einsums]
             energy, cycles = (
-                sum(own * count for own, count in zip(column, times, strict=True))
+                int(sum(own * count for own, count in zip(column, times, strict=True)))
                 for column in ((own.paid for own in least), (own.cycles for own in least))
             )
             return objective_value(self.objective, energy, cycles)

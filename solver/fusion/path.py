@@ -13,14 +13,15 @@ import numpy as np
 
 from model.objective import objective_value
 from solver.fusion.alike import Likeness, Waiting, Window
-from solver.fusion.bodies import UNLIMITED_WORDS, BodyBounds
+from solver.fusion.amounts import UNLIMITED, FloatArray, worth
+from solver.fusion.bodies import BodyBounds
 from solver.fusion.copies import WaitingTiles
-from solver.fusion.drafts import DECIDED_OUTSIDE, FloatArray, Given, worth
 from solver.fusion.labels import Draft, Label, Queue, Room, Step, StoredTile, room_of
 from solver.fusion.least import EdgePricer
 from solver.fusion.space import Frame, Frames, FusionSpace
 from solver.fusion.successors import Successors
 from solver.fusion.trips import BodyLoops
+from solver.fusion.ways import DECIDED_OUTSIDE, Given
 from solver.search.stopping import Stopped
 
 SHARED = (
@@ -172,7 +173,7 @@ class PathSearch:
                 for own in self.states(cut)
                 if own is None or {pair for pair in own if pair[0] in decided} == stored
             ]
-            energies, cycles = zip(*found, strict=True) if found else ((UNLIMITED_WORDS,),) * 2
+            energies, cycles = zip(*found, strict=True) if found else ((UNLIMITED,),) * 2
             self._after[key] = min(energies), min(cycles)
         return self._after[key]
 
@@ -327,7 +328,7 @@ class PathSearch:
             label, value = search.shortest(limit, at, waiting, width, most, search._is_known)
             if label is None:
                 none = value is None and width is None  # no path at all, or none that is of use
-                least = UNLIMITED_WORDS if limit is None else limit
+                least = UNLIMITED if limit is None else limit
                 best[number] = max(best[number], least if none else value or 0)
                 tails.append(_Tail(None, (int(none), 0)))
                 continue
@@ -600,7 +601,7 @@ class PathSearch:
         if self.objective != "energy":
             values = values * (cycles + float(label.cycles + outside[1]))
         for longer, left, value in zip(frames, lefts, worth(values), strict=True):
-            if value >= 0 and queue.improves(value):
+            if queue.improves(value):
                 yield self.with_body(label, longer, left), value
 
     def _bodies(self, label: Label, draft: Draft) -> _Bodies:
