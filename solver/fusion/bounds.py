@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, reduce
@@ -19,7 +19,7 @@ from model.mapspace import Mapspace
 from solver.fusion.amounts import SHARE_KEPT, Amount, ever, larger, rounded_up, smaller
 from solver.fusion.edges import EdgeKind, EdgeSpace, Shift, unlimited, with_places_of
 from solver.fusion.parts import PartSizes
-from solver.fusion.remembered import remembered
+from solver.fusion.remembered import remembered, remembered_by
 from solver.fusion.space import WHOLE, Cut, Cuts, FusionSpace, Parts, Tile
 from solver.network.tasks import by_position
 from solver.result import Clock, Options, Result, Termination
@@ -31,9 +31,6 @@ from solver.search.stopping import heed
 
 Deeper = tuple[tuple[str, int], ...]
 """Dataspaces that are stored in memories farther in, with levels, as `EdgeKind` has them."""
-
-Numbered = tuple[tuple[int, int], ...]
-"""Pairs of the number of a dimension or dataspace and a count or level, sorted."""
 
 MOST_BOXES = 400
 """Boxes of extents of which a bound for any parts looks at each one."""
@@ -237,9 +234,9 @@ class EdgeBounds:
     def _in_visits_over(self, place: int, dim: str, count: Amount, deeper: Deeper) -> tuple[Amount, Amount]:
         """Least energy and cycles with loops over one dimension, by their trips."""
         if not isinstance(count, np.ndarray):
-            return self.in_visits(place, ((dim, count),), deeper)
+            return self.in_visits(place, dim, count, deeper)
         counts, index = np.unique(count, return_inverse=True)
-        found = [self.in_visits(place, ((dim, int(own)),), deeper) for own in counts]
+        found = [self.in_visits(place, dim, int(own), deeper) for own in counts]
         energies, cycles = np.array(found, np.float64)[index].T
         return energies, cycles
 
@@ -328,20 +325,22 @@ class EdgeBounds:
         """
         if self.is_unknown(place):
             return self.arithmetic(place)
-        key = place, exchanging - {""} if self.objective != "energy" else frozenset(), deeper
-        if key not in self._inner:
-            found, least = self._inner_of(self._inner_mapspace(*key)), self.arithmetic(place)
-            self._inner[key] = Inner(*map(max, found, least))
-        return self._inner[key]
+        return self._inner(place, exchanging - {""} if self.objective != "energy" else frozenset(), deeper)
 
-    def _inner_of(self, mapspace: Mapspace) -> Inner:
-        renamed = by_position(mapspace.problem).mapspace(mapspace)
-        if renamed not in self.inner_bounds:
-            self.inner_bounds[renamed] = self._least_of(renamed)
-        return self.inner_bounds[renamed]
+    @remembered
+    def _inner(self, place: int, exchanging: frozenset[str], deeper: Deeper) -> Inner:
+        mapspace = by_position(self.space.einsums[place].problem).mapspace(
+            self._inner_mapspace(place, exchanging, deeper)
+        )
+        if mapspace not in self.inner_bounds:
+            self.inner_bounds[mapspace] = self._least_of(mapspace)
+        found = Inner(*map(max, self.inner_bounds[mapspace], self.arithmetic(place)))
+        self.known_inner[place, exchanging, (), deeper] = found
+        return found
 
     @cached_property
-    def _inner(self) -> dict[tuple[int, frozenset[str], Deeper], Inner]:
+    def known_inner(self) -> dict[tuple[int, frozenset[str], tuple[tuple[str, int], ...], Deeper], Inner]:
+        """What `inner` and `in_visits` have found, by their arguments: of Einsums alike, for one."""
         return {}
 
     def in_parts(self, place: int, parts: Mapping[str, Parts], deeper: Deeper = ()) -> Inner:
@@ -372,19 +371,28 @@ class EdgeBounds:
 
         A visit costs no less than the floor of its extents, and visits part a box again and again in two.
         """
-        key = self.alike[place], tuple(self.space.looped(place)), self._numbered(place, deeper)
-        if key not in self._in_any_parts:
-            self._in_any_parts[key] = self._least_in_boxes(place, deeper)
-        return self._in_any_parts[key]
+        return self._least_in_boxes(place, deeper)
 
-    @cached_property
-    def _in_any_parts(self) -> dict[tuple[object, ...], Inner]:
-        return {}
+    def unnamed(
+        self,
+        place: int,
+        loops: Iterable[tuple[str, object]],
+        deeper: Deeper,
+        above: Iterable[str] = (),
+    ) -> tuple[object, ...]:
+        """All that matters of an Einsum, of loops over it, and of where its dataspaces are, but names."""
+        problem = self.space.einsums[place].problem
+        names = [space.name for space in problem.dataspaces]
+        return (
+            self.alike[place],
+            frozenset((problem.dims.index(dim), own) for dim, own in loops),
+            frozenset((names.index(name), level) for name, level in deeper),
+            frozenset(map(names.index, above)),
+        )
 
-    def _numbered(self, place: int, deeper: Deeper) -> Numbered:
-        names = [space.name for space in self.space.einsums[place].problem.dataspaces]
-        return tuple(sorted((names.index(name), level) for name, level in deeper))
-
+    @remembered_by(
+        lambda own, place, deeper: own.unnamed(place, ((dim, 1) for dim in own.space.looped(place)), deeper)
+    )
     def _least_in_boxes(self, place: int, deeper: Deeper) -> Inner:
         """Least costs of a box, alone or parted in two, from the smallest one to the whole."""
         least, bound = self.arithmetic(place), self.space.einsums[place].problem.bound
@@ -473,13 +481,11 @@ class EdgeBounds:
     def sizes(self) -> PartSizes:
         """Which extents parts may have, if shared loops have no remainders."""
         is_fused = self.space.limits.max_loops != 0
-        if is_fused not in self._sizes:
-            self._sizes[is_fused] = PartSizes(self.space, lambda: self.clock.whole.stop())
-        return self._sizes[is_fused]
+        return self._sizes(is_fused)
 
-    @cached_property
-    def _sizes(self) -> dict[bool, PartSizes]:
-        return {}
+    @remembered
+    def _sizes(self, _: bool) -> PartSizes:
+        return PartSizes(self.space, lambda: self.clock.whole.stop())
 
     def rate(self, place: int, most: tuple[tuple[str, int], ...]) -> tuple[Fraction, Fraction]:
         """Least energy and cycles of an iteration of unlike dimensions, in parts of at most some extents.
@@ -499,7 +505,7 @@ class EdgeBounds:
         found = []
         for chosen in product(*(own for own in extents if own is not None)):
             one = tuple((dim, ((size, 1),)) for (dim, _), size in zip(most, chosen, strict=True))
-            energy, busy = self._in_part(place, one)
+            energy, busy = self._in_part(place, one, ())
             times = math.prod(chosen)
             found.append(
                 (Fraction(max(0, energy - spare), times), Fraction(max(0, busy - self.latency(place)), times))
@@ -507,46 +513,33 @@ class EdgeBounds:
         energies, cycles = zip(*found, strict=True)
         return min(energies), min(cycles)
 
-    def _in_part(
-        self, place: int, part: tuple[tuple[str, Parts], ...], deeper: Deeper = ()
-    ) -> tuple[int, int]:
+    @remembered_by(
+        lambda own, place, part, deeper: own.unnamed(place, ((d, s) for d, ((s, _),) in part), deeper)
+    )
+    def _in_part(self, place: int, part: tuple[tuple[str, Parts], ...], deeper: Deeper) -> tuple[int, int]:
         """Least energy and cycles of one visit, by its floor alone: there are many parts."""
-        dims = self.space.einsums[place].problem.dims
-        sizes = tuple((dims.index(dim), size) for dim, ((size, _),) in part)
-        key = self.alike[place], sizes, self._numbered(place, deeper)
-        if key not in self._part_costs:
-            mapspace = self._inner_mapspace(place, frozenset(), deeper, part)
-            renamed = by_position(mapspace.problem).mapspace(mapspace)
-            if renamed not in self.part_bounds:
-                self.part_bounds[renamed] = self.floor(renamed)
-            self._part_costs[key] = self.part_bounds[renamed]
-        return self._part_costs[key]
+        return self.kept_floor(self._inner_mapspace(place, frozenset(), deeper, part))
 
-    @cached_property
-    def _part_costs(self) -> dict[tuple[int, Numbered, Numbered], tuple[int, int]]:
-        return {}
+    def kept_floor(self, mapspace: Mapspace) -> tuple[int, int]:
+        """Least energy and cycles by a floor that a certificate may name."""
+        renamed = by_position(mapspace.problem).mapspace(mapspace)
+        if renamed not in self.part_bounds:
+            self.part_bounds[renamed] = self.floor(renamed)
+        return self.part_bounds[renamed]
 
-    def in_visits(
-        self, place: int, trips: tuple[tuple[str, int], ...], deeper: Deeper = ()
-    ) -> tuple[int, int]:
+    @remembered_by(lambda own, place, dim, count, deeper: own.unnamed(place, [(dim, count)], deeper))
+    def in_visits(self, place: int, dim: str, count: int, deeper: Deeper) -> tuple[int, int]:
         """Least energy and cycles where all is on chip that may be, and shared loops bring the rest anew.
 
         It holds with further loops, too.
         """
-        problem = self.space.einsums[place].problem
-        names = [space.name for space in problem.dataspaces]
-        loops = tuple(sorted((problem.dims.index(dim), count) for dim, count in trips if count > 1))
-        key = self.alike[place], loops, tuple(sorted((names.index(name), level) for name, level in deeper))
-        if not loops or self.is_unknown(place):
+        if count == 1 or self.is_unknown(place):
             return 0, 0
-        if key not in self._in_visits:
-            mapspace = self._inner_mapspace(place, frozenset(), deeper, (), trips)
-            self._in_visits[key] = self.floor(by_position(mapspace.problem).mapspace(mapspace))
-        return self._in_visits[key]
-
-    @cached_property
-    def _in_visits(self) -> dict[tuple[int, Numbered, Numbered], tuple[int, int]]:
-        return {}
+        trips = ((dim, count),)
+        mapspace = self._inner_mapspace(place, frozenset(), deeper, (), trips)
+        found = self.floor(by_position(mapspace.problem).mapspace(mapspace))
+        self.known_inner[place, frozenset(), trips, deeper] = Inner(0, *found)
+        return found
 
     def arithmetic(self, place: int) -> Inner:
         """What is paid and takes time in any case: no closer bound holds for all unequal parts."""

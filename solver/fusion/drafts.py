@@ -241,7 +241,7 @@ class DraftBounds:
             last = self._counted(frames, place, last, decided * following * left)
         elif space.remainders:
             within, last = self._in_fewest(place, within), self._in_fewest(place, last)
-        deepest = self._deepest(frame, place)
+        deepest = () if frame.flat else self._deepest((frame.start, frame.end), place)
         follows = bool(deepest) and self.pricer.follows(place)
         is_open = (slides or follows or space.remainders) and not self.tiles.are_estimates
         sizes = None
@@ -260,35 +260,27 @@ class DraftBounds:
             for way in self.tiles.each(place, self.tiles.of_places(place, given, places), below, is_open):
                 yield way._replace(energy=larger(way.energy, floor[0]), cycles=larger(way.cycles, floor[1]))
 
-    def _deepest(self, frame: Frame, place: int) -> tuple[frozenset[str], ...]:
+    @remembered
+    def _deepest(self, span: tuple[int, int], place: int) -> tuple[frozenset[str], ...]:
         """The sets of tensors that bodies around an Einsum, inside of another one, may store.
 
-        Empty where it is in none. A set that is part of another one is left out.
+        None where it is in none. A set that is part of another one is left out.
         """
-        if frame.flat:
-            return ()
-        key = frame.start, frame.end, place
-        if key not in self._inside:
-            users = self.space.cascade.users
-            found = {
-                frozenset(
-                    tile.tensor
-                    for tile in self.space.tiles[place]
-                    if tile.tensor in self.space.storable
-                    and start <= users[tile.tensor][0]
-                    and users[tile.tensor][-1] < end
-                )
-                for start in range(frame.start, place + 1)
-                for end in self.space.ends(start)
-                if place < end <= frame.end and (start, end) != (frame.start, frame.end)
-            }
-            most = [own for own in found if not any(own < other for other in found)]
-            self._inside[key] = tuple(sorted(most, key=sorted))
-        return self._inside[key]
-
-    @cached_property
-    def _inside(self) -> dict[tuple[int, int, int], tuple[frozenset[str], ...]]:
-        return {}
+        users = self.space.cascade.users
+        found = {
+            frozenset(
+                tile.tensor
+                for tile in self.space.tiles[place]
+                if tile.tensor in self.space.storable
+                and start <= users[tile.tensor][0]
+                and users[tile.tensor][-1] < end
+            )
+            for start in range(span[0], place + 1)
+            for end in self.space.ends(start)
+            if place < end <= span[1] and (start, end) != span
+        }
+        most = [own for own in found if not any(own < other for other in found)]
+        return tuple(sorted(most, key=sorted))
 
     def floor(self, place: int, outside: frozenset[str], taken_words: int) -> Floor:
         """Least cost of an Einsum under loops that it has and any further ones.

@@ -333,9 +333,6 @@ class GroupBounds:
     @remembered
     def _grid(self, start: int, end: int) -> tuple[ClassTrips, ClassTrips, BoolArray] | None:
         """Trips by class, those of all combinations that divide all bounds, and which of all do."""
-        return self._grid_of(start, end)
-
-    def _grid_of(self, start: int, end: int) -> tuple[ClassTrips, ClassTrips, BoolArray] | None:
         space = self.bounds.space
         classes = space.classes(start, end)
         if not classes or space.sliding(start, end):
