@@ -11,7 +11,7 @@ import numpy as np
 from solver.fusion.amounts import UNLIMITED, FloatArray, IntArray, exactly, worth
 from solver.fusion.bounds import NOTHING, Exchange
 from solver.fusion.drafts import CELLS_TOGETHER, SHARES, DraftBounds, JointBound
-from solver.fusion.groups import GroupBounds, Inside
+from solver.fusion.groups import ClassTrips, GroupBounds, Inside
 from solver.fusion.least import EdgePricer
 from solver.fusion.remembered import remembered
 from solver.fusion.space import Cut, Frame, Frames, FusionSpace, Tile
@@ -154,16 +154,23 @@ class BodyBounds:
         self, frames: Frames, at: int, given: Sequence[Given], is_parted: bool
     ) -> tuple[int, int]:
         """Least energy and cycles from an Einsum to the end of a body that has bodies inside."""
-        frame = frames[-1]
-        counts = self.groups.trips(frames, frame.start, frame.end)
-        slides = self.space.slides(frames) or self.space.sliding(frame.start, frame.end)
-        if counts is None or slides or self.space.remainders:
+        trips = self._trips_of_groups(frames, np.ones((1, 1)))
+        if trips is None:
             return 0, 0
-        trips = tuple(np.array([count], np.float64) for count in counts)
         ways = [self._leaf_ways(frames, place, known) for place, known in enumerate(given, at)]
-        inside = Inside((frame.start, frame.end), at, trips, given, ways, np.zeros(1), is_parted)
+        span = frames[-1].start, frames[-1].end
+        inside = Inside(span, at, trips, given, ways, np.zeros(1), is_parted)
         energy, cycles = worth(self.groups.least(inside))
         return energy, cycles
+
+    def _trips_of_groups(self, frames: Frames, further: FloatArray) -> ClassTrips | None:
+        """Trips of loops, with further ones of each body, by class; None where groups are not bounded."""
+        span = frames[-1].start, frames[-1].end
+        counts = self.groups.trips(frames, *span)
+        slides = self.space.slides(frames) or self.space.sliding(*span)
+        if counts is None or slides or self.space.remainders:
+            return None
+        return tuple((further * np.array(counts, np.float64)).T)
 
     def of_bodies(
         self, frames: Frames, frame: Frame, following: IntArray, left: IntArray, given: Sequence[Given]
@@ -178,12 +185,11 @@ class BodyBounds:
         self, frames: Frames, frame: Frame, following: IntArray, left: IntArray, given: Sequence[Given]
     ) -> tuple[FloatArray, FloatArray]:
         energies, cycles = self.bounds.least(frames, frame, following, left, given)
-        counts = self.groups.trips((*frames, frame), frame.start, frame.end)
-        slides = self.space.slides(frames) or self.space.sliding(frame.start, frame.end)
-        if frame.flat or counts is None or slides or self.space.is_intricate or self.space.remainders:
+        if frame.flat or self.space.is_intricate:
             return energies, cycles
-        totals = (following * left).astype(np.float64) * np.array(counts, np.float64)
-        trips = tuple(totals.T)
+        trips = self._trips_of_groups((*frames, frame), (following * left).astype(np.float64))
+        if trips is None:
+            return energies, cycles
         ways = self.bounds.leaves(frames, frame, following, left, given)
         inside = Inside((frame.start, frame.end), frame.start, trips, given, ways, np.zeros(len(left)))
         least = self.groups.least(inside)

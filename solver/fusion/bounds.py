@@ -321,7 +321,7 @@ class EdgeBounds:
             Dataspaces of which all words cross between the two at least once, and load their bandwidths. For
             energy they are left out: leakage alone depends on cycles.
         deeper
-            What is stored in memories farther in, as of `EdgeKind`.
+            What is stored in memories farther in, like `EdgeKind.deeper`.
         """
         if self.is_unknown(place):
             return self.arithmetic(place)
@@ -344,7 +344,7 @@ class EdgeBounds:
         return {}
 
     def in_parts(self, place: int, parts: Mapping[str, Parts], deeper: Deeper = ()) -> Inner:
-        """Least costs as of `inner` where dimensions are cut into unequal parts: those of all parts.
+        """Like `inner`, where dimensions are cut into unequal parts: those of all parts.
 
         Bandwidths do not count, which all visits load together; whole vectors are rounded up on totals.
         """
@@ -367,7 +367,7 @@ class EdgeBounds:
         return Inner(least.free, paid, max(cycles, least.cycles) + self.latency(place))
 
     def in_any_parts(self, place: int, deeper: Deeper = ()) -> Inner:
-        """Least costs as of `inner`, however shared loops cut the dimensions that they may run over.
+        """Like `inner`, however shared loops cut the dimensions that they may run over.
 
         A visit costs no less than the floor of its extents, and visits part a box again and again in two.
         """

@@ -20,11 +20,8 @@ from solver.fusion.ways import FREE, Given, Option, Places, TileWays, Way
 Counts = IntArray
 """Trips of loops, shape (bodies, classes)."""
 
-ROOM_STEPS = 16
-"""Amounts of room that bounds distinguish."""
-
 SHARES = 8
-"""Parts of the on-chip memory in which bounds count what all Einsums of a body hold together."""
+"""Parts of the on-chip memory in which bounds count what Einsums hold together, and what others take."""
 
 MOST_KNOWN_BYTES = 1 << 28
 """Memory of the ways to keep tiles that are remembered."""
@@ -58,7 +55,7 @@ class JointBound:
         self.costs = self.joined(self.costs, self.alone(ways, taken_words, times))
 
     def alone(self, ways: Iterable[Way], taken_words: FloatArray | int, times: int) -> FloatArray:
-        """Least costs of one Einsum, as of `costs`."""
+        """Least costs of one Einsum, in the shape of `costs`."""
         own = np.full_like(self.costs, np.inf)
         for way in ways:
             at, fits = self._shares(way, self.usable_words - taken_words)
@@ -193,7 +190,7 @@ class DraftBounds:
     def leaves(
         self, frames: Frames, frame: Frame, following: Counts, left: Counts, given: Sequence[Given]
     ) -> list[list[Way]]:
-        """The ways to keep the tiles of each Einsum that is in no further body, as of `least`."""
+        """The ways to keep the tiles of each Einsum that is in no further body, like `least`."""
         flat = replace(frame, flat=True)
         places = zip(range(frame.start, frame.end), given, strict=True)
         return [self.ways_in(frames, flat, place, following, left, own) for place, own in places]
@@ -319,11 +316,11 @@ class DraftBounds:
 
     def room_steps(self, taken_words: int) -> int:
         """Room that others take, in steps that tables distinguish."""
-        return taken_words * ROOM_STEPS // self.usable_words
+        return taken_words * SHARES // self.usable_words
 
     def least_taken(self, steps: int) -> int:
         """Words of so many steps."""
-        return steps * self.usable_words // ROOM_STEPS
+        return steps * self.usable_words // SHARES
 
     def cheapest(self, ways: Iterable[Way], taken_words: FloatArray | int, size: int) -> FloatArray:
         """Least energy and cycles of an Einsum that has so much less room, shape (2, size)."""

@@ -661,10 +661,10 @@ def with_places_of(
 
     Dataspaces `above` the nests are at the first place of the outermost on-chip memory.
     """
-    uneven = None if mapspace.counting_rule.has_places else einsum.memories_with_places
-    if uneven is not None and not uneven:
+    spread_memories = None if mapspace.counting_rule.has_places else einsum.memories_with_places
+    if spread_memories is not None and not spread_memories:
         return mapspace
-    own = spread(mapspace, uneven)
+    own = spread(mapspace, spread_memories)
     firsts = {places[0] for places in own.architecture.memories}
     numbers = {position: number for number, position in enumerate(own.architecture.storage_indices)}
     nodes = tuple(

@@ -31,10 +31,10 @@ class LeastClaim:
     trips
         Of shared loops, all of which bring anew what is inside; sorted by name.
     parts
-        As of `EdgeKind`: the extents that visits have along dimensions whose parts are not alike. Bandwidths
-        limit nothing then.
+        Like `EdgeKind.parts`: extents of visits along dimensions whose parts are not alike. Bandwidths limit
+        nothing then.
     deeper
-        Dataspaces that are stored in memories farther in, as of `EdgeKind`.
+        Dataspaces that are stored in memories farther in, like `EdgeKind.deeper`.
     """
 
     place: int

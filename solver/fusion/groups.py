@@ -18,14 +18,14 @@ from solver.fusion.remembered import remembered
 from solver.fusion.space import WHOLE, Frame, Frames, Trips
 from solver.fusion.ways import DECIDED_OUTSIDE, Given, Way
 
-MOST_CELLS = 4096
+MOST_TRIPS = 4096
 """Trips of loops that one table tells apart."""
 
 PARTS = 4
 """Parts of the on-chip memory in which it is counted what the parts of a body hold together."""
 
-MOST_CANDIDATES = 6
-"""Tensors between the parts of a body, all subsets of which are looked at."""
+MOST_WAITING = 6
+"""Tensors across a cut, or between the parts of a body, all subsets of which are looked at."""
 
 Costs = FloatArray
 """Energy and cycles of all instances, shape (2, bodies)."""
@@ -158,7 +158,7 @@ class GroupBounds:
                 last = self.by_dim(inside.span, tile.place, inside.trips)
                 words = np.broadcast_to(self.bounds.stored_anywhere(tile, last), inside.size)
                 found[tile.tensor] = Candidate(tile.tensor, space.cascade.users[tile.tensor], words)
-        return sorted(found.values(), key=lambda own: -float(own.words.max(initial=0.0)))[:MOST_CANDIDATES]
+        return sorted(found.values(), key=lambda own: -float(own.words.max(initial=0.0)))[:MOST_WAITING]
 
     def _in_parts(self, inside: Inside, stored: Sequence[Candidate], outside: frozenset[str]) -> Costs:
         """Least costs where just these tensors are stored between parts."""
@@ -343,7 +343,7 @@ class GroupBounds:
             for dims in classes
         ]
         parts = tuple(np.array(divisors(bound), np.float64) for bound in bounds)
-        if math.prod(map(len, parts)) > MOST_CELLS:
+        if math.prod(map(len, parts)) > MOST_TRIPS:
             return None
         trips = tuple(own.ravel() for own in np.meshgrid(*parts, indexing="ij"))
         by_place = ((place, self.by_dim((start, end), place, trips)) for place in range(start, end))

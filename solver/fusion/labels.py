@@ -153,7 +153,7 @@ class Queue:
     Parameters
     ----------
     limit, width
-        As of `PathSearch.shortest`.
+        Those of `PathSearch.shortest`.
     """
 
     limit: int | None

@@ -614,7 +614,7 @@ class FusionSpace:
         return trips
 
     def spread_words(self, frames: Frames, tensor: str, level: int, spread: Spread, depth: int) -> Amount:
-        """Room of a stored tensor in one instance, below so many segments; frames as of `stored`."""
+        """Room of a stored tensor in one instance, below so many segments; frames are those of `stored`."""
         counts: dict[str, int] = {}
         for share in spread:
             counts[share.rank] = counts.get(share.rank, 1) * share.parts

@@ -24,7 +24,7 @@ Roots = tuple[str, ...]
 NO_ROOTS: Roots = ()
 
 Views = dict[Roots, list[int]]
-"""Peaks of a memory as of `Room`, by the roots whose rooms are left out."""
+"""Peaks of a memory, like those of `Room`, by the roots whose rooms are left out."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Successors:
     Parameters
     ----------
     as_paid, by_spread
-        As of `PathSearch`.
+        Those of `PathSearch`.
     """
 
     space: FusionSpace
