@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from model.architecture import Architecture
 from model.cost.copying import Transfer
 from model.mapspace import Mapspace
 from model.note import Note
@@ -23,6 +24,14 @@ class Overfull:
 
 
 @dataclass(frozen=True)
+class Narrowing:
+    """An architecture for values that are all as narrow as its narrowest words, and how to ask for them."""
+
+    architecture: Architecture
+    text: str
+
+
+@dataclass(frozen=True)
 class Layer:
     """One Einsum of a network on an architecture.
 
@@ -37,6 +46,8 @@ class Layer:
         level to others, None where its tensors are stored at one level.
     overfull
         Levels that other tensors overfill: the layer cannot run. In `mapspace` they are as written.
+    narrowing
+        Where values are wider than words, and the user can set their widths.
     """
 
     name: str
@@ -45,6 +56,7 @@ class Layer:
     is_copy: bool = False
     transfer: Transfer | None = None
     overfull: tuple[Overfull, ...] = ()
+    narrowing: Narrowing | None = None
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context
+from fractions import Fraction
 from functools import cache
 
 EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
@@ -33,3 +35,9 @@ def prime_factors(number: int) -> tuple[tuple[int, int], ...]:
             powers.append((prime, exponent))
         prime += 1
     return (*powers, (number, 1)) if number > 1 else tuple(powers)
+
+
+def common_divisor(first: Fraction, second: Fraction) -> Fraction:
+    """Return the largest number of which both are multiples; of 0 everything is one."""
+    shared = math.lcm(first.denominator, second.denominator)
+    return Fraction(math.gcd(int(first * shared), int(second * shared)), shared)

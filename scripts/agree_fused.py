@@ -39,6 +39,7 @@ from tests.model.fused.agreement import disagreements
 from tests.model.fused.random_cascades import COPIED_WINDOWS, COPIES, SHAPES, cascade_of, with_tolls
 from tests.solver.fusion.test_optimum import by_place, uneven
 from tests.solver.fusion.test_remainders import with_remainders
+from tests.solver.fusion.test_unlike_einsums import with_least_use, with_own_clocks
 
 OBJECTIVES = ("energy", "latency", "edp")
 PRODUCTS = ("products", "attention", "skip", "projections", "three", "diamond")
@@ -112,8 +113,21 @@ KINDS = {
     "array of registers, uneven": Kind(inner="array", changes=(uneven,)),
     "array of registers, accelforge": Kind(inner="array", changes=(one_tensor, by_place)),
     "array of registers, rules on orders": Kind(inner="array", changes=(in_unlike_orders,)),
+    "array of registers, rules on use": Kind(inner="array", changes=(with_least_use,)),
+    "array of registers, rules on use, accelforge": Kind(
+        inner="array", changes=(one_tensor, with_least_use, by_place)
+    ),
+    "cores, rules on use": Kind(("products", "attention"), cores=True, changes=(with_least_use,)),
+    "windows, rules on use": Kind(WINDOWS, "array", changes=(with_least_use,)),
+    "clocks": Kind(changes=(with_own_clocks,)),
+    "clocks, registers, accelforge": Kind(inner="registers", changes=(one_tensor, with_own_clocks, by_place)),
+    "clocks, windows": Kind(WINDOWS, changes=(with_own_clocks,)),
     "windows": Kind(WINDOWS),
     "windows, uneven": Kind(WINDOWS, changes=(uneven,)),
+    "windows, accelforge": Kind(WINDOWS, changes=(by_place,)),
+    "windows, registers, accelforge": Kind(WINDOWS, "registers", changes=(one_tensor, by_place)),
+    "windows, array of registers, accelforge": Kind(WINDOWS, "array", changes=(one_tensor, by_place)),
+    "strides, accelforge": Kind((*STRIDES,), changes=(by_place,)),
     "windows, registers": Kind(WINDOWS, "registers"),
     "windows, array of registers": Kind(WINDOWS, "array"),
     "strides": Kind((*STRIDES,)),

@@ -1,29 +1,42 @@
 """Time to a proven assignment of methods to layers, and how it grows.
 
     python scripts/bench_assign.py [--repeats N]
+    python scripts/bench_assign.py --race SECONDS [INSTANCE.json.gz ...]
 
 Random costs with a fixed seed: chains of growing length and of growing numbers of methods, series-parallel
 graphs, layers joined to the five before them, and dense graphs that are searched. Times include the
 second-best assignment and the naive rules. Aims are wall-clock times; growth is measured in processor time,
 which other programs disturb less. Prints aims that are missed, and then exits with 1.
+
+With --race, ours beside toulbar2 alone and CP-SAT alone: random dense graphs, registers for the values of a
+program (interfering ones need different registers), convolutional networks with branches, and instances of
+the iopddl contest without their limit. Each has SECONDS; the figures are processor seconds to the proof, or
+the gap.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import random
+import resource
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from model.assignment import CostedLayer, CostedNetwork, Edge
-from solver.assignment import AssignResult, assign
-from solver.result import Status
+from model.assignment import FORBIDDEN, CostedLayer, CostedNetwork, Edge
+from model.formats.assignment.contest import load_contest
+from solver import toulbar
+from solver.assignment import AssignOptions, AssignResult, assign
+from solver.assignment.instance import Instance, price
+from solver.assignment.kernel_model import KernelModel, KernelRequest, KernelResult
+from solver.result import Clock, Status, relative_gap
 
 LARGEST_COST = 10**6
 
@@ -132,6 +145,144 @@ def growth(case: Case, before: tuple[Case, float] | None, seconds: float) -> str
     return f"{what} x 2: time x {seconds / before[1]:.2f}"
 
 
+def registers(values: int, size: int, seed: int) -> CostedNetwork:
+    """Values of a straight program, each alive for a while, in registers or memory; moves prefer one."""
+    source = random.Random(seed)
+    ends = [start + 1 + int(source.expovariate(2 / size)) for start in range(values)]
+    names = ("memory", *(f"r{k}" for k in range(size)))
+    costs = [[source.randrange(20, 200), *(source.randrange(3) for _ in range(size))] for _ in range(values)]
+    different = np.zeros((size + 1, size + 1), dtype=np.int64)
+    different[range(1, size + 1), range(1, size + 1)] = FORBIDDEN
+    edges = [Edge(i, j, different) for i in range(values) for j in range(i + 1, min(ends[i], values))]
+    joined = {(edge.source, edge.target) for edge in edges}
+    for i in range(values):
+        j = i + source.randrange(1, 8)
+        if j < values and (i, j) not in joined:
+            same = source.randrange(5, 40) * (1 - np.eye(size + 1, dtype=np.int64))
+            edges.append(Edge(i, j, same))
+    layers = tuple(CostedLayer(f"v{i}", names, np.array(own)) for i, own in enumerate(costs))
+    return CostedNetwork("registers", "cycles", 1, layers, tuple(edges))
+
+
+def branches(blocks: int, width: int, methods: int, seed: int) -> CostedNetwork:
+    """Blocks of layers, each of which feeds every layer of the next block; layouts may differ."""
+    costs = np.random.default_rng(seed)
+    count = blocks * width
+    layouts = [costs.integers(0, 4, methods) for _ in range(count)]
+    edges = []
+    for i in range(count - width):
+        block = i // width
+        for j in range((block + 1) * width, (block + 2) * width):
+            words = int(costs.integers(1, 400))
+            edges.append(Edge(i, j, words * (layouts[i][:, None] != layouts[j][None, :]).astype(np.int64)))
+    names = tuple(f"method{k}" for k in range(methods))
+    layers = [CostedLayer(f"layer{i}", names, costs.integers(0, 1000, methods)) for i in range(count)]
+    return CostedNetwork("branches", "us", 1, tuple(layers), tuple(edges))
+
+
+def racers(paths: Sequence[Path]) -> Iterator[tuple[str, CostedNetwork]]:
+    """Yield the instances of the race."""
+    for layers, methods in (
+        (12, 8),
+        (14, 6),
+        (16, 4),
+        (16, 6),
+        (18, 4),
+        (18, 5),
+        (20, 3),
+        (20, 4),
+        (24, 3),
+        (30, 2),
+    ):
+        yield f"dense {layers} x {methods}", network(Case("dense", layers, methods))
+    for values, size in (
+        (60, 4),
+        (60, 8),
+        (120, 4),
+        (120, 8),
+        (200, 6),
+        (200, 12),
+        (300, 8),
+        (300, 16),
+        (500, 8),
+        (500, 16),
+    ):
+        yield f"registers {values} x {size}", registers(values, size, values + size)
+    for blocks, width, methods in (
+        (6, 4, 8),
+        (10, 4, 12),
+        (10, 5, 8),
+        (20, 4, 12),
+        (20, 5, 12),
+        (30, 6, 8),
+        (40, 6, 12),
+        (60, 6, 8),
+        (60, 8, 6),
+        (100, 6, 6),
+    ):
+        yield f"branches {blocks} x {width} x {methods}", branches(blocks, width, methods, blocks)
+    for path in paths:
+        yield path.name.split(".")[0], replace(load_contest(path), usage_limit=None)
+
+
+def ours(own: CostedNetwork, seconds: float) -> tuple[int | None, int | None]:
+    result = assign(own, AssignOptions(time_limit_s=seconds))
+    return result.total, result.bound
+
+
+def toulbar_alone(own: CostedNetwork, seconds: float) -> tuple[int | None, int | None]:
+    instance, clock = Instance.of(own), Clock(seconds)
+    if instance.infinity >= toulbar.LARGEST:
+        return None, None
+    with toulbar.Problem(instance.vectors, instance.matrices) as problem:
+        found = problem.search(instance.infinity, clock.stop)
+    total = None if found.choice is None else price(instance, found.choice)
+    return total, total if found.is_done else found.bound
+
+
+def cp_sat_alone(own: CostedNetwork, seconds: float) -> tuple[int | None, int | None]:
+    instance, clock = Instance.of(own), Clock(seconds)
+    if sum(matrix.size for matrix in instance.matrices.values()) > MOST_PAIRS:
+        return None, None
+    model = KernelModel(instance, 0, instance.infinity - 1, KernelRequest())
+    answer = model.solve(instance, KernelResult(None, None, 0), clock, math.inf)
+    return answer.total, answer.bound
+
+
+MOST_PAIRS = 1_000_000
+"""Pairs of values that CP-SAT is not asked for: its model would take longer than the race."""
+
+SOLVERS = {"ours": ours, "toulbar2 alone": toulbar_alone, "CP-SAT alone": cp_sat_alone}
+
+
+def processor_s() -> float:
+    """Return processor seconds of this process and of those that it waited for."""
+    own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+
+
+def race(seconds: float, paths: Sequence[Path]) -> int:
+    """Run all instances by all solvers, and count proofs."""
+    proofs = dict.fromkeys(SOLVERS, 0)
+    count = 0
+    print(f"{'instance':24}" + "".join(f"{name:>18}" for name in SOLVERS))
+    for name, own in racers(paths):
+        count += 1
+        cells = []
+        for solver, solve in SOLVERS.items():
+            start = processor_s()
+            total, bound = solve(own, seconds)
+            is_proven = total is not None and total == bound
+            proofs[solver] += is_proven
+            gap = relative_gap(total, bound)
+            cells.append(
+                f"{processor_s() - start:.2f} s" if is_proven else "-" if gap is None else f"{gap:.2%}"
+            )
+        print(f"{name:24}" + "".join(f"{cell:>18}" for cell in cells), flush=True)
+    print(f"{f'proven of {count}':24}" + "".join(f"{proven:>18}" for proven in proofs.values()))
+    return 0 if proofs["ours"] == max(proofs.values()) else 1
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -139,7 +290,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--repeats", type=int, default=5, help="runs per case, the best one counts (default 5)"
     )
-    repeats = parser.parse_args(arguments).repeats
+    parser.add_argument("--race", type=float, metavar="SECONDS", help="ours beside libraries alone")
+    parser.add_argument("instances", nargs="*", type=Path, help="of the iopddl contest, for --race")
+    given = parser.parse_args(arguments)
+    if given.race is not None:
+        return race(given.race, given.instances)
+    repeats = given.repeats
     missed = 0
     before: tuple[Case, float] | None = None
     print(f"{'graph':16}{'layers':>8}{'methods':>9}{'seconds':>10}{'aim':>8}{'processor':>11}")

@@ -7,6 +7,7 @@ from the values of the variables; an answer that contradicts the model is an err
 
 from __future__ import annotations
 
+import importlib.metadata
 import math
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -29,6 +30,11 @@ ROUNDING = 1e-6
 
 POLL_S = 0.02
 """How often `stop` is called while CP-SAT runs."""
+
+
+def name() -> str:
+    """Return the name of the program with its version."""
+    return f"CP-SAT {importlib.metadata.version('ortools')}"
 
 
 class ModelError(RuntimeError):

@@ -31,14 +31,15 @@ from model.extents import ANY, Extents, tiles_of
 from model.fused.cascade import Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError, check_fused, check_tree, loop_choices
 from model.fused.cost import evaluate_fused
-from model.fused.mapping import Body, FusedMapping, Held, Leaf, PrivateNest, SharedLoop, Stored
+from model.fused.mapping import Body, FusedMapping, Held, Leaf, Path, PrivateNest, SharedLoop, Stored
 from model.fused.report import FusedEvaluation
 from model.fused.room import room_roots
 from model.fused.visits import Visits, multi_term_dims, path_dims
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
-from model.mapspace import SpatialRules
+from model.mapspace import Mapspace, SpatialRules
 from model.numbers import prime_factors
 from model.problem import Dataspace
+from model.rules import Quantity
 
 Step = tuple[str, int]
 """A dimension and a prime factor of its bound: one loop."""
@@ -112,7 +113,20 @@ def trees(cascade: Cascade, once_per_rank: bool = False, ragged: bool = False) -
             check_tree(cascade, mapping)
         except FusedMappingError:
             continue
-        yield mapping
+        if not any(map(_moves_a_window, cascade.einsums, mapping.paths)):
+            yield mapping
+
+
+def _moves_a_window(einsum: CascadeEinsum, path: Path) -> bool:
+    """Whether a shared loop moves a window, and words are counted by places alone."""
+    bound, moving = einsum.problem.bound, set[str]()
+    for space in einsum.problem.dataspaces:
+        ranks = [[term for term in terms if bound[term.dim] > 1] for terms in space.ranks]
+        dims = [term.dim for terms in ranks for term in terms]
+        moving |= {term.dim for terms in ranks for term in terms if len(terms) > 1 or term.coefficient != 1}
+        moving |= {dim for dim in dims if dims.count(dim) > 1}
+    by_place = not rule_of(einsum.mapspace.counting).by_order
+    return by_place and any(loop.dim(einsum.name) in moving for loop in path.loops)
 
 
 @dataclass
@@ -662,9 +676,9 @@ class BruteForce:
             fronts.append(_front(fitting))
         sums = [((0, 0), ())]
         for place, front in enumerate(fronts):
-            runs = self.cascade.einsums[place].n_instances
+            runs, of_cycles = self.cascade.einsums[place].times
             joined = [
-                ((e + item.energy * runs, c + item.cycles * runs), (*chosen, item))
+                ((e + item.energy * runs, c + item.cycles * of_cycles), (*chosen, item))
                 for ((e, c), chosen), item in product(sums, front)
             ]
             sums = _least(joined)
@@ -916,6 +930,8 @@ class BruteForce:
                 orders.add(tuple(wanted.items()) if wanted == across else None)
             if loops.across and self._are_windows_parted(einsum, across, spread):
                 continue
+            if not _are_allowed(einsum.mapspace, across):
+                continue
             if not orders:
                 yield loops
             elif None not in orders and len(orders) == 1:
@@ -929,6 +945,15 @@ class BruteForce:
         is_above = bool(spread) and are_cores(einsum.mapspace.architecture)
         joint = (multi_term_dims(einsum, space.name) for space in einsum.problem.dataspaces)
         return is_above and any(not own.isdisjoint(across) for own in joint)
+
+
+def _are_allowed(mapspace: Mapspace, across: Counter[str]) -> bool:
+    """Whether the user's own rules, which are about the array, allow its loops."""
+
+    def fact(asked: Quantity) -> int:
+        return math.prod(across.values()) if asked.kind == "instances" else max(1, across[asked.of])
+
+    return all(rule.holds(fact) for rule in mapspace.rules)
 
 
 def _are_in_order(rules: SpatialRules, across: tuple[Step, ...]) -> bool:

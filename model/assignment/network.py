@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from graphlib import CycleError, TopologicalSorter
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -132,6 +133,9 @@ class CostedLayer:
     methods: tuple[str, ...]  # names of the methods, at least one
     costs: CostArray  # steps per method, shape (methods,); `FORBIDDEN` for a method that must not be taken
     place: SourceRef | None = None
+    # What each method occupies, in whole units, from the first moment of the interval to before the last one.
+    usages: CostArray | None = None
+    interval: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +153,7 @@ class Edge:
 
 @dataclass(frozen=True, eq=False)
 class CostedNetwork:
-    """A directed acyclic graph of layers.
+    """A directed acyclic graph of layers; what is alive at a moment may have to fit a limit.
 
     Parameters
     ----------
@@ -160,9 +164,11 @@ class CostedNetwork:
     steps_per_unit
         Costs are whole numbers of steps; so many of them make one unit.
     layers, edges
-        The graph; at most one edge between two layers.
+        The graph; edges may be parallel.
     notes
         What a user should know about the costs.
+    usage_limit
+        What the usages of the layers may add up to at any moment; None is no limit.
 
     Raises
     ------
@@ -176,6 +182,7 @@ class CostedNetwork:
     layers: tuple[CostedLayer, ...]
     edges: tuple[Edge, ...]
     notes: tuple[Note, ...] = ()
+    usage_limit: int | None = None
 
     def __post_init__(self) -> None:
         """Check what the solvers rely on."""
@@ -190,8 +197,6 @@ class CostedNetwork:
             _check_layer(layer)
         for edge in self.edges:
             self._check_edge(edge)
-        if len({(edge.source, edge.target) for edge in self.edges}) < len(self.edges):
-            raise ValueError("two edges join the same layers")
         cycle = find_cycle((edge.source, edge.target) for edge in self.edges)
         if cycle:
             raise ValueError("the edges form a cycle: " + " -> ".join(self.layers[i].name for i in cycle))
@@ -211,6 +216,22 @@ class CostedNetwork:
         """Return the name of an edge in messages: ``conv1 -> conv2``."""
         return f"{self.layers[edge.source].name} -> {self.layers[edge.target].name}"
 
+    def peak_usage(self, choice: Sequence[int]) -> int:
+        """Return the most that the chosen methods occupy at any moment."""
+        changes: dict[int, int] = {}
+        for layer, k in zip(self.layers, choice, strict=True):
+            first, last = layer.interval
+            if layer.usages is None or first >= last:
+                continue
+            usage = int(layer.usages[k])
+            changes[first] = changes.get(first, 0) + usage
+            changes[last] = changes.get(last, 0) - usage
+        return max(accumulate(changes[moment] for moment in sorted(changes)), default=0)
+
+    def fits(self, choice: Sequence[int]) -> bool:
+        """Whether the chosen methods stay within the limit at all moments."""
+        return self.usage_limit is None or self.peak_usage(choice) <= self.usage_limit
+
     def execution(self, choice: Sequence[int]) -> list[int | None]:
         """Return each layer's cost in steps under the chosen methods, None where it is forbidden."""
         return [_steps(layer.costs[k]) for layer, k in zip(self.layers, choice, strict=True)]
@@ -225,11 +246,13 @@ class CostedNetwork:
         ]
 
     def total(self, choice: Sequence[int]) -> int | None:
-        """Return the cost of an assignment in steps, None where it takes something forbidden.
+        """Return the cost of an assignment in steps, None where that is forbidden, or does not fit.
 
         `choice` has the position of the chosen method in each layer's `methods`.
         """
         parts = [*self.execution(choice), *self.transitions(choice)]
+        if not self.fits(choice):
+            return None
         known = [part for part in parts if part is not None]
         return sum(known) if len(known) == len(parts) else None
 
@@ -260,14 +283,18 @@ def _check_layer(layer: CostedLayer) -> None:
     if layer.costs.shape != (len(layer.methods),):
         raise ValueError(f"layer {layer.name}: one cost per method is needed")
     _check_costs(layer.costs, f"layer {layer.name}")
+    if layer.usages is not None:
+        if layer.usages.shape != layer.costs.shape:
+            raise ValueError(f"layer {layer.name}: one usage per method is needed")
+        _check_costs(layer.usages, f"layer {layer.name}", least=0)
 
 
-def _check_costs(costs: CostArray, what: str) -> None:
+def _check_costs(costs: CostArray, what: str, least: int = FORBIDDEN) -> None:
     if costs.dtype not in (np.dtype(np.int64), np.dtype(object)):
         raise ValueError(f"{what}: costs are exact integers, not {costs.dtype}")
     if costs.dtype == object and not all(isinstance(cost, int) for cost in costs.flat):
         raise ValueError(f"{what}: costs are exact integers")
-    if costs.min() < FORBIDDEN:
+    if costs.min() < least:
         raise ValueError(f"{what}: a cost is negative")
 
 

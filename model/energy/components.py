@@ -297,7 +297,7 @@ class PrimitiveComponent:
 
     def energy_pj(self, action: str) -> float | None:
         """Energy of one access or operation, or of a cycle's leakage, in picojoule; None if unknown."""
-        if action == "leak":
+        if action in ("leak", "idle"):  # its name in older files
             leak_w = self.primitive.estimate(self.attributes).leak_w
             return leak_w * self.attributes.number("global_cycle_seconds") * _PJ_PER_JOULE
         if action not in self.primitive.actions:
@@ -317,7 +317,7 @@ class PlaceholderComponent:
 
     def energy_pj(self, action: str) -> float:
         """Return 1 pJ for any action but the leakage, which is none."""
-        return 0.0 if action == "leak" else 1.0
+        return 0.0 if action in ("leak", "idle") else 1.0
 
     def area_um2(self) -> float:
         """Return the area of one instance, 1 um²."""

@@ -431,8 +431,11 @@ def _wire_model(attributes: Attributes) -> Estimate:
     return Estimate(bits * length_mm * _WIRE_PJ_PER_BIT_MM, 0.0, 0.0)
 
 
-_STORAGE_ACTIONS = frozenset({"read", "write", "fill", "update"})
+_STORAGE_ACTIONS = frozenset({"read", "write", "fill", "update", "access"})
 _OPERATIONS = frozenset({"compute", "read"})
+_ADDITIONS = _OPERATIONS | {"add", "add_random", "count"}
+_MULTIPLICATIONS = _OPERATIONS | {"multiply", "multiply_random", "mult", "mult_random"}
+"""Actions with the names of older files too, where an adder counts addresses."""
 
 
 @dataclass(frozen=True)
@@ -460,11 +463,11 @@ _PRIMITIVES = (
     Primitive("smartbuffer_RF", _unless_absent(_smartbuffer_rf_model), _STORAGE_ACTIONS),
     Primitive("regfile", _unless_absent(_register_file_model), _STORAGE_ACTIONS),
     Primitive("register", _register_model, _STORAGE_ACTIONS),
-    Primitive("intadder", _int_adder_model, _OPERATIONS | {"add"}),
-    Primitive("intmultiplier", _int_multiplier_model, _OPERATIONS | {"multiply"}),
+    Primitive("intadder", _int_adder_model, _ADDITIONS),
+    Primitive("intmultiplier", _int_multiplier_model, _MULTIPLICATIONS),
     Primitive("intmac", _int_mac_model, _OPERATIONS | {"mac", "mac_random"}),
-    Primitive("fpadder", _float_adder_model, _OPERATIONS | {"add"}),
-    Primitive("fpmultiplier", _float_multiplier_model, _OPERATIONS | {"multiply"}),
+    Primitive("fpadder", _float_adder_model, _ADDITIONS),
+    Primitive("fpmultiplier", _float_multiplier_model, _MULTIPLICATIONS),
     Primitive("fpmac", _float_mac_model, _OPERATIONS | {"mac", "mac_random"}),
     Primitive("comparator", _comparator_model, _OPERATIONS | {"compare"}),
     Primitive("counter", _counter_model, _OPERATIONS | {"count"}),

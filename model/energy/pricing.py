@@ -30,9 +30,9 @@ _SYNONYMS = {
 # What each action of the cost model is called by users and classes, the best name first.
 _NAMES: Mapping[Kind, Mapping[str, tuple[str, ...]]] = {
     "storage": {
-        "read": ("read",),
-        "fill": ("fill", "write"),
-        "update": ("update", "write"),
+        "read": ("read", "access"),
+        "fill": ("fill", "write", "access"),
+        "update": ("update", "write", "access"),
         "leak": ("leak",),
     },
     "compute": {"compute": ("compute", "mac", "mac_random")},
@@ -40,9 +40,9 @@ _NAMES: Mapping[Kind, Mapping[str, tuple[str, ...]]] = {
 # What it is called in an ERT: Timeloop takes the first of these that a table has.
 _TABLE_NAMES: Mapping[Kind, Mapping[str, tuple[str, ...]]] = {
     "storage": {
-        "read": ("random_read", "read"),
-        "fill": ("random_fill", "random_write", "fill", "write"),
-        "update": ("random_update", "random_write", "update", "write"),
+        "read": ("random_read", "read", "access"),
+        "fill": ("random_fill", "random_write", "fill", "write", "access"),
+        "update": ("random_update", "random_write", "update", "write", "access"),
         "leak": ("leak",),
     },
     "compute": {"compute": ("mac_random", "mult_random", "mac", "mult", "compute")},

@@ -44,6 +44,8 @@ class CascadeEinsum:
         Whether it only passes its input on.
     n_instances
         How often it runs; energy and cycles count as often.
+    cycle_length
+        Cycles of the cascade that one of its own takes.
     memories_with_places
         Memories that searches may give several places in a nest.
     """
@@ -53,8 +55,14 @@ class CascadeEinsum:
     accesses: tuple[Access, ...]
     is_copy: bool = False
     n_instances: int = 1
+    cycle_length: int = 1
     memories_with_places: frozenset[str] = frozenset()
     source: SourceRef | None = field(default=None, compare=False)
+
+    @property
+    def times(self) -> tuple[int, int]:
+        """How often energy and cycles of one run count in the cascade."""
+        return self.n_instances, self.n_instances * self.cycle_length
 
     @property
     def problem(self) -> Problem:
@@ -118,6 +126,13 @@ class Cascade:
                 raise ValueError(
                     f"given first values of outputs of {einsum.name!r} are not modelled in cascades"
                 )
+
+    @property
+    def cycle_s(self) -> Fraction | None:
+        """Seconds of a cycle of the cascade, 0 where nothing takes time; None where nobody says."""
+        cycles = [own.mapspace.architecture.cycle_s for own in self.einsums]
+        pairs = zip(cycles, self.einsums, strict=True)
+        return next((cycle / own.cycle_length for cycle, own in pairs if cycle), cycles[0])
 
     @cached_property
     def users(self) -> dict[str, tuple[int, ...]]:

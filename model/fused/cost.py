@@ -39,14 +39,14 @@ from model.cost.traffic import (
     kept_positions,
 )
 from model.counting import EXACT, Counting, CountingRule, Loops, Touched, rule_of
-from model.counting.words import Change, Move, place_changes, tile_words
+from model.counting.words import tile_words
 from model.fused.cascade import Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError, check_fused, check_held_spread, check_spread
 from model.fused.mapping import FusedMapping, Held
 from model.fused.nests import VisitKind, visit_kinds
 from model.fused.report import EinsumCost, FusedEvaluation, MemoryCost, Room
 from model.fused.room import Rooms, held_extents, largest_tile_words, positions_of
-from model.fused.visits import Visits, path_dims
+from model.fused.visits import Visits, path_dims, window_dims
 from model.problem import Dataspace
 
 
@@ -81,6 +81,8 @@ def evaluate_fused(
     for stored in mapping.stored:
         check_spread(cascade, mapping, stored)
     check_held_spread(cascade, mapping)
+    if not rule.by_order:
+        _check_windows(cascade, mapping, rule)
     visits = Visits(cascade, mapping)
     costs, violations = list[EinsumCost](), list[tuple[str, Violation]]()
     kinds = [
@@ -103,8 +105,18 @@ def evaluate_fused(
         tuple(violations),
         architecture.units_per_pj,
         counting=rule.name,
-        cycle_s=architecture.cycle_s,
+        cycle_s=cascade.cycle_s,
     )
+
+
+def _check_windows(cascade: Cascade, mapping: FusedMapping, rule: CountingRule) -> None:
+    """Check that no shared loop moves a window: what stays of it from visit to visit is not counted."""
+    for path in mapping.paths:
+        windows = window_dims(cascade.einsums[cascade.place(path.leaf.einsum)])
+        for loop in (own for own in path.loops if own.dim(path.leaf.einsum) in windows):
+            name = f"`{loop.dim(path.leaf.einsum)}` of `{path.leaf.einsum}`"
+            text = f"{rule.title} does not count shared loops that move windows, as {name} does"
+            raise FusedMappingError(text, loop)
 
 
 def _room_violations(cascade: Cascade, room: Room) -> Iterator[Violation]:
@@ -123,12 +135,6 @@ def _room_violations(cascade: Cascade, room: Room) -> Iterator[Violation]:
     for violation in () if einsum.is_copy else capacity_violations(level, own):
         if violation.kind == "min_utilization":
             yield violation
-
-
-def _every_tile(tile: Sequence[int], moves: Iterable[Move]) -> Iterator[Change]:
-    """Every loop brings the whole tile whenever it advances."""
-    words = math.prod(tile)
-    return (change._replace(words=words) for change in place_changes(tile, moves))
 
 
 def _touched_elsewhere(architecture: Architecture, nest: Loops, space: Dataspace) -> Touched:
@@ -222,8 +228,7 @@ class _EinsumCounter:
     @property
     def rule(self) -> CountingRule:
         """How words are counted within a visit; first touches are looked at over all visits instead."""
-        changes = self.counting.changes if self.counting.by_order else _every_tile
-        return replace(self.counting, changes=changes, touched=_touched_elsewhere, drains_are_reads=False)
+        return replace(self.counting, touched=_touched_elsewhere, drains_are_reads=False)
 
     def cost(self) -> EinsumCost:
         """Return energy and cycles."""
@@ -245,6 +250,7 @@ class _EinsumCounter:
             memories=tuple(self._memory(level, words, steps, busy) for level in architecture.levels),
             n_instances=self.einsum.n_instances,
             unrounded=busy + visits * network_latency(architecture),
+            cycle_length=self.einsum.cycle_length,
         )
 
     def _count(self, number: int, space: Dataspace, words: dict[tuple[str, str], _Words]) -> None:
@@ -508,6 +514,7 @@ def _copy_cost(visits: Visits, place: int) -> EinsumCost:
         compute_energy=0,
         memories=() if transfer is None else tuple(_transferred(einsum, transfer)),
         n_instances=einsum.n_instances,
+        cycle_length=einsum.cycle_length,
     )
 
 

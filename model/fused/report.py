@@ -68,6 +68,8 @@ class EinsumCost:
         Outermost first.
     n_instances
         How often all of it counts in the cascade.
+    cycle_length
+        Cycles of the cascade that one of its own takes.
     unrounded
         The cycles, not rounded up where the counting rule does not round; 0 for copies.
     """
@@ -80,6 +82,7 @@ class EinsumCost:
     memories: tuple[MemoryCost, ...]
     n_instances: int = 1
     unrounded: int | Fraction = 0
+    cycle_length: int = 1
 
     @property
     def energy(self) -> int:
@@ -146,7 +149,7 @@ class FusedEvaluation:
     counting
         The rule by which words are counted.
     cycle_s
-        Seconds of a cycle; None where there is no clock.
+        Seconds of a cycle of the cascade; None where there is no clock.
     """
 
     einsums: tuple[EinsumCost, ...]
@@ -166,7 +169,8 @@ class FusedEvaluation:
         """Total latency in seconds, None where there is no clock."""
         if self.cycle_s is None:
             return None
-        return self.cycle_s * sum((c.unrounded or c.cycles) * c.n_instances for c in self.einsums)
+        counted = ((c, c.n_instances * c.cycle_length) for c in self.einsums)
+        return self.cycle_s * sum((c.unrounded or c.cycles) * times for c, times in counted)
 
     @property
     def valid(self) -> bool:
@@ -185,8 +189,8 @@ class FusedEvaluation:
 
     @property
     def cycles(self) -> int:
-        """Latency: the Einsums run one after the other."""
-        return sum(cost.cycles * cost.n_instances for cost in self.einsums)
+        """Latency in cycles of the cascade: the Einsums run one after the other."""
+        return sum(cost.cycles * cost.n_instances * cost.cycle_length for cost in self.einsums)
 
     @property
     def edp(self) -> int:

@@ -170,6 +170,19 @@ def multi_term_dims(einsum: CascadeEinsum, dataspace: str) -> frozenset[str]:
     return frozenset(joint | {dim for dim in every if every.count(dim) > 1})
 
 
+def window_dims(einsum: CascadeEinsum) -> frozenset[str]:
+    """Return the dimensions that move a window of some dataspace, by more than one tile after the other."""
+    bound = einsum.problem.bound
+    found: set[str] = set()
+    for space in einsum.problem.dataspaces:
+        ranks = [[term for term in terms if bound[term.dim] > 1] for terms in space.ranks]
+        every = [term.dim for terms in ranks for term in terms]
+        found.update(dim for terms in ranks if len(terms) > 1 for dim in (term.dim for term in terms))
+        found.update(dim for dim in every if every.count(dim) > 1)
+        found.update(term.dim for terms in ranks for term in terms if abs(term.coefficient) > 1)
+    return frozenset(found)
+
+
 def path_dims(path: Path, depth: int) -> tuple[str, ...]:
     """Return the dimensions that the first `depth` loops of a leaf run over."""
     return tuple(dict.fromkeys(loop.dim(path.leaf.einsum) for loop in path.loops[:depth]))

@@ -312,9 +312,11 @@ class _Analysis:
             raise MappingError(level.name, message)
         keeper = self.architecture.level_at(place)
         block = keeper.packing_of(name).block_size
-        empty = met = empty_conditions(self.nest, option, place, block, self.distributions, by_access=True)
+        empty = met = empty_conditions(
+            self.nest, option, place, block, self.distributions, True, self.defects
+        )
         if self.nest.plain.remainder_dims:
-            met = empty_conditions(self.nest, option, place, block, self.distributions, by_access=False)
+            met = empty_conditions(self.nest, option, place, block, self.distributions, False, self.defects)
         share = useless(empty.values())
         value = (
             keeper.energy.read / self.architecture.units_per_pj / block * self._occupied(name, place, keeper)

@@ -70,6 +70,7 @@ def empty_conditions(
     block_size: int,
     distributions: dict[str, Distribution],
     by_access: bool,
+    defects: bool = False,
 ) -> dict[str, float]:
     """Probabilities that all words of a condition are zero that meet one access to the target.
 
@@ -83,19 +84,21 @@ def empty_conditions(
         By dataspace.
     by_access
         Whether they are averages over accesses; else over computations.
+    defects
+        Whether conditions are found as Timeloop finds them.
 
     Returns
     -------
     dict of str to float
-        By condition; those that the order of the loops makes useless are left out.
+        By condition. With `defects`, those are left out that the order of the loops makes useless.
 
     Notes
     -----
     docs/sparse.md, "Gating and skipping".
     """
-    target = _target(nest, conditional.target, position)
+    target = _target(nest, conditional.target, position, defects)
     meetings = (
-        (name, _meeting(nest, target, conditional.target, name, block_size))
+        (name, _meeting(nest, target, conditional.target, name, block_size, defects))
         for name in conditional.conditions
     )
 
@@ -117,8 +120,11 @@ def useless(empty: Iterable[float]) -> float:
     return 1 - effectual
 
 
-def _target(nest: FullNest, name: str, position: int) -> _Target:
-    """Find the loop that an access serves: the innermost one that moves the target."""
+def _target(nest: FullNest, name: str, position: int, defects: bool) -> _Target:
+    """Find the loop that an access serves: the innermost one that moves the target.
+
+    Children that want words of their own are not served together. With `defects` they are, an iteration each.
+    """
     served = nest.served_by(name, position)
     innermost = nest.child(name, position) is None
     dims = nest.space(name).dims
@@ -128,6 +134,8 @@ def _target(nest: FullNest, name: str, position: int) -> _Target:
     box = dict.fromkeys(nest.problem.dims, 1) if scalar else nest.boxes[index]
     outside = nest.loops[index + 1 : served.stop]
     held = tuple(_held(outside, loop.axis is not None, innermost, dims))
+    if scalar and not defects:
+        held = tuple(own for own in held if own.dim not in dims)
     return _Target(loop, box, () if scalar else nest.loops[: index + 1], held, scalar)
 
 
@@ -171,13 +179,17 @@ class _Meeting(NamedTuple):
     loops: frozenset[FullLoop] | None
 
 
-def _meeting(nest: FullNest, target: _Target, name: str, condition: str, block_size: int) -> _Meeting | None:
-    """Return where a condition meets one access to the target; None if it is not in order."""
+def _meeting(
+    nest: FullNest, target: _Target, name: str, condition: str, block_size: int, defects: bool
+) -> _Meeting | None:
+    """Return where a condition meets one access to the target; None if it is not in order, with `defects`."""
     box = dict(target.box)
     for loop in target.held:
         box[loop.dim] *= loop.bound
-    shared = () if target.scalar else _co_iterated(nest, target, name, condition)
-    if shared is None:
+    own, other = nest.space(name).dims, nest.space(condition).dims
+    met = () if target.scalar else (target.loop, *target.held)
+    shared = [loop for loop in met if loop.dim in own and loop.dim in other]
+    if defects and target.spatial and _is_moved_outside(met, shared, other):
         return None
     factors: dict[str, int] = {}
     for loop in shared:
@@ -193,16 +205,11 @@ def _meeting(nest: FullNest, target: _Target, name: str, condition: str, block_s
     return _Meeting(box, loops)
 
 
-def _co_iterated(nest: FullNest, target: _Target, name: str, condition: str) -> Sequence[FullLoop] | None:
-    """Return the loops that move target and condition together; None where an outer one spoils the order."""
-    own, other = nest.space(name).dims, nest.space(condition).dims
-    shared: list[FullLoop] = []
-    for loop in (target.loop, *target.held):
-        if target.spatial and shared and loop.dim in other:
-            return None
-        if loop.dim in own and loop.dim in other:
-            shared.append(loop)
-    return shared
+def _is_moved_outside(
+    met: Sequence[FullLoop], shared: Sequence[FullLoop], condition_dims: frozenset[str]
+) -> bool:
+    """Whether a loop outside of one that moves target and condition together moves the condition."""
+    return bool(shared) and any(loop.dim in condition_dims for loop in met[met.index(shared[0]) + 1 :])
 
 
 def chosen(options: Sequence[tuple[float, float]]) -> int:

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import yaml
@@ -55,6 +56,7 @@ Resolver = Callable[[ScalarNode], Node]
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _PLAIN_COLLECTION_TAGS = frozenset({"!", CORE_TAGS + "map", CORE_TAGS + "seq"})
 _UNREADABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|\ufeff")
+_KEY_END, _NO_PLAIN_TEXT = re.compile(r":[ \t\n]"), re.compile("""["'#|>]""")
 _NO_BREAK_SPACE = "\xa0"
 _UNALIGNED = "keys of one mapping begin in the same column, each on a line; quote text that contains `: `"
 _UNNAMED = "`*` and `&` begin aliases and anchors here: quote text that begins with them"
@@ -156,6 +158,7 @@ class _Composer:
 
     def _events(self) -> Iterator[yaml.Event]:
         self._check_readable()
+        self._check_pairs()
         try:
             yield from yaml.parse(self._document.text, Loader=_Loader)
         except yaml.MarkedYAMLError as error:
@@ -169,6 +172,21 @@ class _Composer:
         line, column = len(before), len(before[-1]) + 1
         message = f"the character U+{ord(unreadable.group()):04X} is not allowed in YAML"
         raise SpecError(message, self._document.span(line, column, line, column + 1))
+
+    def _check_pairs(self) -> None:
+        """Refuse at once what has too many values in its mappings alone, where every `: ` ends a key."""
+        text, most = self._document.text, self._limits.nodes // 2
+        if text.count(":") <= most or _NO_PLAIN_TEXT.search(text):
+            return
+        ends = islice(_KEY_END.finditer(text), most, None)
+        beyond = next(ends, None)
+        if beyond is not None:
+            line = text.count("\n", 0, beyond.start()) + 1
+            column = beyond.start() - text.rfind("\n", 0, beyond.start())
+            message = f"this is more than {self._limits.nodes} values"
+            raise SpecError(
+                message, self._document.span(line, column, line, column + 1), hint=raised_by("nodes")
+            )
 
     def _syntax_error(self, error: yaml.MarkedYAMLError) -> SpecError:
         span = self._at(error.problem_mark or error.context_mark)

@@ -18,6 +18,7 @@ from model.assignment import (
 )
 from model.objective import LAYERS, TOTAL
 from solver.assignment.assigner import assign
+from solver.assignment.kernel import Told
 from solver.assignment.result import AssignOptions, AssignResult
 from solver.result import Clock, Status, StopCallback, Termination
 
@@ -46,6 +47,7 @@ def assign_costed(
     criterion: str = TOTAL,
     options: AssignOptions = AssignOptions(),
     should_stop: StopCallback | None = None,
+    on_progress: Told | None = None,
 ) -> tuple[AssignResult, ArrayChoice | None]:
     """Assign by costs: those of the network, or those of its shapes on an array, which is chosen if need be.
 
@@ -57,6 +59,8 @@ def assign_costed(
         Out of `model.objective.CRITERIA`: what the array is chosen by.
     options, should_stop
         As for `assign`, for the whole search.
+    on_progress
+        As for `assign`, unless an array is to be chosen.
 
     Returns
     -------
@@ -64,9 +68,10 @@ def assign_costed(
         The assignment, and the array if one was chosen.
     """
     if isinstance(network, CostedNetwork):
-        return assign(network, options, should_stop), None
+        return assign(network, options, should_stop, on_progress), None
     if hardware is not None and hardware.array is not None:
-        return assign(price_network(network, hardware.model, *hardware.array), options, should_stop), None
+        priced = price_network(network, hardware.model, *hardware.array)
+        return assign(priced, options, should_stop, on_progress), None
     if hardware is None or hardware.dsp_budget is None:
         raise ValueError("shapes have costs on an array only")
     array_result = choose_array(network, hardware.model, hardware.dsp_budget, criterion, options, should_stop)

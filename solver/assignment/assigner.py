@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gc
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from model.assignment import FORBIDDEN, CostArray, CostedLayer, CostedNetwork
+from model.assignment import FORBIDDEN, LARGEST_TOTAL, CostArray, CostedLayer, CostedNetwork
+from solver.assignment.capacity import Capacity
 from solver.assignment.conflicts import find_conflicts
 from solver.assignment.elimination import (
     Departure,
@@ -22,10 +27,23 @@ from solver.assignment.elimination import (
     restore,
 )
 from solver.assignment.instance import CHAIN, Choice, Instance, graph_structure, part_of
-from solver.assignment.kernel import solve_kernel
-from solver.assignment.kernel_model import CP_SAT, KernelRequest, KernelResult
-from solver.assignment.result import RULES, Assignment, AssignOptions, AssignResult, Decomposition, Policy
+from solver.assignment.kernel import Told, solve_kernel
+from solver.assignment.kernel_model import KernelRequest, KernelResult
+from solver.assignment.result import (
+    CHECKED_BOUND,
+    CP_SAT,
+    RULES,
+    TOULBAR,
+    Assignment,
+    AssignOptions,
+    AssignResult,
+    Decomposition,
+    Policy,
+)
+from solver.assignment.room import solve_with_room
 from solver.result import Clock, Status, StopCallback, Termination
+
+Kind = TypeVar("Kind", bound=Hashable)
 
 CHEAPEST = "best method per layer, transitions ignored"
 
@@ -34,50 +52,87 @@ def naive_policies(network: CostedNetwork) -> tuple[Policy, ...]:
     """Return what naive rules cost: each layer's cheapest method, and each single method where offered."""
     open_layers = [layer for layer in network.layers if len(layer.methods) > 1]
     singles = list(dict.fromkeys(method for layer in open_layers for method in layer.methods))
-    kinds = {layer.methods for layer in network.layers}
+    kind_counts = Counter(layer.methods for layer in network.layers)
     # Where a layer has each rule's method: -1 for the cheapest one, and for what it lacks.
     offers = {
         methods: np.array([-1, *(methods.index(method) if method in methods else -1 for method in singles)])
-        for methods in kinds
+        for methods in kind_counts
     }
-    picks = [_picks(layer, offers[layer.methods]) for layer in network.layers]
-    followed = [sum(method in layer.methods for layer in network.layers) for method in singles]
+    picks = _picks(network.layers, offers, 1 + len(singles))
+    followed = [sum(count for kind, count in kind_counts.items() if method in kind) for method in singles]
     names = [CHEAPEST, *(f"{method} everywhere" for method in singles)]
     counts = [len(network.layers), *followed]
     totals = _totals(network, picks)
     return tuple(Policy(*parts) for parts in zip(names, totals, counts, strict=True))
 
 
-def _picks(layer: CostedLayer, offered: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the position of the method that each rule takes."""
-    costs = layer.costs.tolist()
-    allowed = [k for k, cost in enumerate(costs) if cost != FORBIDDEN]
-    cheapest = min(allowed, key=costs.__getitem__, default=0)
-    return np.where(offered < 0, cheapest, offered)
+Picks = NDArray[np.int64]
+"""Positions of methods, shape (layers, rules)."""
 
 
-def _totals(network: CostedNetwork, picks: Sequence[NDArray[np.int64]]) -> list[int | None]:
+def _picks(
+    layers: Sequence[CostedLayer], offers: Mapping[tuple[str, ...], NDArray[np.int64]], rules: int
+) -> Picks:
+    """Return the position of the method that each rule takes in each layer."""
+    picks = np.empty((len(layers), rules), dtype=np.int64)
+    for methods, numbers in _alike([layer.methods for layer in layers]).items():
+        costs = np.stack([layers[number].costs for number in numbers])
+        allowed = costs != FORBIDDEN
+        ranked = np.where(allowed, costs, costs.max() + 1)
+        cheapest = np.where(allowed.any(axis=1), ranked.argmin(axis=1), 0)
+        picks[numbers] = np.where(offers[methods] < 0, cheapest[:, None], offers[methods])
+    return picks
+
+
+def _alike(kinds: Sequence[Kind]) -> dict[Kind, list[int]]:
+    """Return the places of each kind."""
+    places: dict[Kind, list[int]] = {}
+    for place, kind in enumerate(kinds):
+        places.setdefault(kind, []).append(place)
+    return places
+
+
+def _totals(network: CostedNetwork, picks: Picks) -> list[int | None]:
     """Return the total of each rule in steps, None where it takes something forbidden."""
-    parts = [layer.costs[pick] for layer, pick in zip(network.layers, picks, strict=True)]
-    parts += [
-        edge.transition[picks[edge.source], picks[edge.target]]
-        for edge in network.edges
-        if edge.transition is not None
-    ]
-    table = np.stack(parts)
-    # Summed up as Python's integers: 64 bits need not be enough.
-    sums = table.sum(axis=0, dtype=object).tolist()
-    forbidden = (table == FORBIDDEN).any(axis=0).tolist()
-    return [None if barred else total for total, barred in zip(sums, forbidden, strict=True)]
+    sums = np.zeros(picks.shape[1], dtype=object)
+    forbidden = np.zeros(picks.shape[1], dtype=bool)
+    for part in _parts(network, picks):
+        # Summed up as Python's integers where 64 bits need not be enough.
+        is_narrow = part.dtype != object and int(part.max()) * len(part) <= LARGEST_TOTAL
+        sums += part.sum(axis=0, dtype=None if is_narrow else object)
+        forbidden |= (part == FORBIDDEN).any(axis=0)
+    return [None if barred else int(total) for total, barred in zip(sums, forbidden, strict=True)]
+
+
+def _parts(network: CostedNetwork, picks: Picks) -> Iterator[CostArray]:
+    """Yield what the rules pay in layers and on edges, those of the same size at once."""
+    layers = network.layers
+    for numbers in _alike([layer.costs.shape for layer in layers]).values():
+        costs = np.stack([layers[number].costs for number in numbers])
+        yield np.take_along_axis(costs, picks[numbers], axis=1)
+    edges = [(edge, edge.transition) for edge in network.edges if edge.transition is not None]
+    for places in _alike([matrix.shape for _, matrix in edges]).values():
+        own = [edges[place] for place in places]
+        sources, targets = ([getattr(edge, end) for edge, _ in own] for end in ("source", "target"))
+        yield np.stack([matrix for _, matrix in own])[
+            np.arange(len(own))[:, None], picks[sources], picks[targets]
+        ]
 
 
 REDUCTIONS, BUCKET_ELIMINATION = "reductions", "bucket-elimination"
+
+LAST_WORD = (CHECKED_BOUND, TOULBAR, CP_SAT)
+"""Of several kernels, the last of these is said to have decided."""
+
+SECOND_BEST_ENTRIES = 1 << 28
+"""Entries of matrices times toulbar2's backtracks, after which no second-best kernel is looked for."""
 
 
 def assign(
     network: CostedNetwork,
     options: AssignOptions = AssignOptions(),
     should_stop: StopCallback | None = None,
+    on_progress: Told | None = None,
 ) -> AssignResult:
     """Choose a method for every layer so that all costs add up to the least.
 
@@ -87,6 +142,8 @@ def assign(
         Limits of the search, and CP-SAT's workers; only graphs that eliminations leave need them.
     should_stop
         Asked often during a search; once it answers True the best assignment is returned.
+    on_progress
+        Is told of totals (None: none yet) and bounds in steps, while a search runs.
 
     Returns
     -------
@@ -94,9 +151,18 @@ def assign(
         OPTIMAL only if the bound meets the total of the assignment, in exact integers.
     """
     clock = Clock(options.time_limit_s, should_stop)
-    instance = Instance.of(network)
-    reduced, method = take_apart(instance)
-    solution = _solve(reduced, instance.infinity, options, clock)
+    capacity = Capacity.of(network)
+    is_hopeless = capacity is not None and capacity.is_hopeless
+    if capacity is not None and (is_hopeless or not capacity.usages):
+        capacity = None
+    with _collection_paused():
+        instance = Instance.of(network)
+        reduced, method = take_apart(instance, capacity)
+    solution = (
+        _Solution(None, None)
+        if is_hopeless
+        else _solve(reduced, instance.infinity, capacity, options, clock, on_progress)
+    )
     best = None if solution.choice is None else _assignment(network, solution.choice)
     second = None if solution.second is None else _assignment(network, solution.second)
     status = _status(best, solution.bound)
@@ -123,6 +189,18 @@ def assign(
     )
 
 
+@contextmanager
+def _collection_paused() -> Iterator[None]:
+    """Look for no garbage: among many small objects that all stay, that takes a third of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 @dataclass(frozen=True)
 class _Solution:
     """Choices for all variables; `bound` None means that there are none."""
@@ -134,8 +212,10 @@ class _Solution:
     searched_by: str | None = None  # what decided a rest that was searched; None where there is no rest
 
 
-def take_apart(instance: Instance) -> tuple[Reduced, str]:
+def take_apart(instance: Instance, capacity: Capacity | None = None) -> tuple[Reduced, str]:
     """Eliminate what can be eliminated, and say by what method."""
+    if capacity is not None:
+        return reduce_instance(instance, kept=capacity.usages.keys()), REDUCTIONS
     paths = find_paths(instance)
     if paths is not None:
         eliminations = [step for path in paths for step in relax_path(instance, path)]
@@ -145,7 +225,14 @@ def take_apart(instance: Instance) -> tuple[Reduced, str]:
     return reduced, BUCKET_ELIMINATION if has_buckets else REDUCTIONS
 
 
-def _solve(reduced: Reduced, infinity: int, options: AssignOptions, clock: Clock) -> _Solution:
+def _solve(
+    reduced: Reduced,
+    infinity: int,
+    capacity: Capacity | None,
+    options: AssignOptions,
+    clock: Clock,
+    told: Told | None,
+) -> _Solution:
     bound = least_total(reduced.eliminations)
     if bound >= infinity:
         return _Solution(None, None)
@@ -153,9 +240,14 @@ def _solve(reduced: Reduced, infinity: int, options: AssignOptions, clock: Clock
     request = KernelRequest(jobs=options.jobs, seed=options.seed)
     answers: list[KernelResult] = []
     searched_by = None
-    for part in parts:
-        answer = solve_kernel(part, request, clock)
-        searched_by = CP_SAT if CP_SAT in (searched_by, answer.method) else answer.method
+    base = bound
+    tell = None if told is None or len(parts) > 1 else _shifted(told, base)
+    for kernel, part in zip(reduced.kernels, parts, strict=True):
+        if capacity is None:
+            answer = solve_kernel(part, request, clock, tell)
+        else:
+            answer = solve_with_room(part, capacity.part(kernel), request, clock, tell)
+        searched_by = max(searched_by or CHECKED_BOUND, answer.method, key=LAST_WORD.index)
         if answer.bound is None:
             return _Solution(None, None, searched_by=searched_by)
         answers.append(answer)
@@ -166,10 +258,17 @@ def _solve(reduced: Reduced, infinity: int, options: AssignOptions, clock: Clock
             return _Solution(None, bound, searched_by=searched_by)
         _place(choice, kernel, answer.choice)
     departure = restore(reduced.eliminations, choice, infinity)
+    if capacity is not None:
+        return _Solution(choice, bound, searched_by=searched_by)
     if not all(answer.is_proven for answer in answers):
         return _Solution(choice, bound, searched_by=searched_by)
     second, is_proven = _second_best(reduced, choice, departure, answers, request, clock)
     return _Solution(choice, bound, second, is_proven, searched_by)
+
+
+def _shifted(told: Told, base: int) -> Told:
+    """Tell of a kernel what that makes for all."""
+    return lambda total, bound: told(None if total is None else base + total, base + bound)
 
 
 def _second_best(
@@ -191,7 +290,11 @@ def _second_best(
         assert answer.total is not None  # a proven answer has one
         limit = None if margin is None else answer.total + margin - 1
         part = part_of(reduced.instance, kernel)
-        other = solve_kernel(part, replace(request, limit=limit, excluded=answer.choice), clock)
+        entries = sum(matrix.size for matrix in part.matrices.values())
+        brief = replace(
+            request, limit=limit, excluded=answer.choice, backtracks=SECOND_BEST_ENTRIES // entries
+        )
+        other = solve_kernel(part, brief, clock)
         is_proven = is_proven and other.is_proven
         if other.choice is not None and other.total is not None:
             margin = other.total - answer.total
@@ -220,6 +323,8 @@ def _assignment(network: CostedNetwork, choice: Sequence[int]) -> Assignment:
     allowed = [steps for steps in (*execution, *transition) if steps is not None]
     if len(allowed) < len(execution) + len(transition):
         raise AssertionError("a forbidden choice was taken")
+    if not network.fits(choice):
+        raise AssertionError("what was chosen does not fit")
     return Assignment(tuple(choice), tuple(allowed[: len(execution)]), tuple(allowed[len(execution) :]))
 
 

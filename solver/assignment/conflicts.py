@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from solver.assignment.elimination import least_total, reduce_instance
 from solver.assignment.instance import Instance, part_of
 from solver.assignment.kernel import solve_kernel
 from solver.assignment.kernel_model import KernelRequest
-from solver.result import Clock, Lever, Reason, Statement, StopCallback
+from solver.result import Clock, Lever, Reason, Shortfall, Statement, StopCallback
 
 TIME_LIMIT_S = 10.0
 
@@ -52,10 +52,34 @@ def find_conflicts(network: CostedNetwork, should_stop: StopCallback | None = No
     clock = Clock(TIME_LIMIT_S, should_stop)
     conflicts: list[_Conflict] = []
     rest = [*_layer_rules(network), *_edge_rules(network)]
+    if network.usage_limit is not None and not _is_infeasible(rest, clock):
+        return (_room_reason(network),)
     while not conflicts or (len(conflicts) < MOST_CONFLICTS and _is_infeasible(rest, clock)):
         conflicts.append(_conflict(rest, clock))
         rest = [rule for rule in rest if rule not in conflicts[-1].rules]
     return tuple(_reason(conflict, rest, clock) for conflict in conflicts)
+
+
+def _room_reason(network: CostedNetwork) -> Reason:
+    """Return what is wrong with the limit on usages, by the least ones where those already exceed it."""
+    layers = [replace(layer, usages=_least_allowed(layer)) for layer in network.layers]
+    least = replace(network, layers=tuple(layers)).peak_usage([0] * len(layers))
+    limit = network.usage_limit
+    assert limit is not None  # asked only with one
+    statement = Statement(f"the usages of layers that are alive together add up to {limit:,} at most")
+    if least <= limit:
+        return Reason(CONFLICT, (), (statement,))
+    shortfall = Shortfall("the least usages of layers that are alive together", least, limit, "units")
+    return Reason(CONFLICT, (), (statement,), shortfalls=(shortfall,))
+
+
+def _least_allowed(layer: CostedLayer) -> CostArray | None:
+    """Return the least usage of the allowed methods, once per method; of all, where none is allowed."""
+    if layer.usages is None:
+        return None
+    allowed = layer.usages[layer.costs != FORBIDDEN]
+    least = (allowed if allowed.size else layer.usages).min()
+    return np.full_like(layer.usages, least)
 
 
 def _conflict(rules: Sequence[_Rule], clock: Clock) -> _Conflict:

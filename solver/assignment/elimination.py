@@ -19,7 +19,7 @@ import heapq
 import math
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,8 @@ class Elimination:
     @property
     def neighbours(self) -> Scope:
         """The variables that it was folded into."""
+        if len(self.links) == 1:
+            return self.links[0][0]
         return tuple(dict.fromkeys(other for scope, _ in self.links for other in scope))
 
     @property
@@ -101,9 +103,15 @@ def depart(
 ) -> list[int]:
     """Return the assignment that leaves `choice` at the departure and is best from there on."""
     other = list(choice)
+    changed = {eliminations[departure.position].variable}
     other[eliminations[departure.position].variable] = departure.value
     for elimination in reversed(eliminations[: departure.position]):
-        other[elimination.variable] = int(elimination.costs(other, infinity).argmin())
+        # What depends on nothing that changed keeps its value.
+        if changed.isdisjoint(elimination.neighbours):
+            continue
+        other[elimination.variable] = value = int(elimination.costs(other, infinity).argmin())
+        if value != choice[elimination.variable]:
+            changed.add(elimination.variable)
     return other
 
 
@@ -139,15 +147,67 @@ def _walk(start: int, neighbours: list[list[int]]) -> Iterator[int]:
 
 def relax_path(instance: Instance, path: list[int]) -> Iterator[Elimination]:
     """Yield the layers of a path, source first, with each method's least cost of a path that ends with it."""
-    distances = instance.vectors[path[0]]
-    for here, onward in pairwise(path):
-        is_upward = here < onward
-        matrix = instance.matrices[(here, onward) if is_upward else (onward, here)]
-        matrix = matrix if is_upward else matrix.T
-        yield Elimination(here, distances, (((onward,), matrix),))
-        reached = (distances[:, None] + matrix).min(axis=0)
-        distances = np.minimum(reached + instance.vectors[onward], instance.infinity)
-    yield Elimination(path[-1], distances, ())
+    vectors = [instance.vectors[variable] for variable in path]
+    matrices = [
+        instance.matrices[here, onward] if here < onward else instance.matrices[onward, here].T
+        for here, onward in pairwise(path)
+    ]
+    distances = _distances(vectors, matrices, instance.infinity)
+    for here, onward, reached, matrix in zip(path[:-1], path[1:], distances[:-1], matrices, strict=True):
+        yield Elimination(here, reached, (((onward,), matrix),))
+    yield Elimination(path[-1], distances[-1], ())
+
+
+def _distances(
+    vectors: Sequence[CostArray], matrices: Sequence[CostArray], infinity: int
+) -> Sequence[CostArray]:
+    """Return per layer of a path each method's least cost of a path that ends with it."""
+    size = len(vectors[0])
+    is_even = size <= MOST_ABREAST and all(len(vector) == size for vector in vectors)
+    if is_even and len(matrices) >= LEAST_ABREAST and vectors[0].dtype != object:
+        return _abreast(np.stack(vectors), np.stack(matrices), infinity)
+    distances = [vectors[0]]
+    for vector, matrix in zip(vectors[1:], matrices, strict=True):
+        reached = (distances[-1][:, None] + matrix).min(axis=0)
+        distances.append(np.minimum(reached + vector, infinity))
+    return distances
+
+
+MOST_ABREAST, LEAST_ABREAST = 16, 2000
+"""Methods up to which, and layers from which on, parts of a path are gone through abreast."""
+
+
+def _abreast(vectors: CostArray, matrices: CostArray, infinity: int) -> Sequence[CostArray]:
+    """Return the same for layers of as many methods, parts of the path abreast.
+
+    Each part is gone through from each method before it, and what that costs is joined one part after the
+    other. Then all parts are gone through again, from what reaches them.
+    """
+    size, count = len(vectors[0]), len(matrices)
+    length = max(1, math.isqrt(count // size))
+    parts = count // length
+    steps = matrices[: parts * length].reshape(parts, length, size, size)
+    through = np.where(np.eye(size, dtype=bool), 0, infinity)[None].repeat(parts, axis=0)
+    own = vectors[1 : parts * length + 1].reshape(parts, length, size)
+    for step in range(length):
+        reached = through[:, :, 0, None] + steps[:, step, None, 0]
+        for method in range(1, size):
+            np.minimum(reached, through[:, :, method, None] + steps[:, step, None, method], out=reached)
+        through = np.minimum(reached + own[:, step, None], infinity)
+    starts = [vectors[0]]
+    for part in through[:-1]:
+        starts.append(np.minimum((starts[-1][:, None] + part).min(axis=0), infinity))
+    distances = np.empty_like(vectors)
+    here = np.stack(starts)
+    inner = distances[1 : parts * length + 1].reshape(parts, length, size)
+    for step in range(length):
+        here = np.minimum((here[:, :, None] + steps[:, step]).min(axis=1) + own[:, step], infinity)
+        inner[:, step] = here
+    distances[0] = vectors[0]
+    for place in range(parts * length, count):
+        reached = (distances[place][:, None] + matrices[place]).min(axis=0)
+        distances[place + 1] = np.minimum(reached + vectors[place + 1], infinity)
+    return list(distances)
 
 
 MOST_ENTRIES = 1 << 24
@@ -231,14 +291,21 @@ class Reduced:
     instance: Instance  # vectors and matrices of the rest, in the original numbers
 
 
-def reduce_instance(instance: Instance, most_entries: int = MOST_ENTRIES) -> Reduced:
-    """Apply reductions until none applies, then bucket elimination to rests of little width."""
-    work = _Reduction(instance)
+def reduce_instance(
+    instance: Instance, most_entries: int = MOST_ENTRIES, kept: Set[int] = frozenset()
+) -> Reduced:
+    """Apply reductions until none applies, then bucket elimination to rests of little width.
+
+    Variables in `kept` stay; the rest then is one kernel, as something else joins them.
+    """
+    work = _Reduction(instance, kept)
     work.run()
     matrices = {(i, j): matrix for i, near in enumerate(work.near) for j, matrix in near.items() if i < j}
     rest = Instance(work.vectors, matrices, instance.infinity)
     kernels: list[list[int]] = []
     narrow: list[int] = []
+    if kept:
+        return Reduced(work.eliminations, work.splits, [sorted(chain(*work.kernels()))], rest)
     for kernel in work.kernels():
         sizes = {variable: rest.vectors[variable].size for variable in kernel}
         order = plan_order(sizes, {variable: work.near[variable].keys() for variable in kernel}, most_entries)
@@ -253,6 +320,7 @@ def reduce_instance(instance: Instance, most_entries: int = MOST_ENTRIES) -> Red
 @dataclass
 class _Reduction:
     instance: Instance
+    kept: Set[int]
     vectors: list[CostArray] = field(init=False)
     near: list[dict[int, CostArray]] = field(init=False)
     eliminations: list[Elimination] = field(default_factory=list)
@@ -302,7 +370,7 @@ class _Reduction:
 
     def _offer(self, variable: int) -> None:
         degree = len(self.near[variable])
-        if degree <= 2:
+        if degree <= 2 and variable not in self.kept:
             self._waiting[degree].append(variable)
 
     def _next(self) -> int | None:

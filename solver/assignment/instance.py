@@ -48,7 +48,10 @@ class Instance:
                 continue
             is_upward = edge.source < edge.target
             pair = (edge.source, edge.target) if is_upward else (edge.target, edge.source)
-            matrices[pair] = matrix if is_upward else matrix.T
+            joined = matrix if is_upward else matrix.T
+            if pair in matrices:  # parallel edges add up
+                joined = np.minimum(matrices[pair] + joined, infinity)
+            matrices[pair] = joined
         return cls(finite[:count], matrices, infinity)
 
     def neighbours(self) -> list[list[int]]:
@@ -58,6 +61,23 @@ class Instance:
             neighbours[i].append(j)
             neighbours[j].append(i)
         return neighbours
+
+    def matrices_from(self) -> list[list[tuple[int, CostArray]]]:
+        """Return per variable its neighbours, each with the matrix that has the variable's values outside."""
+        near: list[list[tuple[int, CostArray]]] = [[] for _ in self.vectors]
+        for (i, j), matrix in self.matrices.items():
+            near[i].append((j, matrix))
+            near[j].append((i, matrix.T))
+        return near
+
+    def costs_of(
+        self, near: Sequence[Sequence[tuple[int, CostArray]]], choice: Sequence[int], variable: int
+    ) -> CostArray:
+        """Return what each value of a variable costs while the others keep theirs."""
+        costs = self.vectors[variable]
+        for other, matrix in near[variable]:
+            costs = np.minimum(costs + matrix[:, choice[other]], self.infinity)
+        return costs
 
 
 def _extremes(arrays: Sequence[CostArray]) -> tuple[list[int], list[int]]:
@@ -82,12 +102,12 @@ def price(instance: Instance, choice: Sequence[int]) -> int:
 
 def descend(instance: Instance, start: Sequence[int]) -> Choice | None:
     """Improve an assignment by changes of single values; None if what no change improves is forbidden."""
-    near = _matrices_from(instance)
+    near = instance.matrices_from()
     choice, before = list(start), list[int]()
     while choice != before:
         before = choice.copy()
         for i, value in enumerate(before):
-            costs = _costs_of(instance, near, choice, i)
+            costs = instance.costs_of(near, choice, i)
             best = int(costs.argmin())
             choice[i] = best if costs[best] < costs[value] else value
     return tuple(choice) if price(instance, choice) < instance.infinity else None
@@ -95,10 +115,10 @@ def descend(instance: Instance, start: Sequence[int]) -> Choice | None:
 
 def best_neighbour(instance: Instance, choice: Choice) -> Choice | None:
     """Return the best assignment that differs from `choice` in one value, None if all are forbidden."""
-    near = _matrices_from(instance)
+    near = instance.matrices_from()
     changes = []
     for i, value in enumerate(choice):
-        costs = _costs_of(instance, near, choice, i)
+        costs = instance.costs_of(near, choice, i)
         margins = [int(cost) - int(costs[value]) for cost in costs]
         changes += [(margin, i, k) for k, margin in enumerate(margins) if k != value]
     if not changes:
@@ -106,25 +126,6 @@ def best_neighbour(instance: Instance, choice: Choice) -> Choice | None:
     _, i, k = min(changes)
     neighbour = (*choice[:i], k, *choice[i + 1 :])
     return neighbour if price(instance, neighbour) < instance.infinity else None
-
-
-def _matrices_from(instance: Instance) -> list[list[tuple[int, CostArray]]]:
-    """Return per variable its neighbours, each with the matrix that has the variable's values outside."""
-    near: list[list[tuple[int, CostArray]]] = [[] for _ in instance.vectors]
-    for (i, j), matrix in instance.matrices.items():
-        near[i].append((j, matrix))
-        near[j].append((i, matrix.T))
-    return near
-
-
-def _costs_of(
-    instance: Instance, near: Sequence[Sequence[tuple[int, CostArray]]], choice: Sequence[int], i: int
-) -> CostArray:
-    """Return what each value of a variable costs while the others keep theirs."""
-    costs = instance.vectors[i]
-    for j, matrix in near[i]:
-        costs = np.minimum(costs + matrix[:, choice[j]], instance.infinity)
-    return costs
 
 
 CHAIN, TREE, SERIES_PARALLEL, GENERAL = "chain", "tree", "series-parallel", "general"

@@ -11,7 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from model.assignment import CostArray
+from solver.assignment.capacity import Capacity
 from solver.assignment.instance import Choice, Instance, Pair, price
+from solver.assignment.result import CHECKED_BOUND, CP_SAT, TOULBAR
 from solver.cpsat import (
     LARGEST_ACTIVITY,
     Answer,
@@ -24,8 +26,6 @@ from solver.cpsat import (
 )
 from solver.result import Clock
 
-BRANCH_AND_BOUND, CP_SAT = "branch-and-bound", "cp-sat"
-
 
 @dataclass(frozen=True)
 class KernelResult:
@@ -35,19 +35,12 @@ class KernelResult:
     choice: Choice | None
     total: int | None
     bound: int | None  # no assignment that was asked for is below it; None is infinite: there is none at all
-    method: str = BRANCH_AND_BOUND  # `BRANCH_AND_BOUND`, or `CP_SAT` where that had the last word
+    method: str = CHECKED_BOUND  # what had the last word
 
     @property
     def is_proven(self) -> bool:
         """Whether value and bound meet, or no assignment exists."""
         return self.total == self.bound
-
-
-FIRST_ENTRIES = 50_000_000
-"""Entries of matrices in the first turn of branch and bound: a few seconds."""
-
-FIRST_DETERMINISTIC_S = 4.0
-"""CP-SAT's first turn, in its own seconds."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +49,11 @@ class KernelRequest:
 
     limit: int | None = None  # only assignments of at most this total; None is any
     excluded: Choice | None = None  # an assignment that does not count
-    # Workers and seed of CP-SAT.
+    # Seed, and workers of CP-SAT.
     jobs: int = 1
     seed: int = 0
-    first_entries: int = FIRST_ENTRIES
-    first_deterministic_s: float = FIRST_DETERMINISTIC_S
+    engine: str = TOULBAR  # `CP_SAT` for that even where toulbar2 is installed
+    backtracks: int | None = None  # of toulbar2: gives up after so many
 
 
 LARGEST_PLACE = 1 << 28
@@ -112,7 +105,14 @@ class KernelModel:
     not be found, but may be.
     """
 
-    def __init__(self, instance: Instance, floor: int, most: int, request: KernelRequest) -> None:
+    def __init__(
+        self,
+        instance: Instance,
+        floor: int,
+        most: int,
+        request: KernelRequest,
+        capacity: Capacity | None = None,
+    ) -> None:
         self._checked = CheckedModel()
         self.model = self._checked.model
         self._request = request
@@ -123,6 +123,8 @@ class KernelModel:
         self.values = [self._choose(i, vector) for i, vector in enumerate(instance.vectors)]
         for (i, j), matrix in instance.matrices.items():
             self._tie(i, j, matrix)
+        if capacity is not None:
+            self._fit(capacity)
         if request.excluded is not None:
             taken = [literals.get(k) for literals, k in zip(self.values, request.excluded, strict=True)]
             # Where the window rules one of its values out, the assignment is excluded already.
@@ -146,6 +148,33 @@ class KernelModel:
         for sums, literals in ((rows, self.values[i]), (columns, self.values[j])):
             for k, pairs in sums.items():
                 self.model.add(sum(pairs) == literals[k])
+
+    def _fit(self, capacity: Capacity) -> None:
+        """Let what is occupied at each peak fit its room."""
+        peaks: list[list[tuple[Variable, int]]] = [[] for _ in capacity.room]
+        most = [0] * len(peaks)
+        for variable, usage in capacity.usages.items():
+            held = [(literal, int(usage[k])) for k, literal in self.values[variable].items() if usage[k]]
+            for peak in range(*capacity.spans[variable]):
+                peaks[peak] += held
+                most[peak] += max((amount for _, amount in held), default=0)
+        for terms, highest, room in zip(peaks, most, capacity.room, strict=True):
+            if highest > room:
+                self._add_row(terms, int(room))
+
+    def _add_row(self, terms: Sequence[tuple[Variable, int]], room: int) -> None:
+        """Add a sum that must not exceed a room; in two digits where it is too large for one."""
+        literals = [literal for literal, _ in terms]
+        amounts = [amount for _, amount in terms]
+        if sum(amounts) <= LARGEST_PLACE:
+            self.model.add(self._checked.weighted_sum(literals, amounts) <= room)
+            return
+        base = 1 << max(1, (LARGEST_PLACE // len(terms)).bit_length() - 1)
+        carry = self.model.new_int_var(-1, len(terms), "")
+        low = self._checked.weighted_sum(literals, [amount % base for amount in amounts])
+        self.model.add(low <= base * carry + room % base)
+        high = self._checked.weighted_sum([*literals, carry], [*(amount // base for amount in amounts), 1])
+        self.model.add(high <= room // base)
 
     def _allowed(self, costs: CostArray) -> Iterator[tuple[int, int]]:
         """Yield the positions whose cost fits into the window."""

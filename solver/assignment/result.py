@@ -6,10 +6,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from model.assignment import CostedNetwork
+from solver import cpsat, toulbar
 from solver.result import Reason, Status, Termination, relative_gap
 
 RULES = ("split", "R0", "RI", "RII", "bucket")
 """Rules of elimination: matrices that couple nothing are split, layers go by their number of neighbours."""
+
+
+CHECKED_BOUND, TOULBAR, CP_SAT = "checked-bound", "toulbar2", "cp-sat"
+"""What has the last word on what eliminations leave: a bound that was recomputed, or a library."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +93,8 @@ class AssignResult:
         What is known, and why the search ended.
     method_used
         ``chain``: shortest path; ``reductions``: of a tree or series-parallel graph;
-        ``bucket-elimination``: of another graph that is narrow; ``branch-and-bound`` or ``cp-sat``:
-        eliminations, and a search for what they left.
+        ``bucket-elimination``: of another graph that is narrow; ``checked-bound``, ``toulbar2`` or
+        ``cp-sat``: eliminations, and what had the last word on what they left.
     network
         The network; costs below are in its steps.
     decomposition
@@ -146,6 +151,21 @@ class AssignResult:
     def total(self) -> int | None:
         """Total of the best assignment, in steps."""
         return None if self.best is None else self.best.total
+
+    @property
+    def proof(self) -> str | None:
+        """What the proof rests on: ``exact``, ``checked``, or the name of a library; None without a proof.
+
+        ``exact`` are eliminations in whole numbers; ``checked`` as well, with a bound on what they left that
+        was recomputed in whole numbers from costs that were moved. A library's word is taken for the rest.
+        """
+        if self.termination is not Termination.PROVEN:
+            return None
+        if self.method_used == TOULBAR:
+            return toulbar.name()
+        if self.method_used == CP_SAT:
+            return cpsat.name()
+        return "checked" if self.method_used == CHECKED_BOUND else "exact"
 
     @property
     def gap(self) -> float | None:

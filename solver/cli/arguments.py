@@ -389,7 +389,8 @@ def _add_operator(parser: argparse.ArgumentParser) -> None:
 
 def _add_assign(commands: Commands) -> argparse.ArgumentParser:
     summary = "choose a method for every layer of a network, and prove the choice best"
-    files = "YAML files with a network, merged by top-level key; with --methods, also an architecture"
+    files = "YAML files with a network, merged by top-level key; with --methods, also an architecture; "
+    files += "or an instance of the iopddl contest (.json, .json.gz)"
     parser = add_spec_command(commands, "assign", summary, specs_help=files)
     parser.description = """\
 Choose a method for every layer of a network so that the total cost of execution
@@ -402,7 +403,7 @@ and transitions is minimal, and prove it."""
         metavar="NAME",
         help=f"with --methods: the cost to minimise, {' or '.join(ADDITIVE)} (default: {ADDITIVE[0]})",
     )
-    add_effort(search, "assignment", seeded="CP-SAT")
+    add_effort(search, "assignment", seeded="toulbar2 and CP-SAT")
     add_memory_limit(search)
     _add_searches(parser)
     add_json(parser)
@@ -418,6 +419,7 @@ and transitions is minimal, and prove it."""
         metavar="OUT",
         help="write the layered graph without a solution: DOT (.dot, .gv, or - for stdout) or a picture",
     )
+    add_path(parser, "--answer", "of an instance in JSON: write the strategies as the contest asks for them")
     add_flag(parser, "--decomposition", "print every step of the decomposition")
     add_flag(parser, "--quiet", "print no report")
     return parser

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterator, Sequence
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,10 +26,12 @@ from solver.cli.output import (
     say_undrawn,
     write_output,
 )
-from solver.cli.progress import interruptible
+from solver.cli.progress import interruptible, logged
 from solver.cli.running import EXIT_OF_STATUS, load_options
 from solver.cli.searches import run_searches
+from solver.report.figures import percent, seconds_text
 from solver.report.pictures import FORMATS
+from solver.result import relative_gap
 
 if TYPE_CHECKING:
     from model.assignment import CostedNetwork, Hardware, ShapedNetwork
@@ -40,7 +45,7 @@ if TYPE_CHECKING:
 
 def assign_command(arguments: argparse.Namespace) -> int:
     """Assign methods to layers; write, draw and print the assignment."""
-    outputs = (arguments.json, arguments.plot, arguments.show_graph, arguments.report)
+    outputs = (arguments.json, arguments.plot, arguments.show_graph, arguments.report, arguments.answer)
     check_outputs(outputs, [*arguments.specs, *([arguments.methods] if arguments.methods else [])])
     pictures = [path for path in (arguments.plot, arguments.show_graph) if path and _is_picture(path)]
     if pictures:
@@ -59,11 +64,7 @@ def _by_costs(arguments: argparse.Namespace, pictures: Sequence[Path]) -> Solved
     for name in ("objective", "factors", "cache", "no-cache", "resume", "cluster"):
         if getattr(arguments, name.replace("-", "_")):
             raise SpecError(f"--{name} needs --methods: without it, no layer is mapped")
-    from model.formats.assignment import load_assignment
-
-    limits = load_options(arguments).files.limits
-    variables = parse_assignments(arguments.variables)
-    loaded = load_assignment(arguments.specs, variables, arguments.include_roots, limits)
+    loaded = _loaded(arguments)
     network = loaded.network or loaded.shaped
     assert network is not None  # the loader returns one or the other
     _check_sizes(network, pictures)
@@ -72,12 +73,67 @@ def _by_costs(arguments: argparse.Namespace, pictures: Sequence[Path]) -> Solved
         raise SpecError("--array-criterion needs a budget of multipliers: without it, no array is chosen")
     from solver.assignment.array_search import assign_costed
 
-    with interruptible() as stop:
-        return *assign_costed(network, hardware, criterion, _options(arguments), stop.is_set), None
+    with interruptible() as stop, _shown(arguments) as on_progress:
+        solved = assign_costed(network, hardware, criterion, _options(arguments), stop.is_set, on_progress)
+        return *solved, None
+
+
+def _loaded(arguments: argparse.Namespace) -> LoadedAssignment:
+    """Read a network, or an instance of the contest on intra-operator parallelism."""
+    from model.formats.assignment import LoadedAssignment, load_assignment
+    from model.formats.assignment.contest import is_contest_file, load_contest
+
+    contests = [path for path in arguments.specs if is_contest_file(path)]
+    if not contests:
+        if arguments.answer is not None:
+            raise SpecError("--answer writes the answer to an instance in JSON; this network is none")
+        limits, variables = load_options(arguments).files.limits, parse_assignments(arguments.variables)
+        return load_assignment(arguments.specs, variables, arguments.include_roots, limits)
+    if len(arguments.specs) > 1:
+        raise SpecError(f"{contests[0]} is a whole instance: no other file goes with it")
+    if arguments.variables:
+        raise SpecError(f"{contests[0]} has no variables to set")
+    return LoadedAssignment(network=load_contest(contests[0]))
+
+
+@contextmanager
+def _shown(arguments: argparse.Namespace) -> Iterator[Callable[[int | None, int], None] | None]:
+    """Yield what is told of totals and bounds, and shows them while a search runs; None if quiet."""
+    if arguments.quiet:
+        yield None
+        return
+    line, started = "starting", time.monotonic()
+
+    def hear(total: int | None, bound: int) -> None:
+        nonlocal line
+        line = progress_text(total, bound, time.monotonic() - started)
+
+    if not sys.stderr.isatty():
+        with logged(lambda: line):
+            yield hear
+        return
+    from rich.console import Console
+
+    with Console(stderr=True, markup=False).status(line) as status:
+
+        def show(total: int | None, bound: int) -> None:
+            status.update(progress_text(total, bound, time.monotonic() - started))
+
+        yield show
+
+
+def progress_text(total: int | None, bound: int, seconds: float) -> str:
+    """Return incumbent, bound, gap and seconds in one line; costs in steps."""
+    gap = relative_gap(total, bound)
+    incumbent = "-" if total is None else f"{total:,}"
+    parts = [f"incumbent {incumbent}", f"bound {bound:,}", f"gap {'-' if gap is None else percent(gap)}"]
+    return "  ".join([*parts, seconds_text(seconds)])
 
 
 def _by_mapper(arguments: argparse.Namespace, pictures: Sequence[Path]) -> Solved:
     """Assign by the optima that the mapper finds."""
+    if arguments.answer is not None:
+        raise SpecError("--answer writes the answer to an instance in JSON, which needs no --methods")
     for option, given in (
         ("dsp-budget", arguments.dsp_budget is not None),
         ("array-criterion", arguments.array_criterion != TOTAL),
@@ -150,6 +206,9 @@ def _steps(solved: Solved, arguments: argparse.Namespace, outputs: Sequence[Path
     result = solved[0]
     document = partial(assignment_document, *solved)
     yield from result_steps(document, arguments, *outputs, verbose=arguments.decomposition)
+    if arguments.answer is not None:
+        choice = () if result.best is None else result.best.choice
+        yield partial(write_output, arguments.answer, f"[{', '.join(map(str, choice))}]\n")
     if arguments.show_graph is not None:
         yield partial(_write_graph, result.network, None, arguments.show_graph)
     if arguments.plot is not None and result.best is not None:

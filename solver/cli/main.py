@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from pathlib import Path
 
 from solver.cli.arguments import parse_arguments
 from solver.cli.output import OutputError, write_error, write_stderr
@@ -30,6 +31,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_INVALID
     except BrokenPipeError:
         return EXIT_BROKEN_PIPE
+    except FileNotFoundError:
+        if _has_directory():
+            raise
+        write_error(OutputError("the working directory no longer exists: change to one that does"))
+        return EXIT_INVALID
+
+
+def _has_directory() -> bool:
+    """Whether the working directory still exists."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -105,7 +105,7 @@ class Likeness:
             einsum = self.space.einsums[place]
             dims = {dim: number for number, dim in enumerate(einsum.problem.dims)}
             accesses = {access.dataspace: access for access in einsum.accesses}
-            yield self.pricer.alike[place], einsum.n_instances, einsum.is_copy, place in self.space.followers
+            yield self.pricer.alike[place], einsum.times, einsum.is_copy, place in self.space.followers
             for tile in self.space.tiles[place]:
                 access = accesses[tile.space.name]
                 named = [ranks.setdefault((tile.tensor, rank), len(ranks)) for rank in access.ranks]

@@ -93,7 +93,8 @@ class BodyBounds:
                 else self.bounds.floor(place, outside, given.taken_words).least(cuts[-1].trips)
             )
             energy, cycles = max(energy, least[0]), max(cycles, least[1])
-        return energy * einsum.n_instances, cycles * einsum.n_instances
+        times, of_cycles = einsum.times
+        return energy * times, cycles * of_cycles
 
     def _fitting(
         self, frames: Frames, place: int, given: Given, cuts: Sequence[Cut], left: Sequence[int]
@@ -141,7 +142,7 @@ class BodyBounds:
     @remembered
     def _alone(self, frames: Frames, place: int, given: Given) -> FloatArray:
         """What an Einsum costs in a body without bodies inside, by what it holds."""
-        ways, times = self._leaf_ways(frames, place, given), self.space.einsums[place].n_instances
+        ways, times = self._leaf_ways(frames, place, given), self.space.einsums[place].times
         return JointBound(1, self.usable).alone(ways, given.taken_words, times)
 
     @remembered

@@ -50,11 +50,11 @@ class JointBound:
         self.costs = np.full((2, shares + 1, shares + 1, size), np.inf)
         self.costs[:, 0] = 0.0
 
-    def add(self, ways: Iterable[Way], taken_words: FloatArray | int, times: int) -> None:
-        """Add one Einsum, which runs in several instances, by the ways to keep its tiles."""
+    def add(self, ways: Iterable[Way], taken_words: FloatArray | int, times: tuple[int, int]) -> None:
+        """Add one Einsum, whose energy and cycles count so many times, by the ways to keep its tiles."""
         self.costs = self.joined(self.costs, self.alone(ways, taken_words, times))
 
-    def alone(self, ways: Iterable[Way], taken_words: FloatArray | int, times: int) -> FloatArray:
+    def alone(self, ways: Iterable[Way], taken_words: FloatArray | int, times: tuple[int, int]) -> FloatArray:
         """Least costs of one Einsum, in the shape of `costs`."""
         own = np.full_like(self.costs, np.inf)
         for way in ways:
@@ -62,7 +62,8 @@ class JointBound:
             for costs, value in zip(own, (way.energy, way.cycles), strict=True):
                 costs[at] = np.minimum(costs[at], value[fits])
         # What may be held in all may also be less.
-        return np.minimum.accumulate(own[:, :, ::-1], axis=2)[:, :, ::-1] * times
+        least = np.minimum.accumulate(own[:, :, ::-1], axis=2)[:, :, ::-1]
+        return least * np.array(times, np.float64)[:, None, None, None]
 
     def joined(self, before: FloatArray, own: FloatArray) -> FloatArray:
         """Least costs of some Einsums and of one more, which each hold some parts."""
@@ -183,7 +184,7 @@ class DraftBounds:
         joint = JointBound(len(left), self.usable_words)
         for place, known in zip(range(frame.start, frame.end), given, strict=True):
             ways = self.ways_in(frames, frame, place, following, left, known)
-            joint.add(ways, known.taken_words, self.space.einsums[place].n_instances)
+            joint.add(ways, known.taken_words, self.space.einsums[place].times)
         energies, cycles = joint.least()
         return energies, cycles
 

@@ -171,7 +171,7 @@ class GroupBounds:
             ways = (way for way in inside.ways[place - inside.at] if way.stored.isdisjoint(outside))
             if self._must_hold(inside, place, outside):
                 ways = (way._replace(words=np.where(way.lasting > 0, way.words, np.inf)) for way in ways)
-            leaf = joint.alone(ways, taken, self.bounds.space.einsums[place].n_instances)
+            leaf = joint.alone(ways, taken, self.bounds.space.einsums[place].times)
             whole[place], parted[place] = (joint.joined(own[place + 1], leaf) for own in (whole, parted))
             for last in (e for e in self.bounds.space.ends(place) if e <= end and (place, e) != inside.span):
                 body = self._body(inside, (place, last), stored, outside)
@@ -286,14 +286,15 @@ class GroupBounds:
 
     def _alone(self, inside: Inside, place: int, outside: frozenset[str]) -> Costs:
         """What an Einsum costs by itself with so many trips, and any more."""
-        times = self.bounds.space.einsums[place].n_instances
+        times, of_cycles = self.bounds.space.einsums[place].times
         if self.bounds.space.einsums[place].is_copy or self.bounds.pricer.follows(place):
             least = self.bounds.pricer.in_open_parts(place, WHOLE)
-            return np.full((2, inside.size), [[least.paid * times], [least.cycles * times]], np.float64)
+            return np.full((2, inside.size), [[least.paid * times], [least.cycles * of_cycles]], np.float64)
         accessed = {tile.tensor for tile in self.bounds.space.tiles[place]}
         floor = self.bounds.floor(place, outside & accessed, inside.known(place).taken_words)
-        found = floor.among(self.by_dim(inside.span, place, inside.trips))
-        return np.array([np.broadcast_to(own, inside.size) for own in found]) * times
+        energies, cycles = floor.among(self.by_dim(inside.span, place, inside.trips))
+        found = energies * times, cycles * of_cycles
+        return np.array([np.broadcast_to(own, inside.size) for own in found])
 
     @remembered
     def inside_of(self, start: int, end: int, first: int, last: int) -> tuple[int, ...] | None:
@@ -356,7 +357,7 @@ class GroupBounds:
         joint = JointBound(size, bounds.usable_words)
         ways = [[w for w in self._ways(span, p) if w.stored.isdisjoint(outside)] for p in range(*span)]
         for place, own in zip(range(*span), ways, strict=True):
-            joint.add(own, 0, bounds.space.einsums[place].n_instances)
+            joint.add(own, 0, bounds.space.einsums[place].times)
         costs = joint.beside()
         if not any(True for _ in self._inner_bodies(span)):
             return costs

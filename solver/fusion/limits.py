@@ -93,16 +93,13 @@ def check_einsum(einsum: CascadeEinsum) -> None:
     rule = mapspace.counting_rule
     if not rule.fused:
         raise NotSearchedError(f"{rule.title} does not support fused mappings")
-    if not rule.by_order and any(map(mapspace.has_windows, mapspace.problem.dataspaces)):
-        raise NotSearchedError(
-            "sliding windows are not searched with fusion by AccelForge's rule: --counting exact counts what "
-            "an execution moves"
-        )
     for level in (own for own in architecture.levels if own.no_coalesce):
         raise NotSearchedError(f"`no_coalesce` at `{level.name}` is not modelled in fused mappings")
-    if mapspace.rules:
-        raise NotSearchedError("user-defined constraints are not supported with fusion")
+    for own in (part for rule in mapspace.rules for part in rule.parts):
+        if not own.is_spatial:
+            text = "with fusion, user-defined constraints are about the factors of one fanout"
+            raise NotSearchedError(f"{text}: `{own}` is not")
     try:
-        replace(mapspace, factors=PERFECT).check_searchable(by_bounds=not rule.is_general)
+        replace(mapspace, factors=PERFECT).check_searchable(simple_rules=True, by_bounds=not rule.is_general)
     except ValueError as error:
         raise NotSearchedError(str(error)) from None

@@ -625,12 +625,12 @@ class _Search:
     def _expected(self, steps: Sequence[Step], points: Sequence[Point | None]) -> int:
         energy = cycles = 0
         for step, point in zip(steps, points, strict=True):
-            times = self.cascade.einsums[step.place].n_instances
+            times, of_cycles = self.cascade.einsums[step.place].times
             shift = 0 if step.kind is None else self.pricer.edge(step.kind).space.shift_energy
             own = point or step.choice
             if own is not None:
                 energy += (own.energy + shift) * times
-                cycles += own.cycles * times
+                cycles += own.cycles * of_cycles
         return objective_value(self.objective, energy, cycles if self.pricer.timed else 0)
 
 

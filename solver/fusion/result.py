@@ -26,6 +26,8 @@ PERFECT_PARTS = (
 WHOLE_WINDOWS = (
     "Einsums that store or hold something in {memory} do not divide dimensions of windows among its instances"
 )
+UNMOVED_WINDOWS = "shared loops move no windows"
+UNLIKE_ROOM = "{memories} stores nothing for several Einsums, as it has other room for some of them"
 COPIES_INSIDE = "tensors with copies are stored below all loops that their Einsums share"
 
 
@@ -142,6 +144,11 @@ def restrictions(space: FusionSpace) -> Iterator[str]:
     even = [level.name for level in on_chip if level.name not in first.memories_with_places]
     if even and not first.mapspace.counting_rule.has_places:
         yield EVEN_NESTS.format(memories=listing(even))
+    if any(space.unlooped):
+        yield UNMOVED_WINDOWS
+    if space.stores.unlike:
+        names = (space.stores.levels[number].name for number in sorted(space.stores.unlike))
+        yield UNLIKE_ROOM.format(memories=listing(names))
     homes = {level for levels in space.homes.values() for level in levels if level > 1}
     if any_factors and any(map(space.stores.outside, homes)):
         yield PERFECT_STORES

@@ -17,7 +17,7 @@ from model.extents import tiles_of
 from model.fused.cascade import Access, Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError, accesses_of, check_halo, handed_over, loop_choices
 from model.fused.mapping import Body, FusedMapping, Leaf, SharedLoop, Stored
-from model.fused.visits import Visits, multi_term_dims
+from model.fused.visits import Visits, multi_term_dims, window_dims
 from model.mapspace import KeepRules
 from model.problem import Dataspace
 from solver.fusion.amounts import Amount, FloatArray
@@ -301,9 +301,17 @@ class FusionSpace:
             return
         for dims in loop_choices(self.cascade, range(start, end)):
             chosen = tuple(dims[einsum.name] for einsum in members)
+            if any(dim in own for dim, own in zip(chosen, self.unlooped[start:end], strict=True)):
+                continue
             slides = not self._is_plain(start, end, chosen)
             if not any(_is_joint(einsum, dim, slides) for einsum, dim in zip(members, chosen, strict=True)):
                 yield chosen
+
+    @cached_property
+    def unlooped(self) -> tuple[frozenset[str], ...]:
+        """Per Einsum, dimensions of windows, which no shared loop moves if places alone decide what stays."""
+        none = frozenset[str]()
+        return tuple(none if e.mapspace.counting_rule.by_order else window_dims(e) for e in self.einsums)
 
     @remembered
     def sliding(self, start: int, end: int) -> frozenset[int]:

@@ -74,12 +74,19 @@ class Stores:
         words = {n: math.ceil((own.usable_words or 0) * own.min_utilization) for n, own in pairs}
         return {number: least for number, least in words.items() if least}
 
+    @cached_property
+    def unlike(self) -> frozenset[int]:
+        """Memories that have other room for some Einsums: what is stored there for several does not wait."""
+        rooms = zip(*(own.mapspace.architecture.on_chip for own in self.cascade.einsums), strict=True)
+        sizes = ({level.usable_words for level in own} for own in rooms)
+        return frozenset(number for number, own in enumerate(sizes, start=1) if len(own) > 1)
+
     def homes(self, tensor: str) -> Iterator[int]:
         """Yield the levels that the rules of all Einsums let store a tensor, outermost first."""
         accesses = list(accesses_of(self.cascade, tensor))
         if len({frozenset(access.ranks) for _, access in accesses}) > 1:
             return
-        for number in self.levels:
+        for number in sorted(self.levels.keys() - self.unlike):
             if all(_may_store(einsum.mapspace, access.dataspace, number) for einsum, access in accesses):
                 yield number
 

@@ -72,7 +72,7 @@ class Successors:
             room = self._room(label, stores, (), self.space.cuts(frames, place))
             if cost is None or room is None or not self.may_write(place, homes):
                 continue
-            energy, cycles = (own * einsum.n_instances for own in cost)
+            energy, cycles = (own * times for own, times in zip(cost, einsum.times, strict=True))
             grown = replace(label, energy=label.energy + energy, cycles=label.cycles + cycles)
             step = Step(place, frames, None, Choice(*cost, 0, None), stores, ())
             yield from self._closed(grown, room, step, label)
@@ -401,15 +401,15 @@ class Successors:
         """Yield the label with each choice for the next edge that has room."""
         assert step.kind is not None
         taken = _taken(label, step.stores, 1) + sum(room.held)
-        n_instances = self.space.einsums[step.place].n_instances
+        times, of_cycles = self.space.einsums[step.place].times
         least = dict(step.kind.least).get(1, 0)
         for choice in self.pricer.least(step.kind, as_paid=self.as_paid):
             needed = max(choice.need_words, least)
             if max(choice.room_words, least) > self.bodies.usable - taken:
                 continue
             own = self._with_own_tiles(label, room, step, choice, needed)
-            energy = label.energy + choice.energy * n_instances
-            cycles = label.cycles + choice.cycles * n_instances
+            energy = label.energy + choice.energy * times
+            cycles = label.cycles + choice.cycles * of_cycles
             grown = replace(label, energy=energy, cycles=cycles)
             yield from self._closed(grown, own, step._replace(choice=choice), label)
 

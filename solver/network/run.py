@@ -14,7 +14,7 @@ from model.cascade import Layer, Network, Overfull
 from model.mapspace import Mapspace
 from model.sparse import evaluate_totals
 from solver.certificate.canonical import canonical, canonical_sha256
-from solver.explain import explain_infeasible, explain_sparse, reasons_time_s
+from solver.explain import Verdict, diagnose, explain_infeasible, explain_sparse, reasons_time_s
 from solver.explain.explanation import NOT_FOUND
 from solver.formulation.requirements import constraints_of
 from solver.network.cache import ResultCache
@@ -358,18 +358,40 @@ class _Explainer:
         """Return an INFEASIBLE layer with its reasons."""
         assert answer.result is not None  # copies are never searched
         time_s = reasons_time_s(self._time_limit_s, answer.result.statistics.seconds)
-        reasons = self._reasons(answer.layer.mapspace, time_s)
+        reasons = self._reasons(answer.layer, time_s)
         return replace(answer, result=replace(answer.result, reasons=reasons))
 
-    def _reasons(self, mapspace: Mapspace, time_s: float) -> tuple[Reason, ...]:
-        question = _question(mapspace)
+    def _reasons(self, layer: Layer, time_s: float) -> tuple[Reason, ...]:
+        mapspace, narrow = layer.mapspace, _narrow(layer)
+        question = (_question(mapspace), None if narrow is None else _question(narrow))
         if question not in self._known:
             left = self._end - time.monotonic()
             if left <= 0 or self._should_stop():
                 return (NOT_FOUND,)
             explain = explain_infeasible if mapspace.sparsity is None else explain_sparse
-            self._known[question] = explain(mapspace, self._should_stop, min(left, time_s))
+            reasons = explain(mapspace, self._should_stop, min(left, time_s))
+            left = self._end - time.monotonic()
+            if narrow is not None and left > 0 and NOT_FOUND not in reasons:
+                found = diagnose(narrow, self._should_stop, min(left, time_s))
+                is_enough = found.verdict is Verdict.FEASIBLE
+                reasons = tuple(_narrowed(reason, layer) if is_enough else reason for reason in reasons)
+            self._known[question] = reasons
         return self._known[question]
+
+
+def _narrow(layer: Layer) -> Mapspace | None:
+    """Return the mapspace of a layer with narrower values, None where there is no way to ask for them."""
+    if layer.narrowing is None or layer.mapspace.sparsity is not None:
+        return None
+    return replace(layer.mapspace, architecture=layer.narrowing.architecture)
+
+
+def _narrowed(reason: Reason, layer: Layer) -> Reason:
+    """Return a reason that proposes narrower values instead of larger levels."""
+    assert layer.narrowing is not None
+    sizes = {level.size_source for level in layer.mapspace.architecture.levels} - {None}
+    others = (own for own in reason.levers if own.needed is None or sizes.isdisjoint(own.sources))
+    return replace(reason, levers=(Lever(layer.narrowing.text), *others))
 
 
 def _question(mapspace: Mapspace) -> Hashable:

@@ -20,7 +20,7 @@ def assignment_document(
     return {
         "kind": "assign",
         "network": network.name,
-        **picked(result, "status", "termination", "method_used"),
+        **picked(result, "status", "termination", "method_used", "proof"),
         "unit": network.unit,
         "total": _number(result, result.total),
         "total_exact": _exact(result, result.total),
@@ -28,6 +28,12 @@ def assignment_document(
         "gap": result.gap,
         "execution": None if best is None else _number(result, sum(best.execution)),
         "transition": None if best is None else _number(result, sum(best.transition)),
+        "usage": None
+        if network.usage_limit is None
+        else {
+            "limit": network.usage_limit,
+            "peak": None if best is None else network.peak_usage(best.choice),
+        },
         "assignment": _methods(result, best),
         "layers": None if best is None else _layers(result, best),
         "edges": None if best is None else _edges(result, best),

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from io import BytesIO
+from itertools import accumulate, takewhile
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
@@ -193,9 +194,14 @@ def headed_scene(heading: Sequence[str], scene: Scene) -> Scene:
 
 def text_width(text: str, size: float = TEXT_SIZE_PX, monospace: bool = False) -> float:
     """Return a width that a text does not exceed in usual fonts, in pixels."""
+    return sum(_widths(text, monospace)) * size
+
+
+def _widths(text: str, monospace: bool) -> Iterator[float]:
+    """Yield the widths of characters, for a size of 1."""
     if monospace:
-        return sum(2 * 0.62 if _is_broad(character) else 0.62 for character in text) * size
-    return sum(map(_em, text)) * size
+        return (2 * 0.62 if _is_broad(character) else 0.62 for character in text)
+    return map(_em, text)
 
 
 def _em(character: str) -> float:
@@ -217,10 +223,10 @@ def fitted(label: Label, width: float) -> Label:
     text = printable(label.text)
     if text_width(text, label.size, label.monospace) <= width:
         return replace(label, text=text)
-    kept = text
-    while kept and text_width(kept + ELLIPSIS, label.size, label.monospace) > width:
-        kept = kept[:-1]
-    return replace(label, text=kept.rstrip() + ELLIPSIS, note=label.note or text)
+    end = text_width(ELLIPSIS, 1.0, label.monospace)
+    reached = accumulate(_widths(text, label.monospace))
+    fits = sum(1 for _ in takewhile(lambda used: (used + end) * label.size <= width, reached))
+    return replace(label, text=text[:fits].rstrip() + ELLIPSIS, note=label.note or text)
 
 
 Paint = Mapping[Ink, str]

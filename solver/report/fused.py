@@ -118,7 +118,7 @@ def _part_document(visits: Visits, evaluation: FusedEvaluation, child: Body | Le
 def _einsum_document(cost: EinsumCost, evaluation: FusedEvaluation) -> Document:
     units = evaluation.units_per_pj
     return {
-        **picked(cost, "einsum", "visits", "n_instances", "steps", "cycles"),
+        **picked(cost, "einsum", "visits", "n_instances", "steps", "cycles", "cycle_length"),
         "limited_by": limiting(cost),
         "energy_pj": cost.energy / units,
         "compute_energy_pj": cost.compute_energy / units,

@@ -270,7 +270,7 @@ def _fused_section(document: Value) -> Section:
                 each["einsum"].text(),
                 *(count_cell(each[key].count()) for key in ("visits", "n_instances")),
                 energy_cell(each["energy_pj"].number()),
-                count_cell(each["cycles"].count()),
+                count_cell(_cycles(each)),
                 each["limited_by"].text(),
                 ", ".join(stored) or NOTHING,
             )
@@ -279,6 +279,11 @@ def _fused_section(document: Value) -> Section:
     return Section(
         "Einsums", "One instance, over all visits.", tables=[Table("Einsums", headings, rows, ("Runs",))]
     )
+
+
+def _cycles(einsum: Value) -> int:
+    """Return the cycles of an Einsum by the clock of all of them."""
+    return einsum["cycles"].count() * einsum["cycle_length"].count()
 
 
 def _limited_rooms(einsum: Value) -> list[Value]:
@@ -310,7 +315,7 @@ def _room_scene(einsums: Sequence[Value], memory: str, width: float) -> Scene:
         limit = max([limit, *(room["usable_words"].count() for room in rooms)])
         tiles = [tile for room in rooms for tile in room["tiles"].entries()]
         fills = [_tile_segment(tile, inks) for tile in tiles]
-        spans.append(Span(each["einsum"].text(), each["cycles"].count(), fills, each["einsum"].text()))
+        spans.append(Span(each["einsum"].text(), _cycles(each), fills, each["einsum"].text()))
     whole = sum(span.duration for span in spans)
     texts = f"{count_text(int(whole))} cycles", f"{count_text(limit)} words"
     return timeline_scene(f"Occupancy of {memory}", spans, limit, texts, list(inks.items()), width)

@@ -335,6 +335,10 @@ def assignment_page(document: Value) -> Page:
     )
 
 
+PROOFS = {"exact": "", "checked": "the bound was checked in whole numbers"}
+"""What is said of proofs that rest on no library; a proof of another name is a library's."""
+
+
 def _assigned_parts(document: Value) -> Iterator[str]:
     unit = document["unit"].text()
     if document["status"].text() == "INFEASIBLE":
@@ -346,6 +350,8 @@ def _assigned_parts(document: Value) -> Iterator[str]:
         yield ", ".join(parts)
     yield ENDINGS.get(document["termination"].text(), "")
     yield f"by {document['method_used'].text()}, {seconds_text(document['seconds'].number())}"
+    proof = document["proof"].text() if document["proof"].raw is not None else ""
+    yield PROOFS.get(proof, f"proven on the word of {proof}" if proof else "")
 
 
 def _assigned_facts(document: Value) -> list[Fact]:
@@ -357,7 +363,11 @@ def _assigned_facts(document: Value) -> list[Fact]:
     for name in ("execution", "transition"):
         share = f"{percent(document[name].number() / total)} of the total" if total else ""
         facts.append((f"  {name}", _costs(document[name]), share))
-    if document["runner_up"]:
+    usage = document["usage"]
+    if usage:
+        limit = count_text(usage["limit"].count())
+        facts.append(("Peak usage", count_text(usage["peak"].count()), f"of {limit} that fit"))
+    elif document["runner_up"]:
         facts.append(("Runner-up", _costs(document["runner_up"]["total"]), _margin_text(document)))
     elif document["status"].text() == "OPTIMAL":
         facts.append(("Runner-up", NOTHING, "no other assignment is allowed"))

@@ -17,6 +17,11 @@ MOST_BYTES = 1 << 28
 """Size of a document up to which it is read."""
 
 
+MOST_CHARACTERS = 220
+"""Of a name: 200 as in specs, and a number that tells it from others."""
+_LIMIT = f"at most {MOST_CHARACTERS} are read"
+
+
 class DocumentError(Exception):
     """A file is no result of this program; the message says what is wrong, and where."""
 
@@ -108,6 +113,8 @@ class Value:
 def read_document(path: Path) -> Value:
     """Read what ``--json`` wrote; `DocumentError` if the file is no JSON object, or too large."""
     try:
+        if path.exists() and not path.is_file():
+            raise DocumentError("not a regular file")
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
     except OSError as error:
@@ -120,7 +127,25 @@ def read_document(path: Path) -> Value:
         raise DocumentError(f"not valid JSON: {error}") from error
     if not isinstance(raw, dict):
         raise DocumentError("a JSON object is expected")
+    _check_names(raw)
     return Value(raw)
+
+
+def _check_names(raw: object, place: str = "") -> None:
+    """Check that names are as short as specs have them: under `name` inside of the document, and as keys."""
+    if isinstance(raw, list):
+        for number, entry in enumerate(raw):
+            _check_names(entry, f"{place}[{number}]")
+        return
+    if not isinstance(raw, dict):
+        return
+    for key, value in raw.items():
+        where = f"{place}.{key}" if place else key
+        is_name = key == "name" and bool(place)
+        named = key if len(key) > MOST_CHARACTERS else value if is_name and isinstance(value, str) else ""
+        if len(named) > MOST_CHARACTERS:
+            raise DocumentError(f"{where[:MOST_CHARACTERS]}: a name has {len(named):,} characters; {_LIMIT}")
+        _check_names(value, where)
 
 
 def _refuse_constant(name: str) -> NoReturn:

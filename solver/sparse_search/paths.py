@@ -79,6 +79,10 @@ class SparseFrame(Frame):
 
     mapspace: Mapspace = field(kw_only=True)
 
+    def under(self, mask: KeepMask) -> Frame:
+        """All loops, whatever is kept: formats and units see at which level each of them stands."""
+        return self
+
     @cached_property
     def least_shares(self) -> LeastShares:
         """Figures of all tiles."""

@@ -334,10 +334,8 @@ class LeastShares:
     def meeting(self, saver: Saver, chain: Chain) -> tuple[int, list[int]]:
         """The next inner level, and the dimensions along which its instances share an access."""
         child = next((level for level in chain if level > saver.place), len(self.levels))
-        shared = {axis for c in saver.option.conditions for axis in self.tensors[c].axes}
-        if not self._is_scalar(child):
-            shared -= set(self.tensors[saver.option.target].axes)
-        return child, sorted(shared)
+        met = {axis for c in saver.option.conditions for axis in self.tensors[c].axes}
+        return child, sorted(met.difference(self.tensors[saver.option.target].axes))
 
     def splits(self, saver: Saver, chain: Chain) -> Vector:
         """Dimensions along which an access may meet less than a tile."""

@@ -24,7 +24,7 @@ from model.text.fields import (
     kind_of,
 )
 from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, TakeNote, note_at
-from model.wording import suggestion
+from model.wording import did_you_mean, suggestion
 
 NodeKind = Literal["Memory", "Toll", "Compute", "Container"]
 
@@ -33,6 +33,14 @@ BESIDE_ARCH = ("variables", "config", "mapper", "model", "mapping")
 """Sections that may stand beside the architecture."""
 
 MOST_NODES = 200
+
+
+def has_arch(top: MappingNode) -> bool:
+    """Whether a file has an architecture of AccelForge; those of Timeloop's version 0.1 stand there too."""
+    section = top.get(ARCH_SECTION)
+    is_list = isinstance(section, MappingNode) and "storage" in section and "arithmetic" in section
+    return section is not None and not is_list
+
 
 _BRANCH_KEYS: Mapping[str, tuple[str, ...]] = {
     "Hierarchical": ("nodes",),
@@ -271,7 +279,7 @@ def _kind(item: Node) -> str:
     kind = item.tag.removeprefix("!") if item.tag is not None else as_name(written or item, "`type`")
     place = item.span if written is None else written.span
     if kind in _REFUSED_NODES:
-        raise SpecError(f"`!{kind}` is not modelled: it is {_REFUSED_NODES[kind]}", place)
+        raise _refused_node(kind, place)
     if kind not in known:
         raise SpecError(
             f"unknown node `!{kind}`",
@@ -383,10 +391,28 @@ def _actions(
         yield name, action
 
 
-def check_beside(top: MappingNode, note: TakeNote) -> None:
-    """Check the sections beside the architecture that AccelForge's programs read.
+def check_beside(top: MappingNode, known: Iterable[str], note: TakeNote) -> None:
+    """Note the sections beside the architecture that have no effect here.
 
-    Functions in Python are refused; settings of its mapper and model are noted, as they have no effect.
+    These are settings of AccelForge's own mapper and model, and keys that it passes over, such as one with
+    anchors for the others; but what is almost one of the `known` ones that is not there is refused.
+    """
+    everything = (ARCH_SECTION, *BESIDE_ARCH, *known)
+    absent = [own for own in everything if own not in top]
+    for key, value in top.entries:
+        hint = None if key.text in everything else did_you_mean(key.text, absent)
+        if hint is not None:
+            raise SpecError(f"unknown top-level key `{key.text}`", key.span, hint=hint)
+        if key.text not in everything:
+            note(note_at(key.span, "`{}` is no section, and is passed over", key.text))
+        elif key.text in ("config", "mapper", "model") and _says_something(value):
+            note(note_at(key.span, "`{}` sets AccelForge's own programs and has no effect here", key.text))
+
+
+def check_defined(top: MappingNode) -> None:
+    """Refuse a file whose architecture rests on what is not defined here, before anything else is said of it.
+
+    That is functions in Python, which specs never run, and nodes that are not modelled.
     """
     config = given(top, "config")
     if config is not None:
@@ -398,9 +424,22 @@ def check_beside(top: MappingNode, note: TakeNote) -> None:
             raise SpecError(
                 "`expression_custom_functions`: functions in Python are not read", place, hint=hint
             )
-    for key, value in top.entries:
-        if key.text in ("config", "mapper", "model") and _says_something(value):
-            note(note_at(key.span, "`{}` sets AccelForge's own programs and has no effect here", key.text))
+    _refuse_nodes(given(top, ARCH_SECTION))
+
+
+def _refuse_nodes(node: Node | None) -> None:
+    """Refuse nodes that are not modelled, wherever they are among nodes."""
+    if isinstance(node, SequenceNode):
+        for item in node.items:
+            _refuse_nodes(item)
+    elif isinstance(node, MappingNode):
+        if (kind := (node.tag or "").removeprefix("!")) in _REFUSED_NODES:
+            raise _refused_node(kind, node.span)
+        _refuse_nodes(given(node, "nodes"))
+
+
+def _refused_node(kind: str, place: Span) -> SpecError:
+    return SpecError(f"`!{kind}` is not modelled: it is {_REFUSED_NODES[kind]}", place)
 
 
 def _says_something(node: Node) -> bool:

@@ -28,7 +28,9 @@ from model.formats.accelforge.latency import Action, Seconds, read_latency
 from model.formats.accelforge.mapspace import DimensionRules, can_be_used, fanout_rules, keep_rules
 from model.formats.accelforge.numbers import not_negative, positive, truth
 from model.formats.accelforge.scope import ABOVE, Kept, Scope, Subject, Variables, component_attributes
+from model.formats.timeloop.values import MOST_WORDS
 from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules, toll_rules
+from model.numbers import common_divisor
 from model.rules import Quantity, Rule
 from model.rules.language import Constant, Operation
 from model.text.fields import Names, add_once, as_bool, as_mapping, as_name, as_scalar, given
@@ -46,11 +48,26 @@ _LEAK_DIGITS = Context(prec=15)
 _DIRECTIONS: Mapping[str, Direction] = {"down": "down", "up": "up", "up_and_down": "both"}
 
 LARGEST_FANOUT = 10**9
-MOST_WORDS = 1 << 56
 
 
 class OpenFusionError(SpecError):
     """The architecture leaves it open whether intermediates stay on chip."""
+
+
+@dataclass(frozen=True)
+class Common:
+    """What several Einsums are to have in common.
+
+    Parameters
+    ----------
+    word_bits
+        By memory, a number of which the bits of all values are multiples.
+    units_per_pj
+        Units of energy in a picojoule, at the least.
+    """
+
+    word_bits: Mapping[str, Fraction] = field(default_factory=dict)
+    units_per_pj: int = 1
 
 
 @dataclass(frozen=True)
@@ -69,6 +86,8 @@ class Setting:
         Whether it may be open what the outermost memory keeps of the intermediates.
     kept
         Dataspaces that a given mapping keeps, by memory; empty without one.
+    common
+        What all Einsums are to have in common; nothing unless they are fused.
     """
 
     arch: WrittenArchitecture
@@ -77,6 +96,7 @@ class Setting:
     stored_outside: bool = False
     fused: bool = False
     kept: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    common: Common = Common()
 
 
 @dataclass(frozen=True)
@@ -421,7 +441,7 @@ class _Reading:
     def _level(self, node: WrittenNode, kept: Kept, cycle_s: Fraction) -> _Level:
         self._check_first_write(node)
         size = self._bits(node)
-        rows = _Rows(node, self._subject, self._scope, kept)
+        rows = _Rows(node, self._subject, self._scope, kept, self._setting.common.word_bits.get(node.name))
         cost = self._cost(node, rows.bits_per_action, size)
         calls = {
             action: rows.calls_per_word[action] * self._scale(node, "actions_scale")
@@ -502,7 +522,7 @@ class _Reading:
         leaks_pj = [_picojoules(leak * cycle_s, _LEAK_DIGITS) for leak in leaks]
         figures = [*map(_picojoules, energies), *leaks_pj]
         try:
-            units = energy_units(figures)
+            units = max(energy_units(figures), self._setting.common.units_per_pj)
         except SpreadError as error:
             message = f"energies of `{self._setting.arch.name}` have no unit in common: {error}"
             raise SpecError(
@@ -622,7 +642,14 @@ def _priced(level: _Level, leak_pj: Decimal, units: int, others: str) -> Storage
 class _Rows:
     """How values lie in a memory, and how many calls of its actions they take."""
 
-    def __init__(self, node: WrittenNode, subject: Subject, scope: Scope, kept: Kept) -> None:
+    def __init__(
+        self,
+        node: WrittenNode,
+        subject: Subject,
+        scope: Scope,
+        kept: Kept,
+        shared_bits: Fraction | None = None,
+    ) -> None:
         self._node, self._subject, self._scope = node, subject, scope
         self._bits = self._value_bits()
         actions = ACTIONS[node.kind]
@@ -633,12 +660,10 @@ class _Rows:
         units = {action: _common(calls[action].values()) for action in calls}
         weights = {tensor: calls["read"][tensor] / units["read"] for tensor in tensors}
         self._check_ratio(calls, units, weights)
-        self.word_bits = _common(sizes.values())
+        self.word_bits = _common([*sizes.values(), *filter(None, [shared_bits])])
         self.calls_per_word = units
-        uneven = len(set(sizes.values())) > 1 or len(set(weights.values())) > 1
-        spaces = (
-            [(space, tensor) for tensor in tensors for space in subject.dataspaces[tensor]] if uneven else []
-        )
+        is_even = {*sizes.values()} <= {self.word_bits} and len({*weights.values()}) < 2
+        spaces = [] if is_even else [(own, x) for x in tensors for own in subject.dataspaces[x]]
         self.packing = tuple(
             Packing(space, 1, int(sizes[tensor] / self.word_bits), int(weights[tensor]))
             for space, tensor in spaces
@@ -703,9 +728,4 @@ def _common(numbers: Iterable[Fraction]) -> Fraction:
     found = list(numbers)
     if not found:
         return Fraction(1)
-    return reduce(_divisor, found)
-
-
-def _divisor(first: Fraction, second: Fraction) -> Fraction:
-    shared = math.lcm(first.denominator, second.denominator)
-    return Fraction(math.gcd(int(first * shared), int(second * shared)), shared)
+    return reduce(common_divisor, found)

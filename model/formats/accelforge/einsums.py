@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 
 from model.formats.accelforge.affine import Affine, read_affine
 from model.text.expressions import part_of
@@ -26,6 +27,7 @@ from model.text.fields import (
     kind_of,
 )
 from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
+from model.workload import MOST_EINSUMS
 
 
 @contextmanager
@@ -137,10 +139,18 @@ class WrittenEinsum:
         return None if self.node is None else given(self.node, key)
 
 
+def check_einsums(node: Node) -> None:
+    """Check that a list has no more Einsums than are mapped, before any of them is read."""
+    items = list(islice(flat_items(as_sequence(node, "`einsums`").items), MOST_EINSUMS + 1))
+    if len(items) > MOST_EINSUMS:
+        raise SpecError(f"more than {MOST_EINSUMS:,} Einsums, the most that are mapped", items[-1].span)
+
+
 def read_einsums(node: Node) -> tuple[WrittenEinsum, ...]:
     """Read a list of Einsums."""
     einsums: list[WrittenEinsum] = []
     places: dict[str, Span] = {}
+    check_einsums(node)
     for item in flat_items(as_sequence(node, "`einsums`").items):
         label = _label(item)
         with within(label):

@@ -120,12 +120,24 @@ class _LatencyEvaluator(Evaluator):
                 return self._folded(name, self._arguments(arguments, depth), node)
             case ast.IfExp(test=test, body=body, orelse=otherwise):
                 return self._value(body if self._value(test, depth) else otherwise, depth)
+            case ast.Name(id=name) if (older := self._older(name)) is not None:
+                return older
             case ast.Name(id=name) if name in self._bound or name == "actions":
                 raise SpecError(
                     f"`{name}` is not a number: use `.n_calls` and `.throughput` of an action",
                     self._text.at(node),
                 )
         return super()._known_value(node, depth)
+
+    def _older(self, name: str) -> Slowest | None:
+        """Return what names of before April 2026 mean: ``read_actions``, and ``read_latency``, in seconds."""
+        for action in self._actions:
+            calls = Slowest(((Fraction(0), ((action.name, Fraction(1)),)),))
+            if name == f"{action.name}_actions":
+                return calls
+            if name == f"{action.name}_latency":
+                return calls.times(1 / action.throughput if action.throughput else Fraction(0))
+        return None
 
     def _is_action(self, owner: ast.expr) -> bool:
         match owner:

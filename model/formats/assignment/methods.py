@@ -20,6 +20,7 @@ from model.formats.assignment.networks import (
     shaped_network,
 )
 from model.formats.cascade.loader import without_mapping
+from model.formats.foreign import refuse_foreign
 from model.formats.timeloop.loader import load_node
 from model.formats.timeloop.options import LoadOptions
 from model.formats.timeloop.problem import MAX_BOUND, LoadedProblem
@@ -77,6 +78,7 @@ def load_method_network(
     options = replace(options or LoadOptions(), refuse_infeasible=False)
     files = [Path(path) for path in paths]
     names: set[str] = set()
+    refuse_foreign(files)
     tops = {path: options.files.read([path], variables, names) for path in files}
     networks = [top for top in tops.values() if SECTION in top]
     architectures = tuple(path for path, top in tops.items() if SECTION not in top)

@@ -22,6 +22,7 @@ from model.assignment.network import (
     find_cycle,
 )
 from model.assignment.systolic import DATAFLOWS, Hardware, SystolicModel
+from model.formats.foreign import refuse_foreign
 from model.note import Note
 from model.text.fields import (
     add_once,
@@ -80,6 +81,7 @@ def load_assignment(
         For every kind of bad input, with its place.
     """
     names: set[str] = set()
+    refuse_foreign(map(Path, paths))
     top = read_files(paths, variables, limits, allow_include, names=names)
     unused = tuple(unused_notes(variables or {}, names))
     if ARCHITECTURE in top and SECTION in top:

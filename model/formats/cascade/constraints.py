@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from model.formats.timeloop.constraints import factor_texts, separated, split_factor
+from model.formats.timeloop.constraints import factor_texts, order_words, split_factor
 from model.note import Note
 from model.problem import Dataspace, Problem, Term
 from model.text.fields import as_mapping, as_scalar
@@ -272,7 +272,7 @@ class Resolver:
     def _order(self, node: Node) -> Node:
         items = [
             _word(dim, place)
-            for name, place in _order_names(node, self._is_dim)
+            for name, place in _order_names(node, self._is_dim, self.naming.workload.dims)
             for dim in ((name,) if name == "_" else self._dims(name, place))
         ]
         return SequenceNode(tuple(items), node.span)
@@ -309,15 +309,17 @@ def _misspelt(names: Mapping[str, str], place: Node) -> SpecError:
     return SpecError(f"no rank variable is named `{name}`; case matters", place.span, hint=hint)
 
 
-def _order_names(node: Node, is_dim: Callable[[str], bool]) -> Iterator[tuple[str, Node]]:
+def _order_names(
+    node: Node, is_dim: Callable[[str], bool], known: Iterable[str]
+) -> Iterator[tuple[str, Node]]:
     """Yield the names of a permutation; in a text without separators each character is one."""
     if isinstance(node, SequenceNode):
         yield from ((as_scalar(item, "a dimension").text, item) for item in node.items)
         return
     text = as_scalar(node, "`permutation`").text.strip()
-    words = separated(text)
-    if words == [text] and not is_dim(text):
-        words = list(text)
+    words = order_words(text, known)
+    if len(words) == 1 and "," not in text and not is_dim(words[0]):
+        words = list(words[0])
     yield from ((word, node) for word in words)
 
 

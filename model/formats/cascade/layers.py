@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from model.architecture import Architecture, Packing, StorageLevel
-from model.cascade import Layer, Network, Overfull
+from model.architecture import StorageLevel
+from model.cascade import Layer, Narrowing, Network, Overfull
 from model.cost.copying import backing_levels
-from model.formats.accelforge.canonical import MOST_WORDS, OnEinsum, Setting, on_einsum
+from model.formats.accelforge.canonical import OnEinsum, Setting, on_einsum
 from model.formats.accelforge.einsums import within
 from model.formats.accelforge.loader import LoadedWorkload
 from model.formats.accelforge.scope import Subject
@@ -33,6 +33,7 @@ from model.formats.timeloop.document import section_name
 from model.formats.timeloop.loader import load_node
 from model.formats.timeloop.options import LoadOptions
 from model.formats.timeloop.problem import LoadedProblem
+from model.formats.timeloop.values import MOST_WORDS, fit, in_values, word_rows
 from model.mapspace import Mapspace
 from model.note import Note
 from model.objective import ENERGY
@@ -100,123 +101,20 @@ def _key(error: SpecError, reader: Reader[Read]) -> tuple[str, Span | None]:
     return error.message, None if error.span == reader.place else error.span
 
 
-@dataclass(frozen=True, slots=True)
-class Fit:
-    """How values of one size lie in rows."""
-
-    values: int  # whole values in a row, at least 1
-    rows: int  # that a value takes, at least 1; above 1 only if `values` is 1
-
-    @property
-    def size_rows(self) -> Fraction:
-        """What a value takes of the rows."""
-        return Fraction(self.rows, self.values)
-
-
-def fit(level: StorageLevel, bits: int) -> Fit:
-    """Return how values lie in the rows of a level."""
-    row_bits = _row_bits(level)
-    return Fit(max(1, row_bits // bits), -(-bits // row_bits))
-
-
-def word_rows(level: StorageLevel, bits: Mapping[str, int]) -> Fraction:
-    """Return the rows that a word stands for: the largest unit of which all values are multiples."""
-    sizes = [fit(level, value_bits).size_rows for value_bits in bits.values()]
-    shared = math.lcm(*(size.denominator for size in sizes))
-    return Fraction(math.gcd(*(int(size * shared) for size in sizes)), shared)
-
-
-def in_values(architecture: Architecture, bits: Mapping[str, int]) -> Architecture:
-    """Return an architecture that counts in values of these sizes (docs/network.md).
-
-    A row of a level holds as many whole values as its bits allow; a value wider than a row takes
-    several rows, each of which is accessed. Bandwidths keep their bits per cycle. Where all values
-    have one size a word is a value, else it is what `word_rows` says.
-    """
-    nodes = tuple(
-        _level_in_values(node, bits) if isinstance(node, StorageLevel) else node
-        for node in architecture.nodes
-    )
-    return replace(architecture, nodes=nodes)
-
-
-def _level_in_values(level: StorageLevel, bits: Mapping[str, int]) -> StorageLevel:
-    if len(set(bits.values())) > 1:
-        return _packed(level, bits)
-    (value_bits, *_) = bits.values()
-    if level.word_bits == value_bits:
-        return level
-    found, energy = fit(level, value_bits), level.energy
-    rows = found.rows
-    return replace(
-        _with_words(level, bits, Fraction(value_bits)),
-        word_bits=value_bits,
-        block_size=found.values,
-        energy=replace(energy, read=energy.read * rows, fill=energy.fill * rows, update=energy.update * rows),
-    )
-
-
-def _packed(level: StorageLevel, bits: Mapping[str, int]) -> StorageLevel:
-    """Return a level with values of several sizes."""
-    rows = word_rows(level, bits)
-    word_bits = rows * _row_bits(level)
-    fits = {name: fit(level, value_bits) for name, value_bits in bits.items()}
-    return replace(
-        _with_words(level, bits, word_bits),
-        word_bits=int(word_bits) if word_bits.denominator == 1 else word_bits,
-        block_size=max(1, int(1 / rows)),
-        bandwidth_scale=tuple(
-            (name, level.scale(name) * value_bits / word_bits) for name, value_bits in bits.items()
-        ),
-        packing=tuple(
-            Packing(name, fitted.values, int(fitted.size_rows / rows), fitted.rows)
-            for name, fitted in fits.items()
-        ),
-    )
-
-
-def _with_words(level: StorageLevel, bits: Mapping[str, int], word_bits: Fraction) -> StorageLevel:
-    """Return a level with its capacity in words, and bandwidths that count `word_bits` each."""
-    ratio = level.word_bits / word_bits
-    return replace(
-        level,
-        rows_per_word=None if level.rows_per_word is None else word_rows(level, bits),
-        size_words=None if level.size_words is None else _capacity(level, level.size_words, bits),
-        read_bandwidth=_scaled(level.read_bandwidth, ratio),
-        write_bandwidth=_scaled(level.write_bandwidth, ratio),
-        shared_bandwidth=_scaled(level.shared_bandwidth, ratio),
-    )
-
-
-def _capacity(level: StorageLevel, size_words: int, bits: Mapping[str, int]) -> int:
-    """Return how many words a level holds: whole rows of them, and those of a last, short row.
-
-    That counts with its share of a row's bits, or as what the values fill of it that fill it least,
-    if that is more: neither is more than any of them finds room for.
-    """
-    full, rest = divmod(size_words, level.block_size)
-    rows, rest_bits = word_rows(level, bits), rest * level.word_bits
-    share = Fraction(rest_bits, _row_bits(level))
-    filled = min(rest_bits // value_bits * fit(level, value_bits).size_rows for value_bits in bits.values())
-    return math.floor(full / rows) + math.floor(max(share, filled) / rows)
-
-
-def _row_bits(level: StorageLevel) -> int:
-    return int(level.block_size * level.word_bits)
-
-
-def _scaled(bandwidth: Fraction | None, ratio: Fraction) -> Fraction | None:
-    return None if bandwidth is None else bandwidth * ratio
-
-
-def network_of(workload: Workload, top: MappingNode, files: Sequence[Path], options: LoadOptions) -> Network:
-    """Return the layers of a workload on an architecture."""
+def network_of(
+    workload: Workload,
+    top: MappingNode,
+    files: Sequence[Path],
+    options: LoadOptions,
+    resize: str | None = None,
+) -> Network:
+    """Return the layers of a workload on an architecture; the variable `resize` sets the bits of values."""
     notes: list[Note] = []
     _check_count(workload)
     readers = (
         Reader(
             einsum.name,
-            partial(_read_einsum, Naming(einsum, workload), top, files, options, notes),
+            partial(_read_einsum, Naming(einsum, workload), top, files, options, notes, resize),
             place_of(einsum),
         )
         for einsum in workload.einsums
@@ -306,6 +204,7 @@ class _Read:
     word_rows: tuple[Fraction, ...]  # rows of each written level that one of its words in `mapspace` takes
     all_inputs: tuple[Span, ...] = ()
     memories_with_places: frozenset[str] = frozenset()  # memories that may have several places
+    narrowing: Narrowing | None = None
 
     @property
     def homes(self) -> dict[str, int]:
@@ -328,9 +227,13 @@ def _check_searchable(found: OnEinsum, options: LoadOptions) -> None:
         raise SpecError(message, found.compute_place, hint=hint)
 
 
+_WITH_NAMES = ("architecture", "arch", "mapspace")
+"""Sections with constraints in them; the latter two in older versions of Timeloop's format."""
+
+
 def _names_tensors(key: str) -> bool:
     """Whether a section may name tensors and rank variables of the workload."""
-    return key == "architecture" or section_name(key) == "constraints"
+    return key in _WITH_NAMES or section_name(key) == "constraints"
 
 
 def _read_einsum(
@@ -339,12 +242,15 @@ def _read_einsum(
     files: Sequence[Path],
     options: LoadOptions,
     notes: list[Note],
+    resize: str | None,
 ) -> _Read:
     einsum = naming.einsum
     mapspace, all_inputs, spread_out = written_einsum(naming, top, files, options, notes)
     written = mapspace.architecture.levels
     rows = tuple(word_rows(level, value_bits(einsum)) for level in written)
-    return _Read(einsum, _in_values(mapspace, einsum, notes), written, rows, all_inputs, spread_out)
+    narrowing = None if resize is None else _narrowing(mapspace, einsum, notes, resize)
+    sized = _in_values(mapspace, einsum, notes)
+    return _Read(einsum, sized, written, rows, all_inputs, spread_out, narrowing)
 
 
 def written_einsum(
@@ -471,14 +377,17 @@ class _Taken:
 
 def _layer(read: _Read, room: _Room) -> Layer:
     """Return a layer on what other tensors leave of the levels that store them."""
-    einsum, mapspace, overfull = read.einsum, read.mapspace, list[Overfull]()
+    einsum, mapspace, overfull, narrowing = read.einsum, read.mapspace, list[Overfull](), read.narrowing
     for level, written in enumerate(read.written):
         taken = room.taken(einsum, level)
+        if taken.always or taken.waiting:  # narrower values would take other room
+            narrowing = None
         reserved = _with_reservation(mapspace, einsum, taken, written, read.word_rows[level])
         mapspace, overfull = (
             (mapspace, [*overfull, reserved]) if isinstance(reserved, Overfull) else (reserved, overfull)
         )
-    layer = Layer(einsum.name, replace(mapspace, notes=()), einsum.n_instances, overfull=tuple(overfull))
+    plain = replace(mapspace, notes=())
+    layer = Layer(einsum.name, plain, einsum.n_instances, overfull=tuple(overfull), narrowing=narrowing)
     if einsum.is_copy_operation:
         return replace(layer, is_copy=True, transfer=read_transfer(mapspace, einsum))
     return replace(layer, mapspace=stored_as_a_whole(layer.mapspace))
@@ -497,6 +406,29 @@ def _in_values(mapspace: Mapspace, einsum: Einsum, notes: list[Note]) -> Mapspac
         if unfit:
             notes.append(note_at(None, "`{}` is too small for a value of {} bits", level.name, min(unfit)))
     return replace(mapspace, architecture=architecture)
+
+
+def _narrowing(mapspace: Mapspace, einsum: Einsum, notes: list[Note], resize: str) -> Narrowing | None:
+    """Say how to narrow values that are wider than words of levels, as where a model has 32-bit floats."""
+    bits = value_bits(einsum)
+    widest = max(bits.values())
+    narrow = [level for level in mapspace.architecture.levels if level.word_bits < widest]
+    if not narrow:
+        return None
+    word_bits = int(min(level.word_bits for level in narrow))
+    way = f"`--set {resize}={word_bits}` takes all values as {word_bits} bits wide"
+    for level, rules in zip(mapspace.architecture.levels, mapspace.keep, strict=True):
+        room = math.inf if level.size_words is None else level.size_words * level.word_bits
+        wide = [name for name, value_bits in bits.items() if name in rules.keep and value_bits > room]
+        if wide:
+            message = (
+                f"`{level.name}` keeps {listing(wide)}, but is too small for a value of {bits[wide[0]]} bits"
+            )
+            raise SpecError(message, place_of(einsum), hint=way)
+    sentence = "values have up to {} bits, and words of {} fewer: {}"
+    notes.append(note_at(None, sentence, widest, listing(level.name for level in narrow), way))
+    text = f"all values {word_bits} bits wide: `--set {resize}={word_bits}`"
+    return Narrowing(in_values(mapspace.architecture, dict.fromkeys(bits, word_bits)), text)
 
 
 def value_bits(einsum: Einsum) -> dict[str, int]:

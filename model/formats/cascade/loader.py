@@ -15,22 +15,26 @@ from model.cascade import Layer, Network
 from model.extents import ANY
 from model.formats.accelforge.architecture import (
     ARCH_SECTION,
-    BESIDE_ARCH,
     check_beside,
+    check_defined,
+    has_arch,
     read_architecture,
     with_arch_settings,
 )
 from model.formats.accelforge.canonical import Setting
 from model.formats.accelforge.costs import load_costs
+from model.formats.accelforge.einsums import check_einsums
 from model.formats.accelforge.loader import LEVELS_ABOVE, LoadedWorkload, read_workload, read_workload_text
 from model.formats.cascade.layers import PERFECT_ON_ARCH, Reader, network_of, network_on_arch, read_all
 from model.formats.cascade.mapping import mapping_section, read_targets
-from model.formats.onnx import SUFFIX as ONNX_SUFFIX
-from model.formats.onnx import load_onnx
+from model.formats.foreign import ONNX_MODEL, TOPOLOGY, format_of, refuse_foreign
+from model.formats.onnx import BITS, load_onnx
+from model.formats.scalesim import load_topology
 from model.formats.timeloop.document import (
     ANCHOR_MARK,
     ASSIGNED,
     ASSIGNED_HINT,
+    FLATTENED_MARK,
     NETWORK_SECTIONS,
     SECTIONS,
     section_name,
@@ -44,6 +48,7 @@ from model.formats.timeloop.overrides import AttributeSetting
 from model.formats.timeloop.places import names_places
 from model.formats.timeloop.problem import SPARSE_KEYS
 from model.formats.timeloop.tree import read_variables
+from model.formats.timeloop.versions import older_architecture
 from model.mapping import Mapping as LoopNest
 from model.mapping import StorageMapping
 from model.mapspace import Mapspace
@@ -56,6 +61,7 @@ from model.text.merging import join_specs
 from model.text.reader import unused_notes
 from model.text.source import MappingNode, Node, SequenceNode, SpecError, note_at
 from model.wording import printable, suggestion
+from model.workload import MOST_EINSUMS
 
 MAPPING_NOTE = "the `mapping` of the architecture does not constrain the layers of a network"
 
@@ -101,11 +107,11 @@ def read_network(
     Parameters
     ----------
     paths
-        A file named ``.onnx`` is a model. Files with `workload` or `renames` make up an AccelForge
-        workload, and a file with `arch` has an architecture for it. A file with `problem` is one layer in
-        Timeloop's form, or several where that is a list; a directory stands for its spec files, in the
-        order of their names, and they may include what lies beside the directory. All other files make up
-        the architecture.
+        A file named ``.onnx`` is a model, a table of layers a topology of SCALE-Sim. Files with
+        `workload` or `renames` make up an AccelForge workload, and a file with `arch` has an
+        architecture for it. A file with `problem` is one layer in Timeloop's form, or several where that
+        is a list; a directory stands for its spec files, in the order of their names, and they may
+        include what lies beside the directory. All other files make up the architecture.
     names
         The variables that mean something here are added to it; without it, others are noted.
 
@@ -121,7 +127,9 @@ def read_network(
     files = _classified(named, values, options, used)
     kinds = [bool(files.models), bool(files.workloads), bool(files.layers)]
     if sum(kinds) > 1 or len(files.models) > 1:
-        raise SpecError("one network at a time: give an ONNX model, a workload, or layer files")
+        raise SpecError(
+            "one network at a time: give an ONNX model, a SCALE-Sim topology, a workload, or layer files"
+        )
     if not any(kinds):
         hint = "a file with `workload:`, files with `problem:`, a directory of such, or an ONNX model"
         raise SpecError("no workload and no layers are given", hint=hint)
@@ -234,23 +242,43 @@ def _classified(
     architectures: list[Path] = []
     arches: list[Path] = []
     for path in _files(paths):
-        if path.suffix == ONNX_SUFFIX:
+        found = format_of(path)
+        if found in (ONNX_MODEL, TOPOLOGY):
             models.append(path)
             continue
+        refuse_foreign([path])
         top = _top(path, variables, options, names)
-        _check_keys(top)
-        if ARCH_SECTION in top:
+        if has_arch(top):
+            check_defined(top)
             arches.append(path)
+        _check_keys(top)
         if any(key in top for key in NETWORK_SECTIONS):
+            check_einsums_of(top)
             workloads.append(path)
-        elif ARCH_SECTION in top:
+        elif has_arch(top):
             continue
         elif "problem" in top and not _has_densities_alone(top):
             layers.append((path, _each_problem(top)))
         else:
             architectures.append(path)
+    _check_layers(layers)
     title = _title([path for path, _ in layers], paths)
     return _Given(tuple(models), tuple(workloads), tuple(layers), tuple(architectures), title, tuple(arches))
+
+
+def _check_layers(layers: Sequence[tuple[Path, tuple[MappingNode, ...]]]) -> None:
+    """Refuse more layers than a network may have."""
+    count = sum(len(tops) for _, tops in layers)
+    if count > MOST_EINSUMS:
+        raise SpecError(f"{count:,} layers; at most {MOST_EINSUMS:,} are mapped")
+
+
+def check_einsums_of(top: MappingNode) -> None:
+    """Refuse a workload with too many Einsums, before its files are read as a whole."""
+    workload = top.get("workload")
+    einsums = workload.get("einsums") if isinstance(workload, MappingNode) else None
+    if isinstance(einsums, SequenceNode):
+        check_einsums(einsums)
 
 
 def _title(layers: Sequence[Path], named: Sequence[Path]) -> str:
@@ -333,7 +361,7 @@ def read_on_arch(
     text = read_workload_text(files, variables, options.files.limits, options.files.allow_include)
     top, notes = text.top, list[Note]()
     loaded = read_workload(text, options.ignore_sparse)
-    check_beside(top, notes.append)
+    check_beside(top, NETWORK_SECTIONS, notes.append)
     top = without_mapping(top, notes)
     section = with_arch_settings(top.require(ARCH_SECTION), options.files.settings)
     written = top.get("variables")
@@ -357,12 +385,14 @@ def _stem(path: Path) -> str:
 def _model(
     given: _Given, variables: Mapping[str, object], options: LoadOptions, names: set[str]
 ) -> LoadedNetwork:
-    """Read the nodes of an ONNX model; the sizes that it leaves open are added to `names`."""
-    model = load_onnx(given.models[0], variables, options.files.limits)
+    """Read an ONNX model or a SCALE-Sim topology; the variables that it has are added to `names`."""
+    path = given.models[0]
+    load = load_topology if format_of(path) == TOPOLOGY else load_onnx
+    model = load(path, variables, options.files.limits)
     names.update(model.variables)
     notes: list[Note] = []
     spec = without_mapping(_on_architecture(None, given, variables, options), notes)
-    network = network_of(model.workload, spec, given.architectures, options)
+    network = network_of(model.workload, spec, given.architectures, options, resize=BITS)
     return LoadedNetwork(replace(network, notes=(*model.notes, *notes, *network.notes)), (spec,))
 
 
@@ -422,18 +452,17 @@ def _on_architecture(
     if given.architectures:
         others = options.files.read(given.architectures, variables)
         joined = others if top is None else join_specs(others, top)
-    if joined is None or "architecture" not in joined:
+    if joined is None or ("architecture" not in joined and older_architecture(joined) is None):
         raise SpecError("no architecture is given", hint="add a file with `architecture:`")
     return joined
 
 
 def _check_keys(top: MappingNode) -> None:
     """Refuse a file with keys that no part of a network has, or with two networks."""
-    beside = BESIDE_ARCH if ARCH_SECTION in top else ()
-    known = (*SECTIONS, *NETWORK_SECTIONS, ARCH_SECTION, *beside)
-    for key, _ in top.entries:
+    known = (*SECTIONS, *NETWORK_SECTIONS, ARCH_SECTION)
+    for key, _ in () if has_arch(top) else top.entries:
         name = section_name(key.text)
-        if name in (*known, ANCHOR_MARK):
+        if name in (*known, ANCHOR_MARK, FLATTENED_MARK):
             continue
         hint = suggestion(name, known, "known keys are")
         if name == ASSIGNED:

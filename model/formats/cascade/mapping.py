@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from model.architecture import Fanout, StorageLevel
 from model.cost.nest import build_nest
-from model.formats.timeloop.constraints import factor_texts, separated, split_factor
+from model.formats.timeloop.constraints import factor_texts, order_words, split_factor
 from model.formats.timeloop.mapping import check_parallelism
 from model.formats.timeloop.places import check_joint, names_places
 from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop, StorageMapping
@@ -160,8 +160,8 @@ def _permutation(node: Node, factors: Mapping[str, int]) -> Iterator[str]:
         words = [(as_name(item, "a dimension"), item.span) for item in node.items]
     else:
         text = as_name(node, "`permutation`")
-        parts = separated(text)
-        parts = list(text) if len(parts) == 1 and text not in factors else parts
+        parts = order_words(text, factors)
+        parts = list(parts[0]) if len(parts) == 1 and parts[0] not in factors else parts
         words = [(part, node.span) for part in parts]
     places: dict[str, Span] = {}
     for word, span in words:

@@ -8,27 +8,29 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from model.architecture import Architecture
 from model.counting import rule_of
 from model.extents import PERFECT
-from model.formats.accelforge.architecture import ARCH_SECTION
-from model.formats.accelforge.loader import LEVELS_ABOVE, read_workload, read_workload_text
+from model.formats.accelforge.architecture import check_defined, has_arch
+from model.formats.accelforge.canonical import Setting
+from model.formats.accelforge.loader import LEVELS_ABOVE, LoadedWorkload, read_workload, read_workload_text
 from model.formats.cascade.constraints import Naming, dataspace_names, place_of
 from model.formats.cascade.layers import (
     Reader,
-    in_values,
     mapspaces_on_arch,
     read_all,
     value_bits,
     written_einsum,
 )
-from model.formats.cascade.loader import read_on_arch, without_mapping
+from model.formats.cascade.loader import check_einsums_of, read_on_arch, without_mapping
+from model.formats.fused.alike import UnlikeError, common_of, cycle_lengths, with_common_nodes
 from model.formats.fused.tree import SECTION, read_fused_tree
 from model.formats.timeloop.document import NETWORK_SECTIONS, without
 from model.formats.timeloop.options import LoadOptions
+from model.formats.timeloop.values import in_values
 from model.fused.cascade import Access, Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError
 from model.fused.mapping import FusedMapping
+from model.mapspace import Mapspace
 from model.note import Note
 from model.text.fields import check_keys
 from model.text.merging import join_specs
@@ -116,7 +118,11 @@ def _cascade(
 ) -> tuple[Cascade, tuple[Note, ...]]:
     options = replace(options, refuse_infeasible=False)
     tops = {path: options.files.read([path], variables, names, LEVELS_ABOVE) for path in paths}
-    if any(ARCH_SECTION in top for top in tops.values()):
+    for top in tops.values():
+        check_einsums_of(top)
+        if has_arch(top):
+            check_defined(top)
+    if any(map(has_arch, tops.values())):
         return _on_arch(tops, variables, options.on_arch())
     _check_fused(options, hint="use --counting exact or accelforge")
     if options.accelforge.costs is not None:
@@ -149,13 +155,13 @@ def _on_arch(
     """Read a workload and an architecture, both of AccelForge."""
     _check_fused(options, hint=f"leave out --counting {options.rule}")
     workloads = [path for path, top in tops.items() if any(key in top for key in NETWORK_SECTIONS)]
-    arches = [path for path, top in tops.items() if ARCH_SECTION in top]
+    arches = [path for path, top in tops.items() if has_arch(top)]
     others = [path for path in tops if path not in (*workloads, *arches)]
     read = read_on_arch(workloads, arches, others, variables, options)
     notes = [*read.notes, Note(CONSTRAINTS_NOTE)]
     workload, ranks = read.workload.workload, _ranks(read.workload.workload)
     setting = replace(read.setting, fused=True)
-    mapspaces = mapspaces_on_arch(read.workload, setting, options, notes)
+    mapspaces, lengths = _alike(read.workload, setting, options, notes)
     einsums = tuple(
         CascadeEinsum(
             einsum.name,
@@ -163,33 +169,28 @@ def _on_arch(
             tuple(_accesses(einsum, ranks)),
             einsum.is_copy_operation,
             einsum.n_instances,
+            cycle_length,
             frozenset(level.name for level in mapspace.architecture.levels if options.has_places),
             einsum.source,
         )
-        for einsum, mapspace in zip(workload.einsums, mapspaces, strict=True)
+        for einsum, mapspace, cycle_length in zip(workload.einsums, mapspaces, lengths, strict=True)
     )
-    for einsum, own in zip(workload.einsums, einsums, strict=True):
-        _check_alike(einsum, own.mapspace.architecture, einsums[0].mapspace.architecture)
     return _named(workload, read.name, einsums), tuple(dict.fromkeys(notes))
 
 
-def _check_alike(einsum: Einsum, own: Architecture, first: Architecture) -> None:
-    """Refuse an Einsum that counts in other words, memories, seconds or energies than the first one.
-
-    Tolls may differ: those that none of its tensors pays are left out.
-    """
-    mine, others = ((x.levels[0], *x.on_chip) for x in (own, first))
-    parts = (
-        ("memories", [level.name for level in mine], [level.name for level in others]),
-        ("sizes of values", [v.word_bits for v in mine], [v.word_bits for v in others]),
-        ("clocks", own.cycle_s, first.cycle_s),
-        ("units of energy", own.units_per_pj, first.units_per_pj),
-    )
-    for what, here, there in parts:
-        if here != there:
-            message = f"Einsum `{einsum.name}` has other {what} here than the first one"
-            hint = "that is not modelled in fused mappings; --no-fuse maps the Einsums one by one"
-            raise SpecError(message, place_of(einsum), hint=hint)
+def _alike(
+    loaded: LoadedWorkload, setting: Setting, options: LoadOptions, notes: list[Note]
+) -> tuple[list[Mapspace], list[int]]:
+    """Return the mapspaces, in the same words, units and memories, and the lengths of their cycles."""
+    common = common_of(mapspaces_on_arch(loaded, setting, options, notes))
+    mapspaces = mapspaces_on_arch(loaded, replace(setting, common=common), options, notes)
+    try:
+        return with_common_nodes(mapspaces), cycle_lengths(mapspaces)
+    except UnlikeError as error:
+        einsum = loaded.workload.einsums[error.place]
+        message = f"Einsum `{einsum.name}` has other {error} than those before it"
+        hint = "that is not modelled in fused mappings; --no-fuse maps the Einsums one by one"
+        raise SpecError(message, place_of(einsum), hint=hint) from None
 
 
 def _constrained(einsum: CascadeEinsum) -> bool:
@@ -226,8 +227,8 @@ def _einsums(
             tuple(_accesses(einsum, ranks)),
             einsum.is_copy_operation,
             einsum.n_instances,
-            spread_out,
-            einsum.source,
+            memories_with_places=spread_out,
+            source=einsum.source,
         )
 
     readers = (Reader(einsum.name, partial(read, einsum), place_of(einsum)) for einsum in workload.einsums)

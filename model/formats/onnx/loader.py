@@ -6,23 +6,24 @@ import math
 import re
 import shlex
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from model.formats.foreign import ONNX_MODEL, foreign, format_of
 from model.formats.onnx.inference import all_graphs, graphs_of, infer_shapes, known_shapes
-from model.formats.onnx.operators import READERS, Node, UnknownError, Values
+from model.formats.onnx.operators import READERS, Node, UnknownError, Unmapped, Values
+from model.formats.onnx.wire import without_weights
 from model.note import Note
 from model.text.fields import LONGEST_NAME
 from model.text.files import display_name
-from model.text.limits import Limits
+from model.text.limits import Limits, raised_by
 from model.text.source import SpecError, note_at
 from model.wording import MAX_LISTED, printable
 from model.workload import MOST_EINSUMS, Einsum, Workload
 
 EXTRA = "onnx"
-SUFFIX = ".onnx"
 BITS = "BITS"
 """Variable that gives the bits of all values, in place of the model's types."""
 
@@ -58,7 +59,7 @@ def load_onnx(path: Path, variables: Mapping[str, object], limits: Limits) -> Lo
     Parameters
     ----------
     path
-        The file, of ``limits.total_bytes`` at most. Weights in files beside it are not read.
+        The file, of ``limits.total_bytes`` at most without its weights, which are not read.
     variables
         Sizes that the model leaves open, by the name of the size (``batch``) or of the axis (``x[0]``);
         inputs of a single integer or truth value; and `BITS`. Others are ignored.
@@ -68,7 +69,23 @@ def load_onnx(path: Path, variables: Mapping[str, object], limits: Limits) -> Lo
     SpecError
         The extra is not installed, the model is malformed, or nothing can be mapped.
     """
+    found = format_of(path)
+    if found is not None and found != ONNX_MODEL:
+        raise foreign(path, found)
     onnx = _library(path)
+    try:
+        return _loaded(onnx, path, variables, limits)
+    except _DAMAGES as error:
+        message = f"{display_name(path)} is a damaged ONNX model: {type(error).__name__}: {error}"
+        raise SpecError(message, hint="export it again, or fetch it again") from None
+
+
+_DAMAGES = (ValueError, TypeError, OverflowError)
+"""What Protobuf raises for fields that hold something else than they should, such as no UTF-8."""
+
+
+def _loaded(onnx: ModuleType, path: Path, variables: Mapping[str, object], limits: Limits) -> LoadedModel:
+    """Read a model; errors of what is damaged in it are those of the library."""
     model = _read(onnx, path, limits)
     _check_work(model, path)
     _check_order(model.graph, path)
@@ -103,19 +120,20 @@ def _library(path: Path) -> ModuleType:
 
 
 def _read(onnx: ModuleType, path: Path, limits: Limits) -> Any:
+    name = display_name(path)
     try:
         if path.exists() and not path.is_file():
-            raise SpecError(f"{display_name(path)} is not a regular file")
-        if path.stat().st_size > limits.total_bytes:
-            hint = "`--limit total_bytes=N` raises the limit; weights may also be kept in separate files"
-            raise SpecError(f"{display_name(path)} is larger than {limits.total_bytes} bytes", hint=hint)
-        return onnx.load(str(path), load_external_data=False)
+            raise SpecError(f"{name} is not a regular file")
+        return onnx.load_model_from_string(without_weights(path, limits.total_bytes))
     except OSError as error:
-        raise SpecError(f"cannot read {display_name(path)}: {error.strerror}") from None
+        raise SpecError(f"cannot read {name}: {error.strerror}") from None
+    except OverflowError:
+        message = f"{name} has more than {limits.total_bytes} bytes without its weights"
+        raise SpecError(message, hint=raised_by("total_bytes")) from None
     except SpecError:
         raise
     except Exception as error:  # the errors of Protobuf share no base class with others.
-        raise SpecError(f"{display_name(path)} is not an ONNX model: {error}") from None
+        raise SpecError(f"{name} is not an ONNX model: {error}") from None
 
 
 def _check_work(model: Any, path: Path) -> None:
@@ -313,8 +331,11 @@ class _Walk:
             reason = error.message.partition("` uses ")[2]
             self._left.append(_Left(operator, node.name, None, f"it uses {reason}"))
             return
-        if isinstance(read, Einsum):
-            self._einsums[node.name] = read
+        if not isinstance(read, Unmapped):
+            parts = (read,) if isinstance(read, Einsum) else read
+            for part in parts:
+                name = _free_name(part.name, self._einsums)
+                self._einsums[name] = replace(part, name=name)
         elif read.macs == 0:
             self._others[operator] = self._others.get(operator, 0) + 1
         else:
@@ -354,7 +375,8 @@ class _Walk:
 
     def _macs(self) -> tuple[int, int, int]:
         """Return the MACs that are mapped and that are not, and the number of nodes of unknown ones."""
-        mapped = sum(math.prod(einsum.bounds.values()) for einsum in self._einsums.values())
+        einsums = self._einsums.values()
+        mapped = sum(math.prod(einsum.bounds.values()) * einsum.n_instances for einsum in einsums)
         counts = [left.macs for left in self._left]
         return mapped, sum(count for count in counts if count is not None), counts.count(None)
 

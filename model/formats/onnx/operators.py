@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -109,7 +109,7 @@ class Node:
             raise self.error(f"makes a value of shape {shape}, but `{self.output}` has {known}")
 
 
-Reader = Callable[[Node], Einsum | Unmapped]
+Reader = Callable[[Node], Einsum | tuple[Einsum, ...] | Unmapped]
 
 
 @dataclass
@@ -387,10 +387,33 @@ def _output_labels(result: str | None, terms: str, sizes: Mapping[str, int]) -> 
     return set(result.replace("...", "")) | (hidden if "..." in result else set())
 
 
-def recurrence(node: Node) -> Unmapped:
-    """Count ``LSTM``, ``GRU`` or ``RNN``: each step multiplies the input and the state by weights."""
-    steps, weights, recurrent = node.operand(0), node.operand(1), node.operand(2)
-    return Unmapped(math.prod(steps[:2]) * (math.prod(weights) + math.prod(recurrent)))
+def recurrence(node: Node) -> tuple[Einsum, ...]:
+    """Read ``LSTM``, ``GRU`` or ``RNN`` as two products for all gates: with the inputs, and with the state.
+
+    The inputs of all steps are known at once. The state is that of the step before, so its product runs
+    once per step.
+    """
+    inputs, weights, recurrent = node.operand(0), node.operand(1), node.operand(2)
+    fits = len(inputs) == len(weights) == len(recurrent) == 3 and weights[:2] == recurrent[:2]
+    if not fits or weights[2] != inputs[2] or weights[1] % recurrent[2]:
+        raise node.error(f"does not fit: inputs {inputs}, weights {weights} and {recurrent}")
+    is_batch_first = node.integer("layout", 0, 0) == 1
+    batch, steps = inputs[:2] if is_batch_first else inputs[1::-1]
+    directions, gates, width = recurrent
+    both = (directions,), (directions,)
+    of_inputs = _part(node, "inputs", node.inputs[0], node.inputs[1])
+    of_state = _part(node, "state", f"{node.output}.state", node.inputs[2])
+    return (
+        _product(of_inputs, 1, ((1,), both[1]), (steps * batch, inputs[2], gates)),
+        replace(_product(of_state, 1, both, (batch, width, gates)), n_instances=steps),
+    )
+
+
+def _part(node: Node, what: str, read: str, weights: str) -> Node:
+    """Return a node for one product of a recurrence; its values have the bits of the input."""
+    output, bits = f"{node.output}.{what}.gates", node.bits(node.inputs[0])
+    values = replace(node.values, bits={read: bits, output: bits, **node.values.bits})
+    return Node(f"{node.name}.{what}", (read, weights), output, {}, values)
 
 
 def deformed_convolution(node: Node) -> Unmapped:

@@ -19,7 +19,7 @@ from model.formats.timeloop.loops import (
     read_loops,
     spatial_rules,
 )
-from model.formats.timeloop.storage import read_storage
+from model.formats.timeloop.storage import read_storage, size_place
 from model.formats.timeloop.tree import ArchLeaf, Parallel
 from model.mapspace import KeepRules, ParallelGroup, SpatialRules
 from model.text.fields import as_bool, as_share, check_keys, given, means_all, name_list
@@ -326,6 +326,19 @@ def _check_nothing(leaf: ArchLeaf, keeping: Keeping, context: Context) -> None:
     if leaf.role != "nothing" or not spans or any(p.holds(leaf) for p in context.tree.parallels):
         return
     raise SpecError("a dataspace constraint on `!Nothing` has no effect outside `!Parallel`", spans[0])
+
+
+def check_rooms(levels: Iterable[TemporalLevel], context: Context) -> None:
+    """Check that a storage of size 0 may keep nothing."""
+    for level in levels:
+        kept = [name for name in context.dataspaces if name not in level.keeping.bypass]
+        if level.storage.size_words == 0 and kept:
+            leaf = level.loops.leaf
+            hint = (
+                "bypass all dataspaces there, or use `!Nothing`; what keeps data has room for a word at least"
+            )
+            message = f"`{leaf.name}` has the size 0, but may keep {listing(kept)}"
+            raise SpecError(message, size_place(leaf), hint=hint)
 
 
 def _check_flags(levels: Sequence[Keeping], context: Context) -> None:

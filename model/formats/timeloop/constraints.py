@@ -217,10 +217,10 @@ class Permutation:
 
 
 def read_permutation(node: Node, context: Context) -> Permutation:
-    """Read a permutation: ``[R, S, P]``, ``RSP``, ``R,S,P``, ``R S P`` or ``RS_P``.
+    """Read a permutation: ``[R, S, P]``, ``RSP``, ``R,S,P``, ``R S P``, ``RS P`` or ``RS_P``.
 
-    In a text without separators each character names a dimension; ``_`` parts the innermost
-    dimensions from the outermost ones.
+    In a text each character names a dimension, unless what separators part does; ``_`` parts the
+    innermost dimensions from the outermost ones.
     """
     known = context.problem.dims
     if isinstance(node, SequenceNode):
@@ -240,18 +240,30 @@ def read_permutation(node: Node, context: Context) -> Permutation:
 
 
 def _part(items: list[Node]) -> tuple[list[Node], list[Node]]:
-    """Part a list at an entry ``_``, if there is one."""
-    for place, item in enumerate(items):
-        if isinstance(item, ScalarNode) and item.text == "_":
-            return items[:place], items[place + 1 :]
-    return items, []
+    """Part a list at its first entry ``_``, if there is one; further ones mean nothing."""
+    parting = [place for place, item in enumerate(items) if isinstance(item, ScalarNode) and item.text == "_"]
+    if not parting:
+        return items, []
+    outer = [item for place, item in enumerate(items) if place > parting[0] and place not in parting]
+    return items[: parting[0]], outer
+
+
+def order_words(text: str, known: Iterable[str]) -> list[str]:
+    """Return the words of a permutation that is a text; only one, of letters, if nothing parts names in it.
+
+    Among names of single letters blanks mean nothing, as in Timeloop: ``RS PQ`` is ``RSPQ``.
+    """
+    words = separated(text)
+    has_names = "," in text or any(len(name) > 1 for name in known)
+    return words if has_names or all(len(word) == 1 for word in words) else ["".join(words)]
 
 
 def _split_text(node: ScalarNode, known: tuple[str, ...]) -> tuple[list[Node], list[Node]]:
     text = node.text.strip()
-    words = separated(text)
-    if words != [text]:
+    words = order_words(text, known)
+    if len(words) > 1 or "," in text:
         return _part([_word(word, node) for word in words])
+    text = "".join(words)
     characters = list(text)
     if text in known and len(text) > 1:
         if all(character in known for character in characters):

@@ -39,6 +39,8 @@ class Context:
     idle_levels: bool = False
     # Whether sparse optimizations are read, so that it matters how metadata is stored
     optimizes_sparse: bool = False
+    # Whether the architecture has an older form: what Timeloop's C++ programs pass over is passed over then
+    is_older: bool = False
     # Dimensions that constraints name and the problem lacks, filled by `is_dimension`
     lacking: dict[str, Span] = field(default_factory=dict)
 

@@ -53,7 +53,9 @@ def check_version(node: MappingNode) -> None:
     except ArithmeticError:
         number = Decimal(-1)
     if number != VERSION:
-        raise SpecError(f"version `{text}` is not supported", version.span, hint="version 0.4 is supported")
+        raise SpecError(
+            f"version `{text}` is not supported", version.span, hint="versions 0.1 to 0.4 are read"
+        )
 
 
 NODE_TAGS = ("!Component", "!Container", "!Nothing", "!Hierarchical", "!Parallel")
@@ -150,8 +152,10 @@ SECTIONS = (
     "globals",
     "ERT",
     "ART",
+    "model",
     SPARSE_SECTION,
 )
+_OF_PROGRAMS = ("globals", "model")
 _ELSEWHERE = {"shape": "problem", "instance": "problem", "nodes": "architecture", "targets": "constraints"}
 NETWORK_SECTIONS = ("workload", "renames")
 ASSIGNED = "network"
@@ -179,7 +183,8 @@ _COUNTING = (
     "TIMELOOP_DISABLE_TEMPORAL_EXTRAPOLATION",
 )
 """What Timeloop's programs look up in their environment; the first is on unless it is 0, the others off."""
-_FLATTENED_MARK = "dumped_by_timeloop_front_end"
+FLATTENED_MARK = "dumped_by_timeloop_front_end"
+"""Key of what Timeloop's front end wrote for its C++ programs: its architecture has a `subtree`."""
 
 
 def section_name(key: str) -> str:
@@ -224,8 +229,9 @@ def check_sections(top: MappingNode, has_problem: bool, note: TakeNote) -> None:
         _check_tags(key.text, value)
         if name not in SECTIONS:
             raise _unknown_section(key, lacking)
-        if name == "globals":
+        if name in _OF_PROGRAMS:
             note(note_at(key.span, "`{}` controls Timeloop's programs; it is not used here", key.text))
+        if name == "globals":
             _note_counting(value, note, has_problem)
     if missing:
         hint = f"give a file with `{missing[0]}:` as well"
@@ -268,7 +274,7 @@ def reads_first_values(top: MappingNode) -> Span | None:
 
 def _unknown_section(key: ScalarNode, lacking: str) -> SpecError:
     """Return the error for an unknown top-level key; `lacking` says what the spec lacks."""
-    if key.text == _FLATTENED_MARK:
+    if key.text == FLATTENED_MARK:
         hint = "give the files that it was made from; their architecture has `nodes`"
         return SpecError("this spec was flattened by Timeloop's front end", key.span, hint=hint)
     hint = _HINTS.get(key.text) or suggestion(key.text, SECTIONS, "known keys are")
@@ -340,6 +346,7 @@ _SEARCH_KEYS = (
     "algorithm",
     "filter_revisits",
     "max_permutations_per_if_visit",
+    "log_orojenesis_mappings",
 )
 _MOST_LOOPS = "max_temporal_loops_in_a_mapping"
 
@@ -359,7 +366,8 @@ def read_mapper(node: Node | None, variables: Names, note: TakeNote) -> MapperSe
     section = read_section(node, "`mapper`", ("version", *_METRIC_KEYS, _MOST_LOOPS, *_SEARCH_KEYS))
     search = [key for key in section.keys() if key in _SEARCH_KEYS]  # noqa: SIM118 (a node, not a dict)
     if search:
-        sentence = "{} apply to sampling searches only and have no effect here"
+        verbs = ("applies", "has") if len(search) == 1 else ("apply", "have")
+        sentence = f"{{}} {verbs[0]} to sampling searches only and {verbs[1]} no effect here"
         note(note_at(section.span, sentence, listing(search)))
     most_loops = _most_loops(section, variables, note)
     metrics = one_of(section, _METRIC_KEYS, "`mapper`")

@@ -13,9 +13,12 @@ from model.cost.nest import build_nest
 from model.counting import rule_of
 from model.energy import load_compound_classes, load_tables
 from model.extents import Factors
+from model.formats.foreign import refuse_foreign
 from model.formats.timeloop.assembly import (
     Assembly,
+    TemporalLevel,
     assemble,
+    check_rooms,
     min_parallelism,
     node_of,
     note_overbooking,
@@ -59,6 +62,8 @@ from model.formats.timeloop.rules import (
 from model.formats.timeloop.sparse import has_optimizations, read_sparsity, with_energies
 from model.formats.timeloop.storage import note_unread, refuse_networks
 from model.formats.timeloop.tree import read_tree, read_variables
+from model.formats.timeloop.values import MOST_WORDS, in_values
+from model.formats.timeloop.versions import older_architecture, updated
 from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
 from model.note import Note
@@ -116,7 +121,7 @@ def load_timeloop(
     variables: Mapping[str, object] | None = None,
     options: LoadOptions | None = None,
 ) -> LoadedSpec:
-    """Read Timeloop v4 specs, joined by top-level key.
+    """Read Timeloop specs of any version, joined by top-level key.
 
     Parameters
     ----------
@@ -133,6 +138,7 @@ def load_timeloop(
     options = options or LoadOptions()
     files = tuple(Path(path) for path in paths)
     files = files if options.timeloop.mapping_file is None else (*files, options.timeloop.mapping_file)
+    refuse_foreign(files)
     names: set[str] = set()
     parts = read_each(files, variables, options.files.limits, options.files.allow_include, names=names)
     notes = unused_notes(variables or {}, names)
@@ -166,9 +172,10 @@ def load_node(
     levels for, so a level may keep nothing.
     """
     notes: list[Note] = []
-    top = with_settings(top, options.files.settings)
+    is_older = older_architecture(top) is not None
+    top = with_settings(updated(top, notes.append), options.files.settings)
     check_sections(top, problem is not None, notes.append)
-    context = _context(top, files, options, notes, problem)
+    context = replace(_context(top, files, options, notes, problem), is_older=is_older)
     written = written_rules(top, context)
     context = replace(context, factors=_factors(top, options, notes.append))
     clauses = [*node_clauses(context), *_clauses(sections_of(top, "constraints"), context)]
@@ -193,7 +200,11 @@ def load_node(
     mapper = read_mapper(section_of(top, "mapper"), context.variables, context.note)
     objectives = options.objectives or mapper.objectives
     mapspace = _mapspace(top, assembly, parallelism, mapper, context, objectives, sparsity, rules)
+    if context.loaded.bits:
+        assembly, mapspace = _in_values(assembly, mapspace, context)
     memories_with_places = _memories_with_places(assembly, options)
+    if not sections:
+        check_rooms(assembly.storages, context)
     if options.refuse_infeasible:  # once all else is right: `explain` reads the same spec without it
         check_feasible(assembly.levels, context, memories_with_places, sparsity)
     if problem is None and memories_with_places:
@@ -237,9 +248,28 @@ def _mapping(
     targets = _clauses(sections, context)
     keeping = [clause for clause in targets if clause.kind == "dataspace"]
     with_mapping = assemble([*clauses, *keeping], context)
+    check_rooms(with_mapping.storages, context)
     check_coalescing(assembly.storages, with_mapping.storages)
     mapping = read_mapping(targets, with_mapping, nodes[0].span, context)
     return tidied(mapspace, on_places(mapspace, mapping))
+
+
+def _in_values(assembly: Assembly, mapspace: Mapspace, context: Context) -> tuple[Assembly, Mapspace]:
+    """Return an assembly and its mapspace with levels that count in the values of the problem."""
+    bits = context.loaded.bits
+    if mapspace.sparsity is not None:
+        message = "bit widths of dataspaces are not modelled beside sparse data"
+        raise SpecError(message, hint="--ignore-sparse takes all data as dense")
+    architecture = in_values(mapspace.architecture, bits)
+    for level in architecture.levels:
+        if level.packing and (level.size_words or 0) > MOST_WORDS:
+            raise SpecError(f"`{level.name}` is too large for values of these sizes", context.tree.span)
+    storages = {level.name: level for level in architecture.levels}
+    levels = tuple(
+        replace(level, storage=storages[level.storage.name]) if isinstance(level, TemporalLevel) else level
+        for level in assembly.levels
+    )
+    return replace(assembly, levels=levels), replace(mapspace, architecture=architecture)
 
 
 def _memories_with_places(assembly: Assembly, options: LoadOptions) -> frozenset[str]:

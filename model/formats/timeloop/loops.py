@@ -115,7 +115,7 @@ def read_loops(
     constraints = LoopConstraints(
         leaf=leaf,
         kind=kind,
-        factors=_factors(nodes, names, context),
+        factors=_within_bounds(_factors(nodes, names, context), leaf, mapped, context),
         permutation=permutation,
         split=_read_split(nodes, permutation, names),
         maximize=_maximize(nodes, names, context),
@@ -179,6 +179,20 @@ def _factors(nodes: tuple[MappingNode, ...], names: Names, context: Context) -> 
     for node in nodes:
         factors += _defaults(node, factors, names, context)
     return tuple(dict.fromkeys(factors))
+
+
+def _within_bounds(
+    factors: tuple[Factor, ...], leaf: ArchLeaf, mapped: bool, context: Context
+) -> tuple[Factor, ...]:
+    """Return factors without those that Timeloop passes over in older specs: their dimension is smaller."""
+    if mapped or not context.is_older:
+        return factors
+    bound = context.problem.bound
+    beyond = [factor for factor in factors if factor.relation == "=" and factor.value > bound[factor.dim]]
+    for factor in beyond:
+        sentence = "`{}` of `{}` has no effect, as in Timeloop: {} is only {}"
+        context.note(note_at(factor.span, sentence, str(factor), leaf.name, factor.dim, bound[factor.dim]))
+    return tuple(factor for factor in factors if factor not in beyond)
 
 
 def _dataspace_macros(node: MappingNode, context: Context) -> list[Factor]:

@@ -154,7 +154,7 @@ def read_mapping(targets: Sequence[Clause], assembly: Assembly, span: Span, cont
             _check_axes(level.loops, level.rules, spatial, span, context)
             nodes.append(FanoutMapping(_with_idle(spatial, node_loops, context, _idle_spatial)))
             continue
-        order = _order(node_loops, live, span)
+        order = _order(node_loops, live, span, context)
         _check_order(level.loops, node_loops, order, span)
         temporal = tuple(Loop(dim, live[dim]) for dim in order)
         loops_with_idle = _with_idle(temporal, node_loops, context, _idle_temporal)
@@ -288,13 +288,17 @@ def _check_remainders(
         context.note(note_at(place, sentence, dim, bound, listing(missing)))
 
 
-def _order(loops: LoopConstraints, live: dict[str, int], span: Span) -> list[str]:
+def _order(loops: LoopConstraints, live: dict[str, int], span: Span, context: Context) -> list[str]:
     """Return the live dimensions, innermost first."""
     order = loops.permutation
     inner = () if order is None else order.inner
     outer = () if order is None else order.outer
     between = [dim for dim in live if dim not in (*inner, *outer)]
-    if len(between) > 1:
+    between.sort(key=context.problem.dims.index)
+    if len(between) > 1 and context.is_older:
+        sentence = "the order of the loops over {} of `{}` is not given: they follow the problem's dimensions"
+        context.note(note_at(span, sentence, listing(between), loops.leaf.name))
+    elif len(between) > 1:
         place = _factors_place(loops, span) if order is None else order.span
         message = f"the order of the loops over {listing(between)} of `{loops.leaf.name}` is not given"
         raise SpecError(message, place, hint="list them in `permutation`, innermost first")
@@ -304,7 +308,7 @@ def _order(loops: LoopConstraints, live: dict[str, int], span: Span) -> list[str
 def _spatial(
     loops: LoopConstraints, live: dict[str, int], level: SpatialLevel, span: Span, context: Context
 ) -> tuple[SpatialLoop, ...]:
-    order = _order(loops, live, span)
+    order = _order(loops, live, span, context)
     along_x = _along_x(loops, live, order, level, span, context)
     return tuple(SpatialLoop(dim, live[dim], "x" if dim in along_x else "y") for dim in order)
 

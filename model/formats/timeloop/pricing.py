@@ -29,6 +29,7 @@ from model.wording import printable
 
 _WIRES = ("wire", "Wire")
 _TRANSFER = "transfer_random"
+ROOMLESS = "none (size 0)"
 UNKNOWN = "unknown"
 """The source of energies that count as 0 as nobody knows them."""
 
@@ -42,20 +43,28 @@ class PriceLists:
 
 
 def refuse_wires(tables: EnergyTables, context: Context) -> None:
-    """Check that an ERT does not price the wires of networks, as its tables ``wire`` and ``Wire`` do."""
+    """Check that an ERT does not price the wires of networks, as its tables ``wire`` and ``Wire`` do.
+
+    Beside an older architecture a note says that this has no effect, as of the networks themselves.
+    """
     for name in _WIRES:
         table = tables.energies.get(name)
         if table is None or name in context.leaves:
             continue
         energy, _ = table.actions.get(_TRANSFER, (0, ""))
-        if energy > 0:
+        if energy > 0 and context.is_older:
+            sentence = "networks are not modelled, so the ERT's table `{}` has no effect"
+            context.note(note_at(table.span, sentence, name))
+        elif energy > 0:
             hint = f"leave the table out, or give `{_TRANSFER}` the energy 0"
             message = f"the ERT's table `{name}`: the energy of networks is not modelled"
             raise SpecError(message, table.span, hint=hint)
 
 
 def priced(leaf: ArchLeaf, lists: PriceLists, context: Context, level: StorageLevel | None = None) -> Prices:
-    """Price one component."""
+    """Price one component; a storage without any room is free unless a table says otherwise."""
+    if level is not None and level.size_words == 0 and leaf.name not in lists.tables.energies:
+        return Prices(sources=dict.fromkeys(("read", "fill", "update", "leak"), ROOMLESS))
     names = context.names_at(leaf)
     required = leaf.node.get("required_actions")
     if required is not None:

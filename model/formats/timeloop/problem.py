@@ -56,9 +56,10 @@ def find_shape(
     if not _NAME.match(name):
         hint = "the name of a shipped shape, or of a file beside the spec without its `.yaml`"
         raise SpecError(f"`{name}` cannot name a problem shape", span, hint=hint)
+    # Timeloop's own shapes have underscores: `cnn_layer`.
+    shipped = _SHIPPED_SHAPES / f"{name.replace('_', '-')}.yaml"
     beside = [folder for path in spec_files for folder in (path.parent / "problem-shapes", path.parent)]
-    for folder in (_SHIPPED_SHAPES, *beside):
-        path = folder / f"{name}.yaml"
+    for path in (shipped, *(folder / f"{name}.yaml" for folder in beside)):
         if is_file(path):
             include_roots(spec_files, {}, allow_include).check(path)
             return _shape_in_file(path, limits)
@@ -79,6 +80,8 @@ MAX_BOUND = 2**31 - 1
 
 # Instance keys of real files that follow from the others, so that nothing reads them.
 DERIVED_KEYS = ("H", "W", "Hpad", "Wpad", "H_pad", "W_pad")
+WIDTH_KEYS = ("bitwidths", "bit_widths")
+"""Keys of the bits of a value by dataspace, which a fork of Timeloop reads."""
 SPARSE_KEYS = ("densities", "density", "commonDensity", "common_density")
 
 
@@ -110,7 +113,7 @@ def _instance_fields(instance: MappingNode, shape: WrittenShape, notes: list[Not
     derived = [key.text for key, _ in others if key.text in DERIVED_KEYS]
     respelt: dict[str, Span] = {}
     for key, value in others:
-        if key.text in (*SPARSE_KEYS, *DERIVED_KEYS):
+        if key.text in (*SPARSE_KEYS, *DERIVED_KEYS, *WIDTH_KEYS):
             continue
         name = _respelt(key, shape, instance)
         add_once(respelt, name, key.span, f"`{key.text}` is a second spelling of `{name}`")
@@ -126,7 +129,7 @@ def _instance_fields(instance: MappingNode, shape: WrittenShape, notes: list[Not
 
 def _respelt_instance(instance: MappingNode, fields: dict[str, Node]) -> MappingNode:
     """Return the instance with the values that count, and without the spellings that were mended."""
-    kept = (*fields, *SPARSE_KEYS, *DERIVED_KEYS, "name", "version")
+    kept = (*fields, *SPARSE_KEYS, *DERIVED_KEYS, *WIDTH_KEYS, "name", "version")
     entries = [(key, fields.get(key.text, value)) for key, value in instance.entries if key.text in kept]
     return MappingNode(tuple(entries), instance.span, instance.tag)
 
@@ -220,6 +223,7 @@ class LoadedProblem:
     notes: tuple[Note, ...]
     instance_keys: tuple[str, ...] = ()
     densities: Mapping[str, Density] = field(default_factory=dict)  # of dataspaces that are not dense
+    bits: Mapping[str, int] = field(default_factory=dict)  # of a value by dataspace; empty: one word each
     # The section as it was understood, with its shape written out and all keys spelt right; None of an Einsum
     # that comes from elsewhere
     section: MappingNode | None = None
@@ -270,8 +274,39 @@ def read_problem(
     understood = with_entry(section, "shape", written)
     understood = with_entry(understood, "instance", _respelt_instance(instance, fields))
     return LoadedProblem(
-        problem, spans, tuple(notes), tuple(instance.keys()), densities, understood, next(iter(places), None)
+        problem=problem,
+        bound_spans=spans,
+        notes=tuple(notes),
+        instance_keys=tuple(instance.keys()),
+        densities=densities,
+        bits=_read_bits((section, instance), problem, names),
+        section=understood,
+        given=next(iter(places), None),
     )
+
+
+_MOST_BITS = 4096
+
+
+def _read_bits(holders: Sequence[MappingNode], problem: Problem, names: Names) -> dict[str, int]:
+    """Return the bits of a value of each dataspace, nothing where none are given."""
+    written = [(key, value) for part in holders for key, value in part.entries if key.text in WIDTH_KEYS]
+    if not written:
+        return {}
+    if len(written) > 1:
+        related = ((written[0][0].span, "the first"),)
+        raise SpecError("bits of values are given twice", written[1][0].span, related)
+    key, value = written[0]
+    spaces = [space.name for space in problem.dataspaces]
+    bits = {
+        known_name(name, spaces, "dataspace"): as_int(node, f"bits of `{name.text}`", names, 1, _MOST_BITS)
+        for name, node in as_mapping(value, f"`{key.text}`").entries
+    }
+    lacking = [name for name in spaces if name not in bits]
+    if lacking:
+        hint = "give the bits of a value of every dataspace"
+        raise SpecError(f"`{key.text}` lacks {listing(lacking)}", key.span, hint=hint)
+    return bits
 
 
 _COMMON = ("commonDensity", "common_density")
@@ -355,7 +390,7 @@ def _section(node: Node) -> MappingNode:
         hint = "the command `network` maps each problem of a list; all others take one"
         raise SpecError("`problem` must be a mapping, but is a list", node.span, hint=hint)
     section = as_mapping(node, "`problem`")
-    known, required = (*_PROBLEM_KEYS, *SPARSE_KEYS), ("shape", "instance")
+    known, required = (*_PROBLEM_KEYS, *SPARSE_KEYS, *WIDTH_KEYS), ("shape", "instance")
     check_keys(section, known, "`problem`", required, _OF_SHAPE | _bounds(section))
     check_version(section)
     return section

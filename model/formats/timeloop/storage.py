@@ -293,6 +293,13 @@ def _source(reader: _Reader, *names: str) -> SourceRef | None:
     return None if name is None else source_ref(reader.place(name))
 
 
+def size_place(leaf: ArchLeaf) -> Span:
+    """Return where the size of a storage is written, or its name."""
+    names = (*SYNONYMS["depth"], "entries", "sizeKB")
+    written = next((leaf.attributes[name] for name in names if name in leaf.attributes), None)
+    return leaf.span if written is None else written.node.span
+
+
 def _is_dram(leaf: ArchLeaf) -> bool:
     return "DRAM" in leaf.component_class or "DRAM" in (leaf.subclass or "")
 
@@ -312,7 +319,7 @@ def _lacking(leaf: ArchLeaf, names: Sequence[str], remark: str) -> SpecError:
 
 def _block(reader: _Reader, word_bits: int, context: Context) -> tuple[int, int]:
     """Return cluster size and block size, which width and datawidth tie together."""
-    width = reader.integer("width")
+    width = reader.integer("width", minimum=0) or None
     cluster = reader.integer_or("cluster_size", 1)
     block = reader.integer("block_size")
     if width is None:
@@ -356,12 +363,12 @@ def _check_no_width(leaf: ArchLeaf, word_bits: int) -> None:
 
 
 def _capacity(reader: _Reader, word_bits: int, block_size: int) -> int | None:
-    """Return the words of one instance, None when unlimited."""
+    """Return the words of one instance, None when unlimited; 0 where the size is given as 0."""
     capacities: dict[str, int] = {}
-    depth = reader.integer("depth")
+    depth = reader.integer("depth", minimum=0)
     if depth is not None:
         capacities["depth"] = depth * block_size
-    entries = reader.integer("entries")
+    entries = reader.integer("entries", minimum=0)
     if entries is not None:
         capacities["entries"] = entries
     kilobytes = reader.fraction("sizeKB")
@@ -376,7 +383,7 @@ def _capacity(reader: _Reader, word_bits: int, block_size: int) -> int | None:
         if other_words != words:
             message = f"`{other}` gives {other_words} words, but `{name}` {words}"
             raise SpecError(message, reader.place(other), ((reader.place(name), f"`{name}`"),))
-    if words < 1:
+    if words < 1 and not (kilobytes == 0 or depth == 0 or entries == 0):
         raise SpecError(f"`{name}` is smaller than one word", reader.place(name))
     return words
 

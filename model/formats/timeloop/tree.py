@@ -162,7 +162,7 @@ Role = Literal["container", "storage", "compute", "nothing"]
 
 STORAGE_WORDS = ("DRAM", "SRAM", "regfile", "smartbuffer", "storage", "register")
 COMPUTE_WORDS = ("mac", "compute")
-_NETWORKS = ("XY_NoC", "Legacy", "ReductionTree", "SimpleMulticast")
+NETWORKS = ("XY_NoC", "Legacy", "ReductionTree", "SimpleMulticast")
 
 _BRANCHES = ("!Hierarchical", "!Parallel")
 _LEAVES = (*COMPONENT_TAGS, "!Container", "!Nothing")
@@ -278,10 +278,6 @@ class _Walk:
 def read_tree(node: Node, variables: Names, limits: Limits = DEFAULT_LIMITS) -> Tree:
     """Read and flatten the ``architecture`` section; expressions in it may use `variables`."""
     section = as_mapping(node, "`architecture`")
-    old = next(filter(section.__contains__, ("subtree", "local")), None)
-    if old is not None:
-        hint = "version 0.4 has a list of tagged `nodes`"
-        raise SpecError(f"an architecture with `{old}` has version 0.3", section.key(old).span, hint=hint)
     check_keys(section, ("version", "nodes", "name"), "`architecture`", ("nodes",))
     check_version(section)
     walk = _Walk()
@@ -426,8 +422,8 @@ def _with_class(leaf: ArchLeaf) -> ArchLeaf:
     component_class = as_name(class_node, "`class`")
     value = given(leaf.node, "subclass")
     subclass = None if value is None else as_name(value, "`subclass`")
-    role = _role(component_class) or (None if subclass is None else _role(subclass))
-    if role is None and component_class in _NETWORKS:
+    role = role_of(component_class) or (None if subclass is None else role_of(subclass))
+    if role is None and component_class in NETWORKS:
         message = f"networks, such as `{component_class}`, are not modelled"
         hint = "leave it out: traffic between levels costs the accesses of the levels"
         raise SpecError(message, class_node.span, hint=hint)
@@ -456,7 +452,8 @@ def _check_nothing(leaf: ArchLeaf) -> None:
             raise SpecError(message, key.span, hint=hint)
 
 
-def _role(name: str) -> Role | None:
+def role_of(name: str) -> Role | None:
+    """Return what components of a class are, None for neither a storage nor a compute unit."""
     if name == "nothing":
         return "nothing"
     if any(word in name for word in STORAGE_WORDS):

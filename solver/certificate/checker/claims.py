@@ -48,6 +48,11 @@ class Query(NamedTuple):
     edp: int | float = inf
 
 
+def satisfies(cost: Cost, query: Query) -> bool:
+    """Whether a cost is that of a mapping that fits and is within all limits."""
+    return cost["fits"] and all(cost[key] <= most for key, most in query._asdict().items())
+
+
 Refute = Callable[[Any, Query], Cost | None]  # the cost of a mapping that satisfies a query, if there is any
 
 
@@ -109,6 +114,7 @@ def formed(node: Json, count: int) -> bool:
         tolls = [space["toll"] for space in held if "toll" in space]
         truths += [*chain(*tolls)]
         fits = len(held) == count and all(len(pair) == 2 for pair in (*pairs, *tolls))
+        fits = fits and all(own for _, own in pairs) and all(own for own, _ in filter(None, widths))
         lists = [*pairs, node["leak_fanouts"], *([space[key] for key in HELD] for space in held)]
     elif node["kind"] == "spatial":
         fits, lists = len(truths) == count, [*lists, *node["along_x"]]

@@ -196,7 +196,7 @@ class Proof:
             own = {**within, **{slot: overlap(within[slot], ends) for slot, ends in ranges}}
             if all(low <= high for low, high in own.values()):
                 self.close(part, own)
-                rest = [piece for old in rest for piece in without(old, own)]
+                rest = [piece for old in rest for piece in remaining(old, own)]
         for piece in rest:
             left = self.common.snapped(piece)
             closed = left is None or self.common.excluded(left)
@@ -242,7 +242,7 @@ def overlap(one: Ends, other: Ends) -> Ends:
     return max(one[0], other[0]), min(one[1], other[1])
 
 
-def without(box: Widths, other: Widths) -> Iterator[Widths]:
+def remaining(box: Widths, other: Widths) -> Iterator[Widths]:
     """Yield boxes that cover what is in a box and not in another one."""
     common = {slot: overlap(ends, other[slot]) for slot, ends in box.items()}
     if any(low > high for low, high in common.values()):

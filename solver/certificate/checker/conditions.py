@@ -50,7 +50,7 @@ ValueOf = Callable[[Ask], Any]  # the value of a quantity, None if it is open
 Pinned = dict[tuple[int, ...], Any]
 
 
-class Place(NamedTuple):
+class RulePlace(NamedTuple):
     """The constraint that a rule stands in, and the node that has it."""
 
     kind: str
@@ -60,7 +60,7 @@ class Place(NamedTuple):
 class Reader:
     """Reads the text of one rule, of a whole mapspace or at a place of it."""
 
-    def __init__(self, text: str, place: Place | None, dims: Sequence[str]) -> None:
+    def __init__(self, text: str, place: RulePlace | None, dims: Sequence[str]) -> None:
         need(len(text) <= MOST_TEXT, "a rule is too long", CannotCheckError)
         self.place, self.dims, self.i = place, dims, 0
         self.tokens: list[tuple[str, str]] = []
@@ -204,7 +204,7 @@ class Reader:
         given = self.arguments() if self.peek("(") else []
         wanted = ARGUMENTS[name]
         if len(given) < len(wanted):
-            place = self.place or Place("", "")
+            place = self.place or RulePlace("", "")
             kind = {"": "", "spatial": "fanout"}.get(place.kind, "level")
             need(kind == wanted[0], "quantities have their arguments")
             given.insert(0, place.node)
@@ -244,7 +244,7 @@ def asked(part: Part) -> set[Ask]:
 
 
 def asking(part: Part, at: Callable[..., Part]) -> Part:
-    """The same part of a rule with other quantities: `at` returns them."""
+    """A part of a rule with other quantities: `at` returns them."""
     if part[0] == "ask":
         return "ask", *at(*part[1:])
     return tuple(asking(own, at) if isinstance(own, tuple) else own for own in part)
@@ -279,7 +279,7 @@ def settled(part: Part, known: ValueOf) -> Part:
         found = known(part[1:])
         return part if found is None else ("value", found)
     if part[0] in ("and", "or"):
-        return joined(part[0], [settled(own, known) for own in part[1:]])
+        return connected(part[0], [settled(own, known) for own in part[1:]])
     need(part[0] in ("value", *OPERATORS), "rules are conditions")
     if part[0] == "value":
         return part
@@ -292,8 +292,8 @@ def settled(part: Part, known: ValueOf) -> Part:
     return part[0], *operands
 
 
-def joined(word: str, parts: Iterable[Part]) -> Part:
-    """The same of conditions that are joined: those that change nothing go, one that decides ends all."""
+def connected(word: str, parts: Iterable[Part]) -> Part:
+    """Settled conditions, connected: those that change nothing go, and none follows one that decides."""
     left, decides = [], word == "or"
     for own in parts:
         if own == ("value", decides):
@@ -352,7 +352,7 @@ class Rules:
         need(known, "rules on loops at several places of a memory are not known", CannotCheckError)
 
     def numbered(self, part: Part) -> Part:
-        """The same part with numbers in the place of names."""
+        """A part of a rule with numbers in the place of names."""
         if part[0] != "ask":
             need(part[0] != "name", "rules ask for known quantities")
             return tuple(self.numbered(own) if isinstance(own, tuple) else own for own in part)
@@ -376,7 +376,7 @@ class Rules:
             need(condition in self.read and len(rule) == 3, "all rules are those of the problem")
             known.add(condition)
             if text:
-                at = Place(*place) if place else None
+                at = RulePlace(*place) if place else None
                 same = alike(Reader(text, at, self.dims).whole(), self.read[condition])
                 need(same, f"the rule {text!a} is one of the problem's")
         need(known == self.read.keys(), "all rules are written down")
@@ -426,6 +426,11 @@ class Rules:
             )
             query = query._replace(**{key: min(getattr(query, key), whole)})
         return query
+
+    @property
+    def are_spatial(self) -> bool:
+        """Whether all rules are about the factors of fanouts."""
+        return {ask[0] for part in self.parts for ask in asked(part)} <= {"spatial", "instances"}
 
     def broken(self, loops: Loops, mask: Mask, cost: Cost | None = None) -> bool:
         """Whether a mapping breaks a rule; those about costs are left out if these are not known."""
@@ -503,7 +508,7 @@ class Rules:
         return self.known[p, mask]
 
     def tiles_of(self, p: int, mask: Mask) -> Iterator["Allowed"]:
-        """The same, found anew."""
+        """Yield the extents that each rule about the tile at level `p` allows, if it is not too large."""
         for part in self.case(mask, self.kept(mask)) or ():
             asks = sorted(asked(part))
             if any(ask[:2] not in (("tile", p), ("words", p)) for ask in asks):
@@ -693,7 +698,7 @@ class Case:
         return [extents[of] if kind == "tile" else words[of] for kind, _, of in asks]
 
     def allows_one(self, p: int, extents: Sequence[int]) -> bool:
-        """The same of one tile, remembered."""
+        """Whether level `p` may have one tile of these extents; what was found is remembered."""
         key = p, tuple(extents)
         if key not in self.judged:
             self.judged[key] = bool(self.allows(p, extents))

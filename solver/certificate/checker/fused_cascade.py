@@ -237,10 +237,15 @@ class Cascade:
         return [(own, dict(rank)[d] > 0) for own, rank in ranks if d in dict(rank)] == [(name, True)]
 
     def tangled(self, start: int, end: int, dims: Numbers) -> bool:
-        """Whether a loop moves a window of an output, or one that slides indexes two ranks of a tensor."""
+        """Whether a loop moves a window of an output, or one that slides indexes two ranks of a tensor.
+
+        Or if it moves any window, where places alone decide what stays in a tile.
+        """
         slides = self.slides(SharedLoop(2, start, dims))
         for e, d in zip(self.einsums[start:end], dims, strict=True):
-            if any(own and d in e.joint[v] for v, own in enumerate(e.writes)):
+            if any(own and d in e.joint[v] for v, own in enumerate(e.writes)) or (
+                e.placed and d in e.windows
+            ):
                 return True
             if slides and any(sum(d in dict(rank) for rank in ranks) > 1 for ranks in e.ranks):
                 return True

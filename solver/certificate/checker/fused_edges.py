@@ -11,6 +11,7 @@ from math import inf, prod
 from typing import Any, NamedTuple
 
 from solver.certificate.checker.claims import CannotCheckError, Json, Query, Refute, natural, need, remembered
+from solver.certificate.checker.dataspaces import divisors
 from solver.certificate.checker.fused_cascade import Cascade
 from solver.certificate.checker.fused_einsums import Cut, Einsum, Rooms, Spread, vectors
 from solver.certificate.checker.fused_further import floor
@@ -20,11 +21,9 @@ from solver.certificate.checker.fused_visits import (
     HeldTile,
     Kind,
     Numbers,
-    UnevenVisits,
-    visits_as_mapspace,
+    Visits,
 )
-from solver.certificate.checker.perfect import divisors
-from solver.certificate.checker.remainders import Uneven
+from solver.certificate.checker.remainders import Space
 
 QUERIED = {"energy": "energy", "cycles": "latency"}
 MOST_LEARNED, MOST_CORNERS = 256, 8  # edges of paths that are looked at; of the mappings of each
@@ -153,7 +152,7 @@ class Floors:
     def of_kind(
         self, einsum: Einsum, deep: Deep, wanted: frozenset[int], bounds: Numbers, trips: Numbers
     ) -> Numbers:
-        """The same of visits with equal bounds, at least of their arithmetic.
+        """Least energy, twice, and cycles of visits with equal bounds, at least of their arithmetic.
 
         Claims on fewer trips hold as well: the other loops may be the outermost private ones.
         """
@@ -269,8 +268,8 @@ class Edges:
                 continue
             most = self.cascade.usable if (*known, self.cascade.usable) not in self.left else room
             words = None if most == inf else int(most)
-            space = visits_as_mapspace(einsum, kind, einsum.visit(kind, words))
-            if not isinstance(space, UnevenVisits) or not is_small(space):
+            space = Visits(einsum, kind, einsum.visit(kind, words))
+            if not space.any or not is_small(space):
                 continue
             self.left[(*known, most)] = front(space, self.counts_cycles, refute)
             is_new = True
@@ -306,7 +305,7 @@ class Edges:
             energy = least(problem, einsum, kind, refute, energy=energy)
             cycles = least(problem, einsum, kind, refute, cycles=cycles) if energy < inf else inf
             return ((energy, cycles),) if energy < inf else ()
-        space = visits_as_mapspace(einsum, kind, problem(kind))
+        space = Visits(einsum, kind, problem(kind))
         ends = [(inf if not corners else corners[0][0], inf)]
         ends += [(other[0], own[1]) for own, other in pairwise(corners)]
         ends += [(inf, corners[-1][1])] if corners else []
@@ -329,7 +328,7 @@ class Edges:
         first = min(moved, einsum.box(v, einsum.bounds)) if einsum.writes[v] else 0
         read, written = moved - first, moved if einsum.writes[v] else 0
         outside, inside = einsum.space.at[0][v], einsum.space.at[einsum.home][v]
-        tolls = einsum.toll_energy(v, read, written)
+        tolls = einsum.priced(einsum.tolls(v, read, written))
         outer = tolls + read * outside["read"] // outside["block"]
         outer += written * outside["update"] // outside["block"]
         inner = read * inside["fill"] // inside["block"]
@@ -352,10 +351,11 @@ class Edges:
         """The way of a tile that is held below shared loops."""
         einsum = self.cascade.einsums[j]
         shift = einsum.held(v, cut)
-        read, _, written, _ = einsum.shifted(*shift)
+        words = [(own.kind, n) for own, n in einsum.shifted(*shift).items() if not own.p]
+        read, written = (sum(n for own, n in words if own == kind) for kind in ("read", "write"))
         moves = self.loads(einsum.space.at[0][v], read, written)
-        words = einsum.tile(v, cut) * einsum.space.at[einsum.home][v]["size"]
-        return Way(words, einsum.shift_energy([shift]), *moves, held=True)
+        room = einsum.tile(v, cut) * einsum.space.at[einsum.home][v]["size"]
+        return Way(room, einsum.shift_energy([shift]), *moves, held=True)
 
     def together(self, j: int, cut: Cut, ways: Sequence[Way], is_open: bool = False) -> tuple[int, int]:
         """Least energy and cycles of an Einsum, given per dataspace how its tile is kept.
@@ -506,8 +506,8 @@ def least(problem: Posed, einsum: Einsum, kind: Kind, refute: Refute, **claimed:
     With perfect factors these may be the outermost private loops: then it holds or not. With remainders, it
     is looked at for all of them together, or for each way to cut, if there are few. `problem` makes one.
     """
-    space, (most,) = visits_as_mapspace(einsum, kind, problem(kind)), claimed.values()
-    if isinstance(space, UnevenVisits):
+    space, (most,) = Visits(einsum, kind, problem(kind)), claimed.values()
+    if space.any:
         found = floor(space, **claimed, is_further=True)
         if found == most or not is_small(space):
             return found
@@ -522,27 +522,26 @@ def least(problem: Posed, einsum: Einsum, kind: Kind, refute: Refute, **claimed:
 def least_of_cuts(
     problem: Posed, einsum: Einsum, kind: Kind, refute: Refute, claimed: Mapping[str, int | float]
 ) -> Any:
-    """The same way by way, by tables and then by a query; 0 if there are many ways."""
+    """What is left of a claim for each way to cut, by tables and then by a query; 0 if there are many."""
     cuts = [*vectors(kind.bounds)] if prod(map(len, map(divisors, kind.bounds))) <= MOST_CUTS else []
     (key, found), pairs = *claimed.items(), [*zip(kind.bounds, kind.trips, strict=True)]
     for cut in cuts:
         bounds = tuple(n // count for (n, _), count in zip(pairs, cut, strict=True))
         trips = tuple(n * count for (_, n), count in zip(pairs, cut, strict=True))
         own = kind._replace(bounds=bounds, trips=trips)
-        space = visits_as_mapspace(einsum, own, problem(own))
-        assert isinstance(space, UnevenVisits)
+        space = Visits(einsum, own, problem(own))
         less = floor(space, found, inf) if key == "energy" else floor(space, inf, found)
         if less < found and not excludes(space, Query(**{QUERIED[key]: found - 1}), refute):
             found = less
     return found if cuts else 0
 
 
-def is_small(space: Uneven) -> bool:
+def is_small(space: Space) -> bool:
     """Whether a mapspace is small enough for queries that no claim asks for."""
     return prod(map(len, space.numbers)) <= MOST_POINTS and len(space.spatial) <= MOST_SPATIAL
 
 
-def excludes(space: Uneven, query: Query, refute: Refute) -> bool:
+def excludes(space: Space, query: Query, refute: Refute) -> bool:
     """Whether no mapping satisfies a query; False where that takes too much."""
     try:
         return not refute(space, query)
@@ -550,7 +549,7 @@ def excludes(space: Uneven, query: Query, refute: Refute) -> bool:
         return False
 
 
-def front(space: Uneven, counts_cycles: bool, refute: Refute) -> Corners:
+def front(space: Space, counts_cycles: bool, refute: Refute) -> Corners:
     """Corners of all mappings of visits; as far as queries take little, those of the best ones."""
     limit = (1 << 62) - 1
     found: list[tuple[Any, Any] | None] = []
@@ -563,7 +562,7 @@ def front(space: Uneven, counts_cycles: bool, refute: Refute) -> Corners:
     return (*corners, (max(floors[0], corners[-1][0] if corners else 0), floors[1]))
 
 
-def best_of(space: Uneven, counts_cycles: bool, refute: Refute) -> Iterator[tuple[Any, Any] | None]:
+def best_of(space: Space, counts_cycles: bool, refute: Refute) -> Iterator[tuple[Any, Any] | None]:
     """Yield energy and cycles of mappings of which none is better in both; None after the last one."""
     cap = inf
     while (energy := optimum(space, "energy", {"latency": cap}, refute)) < inf:
@@ -573,7 +572,7 @@ def best_of(space: Uneven, counts_cycles: bool, refute: Refute) -> Iterator[tupl
     yield None
 
 
-def optimum(space: Uneven, key: str, limits: Mapping[str, int | float], refute: Refute) -> int | float:
+def optimum(space: Space, key: str, limits: Mapping[str, int | float], refute: Refute) -> int | float:
     """The least energy or cycles within limits, found by queries."""
     least = inf
     while found := refute(space, Query(**{**limits, key: least - 1})):

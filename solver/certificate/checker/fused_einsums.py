@@ -17,21 +17,21 @@ from solver.certificate.checker.claims import (
     Levels,
     Loops,
     Mask,
+    natural,
     need,
     remembered,
 )
+from solver.certificate.checker.counting import Placed
+from solver.certificate.checker.dataspaces import divisors
 from solver.certificate.checker.fused_visits import (
     UNLIMITED,
     Deep,
     HeldTile,
     Kind,
     Numbers,
-    PerfectVisits,
-    UnevenVisits,
-    visits_as_mapspace,
+    Visits,
 )
-from solver.certificate.checker.perfect import Placed, Space, divisors
-from solver.certificate.checker.remainders import Nest, Uneven
+from solver.certificate.checker.remainders import Access, Bandwidth, Nest, Space
 
 Cut = tuple[tuple[tuple[int, int], ...], ...]  # per dimension the extents of parts, and how many there are
 Rooms = tuple[tuple[int, int], ...]  # numbers of memories, and their room
@@ -43,22 +43,15 @@ class Einsum:
     """One Einsum of a cascade; dataspaces and dimensions are numbers, as in its mapspace."""
 
     def __init__(self, doc: Json, number: int) -> None:
-        self.number, self.doc, self.is_copy, self.times = (
-            number,
-            doc["mapspace"],
-            doc["is_copy"],
-            doc["n_instances"],
-        )
-        need(
-            type(self.is_copy) is bool and type(self.times) is int and self.times > 0,
-            "Einsums run some times",
-        )
+        self.number, self.doc, self.is_copy = number, doc["mapspace"], doc["is_copy"]
+        self.runs: list[int] = [doc["n_instances"], doc["cycle_length"]]
+        need(type(self.is_copy) is bool and natural(self.runs) and all(self.runs), "Einsums run some times")
         counting, self.placed = self.doc["counting"], self.doc["counting"] == "accelforge"
         need(counting in {"exact", "accelforge"}, "the counting is known")
         need(self.doc["factors"] in {"perfect", "any"}, "loops have factors of a known kind")
-        need(not self.doc.get("rules"), "there are no rules of the user's own")
         self.is_any = self.doc["factors"] == "any"
-        self.space = (Uneven if self.is_any else Space)(self.doc)
+        self.space = Space(self.doc)
+        need(self.space.rules.are_spatial, "rules are about the factors of fanouts", CannotCheckError)
         self.even_doc = without_remainders(self.doc) if self.is_any else self.doc
         tolled = {p for p, own in self.space.at.items() if any("toll" in held for held in own)}
         alike = all("toll" in held for p in tolled for held in self.space.at[p])
@@ -108,15 +101,36 @@ class Einsum:
         self.whole = tuple(((n, 1),) for n in self.bounds)
 
     @cached_property
+    def windows(self) -> frozenset[int]:
+        """Dimensions that move a window of some dataspace, if it has several tiles."""
+        found: set[int] = set()
+        for ranks in self.ranks:
+            moving = [[(d, c) for d, c in rank if self.bounds[d] > 1] for rank in ranks]
+            every = [d for rank in moving for d, _ in rank]
+            found |= {d for rank in moving for d, c in rank if len(rank) > 1 or abs(c) > 1}
+            found |= {d for d in every if every.count(d) > 1}
+        return frozenset(found)
+
+    @property
+    def times(self) -> int:
+        """How often it runs."""
+        return self.runs[0]
+
+    @property
+    def cycle_times(self) -> int:
+        """How often its cycles count, by the clock of all."""
+        return prod(self.runs)
+
+    @cached_property
     def key(self) -> str:
         """What Einsums have in common that differ in names alone."""
 
         def bare(value: Any) -> Any:
             if isinstance(value, dict):
-                return {key: bare(own) for key, own in value.items() if key not in {"name", "dims"}}
+                return {key: bare(own) for key, own in value.items() if key not in {"name", "dims", "rules"}}
             return [bare(own) for own in value] if isinstance(value, list) else value
 
-        return json.dumps(bare(self.doc), sort_keys=True)
+        return f"{json.dumps(bare(self.doc), sort_keys=True)} {sorted(map(str, self.space.rules.parts))}"
 
     def parted(self, trips: Sequence[int]) -> Cut:
         """How loops cut the dimensions into equal parts."""
@@ -145,27 +159,20 @@ class Einsum:
         at = [self.levels[level - 1][0] if level else 0 for level in levels]
         if any(min(at) <= p < max(at) for p in self.tolled):
             return None
-        source, energy = at[self.writes.index(False)], 0
-        loads: dict[int, dict[str, Fraction]] = {p: defaultdict(Fraction) for p in at}
+        source = at[self.writes.index(False)]
+        moves: dict[int, dict[Access, int]] = {p: {} for p in at}
         for v, p in enumerate(at):
-            held, words = self.space.at[p][v], self.box(v, self.bounds)
             way = ("fill" if p > source else "update") if self.writes[v] else "read"
-            if {*at} == {source} or (p == source and self.writes[v]):
-                continue
-            energy += -(-words // held["block"]) * held[way]
-            loads[p]["read" if way == "read" else "write"] += words * Fraction(*held["bandwidth_scale"])
-        cycles = max(math.ceil(self.busy(p, load)) for p, load in loads.items())
+            if {*at} != {source} and (p != source or not self.writes[v]):
+                moves[p][Access(v, p, p, way, False)] = self.box(v, self.bounds)
+        loads = (self.space.loaded(p, own).values() for p, own in moves.items())
+        cycles = max(math.ceil(max(own, default=0)) for own in loads)
+        energy = sum(map(self.priced, moves.values()))
         return energy + cycles * sum(self.space.nodes[p]["leak"] for p in self.space.homes), cycles
 
-    def busy(self, p: int, load: Mapping[str, Any]) -> Any:
-        """Cycles that a level needs for words that are read and written."""
-        node, load = self.space.nodes[p], {**load, "shared": load["read"] + load["write"]}
-        times = [
-            Fraction(load.get(kind, 0)) / Fraction(*own) for kind, own in node["bandwidths"].items() if own
-        ]
-        for port in node.get("ports", ()):
-            times.append(sum(load.get(kind, 0) * Fraction(*port[kind]) for kind in ("read", "write")))
-        return max(times, default=0)
+    def priced(self, moves: Mapping[Access, int]) -> int:
+        """Energy of words that single instances move."""
+        return sum(self.space.priced(access, words) for access, words in moves.items())
 
     def may_lie(self, levels: Numbers) -> bool:
         """Whether rules let a copy's tensors lie in such memories: outside, where they may be kept there."""
@@ -340,42 +347,32 @@ class Einsum:
         """A held tile: its number, the words that it moves, and those of them that are touched first."""
         return v, self.moved(v, cut), self.box(v, self.bounds) if self.writes[v] else 0
 
-    def shifted(self, v: int, moved: int, first: int) -> tuple[int, int, int, int]:
-        """Words of a held tile that are read outside, filled inside, written outside, and read inside for it.
+    def shifted(self, v: int, moved: int, first: int) -> dict[Access, int]:
+        """Words of a held tile: read and written outside, filled inside, read inside for what is written.
 
-        Only by AccelForge's rule what drains from a memory is read there.
+        Only by AccelForge's rule what drains from a memory is read there. What passes between the two
+        outermost memories pays the tolls there.
         """
         outside, inside = self.space.at[0][v], self.space.at[self.home][v]
         read, filled = (moved - (0 if own["first_write_reads"] else first) for own in (outside, inside))
         written = moved if self.writes[v] else 0
-        return read, filled, written, written if self.placed else 0
+        words = {(0, "read"): read, (0, "update"): written, (self.home, "fill"): filled}
+        words[self.home, "read"] = written if self.placed else 0
+        found = {Access(v, p, self.home, action, False): n for (p, action), n in words.items()}
+        return found | self.tolls(v, read, written)
 
-    def tolls(self, v: int) -> list[tuple[int, bool, bool]]:
-        """Tolls between the two outermost memories, and whether words pay that come, and that go."""
-        return [(p, *self.space.at[p][v]["toll"]) for p in sorted(self.tolled) if p < self.home]
-
-    def toll_energy(self, v: int, read: int, written: int) -> int:
-        """Energy of words that pass these tolls."""
-        total = 0
-        for p, down, up in self.tolls(v):
-            own = self.space.at[p][v]
-            total += (
-                down * -(-read // own["block"]) * own["read"]
-                + up * -(-written // own["block"]) * own["update"]
-            )
-        return total
+    def tolls(self, v: int, read: int, written: int) -> dict[Access, int]:
+        """Words that pass the tolls between the two outermost memories and pay there."""
+        found = {}
+        for p in sorted(p for p in self.tolled if p < self.home):
+            down, up = self.space.at[p][v]["toll"]
+            found[Access(v, p, self.home, "read", False)] = read * down
+            found[Access(v, p, self.home, "update", False)] = written * up
+        return found
 
     def shift_energy(self, held: Iterable[HeldTile]) -> int:
         """Energy of the words of held tiles."""
-        total = 0
-        for v, moved, first in held:
-            outside, inside = self.space.at[0][v], self.space.at[self.home][v]
-            read, filled, written, drained = self.shifted(v, moved, first)
-            total += -(-read // outside["block"]) * outside["read"]
-            total += -(-written // outside["block"]) * outside["update"]
-            total += -(-filled // inside["block"]) * inside["fill"]
-            total += -(-drained // inside["block"]) * inside["read"] + self.toll_energy(v, read, written)
-        return total
+        return sum(self.priced(self.shifted(*own)) for own in held)
 
     def own_words(self, level: int, loops: Loops, mask: Mask, kind: Kind) -> int:
         """Room of an on-chip memory that the tiles of a nest take."""
@@ -393,14 +390,15 @@ class Einsum:
         """Energy, cycles, and rooms of the own tiles of all visits; raises if they are no mapping."""
         given = {self.bounds_of(own): own for own in nests}
         need(len(given) == len(nests) == sum(1 for _ in self.kinds(cut)), "each kind of visits has a nest")
-        edges: list[PerfectVisits | UnevenVisits] = []
+        edges: list[Visits] = []
         read: list[Read] = []
         rooms, homes = [0] * len(self.levels), set()
         for bounds, trips in self.kinds(cut):
             need(bounds in given, "each kind of visits has a nest")
             kind = Kind(bounds, trips, above, () if edges else held, deep=deep)
-            edge = visits_as_mapspace(self, kind, self.visit(kind, None))
+            edge = Visits(self, kind, self.visit(kind, None))
             loops, mask = edge.read(given[bounds])
+            need(not edge.rules.broken(loops, mask), "the nests satisfy all rules")
             own = [self.own_words(n, loops, mask, kind) for n, _ in enumerate(rooms, 1)]
             rooms = [*map(max, rooms, own)]
             homes.add(tuple((v, *mask[v]) for v, own in enumerate(self.writes) if own))
@@ -410,59 +408,11 @@ class Einsum:
         apart = [d for d, parts in enumerate(cut) if len(parts) > 1]
         joint = all({*apart} <= self.dims[v] for v, own in enumerate(self.writes) if own)
         need(joint, "parts that differ are parts of the output", CannotCheckError)
-        uneven = isinstance(edges[0], UnevenVisits)
-        count = self.count_uneven if uneven else self.count_even
-        energy, busy, leaks = count(edges, read)
-        energy += sum(edge.arithmetic for edge in edges) + self.shift_energy(held)
-        energy += sum(round(leak * busy) for leak in leaks.values())
-        return energy, math.ceil(busy) + sum(edge.latency for edge in edges), rooms
-
-    @staticmethod
-    def count_even(edges: Sequence[Any], read: Sequence[Read]) -> tuple[int, Any, Mapping[int, Any]]:
-        """Energy of accesses, cycles, and leakage by level, of visits without remainders."""
-        actions: Counter[tuple[int, ...]] = Counter()
-        counts: Counter[tuple[int, int, str]] = Counter()
-        leaks: Counter[int] = Counter()
-        steps = 0
+        total = Together(edges[0])
         for edge, (loops, mask) in zip(edges, read, strict=True):
-            moves, sizes, used = edge.moves(loops, mask)
-            need(edge.fits(sizes), "the nests respect all capacities")
-            seen: Counter[tuple[int, int]] = Counter()
-            for v, p, way, block, access, paying, count in moves:
-                actions[v, p, seen[v, p], block, access, paying] += count
-                counts[edge.home[p], v, way] += count
-                seen[v, p] += 1
-            leaks |= Counter(dict(zip(edge.stores, edge.leaks(used), strict=True)))
-            steps += edge.computes // prod(used.values())
-        busy = max(edges[0].level_cycles(p, counts, steps) for p in edges[0].homes)
-        paid_for = ((-(-n // block) * access * paying) for (*_, block, access, paying), n in actions.items())
-        return sum(paid_for), busy, leaks
-
-    @staticmethod
-    def count_uneven(edges: Sequence[Any], read: Sequence[Read]) -> tuple[int, Any, Mapping[int, Any]]:
-        """The same of visits whose loops may have remainders: instances do what their shares ask for."""
-        spent: dict[tuple[int, int, int], Counter[tuple[int, int, int]]] = defaultdict(Counter)
-        busiest: dict[int, list[list[Fraction]]] = defaultdict(list)
-        leaks: Counter[int] = Counter()
-        steps = 0
-        nests = [(edge, Nest(edge, loops), mask) for edge, (loops, mask) in zip(edges, read, strict=True)]
-        for edge, (loops, mask) in zip(edges, read, strict=True):
-            need(edge.price(loops, mask)["fits"], "the nests respect all capacities")
-        for edge, nest, _ in nests:
-            leaks |= Counter(edge.leaking(nest))
-            steps += nest.steps() * edge.visits
-        tenants = ((*own[:2], *pair) for *own, mask in nests for pair in own[0].tenants(mask).items())
-        for edge, nest, home, own in tenants:
-            flows = edge.flows(nest, home, own)
-            paying = min(nest.instances(home), edge.nodes[home]["most_paying"])
-            for (v, p, *_), (number, (instances, counts)) in product(own, enumerate(flows)):
-                words = {(number, instances, way): n for way, n in enumerate(counts[v])}
-                spent[v, p, paying].update(words)
-            loads = (edge.cycles(home, own, counts) for _, counts in flows)
-            busiest[home].append(max(loads, key=lambda own: math.ceil(max(own))))
-        energy = sum(edges[0].spent(v, p, alike_flows(words)) for (v, p, _), words in spent.items())
-        busy = [math.ceil(max(map(sum, zip(*own, strict=True)))) for own in busiest.values()]
-        return energy, max(steps, *busy), leaks
+            total.add(edge, Nest(edge, loops), mask)
+        energy = total.energy + sum(edge.arithmetic for edge in edges) + self.shift_energy(held)
+        return energy, math.ceil(total.busy) + sum(edge.latency for edge in edges), rooms
 
     def bounds_of(self, nest: Json) -> Numbers:
         """The bounds of the visits that a nest is for."""
@@ -471,10 +421,48 @@ class Einsum:
         return tuple(bounds)
 
 
-def alike_flows(words: Mapping[tuple[int, int, int], int]) -> list[tuple[int, list[int]]]:
-    """Instances, and what each of them reads, fills and updates, of numbers by group, instances and way."""
-    groups = dict.fromkeys((number, instances) for number, instances, _ in words)
-    return [(own[1], [words[*own, way] for way in range(3)]) for own in groups]
+class Together:
+    """What visits of several kinds cost together: blocks fill up over all of them."""
+
+    def __init__(self, first: Visits) -> None:
+        self.first, self.steps = first, 0
+        self.done: dict[tuple[int, int], Counter[tuple[int, int, Access]]] = defaultdict(Counter)
+        self.loads: dict[int, dict[Bandwidth, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
+        self.leaks: Counter[int] = Counter()
+
+    def add(self, edge: Visits, nest: Nest, mask: Mask) -> None:
+        """Add visits of one kind; raises if their tiles do not fit."""
+        need(edge.fits(nest, mask), "the nests respect all capacities")
+        self.leaks |= Counter(edge.leaking(nest))
+        self.steps += nest.steps() * edge.visits
+        for home, own in edge.moves(mask).items():
+            alike = edge.alike(nest, home, own)
+            paying = min(nest.instances(home), edge.nodes[home]["most_paying"])
+            done = ((number, *each) for number, each in enumerate(alike))
+            for number, instances, words in done:
+                self.done[home, paying].update({(number, instances, a): n for a, n in words.items()})
+            for way, load in max((edge.loaded(home, words) for _, words in alike), key=self.slowest).items():
+                self.loads[home][way] += load
+
+    def slowest(self, load: Mapping[Bandwidth, Fraction]) -> Any:
+        """Cycles of the bandwidth that takes longest."""
+        return self.first.whole(max(load.values(), default=Fraction(0)))
+
+    @property
+    def busy(self) -> Any:
+        """Cycles of all visits."""
+        return max([self.steps, *map(self.slowest, self.loads.values())])
+
+    @property
+    def energy(self) -> int:
+        """Energy of accesses and leakage."""
+        total: int = sum(round(leak * self.busy) for leak in self.leaks.values())
+        for (home, _), done in self.done.items():
+            found: dict[tuple[int, int], dict[Access, int]] = defaultdict(dict)
+            for (number, instances, access), words in done.items():
+                found[number, instances][access] = words
+            total += self.first.spent(home, [(own[1], words) for own, words in found.items()])
+        return total
 
 
 def without_loop(own: Sequence[int], is_any: bool) -> list[int]:

@@ -20,7 +20,7 @@ from solver.certificate.checker.remainder_bounds import (
     limited_bandwidths,
     split,
 )
-from solver.certificate.checker.remainders import Uneven, leaving, numbers_of_tiles
+from solver.certificate.checker.remainders import Space, leaving, numbers_of_tiles
 
 
 class Further(TileTables):
@@ -55,12 +55,12 @@ class Further(TileTables):
 
 
 class CarriedFurther(Carried, Further):
-    """The same with further shared loops."""
+    """Tables of the words that a bandwidth carries, of visits that further shared loops leave."""
 
 
 @lru_cache(1 << 12)
 def joins(bound: int, factors: range) -> dict[int, list[int]]:
-    """The same, as places in the list of all numbers of tiles."""
+    """The loops over a dimension as places in the list of all numbers of tiles."""
     numbers = numbers_of_tiles(bound)
     place = {number: i for i, number in enumerate(numbers)}
     found = {i: [place[left] for left in looped(bound, number, factors)] for i, number in enumerate(numbers)}
@@ -84,7 +84,7 @@ def looped(bound: int, number: int, factors: range) -> list[int]:
 
 
 def floor(
-    space: Uneven, energy: int | float = inf, cycles: int | float = inf, is_further: bool = False
+    space: Space, energy: int | float = inf, cycles: int | float = inf, is_further: bool = False
 ) -> int | float:
     """The least energy or cycles of all mappings; at most what is given.
 
@@ -97,9 +97,9 @@ def floor(
 
 
 def floor_kept(
-    space: Uneven, mask: Mask, energy: int | float, cycles: int | float, plain: Any, carried: Any
+    space: Space, mask: Mask, energy: int | float, cycles: int | float, plain: Any, carried: Any
 ) -> tuple[int | float, int | float]:
-    """The same of one choice of levels that keep the dataspaces; of that of both which is given."""
+    """The least energy or cycles, whichever is given, for one choice of levels that keep the dataspaces."""
     stack = [space.spatial] if len(space.spatial) else []
     known: dict[int, dict[Any, Any]] = defaultdict(dict)
     ways = [partial(carried, way) for way in limited_bandwidths(space) if energy == inf] or [plain]

@@ -16,12 +16,12 @@ from operator import le
 from typing import Any, NamedTuple
 
 from solver.certificate.checker.claims import CannotCheckError, Json, Query, Refute, need, remembered
+from solver.certificate.checker.dataspaces import divisors
 from solver.certificate.checker.fused_cascade import Above, Cascade, Shared, SharedLoop
 from solver.certificate.checker.fused_edges import Edge, Edges, Left, Way
 from solver.certificate.checker.fused_einsums import Cut, Einsum, vectors
 from solver.certificate.checker.fused_tree import Tree
 from solver.certificate.checker.fused_visits import Numbers
-from solver.certificate.checker.perfect import divisors
 
 FEW_LABELS, MOST_LABELS = 1 << 14, 1 << 22  # that a check looks at, first by few claims, then by all
 
@@ -325,7 +325,7 @@ class Paths:
         levels = tuple(stored.get(t, 0) for t in einsum.tensors)
         cost = einsum.transfer(levels) if einsum.may_lie(levels) else None
         if cost is not None and min(self.unwaiting(label)) >= 0:
-            energy, cycles = (own * einsum.times for own in cost)
+            energy, cycles = cost[0] * einsum.times, cost[1] * einsum.cycle_times
             yield label._replace(energy=label.energy + energy, cycles=label.cycles + cycles)
 
     @classmethod
@@ -371,9 +371,10 @@ class Paths:
             if rooms:
                 last = rooms[-1]._replace(peak=max(rooms[-1].peak, waiting + need_words))
                 own = (*rooms[:-1], last)
-            times = einsum.times
             yield label._replace(
-                energy=label.energy + energy * times, cycles=label.cycles + cycles * times, rooms=own
+                energy=label.energy + energy * einsum.times,
+                cycles=label.cycles + cycles * einsum.cycle_times,
+                rooms=own,
             )
 
     def roomy(
@@ -617,7 +618,7 @@ class Paths:
             is_open = j in self.followers
             found = [self.edges.together(j, cut, own, is_open) for own in product(*map(self.cheapest, ways))]
             energy, cycles = map(min, zip(*found, strict=True))
-            return energy * einsum.times, cycles * einsum.times
+            return energy * einsum.times, cycles * einsum.cycle_times
         found = []
         for chosen in product(*map(undominated, ways)):
             if self.has_room_for(chosen):
@@ -625,7 +626,7 @@ class Paths:
         if not found:
             return inf, inf
         energy, cycles = map(min, zip(*found, strict=True))
-        return energy * einsum.times, cycles * einsum.times
+        return energy * einsum.times, cycles * einsum.cycle_times
 
     @staticmethod
     def cheapest(ways: Sequence[Way]) -> list[Way]:

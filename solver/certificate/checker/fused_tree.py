@@ -146,8 +146,9 @@ class Tree:
             for number, words in enumerate(own, 1):
                 taken = words + self.taken(spreads, j, number)
                 need(taken <= self.cascade.room(number), f"there is room while Einsum {j} runs")
-            times = self.einsums[j].times
-            energy, cycles = energy + cost[0] * times, cycles + cost[1] * times
+            einsum = self.einsums[j]
+            energy += cost[0] * einsum.times
+            cycles += cost[1] * einsum.cycle_times
         return {"energy": energy, "latency": cycles, "edp": energy * cycles}
 
     def place(self, j: int) -> tuple[list[int], tuple[int, int]]:

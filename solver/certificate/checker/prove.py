@@ -33,13 +33,12 @@ from solver.certificate.checker.claims import (
     need,
 )
 from solver.certificate.checker.common_claims import check_common
+from solver.certificate.checker.divisor_bounds import refute_divisors
 from solver.certificate.checker.fused_paths import check_fused
-from solver.certificate.checker.perfect import Space
-from solver.certificate.checker.perfect_bounds import refute as refute_perfect
-from solver.certificate.checker.remainder_bounds import refute as refute_uneven
-from solver.certificate.checker.remainders import Uneven
+from solver.certificate.checker.remainder_bounds import refute_remainders
+from solver.certificate.checker.remainders import Space
 from solver.certificate.checker.sparse import Sparse
-from solver.certificate.checker.sparse_bounds import refute as refute_sparse
+from solver.certificate.checker.sparse_bounds import refute_sparse
 
 MOST_BYTES = 1 << 26  # of a file
 FORMAT, WITH_PLACES, WITH_RULES = (f"tilewright certificate {n}" for n in (9, 10, 11))
@@ -50,21 +49,21 @@ EXITS = {"UNREADABLE": 2, "INVALID": 1, "CANNOT CHECK": 6, "VALID": 0}  # the wo
 ENERGY_UNITS = (10**12, "J"), (10**9, "mJ"), (10**6, "uJ"), (10**3, "nJ")
 
 
-def mapspace(problem: Json) -> Space | Uneven:
+def mapspace(problem: Json) -> Space:
     """The mapspace of a canonical problem: its loops have perfect factors, or any."""
     need(problem["factors"] in ("perfect", "any"), "loops have factors of a known kind")
     if "sparse" in problem:
         need(problem["factors"] == "perfect", "loops over sparse data have perfect factors")
         return Sparse(problem)
-    return Space(problem) if problem["factors"] == "perfect" else Uneven(problem)
+    return Space(problem)
 
 
 def refute(space: Any, query: Query) -> Cost | None:
     """The cost of a mapping that satisfies the query, None if the mapspace has none."""
     query = space.rules.limited(query, space.rules.parts)
-    if isinstance(space, Uneven):
-        return refute_uneven(space, query)
-    return refute_sparse(space, query) if space.is_sparse else refute_perfect(space, query)
+    if space.is_sparse:
+        return refute_sparse(space, query)
+    return (refute_remainders if space.any else refute_divisors)(space, query)
 
 
 def sha256(document: object) -> str:

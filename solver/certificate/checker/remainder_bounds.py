@@ -6,7 +6,7 @@ docs/certificates.md explains why they hold.
 import math
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import reduce
 from itertools import chain, product
@@ -23,31 +23,32 @@ from solver.certificate.checker.claims import (
     Array,
     CannotCheckError,
     Cost,
-    Json,
     Mask,
     Number,
     Query,
     State,
     ceiling,
     need,
+    satisfies,
 )
-from solver.certificate.checker.remainders import Nest, Uneven, between, leaving
+from solver.certificate.checker.remainders import Access, Bandwidth, Nest, Space, between, leaving
+from solver.certificate.checker.tables import Known, Tables
 
 
-def refute(space: Uneven, query: Query) -> Cost | None:
+def refute_remainders(space: Space, query: Query) -> Cost | None:
     """The cost of a mapping that satisfies the query, None if the mapspace has none."""
     for mask in space.masks():
         parts = space.rules.case(mask, space.rules.kept(mask))
         if parts is None:
             continue
-        found = refute_kept(space, mask, space.rules.limited(query, parts))
+        found = refute_masked(space, mask, space.rules.limited(query, parts))
         if found:
             return found
     return None
 
 
-def refute_kept(space: Uneven, mask: Mask, query: Query) -> Cost | None:
-    """The same of one choice of levels that keep the dataspaces.
+def refute_masked(space: Space, mask: Mask, query: Query) -> Cost | None:
+    """The cost of a mapping with these keep sets that satisfies the query, None if there is none.
 
     Choices of spatial factors are split until bounds exclude all of them, or one is left, which is walked
     through.
@@ -81,9 +82,6 @@ def halves(rows: Array) -> list[Array]:
     middle = np.median(column)
     middle = middle if middle < high[i, d] else high[i, d] - 1
     return [rows[column <= middle], rows[column > middle]]
-
-
-Known = dict[tuple[Any, ...], Array]  # tables by all that they depend on
 
 
 class TileCharge(NamedTuple):
@@ -121,24 +119,20 @@ def split(number: Number, factors: Iterable[int]) -> Number:
     return number
 
 
-class TileTables:
+class TileTables(Tables):
     """The least costs of all that lies outside of each point of a nest, for some choices of spatial factors.
 
-    A point of a nest is known by the numbers of tiles that cover the dimensions there, and since which level
-    each tile has been in place (None: no longer). Words cost where the reuse of their tile ends. All bounds
-    hold for every extent that has as many tiles.
+    All bounds hold for every extent that has as many tiles.
     """
 
-    def __init__(self, space: Uneven, mask: Mask, rows: Array, query: Query, known: Known) -> None:
-        self.space, self.spaces, self.mask, self.size = space, space.spaces, mask, len(space.nodes)
+    def __init__(self, space: Space, mask: Mask, rows: Array, query: Query, known: Known) -> None:
+        super().__init__(space, mask, known)
         self.low, self.high = (
             {p: own[i] for i, p in enumerate(space.fans)} for own in (rows.min(0), rows.max(0))
         )
-        self.start, levels = (None,) * len(mask), range(-1, self.size + 1)
-        self.memory = {p: own for own in space.memories for p in own.places}
-        self.idle = {p for own in space.memories for p in own.idle(mask)}
+        self.place, levels = space.place, range(-1, self.size + 1)
         self.fixed = self.fixed_dims()
-        self.single, self.known = len(rows) == 1, known
+        self.single = len(rows) == 1
         self.keys: dict[tuple[int, State], tuple[Any, ...]] = {}
         powers = [1 << i for i in range(31)]
         self.few, self.many = (
@@ -154,9 +148,6 @@ class TileTables:
             for own, bisect in ((self.low, bisect_right), (self.high, bisect_left))
         )
         self.by = [[self.fixed_inside(p, d) for d in space.every] for p in levels]
-        self.reused = [
-            [p for p in kept[1:] if space.at[p][v]["temporal_reuse"]] for v, kept in enumerate(mask)
-        ]
         used = prod(ceiling(n, rows[:, :, d].prod(axis=1)) for d, n in enumerate(space.bounds)) * space.visits
         self.leaks, used = self.leak(), np.maximum(used, self.slow(rows))
         self.busy = int(used.min())
@@ -173,7 +164,7 @@ class TileTables:
     def accesses(self) -> int:
         """What accesses of a single choice cost at the least."""
         return (
-            int(self.paid + self.table(self.size - 1, self.start)[self.place(self.space.bounds)]) * self.unit
+            int(self.paid + self.table(self.size - 1, self.start)[self.spot(self.space.bounds)]) * self.unit
         )
 
     @property
@@ -192,32 +183,12 @@ class TileTables:
         The busiest instance of a memory moves no less than all together move on average.
         """
         space, cycles = self.space, np.zeros(len(rows), dtype=np.int64)
-        loads: dict[tuple[int, str], Fraction] = defaultdict(Fraction)
-        for v, kept in enumerate(self.mask):
-            for p, _ in space.sources(v, kept):
-                read, written = self.moved_once(v, p)
-                scale = Fraction(*space.at[p][v]["bandwidth_scale"])
-                loads[space.home[p], "read"] += read * scale
-                loads[space.home[p], "write"] += written * scale
-                loads[space.home[p], "shared"] += (read + written) * scale
-        for (p, v, kind), words in space.loads.items():
-            scale = Fraction(*space.at[p][v]["bandwidth_scale"])
-            loads[p, kind] += words * scale
-            loads[p, "shared"] += words * scale
-        for (p, kind), load in loads.items():
-            width = space.nodes[p]["bandwidths"][kind]
-            if width:
-                above = rows[:, [q < p for q in space.fans]].prod(axis=(1, 2))
-                cycles = np.maximum(cycles, ceiling(math.ceil(load / Fraction(*width)), above))
+        for home, own in space.moves(self.mask).items():
+            once = {access: self.spaces[access.v].least * space.visits for access in own if not access.first}
+            for load in space.loaded(home, once).values():
+                above = rows[:, [q < home for q in space.fans]].prod(axis=(1, 2))
+                cycles = np.maximum(cycles, ceiling(math.ceil(load), above))
         return cycles
-
-    def moved_once(self, v: int, p: int) -> tuple[int, int]:
-        """Words that all instances of a level read of a dataspace, and that they write, at the least."""
-        doc, words = self.space.at[p][v], self.spaces[v].least * self.space.visits
-        again, inner = doc["passes_on"] or doc["first_write_reads"], p > self.mask[v][0]
-        if not self.spaces[v].rw:
-            return words, words * inner
-        return words * again, words + words * (inner and again)
 
     def energy(self, busy: int, query: Query) -> int | float:
         """The most energy of accesses that a mapping that takes so long may have; negative for none."""
@@ -257,7 +228,7 @@ class TileTables:
             ceiling(bounds, apart),
             [d for d in self.space.every if d not in self.spaces[v].relevant],
         )
-        if space.plain:
+        if space.is_plain:
             begun, whole = outside + 0 * blocks, prod(self.space.bounds[d] for d in space.relevant)
             sure = (blocks > 1) & (blocks > begun)
             again, begun = (np.where(sure, n, 1)[:, others].prod(axis=1) for n in (blocks, begun))
@@ -296,29 +267,21 @@ class TileTables:
 
     def charges(self, rows: Array) -> Iterator[TileCharge]:
         """What accesses cost: per node that asks, and per level that is accessed."""
-        pairs = [(v, *pair) for v, kept in enumerate(self.mask) for pair in self.space.sources(v, kept)]
-        return chain(*(self.charges_at(rows, *pair) for pair in pairs))
+        every = chain(*(self.space.accesses(v, kept) for v, kept in enumerate(self.mask)))
+        return (self.charge(rows, access) for access in every if self.counts(access))
 
-    def charges_at(self, rows: Array, v: int, p: int, asking: int) -> Iterator[TileCharge]:
-        """The same of one dataspace at one level."""
-        doc, rw = self.space.at[p][v], self.spaces[v].rw
-        above = [q for q in self.space.fans if q < p]
-        apart = [q for q in self.space.fans if p < q < asking and not self.space.multicast(q, v)]
-        used = rows[:, [q < p for q in self.space.fans]].prod(axis=(1, 2)).max()
+    def charge(self, rows: Array, access: Access) -> TileCharge:
+        """What one kind of access costs."""
+        v, p, asking, action, first = access
+        doc, fans, multicast = self.space.at[p][v], self.space.fans, self.spaces[v].multicast
+        counted = [q for q in fans if q < p or (p < q < asking and not multicast[q])]
+        used = rows[:, [q < p for q in fans]].prod(axis=(1, 2)).max()
         share = min(Fraction(1), Fraction(self.space.nodes[p]["most_paying"], int(used)))
-        passed = rw and doc["passes_on"]
-        first = rw and not passed and not doc["first_write_reads"]
-        served, got = ((v, asking, p), [*above, *apart]), ((v, p, p), above)
-        kinds = [(served, "read", first)]
-        kinds += [(served, "update", False)] if rw else []
-        kinds += [(served if passed else got, "fill", first)] if p > self.mask[v][0] else []
-        for (who, counted), action, fresh in kinds:
-            yield TileCharge(*who, self.priced(doc, action, share), doc["block"], counted, fresh)
+        return TileCharge(v, asking, p, math.floor(doc[action] * share), doc["block"], counted, first)
 
-    def priced(self, doc: Json, action: str, share: Fraction) -> int:
-        """The price of an access, of which a share of instances pays."""
-        price: int = doc[action]
-        return math.floor(price * share)
+    def counts(self, access: Access) -> bool:
+        """Whether an access costs anything here."""
+        return True
 
     def scale(self, charges: Sequence[TileCharge]) -> dict[tuple[int, int], list[TileCharge]]:
         """Prices by node that asks, in a unit that keeps sums of doubles exact, as the limit is then."""
@@ -342,7 +305,7 @@ class TileTables:
     def words(self, charge: TileCharge, n: int, cell: Sequence[Number]) -> Number:
         """At least the words of a charge: tiles come as often as the loops from node `n` on say."""
         space = self.spaces[charge.v]
-        if not space.plain:
+        if not space.is_plain:
             return 0 if charge.first else space.least * self.space.visits
         return self.whole(charge, n, cell) * self.repeats(charge, n, cell)
 
@@ -404,7 +367,7 @@ class TileTables:
         need(entries < MOST_ENTRIES, "too many tiles may stay in place", CannotCheckError)
         self.price_list = tuple(charge[:4] for own in self.prices.values() for charge in own)
         self.end = np.where(outer == 1, 0.0, inf)
-        least, direct = self.table(self.size - 1, self.start)[self.place(space.bounds)], self.direct(rows)
+        least, direct = self.table(self.size - 1, self.start)[self.spot(space.bounds)], self.direct(rows)
         most = np.array([limit // self.unit if limit < inf else inf for limit in limits], dtype=float)
         self.paid, within = float(direct.min()), (least + direct <= most) & (least < inf)
         self.left = rows[within]
@@ -423,47 +386,12 @@ class TileTables:
         self.keys[p, state] = tuple(own)
         return self.keys[p, state]
 
-    def once(self, key: tuple[Any, ...], count: Callable[..., Array], *arguments: Any) -> Array:
-        """What `count` returns, which depends on nothing but the `key`."""
-        if key in self.known:
-            return self.known[key]
-        found = count(*arguments)
-        if len(self.known) * self.end.size > MOST_ENTRIES:
-            self.known.clear()
-        self.known[key] = found
-        return found
-
-    def table(self, p: int, state: State) -> Array:
-        """The table inside of a node, for tiles that are in place there; outside of all for node -1."""
-        return self.once(("table", p, state, self.key(p, state)), self.filled, p, state)
-
-    def left_for(self, p: int) -> Array:
-        """Costs of leaving a level, see `boundary`."""
-        return self.once(("level", p, self.key(p)), self.boundary, p, self.cell)
-
-    def filled(self, p: int, state: State) -> Array:
-        """The same, made anew."""
-        if p < 0:
-            left = [(v, since) for v, since in enumerate(state) if since is not None]
-            return np.asarray(self.end + sum(self.ends(v, since, p) for v, since in left))
-        if p in self.space.stores:
-            return self.left_for(p) + self.table(p - 1, self.crossed(state, p))
-        if p in self.low:
-            return self.unrolled(p, self.table(p - 1, state))
-        return self.looped(p, state)
-
-    def crossed(self, state: State, p: int) -> State:
-        """The state outside of level `p`: what it keeps is in place from there on."""
-        return tuple(
-            p if c is None and p in levels else c for c, levels in zip(state, self.reused, strict=True)
-        )
-
-    def boundary(self, p: int, cell: Sequence[Number]) -> Array:
+    def boundary(self, p: int) -> Array:
         """Costs of leaving level `p`: for what it gets without reuse; infinite if its tiles do not fit.
 
         Tiles at outer places of a memory are no smaller, and take room as well; how much, the walk knows.
         """
-        held = [v for v, kept in enumerate(self.mask) if p in kept]
+        held, cell = [v for v, kept in enumerate(self.mask) if p in kept], self.cell
         bounds, (least, most), tiles = self.space.bounds, self.space.sizes[p], self.tiles(p, cell)
         small = self.smallest(p, cell)
         large = [
@@ -514,7 +442,7 @@ class TileTables:
         return table
 
     def unrolled_over(self, p: int, d: int, table: Array) -> Array:
-        """The same for one dimension, of which the choices have different factors."""
+        """The table inside of a fanout along one dimension, of which the choices have different factors."""
         along, place = np.moveaxis(table, d, 0), self.space.place[d]
         factors, found = range(int(self.low[p][d]), int(self.high[p][d]) + 1), np.full(along.shape, inf)
         for i, number in enumerate(self.space.numbers[d]):
@@ -523,54 +451,13 @@ class TileTables:
             found[i] = along[lefts].min(axis=0, initial=inf)
         return np.moveaxis(found, 0, d)
 
-    def looped(self, p: int, state: State) -> Array:
-        """The table inside of a node of temporal loops, by which loop moves a tile first."""
-        held = [v for v, since in enumerate(state) if since is not None]
-        best, moving = self.table(p - 1, state).copy(), set().union(*(self.spaces[v].relevant for v in held))
-        loops = [
-            d for d in self.space.every if len(self.space.factors[p][d]) and self.space.factors[p][d][-1] > 1
-        ]
-        for d in (d for d in loops if d in moving and self.joins(p, d)):
-            due = sum((self.ended(v, since, p) for v, since in self.moved(state, d)), 0.0)
-            np.minimum(best, due + self.after(p, self.left_in_place(state, d), d), out=best)
-        for d in (d for d in loops if d not in moving):
-            np.minimum(best, self.spread(best, p, d), out=best)
-        return best
-
-    def after(self, p: int, state: State, d: int) -> Array:
-        """What costs at the least, at every point before a loop of node `p` over `d`, come after it."""
-        key = "after", p, state, d, self.key(p, state)
-        return self.once(key, lambda: self.spread(self.table(p, state), p, d))
-
-    def moved(self, state: State, d: int) -> list[tuple[int, int]]:
-        """Dataspaces with tiles in place that a loop over a dimension moves; and since when."""
-        pairs = enumerate(state)
-        return [(v, since) for v, since in pairs if since is not None and d in self.spaces[v].relevant]
-
-    def left_in_place(self, state: State, d: int) -> State:
-        """The state after a loop over a dimension."""
-        return tuple(None if d in space.relevant else c for c, space in zip(state, self.spaces, strict=True))
-
-    def ended(self, v: int, since: int, p: int) -> Array:
-        """Costs of the tiles of a dataspace, in place since a level, whose reuse a loop of node `p` ends."""
-        state = *(None,) * v, since
-        key = "ended", v, p, since, self.key(p, state)
-        return self.once(key, lambda: np.broadcast_to(self.ends(v, since, p), self.end.shape))
-
     def ends(self, v: int, since: int, p: int) -> Number:
-        """The same, reckoned anew; of what is still in place outside of all loops for node -1."""
+        """Costs of the tiles of a dataspace whose reuse loops of node `p` end, see `Tables`."""
         return sum((self.cost(v, c, p, self.cell) for c in self.reused[v] if p < c <= since), 0.0)
 
     def joins(self, p: int, d: int) -> dict[int, list[int]]:
-        """The loops of node `p` over a dimension as pairs of places, see `Uneven.joins`."""
+        """The loops of node `p` over a dimension as pairs of places, see `Space.joins`."""
         return self.space.joins(p, d, self.by[p + 1][d])
-
-    def spread(self, table: Array, p: int, d: int) -> Array:
-        """For every entry the least of those that a loop of node `p` over `d` leads to."""
-        along, found = np.moveaxis(table, d, 0), np.full(np.moveaxis(table, d, 0).shape, inf)
-        for i, lefts in self.joins(p, d).items():
-            found[i] = along[lefts].min(axis=0)
-        return np.moveaxis(found, 0, d)
 
     def search(self, query: Query) -> Cost | None:
         """The cost of a mapping that satisfies the query, None if none does, of nests within the limits."""
@@ -588,18 +475,18 @@ class TileTables:
 
     def open(self, at: TilePoint) -> bool:
         """Whether the bounds leave a point open."""
-        total = at.paid + float(self.table(at.i, at.state)[self.place(at.cell)])
+        total = at.paid + float(self.table(at.i, at.state)[self.spot(at.cell)])
         return total < inf and total <= self.limit
 
-    def place(self, cell: Sequence[int]) -> tuple[int, ...]:
+    def spot(self, cell: Sequence[int]) -> tuple[int, ...]:
         """The place of numbers of tiles in tables."""
-        return tuple(places[number] for places, number in zip(self.space.place, cell, strict=True))
+        return tuple(places[number] for places, number in zip(self.place, cell, strict=True))
 
     def grown(self, at: TilePoint) -> list[TilePoint]:
         """The points that may come next, as far as bounds leave them open."""
         p, factors, tiles = at.i, self.space.factors[at.i], self.tiles(at.i, at.cell)
         if p in self.space.stores:
-            paid = at.paid + float(self.left_for(p)[self.place(at.cell)])
+            paid = at.paid + float(self.left_for(p)[self.spot(at.cell)])
             room = self.room(at, p) if p in self.memory else 0
             if p in self.memory and not self.possible(at, p, room):
                 return []
@@ -619,7 +506,7 @@ class TileTables:
 
     def longer(self, at: TilePoint, d: int, left: int) -> TilePoint | None:
         """The point after one more loop at the node, None if the bounds exclude it."""
-        p, number, place = at.i, self.tiles(at.i, at.cell)[d], self.place(at.cell)
+        p, number, place = at.i, self.tiles(at.i, at.cell)[d], self.spot(at.cell)
         by, numbers = self.by[p + 1][d], self.space.numbers[d]
         most = numbers[bisect_left(numbers, -left, key=lambda n: -ceiling(n, by))]
         after = at._replace(
@@ -635,7 +522,7 @@ class TileTables:
     def any_order(self, at: TilePoint) -> bool:
         """Whether the cost does not depend on the order of the loops to come at the node."""
         kept = any(levels[-1] > at.i for levels in self.mask)
-        plain = all(space.plain for space in self.spaces)
+        plain = all(space.is_plain for space in self.spaces)
         free = not self.space.rules.asks_order and not any(at.state)
         return free and (plain or not kept)
 
@@ -650,7 +537,7 @@ class TileTables:
         """The cost of a mapping that satisfies the query, of those whose loops leave these numbers."""
         if set(self.tiles(-1, at.cell)) != {1}:
             return None
-        choices, sure = [], int(at.paid + self.table(-1, at.state)[self.place(at.cell)]) * self.unit
+        choices, sure = [], int(at.paid + self.table(-1, at.state)[self.spot(at.cell)]) * self.unit
         for p, d, number, left in at.nest:
             unrolled = p in self.low
             choices.append([left] if unrolled else between(number, left, self.space.factors[p][d]))
@@ -663,8 +550,7 @@ class TileTables:
             if self.space.rules.broken(loops, self.mask) or not self.space.go_together(loops, self.mask):
                 continue
             cost = self.space.price(loops, self.mask)
-            fits = cost["fits"] and all(cost[key] <= most for key, most in query._asdict().items())
-            if fits and not self.space.rules.broken(loops, self.mask, cost):
+            if satisfies(cost, query) and not self.space.rules.broken(loops, self.mask, cost):
                 return cost
         return None
 
@@ -675,29 +561,25 @@ class Carried(TileTables):
     The busiest instance carries no less than all do on average. Words count in parts of `unit_words`.
     """
 
-    def __init__(self, way: tuple[int, str], space: Uneven, mask: Mask, rows: Array, *arguments: Any) -> None:
-        self.home, self.kind = way
-        self.width: Fraction = Fraction(*space.nodes[self.home]["bandwidths"][self.kind])
-        self.width *= int(rows[:, [q < self.home for q in space.fans]].prod(axis=(1, 2)).max())
-        scales = [Fraction(*held["bandwidth_scale"]) for held in space.at[self.home]]
+    def __init__(self, way: Bandwidth, space: Space, mask: Mask, rows: Array, *arguments: Any) -> None:
+        self.way, (home, kind) = way, way
+        self.width: Fraction = Fraction(*space.nodes[home]["bandwidths"][kind])
+        self.width *= int(rows[:, [q < home for q in space.fans]].prod(axis=(1, 2)).max())
+        scales = [Fraction(*held["bandwidth_scale"]) for held in space.at[home]]
         self.unit_words = math.lcm(*(scale.denominator for scale in scales))
-        loads = [(v, n) for (p, v, kind), n in space.loads.items() if p == self.home and self.counts(kind)]
+        loads = [(v, n) for (p, v, own), n in space.loads.items() if p == home and kind in (own, "shared")]
         self.load = sum(int(scales[v] * self.unit_words) * n for v, n in loads)
         super().__init__(space, mask, rows, *arguments)
 
-    def counts(self, kind: str) -> bool:
-        """Whether words of a kind load the bandwidth."""
-        return self.kind in (kind, "shared")
+    def counts(self, access: Access) -> bool:
+        """Whether words of an access load the bandwidth."""
+        return self.space.home[access.p] == self.way[0] and self.way[1] in (access.kind, "shared")
 
-    def charges_at(self, rows: Array, v: int, p: int, asking: int) -> Iterator[TileCharge]:
-        """Words of one dataspace at one level."""
-        scale = Fraction(*self.space.at[p][v]["bandwidth_scale"])
-        for charge in super().charges_at(rows, v, p, asking) if self.space.home[p] == self.home else ():
-            yield charge._replace(price=charge.price * int(scale * self.unit_words), block=1)
-
-    def priced(self, doc: Json, action: str, share: Fraction) -> int:
-        """Words of an action that load the bandwidth."""
-        return int(self.counts("read" if action == "read" else "write"))
+    def charge(self, rows: Array, access: Access) -> TileCharge:
+        """Words of one kind of access."""
+        scale = Fraction(*self.space.at[access.p][access.v]["bandwidth_scale"])
+        own = super().charge(rows, access)
+        return own._replace(price=int(scale * self.unit_words), block=1)
 
     def energy(self, busy: int, query: Query) -> int | float:
         """The most words that a mapping that takes so long may move; negative for none."""
@@ -713,7 +595,7 @@ class Carried(TileTables):
         return max(self.busy, math.ceil(words / self.width)) + int(self.space.latency)
 
 
-def limited_bandwidths(space: Uneven) -> list[tuple[int, str]]:
+def limited_bandwidths(space: Space) -> list[Bandwidth]:
     """The bandwidths that limit words, as memories and kinds."""
     kinds = ((p, kind, width) for p in space.homes for kind, width in space.nodes[p]["bandwidths"].items())
     return [(p, kind) for p, kind, width in kinds if width]

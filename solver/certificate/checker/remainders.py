@@ -27,24 +27,41 @@ from solver.certificate.checker.claims import (
     Levels,
     Loops,
     Mask,
-    Number,
     Problem,
     ceiling,
     need,
+    remembered,
 )
 from solver.certificate.checker.conditions import Rules
+from solver.certificate.checker.counting import RULES, Executed, Placed, Timeloop, slowed
+from solver.certificate.checker.dataspaces import Dims, Group, Rank, Strides, divisors
 
-Dims = tuple[int, ...]
-Ranks = tuple[tuple[tuple[int, int], ...], ...]  # each a sum of dimensions with coefficients
-Group = tuple[Dims, Ranks]  # dimensions that share ranks
+Ranks = tuple[Rank, ...]
 Shares = Counter[int]  # how many instances have so many iterations
 Step = tuple[int, int, int]  # how far a tile moves, its extents before and after
 When = str | tuple[int, bool]  # see `turns`
 Box = tuple[tuple[int, int], ...]  # first and last word along each rank
 Child = tuple[tuple[int | None, ...], int, Step]
 Asked = tuple[tuple[Any, ...], Box, Box | None]
-Tenant = tuple[int, int, int, bool]  # see `Uneven.tenants`
-Flow = tuple[int, dict[int, tuple[int, int, int]]]  # see `Uneven.flows`
+Bandwidth = tuple[int, str]  # a memory, and one of its bandwidths or ports
+
+
+class Access(NamedTuple):
+    """Accesses of level `p` to dataspace `v` for the words that node `asking` gets."""
+
+    v: int
+    p: int
+    asking: int
+    action: str  # read, fill or update
+    first: bool  # words that are written first are free
+
+    @property
+    def kind(self) -> str:
+        """The kind of bandwidth that its words load."""
+        return "read" if self.action == "read" else "write"
+
+
+Alike = tuple[int, dict[Access, int]]  # instances that do the same, and the words of one
 
 
 class Loop(NamedTuple):
@@ -130,36 +147,6 @@ def steps_of(count: int, extent: int, loops: tuple[Loop, ...], kind: When) -> li
     return [(step, number) for step, number in pairs if number and step is not None]
 
 
-class Tensor:
-    """A dataspace: its dimensions in groups that share ranks, and the words of boxes."""
-
-    def __init__(self, doc: Json, bounds: Sequence[int]) -> None:
-        self.rw, self.keep = doc["read_write"], [tuple(kept) for kept in doc["keep"]]
-        ranks = [tuple((d, c) for d, c in rank if c and bounds[d] > 1) for rank in doc["ranks"]]
-        self.ranks = [rank for rank in ranks if rank]
-        self.relevant = {d for rank in self.ranks for d, _ in rank}
-        groups: list[Group] = [((d,), ()) for d in range(len(bounds))]
-        for rank in self.ranks:
-            met = [group for group in groups if {*group[0]} & {*dict(rank)}]
-            joined = tuple(chain(*(dims for dims, _ in met))), (*chain(*(own for _, own in met)), rank)
-            groups = [*(group for group in groups if group not in met), joined]
-        self.groups = groups
-        self.plain = {*map(len, self.ranks)} <= {1} and len(self.relevant) == len(self.ranks)
-        self.least = prod(self.distinct(ranks, bounds) for dims, ranks in groups if ranks)
-        times = Counter(d for rank in self.ranks for d, _ in rank)
-        steps = [1 + abs(c) for rank in self.ranks for _, c in rank]
-        self.most = prod(steps) * prod(bounds[d] ** (n - 1) for d, n in times.items()) * prod(bounds)
-
-    @staticmethod
-    def distinct(ranks: Ranks, bounds: Sequence[int]) -> int:
-        """At most the words that a group of dimensions touches: those of one rank, which are sums."""
-        return max(1 + sum(bounds[d] - 1 for d, _ in rank) for rank in ranks)
-
-    def tile(self, extent: Sequence[Number]) -> Number:
-        """Words of the box that so many iterations per dimension touch, holes included."""
-        return prod(1 + sum(abs(c) * (extent[d] - 1) for d, c in rank) for rank in self.ranks)
-
-
 def box(ranks: Ranks, dims: Dims, starts: Sequence[int], extents: Sequence[int]) -> Box:
     """First and last word along each rank of a block of iterations."""
     at = dict(zip(dims, zip(starts, extents, strict=True), strict=True))
@@ -192,7 +179,7 @@ def brought(ranks: Ranks, dims: Dims, starts: Sequence[int], steps: Sequence[Ste
 class Nest:
     """The loops of a mapping, dimension by dimension; counts what they move."""
 
-    def __init__(self, space: "Uneven", loops: Loops) -> None:
+    def __init__(self, space: "Space", loops: Loops) -> None:
         self.space, self.bounds, size = space, space.bounds, len(space.nodes)
         stride, place, self.extents = [1] * len(self.bounds), 0, {size: (1,) * len(self.bounds)}
         self.temporal: list[list[Loop]] = [[] for _ in self.bounds]
@@ -213,18 +200,36 @@ class Nest:
     def shares(self, d: int, p: int) -> Shares:
         """Iterations of a dimension that instances of node `p` have, and how many instances."""
         if (d, p) not in self.known:
-            self.known[d, p] = self.shared_out(d, p)
+            self.known[d, p] = self.shared_out(d, [q for q in self.space.fans if q < p])
         shares: Shares = self.known[d, p]
         return shares
 
-    def shared_out(self, d: int, p: int) -> Shares:
-        """The same, reckoned anew."""
-        outwards = [loop for loop in reversed(self.spatial[d]) if loop.node < p]
+    def shared_out(self, d: int, fans: Collection[int]) -> Shares:
+        """Iterations of a dimension per instance that some fanouts span, and how many instances."""
+        outwards = [loop for loop in reversed(self.spatial[d]) if loop.node in fans]
         return reduce(dealt, outwards, Counter({self.bounds[d]: 1}))
 
     def instances(self, p: int) -> int:
         """Instances of a node that are ever in use."""
         return prod(sum(self.shares(d, p).values()) for d in self.space.every)
+
+    def in_use(self, fans: Collection[int]) -> int:
+        """Instances in use that some fanouts span."""
+        return prod(sum(self.shared_out(d, fans).values()) for d in self.space.every)
+
+    def unrolled(self, p: int) -> Strides:
+        """The loops of a fanout."""
+        return tuple(
+            (d, loop.factor, loop.stride)
+            for d, own in enumerate(self.spatial)
+            for loop in own
+            if loop.node == p
+        )
+
+    def around(self, q: int) -> Strides:
+        """The temporal loops above node `q`, innermost first."""
+        found = [(loop.place, d, loop) for d in self.space.every for loop in self.above(d, q)]
+        return tuple((d, loop.factor, loop.stride) for _, d, loop in sorted(found))
 
     def steps(self) -> int:
         """Steps of all temporal loops: the first instance takes part in all of them."""
@@ -236,11 +241,17 @@ class Nest:
 
     def words(self, v: int, p: int, q: int, shares: Sequence[Shares], reuse: bool) -> int:
         """Words that instances of level `p` with these shares give to node `q`, or get themselves (p = q)."""
-        groups = self.space.spaces[v].groups
+        space = self.space.spaces[v]
+        if not isinstance(space, Executed):
+            inner = [f for f in self.space.fans if p < f < q]
+            apart = (space.distinct(self.unrolled(f), space.multicast[f]) for f in inner)
+            instances = prod(sum(own.values()) for own in shares)
+            return instances * prod(apart) * space.delivered(self.extents[q], self.around(q), reuse)
+        groups = space.groups
         if not reuse:
             return prod(self.sums(v, group, p, q, shares, "every")[0] for group in groups)
         total = prod(self.sums(v, group, p, q, shares, "first")[0] for group in groups)
-        moving = [loop.place for d in self.space.spaces[v].relevant for loop in self.above(d, q)]
+        moving = [loop.place for d in space.relevant for loop in self.above(d, q)]
         for place in range(min(moving), len(self.places)) if moving else ():
             pairs = [self.sums(v, group, p, q, shares, place) for group in groups]
             total += prod(whole for whole, _ in pairs) - prod(kept for _, kept in pairs)
@@ -262,7 +273,8 @@ class Nest:
         key = v, dims, p, q, *(tuple(shares[d].items()) for d in dims), *kinds
         if key not in self.known:
             between = [[loop for loop in reversed(self.spatial[d]) if p < loop.node < q] for d in dims]
-            shared = [{loop.node for loop in own if self.space.multicast(loop.node, v)} for own in between]
+            once = self.space.spaces[v].multicast
+            shared = [{loop.node for loop in own if once[loop.node]} for own in between]
             apart = sum(map(len, shared)) == len({*chain(*shared)})
             count = self.sums_apart if apart else self.sums_meeting
             self.known[key] = count(v, group, q, shares, kinds, between)
@@ -278,7 +290,7 @@ class Nest:
         kinds: Sequence[When],
         between: Sequence[Sequence[Loop]],
     ) -> tuple[int, int]:
-        """The same where children that share ranks have different tiles, or none are looked at."""
+        """Words as `sums` says, where no two children that share accesses may have equal tiles."""
         dims, ranks = group
         lists = []
         for d, kind, loops in zip(dims, kinds, between, strict=True):
@@ -298,7 +310,7 @@ class Nest:
 
     def below(self, v: int, ranks: Ranks, shares: Shares, loop: Loop) -> Shares:
         """The shares of children along a dimension, as far as they cause accesses of their own."""
-        if ranks or not self.space.multicast(loop.node, v):
+        if ranks or not self.space.spaces[v].multicast[loop.node]:
             return dealt(shares, loop)
         # The first child takes part in all that others do.
         return sum((Counter({share(count, loop, 0): number}) for count, number in shares.items()), Counter())
@@ -312,7 +324,7 @@ class Nest:
         kinds: Sequence[When],
         between: Sequence[Sequence[Loop]],
     ) -> tuple[int, int]:
-        """The same where children may have equal tiles, child by child."""
+        """Words as `sums` says, where children may have equal tiles: child by child."""
         dims, ranks = group
         nodes = sorted({loop.node for loop in chain(*between)})
         lists = [
@@ -323,7 +335,7 @@ class Nest:
             ]
             for d, kind, loops in zip(dims, kinds, between, strict=True)
         ]
-        shared = [self.space.multicast(p, v) for p in nodes]
+        shared = [self.space.spaces[v].multicast[p] for p in nodes]
         whole = kept = 0
         for chosen in product(*lists):
             number = prod(number for number, _ in chosen)
@@ -371,6 +383,14 @@ class Nest:
                 busy = [(digits, start, step) for digits, start, step in steps if step is not None]
                 yield number * instances, busy
 
+    def begun(self, v: int, p: int, q: int, shares: Sequence[Shares]) -> int:
+        """Words that instances of level `p` with these shares write first for tiles of node `q`."""
+        space, found = self.space.spaces[v], product(*(pairs.items() for pairs in shares))
+        counted = [([count for count, _ in chosen], prod(n for _, n in chosen)) for chosen in found]
+        if not isinstance(space, Executed):
+            return sum(number for _, number in counted) * space.begun(self, p, q)
+        return sum(self.touched(v, p, q, counts) * number for counts, number in counted)
+
     def touched(self, v: int, p: int, q: int, counts: Sequence[int]) -> int:
         """Distinct words that tiles of node `q` ever take under an instance of `p` with these `counts`."""
         return prod(
@@ -380,7 +400,7 @@ class Nest:
         )
 
     def covered(self, v: int, group: Group, p: int, q: int, counts: tuple[int, ...]) -> int:
-        """The same of one group of dimensions: the union of boxes."""
+        """Distinct words along the ranks of one group of dimensions: the union of boxes."""
         dims, ranks = group
         places = []
         for d, count in zip(dims, counts, strict=True):
@@ -462,25 +482,34 @@ def between(tiles: int, left: int, factors: range) -> range:
     return range(max(least, factors.start, 2), min(most, factors.stop - 1) + 1)
 
 
-class Uneven(Problem):
-    """A mapspace whose loops may have any factors: what it allows, and the exact costs of a mapping.
+class Space(Problem):
+    """A mapspace: what it allows, and the exact costs of a mapping.
 
     All of it is executed `visits` times, and nothing stays in between; `fresh` says per dataspace how many of
     the times touch words of their own, and `loads` what words besides load a level (level, dataspace, kind).
     """
 
-    spaces: list[Tensor]
+    is_sparse = False
+    spaces: list[Executed | Timeloop | Placed]
 
     def __init__(self, doc: Json) -> None:
-        need(doc["counting"] == "exact", "remainders are counted by the exact rule")
+        need(doc["counting"] in [*RULES], "words are counted by a known rule")
+        need(
+            doc["factors"] == "perfect" or doc["counting"] == "exact",
+            "remainders are counted by the exact rule",
+        )
         super().__init__(doc)
-        states = prod(map(len, self.numbers))
-        need(states < MOST_STATES, "the problem is too large", CannotCheckError)
-        self.spaces = [Tensor(space, self.bounds) for space in doc["dataspaces"]]
+        need(prod(map(len, self.numbers)) < MOST_STATES, "the problem is too large", CannotCheckError)
+        self.counting, self.placed = doc["counting"], doc["counting"] == "accelforge"
+        self.spaces = [RULES[doc["counting"]](space, self.bounds) for space in doc["dataspaces"]]
+        for v, space in enumerate(self.spaces):
+            space.multicast = {p: self.nodes[p]["multicast"][v] for p in self.fans}
+        blocks = {held["block"] for own in self.at.values() for held in own}
+        need(not self.placed or blocks == {1}, "words are paid one by one by this rule", CannotCheckError)
         self.bounded(self.spaces)
         self.visits, self.fresh = 1, [1] * len(self.spaces)
         self.loads: Counter[tuple[int, int, str]] = Counter()
-        for p in self.stores:
+        for p in self.stores if self.any else ():
             gates = self.nodes[p]["leak_fanouts"]
             need(gates == [q for q in self.fans if q < p][: len(gates)], "leakage follows the outer fanouts")
         self.joined: dict[tuple[int, int, int], dict[int, list[int]]] = {}
@@ -490,7 +519,7 @@ class Uneven(Problem):
     @cached_property
     def numbers(self) -> list[list[int]]:
         """Per dimension all numbers of tiles."""
-        return [numbers_of_tiles(bound) for bound in self.bounds]
+        return [numbers_of_tiles(n) if self.any else divisors(n)[::-1] for n in self.bounds]
 
     @cached_property
     def place(self) -> list[dict[int, int]]:
@@ -515,118 +544,143 @@ class Uneven(Problem):
         self.joined[key] = {i: lefts for i, lefts in found.items() if lefts}
         return self.joined[key]
 
-    def multicast(self, p: int, v: int) -> bool:
-        """Whether the children of a fanout share accesses to a dataspace."""
-        return bool(self.nodes[p]["multicast"][v])
-
     def sources(self, v: int, kept: Levels) -> Iterator[tuple[int, int]]:
         """Levels that keep a dataspace, innermost first, each with the node that asks it."""
         asking = len(self.nodes)
         for p in reversed(kept):
             yield p, asking
-            asking = asking if self.at[p][v]["passes_on"] else p
+            asking = asking if self.at[p][v]["passes_on"] or "toll" in self.at[p][v] else p
 
-    def reuses(self, q: int, v: int) -> bool:
-        """Whether a node keeps what it has of a dataspace from step to step."""
-        return q < len(self.nodes) and self.at[q][v]["temporal_reuse"]
+    @remembered
+    def accesses(self, v: int, kept: Levels) -> list[Access]:
+        """What is accessed when words of a dataspace move between the levels that keep it."""
+        found, rw = [], self.spaces[v].rw
+        for p, asking in self.sources(v, kept):
+            doc, inner = self.at[p][v], p > kept[0]
+            if "toll" in doc:  # words only pass, those that go down and those that go up
+                down, up = doc["toll"]
+                found += [Access(v, p, asking, "read", rw)] if down else []
+                found += [Access(v, p, asking, "update", False)] if up and rw else []
+                continue
+            passed = rw and doc["passes_on"]
+            first = rw and not passed and not doc["first_write_reads"]
+            found.append(Access(v, p, asking, "read", first))
+            found += [Access(v, p, asking if passed else p, "fill", first)] if inner else []
+            found += [Access(v, p, asking, "update", False)] if rw else []
+            found += [Access(v, p, p, "read", False)] if rw and inner and self.placed else []
+        return found
 
     def price(self, loops: Loops, mask: Mask) -> Cost:
         """The exact energy, cycles and product of both of a mapping, and whether it is allowed."""
-        nest, energy, fits = Nest(self, loops), self.arithmetic, True
-        busy = nest.steps() * self.visits
-        for home, own in self.tenants(mask).items():
-            flows = self.flows(nest, home, own)
-            energy += sum(self.spent(v, p, [(n, counts[v]) for n, counts in flows]) for v, p, *_ in own)
-            busy = max([busy, *(math.ceil(max(self.cycles(home, own, counts))) for _, counts in flows)])
-            size = sum(self.spaces[v].tile(nest.extents[p]) * self.at[p][v]["size"] for v, p, *_ in own)
-            fits = fits and self.sizes[home][0] <= size <= self.sizes[home][1]
-        energy += sum(busy * leak for leak in self.leaking(nest).values())
-        fits = fits and nest.instances(len(self.nodes)) >= self.least_units
-        cycles = busy + self.latency
-        return {"energy": energy, "latency": cycles, "edp": energy * cycles, "fits": fits}
+        nest, energy = Nest(self, loops), self.arithmetic
+        steps = busy = nest.steps() * self.visits
+        for home, own in self.moves(mask).items():
+            alike = self.alike(nest, home, own)
+            energy += self.spent(home, alike)
+            busy = max([busy, *(self.cycles(home, words, steps) for _, words in alike)])
+        energy += sum(round(busy * leak) for leak in self.leaking(nest).values())
+        cycles = math.ceil(busy) + self.latency
+        return {"energy": energy, "latency": cycles, "edp": energy * cycles, "fits": self.fits(nest, mask)}
 
-    def tenants(self, mask: Mask) -> dict[int, list[Tenant]]:
-        """Per memory, the dataspaces that it keeps: number, place, who asks, whether none is outside."""
-        found: dict[int, list[Tenant]] = {p: [] for p in self.homes}
-        for v, kept in enumerate(mask):
-            for p, asking in self.sources(v, kept):
-                found[self.home[p]].append((v, p, asking, p == kept[0]))
+    def fits(self, nest: Nest, mask: Mask) -> bool:
+        """Whether tiles fit the memories and fill them enough, and enough units are in use."""
+        sizes = dict.fromkeys(self.homes, 0)
+        for v, p in ((v, p) for v, kept in enumerate(mask) for p in kept):
+            sizes[self.home[p]] += self.spaces[v].tile(nest.extents[p]) * self.at[p][v]["size"]
+        fits = all(self.sizes[p][0] <= size <= self.sizes[p][1] for p, size in sizes.items())
+        return fits and nest.instances(len(self.nodes)) >= self.least_units
+
+    def moves(self, mask: Mask) -> dict[int, list[Access]]:
+        """Per memory, what is accessed."""
+        found: dict[int, list[Access]] = {p: [] for p in self.homes}
+        for own in chain(*(self.accesses(v, tuple(kept)) for v, kept in enumerate(mask))):
+            found[self.home[own.p]].append(own)
         return found
 
     def leaking(self, nest: Nest) -> dict[int, int]:
         """Leakage of each level per cycle."""
-        gates = {p: self.nodes[p]["leak_fanouts"] for p in self.stores}
-        used = {p: nest.instances(own[-1] + 1) if own else 1 for p, own in gates.items()}
-        return {p: self.nodes[p]["leak"] * used[p] for p in self.stores}
+        return {p: self.nodes[p]["leak"] * nest.in_use(self.nodes[p]["leak_fanouts"]) for p in self.stores}
 
-    def flows(self, nest: Nest, home: int, own: Sequence[Tenant]) -> list[Flow]:
-        """Alike instances of a memory: how many, and the reads, fills and updates of one, by dataspace.
+    def alike(self, nest: Nest, home: int, own: Sequence[Access]) -> list[Alike]:
+        """Alike instances of a memory: how many, and the words of one, by access.
 
         All are one if sums are enough. Between places there are no fanouts: instances have the same shares
         at all of them. The first are those that have most to do.
         """
         every = [nest.shares(d, home) for d in self.every]
-        if self.summed(nest, home, [v for v, *_ in own]):
+        if self.summed(nest, home, own):
             shares, number = [every], [1]
         else:
             found = [*product(*(pairs.items() for pairs in every))]
             shares = [[Counter({count: 1}) for count, _ in chosen] for chosen in found]
             number = [prod(instances for _, instances in chosen) for chosen in found]
         return [
-            (instances, {v: self.accesses(nest, p, v, asking, outer, alike) for v, p, asking, outer in own})
-            for alike, instances in zip(shares, number, strict=True)
+            (instances, {access: self.words(nest, access, each) for access in own})
+            for each, instances in zip(shares, number, strict=True)
         ]
 
-    def spent(self, v: int, p: int, flows: Iterable[tuple[int, Sequence[int]]]) -> int:
-        """Energy that instances of a level spend on a dataspace, all of them or as many as pay."""
-        held, parts = self.at[p][v], []
-        for instances, counts in flows:
-            prices = zip(counts, ("read", "fill", "update"), strict=True)
-            parts.append((sum(ceiling(n, held["block"]) * held[key] for n, key in prices), instances))
-        return paid(parts, self.nodes[self.home[p]]["most_paying"])
-
-    def cycles(self, home: int, own: Sequence[Tenant], counts: Mapping[int, Sequence[int]]) -> list[Fraction]:
-        """Cycles that each limited bandwidth of a memory needs for the words of an instance, as fractions."""
-        load: dict[str, Fraction] = defaultdict(Fraction)
-        for v, p, *_ in own:
-            (reads, fills, updates), scale = counts[v], Fraction(*self.at[p][v]["bandwidth_scale"])
-            load["read"] += scale * reads
-            load["write"] += scale * (fills + updates)
-        for (p, v, kind), words in self.loads.items():
-            load[kind] += Fraction(*self.at[p][v]["bandwidth_scale"]) * words if p == home else 0
-        load["shared"] = load["read"] + load["write"]
-        widths = self.nodes[home]["bandwidths"].items()
-        return [Fraction(load[kind]) / Fraction(*width) for kind, width in widths if width] or [Fraction(0)]
-
-    def summed(self, nest: Nest, p: int, held: Iterable[int]) -> bool:
+    def summed(self, nest: Nest, home: int, own: Iterable[Access]) -> bool:
         """Whether the words of all instances together say what a level costs."""
-        blocks = {self.at[p][v]["block"] for v in held} <= {1}
-        free = not any(self.nodes[p]["bandwidths"].values())
-        return blocks and free and nest.instances(p) <= self.nodes[p]["most_paying"]
+        node = self.nodes[home]
+        free = not any(node["bandwidths"].values()) and not node.get("ports")
+        blocks = {self.at[access.p][access.v]["block"] for access in own} <= {1}
+        return blocks and free and nest.instances(home) <= node["most_paying"]
 
-    def accesses(
-        self, nest: Nest, p: int, v: int, asking: int, outermost: bool, shares: Sequence[Shares]
-    ) -> tuple[int, int, int]:
-        """Reads, fills and updates of dataspace `v` by instances of level `p` with these shares."""
-        doc, rw = self.at[p][v], self.spaces[v].rw
-        served = nest.words(v, p, asking, shares, self.reuses(asking, v)) * self.visits
-        if rw and doc["passes_on"]:
-            return served, served, served
-        got = 0 if outermost else nest.words(v, p, p, shares, self.reuses(p, v)) * self.visits
-        if not rw:
-            return served, got, 0
-        if doc["first_write_reads"]:
-            return served, got, served
-        first, own = (self.begun(nest, v, p, q, shares) * self.fresh[v] for q in (asking, p))
-        return max(0, served - first), max(0, got - own), served
+    def words(self, nest: Nest, access: Access, shares: Sequence[Shares]) -> int:
+        """Words of an access of instances with these shares."""
+        v, p, asking, *_, first = access
+        reuse = asking < len(self.nodes) and self.spaces[v].stays(self.at[asking][v])
+        words = nest.words(v, p, asking, shares, reuse) * self.visits
+        return max(0, words - nest.begun(v, p, asking, shares) * self.fresh[v]) if first else words
 
-    def begun(self, nest: Nest, v: int, p: int, q: int, shares: Sequence[Shares]) -> int:
-        """Words that instances write first, which they need not read."""
-        found = product(*(pairs.items() for pairs in shares))
-        return sum(
-            nest.touched(v, p, q, [count for count, _ in chosen]) * prod(number for _, number in chosen)
-            for chosen in found
-        )
+    def spent(self, home: int, alike: Iterable[Alike]) -> int:
+        """Energy that instances of a memory spend, all of them or as many as pay for a dataspace."""
+        parts: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+        for instances, words in alike:
+            own: Counter[tuple[int, int]] = Counter()
+            for access, n in words.items():
+                own[access.v, access.p] += self.priced(access, n)
+            for key, energy in own.items():
+                parts[key].append((energy, instances))
+        return sum(paid(pairs, self.nodes[home]["most_paying"]) for pairs in parts.values())
+
+    def priced(self, access: Access, words: int) -> int:
+        """Energy of the words of one instance: whole blocks are paid."""
+        held = self.at[access.p][access.v]
+        return int(ceiling(words, held["block"]) * held[access.action])
+
+    @remembered
+    def rates(self, v: int, p: int, kind: str) -> dict[Bandwidth, Fraction]:
+        """Cycles that a word takes of the limited bandwidths that it loads."""
+        home, scale = self.home[p], Fraction(*self.at[p][v]["bandwidth_scale"])
+        node, widths = self.nodes[home], self.nodes[home]["bandwidths"]
+        rates = {(home, way): scale / Fraction(*widths[way]) for way in (kind, "shared") if widths[way]}
+        ports = ((i, Fraction(*port[kind])) for i, port in enumerate(node.get("ports", ())))
+        return rates | {(home, f"port {i}"): scale * cycles for i, cycles in ports if cycles}
+
+    def loaded(self, home: int, words: Mapping[Access, int]) -> dict[Bandwidth, Fraction]:
+        """Cycles that each limited bandwidth of a memory needs for the words of an instance, as fractions."""
+        found: dict[Bandwidth, Fraction] = defaultdict(Fraction)
+        every = [(own.v, own.p, own.kind, n) for own, n in words.items()]
+        every += [(v, p, kind, n) for (p, v, kind), n in self.loads.items() if self.home[p] == home]
+        for v, p, kind, n in every:
+            for way, rate in self.rates(v, p, kind).items():
+                found[way] += rate * n
+        return found
+
+    def cycles(self, home: int, words: Mapping[Access, int], steps: int) -> Any:
+        """Cycles that a memory needs for the words of an instance; whole ones by the exact rule."""
+        if self.counting == "timeloop":
+            counts: Counter[tuple[int, str]] = Counter()
+            for access, n in words.items():
+                counts[access.v, access.kind] += n
+            scales = [Fraction(*held["bandwidth_scale"]) for held in self.at[home]]
+            return slowed(counts, scales, self.nodes[home]["bandwidths"], steps)
+        return self.whole(max(self.loaded(home, words).values(), default=Fraction(0)))
+
+    def whole(self, cycles: Fraction) -> Any:
+        """Cycles rounded up, unless the rule compares fractions."""
+        return cycles if self.placed else math.ceil(cycles)
 
 
 def paid(parts: Iterable[tuple[int, int]], most: int) -> int:

@@ -5,7 +5,7 @@ Words are rounded as docs/certificates.md ("Sparse data") says, energies are exa
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import chain, pairwise, permutations, product, takewhile
 from math import prod
@@ -18,14 +18,14 @@ from solver.certificate.checker.claims import (
     Array,
     Cost,
     Json,
-    Levels,
     Loops,
     Mask,
     Number,
     need,
     remembered,
 )
-from solver.certificate.checker.perfect import Extent, Space, Whole
+from solver.certificate.checker.dataspaces import Extent, Whole
+from solver.certificate.checker.remainders import Nest, Space
 from solver.certificate.checker.sparse_levels import (
     ACCESSES,
     Flow,
@@ -60,7 +60,7 @@ class NestLoop(NamedTuple):
     axis: int | None  # None in time, 0 along X, 1 along Y
 
 
-class Tree(NamedTuple):
+class FiberTree(NamedTuple):
     """The ranks of a tile."""
 
     fibers: tuple[tuple[int, Whole], ...]  # coordinates and tile, the lowest rank first
@@ -72,7 +72,7 @@ class Held(NamedTuple):
 
     tile: Whole
     words: int
-    tree: Tree | None
+    tree: FiberTree | None
     layout: Json | None
     expected: float
     metadata: RankWords
@@ -264,7 +264,7 @@ class Sparse(Space):
         return self.figure(v, "most", box, confidence) * size
 
     def choices(self) -> Array:
-        """As of `Space`; where instances are skipped, children may be more than there are."""
+        """All choices of spatial factors; where instances are skipped, with more children than there are."""
         if not self.skips:
             return super().choices()
         meshes = {p: (self.nodes[p]["mesh_x"], self.nodes[p]["mesh_y"]) for p in self.fans}
@@ -280,7 +280,7 @@ class Sparse(Space):
     def read(  # type: ignore[override]  # the sides of spatial loops as well
         self, mapping: Json
     ) -> tuple[list[dict[int, int]], Mask, Sides]:
-        """Loops and keeping levels as of `Space`, and per fanout its loops (dimension, axis), if allowed."""
+        """Factors by node, levels by dataspace, and loops (dimension, axis) by fanout, if they are legal."""
         fans = {p: mapping["loops"][p] for p in self.fans}
         need(all(len(loop) == 3 for own in fans.values() for loop in own), "spatial loops have an axis")
         plain = [[loop[:2] for loop in own] for own in mapping["loops"]]
@@ -332,7 +332,7 @@ class Sparse(Space):
     def price(  # type: ignore[override]  # by the sides of spatial loops as well
         self, loops: Loops, mask: Mask, sides: Sides
     ) -> Cost:
-        """The cost of a mapping as of `Space`, in parts of an energy unit; does it fit if formats hold it?"""
+        """The cost of a mapping, in parts of an energy unit, and whether it fits: formats have to hold it."""
         try:
             return Priced(self, loops, mask, sides).cost()
         except UnheldError:
@@ -340,36 +340,11 @@ class Sparse(Space):
 
     def dense(self, loops: Loops, mask: Mask) -> Counter[Any]:
         """Words that an instance reads, fills and updates at (dataspace, level), for dense data."""
-        extents, nest = self.nest(loops)
-        used = {p: prod(loops[p].values()) for p in self.fans}
-        words: dict[int | None, int] = {None: self.computes // prod(used.values())}
-        counts: Counter[tuple[int, int, str]] = Counter()
-        for v, (space, kept) in enumerate(zip(self.spaces, mask, strict=True)):
-            for p in kept:
-                above = tuple(loop for q in reversed(range(p)) if q not in used for loop in nest[q])
-                words[p] = space.delivered(extents[p], above, self.at[p][v]["temporal_reuse"])
-            split = {p: space.distinct(nest[p], self.nodes[p]["multicast"][v]) for p in used}
-            for source, p, action, times, first in self.actions(
-                v, kept, used, split.get, space.begun(extents, nest, used)
-            ):
-                counts[v, p, action] += max(0, words[source] * times - first)
+        nest, counts = Nest(self, loops), Counter[tuple[int, int, str]]()
+        for own in chain(*(self.accesses(v, kept) for v, kept in enumerate(mask))):
+            alone = [Counter(dict.fromkeys(nest.shares(d, own.p), 1)) for d in self.every]
+            counts[own.v, own.p, own.action] += self.words(nest, own, alone)
         return counts
-
-    def actions(
-        self,
-        v: int,
-        kept: Levels,
-        used: Mapping[int, int],
-        split: Callable[[int], Any],
-        part: Callable[[int, int | None], Any],
-    ) -> Iterator[tuple[int | None, int, str, int, int]]:
-        """Yield (source, level, action, times, first) for the accesses that `Space.accesses` charges."""
-        kinds = {}
-        for p in kept:
-            own = ["read"] + (["fill"] if p > kept[0] else []) + (["update"] if self.spaces[v].rw else [])
-            kinds[p] = iter(own)
-        for source, p, *_, times, first in self.accesses(v, kept, 1, used, split, part):
-            yield source, p, next(kinds[p]), times, first
 
 
 class UnheldError(Exception):
@@ -432,10 +407,10 @@ class Priced:
             parent = p
         return found
 
-    def trees(self, v: int) -> dict[int, Tree]:
+    def trees(self, v: int) -> dict[int, FiberTree]:
         """Per level with metadata, its tile as a tree of fibers; raises where formats do not go together."""
         kept, inner = self.mask[v], None
-        trees: dict[int, Tree] = {}
+        trees: dict[int, FiberTree] = {}
         if not all(self.space.exchange(v, p, q) for p, q in pairwise(kept)):
             raise UnheldError
         if not any(self.layout(v, p) for p in kept):
@@ -450,7 +425,7 @@ class Priced:
             inner = p
         return trees
 
-    def stacked(self, v: int, p: int, q: int, tree: Tree) -> None:
+    def stacked(self, v: int, p: int, q: int, tree: FiberTree) -> None:
         """Raise unless the lowest ranks of level `p` can be those of level `q`."""
         layout, inner = self.layout(v, p), self.layout(v, q)
         assert layout is not None
@@ -461,7 +436,9 @@ class Priced:
         if any(one["kind"] != other["kind"] for one, other in pairs):
             raise UnheldError
 
-    def tree(self, v: int, p: int, child: int | None, layout: Json | None, copied: Tree | None) -> Tree:
+    def tree(
+        self, v: int, p: int, child: int | None, layout: Json | None, copied: FiberTree | None
+    ) -> FiberTree:
         """The ranks of a tile; a packed level is tiled for the next inner one, others down to words."""
         served = self.nest.served(p, child)
         below = {} if copied else dict(enumerate(self.nest.before(served.start)))
@@ -474,7 +451,7 @@ class Priced:
         one = self.lengths(v, self.nest.ones)
         idle, live = (1, shapes[0][2] if shapes else one), [shape for shape in shapes if shape[1] > 1]
         if layout is None:
-            return Tree((self.fiber(v, live[::-1]) if live else idle,), one)
+            return FiberTree((self.fiber(v, live[::-1]) if live else idle,), one)
         fibers, lowest = copied or ((), one)
         ranks = range(len(fibers), len(layout["fibers"]))
         upward = layout["inner_to_outer"]
@@ -482,7 +459,7 @@ class Priced:
         skipped = (1, one) if upward else idle
         own = [self.fiber(v, group) if group else skipped for group in groups]
         spare = [idle] * (len(ranks) - len(own))
-        return Tree((*fibers, *(own + spare if upward else spare + own[::-1])), lowest)
+        return FiberTree((*fibers, *(own + spare if upward else spare + own[::-1])), lowest)
 
     @staticmethod
     def taken(layout: Json, shapes: Sequence[Shape], ranks: Iterable[int]) -> list[list[Shape]]:
@@ -559,12 +536,10 @@ class Priced:
         loop, scalar = nest.loops[i], child is None and nest.loops[i].axis is None
         box = nest.ones if scalar else nest.boxes[i]
         kept = [*self.staying(nest.loops[i + 1 : served.stop], loop.axis is not None, child is None, dims)]
-        block, found = self.space.at[at][v]["block"], {}
-        for c in conditions:
-            tile = self.met(v, c, loop, kept, box, scalar, block)
-            if tile is not None:
-                found[c] = self.space.tensors[c].empty(tile)
-        return found
+        if scalar:  # children that need words of their own are not served together
+            kept = [own for own in kept if own.dim not in dims]
+        block, tensors = self.space.at[at][v]["block"], self.space.tensors
+        return {c: tensors[c].empty(self.met(v, c, loop, kept, box, scalar, block)) for c in conditions}
 
     def aimed(self, served: range, child: int | None, dims: frozenset[int]) -> int:
         """Number of the loop whose tile an access serves: the innermost one that moves the target."""
@@ -590,17 +565,13 @@ class Priced:
 
     def met(
         self, v: int, c: int, loop: NestLoop, kept: Sequence[NestLoop], box: Whole, scalar: bool, block: int
-    ) -> Whole | None:
-        """The tile of condition `c` that meets an access to `v`; None if the order of loops spoils it."""
+    ) -> Whole:
+        """The tile of condition `c` that meets an access to `v`."""
         tile = [*box]
-        shared: list[NestLoop] = []
         for own in kept:
             tile[own.dim] *= own.factor
-        for own in () if scalar else (loop, *kept):
-            if loop.axis is not None and shared and own.dim in self.space.dims[c]:
-                return None
-            if own.dim in self.space.dims[v] and own.dim in self.space.dims[c]:
-                shared.append(own)
+        together = self.space.dims[v] & self.space.dims[c]
+        shared = [own for own in (() if scalar else (loop, *kept)) if own.dim in together]
         factors: dict[int, int] = {}
         for own in shared:
             factors[own.dim] = factors.get(own.dim, 1) * own.factor
@@ -685,8 +656,7 @@ class Priced:
         working = max(self.instances(everything) * spans[v][everything][2] for v in self.every)
         steps = max(1, math.ceil((made + gated) / working)) if working else 1
         levels = [Level(self, p, held, moved, spans) for p in space.stores]
-        counts = {key: n for level in levels for key, n in level.demand().items()}
-        busy = max(space.level_cycles(p, Counter(counts), steps) for p in space.stores)
+        busy = max(steps, *(space.cycles(level.p, level.demand(), steps) for level in levels))
         prices = space.doc["compute"]["energy"]
         energy = made * space.compute_energy + gated * prices.get("gated_compute", 0)
         energy += skipped * prices.get("skipped_compute", prices.get("gated_compute", 0))

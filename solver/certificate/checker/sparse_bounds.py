@@ -27,11 +27,12 @@ from solver.certificate.checker.claims import (
     Number,
     Query,
     need,
+    satisfies,
 )
-from solver.certificate.checker.perfect import Extent, Rates, Whole, divisors
-from solver.certificate.checker.perfect_bounds import Point, Tables
+from solver.certificate.checker.dataspaces import Extent, Whole, divisors
+from solver.certificate.checker.divisor_bounds import Charge, LoopTables, PerChoice, Point
+from solver.certificate.checker.remainders import Bandwidth
 from solver.certificate.checker.sparse import HAIR, UNIT, Sides, Sparse, Unit, millionths
-from solver.certificate.checker.sparse_levels import ACCESSES
 
 MORE = 1 + 1e-12  # doubles err by less
 MOST_COSTS = 1 << 17  # of mappings that are known at once
@@ -46,20 +47,6 @@ class Saver(NamedTuple):
     place: int
     conditions: list[int]
     skips: bool
-
-
-class SparseCharge(NamedTuple):
-    """Accesses of a level, and what they cost."""
-
-    source: int | None
-    place: int
-    action: str
-    block: int
-    price: int
-    paying: Any
-    times: Any
-    first: Any
-    rates: Rates
 
 
 class LeastLeft:
@@ -108,7 +95,7 @@ class LeastLeft:
         return 1 - useful
 
     def word_useless(self, saver: Saver, fans: Fans) -> Number:
-        """The same for an access that serves the arithmetic: all children have it that share it."""
+        """Chance of an access to be useless, at most, that serves the arithmetic of all children at once."""
         return self.useless(saver, self.beside(saver, [1] * len(self.space.bounds), fans))
 
     def beside(self, saver: Saver, box: Extent, fans: Fans, start: int | None = None) -> list[Number]:
@@ -120,16 +107,15 @@ class LeastLeft:
             if (child is None or f < child) and saver.place < f and (start is None or f < start)
         ]
         every = enumerate(zip(box, self.space.bounds, strict=True))
-        moved = () if self.scalar(child) else own
         return [
-            n if d in moved else np.minimum(n * prod(fans[f][d] for f in between), bound)
+            n if d in own else np.minimum(n * prod(fans[f][d] for f in between), bound)
             for d, (n, bound) in every
         ]
 
     def seen(
         self, saver: Saver, source: int | None, tile: Extent | None, box: Extent | None, end: int, fans: Fans
     ) -> Number:
-        """The same, of words that go to `source`, whose `tile` stays until node `end` around a `box`."""
+        """Chance to be useless, at most, for a `tile` that stays until node `end` around a `box`."""
         if source is None or tile is None or box is None:
             return self.word_useless(saver, fans)
         own = self.space.dims[self.v]
@@ -140,13 +126,13 @@ class LeastLeft:
         return self.useless(saver, met)
 
     def weights(
-        self, charge: SparseCharge, tile: Extent | None, box: Extent | None, end: int, fans: Fans
+        self, charge: Charge, tile: Extent | None, box: Extent | None, end: int, fans: Fans
     ) -> tuple[Number, Number]:
         """Energy, and words that bandwidths carry, per word of dense data of one instance, at least.
 
         `fans` has, by fanout, a spatial factor for each dimension, or an array of them.
         """
-        source, p, action = charge.source, charge.place, charge.action
+        source, p, action = charge.source, charge.access.p, charge.access.action
         has, outer, own = self.space.has[p], 0.0, 0.0
         savers = [
             saver for saver in self.savers if saver.place < p or (saver.place == p and action != "fill")
@@ -189,12 +175,13 @@ class LeastLeft:
         """Whether all instances of a level are in use: skipping instances may save those below fanouts."""
         return 0.0 if self.space.skips and any(f < p for f in self.space.fans) else 1.0
 
-    def slack(self, charge: SparseCharge) -> tuple[float, float]:
+    def slack(self, charge: Charge) -> tuple[float, float]:
         """Energy, and words, that rounding takes away of one instance's accesses."""
-        reads = self.space.spaces[self.v].rw and charge.action == "read"
-        rounds = reads and any(saver.place == charge.place for saver in self.savers)
+        access = charge.access
+        reads = self.space.spaces[self.v].rw and access.action == "read"
+        rounds = reads and any(saver.place == access.p for saver in self.savers)
         return (charge.price if rounds else 0.0), (1.0 if rounds else 0.0) + (
-            1.0 if self.layout[charge.place] else 0.0
+            1.0 if self.layout[access.p] else 0.0
         )
 
     def stored(self, p: int, source: int | None, tile: Extent | None) -> Number:
@@ -251,7 +238,7 @@ class Bounds:
     def __init__(self, space: Sparse) -> None:
         self.space = space
         self.shares: dict[tuple[int, Levels], LeastLeft] = {}
-        self.known: dict[tuple[int, Levels], list[SparseCharge]] = {}
+        self.per_choice = PerChoice(space)
         self.floors: dict[tuple[int, Levels], tuple[Array, dict[tuple[int, str], Any]]] = {}
         self.costs: dict[tuple[Any, ...], Cost] = {}
 
@@ -270,23 +257,9 @@ class Bounds:
             self.shares[v, kept] = LeastLeft(self.space, v, kept)
         return self.shares[v, kept]
 
-    def charges(self, v: int, kept: Levels) -> list[SparseCharge]:
-        """The accesses to a dataspace, with arrays per choice."""
-        if (v, kept) not in self.known:
-            kinds = {p: iter(self.actions(v, p == kept[0])) for p in kept}
-            found = []
-            for source, p, way, block, price, paying, times, first in self.space.charges(v, kept):
-                rates = self.space.rates(v, p, way)
-                found.append(
-                    SparseCharge(source, p, next(kinds[p]), block, price, paying, times, first, rates)
-                )
-            self.known[v, kept] = found
-        return self.known[v, kept]
-
-    def actions(self, v: int, outermost: bool) -> list[str]:
-        """Kinds of accesses, in the order of `Space.accesses`."""
-        kinds = ACCESSES if self.space.spaces[v].rw else ACCESSES[:2]
-        return [kind for kind in kinds if kind != "fill" or not outermost]
+    def rates(self, charge: Charge) -> Mapping[Bandwidth, Any]:
+        """Cycles that a word of an access takes of the limited bandwidths that it loads."""
+        return self.space.rates(charge.access.v, charge.access.p, charge.access.kind)
 
     def arithmetic(self, mask: Mask, fans: Fans) -> tuple[Number, Number]:
         """Energy of the arithmetic and computations that take time, at least, for some spatial factors."""
@@ -304,7 +277,7 @@ class Bounds:
     def computed(
         self, mask: Mask, units: Sequence[Unit | None], chances: Sequence[float]
     ) -> tuple[float, float]:
-        """The same if units save certain shares at most."""
+        """Energy of the arithmetic and computations that take time, if units save certain shares at most."""
         space, prices = self.space, self.space.doc["compute"]["energy"]
         sure = len(units) == 2 and all(self.certain(v, mask[v]) for v in space.operands)
         total, passed = self.let_by(units, chances, sure)
@@ -362,27 +335,27 @@ class Bounds:
     def floor(self, v: int, kept: Levels) -> tuple[Array, Mapping[tuple[int, str], Any]]:
         """Per choice, energy of a dataspace, and cycles by bandwidth, at least."""
         if (v, kept) not in self.floors:
-            energy: Array = 0.0 * self.space.steps
+            energy: Array = 0.0 * self.per_choice.steps
             loads: list[tuple[tuple[int, str], Any]] = []
             cycles: dict[tuple[int, str], Any] = defaultdict(float)
-            for charge in self.charges(v, kept):
+            for charge in self.per_choice.charges(v, kept):
                 costs, words = self.least_cost(v, kept, charge)
                 energy = energy + charge.paying * costs
-                loads += [(way, float(rate) * words) for way, rate in charge.rates.items()]
+                loads += [(way, float(rate) * words) for way, rate in self.rates(charge).items()]
             for way, load in loads:
                 cycles[way] = cycles[way] + load
             self.floors[v, kept] = energy, cycles
         return self.floors[v, kept]
 
-    def least_cost(self, v: int, kept: Levels, charge: SparseCharge) -> list[Number]:
+    def least_cost(self, v: int, kept: Levels, charge: Charge) -> list[Number]:
         """Energy, and words carried, of one instance's accesses, at least, per choice."""
-        space, own = self.space, self.shares_of(v, kept)
-        above = 1 if charge.source is None else space.above(charge.source, space.spaces[v].relevant)
-        times = charge.times * (space.steps if charge.source is None else 1 / above)
+        floors, own = self.per_choice, self.shares_of(v, kept)
+        above = 1 if charge.source is None else floors.above(charge.source, floors.spaces[v].relevant)
+        times = charge.times * (floors.steps if charge.source is None else 1 / above)
         pairs = zip(*self.least(own, charge), own.slack(charge), strict=True)
         return [np.maximum(least * times - most * charge.first - slack, 0) for least, most, slack in pairs]
 
-    def least(self, own: LeastLeft, charge: SparseCharge) -> tuple[Sequence[Number], Sequence[Number]]:
+    def least(self, own: LeastLeft, charge: Charge) -> tuple[Sequence[Number], Sequence[Number]]:
         """Energy and words carried, over all tiles that fit: of all words the least, of one the most."""
         space, c = self.space, charge.source
         if c is None:
@@ -400,7 +373,7 @@ class Bounds:
         return [np.where(fits, words * weight, EXACT).min() for weight in weights], [*map(np.max, weights)]
 
 
-class SparseChoice(Tables):
+class SparseChoice(LoopTables):
     """Keep sets and spatial factors; the temporal loops are open.
 
     The first cost is energy; each other one the same with cycles of a bandwidth, at a slope that the limits
@@ -411,21 +384,21 @@ class SparseChoice(Tables):
 
     def __init__(self, bounds: Bounds, mask: Mask, i: int, query: Query, low: int, high: int | float) -> None:
         super().__init__(bounds.space, mask, i)
-        self.bounds_of, steps = bounds, int(self.space.steps[i])
-        self.prices: dict[tuple[int, int | None], list[SparseCharge]] = defaultdict(list)
+        self.bounds_of, steps = bounds, int(bounds.per_choice.steps[i])
+        self.prices: dict[tuple[int, int | None], list[Charge]] = defaultdict(list)
         for v, kept in enumerate(mask):
-            for charge in bounds.charges(v, kept):
+            for charge in bounds.per_choice.charges(v, kept):
                 paying, times, first = (int(own[i]) for own in (charge.paying, charge.times, charge.first))
                 own = charge._replace(paying=paying, times=times, first=first)
                 self.prices[v, charge.source].append(own)
         self.aim(query, low, high)
         operands = [self.priced(v, None, None, None, 0) for v in range(len(mask))]
         self.limits -= sum(self.charge(prices, steps) for prices in operands)
-        self.fill()
+        self.prepare()
 
     def aim(self, query: Query, low: int, high: int | float) -> None:
         """Limits of energy, and of energy with the cycles of each bandwidth, for mappings with these."""
-        ways = {way for charge in chain(*self.prices.values()) for way in charge.rates}
+        ways = {*chain(*map(self.bounds_of.rates, chain(*self.prices.values())))}
         energy = min(query.energy, query.edp / low if low else inf) / UNIT
         counted = min(query.latency, query.edp) < inf
         self.ways = sorted(ways) if counted and high < inf else []
@@ -464,7 +437,8 @@ class SparseChoice(Tables):
         for charge in self.prices[v, source]:
             energy, words = own.weights(charge, tile, box, end, self.spatial)
             spare = own.slack(charge)
-            loads = [float(charge.rates.get(way, 0)) * self.slope for way in self.ways]
+            rates = self.bounds_of.rates(charge)
+            loads = [float(rates.get(way, 0)) * self.slope for way in self.ways]
             columns = [energy * charge.paying * self.factor[0]]
             columns += [columns[0] + load * words for load in loads]
             slack = [spare[0] * charge.paying * self.factor[0]]
@@ -485,7 +459,7 @@ class SparseChoice(Tables):
             )
         return np.asarray(total)
 
-    def boundary(self, p: int, inside: Extent, outer: Number) -> Array:
+    def leaving(self, p: int, inside: Extent, outer: Number) -> Array:
         """Costs of leaving level `p`: for what it gets without reuse; infinite if its tiles do not fit."""
         extent, (least, most) = self.extents(p, inside), self.space.sizes[p]
         kept = [v for v, levels in enumerate(self.mask) if p in levels]
@@ -512,16 +486,16 @@ class SparseChoice(Tables):
         budget, stack = MOST_NESTS, [self.origin]
         while stack and sides:
             at = stack.pop()
-            to_come = self.tables[at.i][at.state][self.cell(at)]
+            to_come = self.to_go(at)
             if (self.spent(at, at.ended) + to_come >= self.limits).any():
                 continue
             if at.i < len(self.way):
-                stack += () if self.known(at, seen) else self.grown(at)
+                stack += () if self.is_known(at, seen) else self.grown(at)
                 continue
             budget -= len(sides)
             need(budget > 0, "too many nests are left open by the bounds", CannotCheckError)
             costs = (self.bounds_of.price(at.loops, self.mask, own) for own in sides)
-            found = next((cost for cost in costs if within(cost, query)), None)
+            found = next((cost for cost in costs if satisfies(cost, query)), None)
             if found:
                 return found
         return None
@@ -544,7 +518,7 @@ class SparseChoice(Tables):
             own.layout[keeper] or any(saver.place == keeper for saver in own.savers)
         )
 
-    def known(self, at: Point, seen: dict[tuple[Any, ...], list[list[Any]]]) -> bool:
+    def is_known(self, at: Point, seen: dict[tuple[Any, ...], list[list[Any]]]) -> bool:
         """Whether a nest `seen` before is no worse, however both go on; else this one counts as seen."""
         kinds: list[Any] = [at.i, at.left]
         runs: list[Any] = []
@@ -588,11 +562,6 @@ class SparseChoice(Tables):
         return any(self.space.at[saver.place][v]["block"] > 1 for v, saver in pairs)
 
 
-def within(cost: Cost, query: Query) -> bool:
-    """Whether a cost is that of a mapping that fits and satisfies a query."""
-    return cost["fits"] and all(cost[key] <= most for key, most in query._asdict().items())
-
-
 def gaps(order: Iterable[int], dims: Collection[int]) -> list[list[int]]:
     """Between loops over some dimensions, those over others."""
     found: list[list[int]] = [[]]
@@ -604,7 +573,9 @@ def gaps(order: Iterable[int], dims: Collection[int]) -> list[list[int]]:
     return found
 
 
-def decide(bounds: Bounds, query: Query, low: int, high: int | float, mask: Mask, i: int) -> Cost | None:
+def decide_sparse(
+    bounds: Bounds, query: Query, low: int, high: int | float, mask: Mask, i: int
+) -> Cost | None:
     """The cost of a mapping with cycles from `low` to `high` that satisfies the query, None if none does."""
     if low > high:
         return None
@@ -614,17 +585,19 @@ def decide(bounds: Bounds, query: Query, low: int, high: int | float, mask: Mask
     if query.edp == inf or not 1.05 * low < high < inf:
         return tables.search(query)
     middle = math.isqrt(low * int(high))
-    return decide(bounds, query, low, middle, mask, i) or decide(bounds, query, middle + 1, high, mask, i)
+    return decide_sparse(bounds, query, low, middle, mask, i) or decide_sparse(
+        bounds, query, middle + 1, high, mask, i
+    )
 
 
-def refute(space: Sparse, query: Query) -> Cost | None:
+def refute_sparse(space: Sparse, query: Query) -> Cost | None:
     """The cost of a mapping of sparse data that satisfies the query, None if the mapspace has none."""
     bounds = Bounds(space)
-    choices = left_open(bounds, query)
-    return next(filter(None, (decide(bounds, query, *choice) for choice in choices)), None)
+    choices = choices_left_open(bounds, query)
+    return next(filter(None, (decide_sparse(bounds, query, *choice) for choice in choices)), None)
 
 
-def left_open(bounds: Bounds, query: Query) -> Iterator[tuple[int, int | float, Mask, int]]:
+def choices_left_open(bounds: Bounds, query: Query) -> Iterator[tuple[int, int | float, Mask, int]]:
     """Yield least and most cycles, keep sets and number of the choices that floors leave open."""
     space = bounds.space
     if not len(space.spatial):

@@ -9,6 +9,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from solver.certificate.checker.claims import Json
+from solver.certificate.checker.remainders import Access
 from solver.certificate.checker.zeros import Chances, Tile
 
 FULL_BLOCKS = {  # by words of a block, and by tenths of the density: so many blocks, or more, count as full
@@ -212,10 +213,11 @@ class Level:
         """Instances that are in use, on average."""
         return float(self.dense * self.span[v][2])
 
-    def demand(self) -> dict[tuple[int, int, str], int]:
-        """Words that an instance reads and writes on average, by (level, dataspace, way)."""
-        pairs = (("read", ("read",)), ("write", ("fill", "update")))
-        return {(self.p, v, way): self.carried(v, own) for v in self.kept for way, own in pairs}
+    def demand(self) -> dict[Access, int]:
+        """Words that an instance reads and writes on average."""
+        ways = (("read",), ("fill", "update"))
+        pairs = [(v, own) for v in self.kept for own in ways]
+        return {Access(v, self.p, self.p, own[0], False): self.carried(v, own) for v, own in pairs}
 
     def carried(self, v: int, accesses: Sequence[str]) -> int:
         """Words of these accesses, metadata included; those that are skipped take no time."""

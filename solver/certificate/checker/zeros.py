@@ -66,16 +66,16 @@ class Anywhere:
         self.nonzeros, self.words, self.mean = nonzeros, words, nonzeros / words
 
     def chances(self, tile: Tile) -> Chances:
-        """As of `Even`."""
+        """Pairs of a number of nonzeros and its chance, in ascending order."""
         return drawn_chances(self.nonzeros, prod(tile), self.words)
 
     def empty(self, tile: Tile, around: Tile | None = None, nonzeros: int = 0) -> float:
-        """As of `Even`."""
+        """Chance of a tile to be empty; perhaps within one `around` it that has so many nonzeros."""
         marked, words = (self.nonzeros, self.words) if around is None else (nonzeros, prod(around))
         return drawn_none(marked, prod(tile), words)
 
     def most(self, tile: Tile, confidence: float = 1.0) -> int:
-        """As of `Even`; a quantile, rounded away from the median."""
+        """Nonzeros that a tile has at most in that share of the cases, rounded away from the median."""
         if confidence >= 1:
             return min(prod(tile), self.nonzeros)
         chances, below = self.chances(tile), 0.0
@@ -88,12 +88,12 @@ class Anywhere:
         return chances[-1][0]
 
     def never_empty(self, tile: Tile) -> bool:
-        """As of `Even`."""
+        """Whether all tiles have nonzeros."""
         spare = prod(tile) - self.words + self.nonzeros
         return spare > 0 and math.floor(spare / prod(tile) * prod(tile)) > 0
 
     def pieces(self, tile: Tile, piece: Tile) -> int:
-        """As of `Even`."""
+        """Pieces of a tile that are not empty, at most."""
         return min(math.ceil(prod(tile) / prod(piece)), self.most(tile))
 
 
@@ -183,11 +183,11 @@ class Band:
         return self.counted(*(min(n, self.size) for n in tile))
 
     def chances(self, tile: Tile) -> Chances:
-        """As of `Even`."""
+        """Pairs of a number of nonzeros and its chance, in ascending order."""
         return tuple(pair for pair in self.within(tile) if pair[1])
 
     def empty(self, tile: Tile, around: Tile | None = None, nonzeros: int = 0) -> float:
-        """As of `Even`; the first tile around that has so many nonzeros stands for all."""
+        """Chance of a tile to be empty; the first of those around it with so many nonzeros is for all."""
         if around is None:
             return dict(self.within(tile))[0]
         (high, wide), (rows, columns) = around, tile
@@ -200,7 +200,7 @@ class Band:
         return sum(found) / len(found)
 
     def most(self, tile: Tile, confidence: float = 1.0) -> int:
-        """As of `Even`."""
+        """Nonzeros that a tile has at most in that share of the cases."""
         descending, left = self.chances(tile)[::-1], 1.0
         for (k, _), (_, below) in pairwise(descending):
             if left <= confidence:
@@ -209,11 +209,11 @@ class Band:
         return descending[-1][0]
 
     def never_empty(self, tile: Tile) -> bool:
-        """As of `Even`."""
+        """Whether all tiles have nonzeros."""
         return math.floor(self.within(tile)[0][0] / prod(tile) * prod(tile)) > 0
 
     def pieces(self, tile: Tile, piece: Tile) -> int:
-        """As of `Even`."""
+        """Pieces of a tile that are not empty, at most."""
         return math.ceil(prod(tile) / prod(piece) * (1 - self.empty(piece, tile, self.most(tile))))
 
 

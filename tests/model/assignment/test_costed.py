@@ -42,7 +42,6 @@ def test_an_edge_without_matrix_costs_nothing():
         (lambda: network(Edge(0, 1, np.zeros((2, 1), dtype=np.int64))), r"shape \(2, 2\)"),
         (lambda: network(Edge(0, 1, np.zeros((2, 2)))), "exact integers"),
         (lambda: network(Edge(0, 1, np.full((2, 2), 0.5, dtype=object))), "exact integers"),
-        (lambda: network(Edge(0, 1), Edge(0, 1)), "join the same layers"),
         (lambda: network(Edge(0, 1), Edge(1, 0)), "cycle: "),
         (lambda: network(Edge(0, 0)), "cycle: a -> a"),
     ],

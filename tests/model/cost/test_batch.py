@@ -241,8 +241,8 @@ def test_wrong_arrays_are_refused() -> None:
     [
         ((StorageMapping(),), "1 nodes"),
         ((FanoutMapping(), StorageMapping()), "wrong kind"),
-        ((StorageMapping((Loop("Q", 2),)), FanoutMapping()), "'Q', which is no dimension"),
-        ((StorageMapping(), FanoutMapping((SpatialLoop("Q", 2, "x"),))), "'Q', which is no dimension"),
+        ((StorageMapping((Loop("Q", 2),)), FanoutMapping()), "'Q', which is not a dimension"),
+        ((StorageMapping(), FanoutMapping((SpatialLoop("Q", 2, "x"),))), "'Q', which is not a dimension"),
         ((StorageMapping((Loop("M", 0),)), FanoutMapping()), "'M' with the bound 0"),
         ((StorageMapping(keep=frozenset("AX")), FanoutMapping()), r"unknown dataspaces \['X'\]"),
     ],

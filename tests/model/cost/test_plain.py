@@ -289,7 +289,7 @@ def test_mesh_limits() -> None:
         ((temporal(("P", 4), ("R", 3)),), "1 nodes"),
         ((temporal(("P", 4), ("R", 3)), temporal()), "wrong kind"),
         ((temporal(("P", 4)), spatial()), "not the problem's bound"),
-        ((temporal(("P", 4), ("R", 3), ("Q", 2)), spatial()), "no dimension"),
+        ((temporal(("P", 4), ("R", 3), ("Q", 2)), spatial()), "not a dimension"),
         ((temporal(("P", 4), ("R", 3)), spatial(("P", 0))), "'P' with the bound 0"),
         (
             (temporal(("P", 4), ("R", 3), keep=frozenset({"W", "I"})), spatial()),

@@ -8,7 +8,7 @@ from fractions import Fraction
 from model.sparse import SparseEvaluation
 from model.sparsity import SparseCompute
 from tests.conftest import REPOSITORY
-from tests.model.sparse.nests import Nest, level, mapping, nest, ranks, saves, structured, uniform
+from tests.model.sparse.nests import Nest, gemm, level, mapping, nest, ranks, saves, structured, uniform
 
 PAGE = (REPOSITORY / "docs" / "sparse.md").read_text(encoding="utf-8")
 SPARSE_A = {"A": uniform("0.1"), "B": uniform("0.5")}
@@ -39,7 +39,7 @@ def test_what_an_outer_unit_cuts_off_moves_no_metadata():
         sum(words for words, _ in each.level("inner").dataspace("B").moved.metadata.fills)
         for each in both(under_units())
     )
-    assert listed("metadata farther in")[2:] == [f"{right} words", f"{timeloop} words"]
+    assert listed("metadata further in")[2:] == [f"{right} words", f"{timeloop} words"]
 
 
 def test_metadata_reads_are_no_updates():
@@ -87,3 +87,21 @@ def test_offsets_compress_nothing():
     )
     right, timeloop = (each.level("inner").dataspace("A").size_words for each in both(case))
     assert listed("offsets and masks alone")[2:] == [f"{right} words", f"{timeloop} words"]
+
+
+ONE_OF_EIGHT = {"A": uniform("0.125")}
+
+
+def reads_of_b(outer: str, inner: str, bypass: str) -> list[str]:
+    """Return the words of B that the outer level reads for a 2 x 4 x 1 product, and those by Timeloop."""
+    levels = (level(saves("skipping", "B", "A")), level())
+    case = nest(mapping(outer, inner, "K2", bypass), ONE_OF_EIGHT, levels, problem=gemm(2, 4, 1))
+    return [f"{each.level('outer').dataspace('B').moved.data.reads:.1f} reads" for each in both(case)]
+
+
+def test_a_condition_that_an_outer_loop_moves_is_met_while_the_tile_stays():
+    assert listed("conditions in another order")[2:] == reads_of_b("M2 K2", "", "")
+
+
+def test_children_with_words_of_their_own_are_not_looked_at_together():
+    assert listed("units past a level")[2:] == reads_of_b("", "M2 K2", "B")

@@ -2,8 +2,7 @@
 
 The mean of a count over all draws lies within five standard errors of its expectation, and the words that the
 model rounds to: two per instance in use and count. Left out is what docs/sparse.md says the two do not agree
-on, or what is not executed: units under other ones, those that see several children as one, skipping in
-space, metadata of lower ranks, bands.
+on, or what is not executed: units under other ones, skipping in space, metadata of lower ranks, bands.
 ``SPARSE_NESTS=400`` tries as many nests.
 """
 
@@ -121,24 +120,9 @@ def _levels(random: Random, problem: Problem, mapping: Mapping) -> tuple[SparseL
             conditions = random.sample(others, random.randint(1, len(others)))
             kind = random.choice(("gating", "skipping"))
             unit = saves(kind, own.name, "".join(conditions))
-            units[random.randint(0, 1)].extend([unit] if _is_told_apart(problem, mapping, unit) else [])
+            units[random.randint(0, 1)].append(unit)
     outer, inner = (level(*own, formats=of) for own, of in zip(units, formats, strict=True))
     return outer, inner
-
-
-def _is_told_apart(problem: Problem, mapping: Mapping, unit: Optimization) -> bool:
-    """Whether a unit sees which child a word goes to, and in order: docs/sparse.md."""
-    option = unit.options[0]
-    across = {loop.dim for loop in getattr(mapping.nodes[1], "spatial", ())}
-    shared = [
-        across & problem.dataspace(option.target).dims & problem.dataspace(c).dims for c in option.conditions
-    ]
-    if option.target not in mapping.nodes[-1].keep:
-        return not any(shared)
-    # Where children share dimensions, loops outside must not move a condition alone.
-    still = {loop.dim for loop in mapping.nodes[0].temporal} - problem.dataspace(option.target).dims
-    moving = [still & problem.dataspace(c).dims for c in option.conditions]
-    return not any(own and other for own, other in zip(shared, moving, strict=True))
 
 
 def _moving(own: Dataspace, nodes: Sequence[NodeMapping]) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from time import process_time
 
 import pytest
+import yaml
 
 from model.text.composer import compose
 from model.text.limits import Limits
@@ -190,3 +191,20 @@ def test_unusual_line_ends_are_counted_as_the_parser_does(failure: Callable[...,
     assert error.span is not None
     assert (error.span.line, error.span.column) == (4, 1)
     assert "4 | c: 4" in error.render()
+
+
+def test_too_many_keys_are_refused_before_anything_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    document = Document.of("x", "".join(f"a{n}: {{b: 1}}\n" for n in range(20)))
+    parse = yaml.parse
+    monkeypatch.setattr(yaml, "parse", lambda *_, **__: pytest.fail("this takes long"))
+    with pytest.raises(SpecError, match="more than 60 values") as error:
+        compose(document, Limits(nodes=60))
+    assert error.value.span is not None
+    assert error.value.span.line == 16
+    monkeypatch.setattr(yaml, "parse", parse)
+    assert compose(document, Limits(nodes=101)) is not None
+
+
+@pytest.mark.parametrize("text", ["a: 'b: c: d: e'", "a: b # c: d: e", "a: |\n  b: c: d: e\n"])
+def test_text_that_may_hold_colons_is_not_counted(text: str) -> None:
+    assert compose(Document.of("x", text), Limits(nodes=3)) is not None

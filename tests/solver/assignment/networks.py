@@ -1,8 +1,10 @@
 """Two networks in files; random ones of every kind of graph, and their optima by complete enumeration."""
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
+import numpy as np
 from hypothesis import strategies as st
 
 from model.assignment import EdgeCosts, LayerCosts, build_network
@@ -70,3 +72,23 @@ def totals(network):
     """Totals of all allowed assignments in steps, ascending."""
     choices = product(*(range(len(layer.methods)) for layer in network.layers))
     return sorted(total for choice in choices if (total := network.total(choice)) is not None)
+
+
+@st.composite
+def crowded_networks(draw, most_layers=5):
+    """A network with parallel edges whose layers occupy room, which may be too small."""
+    network = draw(networks(most_layers=most_layers))
+    repeated = draw(st.lists(st.sampled_from(network.edges), max_size=3)) if network.edges else []
+    layers = []
+    for layer in network.layers:
+        first, length = draw(st.integers(0, 6)), draw(st.integers(0, 4))
+        largest = draw(st.sampled_from((3, 10**12)))
+        usages = [draw(st.integers(0, largest)) for _ in layer.methods]
+        layers.append(replace(layer, usages=np.array(usages), interval=(first, first + length)))
+    least = max(
+        sum(int(own.usages.min()) for own in layers if own.interval[0] <= moment < own.interval[1])
+        for moment in range(10)
+    )
+    limit = draw(st.sampled_from((least - 1, least, least + 1, least + 2, 2 * least + 3)))
+    edges = (*network.edges, *repeated)
+    return replace(network, layers=tuple(layers), edges=edges, usage_limit=max(0, limit))

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from model.assignment import CostedLayer, CostedNetwork, Edge, EdgeCosts, LayerCosts, build_network
+from solver import toulbar
 from solver.assignment import AssignOptions, assign, assigner, elimination
 from solver.assignment.elimination import reduce_instance
-from solver.assignment.kernel_model import KernelRequest
+from solver.assignment.kernel_model import CP_SAT, KernelRequest
 from solver.result import Status, Termination
 from tests.model.assignment.dynamap import reference
-from tests.solver.assignment.networks import GENERAL, networks, totals
+from tests.solver.assignment.networks import GENERAL, crowded_networks, networks, totals
 
 
 def assert_agrees_with_enumeration(network):
@@ -46,16 +47,30 @@ def test_dense_graphs_agree_with_enumeration(network):
     assert_agrees_with_enumeration(network)
 
 
+@settings(max_examples=150)
+@given(crowded_networks())
+def test_room_over_time_agrees_with_enumeration(network):
+    best_first = totals(network)
+    result = assign(network)
+    assert result.termination is Termination.PROVEN
+    if not best_first:
+        assert result.status is Status.INFEASIBLE
+        assert result.reasons
+        return
+    assert result.status is Status.OPTIMAL
+    assert result.total == result.bound == best_first[0] == network.total(result.best.choice)
+
+
 @pytest.fixture
 def no_buckets(monkeypatch):
-    """Leave every rest to branch and bound."""
+    """Leave every rest to a search."""
     monkeypatch.setattr(assigner, "reduce_instance", partial(reduce_instance, most_entries=0))
 
 
 @pytest.fixture
 def cp_sat_only(monkeypatch, no_buckets):
     """Leave every rest to CP-SAT."""
-    monkeypatch.setattr(assigner, "KernelRequest", partial(KernelRequest, first_entries=0))
+    monkeypatch.setattr(assigner, "KernelRequest", partial(KernelRequest, engine=CP_SAT))
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -132,10 +147,11 @@ def dense(count, methods, seed=0, largest=10**6):
     )
 
 
+@pytest.mark.skipif(not toulbar.is_available(), reason="toulbar2 is not installed")
 def test_dense_graphs_are_proven():
     """Enumeration is out of reach; 20 s of CP-SAT alone had a gap of a fifth."""
     result = assign(dense(16, 4))
-    assert (result.status, result.method_used) == (Status.OPTIMAL, "branch-and-bound")
+    assert (result.status, result.method_used) == (Status.OPTIMAL, "toulbar2")
     assert result.margin > 0
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from solver import Options, Result
 from solver.certificate.canonical import canonical_sha256
-from solver.certificate.checker import perfect, perfect_bounds, prove
+from solver.certificate.checker import dataspaces, divisor_bounds, prove
 from solver.certificate.document import certificate
 from solver.stages import map_einsum
 from tests.conftest import REPOSITORY
@@ -15,9 +15,9 @@ SCRIPTS = REPOSITORY / "scripts"
 __all__ = [
     "SCRIPTS",
     "certified",
+    "dataspaces",
     "digested",
-    "perfect",
-    "perfect_bounds",
+    "divisor_bounds",
     "prove",
     "solved",
     "verdict",

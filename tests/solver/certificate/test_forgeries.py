@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from solver.certificate.canonical import canonical_sha256
-from tests.solver.certificate.checker import certified, digested, perfect, prove, verdict
+from tests.solver.certificate.checker import certified, dataspaces, digested, prove, verdict
 from tests.solver.certificate.samples import SAMPLES, feasible
 
 PRICES = ("read", "fill", "update")
@@ -189,6 +189,11 @@ CHANGES = {
     "units in a list": (lambda problem: problem.update(least_units=[1 << 40]), "INVALID"),
     "prices that are missing": (lambda problem: held(problem, fill=None), "INVALID"),
     "half of a fraction": (lambda problem: held(problem, bandwidth_scale=[1]), "INVALID"),
+    "a fraction of nothing": (lambda problem: held(problem, bandwidth_scale=[1, 0]), "INVALID"),
+    "a bandwidth of nothing": (
+        lambda problem: storage(problem, bandwidths={"read": [0, 1], "write": None, "shared": None}),
+        "INVALID",
+    ),
     "multicast of one dataspace": (lambda problem: fanouts(problem, multicast=[True]), "INVALID"),
     "multicast by number": (
         lambda problem: fanouts(problem, multicast=[1] * len(problem["dataspaces"])),
@@ -263,8 +268,8 @@ def test_meshes_beyond_64_bits_are_checked(document, tmp_path):
 
 def test_windows_with_too_many_strides_are_not_looked_at():
     bounds = (2**3 * 3**3 * 5 * 7 * 11 * 13, 2**4 * 3**2 * 5 * 7 * 11 * 17)
-    space = perfect.Dataspace({"read_write": False, "keep": [[0]], "ranks": [[[0, 1], [1, 1]]]}, bounds)
-    factors = np.array(list(product(*map(perfect.divisors, bounds))))
+    space = dataspaces.Dataspace({"read_write": False, "keep": [[0]], "ranks": [[[0, 1], [1, 1]]]}, bounds)
+    factors = np.array(list(product(*map(dataspaces.divisors, bounds))))
     with pytest.raises(prove.CannotCheckError, match="strides"):
         space.few_distinct(factors, multicast=True)
 

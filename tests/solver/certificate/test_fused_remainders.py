@@ -90,7 +90,7 @@ def test_floors_hold_however_further_shared_loops_cut(seed: int):
         sizes = tuple(n // count for n, count in zip(einsum.bounds, cut, strict=True))
         kind = fused_visits.Kind(sizes, cut, above, ())
         doc = fused_edges.unruled(einsum, einsum.visit(kind, None))
-        return fused_visits.visits_as_mapspace(einsum, kind, doc)
+        return fused_visits.Visits(einsum, kind, doc)
 
     cuts = [*product(*([f for f in range(1, n + 1) if n % f == 0] for n in einsum.bounds))]
     whole = visits((1,) * len(einsum.bounds))

@@ -18,16 +18,16 @@ from tests.conftest import REPOSITORY
 from tests.mapspaces import free_mapspace, matmul, outer_product, perfect_mapspace, uneven_split
 from tests.model.cost.random_mappings import random_case, random_mapping
 from tests.slow import few
+from tests.solver.certificate.any_factors import mapspaces_with_any_factors
 from tests.solver.certificate.checker import certified, digested, prove, verdict
 from tests.solver.certificate.enumerated import claimed, enumerated
-from tests.solver.certificate.uneven import uneven_mapspaces
 
 OBJECTIVES = (("energy",), ("latency",), ("edp",), ("energy", "latency"), ("latency", "energy"))
 
 
 def small():
     """Mapspaces of all kinds."""
-    return uneven_mapspaces(3, 15, 150)
+    return mapspaces_with_any_factors(3, 15, 150)
 
 
 def test_mappings_cost_what_the_cost_model_says():

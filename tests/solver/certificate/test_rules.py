@@ -22,9 +22,9 @@ from tests.bruteforce import enumerate_mappings, optima
 from tests.mapspaces import free_mapspace, matmul
 from tests.random_rules import SPATIAL, TILE, WIDE, means, random_rule, with_binding_rules
 from tests.slow import few
+from tests.solver.certificate.any_factors import mapspaces_with_any_factors
 from tests.solver.certificate.checker import certified, digested, prove, verdict
 from tests.solver.certificate.enumerated import claimed, enumerated
-from tests.solver.certificate.uneven import uneven_mapspaces
 from tests.strategies import random_mapspaces, random_mapspaces_with_places
 
 OBJECTIVES = (("energy",), ("latency",), ("edp",), ("energy", "latency"), ("latency", "energy"))
@@ -32,10 +32,14 @@ KINDS = (TILE, SPATIAL, WIDE, WIDE)
 
 
 @cache
-def ruled(seed: int, uneven: bool = False) -> tuple[Mapspace, ...]:
+def ruled(seed: int, any_factors: bool = False) -> tuple[Mapspace, ...]:
     """Mapspaces with rules of all kinds, which most of them satisfy in some way."""
     random, found = Random(seed), []
-    free = uneven_mapspaces(40 + seed, 5, 120) if uneven else random_mapspaces(700 + seed, 12, 120)
+    free = (
+        mapspaces_with_any_factors(40 + seed, 5, 120)
+        if any_factors
+        else random_mapspaces(700 + seed, 12, 120)
+    )
     for mapspace in free:
         drawn = (
             mapspace.where(*(random_rule(random, mapspace, KINDS) for _ in range(random.choice((1, 1, 2)))))
@@ -66,14 +70,14 @@ def test_optima_under_rules_are_valid_and_nothing_else(seed, tmp_path):
 
 @pytest.mark.parametrize("seed", few(range(2)))
 def test_optima_with_remainders_under_rules(seed, tmp_path):
-    for mapspace, objectives in zip(ruled(seed, uneven=True), OBJECTIVES, strict=True):
+    for mapspace, objectives in zip(ruled(seed, any_factors=True), OBJECTIVES, strict=True):
         assert verdict(enumerated(mapspace, *objectives), tmp_path)[0] == "VALID", mapspace.rules
 
 
-@pytest.mark.parametrize("uneven", [False, True])
-def test_no_bound_excludes_a_mapping_that_rules_allow(uneven):
+@pytest.mark.parametrize("any_factors", [False, True])
+def test_no_bound_excludes_a_mapping_that_rules_allow(any_factors):
     random = Random(5)
-    for mapspace in ruled(int(uneven), uneven):
+    for mapspace in ruled(int(any_factors), any_factors):
         space, mappings = prove.mapspace(canonical(mapspace)), list(valid(mapspace))
         for mapping in random.sample(mappings, min(2, len(mappings))):
             own = evaluate_in(mapspace, mapping)

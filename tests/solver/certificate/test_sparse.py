@@ -14,7 +14,7 @@ from model.mapspace import Mapspace
 from model.sparse import MappingError, evaluate_sparse_in
 from solver.certificate.canonical import CertificateError, canonical, canonical_mapping, canonical_sha256
 from solver.certificate.checker import sparse
-from solver.certificate.checker.sparse_bounds import refute
+from solver.certificate.checker.sparse_bounds import refute_sparse
 from solver.certificate.document import certificate, check_certifiable
 from solver.result import Options, Status
 from solver.stages import map_einsum
@@ -74,15 +74,15 @@ def assert_decided(mapspace: Mapspace) -> None:
     space = sparse.Sparse(as_read(canonical(mapspace)))
     for objective, best in zip(OBJECTIVES, sparse_optima(mapspace, OBJECTIVES), strict=True):
         if best is None:
-            assert refute(space, prove.Query()) is None
+            assert refute_sparse(space, prove.Query()) is None
             continue
         names = (objective,) if isinstance(objective, str) else objective
         values = best[0] if isinstance(best[0], tuple) else (best[0],)
         limits: dict[str, int] = {}
         for name, value in zip(names, values, strict=True):
-            assert refute(space, prove.Query(**{**limits, name: value - 1})) is None
+            assert refute_sparse(space, prove.Query(**{**limits, name: value - 1})) is None
             limits[name] = value
-            assert refute(space, prove.Query(**limits)) is not None
+            assert refute_sparse(space, prove.Query(**limits)) is not None
 
 
 @pytest.mark.parametrize("first", few(range(0, 20 * PROBLEMS // TOGETHER, 20)))

@@ -346,3 +346,31 @@ def test_objectives_that_do_not_add_up(objective, message, capsys):
         main(["assign", *map(str, mapped("--objective", objective))])
     assert ended.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_an_instance_of_the_contest_is_answered_in_its_form(tmp_path, capsys):
+    instance, answer = tmp_path / "own.json", tmp_path / "answer.json"
+    instance.write_text(
+        '{"problem": {"name": "own", "nodes": {"intervals": [[0, 2], [1, 3]], "costs": [[5, 1], [4, 2]], '
+        '"usages": [[1, 3], [1, 3]]}, "edges": {"nodes": [[1, 0]], "costs": [[0, 0, 9, 0]]}, '
+        '"usage_limit": 4}}'
+    )
+    code, text = run(capsys, instance, "--answer", answer)
+    assert code == 0
+    assert answer.read_text() == "[1, 0]\n"
+    assert "Peak usage" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((TINY, "--answer", "out.json"), "--answer writes the answer to an instance in JSON"),
+        (("own.json", TINY), "no other file goes with it"),
+        (("own.json", "--set", "a=1"), "has no variables to set"),
+    ],
+)
+def test_what_goes_with_an_instance(words, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.json").write_text("{}")
+    assert main(["assign", *map(str, words)]) == 2
+    assert message in capsys.readouterr().err

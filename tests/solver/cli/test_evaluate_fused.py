@@ -103,14 +103,17 @@ def test_on_an_arch_of_accelforge(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert (found["counting"], found["energy_j"], found["status"]) == ("accelforge", 34240, "OPTIMAL")
 
 
-def test_what_is_alike_in_fused_mappings(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    arch = tmp_path / "arch.yaml"
+def test_computes_with_clocks_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    arch, out = tmp_path / "arch.yaml", tmp_path / "out.json"
     nodes = "  - !Compute\n    name: Other\n    enabled: len(All) == 2\n    leak_power: 0\n"
     nodes += "    actions: [{name: compute, energy: 1, throughput: 1}]\n"
     two = ARCH.replace("name: MAC\n", "name: MAC\n    enabled: len(All) == 3\n") + nodes
     arch.write_text(two, encoding="utf-8")
-    assert evaluate("attention", arch=arch) == EXIT_INVALID
-    assert "Einsum `SM` has other clocks here than the first one" in capsys.readouterr().err
+    assert evaluate("attention", "--json", str(out), arch=arch) == EXIT_OPTIMAL
+    document = json.loads(out.read_text())
+    # 64 steps of SM at one a second, where the others make two: 32 s more than above.
+    assert (document["energy_j"], document["latency_s"], document["cycles"]) == (34240, 320, 640)
+    assert [each["cycle_length"] for each in document["einsums"]] == [1, 2, 1]
     assert evaluate("attention", "--costs", str(arch)) == EXIT_INVALID
     assert "--costs gives costs of the components of an AccelForge `arch`" in capsys.readouterr().err
 

@@ -70,7 +70,7 @@ def test_settled_branches_are_never_blamed():
     fixed = {
         type(c).__name__ for c in conflict_of(replace(mapspace, keep=(KeepRules(), settled))).constraints
     }
-    assert kinds - fixed == {"Keeping"}
+    assert kinds - fixed == {"KeptOrBypassed"}
 
 
 def test_a_stopped_search_does_not_claim_irreducibility():

@@ -14,7 +14,6 @@ from solver.result import Options, Status, Termination
 from tests.fused_bruteforce import BruteForce
 from tests.model.fused.random_cascades import SHAPES, cascade_of
 from tests.slow import few, slow
-from tests.test_fused_bruteforce import small
 
 OBJECTIVES = ("energy", "latency", "edp")
 SIZES = {"three": (2, 2, 3), "diamond": (2, 3), "attention": (2, 2, 4), "skip": (2, 3)}
@@ -123,11 +122,6 @@ def by_place(cascade: Cascade) -> Cascade:
         )
         einsums.append(replace(einsum, mapspace=mapspace))
     return replace(cascade, einsums=tuple(einsums))
-
-
-def test_windows_by_accelforges_rule_are_refused():
-    with pytest.raises(NotSearchedError, match="sliding windows are not searched with fusion"):
-        fuse_cascade(by_place(small(Random("residual"), "residual")), "energy")
 
 
 def windowed(random: Random, name: str, leak: int = 0) -> Cascade:

@@ -132,7 +132,7 @@ def test_rules_and_limits_that_an_answer_breaks_are_named():
     ("change", "message"),
     [
         (StorageMapping((Loop("M", 0),), frozenset()), "with the bound 0"),
-        (StorageMapping((Loop("Z", 2),), frozenset()), "no dimension"),
+        (StorageMapping((Loop("Z", 2),), frozenset()), "not a dimension"),
         (StorageMapping((Loop("M", 2),), frozenset({"Biases"})), "unknown dataspaces"),
         (StorageMapping((Loop("M", 2), Loop("M", 1)), frozenset()), "two loops"),
         (FanoutMapping(), "wrong kind"),

@@ -67,12 +67,12 @@ def test_what_waits_may_leave_too_little():
 
 def test_a_note_says_what_waits_where():
     notes = [*map(str, mapped(TWO, 64).network.notes)]
-    assert [note for note in notes if "is held" in note] == [
-        "T is held at `buffer`, and takes space there, while `U` and `X` run",
-        "U is held at `buffer`, and takes space there, while `X` runs",
+    assert [note for note in notes if "is stored" in note] == [
+        "T is stored at `buffer`, and takes space there, while `U` and `X` run",
+        "U is stored at `buffer`, and takes space there, while `X` runs",
     ]
     chain = SKIP.replace("T[m, n] * U", "C[m, n] * U")
-    assert not any("is held" in note.text for note in mapped(chain, 64).network.notes)
+    assert not any("is stored" in note.text for note in mapped(chain, 64).network.notes)
 
 
 def test_instances_hold_an_even_share_at_the_least():
@@ -86,14 +86,14 @@ def test_tensors_that_alone_overfill_a_level_leave_no_mapping():
     """T and U need all of 32 words while X runs, which needs none, and more than 31."""
     assert statuses(mapped(TWO, 32)) == ["OPTIMAL"] * 4
     result = mapped(TWO, 31)
-    taken = "tensors held for later (`T` and `U`) take 32 words of `buffer`, which holds 31 of 8 bits"
+    taken = "tensors stored for later (`T` and `U`) take 32 words of `buffer`, which holds 31 of 8 bits"
     text = f"while Einsum `X` runs, {taken}"
     assert result.layers[2].status is Status.INFEASIBLE
     (reason,) = result.layers[2].result.reasons
     assert reason.text == text
     assert [(own.text, len(own.sources)) for own in reason.constraints] == [("`buffer` holds 31 words", 1)]
     (lever,) = reason.levers
-    assert lever.text == "`buffer` with 32 words, and those that this Einsum needs there itself"
+    assert lever.text == "`buffer` with 32 words, in addition to those that this Einsum needs there itself"
     assert [(own.demand, own.limit, own.gap) for own in reason.shortfalls] == [(32, 31, 1)]
     assert text in shown(result)
     document = network_document(result)["layers"][2]

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -39,6 +40,8 @@ def test_keys_of_the_document_are_documented():
     expected |= {f"layers[].alternative.{key}" for key in alternative}
     for name in ("runner_up", "decomposition", "array"):
         expected |= {f"{name}.{key}" for key in first[name]}
+    limited = replace(load_assignment([TINY]).network, usage_limit=3)
+    expected |= {f"usage.{key}" for key in assignment_document(assign(limited))["usage"]}
     assert documented == expected
     assert all(set(other) == set(first) for other in others)
     assert all(json.loads(json_text(own)) for own in (first, *others))

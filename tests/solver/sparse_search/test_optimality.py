@@ -15,6 +15,7 @@ from model.extents import ANY, PERFECT
 from model.mapspace import KeepRules, Mapspace
 from model.sparse import FIXED_POINT, evaluate_sparse_in
 from model.sparsity import Density, Sparsity
+from solver import load
 from solver.result import Clock, Narrower, Options, Status, Termination
 from solver.search import mapper
 from solver.sparse_search import detailed, first_mapping, judged, lack_of_remainders, map_sparse_by_bounds
@@ -49,6 +50,12 @@ def assert_optimal(mapspace: Mapspace) -> int:
         assert evaluate_sparse_in(mapspace, result.mapping).value(names[0]) == result.value
         found += 1
     return found
+
+
+def test_formats_and_units_see_loops_that_dense_data_can_do_without():
+    """The buffer keeps neither vector: dense words do not say at which level the loop stands."""
+    mapspace = load("specs/sparse/dot_product.yaml", "specs/sparse/problems/dot_product.yaml")
+    assert assert_optimal(mapspace) == len(OBJECTIVES)
 
 
 @pytest.mark.parametrize("seed", range(PROBLEMS))

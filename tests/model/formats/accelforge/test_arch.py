@@ -463,6 +463,26 @@ def test_other_settings_of_accelforge_are_noted():
     assert any("`mapper` sets AccelForge's own programs" in note.text for note in network.notes)
 
 
+def test_keys_beside_an_arch_may_hold_anchors():
+    arch = "figures: &figures {leak_power: 2e-3}\n" + ARCH.replace("leak_power: 2e-3", "<<: *figures")
+    network = load(arch)
+    leaks = [own.architecture.levels[0].energy.leak_per_cycle for own in mapspaces(network)]
+    assert leaks == [own.architecture.levels[0].energy.leak_per_cycle for own in mapspaces(load(ARCH))]
+    assert any(leaks)
+    assert any("`figures` is no section, and is passed over" in note.text for note in network.notes)
+
+
+def test_latencies_may_have_their_older_names():
+    def bandwidths(expression: str) -> tuple[object, ...]:
+        level = buffer(first(SIZE, f"{SIZE}\n    total_latency: {expression}"))
+        return level.read_bandwidth, level.write_bandwidth, level.shared_bandwidth, level.ports
+
+    now = bandwidths("max(a.n_calls / a.throughput for a in actions)")
+    assert bandwidths("max(read_latency, write_latency)") == now
+    assert bandwidths("max(read_actions, write_actions) / 2e9") == now
+    assert bandwidths("read_latency + write_latency") != now
+
+
 @pytest.mark.parametrize(
     ("tensors", "noted"),
     [("{keep: weight, may_keep: All}", True), ("{keep: weight, may_keep: Nothing}", False)],

@@ -256,6 +256,17 @@ def test_python_functions_are_refused():
     assert "specs never run code" in caught.value.render()
 
 
+def test_what_is_not_defined_comes_before_slips():
+    wrong = ARCH.replace("size: inf", "sise: inf")
+    with pytest.raises(SpecError, match="functions in Python are not read"):
+        load(wrong + "config:\n  expression_custom_functions: [_include_functions.py]\n")
+    with pytest.raises(SpecError, match="`!Array` is not modelled"):
+        load(wrong + "  - !Array {name: Grid}\n")
+    with pytest.raises(SpecError, match="unknown top-level key `varables`") as caught:
+        load(ARCH + "varables: {X: 1}\n")
+    assert "did you mean `variables`?" in caught.value.render()
+
+
 def test_the_outermost_node_is_a_memory():
     with pytest.raises(
         SpecError, match="the outermost node is `Array`: it must be a memory that exists once"

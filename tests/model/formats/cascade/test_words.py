@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.architecture import AccessEnergy, Architecture, Compute, Packing, StorageLevel
-from model.formats.cascade.layers import in_values
 from model.formats.cascade.storage import persistent_bits, reserved_bits
+from model.formats.timeloop.values import in_values
 from model.problem import Term
 from model.workload import Einsum, RankIndex, TensorAccess, Workload
 

@@ -107,7 +107,7 @@ def test_no_limit_on_loops(value):
         ("{optimization_metrics: [enrgy]}", "unknown metric `enrgy`", "enrgy"),
         ("{optimization_metrics: [[edp]]}", "must be a single value", "[edp]"),
         ("[edp]", "must be a mapping", "[edp]"),
-        ("{version: 0.3, timeout: 1}", "version `0.3` is not supported", "0.3"),
+        ("{version: 0.5, timeout: 1}", "version `0.5` is not supported", "0.5"),
     ],
 )
 def test_mistakes_are_marked(mapper, message, mark):

@@ -43,7 +43,6 @@ def test_both_are_named_at_the_unknown_key(old, message):
 @pytest.mark.parametrize(
     ("written", "moved", "message", "mark", "hint"),
     [
-        ("  instance:", "instance:", "unknown top-level key `instance`", "instance", "problem"),
         (
             "  shape:",
             "  dimensions: [C]\n  shape:",

@@ -192,7 +192,7 @@ def test_the_old_bandwidth_is_halved_between_reads_and_writes():
         ("{width: 64, depth: 256, datawidth: 16, read_bandwith: 4}", "unknown attribute", "read_bandwith"),
         ("{width: 64, depht: 256, datawidth: 16}", "unknown attribute", "depht"),
         ("{width: 64, depth: 256, data_width: 16}", "unknown attribute `data_width`", "data_width"),
-        ("{width: 64, depth: 0, datawidth: 16}", "must be at least 1", "0"),
+        ("{width: 64, depth: -1, datawidth: 16}", "must be at least 0", "-1"),
         ("{width: 64, depth: 2.5, datawidth: 16}", "must be a whole number", "2.5"),
         ("{width: 64, depth: .inf, datawidth: 16}", "must be a whole number", ".inf"),
         ("{width: 64, depth: big, datawidth: 16}", "`big` is not defined", "big"),

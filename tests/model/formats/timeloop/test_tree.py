@@ -312,12 +312,6 @@ def test_variables_may_stand_in_a_list_of_mappings():
     assert "`HALF` is given a second value" in failure(twice).message
 
 
-@pytest.mark.parametrize("key", ["subtree", "local"])
-def test_an_architecture_of_older_versions_is_named_as_such(key):
-    text = spec(arch=f"architecture: {{version: 0.4, {key}: [{{name: system}}]}}\n")
-    assert_fails(text, f"an architecture with `{key}` has version 0.3", key)
-
-
 @pytest.mark.parametrize(
     ("key", "hint"),
     [

@@ -16,7 +16,7 @@ MOST = 10_000
 
 
 @cache
-def uneven_mapspaces(seed: int, count: int, most: int) -> tuple[Mapspace, ...]:
+def mapspaces_with_any_factors(seed: int, count: int, most: int) -> tuple[Mapspace, ...]:
     """Random mapspaces of two dimensions at least, of 20 to `most` mappings; few bounds divide."""
     random, found = Random(seed), []
     for drawn in endless_mapspaces(seed, 40):
