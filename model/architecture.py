@@ -168,6 +168,11 @@ class StorageLevel:
             return None
         return math.floor(self.size_words / self.multiple_buffering)
 
+    @cached_property
+    def least_words(self) -> int:
+        """Words that the tiles of all places of the memory must take together in one instance."""
+        return math.ceil((self.usable_words or 0) * self.min_utilization)
+
     @property
     def unlimited(self) -> bool:
         """Whether no bandwidth is limited."""

@@ -67,6 +67,10 @@ class Network:
     layers: tuple[Layer, ...]
     notes: tuple[Note, ...] = ()
 
+    def __repr__(self) -> str:
+        """Return name and size in one line; notebooks print it."""
+        return f"Network({self.name}: {len(self.layers)} Einsums)"
+
     def noted(self, further: Iterable[Note]) -> Network:
         """Return the network with `further` notes added."""
         return replace(self, notes=(*self.notes, *further))

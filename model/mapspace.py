@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 Relation = Literal["=", "<=", ">="]
 _COMPARISONS: dict[Relation, Callable[[Any, int], Any]] = {"=": eq, "<=": le, ">=": ge}
 
+_LONGEST_LINE = 110
+"""Characters of a line about a mapspace."""
+
 NOT_SIMPLE = (
     "a rule must be about the tile at one level or the factors of one fanout, "
     "or limit energy or cycles from above"
@@ -258,6 +261,22 @@ class Mapspace:
     sparsity: Sparsity | None = None
     rules: tuple[Rule, ...] = ()
     joint: tuple[JointRules, ...] = ()
+
+    def __repr__(self) -> str:
+        """Return what is mapped onto what in a few lines; notebooks print it."""
+        problem, architecture = self.problem, self.architecture
+        sizes = ", ".join(f"{dim}={bound}" for dim, bound in problem.bound.items())
+        nodes = ", ".join((*(node.name for node in architecture.nodes), architecture.compute.name))
+        further = f", {len(self.rules)} user-defined constraints" if self.rules else ""
+        searched = f"factors {self.factors}, objectives {', '.join(self.objectives)}"
+        lines = (
+            f"Mapspace of {problem.name or 'an Einsum'} on {architecture.name or 'an architecture'}",
+            f"  dimensions: {sizes}",
+            f"  dataspaces: {', '.join(space.name for space in problem.dataspaces)}",
+            f"  nodes: {nodes}",
+            f"  counting {self.counting}, {searched}{further}",
+        )
+        return "\n".join(line[:_LONGEST_LINE] + "..." * (len(line) > _LONGEST_LINE) for line in lines)
 
     def where(self, *texts: str) -> Mapspace:
         """Return the mappings of this mapspace for which further rules hold.

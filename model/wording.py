@@ -42,7 +42,13 @@ def suggestion(word: str, known: Iterable[str], otherwise: str) -> str:
 
 
 def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
-    """Return a hint with the candidate that a word may be a slip of, or None.
+    """Return a hint with the candidate that a word may be a slip of, or None."""
+    meant = nearest(word, candidates)
+    return None if meant is None else f"did you mean `{meant}`?"
+
+
+def nearest(word: str, candidates: Iterable[str]) -> str | None:
+    """Return the candidate that a word may be a slip of, or None.
 
     A candidate that differs only in case, dashes or underscores is preferred; with another first letter, it
     must be closer. Words of over 200 characters and candidates after the first 2000 would take too long.
@@ -53,7 +59,7 @@ def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
     names = [name for name in known if len(name) <= _LONGEST_WORD]
     folded = [name for name in names if fold_name(name) == fold_name(word) and name != word]
     close = folded or [name for name in get_close_matches(word, names, n=3, cutoff=0.6) if _alike(name, word)]
-    return f"did you mean `{close[0]}`?" if close else None
+    return close[0] if close else None
 
 
 def _alike(name: str, word: str) -> bool:

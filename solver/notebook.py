@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
 
@@ -22,7 +22,7 @@ from model.formats.timeloop import LoadOptions, TimeloopOptions, load_timeloop
 from model.fused.cascade import Cascade
 from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.note import Note
-from model.objective import ENERGY
+from model.objective import UNITS, in_reported_unit
 from model.places import spread
 from model.problem import Problem
 from model.text.source import SpecError
@@ -32,6 +32,7 @@ from solver.cli.sparse import UNASKED_NOTE, with_sparse_data
 from solver.fusion import fuse_cascade
 from solver.fusion import result as fused
 from solver.fusion.limits import FusionLimits
+from solver.heartbeat import regular
 from solver.network import run
 from solver.report.document import Document, headed, result_document
 from solver.report.fused import fused_result_document
@@ -39,7 +40,7 @@ from solver.report.network import network_document
 from solver.report.pages import report_fragment, report_html
 from solver.report.reading import as_value
 from solver.report.sparse import sparse_result_document
-from solver.result import Options, ProgressCallback, Result, StopCallback
+from solver.result import Options, Phase, Progress, ProgressCallback, Result, Status, StopCallback
 from solver.sparse_search import lack_of_remainders
 
 if TYPE_CHECKING:
@@ -50,6 +51,12 @@ Spec = str | Path | Mapping[str, object] | Problem
 
 EINSUM = re.compile(r"\s*(\w+)\s*\[[^\]{}]*\]\s*=\s*[^{}]+")
 TENSOR = re.compile(r"([A-Za-z]\w*)\s*\[([^\]]*)\]")
+
+COMPUTE_ROW, LEAKAGE_ROW = "(compute)", "(leakage)"
+"""What stands for a dataspace in the rows of tables about energy that no dataspace causes."""
+
+K = TypeVar("K")
+S = TypeVar("S", Progress, fused.FusionProgress)
 
 
 class ShownResult:
@@ -78,12 +85,27 @@ class ShownResult:
         """
         Path(path).write_text(report_html(as_value(headed(self.document()))), encoding="utf-8")
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._verdict()})"
+
+    def _verdict(self) -> str:
+        """Return status, values and gap in one line."""
+        raise NotImplementedError
+
     def _repr_html_(self) -> str:
         return report_fragment(as_value(headed(self.document())))
 
 
-@dataclass(frozen=True)
-class EinsumResult(Result, ShownResult):
+def _verdict(status: Status, objective: str, value: float | None, gap: float | None) -> str:
+    """Return status, value and gap of one search in one line."""
+    if value is None:
+        return status.value
+    known = "no bound" if gap is None else f"gap {gap:.3g}"
+    return f"{status.value}, {objective} {value:.5g} {UNITS[objective]}, {known}"
+
+
+@dataclass(frozen=True, repr=False)
+class EinsumResult(ShownResult, Result):
     """The result of a search, with what was searched."""
 
     mapspace: Mapspace | None = None
@@ -95,13 +117,15 @@ class EinsumResult(Result, ShownResult):
         return document(self.mapspace, self)
 
     def to_frame(self) -> DataFrame:
-        """Return a row per level and dataspace.
+        """Return a row per level and dataspace, and rows for compute and leakage.
 
         Returns
         -------
         pandas.DataFrame
-            Tiles and accesses in words of one instance, energies of all instances in picojoules. Of sparse
-            data, expected words of accesses that are made and saved.
+            Tiles and accesses in words of one instance, energies of all instances in picojoules, which add up
+            to the total. Of sparse data, expected words of accesses that are made and saved. No dataspace
+            causes the energy of compute and leakage: these rows have "(compute)" or "(leakage)" in its
+            place, and 0 words.
 
         Raises
         ------
@@ -110,8 +134,29 @@ class EinsumResult(Result, ShownResult):
         """
         assert self.mapspace is not None  # `map_einsum` sets it
         row = _dense_row if self.mapspace.sparsity is None else _sparse_row
-        levels: Any = self.document()["levels"] or []
-        return _frame([row(level, name, of) for level in levels for name, of in level["dataspaces"].items()])
+        document: Any = self.document()
+        levels = document["levels"] or ()
+        if not levels:
+            return _frame([])
+        rows = [row(level, name, of) for level in levels for name, of in level["dataspaces"].items()]
+        return _frame([*rows, *_rows_without_dataspace(document, rows[0])])
+
+    def _verdict(self) -> str:
+        return _verdict(self.status, self.objective, self.reported_value, self.gap)
+
+
+def _rows_without_dataspace(
+    document: Mapping[str, Any], like: Mapping[str, object]
+) -> Iterator[dict[str, object]]:
+    """Yield rows for the energy of compute and leakage, with the columns of another row, all words 0."""
+    empty = {column: "" if isinstance(value, str) else 0 for column, value in like.items()}
+    own = {"instances": document["compute_instances"], "energy_pj": document["compute_energy_pj"]}
+    name = document["architecture"]["compute"]["name"]
+    yield {**empty, "level": name, "dataspace": COMPUTE_ROW, **own}
+    for level in document["levels"]:
+        if level["leak_energy_pj"]:
+            own = {"instances": level["instances"], "energy_pj": level["leak_energy_pj"]}
+            yield {**empty, "level": level["name"], "dataspace": LEAKAGE_ROW, **own}
 
 
 def _dense_row(level: Mapping[str, Any], name: str, of: Mapping[str, Any]) -> dict[str, object]:
@@ -127,8 +172,8 @@ def _sparse_row(level: Mapping[str, Any], name: str, of: Mapping[str, Any]) -> d
     return {**named, **{column: of[column] for column in columns}, **saved}
 
 
-@dataclass(frozen=True)
-class NetworkResult(run.NetworkResult, ShownResult):
+@dataclass(frozen=True, repr=False)
+class NetworkResult(ShownResult, run.NetworkResult):
     """The results of a network's Einsums."""
 
     def document(self) -> Document:
@@ -152,6 +197,12 @@ class NetworkResult(run.NetworkResult, ShownResult):
         layers: Any = self.document()["layers"]
         return _frame([{column: layer[column] for column in columns} for layer in layers])
 
+    def _verdict(self) -> str:
+        parts = [self.status.value, f"{self.proven} of {len(self.network.layers)} Einsums proven"]
+        if self.energy_pj is not None:
+            parts.append(f"{self.energy_pj:.5g} pJ")
+        return ", ".join((*parts, *(() if self.cycles is None else (f"{self.cycles} cycles",))))
+
 
 @dataclass(frozen=True)
 class FusedCase:
@@ -160,12 +211,35 @@ class FusedCase:
     cascade: Cascade
     notes: tuple[Note, ...] = ()
 
+    def __repr__(self) -> str:
+        """Return the size in one line; notebooks print it."""
+        architecture = self.cascade.einsums[0].mapspace.architecture.name
+        return f"FusedCase({len(self.cascade.einsums)} Einsums on {architecture})"
 
-@dataclass(frozen=True)
-class FusedResult(fused.FusedResult, ShownResult):
+
+@dataclass(frozen=True, repr=False)
+class FusedResult(ShownResult, fused.FusedResult):
     """The result of a search for a fused mapping, with remarks about the specs."""
 
     notes: tuple[Note, ...] = ()
+
+    @property
+    def reported_value(self) -> float | int | None:
+        """`value` in pJ, cycles or pJ * cycles."""
+        return self._reported(self.value)
+
+    @property
+    def reported_bound(self) -> float | int | None:
+        """`bound` in pJ, cycles or pJ * cycles."""
+        return self._reported(self.bound)
+
+    def _reported(self, quantity: int | None) -> float | int | None:
+        if quantity is None:
+            return None
+        return in_reported_unit(self.objective, quantity, self.units_per_pj)
+
+    def _verdict(self) -> str:
+        return _verdict(self.status, self.objective, self.reported_value, self.gap)
 
     def document(self) -> Document:
         """Return the result as ``network --fuse --json`` writes it; docs/json.md lists the keys."""
@@ -291,7 +365,7 @@ def load(
 
 
 def map_einsum(
-    mapspace: Mapspace,
+    mapspace: Mapspace | Spec | Sequence[Spec],
     options: Options = Options(),
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
@@ -303,11 +377,12 @@ def map_einsum(
     Parameters
     ----------
     mapspace
-        The mapspace to search, as returned by `load`.
+        The mapspace to search, as returned by `load`, or what `load` reads: a path, or a list of them.
     options
         Objectives, limits, workers.
     on_progress, should_stop
-        Called during the search: with a progress snapshot, and to check whether the search must stop.
+        Called during the search: with a progress snapshot, at least every second and then perhaps from
+        another thread, and to check whether the search must stop.
 
     Returns
     -------
@@ -316,51 +391,72 @@ def map_einsum(
 
     Raises
     ------
+    SpecError
+        For invalid specs, and for those that are no single Einsum.
     ValueError
         If the search does not support the mapspace, see `solver.stages.map_einsum`.
     """
-    result = stages.map_einsum(mapspace, options, on_progress, should_stop)
-    return EinsumResult(**_values(result), mapspace=mapspace)
+    own = _as_loaded(mapspace, Mapspace, "map_einsum")
+    first = Progress(Phase.SURVEY, 0.0, (options.objectives or own.objectives)[0])
+    with regular(on_progress, first, _after) as told:
+        result = stages.map_einsum(own, options, told, should_stop)
+    return EinsumResult(**_values(result), mapspace=own)
 
 
-def map_network(network: Network, options: Options = Options(), how: run.Run = run.Run()) -> NetworkResult:
+def map_network(
+    network: Network | Spec | Sequence[Spec], options: Options = Options(), how: run.Run = run.Run()
+) -> NetworkResult:
     """Find and prove the best mapping of every Einsum of a network; identical ones are searched once.
 
     Parameters
     ----------
     network
-        The network, as returned by `load`.
+        The network, as returned by `load`, or what `load` reads: a path, or a list of them.
     options
         Objectives, limits, workers of each search.
     how
         The cache for results and the place of searches; by default, no cache and one search at a time.
+        Its `on_progress` is called at least every second, then perhaps from another thread.
 
     Returns
     -------
     NetworkResult
         The results of all Einsums and their totals; renders inline in a notebook.
+
+    Raises
+    ------
+    SpecError
+        For invalid specs, and for those that are no network.
     """
-    return NetworkResult(**_values(run.map_network(network, options, how)))
+    own = _as_loaded(network, Network, "map_network")
+    with regular(how.on_progress, None, lambda progress, _: progress) as told:
+        result = run.map_network(own, options, replace(how, on_progress=told))
+    return NetworkResult(**_values(result))
 
 
 def map_fused(
-    case: FusedCase | Cascade,
-    objective: str = ENERGY,
+    case: FusedCase | Cascade | Spec | Sequence[Spec],
+    objective: str | None = None,
     options: Options = Options(),
     limits: FusionLimits = FusionLimits(),
+    on_progress: Callable[[fused.FusionProgress], None] | None = None,
+    should_stop: StopCallback | None = None,
 ) -> FusedResult:
     """Find the best fused mapping of a cascade, whose Einsums may share loops, and prove it.
 
     Parameters
     ----------
     case
-        The cascade, as returned by `load` with `fuse`.
+        The cascade, as returned by `load` with `fuse`, or what `load` reads: a path, or a list of them.
     objective
-        "energy", "latency" or "edp".
+        "energy", "latency" or "edp"; None: that of `options`, or that of the specs, which is EDP unless they
+        say otherwise.
     options
         The time limit applies to the whole search.
     limits
         Restrictions of the mapspace.
+    on_progress, should_stop
+        As of `map_einsum`.
 
     Returns
     -------
@@ -369,12 +465,52 @@ def map_fused(
 
     Raises
     ------
+    SpecError
+        For invalid specs.
     ValueError
-        If the search does not support the cascade.
+        If the search does not support the cascade, or there are several objectives.
     """
-    case = FusedCase(case) if isinstance(case, Cascade) else case
-    result = fuse_cascade(case.cascade, objective, options, limits)
-    return FusedResult(**_values(result), notes=case.notes)
+    own = FusedCase(case) if isinstance(case, Cascade) else _as_loaded(case, FusedCase, "map_fused")
+    aim = _one_objective(own.cascade, objective, options)
+    first = fused.FusionProgress(0.0, aim, 0, len(own.cascade.einsums), 0, None, None)
+    with regular(on_progress, first, _after) as told:
+        result = fuse_cascade(own.cascade, aim, options, limits, told, should_stop)
+    return FusedResult(**_values(result), notes=own.notes)
+
+
+def _one_objective(cascade: Cascade, objective: str | None, options: Options) -> str:
+    """Return what a fused search minimises: it has one objective."""
+    if objective is not None and options.objectives is not None:
+        raise ValueError("the objective is given twice: as `objective` and in `options`")
+    known = Options((objective,)) if objective is not None else options
+    names = known.objectives or cascade.einsums[0].mapspace.objectives
+    if len(names) > 1:
+        raise ValueError(f"fused mappings have one objective, not {', '.join(names)}")
+    return names[0]
+
+
+def _as_loaded(thing: object, kind: type[K], caller: str) -> K:
+    """Return what `load` makes of specs, or has made of them already; it must be of the right kind."""
+    if isinstance(thing, str | Path | Mapping):
+        thing = load(thing, fuse=kind is FusedCase)
+    elif isinstance(thing, list | tuple):
+        thing = load(*thing, fuse=kind is FusedCase)
+    if isinstance(thing, kind):
+        return thing
+    if isinstance(thing, Network) and kind is Mapspace:
+        hint = f"`{_TAKES[Network]}` maps all of its Einsums, `load(..., einsum=NAME)` loads one"
+        raise SpecError(f"{caller} needs one Einsum, and this is a network", hint=hint)
+    if type(thing) in _TAKES:
+        raise SpecError(f"{caller} does not take {type(thing).__name__}: use {_TAKES[type(thing)]}")
+    raise SpecError(f"{caller} takes what `load` returns, or a path, and no {type(thing).__name__}")
+
+
+_TAKES: dict[type, str] = {Mapspace: "map_einsum", Network: "map_network", FusedCase: "map_fused"}
+
+
+def _after(progress: S, seconds: float) -> S:
+    """Return a snapshot of progress as it is after so many seconds."""
+    return replace(progress, seconds=seconds)
 
 
 def _as_searched(mapspace: Mapspace, remainders: bool) -> Mapspace:

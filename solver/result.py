@@ -77,7 +77,8 @@ class Options:
     Parameters
     ----------
     objectives
-        Names out of `model.objective.OBJECTIVES`, compared lexicographically; None: those of the mapspace.
+        Names out of `model.objective.OBJECTIVES`, compared lexicographically, or one text with commas between
+        them; None: those of the mapspace.
     time_limit_s
         Seconds after which the search returns the incumbent; `math.inf` is no limit. None, the default, is
         no limit, except that mappings with remainders are searched for at most `REMAINDERS_S` after the
@@ -118,6 +119,11 @@ class Options:
         """Check the ranges; ``ValueError`` says which option is wrong."""
         if self.engine not in ENGINES:
             raise ValueError(f"unknown engine {self.engine!r}; choose from {', '.join(ENGINES)}")
+        if isinstance(self.objectives, str):
+            names = tuple(name.strip() for name in self.objectives.split(","))
+            object.__setattr__(self, "objectives", names)
+        elif self.objectives is not None:
+            object.__setattr__(self, "objectives", tuple(self.objectives))
         unknown = [name for name in self.objectives or () if name not in OBJECTIVES]
         if unknown:
             raise ValueError(f"unknown objective {unknown[0]!r}; choose from {', '.join(OBJECTIVES)}")

@@ -42,7 +42,7 @@ from solver.result import (
     with_gap,
     within_loop_limit,
 )
-from solver.search.mapper import DIVISORS, EVERYTHING, SCOPES, Scope, map_by_bounds
+from solver.search.mapper import DIVISORS, EVERYTHING, SCOPES, SearchScope, map_by_bounds
 from solver.search.shared import ALONE, Partner
 from solver.search.trivial import trivial_bound
 from solver.simplest import simplified
@@ -188,7 +188,7 @@ class Stage:
     engine: str
     routes: tuple[str, ...]
     search: Callable[[Question, State], State]
-    scopes: tuple[Scope, ...] = (EVERYTHING,)
+    scopes: tuple[SearchScope, ...] = (EVERYTHING,)
     share: float = 1.0
     most_s: float = math.inf
     is_due: Callable[[Question, State], bool] | None = None

@@ -482,6 +482,25 @@ def _packed_level(random: Random, problem: Problem, level: StorageLevel) -> Stor
     return replace(level, packing=packing, size_words=size_words)
 
 
+def as_part(random: Random, problem: Problem, architecture: Architecture) -> Architecture:
+    """Let the problem stand for one of several parts of an execution, which share words and bandwidths."""
+    nodes = tuple(
+        _of_part(random, problem, node) if isinstance(node, StorageLevel) else node
+        for node in architecture.nodes
+    )
+    return replace(architecture, nodes=nodes)
+
+
+def _of_part(random: Random, problem: Problem, level: StorageLevel) -> StorageLevel:
+    shares = (
+        (space.name, Fraction(random.randint(0, 7), 7))
+        for space in problem.dataspaces
+        if random.random() < 0.7
+    )
+    reads, writes = (Fraction(random.randint(0, 40), random.randint(1, 3)) for _ in range(2))
+    return replace(level, free_first_touches=tuple(shares), other_reads=reads, other_writes=writes)
+
+
 def _fanout(random: Random, problem: Problem, name: str) -> Fanout:
     return Fanout(name, *random.choice(MESHES), no_multicast=_rarely_some(random, problem))
 

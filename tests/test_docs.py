@@ -75,3 +75,9 @@ def test_the_map_of_the_house_names_every_room(package):
 def test_rows_of_the_map_are_short():
     text = (REPOSITORY / "CONTRIBUTING.md").read_text(encoding="utf-8")
     assert [row for row in text.splitlines() if row.startswith("|") and len(row) > LONGEST_ROW] == []
+
+
+def test_the_index_lists_every_page():
+    text = (REPOSITORY / "docs" / "index.md").read_text(encoding="utf-8")
+    pages = {page.name for page in (REPOSITORY / "docs").glob("*.md")} - {"index.md"}
+    assert {page for page in pages if f"]({page})" not in text} == set()

@@ -76,13 +76,14 @@ def rows(head):
 
 
 @pytest.mark.usefixtures("patience")
-def test_the_example_runs(monkeypatch, tmp_path):
+def test_the_example_prints_what_is_shown(monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(REPOSITORY)
-    (example,) = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
+    ((example, shown),) = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", TEXT, flags=re.DOTALL)
     example = example.replace('"product.html"', f'"{tmp_path}/product.html"')
     names = {}
     exec(compile(example, "README.md", "exec"), names)
     assert names["result"].status is Status.OPTIMAL
+    assert capsys.readouterr().out == shown
 
 
 def test_all_commands_are_named():

@@ -28,11 +28,10 @@ def capacity_violations(level: StorageLevel, size_words: int) -> Iterator[Violat
     limit = level.usable_words
     if limit is None:
         return
-    least = limit * level.min_utilization
     if size_words > limit:
         yield Violation(level.name, "capacity", size_words, limit)
-    if size_words < least:
-        yield Violation(level.name, "min_utilization", size_words, least)
+    if size_words < level.least_words:
+        yield Violation(level.name, "min_utilization", size_words, level.least_words)
 
 
 def memory_violations(architecture: Architecture, costs: Sequence[LevelCost]) -> Iterator[Violation]:

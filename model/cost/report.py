@@ -33,7 +33,7 @@ class Violation(NamedTuple):
     node: str
     kind: ViolationKind
     demand: int
-    limit: int | Fraction
+    limit: int
     parts: tuple[tuple[str, str, int], ...] = ()
 
 

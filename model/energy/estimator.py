@@ -150,6 +150,9 @@ _ENERGY: Mapping[float, float] = {
 }
 _AREA: Mapping[float, float] = {node: figures[-1] for node, figures in _NODES.items()}
 
+TABLES_NM = min(_NODES), max(_NODES)
+"""The nodes between which figures are interpolated; beyond them they are extrapolated."""
+
 
 def asks_for_placeholders(technology: object) -> bool:
     """Whether a technology asks for placeholder figures, as ``-1`` does in Accelergy."""

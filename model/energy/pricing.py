@@ -8,7 +8,13 @@ from decimal import Decimal
 from itertools import product
 
 from model.energy.components import Component, CompoundClasses, CompoundComponent, Library, PrimitiveComponent
-from model.energy.estimator import DEFAULT_DRAM, asks_for_placeholders, is_placeholder, parse_node
+from model.energy.estimator import (
+    DEFAULT_DRAM,
+    TABLES_NM,
+    asks_for_placeholders,
+    is_placeholder,
+    parse_node,
+)
 from model.energy.figures import LARGEST_FIGURE, place, rounded, with_fewer_digits
 from model.energy.given import EnergyTable, EnergyTables
 from model.energy.request import CLASS, EnergyError, EnergyRequest, Figure, Kind, Prices
@@ -300,6 +306,7 @@ def _estimated(request: EnergyRequest, missing: tuple[str, ...], library: Librar
     source = f"estimator: {_description(request, component, library)}"
     figures: dict[str, Figure] = {}
     remarks = _assumed_type(request, component) + _placeholders(request, component)
+    remarks += _extrapolated(request, component, library)
     for action in missing:
         figure = _estimated_figure(request, action, component, source)
         figures.update(figure.figures)
@@ -328,6 +335,25 @@ def _placeholders(request: EnergyRequest, component: Component) -> tuple[str, ..
     return (
         f"`{request.name}` has figures of `technology: -1`, which are placeholders: "
         "1 pJ per action, no leakage, 1 um² each",
+    )
+
+
+def _extrapolated(request: EnergyRequest, component: Component, library: Library) -> tuple[str, ...]:
+    """Note that figures are beyond the nodes of the estimator's tables."""
+    technology = _technology(request, library)
+    scales = not isinstance(component, PrimitiveComponent) or component.primitive.scales
+    if not scales or technology is None or asks_for_placeholders(technology):
+        return ()
+    try:
+        node_nm = parse_node(technology)
+    except EnergyError:  # a compound class may define its own
+        return ()
+    if TABLES_NM[0] <= node_nm <= TABLES_NM[1]:
+        return ()
+    least, most = TABLES_NM
+    return (
+        f"figures of `{request.name}` at {node_nm:g} nm are extrapolated: the estimator's tables are for "
+        f"{least:g} nm to {most:g} nm",
     )
 
 

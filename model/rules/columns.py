@@ -13,7 +13,6 @@ Integers = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
 
 LARGEST_CODE = 1 << 62
-BETWEEN_PAUSES = 4096
 
 
 def holds_in_rows(
@@ -34,7 +33,7 @@ def holds_in_rows(
     meaning
         Value of a quantity that such a number stands for.
     pause
-        Called after every `BETWEEN_PAUSES` combinations; it may raise an exception to end this.
+        Called before every combination; it may raise an exception to end this.
 
     Returns
     -------
@@ -44,8 +43,7 @@ def holds_in_rows(
     codes, firsts = _combinations(columns)
     verdicts = np.empty(len(firsts), dtype=np.bool_)
     for number, row in enumerate(firsts.tolist()):
-        if number % BETWEEN_PAUSES == BETWEEN_PAUSES - 1:
-            pause()
+        pause()
         facts = {
             asked: meaning(asked, int(column[row]))
             for asked, column in zip(rule.quantities, columns, strict=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from model.text.limits import Limits, raised_by
 from model.text.source import SpecError
-from model.wording import did_you_mean, printable
+from model.wording import did_you_mean, nearest, printable
 
 SHIPPED_SPECS = Path(__file__).resolve().parents[2] / "specs"
 STDIN_HINT = "specs are read from files, not from stdin"
@@ -159,7 +159,7 @@ def read_text(path: Path, limits: Limits) -> str:
         content = _read_bytes(path, name, limits)
     except FileNotFoundError:
         hint = STDIN_HINT if str(path) == "-" else _shipped_hint(path)
-        hint = hint or _neighbour_hint(path.name, (path.parent,))
+        hint = hint or _path_hint(path)
         raise SpecError(f"there is no file {name}", hint=hint) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
@@ -203,6 +203,33 @@ def _neighbour_hint(wanted: str, directories: Iterable[Path]) -> str | None:
     except (OSError, ValueError):
         return None
     return did_you_mean(Path(wanted).name, sorted(names))
+
+
+def _path_hint(path: Path) -> str | None:
+    """Return a hint with the path that a missing one is a slip of; it may be that of a shipped file."""
+    bases = [Path(path.anchor)]
+    first = path.parts[:1]
+    if first and SHIPPED_SPECS.name in (*first, nearest(first[0], [SHIPPED_SPECS.name])):
+        bases.append(SHIPPED_SPECS.parent)
+    found = (_nearest_path(path, base) for base in bases)
+    return next((f"did you mean `{printable(str(meant))}`?" for meant in found if meant is not None), None)
+
+
+def _nearest_path(path: Path, base: Path) -> Path | None:
+    """Return the path below a directory that is closest to another one, part by part; None if none is."""
+    known = Path(path.anchor)
+    for part in path.relative_to(path.anchor).parts:
+        if part == os.pardir or _holds((base / known / part).exists):
+            known /= part
+            continue
+        try:
+            meant = nearest(part, sorted(entry.name for entry in (base / known).iterdir()))
+        except (OSError, ValueError):
+            return None
+        if meant is None:
+            return None
+        known /= meant
+    return known
 
 
 def _shipped_hint(path: Path) -> str | None:

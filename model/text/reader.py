@@ -107,6 +107,8 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, object]:
         name, equals, text = assignment.partition("=")
         if not equals or not name.strip():
             raise SpecError(f"`{assignment}` does not set a variable", hint="write NAME=VALUE")
+        if not text.strip():
+            raise SpecError(f"`{assignment}` has no value", hint="write NAME=VALUE")
         value = plain_value(text)
         is_text = value is None or (isinstance(value, int) and str(value).lower() != text.lower())
         variables[name] = text if is_text else value

@@ -169,7 +169,8 @@ class SpecError(Exception):
         self.hint = None if hint is None else printable(hint)
 
     def __str__(self) -> str:
-        return self.message if self.span is None else f"{self.span}: {self.message}"
+        text = self.message if self.span is None else f"{self.span}: {self.message}"
+        return text if self.hint is None else f"{text}\nhelp: {self.hint}"
 
     def included_at(self, span: Span) -> SpecError:
         """Return the error with the place of the include that led to it added."""

@@ -12,7 +12,7 @@ from itertools import accumulate, dropwhile
 
 from model.architecture import Architecture, Fanout, Port, StorageLevel
 from model.choices import SideOrder, allowed_factors, factor_range, keep_sets
-from model.cost.prices import network_latency
+from model.cost.prices import most_paying_instances, network_latency
 from model.cost.traffic import kept_positions
 from model.counting.first_touches import reads_firsts
 from model.counting.words import tile_words
@@ -278,7 +278,7 @@ def _storage(problem: Problem, architecture: Architecture, position: int, places
     return {
         "kind": "storage",
         "name": level.name,
-        "least_size": 0 if usable is None else math.ceil(usable * level.min_utilization),
+        "least_size": level.least_words,
         "most_size": sum(whole) if usable is None else usable,
         "bandwidths": {
             "read": _optional(level.read_bandwidth),
@@ -286,7 +286,7 @@ def _storage(problem: Problem, architecture: Architecture, position: int, places
             "shared": _optional(level.shared_bandwidth),
         },
         **({"ports": [_port(port) for port in level.ports]} if level.ports else {}),
-        "most_paying": max(1, architecture.instances_above(position) // level.cluster_size),
+        "most_paying": most_paying_instances(level, architecture.instances_above(position)),
         "leak": level.energy.leak_per_cycle * math.prod(idle),
         "leak_fanouts": [places[index] for index in above[:gating]],
         "dataspaces": [_held(level, space) for space in problem.dataspaces],

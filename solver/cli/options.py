@@ -392,6 +392,7 @@ def limit(text: str) -> tuple[str, float]:
 
 def seconds(text: str) -> float:
     """Read a finite, non-negative number of seconds."""
+    _refuse_negative(text)
     try:
         number = float(text)
     except ValueError:
@@ -404,6 +405,7 @@ def seconds(text: str) -> float:
 def gap(text: str) -> float:
     """Read a share below 1, as a number or in percent."""
     number, percent = text.removesuffix("%"), text.endswith("%")
+    _refuse_negative(number)
     try:
         share = float(number) / (100 if percent else 1)
     except ValueError:
@@ -426,6 +428,9 @@ def seed(text: str) -> int:
     return value
 
 
+NEGATIVE = re.compile(r"-(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
+
+
 def _refused_seed(_text: str) -> int:
     raise _wrong("this search draws no random numbers, so a seed has no effect")
 
@@ -440,7 +445,14 @@ def positive(text: str) -> int:
     return value
 
 
+def _refuse_negative(text: str) -> None:
+    """Say what is wrong with a number below 0."""
+    if NEGATIVE.fullmatch(text):
+        raise _wrong(f"the value must not be negative, but is {shown(text)}")
+
+
 def _natural(text: str) -> int | None:
+    _refuse_negative(text)
     if not text.isascii() or not text.isdecimal() or len(text) > MOST_DIGITS:
         return None
     return int(text)

@@ -52,20 +52,26 @@ def status_text(progress: Progress | None, seconds: float, units_per_pj: int) ->
     parts = [f"{progress.label} {progress.phase}".lstrip()]
     if progress.phase == Phase.EXPLANATION:
         return "  ".join([*parts, seconds_text(seconds)])
-    for name, quantity in (("incumbent", progress.incumbent), ("bound", progress.bound)):
-        parts.append(f"{name} {objective_text(progress.objective, quantity, units_per_pj)}")
-    parts.append("gap -" if progress.gap is None else f"gap {percent(progress.gap)}")
-    parts.append(seconds_text(seconds))
-    return "  ".join(parts)
+    values = _value_texts(progress.objective, progress.incumbent, progress.bound, units_per_pj)
+    return "  ".join([*parts, *values, seconds_text(seconds)])
+
+
+def _value_texts(
+    objective: str, incumbent: int | None, bound: int | None, units_per_pj: int
+) -> Iterator[str]:
+    """Yield incumbent, bound and gap, as far as they are known."""
+    for name, quantity in (("incumbent", incumbent), ("bound", bound)):
+        if quantity is not None:
+            yield f"{name} {objective_text(objective, quantity, units_per_pj)}"
+    gap = relative_gap(incumbent, bound)
+    if gap is not None:
+        yield f"gap {percent(gap)}"
 
 
 def fusion_text(progress: FusionProgress, units_per_pj: int) -> str:
     """Return the progress of a search for a fused mapping, in one line."""
     parts = [f"{progress.cuts_settled} of {progress.cuts} cuts  {progress.states_open:,} states open"]
-    for name, quantity in (("incumbent", progress.incumbent), ("bound", progress.bound)):
-        parts.append(f"{name} {objective_text(progress.objective, quantity, units_per_pj)}")
-    gap = relative_gap(progress.incumbent, progress.bound)
-    parts.append("gap -" if gap is None else f"gap {percent(gap)}")
+    parts += _value_texts(progress.objective, progress.incumbent, progress.bound, units_per_pj)
     return "  ".join([*parts, seconds_text(progress.seconds)])
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,6 +22,7 @@ from solver.cli.progress import interruptible, logged, status_text
 from solver.cli.running import (
     search_options,
 )
+from solver.report.figures import seconds_text
 
 if TYPE_CHECKING:
     from solver.network.cache import ResultCache
@@ -100,6 +103,35 @@ def _executor(arguments: argparse.Namespace) -> Executor:
     return Processes(arguments.jobs) if arguments.jobs > 1 else Serial()
 
 
+class _Pace:
+    """How long a run has taken, and when it will end if it goes on at its pace."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._latest: NetworkProgress | None = None
+        self._kept = 0  # searches that were done when the run began
+
+    def hear(self, progress: NetworkProgress) -> None:
+        """Take the run's latest report."""
+        if self._latest is None:
+            self._kept = progress.done
+        self._latest = progress
+
+    def __str__(self) -> str:
+        return pace_text(self._latest, self._kept, time.monotonic() - self._began, datetime.now())
+
+
+def pace_text(progress: NetworkProgress | None, kept: int, elapsed_s: float, now: datetime) -> str:
+    """Return the time elapsed, and as soon as a search has ended the time remaining, and when that is."""
+    elapsed = f"elapsed {seconds_text(elapsed_s)}"
+    done = 0 if progress is None else progress.done - kept
+    if progress is None or not done:
+        return elapsed
+    left_s = elapsed_s / done * (progress.searches - progress.done)
+    ends = now + timedelta(seconds=left_s)
+    return f"{elapsed}, remaining {seconds_text(left_s)}, ETA {ends:%H:%M:%S}"
+
+
 def _layer_text(progress: NetworkProgress) -> str:
     text, search = printable(progress.layer.name), progress.search
     if search is None:
@@ -114,24 +146,39 @@ def _progress_bar(quiet: bool) -> Iterator[ProgressCallback | None]:
     if quiet:
         yield None
         return
+    pace = _Pace()
     if not sys.stderr.isatty():
         line = "starting"
 
         def hear(progress: NetworkProgress) -> None:
             nonlocal line
+            pace.hear(progress)
             line = f"{progress.done}/{progress.searches}  {_layer_text(progress)}"
 
-        with logged(lambda: line):
+        with logged(lambda: f"{line}  {pace}"):
             yield hear
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
+    from rich.text import Text
 
-    columns = (MofNCompleteColumn(), BarColumn(), TextColumn("{task.description}", markup=False))
+    class PaceColumn(ProgressColumn):
+        """Advances between reports."""
+
+        def render(self, task: Task) -> Text:
+            return Text(str(pace))
+
+    columns = (
+        MofNCompleteColumn(),
+        BarColumn(),
+        PaceColumn(),
+        TextColumn("{task.description}", markup=False),
+    )
     with Progress(*columns, console=Console(stderr=True, markup=False), transient=True) as bar:
         task = bar.add_task("", total=None)
 
         def show(progress: NetworkProgress) -> None:
+            pace.hear(progress)
             text = _layer_text(progress)
             bar.update(task, completed=progress.done, total=progress.searches, description=text)
 

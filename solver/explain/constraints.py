@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -130,15 +129,15 @@ def _storage(storage: StorageLevel, lifted: Collection[type[Constraint]], mapspa
         storage = replace(storage, min_utilization=Fraction(0))
     if Capacity not in lifted:
         return storage
-    if storage.usable_words is None or not storage.min_utilization:
+    least = storage.least_words
+    if not least:
         return replace(storage, size_words=None)
     # The least words stay the same, now as a share of room for everything.
-    least = storage.usable_words * storage.min_utilization
     everything = sum(
         tile_words(space, mapspace.problem.bound) * storage.packing_of(space.name).size_per_value
         for space in mapspace.problem.dataspaces
     )
-    room = max(everything, math.ceil(least))
+    room = max(everything, least)
     return replace(
         storage, size_words=room, multiple_buffering=Fraction(1), min_utilization=Fraction(least, room)
     )

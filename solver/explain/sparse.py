@@ -21,9 +21,6 @@ from solver.sparse_search import first_mapping
 PLENTY = 1 << 50
 """Words, or bits, that hold everything; a level without any capacity would hold all metadata, too."""
 
-MOST_DOUBLINGS = 40
-"""Room is doubled so often until a mapping fits."""
-
 
 @dataclass(frozen=True)
 class _Room:
@@ -171,7 +168,7 @@ def _lever(mapspace: Mapspace, room: _Room, clock: Clock) -> Lever | None:
     if room.unit == "least share":
         return Lever(f"drop the minimum utilization of `{name}`", sources=room.sources)
     low, high = room.current, max(1, room.current)
-    for _ in range(MOST_DOUBLINGS):
+    while high < PLENTY:
         high *= 2
         if first_mapping(room.widened(mapspace, high), clock) is not Status.INFEASIBLE:
             break

@@ -14,7 +14,7 @@ from model.choices import allowed_factors
 from model.extents import tiles_of
 from model.mapspace import Mapspace
 from solver.cpsat import Literal
-from solver.formulation.program import Choice, EmptyProgramError, Program
+from solver.formulation.program import EmptyProgramError, LiteralChoice, Program
 from solver.result import TooLargeError
 
 MOST_ARCS = 50_000
@@ -66,7 +66,7 @@ class Chain:
         self.layers[self.nodes] = {1: program.true}
         for node in reversed(range(self.nodes)):
             self._add_step(node, arcs[node])
-        self._tallies: dict[tuple[frozenset[int], ...], Choice[tuple[int, ...]]] = {}
+        self._tallies: dict[tuple[frozenset[int], ...], LiteralChoice[tuple[int, ...]]] = {}
 
     def _add_step(self, node: int, arcs: Sequence[Arc]) -> None:
         """Let a path leave each extent inside of a node by one arc, and enter one extent outside."""
@@ -97,32 +97,32 @@ class Chain:
             node for node, steps in enumerate(self.steps) if any(arc.factor > 1 for arc in steps)
         )
 
-    def extent(self, layer: int) -> Choice[int]:
+    def extent(self, layer: int) -> LiteralChoice[int]:
         """The extent of the tile outside of the node at a position; at the number of nodes it is 1."""
         own = self.layers[layer]
-        return Choice(tuple(own), tuple(own.values()))
+        return LiteralChoice(tuple(own), tuple(own.values()))
 
-    def factor(self, node: int) -> Choice[int]:
+    def factor(self, node: int) -> LiteralChoice[int]:
         """The factor of a node's loop."""
         if node not in self._factors:
             steps = self.steps[node]
-            every = Choice(tuple(steps), tuple(steps.values()))
+            every = LiteralChoice(tuple(steps), tuple(steps.values()))
             self._factors[node] = self.program.mapped(every, lambda arc: arc.factor, f"f{node}{self.dim}")
         return self._factors[node]
 
     @cached_property
-    def _factors(self) -> dict[int, Choice[int]]:
+    def _factors(self) -> dict[int, LiteralChoice[int]]:
         return {}
 
     def loop(self, node: int) -> Literal | None:
         """A literal for a loop of several iterations in a node, None if there is none."""
         steps = self.steps[node]
-        every = Choice(tuple(steps), tuple(steps.values()))
+        every = LiteralChoice(tuple(steps), tuple(steps.values()))
         return self.program.holds(every, lambda arc: arc.factor > 1)
 
     # ------------------------------------------------------------ positions of some loops
 
-    def positions(self, *classes: Collection[int]) -> Choice[tuple[int, ...]]:
+    def positions(self, *classes: Collection[int]) -> LiteralChoice[tuple[int, ...]]:
         """How many different positions the loops of some nodes take over all iterations, class by class.
 
         Parameters
@@ -141,7 +141,7 @@ class Chain:
             self._tallies[key] = self._counted(key)
         return self._tallies[key]
 
-    def _counted(self, classes: Sequence[frozenset[int]]) -> Choice[tuple[int, ...]]:
+    def _counted(self, classes: Sequence[frozenset[int]]) -> LiteralChoice[tuple[int, ...]]:
         """Walk outwards; runs of nodes of one class at either end need no states of their own."""
         label = {node: number for number, own in enumerate(classes) for node in own}
         live = sorted(self.live)
@@ -154,7 +154,7 @@ class Chain:
         states = {(x, self._begun(x, first, len(classes))): own for x, own in self.layers[begin].items()}
         for node in reversed(range(end, begin)):
             states = self._advance(node, states, label.get(node))
-        every = Choice(tuple(states), tuple(states.values()))
+        every = LiteralChoice(tuple(states), tuple(states.values()))
         return self.program.mapped(every, lambda state: self._closed(*state, last), f"n{self.dim}")
 
     def _boundary(self, live: Sequence[int], label: dict[int, int]) -> int:

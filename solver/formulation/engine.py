@@ -63,8 +63,7 @@ OWN_SEED = 1000
 """Added to the seed: descents of the search by bounds begin elsewhere."""
 
 DESCENTS = 4
-MOST_PRICED = 50_000
-"""Descents of a heuristic, and mappings that it prices at most."""
+"""Descents of a heuristic."""
 
 
 class Peer(Protocol):
@@ -298,7 +297,7 @@ class _Run:
             return
         self._tried = True
         left_s = self._clock.left_s
-        budget = Budget(seconds=None if left_s is None else left_s / 10, evaluations=MOST_PRICED)
+        budget = Budget(seconds=None if left_s is None else left_s / 10)
         mapspace = replace(self._mapspace, factors=PERFECT)
         try:
             pricing = Pricing(mapspace, (objective,), budget, self._options.seed + OWN_SEED, self._clock.stop)

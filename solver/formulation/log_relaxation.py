@@ -204,9 +204,6 @@ COMPUTE_SHARE = {"energy": 0.1, "latency": 0.9, "edp": 0.5}
 
 MOST_KEEP_MASKS = 4096
 
-MOST_SETTLED = 4
-"""Choices of kept dataspaces, the best ones, that are priced exactly where prices are estimates."""
-
 PERFECT_SHARE = 0.25
 """Share of the time for perfect factors first, where factors may be any."""
 
@@ -279,7 +276,7 @@ class _Decoder:
         batch = MappingBatch(
             np.tile(factors, (rows, 1, 1)), np.tile(np.array(order), (rows, 1, 1)), self._masks
         )
-        self._pricing.settle(batch, self._pricing.estimate_batch(batch), MOST_SETTLED)
+        self._pricing.settle(batch, self._pricing.estimate_batch(batch))
 
 
 def _solve(model: LogModel, decoder: _Decoder, pricing: Pricing, deadline: float) -> bool:

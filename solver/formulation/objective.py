@@ -24,7 +24,7 @@ from model.counting.words import tile_words
 from model.extents import PERFECT
 from model.problem import Dataspace
 from solver.cpsat import Literal
-from solver.formulation.program import LARGEST_TOTAL, Choice, Number
+from solver.formulation.program import LARGEST_TOTAL, LiteralChoice, Number
 from solver.formulation.tables import rank_groups
 from solver.formulation.variables import Keepers, Variables
 from solver.formulation.windows import (
@@ -166,7 +166,7 @@ class View:
         self._at_all = Reuse(variables, self._indexing)
         self._in_part = {group: Reuse(variables, self._indexing.difference(group)) for group in self._windows}
         self._until_moved = Reuse(variables, frozenset(self._alone))
-        self._sweeps: dict[tuple[int, tuple[str, ...]], Choice[str]] = {}
+        self._sweeps: dict[tuple[int, tuple[str, ...]], LiteralChoice[str]] = {}
         self._ends: dict[tuple[int, str], list[tuple[int, Literal]]] = {}
 
     @property
@@ -221,7 +221,7 @@ class View:
             else:
                 self._program.imply(literal, [slot.live(other).negated(), *free])
 
-    def sweep(self, level: int, group: tuple[str, ...]) -> Choice[str]:
+    def sweep(self, level: int, group: tuple[str, ...]) -> LiteralChoice[str]:
         """How the reuse along a window is repeated, until a loop moves the tile where nothing of it is left.
 
         `WHOLE` if there is no loop between, `BACK` if loops over other dimensions let the window go back to
@@ -257,7 +257,7 @@ class View:
 
     # ----------------------------------------------------------------------- words
 
-    def words(self, asking: int | None, reader: int, each: bool = False) -> Choice[Number]:
+    def words(self, asking: int | None, reader: int, each: bool = False) -> LiteralChoice[Number]:
         """Words that a level delivers, at least.
 
         Parameters
@@ -270,7 +270,7 @@ class View:
         each
             Whether to count the average of one instance above that node, or all of them together.
         """
-        scope = _Scope(self, asking, reader, each)
+        scope = _Delivery(self, asking, reader, each)
         parts = [scope.others(dim) for dim in self._other]
         parts += [scope.alone(dim) for dim in self._alone]
         parts += [scope.window(group) for group in self._windows]
@@ -291,7 +291,7 @@ class View:
         )
         return bool(self._windows) and pairs and self._variables.mapspace.factors == PERFECT
 
-    def fewest_words(self, number: int, shared: Collection[int]) -> Choice[Number]:
+    def fewest_words(self, number: int, shared: Collection[int]) -> LiteralChoice[Number]:
         """Words that all tiles of a level bring, at least, whatever loops are outside of them.
 
         Parameters
@@ -314,7 +314,7 @@ class View:
         every = alone * math.prod(distinct_words(self._ranks(own), self._bound) for own in self._windows)
         return self._program.mapped(total, lambda some: max(every, alone * fewest_in_steps(some)))
 
-    def _steps_of(self, group: tuple[str, ...], number: int, shared: Collection[int]) -> Choice[Steps]:
+    def _steps_of(self, group: tuple[str, ...], number: int, shared: Collection[int]) -> LiteralChoice[Steps]:
         """How tiles lie along a window."""
         (rank,) = self._ranks(group).ranks
         inner = range(self._variables.positions[number], len(self._variables.architecture.nodes))
@@ -323,14 +323,14 @@ class View:
         bounds = [self._bound[dim] for dim in group]
         return self._program.combined(one, other, lambda *own: steps_of(coefficients, own, bounds), "steps")
 
-    def first_touches(self, reader: int, each: bool = False) -> Choice[Number]:
+    def first_touches(self, reader: int, each: bool = False) -> LiteralChoice[Number]:
         """Distinct words of a plain dataspace that instances above a node touch, in all or on average."""
-        scope = _Scope(self, None, reader, each)
+        scope = _Delivery(self, None, reader, each)
         parts = [scope.others(dim, touched=True) for dim in self._other]
         return self._program.product([*parts, *(scope.alone(dim) for dim in self._alone)])
 
 
-class _Scope:
+class _Delivery:
     """The dimensions of one delivery, see `View.words`."""
 
     def __init__(self, view: View, asking: int | None, reader: int, each: bool) -> None:
@@ -357,24 +357,24 @@ class _Scope:
             return [(asking, self._program.true)]
         return [*self._view.ends(asking, dim)]
 
-    def others(self, dim: str, touched: bool = False) -> Choice[Number]:
+    def others(self, dim: str, touched: bool = False) -> LiteralChoice[Number]:
         """Positions along a dimension that does not index the dataspace."""
         chain = self._variables.chains[dim]
         counted = frozenset() if self._each else self._above
         if touched:
             return self._program.mapped(chain.positions(counted), lambda own: own[0])
-        cases: list[tuple[Literal, Choice[Number]]] = []
+        cases: list[tuple[Literal, LiteralChoice[Number]]] = []
         for end, literal in self._ends(dim):
             positions = chain.positions(self._storage(end) | self._separate | counted)
             cases.append((literal, self._program.mapped(positions, lambda own: own[0])))
         return self._program.either(cases, f"trips{dim}")
 
-    def alone(self, dim: str) -> Choice[Number]:
+    def alone(self, dim: str) -> LiteralChoice[Number]:
         """Words along a dimension that shares no rank: its tiles do not overlap."""
         chain = self._variables.chains[dim]
         part = self._view._ranks([dim])
         if self._view._is_unit(dim):
-            words: Choice[Number] = self._program.constant(chain.bound)
+            words: LiteralChoice[Number] = self._program.constant(chain.bound)
         else:
             tile = chain.extent(self._node)
             words = self._program.mapped(tile, partial(_all_tiles, part, dim, chain.bound))
@@ -383,7 +383,7 @@ class _Scope:
         spread = chain.positions(self._above)
         return self._program.combined(words, spread, lambda own, places: Fraction(own, places[0]))
 
-    def window(self, dims: tuple[str, ...]) -> Choice[Number]:
+    def window(self, dims: tuple[str, ...]) -> LiteralChoice[Number]:
         """Words along dimensions that share ranks, at least."""
         part = self._view._ranks(dims)
         kind = self._variables.mapspace.factors
@@ -400,9 +400,9 @@ class _Scope:
             both, sweep, lambda pair, kind: window_words(coefficients, *pair, kind, self._each, distinct)
         )
 
-    def _distinct(self, dims: tuple[str, ...], part: Dataspace) -> Choice[Number]:
+    def _distinct(self, dims: tuple[str, ...], part: Dataspace) -> LiteralChoice[Number]:
         """Words that all tiles together have, the least that can be delivered."""
-        words: Choice[Number] = self._program.constant(distinct_words(part, self._view._bound))
+        words: LiteralChoice[Number] = self._program.constant(distinct_words(part, self._view._bound))
         if not self._each:
             return words
         for dim in dims:
@@ -410,7 +410,7 @@ class _Scope:
             words = self._program.combined(words, spread, lambda own, places: Fraction(own, places[0]))
         return words
 
-    def _turns(self, dim: str) -> Choice[WindowLoops]:
+    def _turns(self, dim: str) -> LiteralChoice[WindowLoops]:
         """How the loops over a dimension of a window are split; perfect factors only."""
         chain, end_node = self._variables.chains[dim], self._node
         inner = frozenset(range(end_node, len(self._variables.architecture.nodes)))
@@ -469,14 +469,14 @@ class CostTables:
         """Cycles that every run takes on top."""
         return network_latency(self._architecture)
 
-    def _steps(self) -> Choice[int]:
+    def _steps(self) -> LiteralChoice[int]:
         """Cycles of the arithmetic."""
         parts = [
             self._program.mapped(chain.positions(self._variables.positions), lambda own: own[0])
             for chain in self._variables.chains.values()
         ]
         total = self._program.product(parts, "steps")
-        steps = Choice(tuple(map(int, total.values)), total.literals)
+        steps = LiteralChoice(tuple(map(int, total.values)), total.literals)
         self._program.forbid(literal for own, literal in steps.items() if own < self.fewest_steps)
         return steps
 
@@ -575,8 +575,8 @@ class CostTables:
 
     def _beyond(
         self,
-        words: Choice[Number],
-        fewest_words: Callable[[], Choice[Number]],
+        words: LiteralChoice[Number],
+        fewest_words: Callable[[], LiteralChoice[Number]],
         gate: Literal,
         level: int,
         space: Dataspace,
@@ -613,7 +613,7 @@ class CostTables:
 
     def _table(
         self,
-        words: Choice[Number],
+        words: LiteralChoice[Number],
         gate: Literal,
         level: int,
         space: Dataspace,
@@ -632,7 +632,7 @@ class CostTables:
         )
         return CostTable(entries, gate is self._program.true, level, space.name)
 
-    def _leakage(self, number: int, positions: Collection[int]) -> Choice[Number]:
+    def _leakage(self, number: int, positions: Collection[int]) -> LiteralChoice[Number]:
         """Instances of a level that leak, those in use or gated with them, times positions of other nodes."""
         level, node = self._variables.level(number), self._variables.positions[number]
         fanouts = [own for own in self._variables.fanouts if own < node]
@@ -678,7 +678,7 @@ class CostTables:
             self._program.model.add(self._program.sum_of(literals, numbers) <= 0)
         return [(literal, unit * weight) for literal, weight in zip(digits, weights, strict=True)]
 
-    def _table_of(self, choice: Choice[Number], price: Fraction) -> CostTable:
+    def _table_of(self, choice: LiteralChoice[Number], price: Fraction) -> CostTable:
         return CostTable(tuple((literal, price * own) for own, literal in choice.items()), True)
 
     # ---------------------------------------------------------------------- cycles

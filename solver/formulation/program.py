@@ -28,9 +28,6 @@ LARGEST_TOTAL = 1 << 30
 MOST_LITERALS = 500_000
 """Booleans that a program may have; CP-SAT would take gigabytes for more."""
 
-BETWEEN_STOPS = 1000
-"""Booleans after which it is asked whether to stop."""
-
 MOST_PAIRS = 20_000
 """Pairs of values up to which two choices are combined; above, values are rounded down to fewer ones."""
 
@@ -40,7 +37,7 @@ class EmptyProgramError(Exception):
 
 
 @dataclass(frozen=True)
-class Choice(Generic[T_co]):
+class LiteralChoice(Generic[T_co]):
     """One of several values, each with a literal; exactly one literal is true."""
 
     values: tuple[T_co, ...]
@@ -90,15 +87,15 @@ class Program:
         self._literals += 1
         if self._literals > MOST_LITERALS:
             raise TooLargeError(f"the formulation takes more than {MOST_LITERALS:,} Booleans")
-        if self._literals % BETWEEN_STOPS == 0 and self._stop():
+        if self._stop():
             raise UnfinishedError
         return self.model.new_bool_var(name)
 
-    def constant(self, value: T) -> Choice[T]:
+    def constant(self, value: T) -> LiteralChoice[T]:
         """Return a choice of a single value."""
-        return Choice((value,), (self.true,))
+        return LiteralChoice((value,), (self.true,))
 
-    def choice(self, values: Iterable[T], name: str) -> Choice[T]:
+    def choice(self, values: Iterable[T], name: str) -> LiteralChoice[T]:
         """Return a new choice of one of the values.
 
         Raises
@@ -113,7 +110,7 @@ class Program:
             return self.constant(every[0])
         literals = tuple(self.literal(f"{name}={value}") for value in every)
         self.model.add_exactly_one(literals)
-        return Choice(every, literals)
+        return LiteralChoice(every, literals)
 
     # ------------------------------------------------------------------------- rows
 
@@ -182,7 +179,9 @@ class Program:
 
     # ---------------------------------------------------------------------- choices
 
-    def mapped(self, choice: Choice[T], function: Callable[[T], R], name: str = "") -> Choice[R]:
+    def mapped(
+        self, choice: LiteralChoice[T], function: Callable[[T], R], name: str = ""
+    ) -> LiteralChoice[R]:
         """Return what a function makes of a choice."""
         groups: dict[R, list[Literal]] = {}
         for value, literal in choice.items():
@@ -190,16 +189,16 @@ class Program:
         if len(groups) == 1:
             return self.constant(next(iter(groups)))
         literals = tuple(self.any_of(parts, f"{name}={value}") for value, parts in groups.items())
-        return Choice(tuple(groups), literals)
+        return LiteralChoice(tuple(groups), literals)
 
-    def holds(self, choice: Choice[T], condition: Callable[[T], bool]) -> Literal | None:
+    def holds(self, choice: LiteralChoice[T], condition: Callable[[T], bool]) -> Literal | None:
         """Return a literal for a condition on a choice; None if it cannot hold."""
         verdict = self.mapped(choice, condition)
         return dict(verdict.items()).get(True)
 
     def combined(
-        self, one: Choice[T], other: Choice[S], function: Callable[[T, S], R], name: str = ""
-    ) -> Choice[R]:
+        self, one: LiteralChoice[T], other: LiteralChoice[S], function: Callable[[T, S], R], name: str = ""
+    ) -> LiteralChoice[R]:
         """Return what a function makes of two choices: one literal per pair of values, tied to both."""
         if len(one.values) == 1:
             return self.mapped(other, lambda value: function(one.values[0], value), name)
@@ -211,27 +210,27 @@ class Program:
         for column, literal in zip(zip(*pairs, strict=True), other.literals, strict=True):
             self.equal(column, literal)
         values = tuple((a, b) for a in one.values for b in other.values)
-        both = Choice(values, tuple(literal for row in pairs for literal in row))
+        both = LiteralChoice(values, tuple(literal for row in pairs for literal in row))
         return self.mapped(both, lambda pair: function(*pair), name)
 
     def product(
-        self, parts: Sequence[Choice[Number]], name: str = "", most: int | None = None
-    ) -> Choice[Number]:
+        self, parts: Sequence[LiteralChoice[Number]], name: str = "", most: int | None = None
+    ) -> LiteralChoice[Number]:
         """Return the product of choices of positive numbers; one above `most` counts as ``most + 1``."""
-        total: Choice[Number] = self.constant(1)
+        total: LiteralChoice[Number] = self.constant(1)
         for part in sorted(parts, key=lambda own: len(own.values)):
             total = self.combined(total, part, _clipped(most), name)
         return total
 
-    def least_product(self, parts: Sequence[Choice[Number]], name: str = "") -> Choice[Number]:
+    def least_product(self, parts: Sequence[LiteralChoice[Number]], name: str = "") -> LiteralChoice[Number]:
         """Return a lower bound on the product: few numbers where pairs would be too many."""
-        total: Choice[Number] = self.constant(1)
+        total: LiteralChoice[Number] = self.constant(1)
         for part in sorted(parts, key=lambda own: len(own.values)):
             room = max(2, MOST_PAIRS // len(part.values))
             total = self.combined(self.rounded(total, room), part, _clipped(None), name)
         return total
 
-    def rounded(self, choice: Choice[Number], most: int) -> Choice[Number]:
+    def rounded(self, choice: LiteralChoice[Number], most: int) -> LiteralChoice[Number]:
         """Return a choice with its positive numbers rounded down to so many different ones."""
         if len(choice.values) <= most:
             return choice
@@ -240,19 +239,23 @@ class Program:
         floor = {value: ordered[place - place % step] for place, value in enumerate(ordered)}
         return self.mapped(choice, lambda value: floor[value])
 
-    def given(self, choice: Choice[T], gate: Literal | None) -> Choice[T]:
+    def given(self, choice: LiteralChoice[T], gate: Literal | None) -> LiteralChoice[T]:
         """Return a choice of which no literal holds unless the gate does; None is a gate that never does."""
         if gate is None:
-            return Choice((), ())
+            return LiteralChoice((), ())
         if gate is self.true or len(choice.values) == 1:
-            return Choice(choice.values, (gate,) * len(choice.values)) if gate is not self.true else choice
+            return (
+                LiteralChoice(choice.values, (gate,) * len(choice.values))
+                if gate is not self.true
+                else choice
+            )
         literals = tuple(self.literal() for _ in choice.values)
         for own, literal in zip(literals, choice.literals, strict=True):
             self.model.add_implication(own, literal)
         self.equal(literals, gate)
-        return Choice(choice.values, literals)
+        return LiteralChoice(choice.values, literals)
 
-    def either(self, cases: Sequence[tuple[Literal, Choice[T]]], name: str = "") -> Choice[T]:
+    def either(self, cases: Sequence[tuple[Literal, LiteralChoice[T]]], name: str = "") -> LiteralChoice[T]:
         """Return the choice of the one case whose literal holds."""
         if len(cases) == 1:
             return cases[0][1]
@@ -262,7 +265,7 @@ class Program:
                 groups.setdefault(value, []).append(literal)
         if len(groups) == 1:
             return self.constant(next(iter(groups)))
-        return Choice(tuple(groups), tuple(self.any_of(parts, name) for parts in groups.values()))
+        return LiteralChoice(tuple(groups), tuple(self.any_of(parts, name) for parts in groups.values()))
 
 
 def _clipped(most: int | None) -> Callable[[Number, Number], Number]:

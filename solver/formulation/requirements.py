@@ -120,8 +120,7 @@ class Utilization(_Written):
     @property
     def words(self) -> int:
         """The limit, rounded up."""
-        assert self.storage.usable_words is not None
-        return math.ceil(self.storage.usable_words * self.storage.min_utilization)
+        return self.storage.least_words
 
     def _places(self) -> tuple[SourceRef | None, ...]:
         return self.storage.utilization_source, self.storage.size_source

@@ -6,7 +6,7 @@ import math
 
 from model.rules import Quantity, Rule
 from model.rules.language import OF_HARDWARE, Value
-from solver.formulation.program import Choice, EmptyProgramError
+from solver.formulation.program import EmptyProgramError, LiteralChoice
 from solver.formulation.tables import Tables
 from solver.formulation.variables import Variables
 
@@ -59,7 +59,7 @@ class UserRules:
         known = [choice for choice in choices if choice is not None]
         if len(known) < len(choices) or math.prod(len(own.values) for own in known) > MOST_ENTRIES:
             return False
-        every: Choice[tuple[Value, ...]] = self._program.constant(())
+        every: LiteralChoice[tuple[Value, ...]] = self._program.constant(())
         for choice in known:
             every = self._program.combined(every, choice, lambda own, value: (*own, value), "rule")
         allowed = [
@@ -80,7 +80,7 @@ class UserRules:
         assert usable is not None  # rules ask for limited ones only
         return usable
 
-    def _choice(self, asked: Quantity) -> Choice[Value] | None:
+    def _choice(self, asked: Quantity) -> LiteralChoice[Value] | None:
         """The values of a quantity; None where the program has no literals for them."""
         if asked.kind in ("energy", "cycles"):
             return None
@@ -95,7 +95,7 @@ class UserRules:
             return self._variables.slots[level].innermost()
         return self._held(asked, level)
 
-    def _of_fanout(self, asked: Quantity) -> Choice[Value]:
+    def _of_fanout(self, asked: Quantity) -> LiteralChoice[Value]:
         node, chains = self._fanouts[asked.node], self._variables.chains
         if asked.kind == "spatial":
             return self._program.mapped(chains[asked.of].factor(node), lambda own: own)
@@ -103,7 +103,7 @@ class UserRules:
         children = self._program.product([chain.factor(node) for chain in chains.values()], "instances", size)
         return self._program.mapped(children, lambda own: own)
 
-    def _held(self, asked: Quantity, level: int) -> Choice[Value]:
+    def _held(self, asked: Quantity, level: int) -> LiteralChoice[Value]:
         """Whether a level keeps a dataspace, or its words there."""
         keeping = self._variables.keeping[asked.of]
         held = self._program.mapped(

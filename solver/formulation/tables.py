@@ -12,7 +12,7 @@ from model.counting.words import tile_words
 from model.problem import Dataspace
 from solver.cpsat import LARGEST_ACTIVITY, Literal
 from solver.formulation.constraints import Constraints, Part, TakenRoom
-from solver.formulation.program import Choice, EmptyProgramError, Number
+from solver.formulation.program import EmptyProgramError, LiteralChoice, Number
 from solver.formulation.requirements import constraints_of
 from solver.formulation.variables import Variables
 
@@ -41,7 +41,7 @@ class Tables:
         self._variables = variables
         self._program = variables.program
         self.checked = self._program.checked
-        self._words: dict[TakenRoom[Choice[int]], Choice[int]] = {}
+        self._words: dict[TakenRoom[LiteralChoice[int]], LiteralChoice[int]] = {}
 
     def require_all(self) -> None:
         """Let all constraints of the mapspace hold.
@@ -55,7 +55,7 @@ class Tables:
         self._add_fanouts()
         self._add_loop_limit()
 
-    def factor(self, node: int, dim: str) -> Choice[int]:
+    def factor(self, node: int, dim: str) -> LiteralChoice[int]:
         """Return the factor of a node's loop over a dimension."""
         return self._variables.chains[dim].factor(node)
 
@@ -63,12 +63,12 @@ class Tables:
         """Whether a node may have a loop over a dimension."""
         return node in self._variables.chains[dim].live
 
-    def extents(self, level: int) -> dict[str, Choice[int]]:
+    def extents(self, level: int) -> dict[str, LiteralChoice[int]]:
         """Return the extents of a level's tiles."""
         node = self._variables.positions[level]
         return {dim: chain.extent(node) for dim, chain in self._variables.chains.items()}
 
-    def units(self) -> list[Choice[int]]:
+    def units(self) -> list[LiteralChoice[int]]:
         """Return, per dimension, the positions that the instances of the arithmetic take."""
         spread = (chain.positions(self._variables.fanouts) for chain in self._variables.chains.values())
         return [self._program.mapped(own, lambda positions: positions[0]) for own in spread]
@@ -88,24 +88,26 @@ class Tables:
 
     # ------------------------------------------------------------------------- limits
 
-    def between(self, factor: Choice[int], least: int, most: int, literal: Literal | None) -> None:
+    def between(self, factor: LiteralChoice[int], least: int, most: int, literal: Literal | None) -> None:
         """Let a factor lie between two values."""
         self._forbid(factor, [own for own in factor.values if not least <= own <= most], literal)
 
     def product_at_most(
-        self, name: str, parts: Sequence[Part[Choice[int]]], most: int, literal: Literal | None
+        self, name: str, parts: Sequence[Part[LiteralChoice[int]]], most: int, literal: Literal | None
     ) -> None:
         """Limit a product."""
         total = self._program.product([self._where(*part) for part in parts], name, most)
         self._forbid(total, [value for value in total.values if value > most], literal)
 
-    def product_at_least(self, factors: Sequence[Choice[int]], least: int, literal: Literal | None) -> None:
+    def product_at_least(
+        self, factors: Sequence[LiteralChoice[int]], least: int, literal: Literal | None
+    ) -> None:
         """Ask for a product of at least so much."""
         total = self._program.product(factors, "units", least)
         self._forbid(total, [value for value in total.values if value < least], literal)
 
     def words_at_most(
-        self, tiles: Sequence[TakenRoom[Choice[int]]], most: int, literal: Literal | None
+        self, tiles: Sequence[TakenRoom[LiteralChoice[int]]], most: int, literal: Literal | None
     ) -> None:
         """Limit the words that tiles of a level take together; see `rounded`."""
         entries = self._entries(tiles)
@@ -117,7 +119,7 @@ class Tables:
         self._exclude((x for own, x in entries if own > most), literal)
 
     def words_at_least(
-        self, tiles: Sequence[TakenRoom[Choice[int]]], least: int, literal: Literal | None
+        self, tiles: Sequence[TakenRoom[LiteralChoice[int]]], least: int, literal: Literal | None
     ) -> None:
         """Ask for tiles of a level that take at least so many words together; see `rounded`."""
         entries = self._entries(tiles)
@@ -129,7 +131,10 @@ class Tables:
         self.checked.given(literal, self._program.model.add(total >= least // unit))
 
     def _unit(
-        self, entries: Sequence[tuple[int, Literal]], tiles: Sequence[TakenRoom[Choice[int]]], most: int
+        self,
+        entries: Sequence[tuple[int, Literal]],
+        tiles: Sequence[TakenRoom[LiteralChoice[int]]],
+        most: int,
     ) -> int:
         """Words in which sums are small enough for CP-SAT, so that a limit never excludes too much."""
         largest = max([most, *(own for own, _ in entries)])
@@ -137,16 +142,18 @@ class Tables:
         self.rounded |= unit > 1
         return max(1, unit)
 
-    def _where(self, factor: Choice[int], condition: Literal) -> Choice[int]:
+    def _where(self, factor: LiteralChoice[int], condition: Literal) -> LiteralChoice[int]:
         """A factor, 1 where a condition does not hold."""
         if condition.index == self._program.true.index or factor.known == 1:
             return factor
         if condition.index == self._program.true.negated().index:
             return self._program.constant(1)
-        where = Choice((True, False), (condition, condition.negated()))
+        where = LiteralChoice((True, False), (condition, condition.negated()))
         return self._program.combined(factor, where, lambda own, holds: own if holds else 1)
 
-    def _forbid(self, choice: Choice[Number], values: Iterable[Number], literal: Literal | None) -> None:
+    def _forbid(
+        self, choice: LiteralChoice[Number], values: Iterable[Number], literal: Literal | None
+    ) -> None:
         forbidden = set(values)
         if len(forbidden) == len(choice.values):
             self._refuse(literal, "no value is allowed")
@@ -169,14 +176,14 @@ class Tables:
 
     # -------------------------------------------------------------------------- tiles
 
-    def _entries(self, tiles: Sequence[TakenRoom[Choice[int]]]) -> list[tuple[int, Literal]]:
+    def _entries(self, tiles: Sequence[TakenRoom[LiteralChoice[int]]]) -> list[tuple[int, Literal]]:
         """Words that tiles may take, above a level's room one more than that, with literals."""
         for tile in tiles:
             if tile not in self._words:
                 self._words[tile] = self._program.given(self._tile(tile), tile.held)
         return [entry for tile in tiles for entry in self._words[tile].items()]
 
-    def words(self, level: int, space: Dataspace) -> Choice[int]:
+    def words(self, level: int, space: Dataspace) -> LiteralChoice[int]:
         """Words of a level that a dataspace's tile takes if kept there, at most one more than fit."""
         storage = self._variables.level(level)
         usable = storage.usable_words
@@ -184,15 +191,15 @@ class Tables:
         room = UNLIMITED_WORDS if usable is None else usable
         return self._tile(TakenRoom(space, self._program.true, size, room, self.extents(level)))
 
-    def _tile(self, tile: TakenRoom[Choice[int]]) -> Choice[int]:
+    def _tile(self, tile: TakenRoom[LiteralChoice[int]]) -> LiteralChoice[int]:
         groups = rank_groups(tile.dataspace, self.mapspace.problem.bound)
         parts = [self._part(tile, dims) for dims in groups]
         total = self._program.product(parts, f"tile{tile.dataspace.name}", tile.room)
         return self._program.mapped(total, lambda own: min(int(own) * tile.size_per_value, tile.room + 1))
 
-    def _part(self, tile: TakenRoom[Choice[int]], dims: Sequence[str]) -> Choice[int]:
+    def _part(self, tile: TakenRoom[LiteralChoice[int]], dims: Sequence[str]) -> LiteralChoice[int]:
         """Words of a tile along the ranks of some dimensions."""
-        extents: Choice[tuple[int, ...]] = self._program.constant(())
+        extents: LiteralChoice[tuple[int, ...]] = self._program.constant(())
         for dim in dims:
             extents = self._program.combined(extents, tile.extents[dim], lambda own, value: (*own, value))
         ranks = tuple(rank for rank in tile.dataspace.ranks if any(term.dim in dims for term in rank))

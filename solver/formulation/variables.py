@@ -11,7 +11,7 @@ from model.choices import keep_sets
 from model.mapspace import Mapspace, TemporalRules
 from solver.cpsat import Answer, Literal
 from solver.formulation.chains import Chain
-from solver.formulation.program import Choice, Program
+from solver.formulation.program import LiteralChoice, Program
 from solver.result import StopCallback
 
 Keepers = tuple[int, ...]
@@ -76,10 +76,14 @@ class LoopOrder:
         """Where a literal holds, let the innermost loop with iterations be over one of some dimensions."""
         self._program.imply(literal, [self._innermost[dim] for dim in dims])
 
-    def innermost(self) -> Choice[str]:
+    def innermost(self) -> LiteralChoice[str]:
         """The dimension of the innermost loop with iterations, empty without one."""
         first = self._innermost
-        return Choice((*first, ""), (*first.values(), self._none)) if first else self._program.constant("")
+        return (
+            LiteralChoice((*first, ""), (*first.values(), self._none))
+            if first
+            else self._program.constant("")
+        )
 
     @cached_property
     def _none(self) -> Literal:
@@ -159,7 +163,7 @@ class Variables:
             for node, fanout in zip(self.fanouts, self.architecture.fanouts, strict=True)
             if (fanout.mesh_x > 1 and fanout.mesh_y > 1) or self._has_order(node)
         }
-        self.keeping: dict[str, Choice[Keepers]] = {
+        self.keeping: dict[str, LiteralChoice[Keepers]] = {
             space.name: self.program.choice(self._keepers(space.name), f"keep{space.name}")
             for space in mapspace.problem.dataspaces
         }

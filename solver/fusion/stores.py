@@ -70,9 +70,7 @@ class Stores:
     @cached_property
     def least(self) -> dict[int, int]:
         """By number of a memory that has one, the words that its least utilization asks for."""
-        pairs = enumerate(self._architecture.on_chip, start=1)
-        words = {n: math.ceil((own.usable_words or 0) * own.min_utilization) for n, own in pairs}
-        return {number: least for number, least in words.items() if least}
+        return {number: level.least_words for number, level in self.levels.items() if level.least_words}
 
     @cached_property
     def unlike(self) -> frozenset[int]:

@@ -75,9 +75,6 @@ def _even_rows(mapspace: Mapspace, batch: MappingBatch) -> Integers:
 MOST_REORDERED = 48
 """Mappings with another factor, where it may be any, whose loop orders are changed as well: the best ones."""
 
-MOST_SETTLED = 32
-"""Mappings at the end of a run that are priced exactly where prices are estimates."""
-
 
 class _Descent:
     """One descent: the mapping where it stands, and its score, with remainders estimated."""
@@ -98,7 +95,7 @@ class _Descent:
             self._improve(keep_moves(self._current, 0, self._pricing.rules))
         if self._mapspace.factors == ANY:
             around = self._neighbours()
-            self._pricing.settle(around, self._pricing.estimate_batch(around), MOST_SETTLED)
+            self._pricing.settle(around, self._pricing.estimate_batch(around))
         return self._current
 
     def _neighbours(self) -> MappingBatch:
@@ -201,5 +198,5 @@ class Annealing:
                 np.where(where, proposed.order, current.order),
                 np.where(where, proposed.keep, current.keep),
             )
-        pricing.settle(current, BatchPrices(np.isfinite(scores), scores[:, None]), MOST_SETTLED)
+        pricing.settle(current, BatchPrices(np.isfinite(scores), scores[:, None]))
         return current

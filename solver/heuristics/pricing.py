@@ -34,8 +34,8 @@ AT_ONCE_WITH_REMAINDERS = 256
 ROUNDING = 1 + 1e-12
 """Values of doubles this close to each other are compared exactly."""
 
-MOST_ALIKE = 16
-"""Of mappings that rounded counts do not tell apart, those that are compared exactly."""
+MOST_SETTLED = 16
+"""Of mappings that estimates or rounded counts do not tell apart, the best, which are compared exactly."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class Pricing:
             return self.price_batch(batch)
         return self._in_chunks(batch, self._estimated_chunk, MAPPINGS_PER_CHUNK)
 
-    def settle(self, batch: MappingBatch, prices: BatchPrices, most: int) -> None:
+    def settle(self, batch: MappingBatch, prices: BatchPrices, most: int = MOST_SETTLED) -> None:
         """Price the `most` best of mappings exactly whose `prices` are estimates; they count once."""
         if self.mapspace.factors == PERFECT:
             return
@@ -304,7 +304,7 @@ class Pricing:
         ]
         best_first = sorted(range(len(ranked)), key=ranked.__getitem__)
         rounded = self._evaluator is not None and self._evaluator.rounded
-        for place in best_first[: MOST_ALIKE if rounded else 1]:
+        for place in best_first[: MOST_SETTLED if rounded else 1]:
             self._compare(self.rules.mapping(batch, int(near[first[place]])))
 
     def _compare(self, mapping: Mapping) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from model.choices import allowed_factors
 from model.cost.batch import MappingBatch
+from model.cost.batch.evaluator import MAPPINGS_PER_CHUNK
 from model.cost.batch.mappings import Booleans, Integers
 from model.extents import PERFECT
 from model.mapspace import Mapspace, TemporalRules
@@ -19,8 +20,6 @@ from solver.heuristics.interface import MapperError
 from solver.heuristics.pricing import BatchPrices, Pricing
 from solver.heuristics.rules import MapspaceRules
 from solver.heuristics.sampling import Sampler, concatenated
-
-BATCH = 4096
 
 
 class RandomSearch:
@@ -50,9 +49,9 @@ class RandomSearch:
         while True:
             # No condition can be fulfilled within so few mappings but by the last of them.
             count = min(
-                BATCH,
-                self._victory_condition - idle if self._victory_condition else BATCH,
-                self._timeout - invalid if self._timeout else BATCH,
+                MAPPINGS_PER_CHUNK,
+                self._victory_condition - idle if self._victory_condition else MAPPINGS_PER_CHUNK,
+                self._timeout - invalid if self._timeout else MAPPINGS_PER_CHUNK,
             )
             if count <= 0:
                 return
@@ -114,7 +113,7 @@ def _in_larger_batches(batches: Iterable[MappingBatch]) -> Iterator[MappingBatch
     for batch in batches:
         waiting.append(batch)
         count += len(batch)
-        if count >= BATCH:
+        if count >= MAPPINGS_PER_CHUNK:
             yield concatenated(waiting)
             waiting, count = [], 0
     if waiting:
@@ -126,8 +125,8 @@ def _factorizations(mapspace: Mapspace, rules: MapspaceRules) -> Iterator[Intege
     splits = [_splits(mapspace, number) for number in range(len(mapspace.problem.dims))]
     sizes = [len(split) for split in splits]
     total = math.prod(sizes)
-    for start in range(0, total, BATCH):
-        chosen = np.unravel_index(np.arange(start, min(start + BATCH, total)), sizes)
+    for start in range(0, total, MAPPINGS_PER_CHUNK):
+        chosen = np.unravel_index(np.arange(start, min(start + MAPPINGS_PER_CHUNK, total)), sizes)
         factors = np.stack([split[rows] for split, rows in zip(splits, chosen, strict=True)], axis=2)
         yield factors[rules.fits_meshes(factors)]
 
@@ -156,7 +155,7 @@ def _fitting(
 ) -> Iterator[MappingBatch]:
     """Yield, per factorization, the mappings in one order that break neither a rule nor a limit."""
     order = _first_order(mapspace)
-    together = max(1, BATCH // max(1, len(keeps)))
+    together = max(1, MAPPINGS_PER_CHUNK // max(1, len(keeps)))
     for start in range(0, len(factors), together):
         part = factors[start : start + together]
         rows = np.repeat(np.arange(len(part)), len(keeps))
@@ -188,7 +187,7 @@ def _with_orders(fitting: MappingBatch, mapspace: Mapspace) -> Iterator[MappingB
     choices.append(first[-1:])
     sizes = [len(orders) for orders in choices]
     total, masks = math.prod(sizes), len(fitting)
-    together = max(1, BATCH // masks)
+    together = max(1, MAPPINGS_PER_CHUNK // masks)
     for start in range(1, total, together):
         chosen = np.unravel_index(np.arange(start, min(start + together, total)), sizes)
         orders = np.stack([choice[rows] for choice, rows in zip(choices, chosen, strict=True)], axis=1)

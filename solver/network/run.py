@@ -61,14 +61,20 @@ class LayerResult:
 
     @property
     def units_per_pj(self) -> int:
-        """Parts of a picojoule that `energy` is a whole number of."""
+        """Parts of a picojoule that `energy_units` is a whole number of."""
         own = self.layer.mapspace.architecture.units_per_pj
         return own if self.result is None else self.result.units_per_pj
 
     @property
-    def energy(self) -> int | None:
-        """Energy of all instances in parts of a picojoule, None without a mapping."""
+    def energy_units(self) -> int | None:
+        """Energy of all instances, exact, in parts of a picojoule; None without a mapping."""
         return self._times("energy")
+
+    @property
+    def energy_pj(self) -> float | None:
+        """Energy of all instances in picojoules, None without a mapping."""
+        energy = self.energy_units
+        return None if energy is None else energy / self.units_per_pj
 
     @property
     def cycles(self) -> int | None:
@@ -105,11 +111,11 @@ class NetworkResult:
         return math.lcm(*(answer.units_per_pj for answer in self.layers), 1)
 
     @property
-    def energy(self) -> int | None:
-        """Energy of the network in `units_per_pj`, None if a layer has no mapping."""
+    def energy_units(self) -> int | None:
+        """Energy of the network, exact, in parts of a picojoule (`units_per_pj`); None without a mapping."""
         unit = self.units_per_pj
         factors = (unit // answer.units_per_pj for answer in self.layers)
-        energies = (answer.energy for answer in self.layers)
+        energies = (answer.energy_units for answer in self.layers)
         pairs = zip(energies, factors, strict=True)
         return self._total([None if energy is None else energy * factor for energy, factor in pairs])
 
@@ -128,16 +134,28 @@ class NetworkResult:
         return sum(known, Fraction(0)) if is_complete else None
 
     @property
+    def energy_pj(self) -> float | None:
+        """Energy of the network in picojoules, None if a layer has no mapping."""
+        energy = self.energy_units
+        return None if energy is None else energy / self.units_per_pj
+
+    @property
     def energy_j(self) -> float | None:
         """Energy of the network in joules, None if a layer has no mapping."""
-        energy = self.energy
+        energy = self.energy_units
         return None if energy is None else float(Fraction(energy, self.units_per_pj * 10**12))
 
     @property
-    def edp(self) -> int | None:
-        """Energy of the network times its cycles, which is not the sum of the layers' products."""
-        energy, cycles = self.energy, self.cycles
+    def edp_units(self) -> int | None:
+        """`energy_units` of the network times its cycles, which is not the sum of the layers' products."""
+        energy, cycles = self.energy_units, self.cycles
         return None if energy is None or cycles is None else energy * cycles
+
+    @property
+    def edp_pj_cycles(self) -> float | None:
+        """Energy of the network in picojoules times its cycles, None if a layer has no mapping."""
+        edp = self.edp_units
+        return None if edp is None else edp / self.units_per_pj
 
     @property
     def proven(self) -> int:

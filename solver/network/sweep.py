@@ -24,7 +24,7 @@ class SweepPoint:
     @property
     def costs(self) -> tuple[float, int] | None:
         """Energy in picojoule and cycles of the whole network, None without a mapping of all of it."""
-        energy, cycles = self.result.energy, self.result.cycles
+        energy, cycles = self.result.energy_units, self.result.cycles
         if energy is None or cycles is None:
             return None
         return energy / self.result.units_per_pj, cycles
@@ -32,7 +32,7 @@ class SweepPoint:
     @property
     def edp_pj_cycles(self) -> float | None:
         """Energy of the network times its cycles, in pJ * cycles; None without a mapping of all of it."""
-        return None if self.result.edp is None else self.result.edp / self.result.units_per_pj
+        return self.result.edp_pj_cycles
 
     @property
     def area_mm2(self) -> float | None:

@@ -275,7 +275,7 @@ def _cost(mapspace: Mapspace, mapping: LoopMapping | None, evaluation: Evaluatio
     units = evaluation.units_per_pj
     return {
         **picked(evaluation, *FIGURES, "utilization", "compute_cycles", "compute_instances"),
-        **si_figures(evaluation.energy_j, evaluation.latency_s),
+        **si_figures(evaluation.energy_j, evaluation.latency_s, evaluation.computes),
         "compute_energy_pj": evaluation.compute_energy / units,
         "leak_energy_pj": evaluation.leak_energy / units,
         "levels": [
@@ -288,12 +288,26 @@ def _cost(mapspace: Mapspace, mapping: LoopMapping | None, evaluation: Evaluatio
     }
 
 
-def si_figures(energy_j: float | None, latency_s: Fraction | None) -> Document:
-    """Return energy, latency and EDP in joules and seconds; nothing for an architecture without a clock."""
+OPERATIONS = 2
+"""A compute is a multiplication and an addition, as datasheets count."""
+
+
+def si_figures(energy_j: float | None, latency_s: Fraction | None, computes: int) -> Document:
+    """Return energy, latency, EDP, power and throughput in SI units; nothing without a clock.
+
+    What is divided by nothing is null.
+    """
     if energy_j is None or latency_s is None:
         return {}
-    seconds = float(latency_s)
-    return {"energy_j": energy_j, "latency_s": seconds, "edp_j_s": energy_j * seconds}
+    seconds, tera_operations = float(latency_s), OPERATIONS * computes / 1e12
+    return {
+        "energy_j": energy_j,
+        "latency_s": seconds,
+        "edp_j_s": energy_j * seconds,
+        "power_w": energy_j / seconds if seconds else None,
+        "tops": tera_operations / seconds if seconds else None,
+        "tops_per_w": tera_operations / energy_j if energy_j else None,
+    }
 
 
 def tile_shapes(mapspace: Mapspace, mapping: LoopMapping) -> list[dict[str, Vector]]:

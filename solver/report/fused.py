@@ -45,7 +45,11 @@ def fused_document(
             {"einsum": einsum, **violation_document(violation)} for einsum, violation in evaluation.violations
         ],
         **picked(evaluation, "energy_pj", "cycles", "edp_pj_cycles"),
-        **si_figures(None if evaluation.latency_s is None else evaluation.energy_j, evaluation.latency_s),
+        **si_figures(
+            None if evaluation.latency_s is None else evaluation.energy_j,
+            evaluation.latency_s,
+            sum(own.problem.computes * own.n_instances for own in cascade.einsums if not own.is_copy),
+        ),
         "tree": [
             _part_document(Visits(cascade, mapping), evaluation, child, 0) for child in mapping.children
         ],

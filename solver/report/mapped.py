@@ -201,7 +201,8 @@ def nest_lines(architecture: Value, mapping: Value, einsum: str) -> list[str]:
     """Return the lines of a loop nest, outermost loop first, without loops of bound 1.
 
     A storage level heads its temporal loops with its name and the dataspaces that it keeps, a fanout its
-    spatial ones. ``last`` is what a loop has in the last pass over its dimension if that is cut short.
+    spatial ones; what these enclose is one step deeper. ``last`` is what a loop has in the last pass over its
+    dimension if that is cut short.
     """
     loops = _loops_of(mapping)
     kept = {
@@ -218,5 +219,5 @@ def nest_lines(architecture: Value, mapping: Value, einsum: str) -> list[str]:
         head = f"{name}:" if is_fanout else f"{name} {verb} {kept.get(name) or 'nothing'}:"
         lines += [] if is_fanout and not own else [f"{STEP * depth}{head}"]
         lines += [f"{STEP * (depth + 1 + step)}{loop.text}" for step, loop in enumerate(own)]
-        depth += len(own)
+        depth += len(own) + bool(own)
     return [*lines, f"{STEP * depth}{architecture['compute']['name'].text()}: {einsum}"]

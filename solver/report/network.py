@@ -70,7 +70,6 @@ def network_document(result: NetworkResult, check: str | None = None) -> Documen
 
     `check` says how many certificates are valid, if the checker was asked.
     """
-    energy, edp, units = result.energy, result.edp, result.units_per_pj
     originals = [outcome for outcome in result.layers if outcome.origin != "identical"]
     named = Counter(outcome.layer.name for outcome in originals)
     first = {outcome.layer.name: outcome for outcome in originals if named[outcome.layer.name] == 1}
@@ -78,10 +77,8 @@ def network_document(result: NetworkResult, check: str | None = None) -> Documen
         "kind": "network",
         "network": result.network.name,
         "status": result.status.value,
-        "energy_pj": None if energy is None else energy / units,
-        "cycles": result.cycles,
-        "edp_pj_cycles": None if edp is None else edp / units,
-        **si_figures(result.energy_j, result.latency_s),
+        **picked(result, "energy_pj", "cycles", "edp_pj_cycles"),
+        **si_figures(result.energy_j, result.latency_s, _computes(result)),
         "units": dict(UNITS),
         "proven": result.proven,
         "einsums": len(result.network.layers),
@@ -105,7 +102,6 @@ def _layer_document(outcome: LayerResult, first: Mapping[str, LayerResult]) -> D
         limited = None if transfer is None else transfer.limited_by
     else:
         limited = None if result.evaluation is None else bottleneck(result.evaluation)
-    units = outcome.units_per_pj
     repeats = outcome.same_as in first and _names(outcome) == _names(first[outcome.same_as])
     return {
         "name": outcome.layer.name,
@@ -114,12 +110,17 @@ def _layer_document(outcome: LayerResult, first: Mapping[str, LayerResult]) -> D
         "origin": outcome.origin,
         "same_as": outcome.same_as or None,
         "status": outcome.status.value,
-        "energy_pj": None if outcome.energy is None else outcome.energy / units,
-        "cycles": outcome.cycles,
+        **picked(outcome, "energy_pj", "cycles"),
         "limited_by": limited,
         "result": None if result is None or repeats else _result_document(outcome.layer.mapspace, result),
         "transfer": None if result is not None else _transfer_document(outcome),
     }
+
+
+def _computes(result: NetworkResult) -> int:
+    """Return the computes of all instances of a network's Einsums; copies have none."""
+    layers = (layer for layer in result.network.layers if not layer.is_copy)
+    return sum(layer.mapspace.problem.computes * layer.n_instances for layer in layers)
 
 
 def _names(outcome: LayerResult) -> tuple[str, ...]:
@@ -206,7 +207,7 @@ def _row(point: SweepPoint, is_on_front: bool) -> Document:
         "energy_pj": energy_pj,
         "cycles": cycles,
         **picked(point, "edp_pj_cycles", "area_mm2"),
-        **si_figures(point.result.energy_j, point.result.latency_s),
+        **si_figures(point.result.energy_j, point.result.latency_s, _computes(point.result)),
         "proven": point.result.proven,
         "einsums": len(point.result.network.layers),
         "front": is_on_front,

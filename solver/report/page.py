@@ -122,11 +122,18 @@ def counting_fact(document: Value) -> Fact:
 
 
 def si_facts(document: Value) -> list[Fact]:
-    """Return energy, latency and EDP in joules and seconds; nothing without a clock."""
+    """Return energy, latency, EDP, power and throughput in SI units; nothing without a clock."""
     if document.get("latency_s").raw is None:
         return []
     joules, seconds, edp = (document[key].number() for key in ("energy_j", "latency_s", "edp_j_s"))
-    return [("In SI units", f"{joules:.6g} J, {seconds:.6g} s", f"EDP {edp:.6g} J*s")]
+    facts: list[Fact] = [("In SI units", f"{joules:.6g} J, {seconds:.6g} s", f"EDP {edp:.6g} J*s")]
+    quoted = {"W": "power_w", "TOPS": "tops", "TOPS/W": "tops_per_w"}
+    known = {unit: document.get(key) for unit, key in quoted.items()}
+    if all(figure.raw is not None for figure in known.values()):
+        texts = [f"{significant(figure.number())} {unit}" for unit, figure in known.items()]
+        time = f"{significant(1e3 * seconds)} ms"
+        facts.append(("Power, speed", ", ".join((time, *texts)), "2 operations per compute"))
+    return facts
 
 
 def count_cell(number: float) -> Cell:

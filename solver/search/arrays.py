@@ -9,6 +9,9 @@ IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.float64]
 
+TOGETHER = 1 << 16
+"""Entries of large arrays that are worked on together, about: so many stay in the processor's cache."""
+
 WITHIN_64_BITS = 1 << 62
 """Whole numbers up to it, and sums of two, are exact in 64 bits."""
 

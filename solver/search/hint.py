@@ -11,14 +11,8 @@ from solver.heuristics.pricing import Pricing
 from solver.search.priced import Priced
 from solver.search.stopping import Stop
 
-FIRST_HINTED = 1 << 13
-"""Mappings that the heuristic may try, twice as many each time."""
-
-FEW_HINTED = 300
-"""Mappings that it may try at first, and at the least where they are priced one by one."""
-
-ONE_BY_ONE = 8
-"""By how many times it tries fewer where they are priced one by one."""
+FEW_HINTED, MANY_HINTED = 300, 1 << 15
+"""Mappings that the heuristic may try: at first, or where they are priced one by one; and later."""
 
 
 def hint(mapspace: Mapspace, objective: str, evaluations: int, seed: int, stop: Stop) -> list[Priced]:
@@ -29,9 +23,9 @@ def hint(mapspace: Mapspace, objective: str, evaluations: int, seed: int, stop: 
     with suppress(BudgetSpent, MapperError):
         pricing = Pricing(mapspace, (objective,), Budget(None, evaluations), seed, stop)
         if not pricing.batched:
-            # One by one takes much longer: a first mapping, and a few more where there is time.
-            few = max(FEW_HINTED, evaluations // ONE_BY_ONE)
-            pricing = Pricing(mapspace, (objective,), Budget(None, few), seed, stop)
+            # One by one takes much longer.
+            few = Budget(None, min(evaluations, FEW_HINTED))
+            pricing = Pricing(mapspace, (objective,), few, seed, stop)
         with suppress(BudgetSpent):
             GreedyDescent().find_mapping(mapspace, pricing)
         if pricing.best is not None:

@@ -38,7 +38,7 @@ from solver.result import (
 )
 from solver.search.arrays import WITHIN_64_BITS
 from solver.search.goal import NO_CAPS, UNLIMITED, Caps, Goal
-from solver.search.hint import FEW_HINTED, FIRST_HINTED, hint
+from solver.search.hint import FEW_HINTED, MANY_HINTED, hint
 from solver.search.path.search import EinsumSearch
 from solver.search.path.tables import estimated_bytes
 from solver.search.priced import Priced
@@ -107,7 +107,7 @@ class _Clock(Clock):
 
 
 @dataclass(frozen=True)
-class Scope:
+class SearchScope:
     """Which mappings of a mapspace one stage of a search looks at.
 
     Parameters
@@ -133,16 +133,16 @@ class Scope:
         return gathered(own) if self.one_place else own
 
 
-EVEN_TILES = Scope("even tiles", divisors=True, one_place=True, share=0.5)
-DIVISORS = Scope("divisors", divisors=True, share=0.5)
-EVERYTHING = Scope("all mappings")
+EVEN_TILES = SearchScope("even tiles", divisors=True, one_place=True, share=0.5)
+DIVISORS = SearchScope("divisors", divisors=True, share=0.5)
+EVERYTHING = SearchScope("all mappings")
 
 
 SCOPES = (EVEN_TILES, DIVISORS, EVERYTHING)
 """Each hands its best mapping on to the next one."""
 
 
-def scopes(mapspace: Mapspace) -> tuple[Scope, ...]:
+def scopes(mapspace: Mapspace) -> tuple[SearchScope, ...]:
     """Return the scopes that bounds go through, one after the other."""
     if not mapspace.counting_rule.by_order:
         return (EVERYTHING,)  # one place for all dataspaces says little where places decide what stays
@@ -221,7 +221,7 @@ class SharedSearch:
         self._is_begun = False
         every = scopes(mapspace)
         self._watch = Stopwatch([(scope.name, BOUNDS) for scope in every])
-        self._stages: list[tuple[Scope, ScopeSearch]] = []
+        self._stages: list[tuple[SearchScope, ScopeSearch]] = []
         limit_s, stop = options.time_limit_s, should_stop
         for scope in reversed(every):
             if self._stages:
@@ -232,7 +232,7 @@ class SharedSearch:
             search = (kind or ScopeSearch)(scope.of(mapspace), own, on_progress, stop, partner, self._watch)
             self._stages.insert(0, (scope, search))
 
-    def _is_searched(self, scope: Scope, search: ScopeSearch) -> bool:
+    def _is_searched(self, scope: SearchScope, search: ScopeSearch) -> bool:
         """Whether the search of a scope does not end at once, and leaves those before it all the time."""
         with self._watch.during(scope.name, BOUNDS):
             return search.obstacle is None
@@ -268,7 +268,7 @@ class SharedSearch:
         if not objectives:
             raise ValueError("there is nothing to minimise: at least one objective must be named")
         is_short, self._is_begun = known is not None and self._is_begun, True
-        before: dict[Scope, Narrower] = {}
+        before: dict[SearchScope, Narrower] = {}
         result: Result | None = None
         for scope, search in self._stages[-1:] if is_short else self._stages:
             best = known if scope is EVERYTHING else _narrowed(search.mapspace, known)
@@ -438,7 +438,7 @@ class ScopeSearch:
         size = MANY_PRICES_FROM if space.coarse else space.most_keep_masks * space.lattice.size
         if size < FEW_PRICES_FROM or space.has_remainders or goal.limits or self.obstacle is not None:
             return None
-        more = () if size < MANY_PRICES_FROM else (4 * FIRST_HINTED,)
+        more = () if size < MANY_PRICES_FROM else (MANY_HINTED,)
         best: Priced | None = None
         for evaluations in (FEW_HINTED, *more):
             for priced in self._hinted(goal, evaluations, 0):
@@ -450,7 +450,7 @@ class ScopeSearch:
         """The best mapping that a heuristic finds where nothing is searched by bounds."""
         for seed in () if goal.limits else range(1, 1 + MOST_DESCENTS):
             known = best
-            for priced in self._hinted(goal, 4 * FIRST_HINTED, seed):
+            for priced in self._hinted(goal, MANY_HINTED, seed):
                 best = _better((goal.objective,), known, priced)
             if best is known:
                 break

@@ -236,15 +236,10 @@ class SparseCharges(Charges):
 
     def _dearest(self, charge: Charge) -> Charge:
         parts = self.parts(charge)
-        price = parts.most_whole * FIXED_POINT * float(self._paying(charge))
+        price = parts.most_whole * FIXED_POINT * float(self.paying(charge.level))
         loads = ((resource, cycles * parts.most_load) for resource, cycles in charge.loads)
         busy = tuple(own for own in loads if own[1])
         return charge._replace(price=price, exact=Fraction(price), loads=busy, block=1)
-
-    def _paying(self, charge: Charge) -> Fraction:
-        """Share of the instances of a level that pay."""
-        total = self.space.instances[charge.level]
-        return Fraction(max(1, total // self.space.levels[charge.level].cluster_size), total)
 
     def parts(self, charge: Charge) -> Parts:
         """What words of an access cost."""
@@ -412,7 +407,7 @@ class SparseCharges(Charges):
             energy = parts.most_whole * (1 - useless) + float(parts.saved.max()) * useless
             share = parts.most_load * (1 - cut) / self.parts(charge).most_load if charge.loads else 0.0
             loads = tuple((r, float(cycles * share)) for r, cycles in charge.loads)
-            self._known_each[key] = float(energy) * FIXED_POINT * float(self._paying(charge)), loads
+            self._known_each[key] = float(energy) * FIXED_POINT * float(self.paying(charge.level)), loads
         return self._known_each[key]
 
     def _exact_parts(self, charge: Charge, numbers: Vector, extents: Vector) -> Parts:
@@ -506,7 +501,7 @@ class SparseCharges(Charges):
             rounded = self.parts(charge).rounded
             if rounded:
                 instances = unrolled.product(0, charge.level).prod(axis=1)
-                total = total + rounded * FIXED_POINT * float(self._paying(charge)) * instances
+                total = total + rounded * FIXED_POINT * float(self.paying(charge.level)) * instances
         return total
 
     def steps(self, steps: FloatArray, unrolled: SpatialRows, tiles: IntArray | None = None) -> FloatArray:

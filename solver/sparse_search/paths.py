@@ -12,10 +12,10 @@ from model.architecture import Fanout, StorageLevel
 from model.mapspace import Mapspace
 from model.rules import Locality
 from solver.search.arrays import BoolArray
-from solver.search.path.axes import Loops
+from solver.search.path.axes import SlotLoops
 from solver.search.path.charges import Charge, Charges
 from solver.search.path.search import EinsumSearch
-from solver.search.path.tables import Frame
+from solver.search.path.tables import TileFrame
 from solver.search.space.keep_masks import Chain, KeepMask
 from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import SpatialStage
@@ -68,7 +68,7 @@ def without_capacities(mapspace: Mapspace, stop: Stop) -> SearchSpace:
 
 
 @dataclass(frozen=True)
-class SparseFrame(Frame):
+class SparseFrame(TileFrame):
     """What tables share where data are sparse.
 
     Parameters
@@ -79,7 +79,7 @@ class SparseFrame(Frame):
 
     mapspace: Mapspace = field(kw_only=True)
 
-    def under(self, mask: KeepMask) -> Frame:
+    def under(self, mask: KeepMask) -> TileFrame:
         """All loops, whatever is kept: formats and units see at which level each of them stands."""
         return self
 
@@ -97,11 +97,11 @@ class SparseFrame(Frame):
         )
 
     @cached_property
-    def loops(self) -> tuple[Loops, ...]:
+    def loops(self) -> tuple[SlotLoops, ...]:
         """By slot: those that rules and formats leave."""
         without = self._without_rank
         return tuple(
-            Loops(
+            SlotLoops(
                 self.axes,
                 [own & ONE if d in without[level] else own for d, own in enumerate(slot)],
             )
@@ -186,7 +186,7 @@ class SparsePaths(EinsumSearch):
 
     data: SparseData = field(kw_only=True)
 
-    def _framed(self) -> Frame:
+    def _framed(self) -> TileFrame:
         """The frame with what compressed tiles take."""
         return self.data.frame
 

@@ -254,9 +254,9 @@ class LeastShares:
         if usable is None:
             return allowed
         fits: BoolArray = allowed & (self._all_words(level, names) <= usable)
-        least = usable * self.levels[level].min_utilization
-        if least > 0 and not any(self._overbooks(level, name) for name in names):
-            fits = fits & (self._largest._all_words(level, names) >= math.ceil(least))
+        least = self.levels[level].least_words
+        if least and not any(self._overbooks(level, name) for name in names):
+            fits = fits & (self._largest._all_words(level, names) >= least)
         return fits
 
     def _all_words(self, level: int, names: Sequence[str]) -> FloatArray:

@@ -131,7 +131,7 @@ def test_sparse_data(tmp_path):
     )
     assert "hypergeometric" in result._repr_html_()
     frame = result.to_frame()
-    assert frame["saved_reads"].sum() > 0 and set(frame["dataspace"]) == {"A", "B", "Z"}
+    assert frame["saved_reads"].sum() > 0 and set(frame["dataspace"]) == {"A", "B", "Z", "(compute)"}
     result.report(tmp_path / "report.html")
     dense = load("specs/sparse/gemm_array.yaml", "specs/sparse/problems/gemm.yaml")
     assert dense.sparsity is None
@@ -144,3 +144,120 @@ def test_sparse_data_have_remainders_if_they_are_asked_for():
     assert mapspace.factors == "any"
     assert result.perfect_factors is not None
     assert result.value <= result.perfect_factors.value
+
+
+FILES = ("specs/architectures/eyeriss_like.yaml", "specs/layers/resnet18/21_fc.yaml")
+MATMULS = ("specs/workloads/three_matmuls.yaml", "specs/architectures/tpu_like.yaml")
+
+
+def test_paths_where_loaded_specs_are_expected(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    quick = Options("latency", time_limit_s=0.0)
+    assert map_einsum(FILES, quick).mapspace == load(*FILES)
+    one = tmp_path / "both.yaml"
+    one.write_text("".join((REPOSITORY / path).read_text() for path in FILES), encoding="utf-8")
+    assert map_einsum("both.yaml", quick).mapspace.problem == load(*FILES).problem
+    assert len(map_network(MATMULS, quick).network.layers) == 3
+    assert len(map_fused(MATMULS, options=quick).cascade.einsums) == 3
+    with pytest.raises(SpecError, match="there is no file"):
+        map_einsum("absent.yaml")
+
+
+@pytest.mark.parametrize(
+    ("searched", "thing", "message"),
+    [
+        (map_einsum, MATMULS, "needs one Einsum, and this is a network\nhelp: `map_network` maps"),
+        (map_network, FILES, "map_network does not take Mapspace: use map_einsum"),
+        (map_network, load(*MATMULS, fuse=True), "does not take FusedCase: use map_fused"),
+        (map_fused, load(*FILES), "does not take Mapspace: use map_einsum"),
+        (map_einsum, 5, "takes what `load` returns, or a path, and no int"),
+    ],
+)
+def test_what_a_search_does_not_take(searched, thing, message):
+    with pytest.raises(SpecError, match=message):
+        searched(thing)
+
+
+def test_objectives_as_one_text():
+    assert Options(objectives="energy") == Options(objectives=("energy",))
+    assert Options(objectives="latency, energy").objectives == ("latency", "energy")
+    assert Options(objectives=["edp"]).objectives == ("edp",)
+    with pytest.raises(ValueError, match="unknown objective 'e'"):
+        Options(objectives="e")
+
+
+def test_all_searches_minimise_the_same_by_default():
+    case = load(*MATMULS, fuse=True, factors="perfect")
+    none = Options(time_limit_s=0.0)
+    assert map_fused(case, options=none).objective == map_einsum(FILES, none).objective == "edp"
+    assert map_fused(case, options=Options("latency", 0.0)).objective == "latency"
+    with pytest.raises(ValueError, match="one objective, not energy, latency"):
+        map_fused(case, options=Options("energy,latency"))
+    with pytest.raises(ValueError, match="given twice"):
+        map_fused(case, "energy", Options("energy"))
+
+
+@pytest.mark.parametrize(
+    "specs",
+    [
+        (GEMM, "output_stationary"),
+        ("specs/sparse/dot_product.yaml", "specs/sparse/problems/dot_product.yaml"),
+        ("specs/layers/resnet18/21_fc.yaml", "specs/architectures/simba_like.yaml"),
+    ],
+    ids=["leaking", "sparse", "dense"],
+)
+def test_frames_add_up_to_the_total(specs):
+    pytest.importorskip("pandas")
+    sizes = {"arch": specs[1], "m": 16, "n": 32, "k": 8} if specs[0] == GEMM else {}
+    result = map_einsum(load(*(specs[:1] if sizes else specs), **sizes, factors="perfect"), Options("energy"))
+    frame = result.to_frame()
+    assert frame["energy_pj"].sum() == pytest.approx(result.document()["energy_pj"], rel=1e-12)
+    assert "(compute)" in set(frame["dataspace"])
+    assert ("(leakage)" in set(frame["dataspace"])) == (result.document()["leak_energy_pj"] > 0)
+    assert not frame.isna().any().any()
+
+
+def test_names_of_energies_say_their_units():
+    network = map_network(load(*MATMULS, factors="perfect"))
+    assert network.energy_pj == pytest.approx(network.energy_j * 1e12)
+    assert network.energy_pj == network.document()["energy_pj"] == network.energy_units / network.units_per_pj
+    assert sum(layer.energy_pj for layer in network.layers) == pytest.approx(network.energy_pj)
+    assert not hasattr(network, "energy") and not hasattr(network.layers[0], "energy")
+    fused = map_fused(load(*MATMULS, fuse=True, factors="perfect"))
+    assert (fused.reported_value, fused.reported_bound) == (
+        fused.document()["value"],
+        fused.document()["bound"],
+    )
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [
+        load(*FILES),
+        load(*MATMULS),
+        load("specs/workloads/resnet18.yaml", arch="eyeriss_like"),
+        load(*MATMULS, fuse=True),
+        load(GEMM, m=6, n=4, k=8, arch="eyeriss_like"),
+    ],
+    ids=lambda thing: type(thing).__name__,
+)
+def test_what_is_loaded_fits_ten_lines(thing):
+    lines = repr(thing).splitlines()
+    assert len(lines) <= 10 and max(map(len, lines)) <= 120
+
+
+def test_results_fit_one_line():
+    quick = Options("latency", time_limit_s=0.0)
+    shown = [
+        repr(map_einsum(load(matmul(2, 6, 4), arch=ARCHITECTURE, factors="perfect"), Options("latency"))),
+        repr(map_network(MATMULS, quick)),
+        repr(map_fused(MATMULS, options=quick)),
+    ]
+    assert all(len(text.splitlines()) == 1 and len(text) < 120 for text in shown)
+    assert shown[0].startswith("EinsumResult(OPTIMAL, latency ")
+
+
+def test_errors_keep_their_hints():
+    with pytest.raises(SpecError) as raised:
+        load(GEMM, m=6, n=4, arch="eyeriss_like")
+    assert str(raised.value) == "the size of `k` is not given\nhelp: load(..., k=64)"

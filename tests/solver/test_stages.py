@@ -338,7 +338,7 @@ def test_more_keep_masks_than_are_searched_leave_a_mapping_without_proof(monkeyp
         (own, found) for own in spaces() if (found := map_einsum(own, ENERGY)).status is Status.OPTIMAL
     )
     monkeypatch.setattr(mapper, "MOST_KEEP_MASKS", 0)
-    monkeypatch.setattr(mapper, "FIRST_HINTED", 8)
+    monkeypatch.setattr(mapper, "MANY_HINTED", 32)
     alone = map_by_bounds(space, ENERGY)
     assert (alone.status, alone.termination) == (Status.FEASIBLE, Termination.CHOICES)
     assert 0 < alone.bound <= least.value <= alone.value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.cost.batch.mappings import BatchNest, Booleans, Integers
-from model.counting.first_touches import reads_firsts
+from model.counting.first_touches import free_share
 from model.counting.words import connected, distinct_offsets, tile_words
 from model.problem import Dataspace, Problem
 
@@ -336,19 +337,27 @@ def access_counts(
         return served, delivered, np.zeros_like(served)
     if space.name in level.no_coalesce:
         return served, served, served
-    if reads_firsts(level, space):
-        return served, delivered, served
     served_first, filled_first = firsts
-    return np.maximum(served - served_first, 0), np.maximum(delivered - filled_first, 0), served
+    free = free_share(level, space)
+    return _without_firsts(served, served_first, free), _without_firsts(delivered, filled_first, free), served
 
 
 def _paid_in_passing(
     level: StorageLevel, space: Dataspace, served: Integers, firsts: Integers
 ) -> tuple[Integers, Integers, Integers]:
     none = np.zeros_like(served)
-    down = served if reads_firsts(level, space) else np.maximum(served - firsts, 0)
+    down = _without_firsts(served, firsts, free_share(level, space))
     return (
         down if level.charges(space.name, "down") else none,
         none,
         served if space.read_write and level.charges(space.name, "up") else none,
     )
+
+
+def _without_firsts(words: Integers, firsts: Integers, free: Fraction) -> Integers:
+    """Words without the free share of first touches, to the nearest whole number, halves upwards."""
+    whole, rest = np.divmod(firsts, free.denominator)
+    paid = free.denominator - free.numerator
+    paid_firsts = whole * paid + (2 * rest * paid + free.denominator) // (2 * free.denominator)
+    left: Integers = np.maximum(words - firsts + paid_firsts, 0)
+    return left

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as Named
 from dataclasses import dataclass, fields, replace
-from fractions import Fraction
+from itertools import product
 from operator import mul
 from typing import Any
 
 import numpy as np
 
-from model.architecture import Architecture, StorageLevel
+from model.architecture import BANDWIDTHS, Architecture, StorageLevel
 from model.cost.batch.counts import BatchTraffic, batch_traffic, index_space, kept_levels, most_words
 from model.cost.batch.mappings import (
     BatchNest,
@@ -76,10 +75,8 @@ class BatchEvaluation:
 class BatchEvaluator:
     """Prices mappings of one problem on one architecture as `model.cost.evaluate` does.
 
-    Link transfers are not modelled here, nor what searches of fused mappings ask of single Einsums:
-    shares of first touches, and further words on bandwidths (`StorageLevel.free_first_touches`,
-    ``other_reads``, ``other_writes``). With these, prices only rank mappings. Some mappings with remainders
-    are priced one by one: see `model.cost.batch.remainders.needs_one_by_one`.
+    Link transfers are not modelled here. Some mappings with remainders are priced one by one: see
+    `model.cost.batch.remainders.needs_one_by_one`.
 
     Parameters
     ----------
@@ -121,6 +118,7 @@ class BatchEvaluator:
         self._names = [space.name for space in problem.dataspaces]
         self._sizes = _sizes(problem, architecture)
         _check_instances(architecture)
+        _check_shares(architecture)
         if not rounded:
             _check_cycles(problem, architecture)
 
@@ -375,16 +373,19 @@ def _check_cycles(problem: Problem, architecture: Architecture) -> None:
     names = [space.name for space in problem.dataspaces]
     # Words are read, filled and updated.
     most = [3 * most_words(problem, space) for space in problem.dataspaces]
-    for level, rate in _limited_rates(architecture):
-        shares, scale = cycle_shares(level, names, rate)
-        if sum(map(mul, shares, most)) + scale * network_latency(architecture) >= 2**63:
+    for level, kind in product(architecture.levels, BANDWIDTHS):
+        if level.bandwidth(kind) is None:
+            continue
+        *shares, others, scale = cycle_shares(level, names, kind)
+        if sum(map(mul, shares, most)) + others + scale * network_latency(architecture) >= 2**63:
             raise OverflowError(f"{level.name!r} takes too many cycles for the batched cost model")
 
 
-def _limited_rates(architecture: Architecture) -> Iterator[tuple[StorageLevel, Fraction]]:
+def _check_shares(architecture: Architecture) -> None:
+    """Check that shares of free first touches are no finer than what 64 bits can round."""
     for level in architecture.levels:
-        rates = (level.read_bandwidth, level.write_bandwidth, level.shared_bandwidth)
-        yield from ((level, rate) for rate in rates if rate is not None)
+        if any(share.denominator >= 2**30 for _, share in level.free_first_touches):
+            raise OverflowError(f"{level.name!r} has too fine shares for the batched cost model")
 
 
 def level_energy(
@@ -434,8 +435,7 @@ def fits(
     valid = np.ones(size_words.shape[1], dtype=np.bool_)
     for level, words in zip(architecture.levels, size_words, strict=True):
         if level.usable_words is not None:
-            least = math.ceil(level.usable_words * level.min_utilization)
-            valid &= (words <= level.usable_words) & (words >= least)
+            valid &= (words <= level.usable_words) & (words >= level.least_words)
     children = {position: nest.children(position) for position in architecture.fanout_indices}
     return valid & meshes_fit(architecture, children, columns)
 

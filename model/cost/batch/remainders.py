@@ -210,6 +210,8 @@ def needs_one_by_one(nest: RemainderNest, spaces: Sequence[tuple[Dataspace, Spac
 def _pays_by_instance(architecture: Architecture) -> bool:
     """Whether instances that differ have to be priced one by one."""
     inside = [level for _, level in _inside(architecture)]
+    if any(share not in (0, 1) for level in inside for _, share in level.free_first_touches):
+        return True  # words of each instance are rounded
     blocks = [level.block_size for level in inside]
     blocks += [packing.block_size for level in inside for packing in level.packing]
     return any(block > 1 for block in blocks) or any(level.cluster_size > 1 for level in inside)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
 
 import numpy as np
 
-from model.architecture import StorageLevel
+from model.architecture import BANDWIDTHS, Bandwidth, StorageLevel
 from model.cost.batch.counts import BatchRule, SpaceIndex, Touches, fresh_by_dim
 from model.cost.batch.mappings import BatchNest, Integers
 from model.counting import EXACT, TIMELOOP, Counting
@@ -104,24 +103,27 @@ def _exact_cycles(
 
     Reads and writes are words per instance, fills and updates being writes; shape ``(mappings, dataspaces)``.
     """
-    cycles = steps
-    for words, rate in (
-        (reads, level.read_bandwidth),
-        (writes, level.write_bandwidth),
-        (reads + writes, level.shared_bandwidth),
-    ):
-        if rate is not None:
-            shares, scale = cycle_shares(level, names, rate)
-            needed = words @ np.array(shares, dtype=words.dtype)
-            cycles = np.maximum(cycles, -(-needed // np.array(scale, dtype=words.dtype)))
+    cycles, words = steps, {"read_bandwidth": reads, "write_bandwidth": writes}
+    for kind in BANDWIDTHS:
+        if level.bandwidth(kind) is not None:
+            own = words.get(kind, reads + writes)
+            *shares, others, scale = (np.array(n, dtype=own.dtype) for n in cycle_shares(level, names, kind))
+            cycles = np.maximum(cycles, -(-(own @ np.array(shares) + others) // scale))
     return cycles
 
 
-def cycle_shares(level: StorageLevel, names: Sequence[str], rate: Fraction) -> tuple[list[int], int]:
-    """Cycles that a word of each dataspace takes, as integers over a common denominator."""
-    shares = [level.scale(name) / rate for name in names]
+def cycle_shares(level: StorageLevel, names: Sequence[str], kind: Bandwidth) -> list[int]:
+    """Cycles of a limited bandwidth as integers over a common denominator, which is the last one.
+
+    Those that a word of each dataspace takes, and those of all words besides the problem's.
+    """
+    rate = level.bandwidth(kind)
+    assert rate is not None
+    others = {"read_bandwidth": level.other_reads, "write_bandwidth": level.other_writes}
+    words = (*map(level.scale, names), others.get(kind, level.other_reads + level.other_writes), rate)
+    shares = [own / rate for own in words]
     scale = math.lcm(*(share.denominator for share in shares))
-    return [int(share * scale) for share in shares], scale
+    return [int(share * scale) for share in shares]
 
 
 def _timeloop_cycles(

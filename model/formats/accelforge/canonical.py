@@ -23,7 +23,7 @@ from model.architecture import (
 )
 from model.energy.figures import SpreadError, energy_units, to_units
 from model.formats.accelforge.architecture import ACTIONS, WrittenArchitecture, WrittenNode
-from model.formats.accelforge.costs import ComponentCost, Costing, CostTable, TableEntry
+from model.formats.accelforge.costs import ComponentCost, ComponentCosts, Costing, TableEntry
 from model.formats.accelforge.latency import Action, Seconds, read_latency
 from model.formats.accelforge.mapspace import DimensionRules, can_be_used, fanout_rules, keep_rules
 from model.formats.accelforge.numbers import not_negative, positive, truth
@@ -91,7 +91,7 @@ class Setting:
     """
 
     arch: WrittenArchitecture
-    table: CostTable | None
+    table: ComponentCosts | None
     variables: Names
     stored_outside: bool = False
     fused: bool = False

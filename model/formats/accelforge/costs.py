@@ -55,7 +55,7 @@ class TableEntry:
 
 
 @dataclass(frozen=True)
-class CostTable:
+class ComponentCosts:
     """Costs by component; a file may hold tables of several architectures, by the names of their files."""
 
     file: str
@@ -95,14 +95,14 @@ _NO_SETS: SetNames = _NoSets()  # type: ignore[assignment]
 _CONSTANTS: Names = {"inf": math.inf}
 
 
-def load_costs(path: Path, limits: Limits | None = None) -> CostTable:
+def load_costs(path: Path, limits: Limits | None = None) -> ComponentCosts:
     """Read a table of costs, in joules, seconds, watts and square metres; SpecError for bad input."""
     top = read_files([path], {}, limits)
     shown = display_name(path)
     if all(_is_entry(value) for _, value in top.entries):
-        return CostTable(shown, _entries(top))
+        return ComponentCosts(shown, _entries(top))
     sections = {key.text: _entries(as_mapping(value, f"`{key.text}`")) for key, value in top.entries}
-    return CostTable(shown, sections=sections)
+    return ComponentCosts(shown, sections=sections)
 
 
 def _is_entry(node: Node) -> bool:

@@ -119,7 +119,28 @@ def network_of(
         )
         for einsum in workload.einsums
     )
-    return _network(workload, read_all(readers, "Einsum"), notes)
+    read = read_all(readers, "Einsum")
+    notes += _word_size_notes(read)
+    return _network(workload, read, notes)
+
+
+def _word_size_notes(read: Iterable[_Read]) -> Iterator[Note]:
+    """Yield a note on values with other sizes than the words of the architecture: the values' count."""
+    sizes = {bits for loaded in read for bits in value_bits(loaded.einsum).values()}
+    words = {level.word_bits for loaded in read for level in loaded.written}
+    if len(sizes | words) > 1:
+        yield Note(VALUES_COUNT, (bits_text(sizes), bits_text(words)))
+
+
+VALUES_COUNT = (
+    "values have {}, as the workload says, while words of the architecture have {}: the sizes of the values "
+    "count, so that a row of a memory holds more values or fewer"
+)
+
+
+def bits_text(sizes: Iterable[int | Fraction]) -> str:
+    """Return sizes such as ``8 or 16 bits``."""
+    return f"{' or '.join(map(str, sorted(sizes)))} bits"
 
 
 def network_on_arch(loaded: LoadedWorkload, setting: Setting, options: LoadOptions) -> Network:

@@ -25,7 +25,14 @@ from model.formats.accelforge.canonical import Setting
 from model.formats.accelforge.costs import load_costs
 from model.formats.accelforge.einsums import check_einsums
 from model.formats.accelforge.loader import LEVELS_ABOVE, LoadedWorkload, read_workload, read_workload_text
-from model.formats.cascade.layers import PERFECT_ON_ARCH, Reader, network_of, network_on_arch, read_all
+from model.formats.cascade.layers import (
+    PERFECT_ON_ARCH,
+    Reader,
+    bits_text,
+    network_of,
+    network_on_arch,
+    read_all,
+)
 from model.formats.cascade.mapping import mapping_section, read_targets
 from model.formats.foreign import ONNX_MODEL, TOPOLOGY, format_of, refuse_foreign
 from model.formats.onnx import BITS, load_onnx
@@ -172,7 +179,7 @@ def load_einsum(
     loaded = read_network(
         files, variables, replace(options, timeloop=replace(options.timeloop, require_mapping=False))
     )
-    mapspace, mapping = _mapspace_of(loaded.network, einsum), None
+    mapspace, mapping, notes = _mapspace_of(loaded.network, einsum), None, list[Note]()
     if options.timeloop.require_mapping:
         if mapspace.architecture.cycle_s is None:
             message = "a given mapping of one Einsum is read for an `arch` of AccelForge only"
@@ -180,14 +187,16 @@ def load_einsum(
         section = _given_mapping(options, variables)
         if not mapspace.joint and names_places([section], spread(mapspace)):
             options, mapspace = replace(options, has_places=True), spread(mapspace)
-        kept = _kept_by(mapspace, read_targets(section, mapspace))
+        kept = _kept_by(mapspace, read_targets(section, mapspace, list[Note]().append))
         loaded = read_network(
             files, variables, replace(options, accelforge=replace(options.accelforge, kept=kept))
         )
         mapspace = _mapspace_of(loaded.network, einsum)
-        mapping = read_targets(section, mapspace)
-    notes = loaded.network.notes
-    return LoadedSpec(replace(mapspace, notes=notes), mapping, notes, files, loaded.documents[0], None)
+        mapping = read_targets(section, mapspace, notes.append)
+    all_notes = (*loaded.network.notes, *notes)
+    return LoadedSpec(
+        replace(mapspace, notes=all_notes), mapping, all_notes, files, loaded.documents[0], None
+    )
 
 
 def _mapspace_of(network: Network, einsum: str) -> Mapspace:
@@ -397,21 +406,33 @@ def _model(
 
 
 def _layers(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> LoadedNetwork:
-    """Read each layer with the architecture."""
+    """Read each layer with the architecture; of those that say the same in one directory, the first."""
     notes: list[Note] = []
+    known: dict[tuple[Path, MappingNode], tuple[Mapspace, MappingNode]] = {}
 
     def read(name: str, path: Path, top: MappingNode) -> tuple[Layer, MappingNode]:
-        spec = without_mapping(_on_architecture(top, given, variables, options), notes)
-        loaded = load_node(spec, (path, *given.architectures), options)
-        notes.extend(loaded.notes)
-        return Layer(name, replace(loaded.mapspace, notes=())), spec
+        key = path.parent, top
+        if key not in known:
+            spec = without_mapping(_on_architecture(top, given, variables, options), notes)
+            loaded = load_node(spec, (path, *given.architectures), options)
+            notes.extend(loaded.notes)
+            known[key] = replace(loaded.mapspace, notes=()), spec
+        mapspace, spec = known[key]
+        return Layer(name, mapspace), spec
 
     readers = (
         Reader(layer[0], partial(read, *layer), file=layer[2].span.file) for layer in _named_layers(given)
     )
     layers = read_all(readers, "layer")
+    each = (layer.mapspace.architecture.levels for layer, _ in layers)
+    words = {level.word_bits for levels in each for level in levels if not level.packing}
+    if words:  # values of several sizes are stated by problems
+        notes.append(Note(WORDS_COUNT, (bits_text(words),)))
     network = Network(given.title, tuple(layer for layer, _ in layers), tuple(dict.fromkeys(notes)))
     return LoadedNetwork(network, tuple(spec for _, spec in layers))
+
+
+WORDS_COUNT = "values have {}, the sizes of the architecture's words, unless a problem has `bitwidths`"
 
 
 def _has_densities_alone(top: MappingNode) -> bool:

@@ -89,6 +89,11 @@ from model.text.source import (
 )
 from model.wording import listing
 
+HOW_TO_MAP = (
+    "`map SPEC... --mapping OUT.yaml` finds the best one; `evaluate SPEC... --mapping OUT.yaml` reads it"
+)
+"""What helps where a mapping is expected."""
+
 SEVERAL = "if these are several layers, the command `network` maps them"
 
 
@@ -188,7 +193,7 @@ def load_node(
             )
         )
         lack = "nothing under the key" if "mapping" in top else "no key"
-        raise SpecError(f"there is {lack} `mapping` in {named}")
+        raise SpecError(f"there is {lack} `mapping` in {named}", hint=HOW_TO_MAP)
     assembly = assemble(clauses, context)
     if not context.optimizes_sparse:
         note_overbooking(clauses, context)

@@ -247,7 +247,8 @@ def _check_product(
     taken = [
         factor for node_loops in loops for factor in node_loops.rules_of(dim) if factor.span not in places
     ]
-    related = [(context.loaded.bound_spans[dim], f"{dim} is {bound} here")]
+    places_of_bounds = context.loaded.bound_spans
+    related = [(places_of_bounds[dim], f"{dim} is {bound} here")] if dim in places_of_bounds else []
     related += [(factor.span, f"`{factor}` is a constraint") for factor in taken if factor.value > 1]
     reached = f"multiply to {shown} = {product}" if shown else "are all 1"
     message = f"the mapping's factors of {dim} {reached}, but its bound is {bound}"

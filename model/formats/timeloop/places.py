@@ -60,11 +60,31 @@ def read_placed(
     context = replace(context, tree=replace(context.tree, leaves=tuple(leaves)))
     targets = read(context)
     parted = Assembly(tuple(_levels(constrained, places, context)), constrained.compute, mapspace.parallel)
-    mapped = _with_keeping(parted, targets, context)
-    check_coalescing(parted.storages, mapped.storages)
+    return read_keeping_mapping(targets, parted, mapspace, span, context)
+
+
+def read_keeping_mapping(
+    targets: Sequence[Clause], constrained: Assembly, mapspace: Mapspace, span: Span, context: Context
+) -> LoopNest:
+    """Return a mapping whose targets say what each level, or each place of a memory, keeps.
+
+    Parameters
+    ----------
+    constrained
+        The levels of the mapspace, places of memories one by one, with their constraints.
+    span
+        The place of the mapping.
+
+    Raises
+    ------
+    SpecError
+        If the mapping breaks a constraint, also one on the loops of all places of a memory.
+    """
+    mapped = _with_keeping(constrained, targets, context)
+    check_coalescing(constrained.storages, mapped.storages)
     mapping = read_mapping(targets, mapped, span, context)
     for rules in mapspace.joint:
-        check_joint(rules, mapping, mapspace, span)
+        _check_joint(rules, mapping, mapspace, span)
     return mapping
 
 
@@ -125,7 +145,7 @@ def _kept(asked: Keeping, leaf: ArchLeaf, targets: Sequence[Clause], context: Co
     return keeping
 
 
-def check_joint(rules: JointRules, mapping: LoopNest, mapspace: Mapspace, span: Span) -> None:
+def _check_joint(rules: JointRules, mapping: LoopNest, mapspace: Mapspace, span: Span) -> None:
     """Raise a SpecError where the places of a memory break its constraints together."""
     architecture = mapspace.architecture
     name = architecture.levels[rules.levels[0]].component

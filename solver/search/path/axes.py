@@ -12,14 +12,11 @@ import numpy as np
 
 from model.extents import ANY
 from model.numbers import divisors, prime_factors
-from solver.search.arrays import BoolArray, FloatArray, IntArray, among
+from solver.search.arrays import TOGETHER, BoolArray, FloatArray, IntArray, among
 from solver.search.space.search_space import SearchSpace
 
 LONGEST_TABLE = 1 << 20
 """Iterations of a dimension up to which places of all numbers are looked up in a table."""
-
-TOGETHER = 1 << 16
-"""Entries of a table that are looked at together, so that they are in the cache."""
 
 NOWHERE = -1
 """Place of numbers of tiles that there are none of."""
@@ -192,7 +189,7 @@ class Axis:
         return some
 
 
-class Loops:
+class SlotLoops:
     """What the loops of one slot can make of numbers of tiles, dimension by dimension."""
 
     def __init__(self, axes: Sequence[Axis], allowed: Sequence[frozenset[int]]) -> None:

@@ -19,16 +19,9 @@ from solver.search.path.counting import LeftInPlace
 from solver.search.path.deliveries import Delivered
 from solver.search.path.inside import Leads, Listed, Pending
 from solver.search.path.leaves import Path
-from solver.search.path.masked import Masked
+from solver.search.path.masked import MOST_LISTED, Masked
 from solver.search.path.tables import Outside
 from solver.search.stopping import Stop, Stopped
-
-MOST_LISTED = 4_096
-"""Steps of a path that are sorted at a time."""
-
-
-FEW_COSTS = 1_024
-"""Costs that are worked out by all prices together, instead of by one price after the other."""
 
 MOST_TURNS = 64
 """Steps after which a first path is given up."""
@@ -531,9 +524,8 @@ class Branch:
             able = able & (rooms.words(slot)[chosen] <= left).reshape(-1)
         live = np.flatnonzero(able)
         costs = np.empty((len(self._prices.each), len(live)), self._prices.dtype)
-        # Of many entries the first price leaves few.
-        parted = [slice(None)] if costs.size <= FEW_COSTS else [slice(k, k + 1) for k in range(len(costs))]
-        for some in parted:
+        for price in range(len(costs)):  # the first one leaves few entries
+            some = slice(price, price + 1)
             prices, parts = Prices(self._prices.each[some]), []
             for own, closes, times in zip(site.still, reached.closes, reached.times, strict=True):
                 part, least = own.part.by(some, prices), own.least[some, np.newaxis]

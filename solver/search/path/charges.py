@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from model.cost.prices import most_paying_instances
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.split import TOGETHER, Split
 from solver.search.space.dataspaces import bounding_box
@@ -241,9 +242,7 @@ class Charges:
         for access in space.accesses(place, space.chain(self.mask, place)):
             level = space.levels[access.level]
             packing = level.packing_of(name)
-            total = space.instances[access.level]
-            # Of clusters the busiest instances pay, at least as many words each as the others do.
-            paying = Fraction(max(1, total // level.cluster_size), total)
+            paying = self.paying(access.level)
             price = getattr(level.energy, access.name) * packing.accesses_per_block * paying
             loads = (
                 (number, float(cycles_per_word(space.levels, resource, access, name)))
@@ -267,6 +266,11 @@ class Charges:
                 )
             )
         return found
+
+    def paying(self, level: int) -> Fraction:
+        """Share of the instances of a level that pay: one per cluster, the busiest ones."""
+        total = self.space.instances[level]
+        return Fraction(most_paying_instances(self.space.levels[level], total), total)
 
     @cached_property
     def kept_at(self) -> tuple[frozenset[int], ...]:

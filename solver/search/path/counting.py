@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from solver.search.arrays import FloatArray, IntArray
-from solver.search.path.axes import Loops
+from solver.search.path.axes import SlotLoops
 from solver.search.space.dataspaces import DataspaceView
 from solver.search.space.search_space import SearchSpace
 
@@ -38,7 +38,7 @@ class ByOrder:
         """Whether paths cost the same, and are allowed alike, that deliver all dataspaces as often."""
         return False
 
-    def leads(self, loops: Loops) -> tuple[LeftInPlace, ...]:
+    def leads(self, loops: SlotLoops) -> tuple[LeftInPlace, ...]:
         """What the innermost loop of a slot may leave in place, given the loops that it may have."""
         found: list[LeftInPlace] = [None] if loops.may_be_empty else []
         # Rules on orders do not matter here: loops that they put innermost may have one iteration.
@@ -81,7 +81,7 @@ class ByPlace(ByOrder):
         filled = any(level.min_utilization for level in self.space.levels)
         return self.space.is_unruled and all(view.simple for view in self.space.views) and not filled
 
-    def leads(self, loops: Loops) -> tuple[LeftInPlace, ...]:
+    def leads(self, loops: SlotLoops) -> tuple[LeftInPlace, ...]:
         """One for all: any loops or none, which leave nothing in place."""
         del loops
         return (frozenset(),)

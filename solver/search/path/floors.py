@@ -10,13 +10,13 @@ from functools import cached_property, partial, reduce
 import numpy as np
 
 from model.mapspace import Mapspace
-from solver.search.arrays import WITHIN_64_BITS, BoolArray, FloatArray, minimal_rows
+from solver.search.arrays import TOGETHER, WITHIN_64_BITS, BoolArray, FloatArray, minimal_rows
 from solver.search.goal import Goal
 from solver.search.path.bounds import Bounds
 from solver.search.path.charges import ENERGY, Charge, Charges, Price
 from solver.search.path.inside import Inside, price_of
 from solver.search.path.masked import Masked, fewest_steps
-from solver.search.path.tables import Frame
+from solver.search.path.tables import TileFrame
 from solver.search.path.unrolled import Unrolled
 from solver.search.space.keep_masks import Chain
 from solver.search.space.search_space import GRAINS, SearchSpace
@@ -24,9 +24,6 @@ from solver.search.stopping import Stop, Stopped, heeding
 
 MOST_TILES, MOST_CHOICES = 1 << 17, 1 << 18
 """Numbers of tiles that are told apart where there may be remainders, and spatial choices, at most."""
-
-CHUNK = 1 << 22
-"""Pairs of spatial choices and tiles that are looked at together."""
 
 
 def least_costs(mapspace: Mapspace, stop: Stop, timed: bool = True) -> tuple[float, float]:
@@ -59,7 +56,7 @@ def _least_costs(space: SearchSpace, timed: bool) -> tuple[float, float]:
     choices = math.prod(len(stage.places) for stage in space.stages)
     if not 0 < choices <= MOST_CHOICES or space.problem.computes > WITHIN_64_BITS:
         return 0.0, 0.0
-    frame, known = Frame(space), dict[tuple[int, Chain], tuple[Charge, ...]]()
+    frame, known = TileFrame(space), dict[tuple[int, Chain], tuple[Charge, ...]]()
     # Visits have other numbers of tiles: none of these rules any choice out.
     grid = np.meshgrid(*(np.arange(len(stage.places)) for stage in space.stages), indexing="ij")
     every = _InVisits(frame, tuple(own.ravel() for own in grid), choices)
@@ -87,7 +84,7 @@ class _InVisits(Unrolled):
 class _Floors:
     """What mappings with one keep mask cost at least, by spatial choice."""
 
-    frame: Frame
+    frame: TileFrame
     charges: Charges
     every: Unrolled
 
@@ -212,7 +209,7 @@ class _Floors:
 
 def _least_product(rates: FloatArray, front: FloatArray) -> FloatArray:
     """By row, the least of its products with the columns of a front."""
-    rows = max(1, CHUNK // front.shape[1])
+    rows = max(1, TOGETHER // front.shape[1])
     parts = (rates[start : start + rows] for start in range(0, len(rates), rows))
     # A product of BLAS takes several times longer for a few columns, and threads that others may need.
     return np.concatenate([np.einsum("ck,kt->ct", own, front).min(axis=1) for own in parts])

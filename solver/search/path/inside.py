@@ -16,7 +16,7 @@ from solver.search.path.charges import ENERGY, NOTHING, Charge, Charges, Price, 
 from solver.search.path.counting import LeftInPlace
 from solver.search.path.deliveries import Delivered
 from solver.search.path.split import TOGETHER, Split, dealt, evenly
-from solver.search.path.tables import Frame
+from solver.search.path.tables import TileFrame
 from solver.search.path.unrolled import Known, Loosest, Unrolled
 from solver.search.space.windows import Unrolling
 
@@ -304,7 +304,7 @@ class RowCosts(NamedTuple):
 class Inside:
     """What lies inside of the meeting boundary, under one keep mask."""
 
-    frame: Frame
+    frame: TileFrame
     charges: Charges
 
     @cached_property

@@ -16,21 +16,18 @@ from solver.search.path.axes import NOWHERE
 from solver.search.path.charges import ENERGY, NOTHING, Charge, Charges, Price, Prices
 from solver.search.path.counting import LeftInPlace
 from solver.search.path.inside import Inside, Labels, Listed, Pending, RowCosts, price_of
-from solver.search.path.rooms import Rooms
-from solver.search.path.tables import Frame, Outside
+from solver.search.path.rooms import PlaceRooms
+from solver.search.path.tables import Outside, TileFrame
 from solver.search.path.unrolled import Loosest, Unrolled
 
 FEW_TILES = 1 << 14
 """Numbers of tiles up to which tables cost next to nothing."""
 
 MOST_LISTED = 1 << 13
-"""Rows up to which several labels are looked at together."""
+"""Rows up to which several labels are looked at together, and steps of a path that are sorted at a time."""
 
 MOST_NUMBERS = 1 << 22
 """Words of windows by tile and by what is unrolled along them, up to which all are known at once."""
-
-FEWER = 0.8
-"""Share of rows that may still improve below which the others are left out."""
 
 EXACT_TICKS, UNSURE_TICKS = 2.0**50, 0.25
 """Ticks up to which doubles tell whole numbers of them, and by how much doubles may miss these."""
@@ -48,7 +45,7 @@ class Masked:
         Tables outside by price, which masks share that keep the same there.
     """
 
-    frame: Frame
+    frame: TileFrame
     charges: Charges
     known: dict[Price, Outside]
     _own: dict[Price, Outside] = field(default_factory=dict)
@@ -70,7 +67,7 @@ class Masked:
         return Inside(self.frame, self.charges)
 
     @property
-    def rooms(self) -> Rooms:
+    def rooms(self) -> PlaceRooms:
         """Room that places of memories share."""
         return self.frame.rooms(self.charges.mask)
 
@@ -573,7 +570,7 @@ class Masked:
             number = np.count_nonzero(live)
             if not number:
                 break
-            if number < FEWER * len(own):
+            if number < len(own):
                 found[own] = best
                 own, inner, columns = own[live], inner[live], columns[:, live]
                 best, limits, parts = best[live], limits[live], [part.at(live) for part in parts]
@@ -668,7 +665,7 @@ def _one_if_same(column: FloatArray) -> FloatArray:
     return column[:1] if len(column) and (column == column[0]).all() else column
 
 
-def spatial_choices(frame: Frame) -> Unrolled:
+def spatial_choices(frame: TileFrame) -> Unrolled:
     """All combinations of those choices of the stages for whose factors there are tiles."""
     able = [np.flatnonzero(frame.able(stage)) for stage in range(len(frame.space.stages))]
     grid = np.meshgrid(*able, indexing="ij")

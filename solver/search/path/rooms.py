@@ -20,7 +20,7 @@ MOST_ENTRIES = 1 << 21
 
 
 @dataclass(frozen=True)
-class Rooms:
+class PlaceRooms:
     """Room at the places of all memories under one keep mask.
 
     Parameters

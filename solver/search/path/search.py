@@ -21,7 +21,7 @@ from solver.search.path.charges import ENERGY, Charge, Charges, Price
 from solver.search.path.inside import Listed
 from solver.search.path.leaves import Leaves, Path
 from solver.search.path.masked import Masked, fewest_steps, spatial_choices
-from solver.search.path.tables import Frame, Outside, bytes_beside
+from solver.search.path.tables import Outside, TileFrame, bytes_beside
 from solver.search.path.unrolled import Unrolled
 from solver.search.path.worth import RowWorth
 from solver.search.priced import Priced
@@ -32,22 +32,13 @@ from solver.search.stopping import Stopped, heeding
 from solver.search.trivial import trivial_bound
 
 FEW_PAIRS, MOST_PAIRS = 2_000, 32_000
-"""Pairs of tiles and spatial choices that are bounded at first; and those up to which all of a cell are."""
-
-MOST_BOUNDED = 1_000_000
-"""Pairs up to which all of a cell are bounded by the words of windows alone."""
+"""Pairs of tiles and spatial choices that are bounded at first, and up to which all of a cell are."""
 
 HELD_SHARE = 0.6
 """Of the memory, what tables outside take at most."""
 
-FIRST_MASKS = 16
-"""Keep masks that are opened at once, whatever else is open."""
-
-TRIES = 8
-"""Rows in which a first path is looked for."""
-
-DIVE_WITHIN = 1.02
-"""By how much paths may exceed the least of one price that are priced first."""
+FIRST_TRIED = 16
+"""Keep masks that are opened at once, whatever else is open, and rows in which a first path is looked for."""
 
 
 class _Unseen(NamedTuple):
@@ -179,7 +170,7 @@ class EinsumSearch:
     _aside: list[tuple[float, int, int, object]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.space = Frame(self.space).narrowed()
+        self.space = TileFrame(self.space).narrowed()
         self._frame = self._framed()
         limit = self.shared.options.memory_limit_mib << 20
         self._frame.held.most_bytes = max(0, min(int(HELD_SHARE * limit), limit - bytes_beside(self.space)))
@@ -193,9 +184,9 @@ class EinsumSearch:
         self._served: dict[tuple[object, ...], float] = {}
         self._leaves = self._pricing()
 
-    def _framed(self) -> Frame:
+    def _framed(self) -> TileFrame:
         """Axes, and the tiles that fit."""
-        return Frame(self.space)
+        return TileFrame(self.space)
 
     def _charges(self, mask: KeepMask) -> Charges:
         """What words cost under a mask."""
@@ -302,7 +293,7 @@ class EinsumSearch:
     def _open_first(self) -> None:
         """Open some masks at once: where bounds are loose, good mappings may be in later ones."""
         opened = 0
-        while self._queue and opened < FIRST_MASKS:
+        while self._queue and opened < FIRST_TRIED:
             value, rank, ticket, item = heapq.heappop(self._queue)
             self._rise(value)
             self.shared.report(Phase.PATHS, self.goal, self._least)
@@ -414,10 +405,10 @@ class EinsumSearch:
         best = [
             own.bounded(found.values, found.cycles).only(np.array([row]))
             for own, found in pairs
-            for row in np.argsort(found.values, kind="stable")[:TRIES]
+            for row in np.argsort(found.values, kind="stable")[:FIRST_TRIED]
         ]
         best.sort(key=lambda row: float(row.values[0]))
-        for row in best[:TRIES]:
+        for row in best[:FIRST_TRIED]:
             if len(self._hopeful(row.values)):
                 self._dive(row)
             if self.goal.incumbent is not None:
@@ -467,13 +458,13 @@ class EinsumSearch:
     def _number_of_pairs(self, cell: _Cell) -> int:
         """Pairs of a cell that may improve, at most."""
         pairs = len(cell.choices) * len(cell.tiles)
-        if not 0 < pairs <= MOST_BOUNDED or not cell.bounds.has_pairs:
+        if not 0 < pairs <= MOST_PAIRS or not cell.bounds.has_pairs:
             return pairs
         return len(cell.bounds.by_pair(cell.tiles, cell.choices, self._steps[cell.choices]).able[0])
 
     def _by_pair(self, cell: _Cell) -> _Cell:
         """A cell whose choices and tiles are bounded by what windows take in any pair of them."""
-        if not 0 < len(cell.choices) * len(cell.tiles) <= MOST_BOUNDED or not cell.bounds.has_pairs:
+        if not 0 < len(cell.choices) * len(cell.tiles) <= MOST_PAIRS or not cell.bounds.has_pairs:
             return cell
         pairs = cell.bounds.by_pair(cell.tiles, cell.choices, self._steps[cell.choices])
         by_choice = np.maximum(cell.by_choice, pairs.by_choice)
@@ -547,8 +538,7 @@ class EinsumSearch:
         own = item.bounded(values, cycles).only(rows)
         least = float(own.values[0])
         self._push(max(value, least), own)
-        if self.goal.incumbent is None or least * DIVE_WITHIN < self.goal.incumbent:
-            self._dive(own)
+        self._dive(own)
 
     def _open_row(self, item: _Rows, value: float) -> None:
         """Look for the complete paths of the first row, the best ones first."""

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray, among, distinct
-from solver.search.path.axes import Axis, Loops, axes_of, running_minimum
+from solver.search.path.axes import Axis, SlotLoops, axes_of, running_minimum
 from solver.search.path.charges import ENERGY, SUMS_CLOSE, Charge, Charges, Price
 from solver.search.path.counting import ByOrder, LeftInPlace, counted_by
 from solver.search.path.deliveries import Delivered, WordTables
-from solver.search.path.rooms import Rooms
+from solver.search.path.rooms import PlaceRooms
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stopped
@@ -83,7 +83,7 @@ class TableCache:
 
 
 @dataclass(frozen=True)
-class Frame:
+class TileFrame:
     """What all tables of a search space share: axes, the loops of each slot, words, and tiles that fit.
 
     Parameters
@@ -97,17 +97,17 @@ class Frame:
     space: SearchSpace
     without: frozenset[tuple[int, int]] = frozenset()
 
-    def under(self, mask: KeepMask) -> Frame:
+    def under(self, mask: KeepMask) -> TileFrame:
         """The frame for one keep mask: without the loops that no mapping needs."""
         without = frozenset(chain(self._idle(mask), self._needless(mask)))
         if without not in self._frames:
-            self._frames[without] = other = Frame(self.space, without)
+            self._frames[without] = other = TileFrame(self.space, without)
             for name in ALIKE:
                 other.__dict__[name] = getattr(self, name)
         return self._frames[without]
 
     @cached_property
-    def _frames(self) -> dict[frozenset[tuple[int, int]], Frame]:
+    def _frames(self) -> dict[frozenset[tuple[int, int]], TileFrame]:
         return {self.without: self}
 
     def _idle(self, mask: KeepMask) -> Iterator[tuple[int, int]]:
@@ -168,20 +168,20 @@ class Frame:
         return WordTables(self.space)
 
     @cached_property
-    def loops(self) -> tuple[Loops, ...]:
+    def loops(self) -> tuple[SlotLoops, ...]:
         """By slot."""
         return tuple(map(self._loops_of, range(len(self.space.loop_factors))))
 
-    def _loops_of(self, slot: int) -> Loops:
+    def _loops_of(self, slot: int) -> SlotLoops:
         key = slot, frozenset(d for level, d in self.without if level == slot)
         if key not in self._known_loops:
             allowed = enumerate(self.space.loop_factors[slot])
             one = frozenset((1,))
-            self._known_loops[key] = Loops(self.axes, [one if d in key[1] else own for d, own in allowed])
+            self._known_loops[key] = SlotLoops(self.axes, [one if d in key[1] else own for d, own in allowed])
         return self._known_loops[key]
 
     @cached_property
-    def _known_loops(self) -> dict[tuple[int, frozenset[int]], Loops]:
+    def _known_loops(self) -> dict[tuple[int, frozenset[int]], SlotLoops]:
         return {}
 
     def left_out(self, last: int) -> frozenset[tuple[int, int]]:
@@ -264,9 +264,9 @@ class Frame:
         return not self.parts(range(boundary, len(self.space.levels)), dim)
 
     @cached_property
-    def anything(self) -> Loops:
+    def anything(self) -> SlotLoops:
         """Loops over all dimensions with any factors."""
-        return Loops(
+        return SlotLoops(
             self.axes, [frozenset(self.space.lattice.loop_factors(d)) for d in range(len(self.axes))]
         )
 
@@ -425,14 +425,14 @@ class Frame:
             if (name not in self.space.architecture.fanouts[number].no_multicast) == shared:
                 yield own.fanouts[column].factors[own.places[:, column]]
 
-    def rooms(self, mask: KeepMask) -> Rooms:
+    def rooms(self, mask: KeepMask) -> PlaceRooms:
         """Room that places of memories share under a keep mask."""
         if mask not in self._rooms:
-            self._rooms[mask] = Rooms(self.space, mask, self.shape)
+            self._rooms[mask] = PlaceRooms(self.space, mask, self.shape)
         return self._rooms[mask]
 
     @cached_property
-    def _rooms(self) -> dict[KeepMask, Rooms]:
+    def _rooms(self) -> dict[KeepMask, PlaceRooms]:
         return {}
 
     def fits(self, level: int, kept: frozenset[int]) -> BoolArray:
@@ -474,7 +474,7 @@ class Outside:
         In what entries are paid, see `paid`.
     """
 
-    frame: Frame
+    frame: TileFrame
     charges: Charges
     price: Price = ENERGY
     paid_in: Price = ENERGY
@@ -569,7 +569,7 @@ class Outside:
         return reduce(np.minimum, tables) if tables else np.full((*self.frame.shape, 1), np.inf)
 
     @property
-    def rooms(self) -> Rooms:
+    def rooms(self) -> PlaceRooms:
         """Room that places of memories share."""
         return self.frame.rooms(self.charges.mask)
 

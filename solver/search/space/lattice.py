@@ -17,9 +17,6 @@ import numpy.typing as npt
 from model.numbers import prime_factors
 from solver.search.arrays import BoolArray, IntArray, among
 
-FEW_BASES, MANY_POWERS = 2, 4
-"""Bases up to which those with so many powers get fewer of them, when a lattice is made coarser."""
-
 Steps = tuple[tuple[int, int], ...]
 """Bases and largest exponents: the products of their powers are the extents of a dimension."""
 
@@ -27,7 +24,7 @@ Steps = tuple[tuple[int, int], ...]
 def coarsened(steps: Steps) -> Steps:
     """Fewer extents of the same bound: a base with half as many powers, or one instead of two."""
     base, exponent = max(steps, key=lambda own: own[1])
-    if len(steps) <= FEW_BASES and exponent >= MANY_POWERS:
+    if exponent > 3:  # the halves of fewer powers have the same products
         half = exponent // 2
         halves = ((base**half, 2),) if exponent % 2 == 0 else ((base**half, 1), (base ** (half + 1), 1))
         return (*halves, *(own for own in steps if own != (base, exponent)))

@@ -239,7 +239,7 @@ class SearchSpace:
 
     def _fitting(self, level: int, kept: frozenset[int]) -> BoolArray:
         within = self.within_capacity(level, kept)
-        least = self.least_words(level)
+        least = self.levels[level].least_words
         if least > 0 and self.levels[level].memory is None:
             within &= self._most_words(level, kept) >= least
         if not self._rules_at(level, kept):
@@ -283,10 +283,6 @@ class SearchSpace:
     def extents_rules(self) -> tuple[tuple[ExtentsRule, ...], ...]:
         """Rules of the user's own about the tile at each level, for numbers of tiles."""
         return extents_rules(self.mapspace)
-
-    def least_words(self, level: int) -> int:
-        """Words that the tiles of a level's memory must take together."""
-        return math.ceil((self.levels[level].usable_words or 0) * self.levels[level].min_utilization)
 
     def _tile_rules(
         self, rules: Sequence[Rule], level: int, kept: frozenset[int], tiles: IntArray

@@ -14,11 +14,8 @@ from model.architecture import Fanout
 from model.choices import SideOrder
 from model.extents import Extents
 from model.mapspace import SpatialRules
-from solver.search.arrays import BoolArray, IntArray, alike, distinct, ranges
+from solver.search.arrays import TOGETHER, BoolArray, IntArray, alike, distinct, ranges
 from solver.search.stopping import Stop, Stopped, never
-
-ROWS_AT_ONCE = 1 << 18
-"""Factor vectors of a fanout, or pairs of choices, that are looked at together, about."""
 
 MOST_CHOICES = 1 << 21
 """Choices of a stage that are told apart, at most: each of them takes about 1 kB."""
@@ -131,7 +128,7 @@ def _vectors(begun: IntArray, candidates: Sequence[Sequence[int]], room: int) ->
     own = np.array(candidates[0], dtype=np.int64)
     counts = np.searchsorted(own, room // begun.prod(axis=1), side="right")
     ends = np.cumsum(counts)
-    cuts = np.searchsorted(ends, np.arange(ROWS_AT_ONCE, ends[-1], ROWS_AT_ONCE))
+    cuts = np.searchsorted(ends, np.arange(TOGETHER, ends[-1], TOGETHER))
     for some in np.split(np.arange(len(begun)), cuts):
         rows, places = ranges(np.zeros_like(some), counts[some])
         yield from _vectors(np.column_stack((begun[some][rows], own[places])), candidates[1:], room)

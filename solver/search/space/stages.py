@@ -10,10 +10,10 @@ import numpy as np
 
 from model.architecture import Fanout
 from model.extents import Factors as Kind
-from solver.search.arrays import IntArray, alike
+from solver.search.arrays import TOGETHER, IntArray, alike
 from solver.search.space.dataspaces import Component, DataspaceView
 from solver.search.space.lattice import Lattice
-from solver.search.space.spatial import ROWS_AT_ONCE, FanoutChoices, SpatialStage, check_number
+from solver.search.space.spatial import FanoutChoices, SpatialStage, check_number
 from solver.search.stopping import Stop
 
 
@@ -149,7 +149,7 @@ class StageRules:
     def _paired(self, outer: _Choices, inner: _Choices, stop: Stop) -> _Choices:
         """One of all pairs of choices within the bounds with the same product that nothing tells apart."""
         pairs = self._pairs(outer, inner, *np.empty((2, 0), dtype=np.int64))
-        for first, second in self.lattice.dividing(outer.codes, inner.codes, ROWS_AT_ONCE):
+        for first, second in self.lattice.dividing(outer.codes, inner.codes, TOGETHER):
             pairs = pairs.and_also(self._pairs(outer, inner, first, second))
             check_number(len(pairs.codes), stop)
         return pairs

@@ -23,7 +23,7 @@ from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop
 from model.problem import Dataspace, Problem, Term
 from tests.model.cost.random_mappings import random_case, random_mapping
 from tests.slow import slow
-from tests.strategies import convolution_1d, depthwise, gemm, packed, with_first_values
+from tests.strategies import as_part, convolution_1d, depthwise, gemm, packed, with_first_values
 
 GEMM = (
     Dataspace("A", ((Term("M"),), (Term("K"),))),
@@ -64,6 +64,8 @@ def test_equals_plain(random: Random) -> None:
         architecture = packed(random, problem, architecture)
     if random.random() < 0.3:
         problem = with_first_values(random, problem)
+    if random.random() < 0.3:
+        architecture = as_part(random, problem, architecture)
     mappings = [first, *(random_mapping(random, problem, architecture) for _ in range(4))]
     counting, encoded = random.choice(COUNTINGS), encode(problem, architecture, mappings)
     batch = BatchEvaluator(problem, architecture, counting).evaluate(encoded)
@@ -87,6 +89,8 @@ def test_equals_plain_with_remainders_among_others(seed: int) -> None:
     architecture = packed(random, problem, architecture)
     if random.random() < 0.3:
         problem = with_first_values(random, problem)
+    if random.random() < 0.3:
+        architecture = as_part(random, problem, architecture)
     kinds = (ANY, PERFECT, ANY)
     mappings = [first, *(random_mapping(random, problem, architecture, kind) for kind in kinds)]
     random.shuffle(mappings)
@@ -114,6 +118,27 @@ WIDE_LEVELS = (
         rmw_first_update=frozenset("Z"),
     ),
 )
+
+
+def test_one_part_of_several() -> None:
+    """Free first touches and further words on the bandwidths change counts and cycles, and are counted."""
+    random, changed = Random(8), 0
+    for _ in range(30):
+        problem, architecture, mapping = random_case(random)
+        part = as_part(random, problem, architecture)
+        encoded = encode(problem, part, [mapping])
+        batch = BatchEvaluator(problem, part).evaluate(encoded)
+        _assert_row(problem, part, mapping, batch, 0)
+        whole = BatchEvaluator(problem, architecture).evaluate(encoded)
+        changed += bool((whole.reads != batch.reads).any() and (whole.cycles != batch.cycles).any())
+    assert changed > 5
+
+
+def test_shares_too_fine_to_be_rounded_are_refused() -> None:
+    problem, architecture = _small()
+    fine = replace(architecture.levels[0], free_first_touches=(("Z", Fraction(1, 2**30)),))
+    with pytest.raises(OverflowError, match="too fine shares"):
+        BatchEvaluator(problem, replace(architecture, nodes=(fine, *architecture.nodes[1:])))
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def test_a_missing_file_names_its_neighbour(write: Write):
     write("specs/arch.yaml", "a: 1\n")
     assert message_of("specs/arhc.yaml").splitlines() == [
         "error: there is no file specs/arhc.yaml",
-        "help: did you mean `arch.yaml`?",
+        "help: did you mean `specs/arch.yaml`?",
     ]
 
 

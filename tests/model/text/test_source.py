@@ -37,7 +37,7 @@ def test_an_error_shows_its_place_the_other_place_and_the_hint():
             "help: did you mean `depth`?",
         ]
     )
-    assert str(error) == "arch.yaml:3:3: unknown key `depht`"
+    assert str(error) == "arch.yaml:3:3: unknown key `depht`\nhelp: did you mean `depth`?"
 
 
 def test_an_error_without_a_place_is_one_line():
@@ -129,7 +129,7 @@ def test_a_mapping_is_looked_up_by_the_text_of_its_keys():
 def test_no_message_holds_control_characters():
     span = Span("a.yaml", 1, 1, 1, 2)
     error = SpecError("bad `\x1b[31m`", span, ((span, "near \x07"),), hint="not `\x9b\n`")
-    assert str(error) == "a.yaml:1:1: bad `\ufffd[31m`"
+    assert str(error) == "a.yaml:1:1: bad `\ufffd[31m`\nhelp: not `\ufffd\ufffd`"
     assert (error.related[0][1], error.hint) == ("near \ufffd", "not `\ufffd\ufffd`")
 
 

@@ -311,14 +311,13 @@ def test_an_undefined_variable_names_one_that_is_alike(failure: Callable[..., Sp
 
 
 def test_assignments():
-    texts = ["name=eyeriss_like", "layer=01", "n=4", "f=1e-3", "b=True", "e=", "p=a=b", "o=0o17", "z=null"]
+    texts = ["name=eyeriss_like", "layer=01", "n=4", "f=1e-3", "b=True", "p=a=b", "o=0o17", "z=null"]
     assert parse_assignments(texts) == {
         "name": "eyeriss_like",
         "layer": "01",
         "n": 4,
         "f": 1e-3,
         "b": True,
-        "e": "",
         "p": "a=b",
         "o": "0o17",
         "z": "null",

@@ -82,7 +82,8 @@ def test_floors_hold_however_further_shared_loops_cut(seed: int):
         {"tensor": number, "ranks": list(access.ranks), "offsets": list(access.offsets)}
         for number, access in enumerate(own.accesses)
     ]
-    document = {"mapspace": canonical(own.mapspace), "accesses": accesses, "is_copy": False, "n_instances": 1}
+    runs = {"is_copy": False, "n_instances": 1, "cycle_length": 1}
+    document = {"mapspace": canonical(own.mapspace), "accesses": accesses, **runs}
     einsum = fused_einsums.Einsum(document, 0)
     above = frozenset(v for v in einsum.stay if random.random() < 0.4)
 

@@ -23,7 +23,7 @@ def test_line_before_the_first_report():
 def test_line_with_and_without_an_incumbent():
     early = Progress(Phase.PATHS, 0.1, "latency", bound=1200)
     late = Progress(Phase.PATHS, 0.9, "energy", 2_000_000, 1_500_000, label="greedy")
-    assert status_text(early, 0.2, 1000) == "paths  incumbent -  bound 1,200 cycles  gap -  0.20 s"
+    assert status_text(early, 0.2, 1000) == "paths  bound 1,200 cycles  0.20 s"
     assert (
         status_text(late, 1, 1000)
         == "greedy paths  incumbent 2.0000 nJ  bound 1.5000 nJ  gap 25.00 %  1.00 s"
@@ -68,7 +68,7 @@ def test_networks_say_how_many_searches_are_done(monkeypatch):
             seen = "1,200 cycles" if own else "3/7  conv1"
             while seen not in stderr.getvalue():
                 time.sleep(0.01)
-    assert "progress: 3/7  conv1  paths  incumbent -  bound 1,200 cycles  gap -  0.10 s" in stderr.getvalue()
+    assert "progress: 3/7  conv1  paths  bound 1,200 cycles  0.10 s  elapsed " in stderr.getvalue()
 
 
 def test_nothing_when_quiet(monkeypatch):

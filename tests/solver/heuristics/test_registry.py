@@ -40,7 +40,7 @@ def test_an_entry_point_that_fails_is_named(monkeypatch):
         (":Class", "not of the form"),
         ("no.such.module:Class", "ModuleNotFoundError"),
         ("solver.heuristics.timeloop_mappers:Nothing", "has no 'Nothing'"),
-        ("solver.heuristics.timeloop_mappers:BATCH", "is not a mapper"),
+        ("solver.heuristics.timeloop_mappers:MAPPINGS_PER_CHUNK", "is not a mapper"),
         ("solver.heuristics.sampling:Sampler", "needs a method find_mapping"),
     ],
 )

@@ -38,10 +38,10 @@ def test_a_copy_counts_in_the_totals_with_its_instances(result: NetworkResult):
     units = copy.layer.mapspace.architecture.units_per_pj
     assert result.status is Status.OPTIMAL
     # 24 values: 6 rows of 4 at 100 pJ, 12 rows of 2 at 5 pJ; 3 a cycle into the buffer.
-    assert copy.energy == 2 * (6 * 100 + 12 * 5) * units
+    assert copy.energy_units == 2 * (6 * 100 + 12 * 5) * units
     assert copy.cycles == 2 * 8
     assert result.cycles == 16 + sum(own.cycles or 0 for own in others)
-    assert result.energy == (copy.energy + sum(own.energy or 0 for own in others)) * (
+    assert result.energy_units == (copy.energy_units + sum(own.energy_units or 0 for own in others)) * (
         result.units_per_pj // units
     )
 
@@ -64,7 +64,7 @@ def test_a_copy_that_no_level_holds_makes_the_network_infeasible(spec: list[Path
     result = mapped(spec, BYPASSING.replace("depth: 12", "depth: 11"))
     assert result.layers[0].status is Status.INFEASIBLE
     assert result.status is Status.INFEASIBLE
-    assert (result.energy, result.cycles) == (None, None)
+    assert (result.energy_units, result.cycles) == (None, None)
     assert "no mapping of `A`" in shown(result)
     assert network_document(result)["layers"][0]["status"] == "INFEASIBLE"
 

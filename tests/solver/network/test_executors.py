@@ -34,7 +34,7 @@ def test_processes_give_the_same_answers(network: Network, tmp_path: Path):
     for own, other in pairs:
         assert own.origin == other.origin
         assert (own.result and own.result.mapping) == (other.result and other.result.mapping)
-    assert (alone.energy, alone.cycles) == (together.energy, together.cycles)
+    assert (alone.energy_units, alone.cycles) == (together.energy_units, together.cycles)
     assert len(list((tmp_path / "cache").glob("*.json"))) == 2
 
 
@@ -43,7 +43,7 @@ def test_processes_stop_when_asked(network: Network):
     assert {own.layer.name for own in result.layers} >= {"A"}
     nothing = map_network(replace(network, layers=network.layers[:1]), ENERGY, Run(executor=Processes(2)))
     assert nothing.status is Status.OPTIMAL
-    assert nothing.energy == 0
+    assert nothing.energy_units == 0
 
 
 def test_a_lost_process_loses_nothing(network: Network):
@@ -57,7 +57,7 @@ def test_a_lost_process_loses_nothing(network: Network):
 
     together = map_network(network, ENERGY, Run(on_progress=kill_once, executor=Processes(2)))
     assert killed
-    assert together.energy == map_network(network, ENERGY).energy
+    assert together.energy_units == map_network(network, ENERGY).energy_units
 
 
 def leave_late(path: Path) -> None:

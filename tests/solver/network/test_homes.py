@@ -70,8 +70,8 @@ def test_an_intermediate_that_fits_exactly():
     result = mapped()
     first, second = result.layers
     # 32 products: all but the first of each of 16 sums are added to what is read.
-    assert first.energy == (2 * 32 * 100 + 32 * 8 + 16 * 6 + 32) * result.units_per_pj
-    assert second.energy == (32 * 6 + 32 * 100 + 32 * 120 + 24 * 100 + 32) * result.units_per_pj
+    assert first.energy_units == (2 * 32 * 100 + 32 * 8 + 16 * 6 + 32) * result.units_per_pj
+    assert second.energy_units == (32 * 6 + 32 * 100 + 32 * 120 + 24 * 100 + 32) * result.units_per_pj
     assert [first.cycles, second.cycles] == [32, 32]
 
 

@@ -38,10 +38,10 @@ def test_each_einsum_gets_its_optimum_and_the_totals_count_instances(network: Ne
     values = [own.result.value for own in result.layers if own.result is not None]
     optima = least(network, objective)
     assert values == optima
-    total = result.energy if objective == "energy" else result.cycles
+    total = result.energy_units if objective == "energy" else result.cycles
     units = result.units_per_pj // network.layers[0].mapspace.architecture.units_per_pj
     assert total == (2 * optima[0] + optima[1] + optima[2]) * (units if objective == "energy" else 1)
-    assert result.edp == result.energy * result.cycles
+    assert result.edp_units == result.energy_units * result.cycles
 
 
 def test_identical_einsums_are_searched_once(network: Network):
@@ -74,10 +74,10 @@ def test_a_run_continues_where_it_was_stopped(network: Network, tmp_path: Path):
     )
     assert first.status is Status.UNKNOWN
     assert len(first.layers) == 2
-    assert first.energy is None
+    assert first.energy_units is None
     again = Counting()
     second = map_network(network, ENERGY, Run(cache, resume=True, executor=Serial(again)))
-    assert second.energy == whole.energy
+    assert second.energy_units == whole.energy_units
     assert [own.result and own.result.mapping for own in second.layers] == [
         own.result and own.result.mapping for own in whole.layers
     ]
@@ -113,7 +113,7 @@ def test_progress_names_each_layer_that_is_searched(network: Network):
 def test_an_einsum_without_mapping_leaves_no_totals(network: Network):
     result = map_network(too_tight(network), ENERGY)
     assert result.status is Status.INFEASIBLE
-    assert result.energy is None
+    assert result.energy_units is None
     assert result.proven == 2
 
 
@@ -130,7 +130,7 @@ def test_layers_that_repeat_cost_next_to_nothing(network: Network):
     reported(network_document(result))
     assert time.process_time() - start < 15
     assert (result.status, len(result.layers)) == (Status.OPTIMAL, 9900)
-    assert result.energy == 9900 * result.layers[0].energy
+    assert result.energy_units == 9900 * result.layers[0].energy_units
     heads, *repeated = document["layers"]
     assert heads["result"]["mapping"]
     assert {(own["same_as"], own["result"]) for own in repeated} == {("0", None)}

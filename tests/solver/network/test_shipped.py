@@ -35,4 +35,4 @@ def test_every_einsum_is_proven(workload: str, einsums: int, searches: int, arch
     assert result.status is Status.OPTIMAL
     assert result.proven == len(result.layers) == einsums
     assert sum(own.origin == "searched" for own in result.layers) == searches
-    assert result.edp == result.energy * result.cycles
+    assert result.edp_units == result.energy_units * result.cycles

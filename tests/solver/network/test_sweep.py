@@ -40,7 +40,7 @@ def test_each_point_is_what_its_files_alone_give(spec: list[Path]):
         text = ARCHITECTURE.replace("depth: 12", f"depth: {depth}").replace("meshX: 4", f"meshX: {mesh}")
         Path("own.yaml").write_text(text, encoding="utf-8")
         own = map_network(load_network(["w.yaml", "own.yaml"]), ENERGY)
-        assert point.costs == (own.energy / own.units_per_pj, own.cycles)
+        assert point.costs == (own.energy_units / own.units_per_pj, own.cycles)
 
 
 def test_searches_that_points_share_run_once(spec: list[Path]):

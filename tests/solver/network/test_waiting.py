@@ -47,8 +47,8 @@ def shown(result: NetworkResult) -> str:
 def test_a_tensor_that_waits_leaves_the_others_less_room():
     """With T waiting in 40 words, U costs what it costs alone in 24, and in 80 what it does in 64."""
     alone = SKIP.replace('  - "T[m, n] = A[m, k] * W[k, n]"\n', "")
-    costs = [mapped(SKIP, depth).layers[1].energy for depth in (32, 33, 40, 80)]
-    assert costs == [mapped(alone, depth).layers[0].energy for depth in (16, 17, 24, 64)]
+    costs = [mapped(SKIP, depth).layers[1].energy_units for depth in (32, 33, 40, 80)]
+    assert costs == [mapped(alone, depth).layers[0].energy_units for depth in (16, 17, 24, 64)]
     assert sorted(costs, reverse=True) == costs
     assert costs[0] > 2 * costs[-1]
 

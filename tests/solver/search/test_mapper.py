@@ -308,7 +308,7 @@ def test_tiny_bounds_need_no_search():
 @pytest.fixture
 def short_descents(monkeypatch: pytest.MonkeyPatch):
     """Leave the work to the search: no more than a few mappings of heuristics beforehand."""
-    for name in ("FEW_HINTED", "FIRST_HINTED"):
+    for name in ("FEW_HINTED", "MANY_HINTED"):
         monkeypatch.setattr(mapper, name, 8)
 
 

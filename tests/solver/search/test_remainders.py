@@ -380,7 +380,7 @@ def test_what_the_wider_search_cannot_do_takes_nothing_from_the_narrower_one(
     """With remainders numbers of tiles take too much memory; divisors are proven all the same."""
     even = replace(far_from_proven(), problem=matmul(1009, 997, 991), factors=PERFECT)
     perfect = spread(even) if uneven else even
-    monkeypatch.setattr(mapper, "FIRST_HINTED", 8)
+    monkeypatch.setattr(mapper, "MANY_HINTED", 32)
     best = map_by_bounds(perfect, Options(("edp",)))
     found = map_by_bounds(replace(perfect, factors=ANY), Options(("edp",), memory_limit_mib=1))
     assert (found.status, found.termination) == (Status.FEASIBLE, Termination.MEMORY_LIMIT)

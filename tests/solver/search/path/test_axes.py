@@ -10,7 +10,7 @@ import pytest
 from model.architecture import StorageLevel
 from model.extents import ANY, PERFECT
 from model.numbers import divisors
-from solver.search.path.axes import NOWHERE, Axis, Loops, axes_of
+from solver.search.path.axes import NOWHERE, Axis, SlotLoops, axes_of
 from solver.search.space.search_space import SearchSpace
 from tests.mapspaces import free_mapspace, matmul
 
@@ -119,7 +119,7 @@ def test_what_loops_reach(bound: int, factors: str):
             assert reach[o, i] == reached
 
 
-def least(loops: Loops, table: np.ndarray, dims: list[int], factors: str) -> np.ndarray:
+def least(loops: SlotLoops, table: np.ndarray, dims: list[int], factors: str) -> np.ndarray:
     """The minimum over what each combination of factors leaves outside."""
     found = np.full_like(table, np.inf)
     still = [d for d in range(len(loops.axes)) if d not in dims]
@@ -147,14 +147,14 @@ def test_least_over_some_factors(factors: str, dims: list[int]):
         axes = [axis_of(bound, factors) for bound in bounds]
         # Not all of them: then minima over remainders are exact.
         allowed = [some(random, bound, factors) - {bound} | {1} for bound in bounds]
-        loops, table = Loops(axes, allowed), table_of(axes, random)
+        loops, table = SlotLoops(axes, allowed), table_of(axes, random)
         assert (loops.least(table, dims) == least(loops, table, dims, factors)).all()
 
 
 @pytest.mark.parametrize("factors", RULES)
 def test_slots_that_need_a_loop(factors: str):
     axes = [axis_of(6, factors), axis_of(4, factors)]
-    loops, table = Loops(axes, [frozenset({2, 3}), frozenset({1, 2})]), table_of(axes, Random(5))
+    loops, table = SlotLoops(axes, [frozenset({2, 3}), frozenset({1, 2})]), table_of(axes, Random(5))
     assert not loops.may_be_empty
     assert np.isinf(loops.least(table, [1])).all()
     assert (loops.least(table, [0]) == least(loops, table, [0], factors)).all()
@@ -162,14 +162,17 @@ def test_slots_that_need_a_loop(factors: str):
 
 def test_least_over_all_perfect_factors():
     axes = [axis_of(12, PERFECT), axis_of(6, PERFECT)]
-    loops, table = Loops(axes, [frozenset(divisors(12)), frozenset(divisors(6))]), table_of(axes, Random(1))
+    loops, table = (
+        SlotLoops(axes, [frozenset(divisors(12)), frozenset(divisors(6))]),
+        table_of(axes, Random(1)),
+    )
     assert (loops.least(table) == least(loops, table, [0, 1], PERFECT)).all()
 
 
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_running_minima_are_never_above_those_over_all_factors(bound: int):
     axes, random = [axis_of(bound, ANY), axis_of(5, ANY)], Random(bound)
-    loops = Loops(axes, [frozenset(range(1, bound + 1)), frozenset(range(1, 6))])
+    loops = SlotLoops(axes, [frozenset(range(1, bound + 1)), frozenset(range(1, 6))])
     for _ in range(4):
         table = table_of(axes, random)
         running = loops.least(table)

@@ -12,7 +12,7 @@ from model.architecture import Port, StorageLevel
 from model.counting import TIMELOOP
 from model.extents import ANY, PERFECT, Factors
 from model.mapspace import Mapspace
-from solver.search.path.rooms import MOST_STEPS, Rooms
+from solver.search.path.rooms import MOST_STEPS, PlaceRooms
 from solver.search.space.search_space import SearchSpace
 from tests import strategies
 from tests.bruteforce import optima
@@ -122,14 +122,14 @@ def test_steps_of_room(factors: Factors):
     for mapspace in random_mapspaces_with_places(1040, 12, 200):
         space = SearchSpace(replace(mapspace, factors=factors))
         for mask in space.keep_masks:
-            rooms = Rooms(space, mask, tuple(space.lattice.counts))
+            rooms = PlaceRooms(space, mask, tuple(space.lattice.counts))
             inner = (own for own in range(2, len(space.levels)) if rooms.outer(own) == {own - 1})
             for level in filter(rooms.is_shared, inner):
                 told_apart += _steps_are_right(rooms, level)
     assert told_apart > 1
 
 
-def _steps_are_right(rooms: Rooms, level: int) -> bool:
+def _steps_are_right(rooms: PlaceRooms, level: int) -> bool:
     """Check the two outermost places of a memory; whether room mattered."""
     costs = np.random.default_rng(level).random(rooms.space.lattice.size).reshape(rooms.shape)
     by_step = rooms.within(level - 1, costs[..., None]).min(axis=tuple(range(len(rooms.shape))))

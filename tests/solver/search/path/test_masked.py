@@ -14,7 +14,7 @@ from solver.search.goal import Goal
 from solver.search.path.bounds import Bounds
 from solver.search.path.charges import ENERGY, Charges
 from solver.search.path.masked import Masked, fewest_steps, spatial_choices
-from solver.search.path.tables import Frame
+from solver.search.path.tables import TileFrame
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
 from tests.bruteforce import optimum, valid_mappings
@@ -46,7 +46,7 @@ def test_windows_that_bypass_the_level_outside(monkeypatch: pytest.MonkeyPatch):
     assert best is not None
 
     def costs() -> np.ndarray:
-        frame = Frame(space)
+        frame = TileFrame(space)
         masked = Masked(frame, Charges(space, mask), {})
         unrolled = spatial_choices(frame).repeated(0, len(masked.tiles))
         listed = masked.listed(masked.tiles, unrolled, np.zeros(1, dtype=np.int64))
@@ -101,7 +101,7 @@ def test_no_pair_is_left_out_that_has_a_better_mapping(stride: int, factors: Fac
     for own in valid_mappings(space.mapspace, innermost_orders=False):
         pair = pair_of(space, own.mapping)
         least[pair] = min(own.energy, least.get(pair, own.energy))
-    frame, goal = Frame(space), Goal("energy", incumbent=1)
+    frame, goal = TileFrame(space), Goal("energy", incumbent=1)
     every = spatial_choices(frame)
     steps, all_of_them = fewest_steps(every), np.arange(len(every))
     left_out = 0

@@ -14,7 +14,7 @@ from model.mapping import Loop, Mapping, StorageMapping
 from model.mapspace import FactorRule, Mapspace, TemporalRules
 from model.problem import Dataspace, Problem, Term
 from solver.search.path.charges import Charges
-from solver.search.path.tables import Frame, Outside
+from solver.search.path.tables import Outside, TileFrame
 from solver.search.space.search_space import SearchSpace
 from tests.bruteforce import optimum
 from tests.mapspaces import free_mapspace, matmul
@@ -45,7 +45,7 @@ def orders(tiles: dict[str, int]) -> Iterator[tuple[str, ...]]:
 def test_two_levels_are_exact(bounds: tuple[int, int, int], factors):
     mapspace = replace(free_mapspace(matmul(*bounds), DRAM, BUFFER), factors=factors)
     space = SearchSpace(mapspace)
-    frame = Frame(space)
+    frame = TileFrame(space)
     outside = Outside(frame, Charges(space, space.keep_masks[0]))
     assert frame.meeting == 1
     for at in product(*map(range, frame.shape)):
@@ -66,7 +66,7 @@ def test_tables_of_three_levels_are_never_above_the_optimum(bounds: tuple[int, i
     middle = StorageLevel("middle", size_words=14, energy=AccessEnergy(read=20, fill=21, update=25))
     mapspace = free_mapspace(matmul(*bounds), DRAM, middle, replace(BUFFER, size_words=6))
     space = SearchSpace(replace(mapspace, factors=factors))
-    outside = Outside(Frame(space), Charges(space, space.keep_masks[0]))
+    outside = Outside(TileFrame(space), Charges(space, space.keep_masks[0]))
     best = optimum(space.mapspace, "energy")
     assert best is not None
     assert 0.9 * best[0] < outside.least(2).min() <= best[0]
@@ -86,7 +86,7 @@ def test_windows_that_are_repeated(factors):
     """A loop over K repeats the inputs, which slide along R: whole tiles, or sums are repeated along C."""
     mapspace = replace(free_mapspace(convolution(), DRAM, replace(BUFFER, size_words=200)), factors=factors)
     space = SearchSpace(mapspace)
-    frame = Frame(space)
+    frame = TileFrame(space)
     outside = Outside(frame, Charges(space, space.keep_masks[0]))
     for numbers in product((1, 2, 4), (1, 2, 4), (1, 2), (1, 3)):
         pairs = zip(frame.axes, numbers, strict=True)
@@ -116,7 +116,7 @@ def outer_loop_fixed(factor: int) -> Mapspace:
 def test_a_fixed_factor_leaves_out_tiles_and_children(
     factor: int, numbers: tuple[int, ...], children: set[int]
 ):
-    frame = Frame(SearchSpace(outer_loop_fixed(factor)))
+    frame = TileFrame(SearchSpace(outer_loop_fixed(factor)))
     assert frame.narrowed().lattice.every_number(0) == numbers
     assert set(frame.space.stages[1].factors[frame.able(1), 0].tolist()) == children
 
@@ -139,7 +139,7 @@ def test_loops_that_can_be_left_to_the_innermost_slot(
     last = TemporalRules(() if rule is None else (rule,))
     space = SearchSpace(replace(mapspace, temporal=(*mapspace.temporal[:-1], last)))
     a, every = frozenset((0,)), frozenset(range(3))
-    without = Frame(space).under((every, every, a, a)).without
+    without = TileFrame(space).under((every, every, a, a)).without
     assert {(slot, space.active[d]) for slot, d in without} == expected
     assert searched(space.mapspace, "energy") == (optimum(space.mapspace, "energy") or (0,))[:1] * 2
 
@@ -149,7 +149,7 @@ def test_doubles_tell_steps_of_energy_apart():
     for mapspace in random_mapspaces(31, 25, 300):
         space = SearchSpace(mapspace)
         for mask in space.keep_masks[:4]:
-            frame, charges = Frame(space), Charges(space, mask)
+            frame, charges = TileFrame(space), Charges(space, mask)
             finely = Outside(frame, charges).finely
             if frame.meeting and finely is not None:
                 exact = Outside(frame, charges, charges.fine).least(frame.meeting)
@@ -163,9 +163,9 @@ def test_entries_of_too_many_steps_are_rounded_down():
     dram = replace(DRAM, energy=AccessEnergy(read=1_000_003, fill=999_983, update=1_000_033))
     space = SearchSpace(free_mapspace(matmul(2**16, 2**14, 2**15), dram, replace(BUFFER, size_words=999)))
     charges = Charges(space, space.keep_masks[0])
-    finely = Outside(Frame(space), charges).finely
+    finely = Outside(TileFrame(space), charges).finely
     assert finely is not None
-    found, exact = finely.paid(finely.least(1)), Outside(Frame(space), charges, charges.fine).least(1)
+    found, exact = finely.paid(finely.least(1)), Outside(TileFrame(space), charges, charges.fine).least(1)
     many = np.isfinite(exact) & (exact > 2**53)
     assert (found[many] < exact[many]).all()
     assert (found[many] > exact[many] * (1 - 1e-12)).all()
@@ -176,7 +176,7 @@ def test_fractions_of_words_that_are_free_leave_no_steps():
     half = replace(DRAM, energy=AccessEnergy(read=2, fill=2, update=2))
     space = SearchSpace(free_mapspace(matmul(4, 3, 2), half, BUFFER))
     charges = Charges(space, space.keep_masks[0])
-    assert Outside(Frame(space), charges).finely is not None
+    assert Outside(TileFrame(space), charges).finely is not None
     freed = Charges(space, space.keep_masks[0])
     freed.__dict__["every"] = tuple(own._replace(free=0.5) for own in charges.every)
-    assert Outside(Frame(space), freed).finely is None
+    assert Outside(TileFrame(space), freed).finely is None
