@@ -27,6 +27,7 @@ from model.places import spread
 from model.problem import Problem
 from model.text.source import SpecError
 from solver import stages
+from solver.cli.einsum_text import is_einsum, workload_of
 from solver.cli.options import SHIPPED, input_path
 from solver.cli.sparse import UNASKED_NOTE, with_sparse_data
 from solver.fusion import fuse_cascade
@@ -48,9 +49,6 @@ if TYPE_CHECKING:
 
 Spec = str | Path | Mapping[str, object] | Problem
 """An Einsum as text, the path of a spec file, what stands in one, or a problem."""
-
-EINSUM = re.compile(r"\s*(\w+)\s*\[[^\]{}]*\]\s*=\s*[^{}]+")
-TENSOR = re.compile(r"([A-Za-z]\w*)\s*\[([^\]]*)\]")
 
 COMPUTE_ROW, LEAKAGE_ROW = "(compute)", "(leakage)"
 """What stands for a dataspace in the rows of tables about energy that no dataspace causes."""
@@ -342,12 +340,12 @@ def load(
         has_places=uneven,
         all_rules=True,
     )
-    text = specs[0] if len(specs) == 1 and isinstance(specs[0], str) and EINSUM.fullmatch(specs[0]) else None
+    text = specs[0] if len(specs) == 1 and isinstance(specs[0], str) and is_einsum(specs[0]) else None
     if bounds and text is None:
         raise SpecError(f"`{min(bounds)}` is the size of an index, but no Einsum is given as text")
     with tempfile.TemporaryDirectory() as folder:
         if text is not None:
-            workload = _workload(text, bounds, bits)
+            workload = workload_of([text], bounds, {"All": bits}, "load(..., {}=64)")
             paths = _paths((workload, *_given(arch)), Path(folder))
             return load_einsum(paths, workload["workload"]["einsums"][0]["name"], variables, options).mapspace
         paths = _paths((*specs, *_given(arch)), Path(folder))
@@ -589,30 +587,6 @@ def _is_network(paths: Sequence[Path]) -> bool:
         or (path.is_file() and re.search(rb"^(workload|renames)\s*:", path.read_bytes(), re.MULTILINE))
         for path in paths
     )
-
-
-def _workload(text: str, bounds: Mapping[str, int], bits: int) -> dict[str, Any]:
-    """Return a workload of one Einsum, with the names of dataspaces that architectures use."""
-    tensors = TENSOR.findall(text)
-    indices = {word for _, inside in tensors for word in re.findall(r"[A-Za-z_]\w*", inside)}
-    if missing := sorted(indices - bounds.keys()):
-        raise SpecError(f"the size of `{missing[0]}` is not given", hint=f"load(..., {missing[0]}=64)")
-    if unused := sorted(bounds.keys() - indices):
-        raise SpecError(f"the Einsum has no index `{unused[0]}`")
-    for name, size in bounds.items():
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise SpecError(f"the size of `{name}` must be a positive integer, but is {size!r}")
-    (output, _), *operands = tensors
-    names = list(dict.fromkeys(name for name, _ in operands))
-    renames = {"output": output, "input": names[0] if names else "Nothing"}
-    renames |= {"weight": " | ".join(names[1:])} if names[1:] else {}
-    return {
-        "workload": {
-            "bits_per_value": {"All": bits},
-            "iteration_space_shape": {name: f"0 <= {name} < {size}" for name, size in bounds.items()},
-            "einsums": [{"name": output, "einsum": text, "renames": renames}],
-        }
-    }
 
 
 def _free_mapspace(problem: Problem, arch: object, counting: Counting, factors: Factors | None) -> Mapspace:

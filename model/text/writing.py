@@ -134,3 +134,11 @@ def _flows(node: ScalarNode) -> bool:
     if node.tag is not None or _BREAKS.search(node.text):
         return False
     return node.quoted or _FLOWING.fullmatch(node.text) is not None
+
+
+_WORDS = frozenset(("null", "true", "false", "yes", "no", "on", "off", "y", "n", "nan", "inf"))
+
+
+def quoted_name(name: str) -> str:
+    """Return a name as YAML text that reads as this name, in quotes where needed."""
+    return name if name.isidentifier() and name.lower() not in _WORDS else "'" + name.replace("'", "''") + "'"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from model.counting import PRICED_COUNTINGS
-from model.extents import FACTORS
+from model.extents import ANY, FACTORS
 from model.objective import ADDITIVE, CRITERIA, OBJECTIVES, TOTAL
 from model.wording import printable
 from solver.cli.options import (
@@ -35,6 +35,8 @@ from solver.cli.options import (
     add_wide,
     additive,
     address,
+    byte_range,
+    byte_sizes,
     count,
     file_path,
     graph,
@@ -47,9 +49,11 @@ from solver.cli.options import (
     one_or_two,
     picture,
     positive,
+    quantity,
     seconds,
     sizes,
     time_limit,
+    value_bits,
 )
 from solver.cli.output import write_stderr, write_stdout
 from solver.exit_codes import EXIT_INVALID, MEANINGS
@@ -63,6 +67,8 @@ if TYPE_CHECKING:
 EXPLAIN_TIME_LIMIT_S = 10.0
 CHECK_TIME_LIMIT_S = 120.0
 COMPARE_BUDGET_S = 10.0
+FUSED_TIME_LIMIT_S = 60.0
+"""Of `bound --fuse`, whose searches may stay open."""
 
 SETTING = "--set-attribute"
 """Also the name of its text in messages."""
@@ -77,6 +83,8 @@ OPERATORS = {
     "softmax": (),
 }
 """Operators, and the options that they need besides ``--input``."""
+
+ACCELFORGE_MAPPING = "write the mapping in the form that AccelForge's `evaluate_mapping` reads (- is stdout)"
 
 NETWORK_FILES = "a workload, an ONNX model, layer files or directories of them; and the architecture"
 
@@ -194,6 +202,7 @@ def _add_map(commands: Commands) -> argparse.ArgumentParser:
     add_verbose(parser)
     add_json(parser)
     add_mapping(parser)
+    add_path(parser, "--accelforge-mapping", f"{ACCELFORGE_MAPPING}, with --einsum")
     add_path(
         parser,
         "--certificate",
@@ -250,8 +259,8 @@ def _add_evaluate(commands: Commands) -> argparse.ArgumentParser:
     add_path(
         parser,
         "--mapping",
-        "YAML file with a Timeloop v4 mapping (default: the mapping in the specs), or with a fused mapping "
-        "of a workload (docs/fusion.md)",
+        "YAML file with a Timeloop v4 mapping (default: the mapping in the specs), with a fused mapping "
+        "of a workload (docs/fusion.md), or with a mapping of AccelForge (docs/accelforge.md)",
         "MAP",
     )
     add_flag(
@@ -587,6 +596,7 @@ def _add_fusion(parser: argparse.ArgumentParser) -> None:
         help="factors of shared loops: divisors only (perfect, the default), or any, with remainders (any)",
     )
     add_path(group, "--fused-mapping", "write the fused mapping as YAML, which `evaluate` reads")
+    add_path(group, "--accelforge-mapping", f"{ACCELFORGE_MAPPING}, for an `arch` of AccelForge")
     add_path(
         group,
         "--certificate",
@@ -666,6 +676,91 @@ combinations need runs once. --time-limit applies to each search."""
     return parser
 
 
+def _add_bound(commands: Commands) -> argparse.ArgumentParser:
+    parser = add_command(
+        commands, "bound", "the least traffic to memory that any mapping needs, by size of the buffer"
+    )
+    parser.description = """\
+How much must cross between a memory and one buffer? For every size of the buffer at
+once, the least traffic that any mapping reaches: of an Einsum (such as
+"Z[m,n] = A[m,k] * B[k,n]" m=16384 k=1024 n=1024), of a layer file, or of all layers of
+a directory, a workload or an ONNX model, one after the other. Several inputs are several
+curves. No architecture is needed. Sizes of buffers and traffic are in bytes; k, M and G
+are decimal, Ki, Mi and Gi binary. docs/bound.md says what such curves say."""
+    parser.add_argument(
+        "inputs",
+        nargs="+",
+        metavar="INPUT",
+        help="an Einsum as text, the size of an index such as m=1024, or the path of a layer file, a "
+        "directory of these, a workload, or an ONNX model",
+    )
+    group = parser.add_argument_group("what is asked")
+    group.add_argument(
+        "--capacity",
+        type=byte_range,
+        default=(None, None),
+        metavar="LEAST:MOST",
+        help="sizes of the buffer that are shown, such as 256:16Mi (default: all at which something changes)",
+    )
+    group.add_argument(
+        "--at",
+        type=byte_sizes,
+        default=(),
+        metavar="SIZE,...",
+        help="sizes of the buffer to show, such as 64Ki,2Mi; with --fuse, those that are searched",
+    )
+    group.add_argument(
+        "--traffic",
+        type=byte_sizes,
+        default=(),
+        metavar="BYTES,...",
+        help="the other way round: the least buffer for so much traffic, such as 100Mi",
+    )
+    group.add_argument(
+        "--bandwidth",
+        type=quantity,
+        metavar="BYTES",
+        help="with --macs: bytes per unit of time (a second or a cycle) between memory and buffer; says from "
+        "which size on the arithmetic is the limit",
+    )
+    group.add_argument(
+        "--macs", type=quantity, metavar="N", help="multiply-accumulates in the same unit of time"
+    )
+    add_flag(
+        group,
+        "--fuse",
+        "search also the least traffic where the Einsums of a workload hand intermediates over in the buffer",
+    )
+    group = parser.add_argument_group("how inputs are read")
+    group.add_argument(
+        "--bits",
+        type=value_bits,
+        metavar="N|NAME=N,...",
+        help="bits of values, of all or by tensor, such as A=8,B=8,Z=32 (default: what the file says, or 8)",
+    )
+    group.add_argument(
+        "--factors",
+        choices=FACTORS,
+        default=ANY,
+        metavar="KIND",
+        help="factors of loops: any, the last pass being cut short (any, the default), or divisors only "
+        "(perfect)",
+    )
+    add_repeatable(group, "--set", "variables", "NAME=VALUE", "set a template variable; may be repeated")
+    parser.add_argument(
+        "--time-limit",
+        type=time_limit,
+        metavar="S",
+        help="stop after S seconds with the curves that are known, as the first Ctrl-C does (default: none; "
+        f"with --fuse {FUSED_TIME_LIMIT_S:g})",
+    )
+    add_json(parser)
+    add_csv_and_plot(parser, "the curves")
+    add_flag(parser, "--quiet", "no progress and no report; files and exit code only")
+    parser.set_defaults(specs=())
+    return parser
+
+
 ADDERS: dict[str, Callable[[Commands], argparse.ArgumentParser]] = {
     "map": _add_map,
     "evaluate": _add_evaluate,
@@ -677,5 +772,6 @@ ADDERS: dict[str, Callable[[Commands], argparse.ArgumentParser]] = {
     "explain": _add_explain,
     "network": _add_network,
     "sweep": _add_sweep,
+    "bound": _add_bound,
     "report": _add_report,
 }

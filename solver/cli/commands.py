@@ -38,6 +38,8 @@ from solver.cli.output import (
 from solver.cli.progress import watched
 from solver.cli.running import (
     EXIT_OF_STATUS,
+    accelforge_step,
+    check_accelforge,
     check_certified,
     counting_notes,
     exit_code,
@@ -81,6 +83,7 @@ SINGLE = (
     "objective",
     "mapping",
     "mapped-spec",
+    "accelforge-mapping",
     "certificate",
     "check",
     "sensitivity",
@@ -102,7 +105,8 @@ def map_command(arguments: argparse.Namespace) -> int:
     if arguments.pareto:
         return _pareto(arguments)
     outputs = (arguments.json, arguments.mapping, arguments.mapped_spec, arguments.certificate)
-    check_outputs((*outputs, arguments.plot, arguments.report, arguments.export_model), arguments.specs)
+    others = (arguments.accelforge_mapping, arguments.plot, arguments.report, arguments.export_model)
+    check_outputs((*outputs, *others), arguments.specs)
     check_plot(arguments.plot)
     if arguments.check and arguments.certificate == STDOUT:
         raise OutputError("--check needs a certificate in a file, so that the checker can read it")
@@ -134,6 +138,7 @@ def map_command(arguments: argparse.Namespace) -> int:
     if is_certified:
         check_certified(loaded)
     spec_text = mapped_spec_text(loaded, arguments)
+    check_accelforge(loaded.mapspace, arguments)
     export_formulation(loaded.mapspace, arguments)
     result = _found(loaded.mapspace, arguments)
     loaded = loaded.noted(
@@ -224,11 +229,16 @@ def _map_steps(
     priced = None if costs is None else costs_document(costs)
     documented = result_document if mapspace.sparsity is None else sparse_result_document
     document = partial(documented, mapspace, result, further.effects, further.check, priced)
-    outputs = (arguments.mapping, arguments.mapped_spec, arguments.certificate)
+    outputs = (arguments.mapping, arguments.mapped_spec, arguments.accelforge_mapping, arguments.certificate)
     yield from result_steps(
         document, arguments, *outputs, nodes=(loaded.document,), verbose=arguments.verbose
     )
     yield from mapping_steps(arguments, loaded, result.mapping, spec_text)
+    if arguments.accelforge_mapping is not None:
+        from model.formats.fused import einsum_mapping
+
+        text = partial(einsum_mapping, mapspace, arguments.einsum)
+        yield accelforge_step(arguments.accelforge_mapping, result.mapping, text)
     lack = "" if result.mapping is not None else "mapping"
     yield from plot_steps(arguments.plot, partial(documented, mapspace, result), lack)
     from solver.cli.certificates import certificate_steps
@@ -284,6 +294,8 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
     """Price the mapping of a file, or that of the specs."""
     if arguments.link_transfers:
         arguments.counting = _links_counting(arguments)
+    if arguments.mapping is None:
+        _find_tree(arguments)
     read = [path for path in (*arguments.specs, arguments.mapping) if path is not None]
     check_outputs((arguments.json, arguments.report), read)
     if arguments.mapping is not None and _is_fused(arguments):
@@ -308,10 +320,19 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
     return EXIT_OPTIMAL if evaluation.valid else EXIT_INFEASIBLE
 
 
+def _find_tree(arguments: argparse.Namespace) -> None:
+    """Take a mapping in AccelForge's form from among the specs, where AccelForge's own programs have it."""
+    from model.formats.fused import without_tree
+
+    variables = parse_assignments(arguments.variables)
+    arguments.specs, arguments.mapping = without_tree(arguments.specs, variables, load_options(arguments))
+
+
 def _is_fused(arguments: argparse.Namespace) -> bool:
     from model.formats.fused import is_fused
 
-    return is_fused(arguments.mapping, parse_assignments(arguments.variables), load_options(arguments))
+    variables, of_einsum = parse_assignments(arguments.variables), arguments.einsum is not None
+    return is_fused(arguments.mapping, variables, load_options(arguments), of_einsum)
 
 
 def _evaluate_fused(arguments: argparse.Namespace) -> int:

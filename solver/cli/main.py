@@ -14,7 +14,7 @@ from solver.exit_codes import EXIT_BROKEN_PIPE, EXIT_INFEASIBLE, EXIT_INVALID
 from solver.report.pictures import PlotError
 from solver.result import TooLargeError
 
-OWN_MODULES = ("assign", "prove", "network", "sweep")
+OWN_MODULES = ("assign", "bound", "prove", "network", "sweep")
 """Commands in modules of their name; all others are in ``commands``."""
 
 

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,8 @@ MODELS = (".pb", ".mps", ".fzn")
 LARGEST_SEED = (1 << 31) - 1
 MOST_DIGITS = 18
 LONGEST_SHOWN = 60
+MOST_BITS = 1 << 16
+"""Of a value."""
 
 
 def add_spec_command(
@@ -449,6 +452,64 @@ def _refuse_negative(text: str) -> None:
     """Say what is wrong with a number below 0."""
     if NEGATIVE.fullmatch(text):
         raise _wrong(f"the value must not be negative, but is {shown(text)}")
+
+
+SUFFIXES = {
+    **{"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12},
+    **{"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40},
+}
+
+
+def quantity(text: str) -> Fraction:
+    """Read a positive number, such as ``1.5Mi``: k, M, G and T are decimal, Ki, Mi, Gi and Ti binary."""
+    found = re.fullmatch(r"(\d{1,18}(?:\.\d{1,18})?)([A-Za-z]{0,2}?)B?", text, re.ASCII)
+    if found is None or found[2] not in SUFFIXES or not Fraction(found[1]):
+        raise _wrong(f"{shown(text)} is not a positive number such as 65536, 64Ki, 64k or 1.5Mi")
+    return Fraction(found[1]) * SUFFIXES[found[2]]
+
+
+def byte_sizes(text: str) -> tuple[int, ...]:
+    """Read comma-separated numbers of bytes, in bits."""
+    return tuple(_bits(part.strip()) for part in text.split(","))
+
+
+def _bits(text: str) -> int:
+    """Read a number of bytes that are whole bits, in bits."""
+    bits = 8 * quantity(text)
+    if bits.denominator != 1:
+        raise _wrong(f"{shown(text)} bytes are no whole number of bits")
+    return int(bits)
+
+
+def byte_range(text: str) -> tuple[int | None, int | None]:
+    """Read ``LEAST:MOST`` bytes, either of which may be left out, in bits."""
+    least, colon, most = text.partition(":")
+    if not colon:
+        raise _wrong(f"{shown(text)} is not LEAST:MOST, such as 256:16Mi")
+    ends = _bits(least) if least else None, _bits(most) if most else None
+    if ends[0] is not None and ends[1] is not None and ends[0] >= ends[1]:
+        raise _wrong(f"{shown(text)}: the least capacity is not below the most")
+    return ends
+
+
+def value_bits(text: str) -> int | dict[str, int]:
+    """Read bits of all values, or ``NAME=BITS,...`` of those of some tensors."""
+    if "=" not in text:
+        return _few_bits(text)
+    pairs = [part.strip().partition("=") for part in text.split(",")]
+    if not all(name and equals for name, equals, _ in pairs):
+        raise _wrong(f"{shown(text)} is not a number of bits, nor NAME=BITS,... such as A=8,B=8,Z=32")
+    if len({name for name, _, _ in pairs}) < len(pairs):
+        raise _wrong(f"{shown(text)} names a tensor twice")
+    return {name: _few_bits(number) for name, _, number in pairs}
+
+
+def _few_bits(text: str) -> int:
+    """Read a number of bits of a value."""
+    number = positive(text)
+    if number > MOST_BITS:
+        raise _wrong(f"{shown(text)} bits are more than {MOST_BITS} for one value")
+    return number
 
 
 def _natural(text: str) -> int | None:

@@ -36,6 +36,9 @@ NO_MAPPING = "note: no mapping is written: none was found\n"
 RULE = "─"
 """The line below the head of a table; a dash where the encoding of stdout lacks it."""
 
+DOTS = [chr(number) for number in range(0x2800, 0x2900)]
+"""Braille of charts; stars and blanks where the encoding of stdout lacks it."""
+
 
 class OutputError(Exception):
     """An output cannot be written."""
@@ -292,6 +295,8 @@ def _encodable(text: str, encoding: str | None) -> str:
     encoding = encoding or "utf-8"
     if not RULE.encode(encoding, "ignore"):
         text = text.replace(RULE, "-")
+    if not DOTS[-1].encode(encoding, "ignore"):
+        text = text.translate({ord(cell): " " if cell == DOTS[0] else "*" for cell in DOTS})
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Mapping as Named
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from model.counting import TIMELOOP, rule_of
 from model.extents import ANY, PERFECT
@@ -44,12 +44,16 @@ from solver.result import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from model.cost.report import Evaluation
     from model.formats.timeloop import LoadedSpec
     from model.mapping import Mapping
     from solver.network.run import NetworkResult
     from solver.sensitivity import Effect
 
+
+AnyMapping = TypeVar("AnyMapping")
 
 EXIT_OF_STATUS = {
     Status.OPTIMAL: EXIT_OPTIMAL,
@@ -441,6 +445,24 @@ def mapping_steps(
         steps.append(partial(write_stderr, REMAINDERS))
     long = [dim for dim in mapspace.problem.dims if len(dim) > 1]
     return [*steps, partial(write_stderr, LONG_NAMES.format(dim=long[0]))] if long else steps
+
+
+def check_accelforge(mapspace: Mapspace, arguments: argparse.Namespace) -> None:
+    """Refuse ``--accelforge-mapping`` on architectures of other forms, before the search begins."""
+    if arguments.accelforge_mapping is not None and mapspace.architecture.cycle_s is None:
+        raise OutputError("--accelforge-mapping needs an `arch` of AccelForge")
+
+
+def accelforge_step(path: Path, mapping: AnyMapping | None, write: Callable[[AnyMapping], str]) -> Step:
+    """Return the step that writes a mapping in AccelForge's form, or says why there is none."""
+    from model.formats.fused import NotWrittenError
+
+    if mapping is None:
+        return partial(write_stderr, NO_MAPPING)
+    try:
+        return partial(write_output, path, write(mapping))
+    except NotWrittenError as error:
+        return partial(write_stderr, f"note: no mapping for AccelForge is written: {error}\n")
 
 
 def results_of(result: NetworkResult) -> list[Result]:

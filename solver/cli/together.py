@@ -23,6 +23,7 @@ from solver.cli.output import (
     NO_MAPPING,
     STDOUT,
     OutputError,
+    Step,
     check_outputs,
     deliver,
     documents_last,
@@ -34,6 +35,8 @@ from solver.cli.output import (
 from solver.cli.progress import fusion_text, interruptible, logged
 from solver.cli.running import (
     EXIT_OF_STATUS,
+    accelforge_step,
+    check_accelforge,
     load_options,
     refuse_options,
     search_options,
@@ -43,11 +46,12 @@ from solver.exit_codes import EXIT_OPTIMAL, EXIT_UNCHECKED
 from solver.result import Termination, TooLargeError
 
 if TYPE_CHECKING:
-    from solver.fusion import FusionLimits, FusionProgress
+    from model.fused.cascade import Cascade
+    from solver.fusion import FusedResult, FusionLimits, FusionProgress
 
 FUSED_ONLY = (
     *("fuse-into", "max-fused-loops", "max-fused-loops-per-rank", "shared-factors"),
-    *("fused-mapping", "certificate"),
+    *("fused-mapping", "accelforge-mapping", "certificate"),
 )
 
 
@@ -75,7 +79,7 @@ def fuse(arguments: argparse.Namespace) -> int:
     if arguments.no_fuse == []:
         raise OutputError("--no-fuse without tensor names excludes all tensors, so --fuse has no effect")
     outputs = (arguments.json, arguments.report, arguments.fused_mapping, arguments.certificate)
-    check_outputs(outputs, arguments.specs)
+    check_outputs((*outputs, arguments.accelforge_mapping), arguments.specs)
     check_checked(arguments)
     if arguments.shared_factors == ANY and (arguments.certificate is not None or arguments.check):
         raise OutputError("--shared-factors any: the checker does not support remainders of shared loops")
@@ -87,6 +91,7 @@ def fuse(arguments: argparse.Namespace) -> int:
 
     values = parse_assignments(arguments.variables)
     cascade, read = load_cascade(arguments.specs, values, load_options(arguments))
+    check_accelforge(cascade.einsums[0].mapspace, arguments)
     notes = [note for note in read if note.sentence != CONSTRAINTS_NOTE]  # searches keep to them
     limits = _limits(arguments)
     search = search_options(arguments)
@@ -108,10 +113,7 @@ def fuse(arguments: argparse.Namespace) -> int:
         raise OutputError(f"{error}; {alone} maps each Einsum alone") from None
     text = None if result.mapping is None else fused_yaml(cascade, result.mapping)
     document = partial(fused_result_document, result, notes, text)
-    steps = [*report_steps(document, arguments)]
-    if arguments.fused_mapping is not None:
-        write = partial(write_stderr, NO_MAPPING)
-        steps.append(write if text is None else partial(write_output, arguments.fused_mapping, text))
+    steps = [*report_steps(document, arguments), *_mapping_steps(cascade, result, text, arguments)]
     with _certificate_file(arguments) as certificate:
         if certificate is not None:
             steps.append(partial(_certify_whole, partial(fused_certificate, result), certificate, arguments))
@@ -119,6 +121,20 @@ def fuse(arguments: argparse.Namespace) -> int:
             deliver(steps)
             code = _check_file(result.termination, certificate, arguments, verdict)
     return code or EXIT_OF_STATUS[result.status]
+
+
+def _mapping_steps(
+    cascade: Cascade, result: FusedResult, text: str | None, arguments: argparse.Namespace
+) -> Iterator[Step]:
+    """Yield the steps that write the mapping, in our own form its `text`, where that is requested."""
+    from model.formats.fused import accelforge_mapping
+
+    if arguments.fused_mapping is not None:
+        write = partial(write_stderr, NO_MAPPING)
+        yield write if text is None else partial(write_output, arguments.fused_mapping, text)
+    if arguments.accelforge_mapping is not None:
+        tree = partial(accelforge_mapping, cascade)
+        yield accelforge_step(arguments.accelforge_mapping, result.mapping, tree)
 
 
 def _limits(arguments: argparse.Namespace) -> FusionLimits:

@@ -168,6 +168,9 @@ WIDTH = 1000
 HANGING = 2
 """Spaces by which the rest of a long line stands further in, on a terminal."""
 
+CHART_WIDTH, NARROWEST_CHART, WIDEST_CHART = 80, 40, 120
+"""Characters of a chart: in a pipe, and between which it follows the terminal."""
+
 HEIGHT = 25
 """Without a height, rich ignores the width on a dumb terminal and cuts figures off."""
 
@@ -185,21 +188,21 @@ class ReportConsole(Console):
             markup=False,
             emoji=False,
         )
-        self._table_width = WIDTH if wide else _table_width(on_terminal)
+        self.table_width = WIDTH if wide else _table_width(on_terminal)
 
     def print(self, *objects: object, **options: object) -> None:
         """Print texts on one line, or a table."""
         if not objects or not isinstance(objects[0], ReportTable):
             super().print(*self._broken(list(map(_one_line, objects))), **options)  # type: ignore[arg-type]
             return
-        fitting, left_out = objects[0].fitted(self._table_width)
+        fitting, left_out = objects[0].fitted(self.table_width)
         super().print(fitting)
         if left_out:
             self.print(f"(columns not shown: {', '.join(left_out)}; --wide shows all)")
 
     def _broken(self, parts: list[str | Text | RichTable]) -> list[str | Text | RichTable]:
         """Break the line of these parts between words where it is wider than the terminal."""
-        width = self._table_width
+        width = self.table_width
         texts = [
             Text(part) if isinstance(part, str) else part for part in parts if not isinstance(part, RichTable)
         ]
@@ -221,6 +224,12 @@ def _table_width(on_terminal: bool) -> int:
     columns = os.environ.get("COLUMNS", "")
     is_set = columns.isascii() and columns.isdecimal() and int(columns) > 0
     return shutil.get_terminal_size().columns if on_terminal or is_set else WIDTH
+
+
+def chart_width(console: Console) -> int:
+    """Return how wide a chart may be: as wide as the terminal, within limits; some width in a pipe."""
+    width = console.table_width if isinstance(console, ReportConsole) else WIDTH
+    return CHART_WIDTH if width == WIDTH else max(NARROWEST_CHART, min(width, WIDEST_CHART))
 
 
 def _one_line(text: object) -> str | Text | RichTable:
@@ -285,6 +294,8 @@ def _print_section(console: Console, section: Section) -> None:
     if section.text:
         console.print(section.text)
     for line in section.lines:
+        console.print(line)
+    for line in () if section.chart is None else section.chart(chart_width(console)):
         console.print(line)
     for table in section.tables:
         if table.caption and len(section.tables) > 1:

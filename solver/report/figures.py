@@ -42,6 +42,12 @@ def significant(number: float | Fraction) -> str:
     return f"{value:.{decimals}f}"
 
 
+def bytes_text(number: float) -> str:
+    """Return a number of bytes with four significant digits, in the largest unit that it reaches."""
+    power = next((power for power in (4, 3, 2, 1) if number >= 1024**power), 0)
+    return f"{number / 1024**power:.4g} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
+
+
 def count_text(number: int) -> str:
     """Return an exact integer with commas between groups of three digits."""
     return f"{number:,}"

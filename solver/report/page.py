@@ -69,10 +69,11 @@ class Section:
     is_folded: bool = False
     where: str = BOTH
     remarks: Sequence[str] = ()  # sentences below the tables
+    chart: Callable[[int], Sequence[str]] | None = None  # what a terminal of some width shows of the figures
 
     def __bool__(self) -> bool:
         """Whether there is anything below the heading."""
-        return bool(self.text or self.figures or self.tables or self.lines or self.remarks)
+        return bool(self.text or self.figures or self.tables or self.lines or self.remarks or self.chart)
 
 
 @dataclass(frozen=True)

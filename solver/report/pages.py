@@ -8,6 +8,7 @@ from functools import partial
 
 from model.objective import LAYERS, METHODS, TOTAL
 from solver.report.charts import MOST_BARS, Bar, Segment, bars_scene, first_of
+from solver.report.curves_page import bound_page
 from solver.report.drawing import Ink
 from solver.report.einsum_page import (
     ENDINGS,
@@ -530,4 +531,5 @@ PAGES: Mapping[str, Callable[[Value], Page]] = {
     "sweep-sparse": density_page,
     "compare": comparison_page,
     "assign": assignment_page,
+    "bound": bound_page,
 }

@@ -8,6 +8,7 @@ from itertools import product
 
 from model.objective import EDP, ENERGY, LATENCY
 from solver.report.charts import Axis, Band, Curve, Mark, curves_scene
+from solver.report.curve_charts import bound_scene, curves_title
 from solver.report.drawing import Scene, headed_scene, series_ink, stacked
 from solver.report.figures import count_text, energy_text, energy_unit, percent, significant
 from solver.report.mapped import shown_mapping
@@ -235,4 +236,5 @@ PLOTS: Mapping[str, Callable[[Value], Scene]] = {
     "compare": _comparison_plot,
     "sweep": _sweep_plot,
     "sweep-sparse": _density_plot,
+    "bound": lambda document: headed_scene([curves_title(document)], bound_scene(document, PLOT_WIDTH_PX)),
 }

@@ -34,6 +34,7 @@ from model.formats.cascade.layers import (
     read_all,
 )
 from model.formats.cascade.mapping import mapping_section, read_targets
+from model.formats.cascade.tree_nest import TREE_NOTE, is_tree, on_given_places, read_tree_nest
 from model.formats.foreign import ONNX_MODEL, TOPOLOGY, format_of, refuse_foreign
 from model.formats.onnx import BITS, load_onnx
 from model.formats.scalesim import load_topology
@@ -60,7 +61,7 @@ from model.mapping import Mapping as LoopNest
 from model.mapping import StorageMapping
 from model.mapspace import Mapspace
 from model.note import Note
-from model.places import spread
+from model.places import gathered, spread
 from model.sweep import Variant
 from model.text.fields import as_mapping, is_blank
 from model.text.files import SPEC_SUFFIXES, display_name, files_of, is_directory
@@ -185,6 +186,8 @@ def load_einsum(
             message = "a given mapping of one Einsum is read for an `arch` of AccelForge only"
             raise SpecError(message, hint="write the Einsum as a `problem`, beside its architecture")
         section = _given_mapping(options, variables)
+        if is_tree(section):
+            return _with_tree(loaded, mapspace, einsum, section, (files, variables, options))
         if not mapspace.joint and names_places([section], spread(mapspace)):
             options, mapspace = replace(options, has_places=True), spread(mapspace)
         kept = _kept_by(mapspace, read_targets(section, mapspace, list[Note]().append))
@@ -197,6 +200,26 @@ def load_einsum(
     return LoadedSpec(
         replace(mapspace, notes=all_notes), mapping, all_notes, files, loaded.documents[0], None
     )
+
+
+def _with_tree(
+    loaded: LoadedNetwork,
+    mapspace: Mapspace,
+    einsum: str,
+    section: Node,
+    reading: tuple[tuple[Path, ...], Mapping[str, object] | None, LoadOptions],
+) -> LoadedSpec:
+    """Return an Einsum with its nest in AccelForge's mapping tree; the constraints do not apply to it."""
+    files, variables, options = reading
+    read = read_tree_nest(section, einsum, gathered(mapspace))
+    kept = tuple(read.kept.items())
+    loaded = read_network(
+        files, variables, replace(options, accelforge=replace(options.accelforge, kept=kept))
+    )
+    mapspace = _mapspace_of(loaded.network, einsum)
+    notes = (*(note for note in loaded.network.notes if note.sentence != MAPPING_NOTE), Note(TREE_NOTE))
+    mapspace = replace(on_given_places(gathered(mapspace), read.places), notes=notes)
+    return LoadedSpec(mapspace, read.mapping, notes, files, loaded.documents[0], None)
 
 
 def _mapspace_of(network: Network, einsum: str) -> Mapspace:

@@ -131,7 +131,4 @@ def mapping_section(top: MappingNode) -> Node:
     section = given(top, "mapping")
     if section is None:
         raise SpecError("there is no key `mapping`", top.span, hint="`map --mapping OUT` writes such a file")
-    if isinstance(section, MappingNode) and "nodes" in section:
-        hint = "write it as targets, as `map --mapping OUT` does"
-        raise SpecError("mappings in AccelForge's form are not read", section.key("nodes").span, hint=hint)
     return section

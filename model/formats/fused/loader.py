@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from model.architecture import Architecture, Node, StorageLevel
 from model.counting import rule_of
 from model.extents import PERFECT
 from model.formats.accelforge.architecture import check_defined, has_arch
 from model.formats.accelforge.canonical import Setting
 from model.formats.accelforge.loader import LEVELS_ABOVE, LoadedWorkload, read_workload, read_workload_text
+from model.formats.accelforge.mapping import MAPPING_SECTION
 from model.formats.cascade.constraints import Naming, dataspace_names, place_of
 from model.formats.cascade.layers import (
     Reader,
@@ -21,8 +23,10 @@ from model.formats.cascade.layers import (
     value_bits,
     written_einsum,
 )
-from model.formats.cascade.loader import check_einsums_of, read_on_arch, without_mapping
+from model.formats.cascade.loader import MAPPING_NOTE, check_einsums_of, read_on_arch, without_mapping
+from model.formats.cascade.tree_nest import is_tree
 from model.formats.fused.alike import UnlikeError, common_of, cycle_lengths, with_common_nodes
+from model.formats.fused.joined import read_mapping_tree
 from model.formats.fused.tree import SECTION, read_fused_tree
 from model.formats.timeloop.document import NETWORK_SECTIONS, without
 from model.formats.timeloop.options import LoadOptions
@@ -64,10 +68,47 @@ def is_fused(
     path: str | Path,
     variables: Mapping[str, object] | None = None,
     options: LoadOptions | None = None,
+    of_einsum: bool = False,
 ) -> bool:
-    """Whether a file has a fused mapping; SpecError for one that is no spec file."""
-    options = options or LoadOptions()
-    return SECTION in options.files.read([path], variables)
+    """Whether a file has a fused mapping; SpecError for one that is no spec file.
+
+    AccelForge's form has one of the whole workload, unless that `of_einsum` alone matters.
+    """
+    top = (options or LoadOptions()).files.read([path], variables, levels_above=LEVELS_ABOVE)
+    return SECTION in top or (_has_tree(top) and not of_einsum)
+
+
+def _has_tree(top: MappingNode) -> bool:
+    section = top.get(MAPPING_SECTION)
+    return section is not None and is_tree(section)
+
+
+def without_tree(
+    paths: Sequence[Path],
+    variables: Mapping[str, object] | None = None,
+    options: LoadOptions | None = None,
+) -> tuple[list[Path], Path | None]:
+    """Return the files but for one with a mapping tree of AccelForge alone, and the one that has it, if any.
+
+    Files that cannot be read are left to those that read them for what else they have.
+    """
+    for path in paths:
+        top = _top_with_mapping(path, variables, options or LoadOptions())
+        if top is not None and _has_tree(top):
+            alone = not (has_arch(top) or any(key in top for key in NETWORK_SECTIONS))
+            return [own for own in paths if own != path or not alone], path
+    return list(paths), None
+
+
+def _top_with_mapping(
+    path: Path, variables: Mapping[str, object] | None, options: LoadOptions
+) -> MappingNode | None:
+    try:
+        if MAPPING_SECTION.encode() not in path.read_bytes():
+            return None
+        return options.files.read([path], variables, levels_above=LEVELS_ABOVE)
+    except (OSError, SpecError):
+        return None
 
 
 def load_cascade(
@@ -102,14 +143,21 @@ def load_fused(
     Parameters
     ----------
     mapping_file
-        Has the key ``fused_mapping`` (docs/fusion.md), and no other.
+        Has the key ``fused_mapping`` (docs/fusion.md), and no other; or ``mapping`` in AccelForge's form,
+        which may stand in one of the files of the cascade.
     """
     options = replace(options or LoadOptions(), refuse_unsearchable=False, factors=PERFECT)  # not looked at
-    values, used = dict(variables or {}), set[str]()
-    cascade, notes = _cascade([Path(path) for path in paths], values, options, used)
-    top = options.files.read([mapping_file], values, used)
-    check_keys(top, (SECTION,), "a file with a fused mapping", required=(SECTION,))
-    mapping, places = read_fused_tree(top.require(SECTION, "the file"), cascade)
+    values, used, files = dict(variables or {}), set[str](), [Path(path) for path in paths]
+    cascade, notes = _cascade(files, values, options, used)
+    top = options.files.read([mapping_file], values, used, LEVELS_ABOVE)
+    if _has_tree(top):
+        if Path(mapping_file) not in files:
+            check_keys(top, (MAPPING_SECTION,), "a file with a mapping", required=(MAPPING_SECTION,))
+        mapping, places = read_mapping_tree(top.require(MAPPING_SECTION), cascade)
+        notes = tuple(note for note in notes if note.sentence != MAPPING_NOTE)
+    else:
+        check_keys(top, (SECTION,), "a file with a fused mapping", required=(SECTION,))
+        mapping, places = read_fused_tree(top.require(SECTION, "the file"), cascade)
     return LoadedFused(cascade, mapping, (*notes, *unused_notes(values, used)), places)
 
 
@@ -220,7 +268,7 @@ def _einsums(
         mapspace, _, spread_out = written_einsum(Naming(einsum, workload), spec, files, options, notes)
         # Values of all sizes in the cascade, so that words are the same for all Einsums.
         bits = {**{f"{size} bits": size for size in sorted(sizes)}, **value_bits(einsum)}
-        architecture = in_values(mapspace.architecture, bits)
+        architecture = _of_own_values(in_values(mapspace.architecture, bits), value_bits(einsum))
         return CascadeEinsum(
             einsum.name,
             replace(mapspace, architecture=architecture, notes=()),
@@ -233,6 +281,19 @@ def _einsums(
 
     readers = (Reader(einsum.name, partial(read, einsum), place_of(einsum)) for einsum in workload.einsums)
     return read_all(readers, "Einsum")
+
+
+def _of_own_values(architecture: Architecture, names: Container[str]) -> Architecture:
+    """Return an architecture that says how these dataspaces lie in rows, and no others."""
+
+    def of_own(node: Node) -> Node:
+        if not isinstance(node, StorageLevel):
+            return node
+        scales = tuple((name, scale) for name, scale in node.bandwidth_scale if name in names)
+        packing = tuple(own for own in node.packing if own.dataspace in names)
+        return replace(node, bandwidth_scale=scales, packing=packing)
+
+    return replace(architecture, nodes=tuple(map(of_own, architecture.nodes)))
 
 
 def _ranks(workload: Workload) -> dict[str, tuple[str, ...]]:

@@ -20,6 +20,7 @@ from model.text.fields import (
     name_list,
 )
 from model.text.source import MappingNode, Node, Span, SpecError
+from model.text.writing import quoted_name
 from model.wording import listing
 
 SECTION = "fused_mapping"
@@ -327,7 +328,7 @@ class _Writer:
         )
         yield f"{blanks}- body:"
         for trip, loop in enumerate(child.loops, 1):
-            dims = ", ".join(f"{_quoted(einsum)}: {_quoted(dim)}" for einsum, dim in loop.dims)
+            dims = ", ".join(f"{quoted_name(einsum)}: {quoted_name(dim)}" for einsum, dim in loop.dims)
             yield f"{blanks}  - {{loop: {{{dims}}}, trips: {loop.trips}}}"
             yield from (f"{blanks}  {line}" for line in self.places(number, depth + trip))
         for below in child.children:
@@ -336,17 +337,17 @@ class _Writer:
     def places(self, body: int | None, depth: int) -> Iterator[str]:
         """Yield what is stored and held below `depth` loops, the last one being of a body."""
         for path in (path for path in self.mapping.paths if _stands_in(path, body, depth)):
-            einsum = _quoted(path.leaf.einsum)
-            names = [_quoted(held.dataspace) for held in path.leaf.held if held.depth == depth]
+            einsum = quoted_name(path.leaf.einsum)
+            names = [quoted_name(held.dataspace) for held in path.leaf.held if held.depth == depth]
             yield from (f"- {{hold: {name}, einsum: {einsum}}}" for name in names)
         for stored in self.mapping.stored:
             path = self.mapping.paths[self.cascade.users[stored.tensor][0]]
             if stored.depth == depth and _stands_in(path, body, depth):
-                yield f"- {{store: {_quoted(stored.tensor)}, memory: {_quoted(stored.memory)}}}"
+                yield f"- {{store: {quoted_name(stored.tensor)}, memory: {quoted_name(stored.memory)}}}"
 
     def _leaf(self, leaf: Leaf, blanks: str) -> Iterator[str]:
         einsum = self.cascade.einsums[self.cascade.place(leaf.einsum)]
-        yield f"{blanks}- einsum: {_quoted(leaf.einsum)}"
+        yield f"{blanks}- einsum: {quoted_name(leaf.einsum)}"
         written = [list(_nest_lines(einsum, nest)) for nest in leaf.nests]
         if len(written) == 1:
             yield f"{blanks}  nest:{'' if written[0] else ' []'}"
@@ -369,26 +370,19 @@ def _nest_lines(einsum: CascadeEinsum, nest: PrivateNest) -> Iterator[str]:
     architecture = with_places(einsum.mapspace.architecture, dict(nest.places))
     spaces = [access.dataspace for access in einsum.accesses]
     if nest.bounds is not None:
-        yield f"{{bounds: {{{', '.join(f'{_quoted(dim)}: {size}' for dim, size in nest.bounds)}}}}}"
+        yield f"{{bounds: {{{', '.join(f'{quoted_name(dim)}: {size}' for dim, size in nest.bounds)}}}}}"
     for position, (node, entry) in enumerate(zip(architecture.nodes, nest.mapping.nodes, strict=True)):
         if isinstance(entry, FanoutMapping):
             loops = ", ".join(
-                f"{{loop: {_quoted(loop.dim)}, trips: {loop.bound}, axis: '{loop.axis}'}}"
+                f"{{loop: {quoted_name(loop.dim)}, trips: {loop.bound}, axis: '{loop.axis}'}}"
                 for loop in reversed(entry.spatial)
             )
-            yield from [f"{{fanout: {_quoted(node.name)}, loops: [{loops}]}}"] if loops else []
+            yield from [f"{{fanout: {quoted_name(node.name)}, loops: [{loops}]}}"] if loops else []
             continue
         assert isinstance(node, StorageLevel)
         if position and not node.tolls and (entry.keep or entry.temporal):
-            names = ", ".join(_quoted(name) for name in spaces if name in entry.keep)
-            yield f"{{keep: [{names}], memory: {_quoted(node.component)}}}"
+            names = ", ".join(quoted_name(name) for name in spaces if name in entry.keep)
+            yield f"{{keep: [{names}], memory: {quoted_name(node.component)}}}"
         yield from (
-            f"{{loop: {_quoted(loop.dim)}, trips: {loop.bound}}}" for loop in reversed(entry.temporal)
+            f"{{loop: {quoted_name(loop.dim)}, trips: {loop.bound}}}" for loop in reversed(entry.temporal)
         )
-
-
-def _quoted(name: str) -> str:
-    return name if name.isidentifier() and name.lower() not in _WORDS else "'" + name.replace("'", "''") + "'"
-
-
-_WORDS = frozenset(("null", "true", "false", "yes", "no", "on", "off", "y", "n", "nan", "inf"))

@@ -159,7 +159,7 @@ class Lines:
         return Line(bound, temporal, tuple(extents), tuple(strides), outward, self._positions, above)
 
 
-class _Profile:
+class Profile:
     """Sums of one group of dimensions on one way, each counted when it is asked for.
 
     Parameters
@@ -233,7 +233,7 @@ class ExecutedWords:
         ]
         self._positions = (*space.architecture.storage_indices, len(space.architecture.nodes))
         self._ways: dict[tuple[int, int, int], Way] = {}
-        self._profiles: dict[object, _Profile] = {}
+        self._profiles: dict[object, Profile] = {}
         self._known: dict[object, int] = {}
 
     def reuses(self, place: int, level: int) -> bool:
@@ -301,9 +301,17 @@ class ExecutedWords:
             for order in orders
         )
 
+    def dims_by_group(self, place: int) -> list[tuple[int, ...]]:
+        """Return the groups of a dataspace: places of the dimensions that index the same ranks of it."""
+        return [dims for _, dims in self._groups[place]]
+
+    def profiles(self, place: int, outer: int, level: int, lines: Sequence[Line]) -> list[Profile]:
+        """Return the sums of all groups of a dataspace, ordered as `dims_by_group`; levels as of `start`."""
+        return self._profiles_of(place, outer, level, lines, None)
+
     def _profiles_of(
         self, place: int, outer: int, level: int, lines: Sequence[Line], shares: Sequence[int] | None
-    ) -> list[_Profile]:
+    ) -> list[Profile]:
         found = []
         for number, (group, dims) in enumerate(self._groups[place]):
             chosen = None if shares is None else tuple(shares[d] for d in dims)
@@ -311,7 +319,7 @@ class ExecutedWords:
             if key not in self._profiles:
                 own, way = [lines[d] for d in dims], self._way(place, outer, level)
                 dealt = _dealt([line.shares[outer] for line in own], chosen)
-                self._profiles[key] = _Profile(way, group, dims, own, dealt, level)
+                self._profiles[key] = Profile(way, group, dims, own, dealt, level)
             found.append(self._profiles[key])
         return found
 
@@ -349,7 +357,7 @@ def _reduced(space: Dataspace, active: Container[str]) -> Dataspace:
     return replace(space, ranks=tuple(rank for rank in ranks if rank))
 
 
-def _fresh(profiles: Sequence[_Profile], inside: Sequence[int], dim: int) -> int:
+def _fresh(profiles: Sequence[Profile], inside: Sequence[int], dim: int) -> int:
     """Words that come whenever a loop over a dimension advances, with so many loops of each one inside."""
     whole = kept = 1
     for own in profiles:

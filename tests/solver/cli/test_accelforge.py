@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from solver.cli.main import main
-from solver.exit_codes import EXIT_INFEASIBLE
+from solver.exit_codes import EXIT_INFEASIBLE, EXIT_INVALID
 from tests.conftest import REPOSITORY
 from tests.model.formats.accelforge.arches import ARCH, WORKLOAD
 
@@ -197,3 +197,49 @@ def test_a_table_of_costs(capsys: pytest.CaptureFixture[str]):
 def test_nothing_is_written_in_timeloops_form(capsys: pytest.CaptureFixture[str]):
     assert main(["map", "--einsum", "T", "w.yaml", "a.yaml", "--mapped-spec", "s.yaml"]) == 2
     assert "--mapped-spec writes Timeloop specs" in capsys.readouterr().err
+
+
+def test_a_mapping_for_accelforge_is_priced_the_same(capsys: pytest.CaptureFixture[str]):
+    found = document("map", "--einsum", "T", "w.yaml", "a.yaml", "--accelforge-mapping", "t.yaml")
+    assert "!Compute {einsum: T, component: MAC}" in Path("t.yaml").read_text(encoding="utf-8")
+    priced = document("evaluate", "--einsum", "T", "w.yaml", "a.yaml", "t.yaml")
+    assert (priced["energy_j"], priced["latency_s"]) == (found["energy_j"], found["latency_s"])
+    capsys.readouterr()
+
+
+def test_a_fused_mapping_for_accelforge_is_priced_the_same(capsys: pytest.CaptureFixture[str]):
+    Path("a.yaml").write_text(
+        FUSED.replace("  - !Container\n    name: Array\n    spatial: [{name: X, fanout: 4}]\n", ""),
+        encoding="utf-8",
+    )
+    found = document(
+        "network", "w.yaml", "a.yaml", "--fuse", "--objective", "energy", "--accelforge-mapping", "t.yaml"
+    )
+    assert "!Sequential" in Path("t.yaml").read_text(encoding="utf-8")
+    priced = document("evaluate", "w.yaml", "a.yaml", "t.yaml")
+    assert (priced["energy_j"], priced["latency_s"]) == (found["energy_j"], found["latency_s"])
+    assert document("evaluate", "w.yaml", "a.yaml", "--mapping", "t.yaml")["energy_j"] == priced["energy_j"]
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["map", "--einsum", "T", "w.yaml", ARRAY], "needs an `arch` of AccelForge"),
+        (["map", "--einsum", "T", "w.yaml", "a.yaml", "--pareto"], "--pareto finds a front"),
+        (["network", "w.yaml", "a.yaml"], "--accelforge-mapping needs --fuse"),
+    ],
+)
+def test_mappings_for_accelforge_are_of_its_architectures(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+):
+    assert main([*words, "--accelforge-mapping", "t.yaml"]) == EXIT_INVALID
+    assert message in capsys.readouterr().err
+
+
+def test_what_is_wrong_with_a_mapping_of_accelforge_is_shown(capsys: pytest.CaptureFixture[str]):
+    Path("t.yaml").write_text("mapping:\n  nodes:\n  - !Pipeline\n    nodes: []\n", encoding="utf-8")
+    assert main(["evaluate", "w.yaml", "a.yaml", "t.yaml"]) == EXIT_INVALID
+    err = capsys.readouterr().err
+    assert "`!Pipeline` is not modelled" in err
+    assert "t.yaml:3" in err

@@ -88,7 +88,7 @@ def test_wrong_input_is_one_message_and_exit_code_two(words, message, capsys):
         (["--mappers", "random,random"], "list of distinct names"),
         (["--option", "random=3"], "MAPPER.NAME=VALUE"),
         (["--option", "random.timeout"], "MAPPER.NAME=VALUE"),
-        (["--budget", "-1"], "number of seconds"),
+        (["--budget", "-1"], "must not be negative"),
         (["--evaluations", "0"], "positive integer"),
     ],
 )

@@ -93,8 +93,8 @@ def test_is_refused(before: str, after: str, message: str):
     assert caught.value.span.file == "m.yaml"
 
 
-def test_mappings_in_other_forms_are_refused():
-    with pytest.raises(SpecError, match="mappings in AccelForge's form are not read"):
+def test_trees_of_accelforge_end_with_a_compute():
+    with pytest.raises(SpecError, match="a branch of a mapping ends without a `!Compute`"):
         load("mapping: {nodes: []}\n")
 
 

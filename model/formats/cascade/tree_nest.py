@@ -1,0 +1,544 @@
+"""A path of AccelForge's mapping tree as the loop nest of one Einsum on an architecture."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from itertools import product
+
+from model.architecture import Architecture, Fanout, StorageLevel, with_places
+from model.formats.accelforge.mapping import NestPath, Step, Tile, TiledLoop, read_paths
+from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop, StorageMapping
+from model.mapping import Mapping as LoopNest
+from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.problem import Dataspace, Problem
+from model.text.source import MappingNode, Node, Span, SpecError
+from model.wording import listing, suggestion
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedLoop:
+    """A loop by its iterations; spatial ones have a fanout."""
+
+    dim: str
+    trips: int
+    fanout: str | None
+    span: Span | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedTile:
+    """A dataspace in a memory, where its words are brought; `is_home` if no memory outside has it."""
+
+    dataspace: str
+    tensor: str
+    memory: str
+    is_home: bool
+    span: Span | None
+
+
+Placed = PlacedLoop | PlacedTile
+
+
+class PathReader:
+    """Places the loops and tiles of a path on an architecture.
+
+    Parameters
+    ----------
+    problem, architecture
+        The Einsum; every memory at one place.
+    tensors
+        The tensor of each dataspace.
+    known
+        All tensors of the workload: a tile above several Einsums may be of one that this one does not use.
+    """
+
+    def __init__(
+        self,
+        path: NestPath,
+        problem: Problem,
+        architecture: Architecture,
+        tensors: Mapping[str, str],
+        known: Collection[str],
+    ) -> None:
+        self.path, self.problem, self.architecture = path, problem, architecture
+        self._dataspaces: dict[str, str] = {}
+        for dataspace, tensor in tensors.items():
+            if tensor in self._dataspaces:
+                message = (
+                    f"Einsum `{path.einsum}` reads `{tensor}` twice, which AccelForge's form cannot tell"
+                )
+                raise SpecError(message, path.span)
+            self._dataspaces[tensor] = dataspace
+        self._known = known
+        self._positions = {node.name: place for place, node in enumerate(architecture.nodes)}
+        self._memories = [level.name for level in architecture.levels if not level.tolls]
+        if path.compute != architecture.compute.name:
+            message = f"Einsum `{path.einsum}` runs on `{architecture.compute.name}`, not on `{path.compute}`"
+            raise SpecError(message, path.span)
+
+    def placed(self) -> tuple[Placed, ...]:
+        """Return loops with several trips and tiles, outermost first; tolls are checked and left out.
+
+        AccelForge fetches a tile where it stands, and keeps of it no more than the loops below need: it
+        stands below all loops right below that move it, and the first one that slides its window. Loops that
+        move what an inner memory stores are not passed: it would be moved outside of its memory.
+        """
+        steps = list(self._own_steps())
+        self._check_tolls(steps)
+        loops = dict(self._loops(steps))
+        lowered: dict[int, list[PlacedTile]] = {}
+        seen: dict[tuple[str, str], Span | None] = {}
+        for place, step in enumerate(steps):
+            if not isinstance(step, Tile) or step.is_toll:
+                continue
+            tile = self._tile(step, seen)
+            space = self.problem.dataspace(tile.dataspace)
+            below, slides = place, False
+            if not tile.is_home:
+                below, slides = _lowered(steps, place, space, self._moving(steps[:place]))
+            if not slides and _is_slid_above(loops, below, space):
+                message = f"nothing of `{tile.tensor}` stays while the loop above its tile slides it"
+                hint = "put the tile above that loop"
+                raise SpecError(f"{message}: not modelled", tile.span, hint=hint)
+            lowered.setdefault(below, []).append(tile)
+        placed = list[Placed]()
+        for place in range(len(steps)):
+            placed += [loops[place]] if place in loops and loops[place].trips > 1 else []
+            placed += lowered.get(place, [])
+        placed = list(self._in_order(placed))
+        self._check_order(placed)
+        return tuple(placed)
+
+    def _moving(self, above: Sequence[Step]) -> frozenset[str]:
+        """Return the dimensions of what memories inside the outermost one on chip store on their own."""
+        outer = [level.name for level in (self.architecture.levels[0], *self.architecture.on_chip[:1])]
+        homes: dict[str, str] = {}
+        for step in above:
+            if isinstance(step, Tile) and not step.is_toll:
+                homes.setdefault(step.tensor, step.component)
+        inner = [self._dataspaces[tensor] for tensor, memory in homes.items() if memory not in outer]
+        return frozenset(dim for name in inner for dim in self.problem.dataspace(name).dims)
+
+    def _tile(self, step: Tile, seen: dict[tuple[str, str], Span | None]) -> PlacedTile:
+        """Return the tile of a step; a memory has one of each tensor."""
+        if (step.tensor, step.component) in seen:
+            other = seen[step.tensor, step.component]
+            related = () if other is None else ((other, "the first"),)
+            raise SpecError(f"`{step.tensor}` is kept twice in `{step.component}`", step.span, related)
+        is_home = all(tensor != step.tensor for tensor, _ in seen)
+        seen[step.tensor, step.component] = step.span
+        dataspace = self._dataspaces[step.tensor]
+        return PlacedTile(dataspace, step.tensor, step.component, is_home, step.span)
+
+    def _own_steps(self) -> Iterator[Step]:
+        """Yield the steps about this Einsum, all names checked."""
+        for step in self.path.steps:
+            if isinstance(step, TiledLoop):
+                yield TiledLoop((self._dim(step),), step.tile, step.fanout, span=step.span)
+                continue
+            tolls = [level.name for level in self.architecture.levels if level.tolls]
+            names = tolls if step.is_toll else self._memories
+            if step.tensor not in self._known:
+                hint = suggestion(step.tensor, self._known, "the tensors are")
+                raise SpecError(f"there is no tensor `{step.tensor}`", step.span, hint=hint)
+            if step.tensor not in self._dataspaces:
+                continue
+            if step.component not in names:
+                what = "toll" if step.is_toll else "memory"
+                message = f"no {what} `{step.component}` on the way to the compute of `{self.path.einsum}`"
+                raise SpecError(message, step.span, hint=suggestion(step.component, names, "there are"))
+            yield step
+
+    def _dim(self, loop: TiledLoop) -> str:
+        dims = [name for name in loop.variables if name in self.problem.dims]
+        if len(dims) != 1:
+            which = f"no rank variable {listing(loop.variables)}" if not dims else f"both {listing(dims)}"
+            message = f"Einsum `{self.path.einsum}` has {which}, so that this loop runs over none or several"
+            raise SpecError(message, loop.span, ((self.path.span, "the Einsum"),) if self.path.span else ())
+        if loop.fanout is not None and loop.fanout not in [own.name for own in self.architecture.fanouts]:
+            names = [own.name for own in self.architecture.fanouts]
+            message = f"no fanout `{loop.fanout}` on the way to the compute of `{self.path.einsum}`"
+            raise SpecError(message, loop.span, hint=suggestion(loop.fanout, names, "there are"))
+        return dims[0]
+
+    def _loops(self, steps: Sequence[Step]) -> Iterator[tuple[int, PlacedLoop]]:
+        left = dict(self.problem.bound)
+        for place, step in enumerate(steps):
+            if not isinstance(step, TiledLoop):
+                continue
+            (dim,) = step.variables
+            if left[dim] % step.tile:
+                message = f"a tile of {step.tile} does not divide the extent of `{dim}` there, {left[dim]}"
+                raise SpecError(f"{message}: remainders are not modelled on an `arch`", step.span)
+            yield place, PlacedLoop(dim, left[dim] // step.tile, step.fanout, step.span)
+            left[dim] = step.tile
+        rest = [dim for dim, extent in left.items() if extent > 1]
+        if rest:
+            message = f"no loop over {listing(rest)} of Einsum `{self.path.einsum}` leaves a tile of 1"
+            raise SpecError(message, self.path.span)
+
+    def _check_tolls(self, steps: Sequence[Step]) -> None:
+        """Check that each tensor passes the tolls inside its outermost memory, as the architecture says."""
+        homes: dict[str, int] = {}
+        passed: dict[tuple[str, str], Tile] = {}
+        for step in steps:
+            if isinstance(step, Tile) and step.is_toll:
+                passed[step.component, step.tensor] = step
+            elif isinstance(step, Tile):
+                homes.setdefault(step.tensor, self._positions[step.component])
+        nowhere = [tensor for tensor in self._dataspaces if tensor not in homes]
+        if nowhere:
+            raise SpecError(f"no memory has {listing(nowhere)} for `{self.path.einsum}`", self.path.span)
+        for level, (tensor, dataspace) in product(self.architecture.levels, self._dataspaces.items()):
+            pays = dataspace in dict(level.tolls) and self._positions[level.name] > homes[tensor]
+            written = passed.get((level.name, tensor))
+            if pays and written is None:
+                message = f"`{tensor}` passes the toll `{level.name}` on its way to `{self.path.einsum}`"
+                raise SpecError(f"{message}, and there is no `!Toll` for it", self.path.span)
+            if written is not None and not pays:
+                raise SpecError(f"`{tensor}` pays no toll at `{level.name}`", written.span)
+
+    def _in_order(self, placed: Sequence[Placed]) -> Iterator[Placed]:
+        """Yield tiles with no loop between them by their memories, outermost first."""
+        run: list[PlacedTile] = []
+        for step in placed:
+            if isinstance(step, PlacedTile):
+                run.append(step)
+                continue
+            yield from sorted(run, key=self._position)
+            run = []
+            yield step
+        yield from sorted(run, key=self._position)
+
+    def _position(self, tile: PlacedTile) -> int:
+        return self._positions[tile.memory]
+
+    def _check_order(self, placed: Sequence[Placed]) -> None:
+        """Check that tiles and spatial loops stand as their nodes do; what is stored may stand above."""
+        outermost = self.architecture.levels[0].name
+        last: PlacedTile | None = None
+        for place, step in enumerate(placed):
+            if isinstance(step, PlacedLoop) and step.fanout is not None:
+                self._check_inside(last, self._positions[step.fanout], step.fanout, step.span)
+            if isinstance(step, PlacedLoop) or (step.is_home and step.memory != outermost):
+                continue
+            if step.memory == outermost and any(isinstance(above, PlacedLoop) for above in placed[:place]):
+                message = f"a loop above a tile of `{outermost}`, which has whole tensors"
+                raise SpecError(message, step.span)
+            self._check_inside(last, self._position(step), step.memory, step.span)
+            self._check_parted(placed[:place], step)
+            last = step
+
+    def _check_inside(self, last: PlacedTile | None, position: int, name: str, span: Span | None) -> None:
+        """Check that a node is not outside of that of the last tile."""
+        if last is not None and position < self._position(last):
+            message = f"`{name}` below a tile of `{last.memory}`, which is inside of it: not modelled"
+            raise SpecError(message, span)
+
+    def _check_parted(self, above: Sequence[Placed], tile: PlacedTile) -> None:
+        """Check that spatial loops which stand above a tile outside of them could stand below it."""
+        dims = set[str]()
+        for step in reversed(above):
+            if isinstance(step, PlacedTile):
+                continue
+            if step.fanout is None:
+                dims.add(step.dim)
+            elif self._positions[step.fanout] > self._position(tile) and step.dim in dims:
+                message = (
+                    f"a tile of `{tile.memory}` below a loop of `{step.fanout}`, which is inside of it, and "
+                    f"another loop over `{step.dim}`: not modelled"
+                )
+                raise SpecError(message, tile.span)
+
+
+def _lowered(steps: Sequence[Step], place: int, space: Dataspace, fixed: frozenset[str]) -> tuple[int, bool]:
+    """Return below which step a tile comes to stand, and whether the last loop passed slides it."""
+    below = place
+    for position in range(place + 1, len(steps)):
+        step = steps[position]
+        if not isinstance(step, TiledLoop) or step.fanout is not None:
+            break
+        (dim,) = step.variables
+        if dim not in space.dims or dim in fixed:
+            break
+        below = position
+        if _slides(space, dim):
+            return below, True
+    return below, False
+
+
+def _is_slid_above(loops: Mapping[int, PlacedLoop], below: int, space: Dataspace) -> bool:
+    """Whether the innermost loop with several trips outside of a tile slides it."""
+    above = (loops[place] for place in range(below, -1, -1) if place in loops)
+    loop = next((own for own in above if own.trips > 1 and own.fanout is None), None)
+    return loop is not None and _slides(space, loop.dim)
+
+
+def _slides(space: Dataspace, dim: str) -> bool:
+    """Whether a dimension indexes a dataspace together with others, as in `p + r`."""
+    terms = next((terms for terms in space.ranks if dim in [term.dim for term in terms]), ())
+    return len(terms) > 1
+
+
+def nest_of(
+    architecture: Architecture,
+    placed: Sequence[Placed],
+    outside: frozenset[str],
+    ordered: frozenset[str],
+) -> tuple[LoopNest, dict[str, int]]:
+    """Return loops and tiles as a nest, and the number of places of memories that have several.
+
+    Parameters
+    ----------
+    architecture
+        Every memory at one place.
+    placed
+        As `PathReader.placed` has them, without the outermost memory's tiles. What is stored on chip is not
+        kept in the nest; loops below it stand inside of its memory.
+    outside
+        What the outermost memory keeps.
+    ordered
+        Dimensions over which two loops with no tile between them are no single loop.
+
+    Raises
+    ------
+    SpecError
+        For two such loops.
+    """
+    outermost = architecture.levels[0].name
+    spatial: dict[str, list[SpatialLoop]] = {fanout.name: [] for fanout in architecture.fanouts}
+    places: dict[str, list[StorageMapping]] = {outermost: [StorageMapping((), outside)]}
+    memory = outermost
+    joined = list(_joined(placed, ordered))
+    for place, step in enumerate(joined):
+        if isinstance(step, PlacedTile) and step.is_home:
+            continue
+        if isinstance(step, PlacedTile):
+            own = places.setdefault(step.memory, [])
+            own += [StorageMapping()] if not own or own[-1].temporal else []
+            own[-1] = StorageMapping((), own[-1].keep | {step.dataspace})
+            memory = step.memory
+        elif step.fanout is not None:
+            spatial[step.fanout].insert(0, SpatialLoop(step.dim, step.trips, "x"))
+        else:
+            memory = _memory_of_loop(architecture, memory, joined, place)
+            last = places.setdefault(memory, [StorageMapping()])[-1]
+            places[memory][-1] = StorageMapping((Loop(step.dim, step.trips), *last.temporal), last.keep)
+    nodes: list[NodeMapping] = []
+    for node in architecture.nodes:
+        if isinstance(node, Fanout):
+            nodes.append(FanoutMapping(tuple(spatial[node.name])))
+        elif node.tolls:
+            nodes.append(StorageMapping((), frozenset(dict(node.tolls))))
+        else:
+            nodes += places.get(node.name, [StorageMapping()])
+    return LoopNest(tuple(nodes)), {name: len(own) for name, own in places.items() if len(own) > 1}
+
+
+def _memory_of_loop(architecture: Architecture, memory: str, steps: Sequence[Placed], place: int) -> str:
+    """Return the memory that a loop belongs to: that of the tile before, or of what is stored further in.
+
+    In the outermost memory on chip, a stored tile stands above the loops of the memory outside as well.
+    """
+    order = {node.name: position for position, node in enumerate(architecture.nodes)}
+    inside = [s for s in steps[place:] if isinstance(s, PlacedTile) and not s.is_home]
+    most = min((order[tile.memory] for tile in inside), default=len(order))
+    stored = [s.memory for s in steps[:place] if isinstance(s, PlacedTile) and s.is_home]
+    deeper = (name for name in stored if name != architecture.on_chip[0].name and order[name] <= most)
+    return max((memory, *deeper), key=order.__getitem__)
+
+
+def _joined(placed: Sequence[Placed], ordered: frozenset[str]) -> Iterator[Placed]:
+    """Yield loops over one dimension with no tile between them as one, unless their order matters."""
+    known: dict[tuple[str, str | None], PlacedLoop] = {}
+    for step in placed:
+        if isinstance(step, PlacedTile):
+            yield from known.values()
+            yield step
+            known = {}
+            continue
+        first = known.get((step.dim, step.fanout), replace(step, trips=1))
+        if first.trips > 1 and step.dim in ordered:
+            message = f"two loops over `{step.dim}` with no tile between them are not modelled"
+            raise SpecError(message, step.span, () if first.span is None else ((first.span, "the first"),))
+        known[step.dim, step.fanout] = replace(first, trips=first.trips * step.trips)
+    yield from known.values()
+
+
+TREE_NOTE = "the constraints of the architecture do not apply to a given mapping in AccelForge's form"
+
+
+@dataclass(frozen=True)
+class TreeNest:
+    """The nest of one Einsum, the places of memories that have several, and what each memory keeps."""
+
+    mapping: LoopNest
+    places: dict[str, int]
+    kept: dict[str, frozenset[str]]
+
+
+def is_tree(section: Node) -> bool:
+    """Whether a section ``mapping`` is in AccelForge's form."""
+    return isinstance(section, MappingNode) and "nodes" in section
+
+
+def read_tree_nest(section: Node, einsum: str, mapspace: Mapspace) -> TreeNest:
+    """Read the nest of one Einsum in a mapping tree.
+
+    Raises
+    ------
+    SpecError
+        If it has none, or one that stores tensors on chip, or that a nest cannot say.
+    """
+    paths = read_paths(section)
+    if einsum not in paths:
+        raise SpecError(f"the mapping has no `!Compute` of `{einsum}`", section.span)
+    problem, architecture = mapspace.problem, mapspace.architecture
+    tensors = {space.name: space.name for space in problem.dataspaces}
+    known = {step.tensor for path in paths.values() for step in path.steps if isinstance(step, Tile)}
+    reader = PathReader(paths[einsum], problem, architecture, tensors, known | set(tensors))
+    placed = reader.placed()
+    outermost = architecture.levels[0].name
+    tiles = [step for step in placed if isinstance(step, PlacedTile)]
+    for tile in tiles:
+        if tile.is_home and tile.memory != outermost:
+            message = f"`{tile.tensor}` is stored on chip, which concerns other Einsums as well"
+            raise SpecError(message, tile.span, hint="leave out --einsum")
+    kept: dict[str, frozenset[str]] = {
+        level.name: frozenset(dict(level.tolls)) for level in architecture.levels
+    }
+    for tile in tiles:
+        kept[tile.memory] |= {tile.dataspace}
+    inside = [step for step in placed if isinstance(step, PlacedLoop) or step.memory != outermost]
+    mapping, places = nest_of(architecture, inside, kept[outermost], ordered_dims(mapspace))
+    return TreeNest(mapping, places, kept)
+
+
+def ordered_dims(mapspace: Mapspace) -> frozenset[str]:
+    """Return the dimensions of which the order of loops between two tiles matters."""
+    problem = mapspace.problem
+    by_order = mapspace.counting_rule.by_order
+    return frozenset(
+        dim for dim in problem.dims if by_order or any(_slides(space, dim) for space in problem.dataspaces)
+    )
+
+
+def on_given_places(mapspace: Mapspace, places: Mapping[str, int]) -> Mapspace:
+    """Return a mapspace with so many places of memories, and without constraints."""
+    architecture = with_places(mapspace.architecture, places)
+    return replace(
+        mapspace,
+        architecture=architecture,
+        temporal=tuple(TemporalRules() for _ in architecture.levels),
+        spatial=tuple(SpatialRules() for _ in architecture.fanouts),
+        keep=tuple(KeepRules() for _ in architecture.levels),
+        parallel=(),
+        rules=(),
+        min_parallelism=Fraction(0),
+    )
+
+
+class NotWrittenError(ValueError):
+    """A mapping that AccelForge's form cannot say."""
+
+
+@dataclass
+class PathWriter:
+    """Writes loops and tiles of one Einsum, outermost first, as the steps of a path."""
+
+    problem: Problem
+    architecture: Architecture
+    tensors: Mapping[str, str]
+    persistent: Collection[str] = ()
+    steps: list[tuple[Placed, int | None]] = field(default_factory=list)
+    homes: dict[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def _order(self) -> dict[str, int]:
+        """Places of memories, tolls and fanouts, the outermost one of each."""
+        order: dict[str, int] = {}
+        for place, node in enumerate(self.architecture.nodes):
+            order.setdefault(node.name if isinstance(node, Fanout) else node.component, place)
+        return order
+
+    def tile(self, dataspace: str, memory: str, group: int | None = None) -> None:
+        """Add a tile: above the loop right above, if that slides it."""
+        position = self._order[memory]
+        is_home = self.homes.setdefault(dataspace, position) == position
+        tile = PlacedTile(dataspace, self.tensors[dataspace], memory, is_home, None)
+        temporal = [i for i, (step, _) in enumerate(self.steps) if _is_temporal(step)]
+        loop = self.steps[temporal[-1]][0] if temporal else None
+        slides = isinstance(loop, PlacedLoop) and _slides(self.problem.dataspace(dataspace), loop.dim)
+        if is_home or not slides:
+            self.steps.append((tile, group))
+            return
+        assert isinstance(loop, PlacedLoop)
+        rest = self.steps[temporal[-1] + 1 :]
+        spatial = [own for own in rest if isinstance(own[0], PlacedLoop)]
+        tiles = [own for own in rest if isinstance(own[0], PlacedTile)]
+        if tiles and any(own.dim == loop.dim for own, _ in spatial if isinstance(own, PlacedLoop)):
+            message = f"a loop over `{loop.dim}` slides `{dataspace}` in `{memory}`"
+            raise NotWrittenError(f"{message}, and spatial loops part it as well")
+        self.steps[temporal[-1] :] = [*spatial, (tile, group), (loop, self.steps[temporal[-1]][1]), *tiles]
+
+    def loop(self, dim: str, trips: int, fanout: str | None = None, group: int | None = None) -> None:
+        """Add a loop, unless it has one trip."""
+        if trips > 1:
+            self.steps.append((PlacedLoop(dim, trips, fanout, None), group))
+
+    def nest(self, architecture: Architecture, mapping: LoopNest) -> None:
+        """Add a nest but for the tiles of the outermost memory; `architecture` has its places."""
+        spaces = [space.name for space in self.problem.dataspaces]
+        for position, (node, entry) in enumerate(zip(architecture.nodes, mapping.nodes, strict=True)):
+            if isinstance(entry, FanoutMapping):
+                self._loops(entry.spatial, node.name)
+                continue
+            assert isinstance(node, StorageLevel)
+            kept = spaces if position and not node.tolls else []
+            for name in (name for name in kept if name in entry.keep):
+                self.tile(name, node.component)
+            self._loops(entry.temporal)
+
+    def _loops(self, loops: Sequence[Loop | SpatialLoop], fanout: str | None = None) -> None:
+        for loop in reversed(loops):
+            self.loop(loop.dim, loop.bound, fanout)
+
+    def path(self, einsum: str) -> NestPath:
+        """Return the path: loops with the extents that they leave, and the tolls behind the first tiles."""
+        left = dict(self.problem.bound)
+        steps: list[Step] = []
+        for step, group in self.steps:
+            if isinstance(step, PlacedTile):
+                persistent = step.is_home and step.tensor in self.persistent
+                steps.append(Tile(step.tensor, step.memory, False, persistent, group))
+                continue
+            left[step.dim] //= step.trips
+            steps.append(TiledLoop((step.dim,), left[step.dim], step.fanout, group))
+        for toll in self._tolls():
+            place = self._behind(steps, toll)
+            steps.insert(place, toll)
+        return NestPath(einsum, self.architecture.compute.name, tuple(steps))
+
+    def _tolls(self) -> Iterator[Tile]:
+        for level, space in product(self.architecture.levels, self.problem.dataspaces):
+            if space.name in dict(level.tolls) and self.homes[space.name] < self._order[level.component]:
+                yield Tile(self.tensors[space.name], level.name, is_toll=True)
+
+    def _behind(self, steps: Sequence[Step], toll: Tile) -> int:
+        """Return where a toll stands: below all that its tensor passes before, above all that is inside."""
+        order = self._order
+        own = order[toll.component]
+        outside = [
+            place
+            for place, step in enumerate(steps)
+            if (isinstance(step, TiledLoop) and step.fanout is not None and order[step.fanout] < own)
+            or (isinstance(step, Tile) and order[step.component] < own)
+        ]
+        return outside[-1] + 1 if outside else 0
+
+
+def _is_temporal(step: Placed) -> bool:
+    return isinstance(step, PlacedLoop) and step.fanout is None

@@ -1,0 +1,306 @@
+"""The command ``bound``: curves of least traffic between a memory and one buffer."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+
+import yaml
+
+from model.cascade import Layer
+from model.formats.cascade import read_network
+from model.formats.cascade.layers import VALUES_COUNT
+from model.formats.fused import load_cascade
+from model.formats.fused.loader import CONSTRAINTS_NOTE
+from model.formats.timeloop import LoadOptions
+from model.fused.cascade import Cascade
+from model.text.reader import parse_assignments
+from model.text.source import SpecError
+from model.wording import printable
+from solver.cli.arguments import FUSED_TIME_LIMIT_S
+from solver.cli.einsum_text import indices_of, is_einsum, tensors_of, workload_of
+from solver.cli.options import SHIPPED, input_path, quantity, shown
+from solver.cli.output import (
+    OutputError,
+    check_outputs,
+    deliver,
+    plot_steps,
+    result_steps,
+    write_output,
+)
+from solver.cli.progress import interruptible, logged
+from solver.cli.running import EXIT_OF_STATUS
+from solver.curves.fused import FusedCurve, fused_curve
+from solver.curves.network import NetworkCurve, Part, network_curve
+from solver.fusion import NotSearchedError
+from solver.report.curves import Found, Question, Roofline, bound_csv, bound_document, status_of
+from solver.report.figures import bytes_text
+from solver.report.pictures import check_plot
+from solver.result import Clock, Status, Termination, TooLargeError
+
+DEFAULT_BITS = 8
+"""Of a value, where neither the file nor the user says."""
+
+MEMORY = SHIPPED / "curves" / "memory.yaml"
+MEMORY_AND_BUFFER = SHIPPED / "curves" / "memory_and_buffer.yaml"
+
+LEAST_FUSED, MOST_FUSED = 1024, 12
+"""Bytes from which on fused cascades are searched, and at how many capacities, unless the user says."""
+
+SIZE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+SIZE_DIGITS = 9
+"""Of an index."""
+
+
+@dataclass(frozen=True)
+class _Input:
+    """What one curve is about: a name, layers with what is known of bits, and the cascade if it is fused."""
+
+    name: str
+    layers: tuple[Layer, ...]
+    says_bits: bool
+    notes: tuple[str, ...]
+    cascade: Cascade | None = None
+
+
+def bound_command(arguments: argparse.Namespace) -> int:
+    """Find curves of least traffic, write and print them."""
+    texts, sizes, paths = _sorted_inputs(arguments.inputs)
+    arguments.specs = paths
+    _check_options(arguments, texts, sizes)
+    check_outputs((arguments.json, arguments.csv, arguments.plot, arguments.report), paths)
+    check_plot(arguments.plot)
+    inputs = list(_read(arguments, texts, sizes))
+    parts = [_parts(own, arguments.bits) for own in inputs]
+    _check_bits(arguments.bits, {name for layers in parts for part in layers for name in part.bits})
+    question = _question(arguments)
+    limit_s = arguments.time_limit
+    clock_s = FUSED_TIME_LIMIT_S if arguments.fuse and limit_s is None else limit_s
+    with interruptible() as stop, _told(arguments.quiet) as tell:
+        clock = Clock(clock_s, stop.is_set)
+        found = []
+        for own, layers in zip(inputs, parts, strict=True):
+            curve = network_curve(layers, arguments.factors, clock.stop, lambda part: tell(part.name))
+            fused = None if own.cascade is None else _fused(own.cascade, curve, question, clock, tell)
+            found.append(Found(own.name, curve, fused))
+    reasons = [reason for own in found for _, reason in own.curve.missing]
+    if reasons and clock.termination is None and not any(own.curve.layers for own in found):
+        raise TooLargeError(reasons[0])
+    notes = list(dict.fromkeys(note for own in inputs for note in own.notes))
+    document = partial(bound_document, found, question, _termination(found, clock), clock.seconds, notes)
+    steps = [*result_steps(document, arguments, arguments.csv)]
+    if arguments.csv is not None:
+        steps.append(lambda: write_output(arguments.csv, bound_csv(found)))
+    lack = "" if any(own.curve.layers for own in found) else "curve"
+    deliver([*steps, *plot_steps(arguments.plot, document, lack)])
+    return EXIT_OF_STATUS[status_of(found)]
+
+
+def _sorted_inputs(inputs: Sequence[str]) -> tuple[list[str], dict[str, int], list[Path]]:
+    """Return Einsums, sizes of indices, and paths."""
+    texts: list[str] = []
+    sizes: dict[str, int] = {}
+    paths: list[Path] = []
+    for text in inputs:
+        size = SIZE.fullmatch(text)
+        if is_einsum(text):
+            texts.append(text)
+        elif "[" in text and "=" in text and not Path(text).exists():
+            raise OutputError(f"{shown(text)} is no Einsum such as 'Z[m,n] = A[m,k] * B[k,n]'")
+        elif size is None or Path(text).exists():
+            paths.append(_path(text))
+        elif size[1] in sizes:
+            raise OutputError(f"the size of {size[1]} is given twice")
+        else:
+            sizes[size[1]] = _size(size[1], size[2])
+    return texts, sizes, paths
+
+
+def _path(text: str) -> Path:
+    try:
+        return input_path(text)
+    except argparse.ArgumentTypeError as error:
+        raise OutputError(str(error)) from None
+
+
+def _size(name: str, text: str) -> int:
+    """Read the size of an index."""
+    try:
+        size = quantity(text)
+    except argparse.ArgumentTypeError:
+        size = Fraction(0)
+    if size.denominator != 1 or not 1 <= size < 10**SIZE_DIGITS:
+        raise OutputError(
+            f"{name}={text}: the size of {name} must be a positive integer, such as {name}=1024"
+        )
+    return int(size)
+
+
+def _check_options(arguments: argparse.Namespace, texts: Sequence[str], sizes: Mapping[str, int]) -> None:
+    """Refuse options and sizes that go with others only."""
+    known = set[str]().union(*map(indices_of, texts))
+    for name in sizes:
+        if not texts:
+            raise OutputError(f"{name}={sizes[name]} is the size of an index, but no Einsum is given as text")
+        if name not in known:
+            raise OutputError(f"no Einsum has an index {name}; there are {', '.join(sorted(known))}")
+    if (arguments.bandwidth is None) != (arguments.macs is None):
+        raise OutputError(
+            "--bandwidth and --macs go together: bytes and multiply-accumulates in the same time"
+        )
+    if arguments.fuse and arguments.specs and arguments.bits is not None:
+        raise OutputError("--bits does not go with --fuse: `bits_per_value` in the workload says it")
+
+
+def _check_bits(bits: int | Mapping[str, int] | None, known: set[str]) -> None:
+    """Refuse bits of tensors that there are not."""
+    for name in bits if isinstance(bits, Mapping) else ():
+        if name not in known:
+            raise OutputError(f"--bits: there is no tensor {name}; there are {', '.join(sorted(known))}")
+
+
+def _question(arguments: argparse.Namespace) -> Question:
+    roofline = None if arguments.macs is None else Roofline(arguments.bandwidth, arguments.macs)
+    return Question(
+        arguments.factors,
+        arguments.capacity,
+        tuple(sorted(set(arguments.at))),
+        tuple(sorted(set(arguments.traffic), reverse=True)),
+        roofline,
+    )
+
+
+def _read(arguments: argparse.Namespace, texts: Sequence[str], sizes: Mapping[str, int]) -> Iterator[_Input]:
+    """Yield what each curve is about; with --fuse, all Einsums that are given as text are one cascade."""
+    groups = [texts] if arguments.fuse and texts else [[text] for text in texts]
+    for group in groups:
+        try:
+            yield _read_text(arguments, group, sizes)
+        except SpecError as error:  # without a place in a file that the user did not write
+            raise SpecError(error.message, hint=error.hint) from None
+    for path in arguments.specs:
+        yield _read_path(arguments, path)
+
+
+def _read_text(arguments: argparse.Namespace, texts: Sequence[str], sizes: Mapping[str, int]) -> _Input:
+    """Read Einsums that are given as text, as a workload."""
+    given = {} if arguments.bits is None else arguments.bits
+    indices = set[str]().union(*map(indices_of, texts))
+    own = {name: size for name, size in sizes.items() if name in indices}
+    names = dict.fromkeys(name for text in texts for name in tensors_of(text))
+    bits = {name: given if isinstance(given, int) else given.get(name, DEFAULT_BITS) for name in names}
+    workload = workload_of(texts, own, bits, "{}=64, after the Einsum")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "Einsum.yaml"
+        path.write_text(yaml.safe_dump(workload, sort_keys=False), encoding="utf-8")
+        return _read_path(arguments, path)
+
+
+def _read_path(arguments: argparse.Namespace, path: Path) -> _Input:
+    """Read the layers of one input, and its cascade with --fuse."""
+    values = parse_assignments(arguments.variables)
+    options = LoadOptions(ignore_sparse=True, factors=arguments.factors)
+    loaded = read_network([path, MEMORY], values, options)
+    network = loaded.network
+    layers = tuple(layer for layer in network.layers if not layer.is_copy)
+    if not layers:
+        raise SpecError(f"{network.name} has only copy operations: there is nothing to compute")
+    copies = [layer.name for layer in network.layers if layer.is_copy]
+    notes = [str(note) for note in network.notes if note.sentence != VALUES_COUNT]
+    notes += (
+        [f"{', '.join(copies)}: copy operations need no traffic here, and are left out"] if copies else []
+    )
+    cascade = None
+    if arguments.fuse:
+        cascade, read = load_cascade([path, MEMORY_AND_BUFFER], values, options)
+        notes += [str(note) for note in read if note.sentence not in (CONSTRAINTS_NOTE, VALUES_COUNT)]
+    says_bits = "problem" not in loaded.documents[0]
+    name = network.name if len(network.layers) > 1 else network.layers[0].name
+    return _Input(name, layers, says_bits, tuple(notes), cascade)
+
+
+def _parts(own: _Input, bits: int | Mapping[str, int] | None) -> list[Part]:
+    """Return the layers of an input with the bits of their values."""
+    return [
+        Part(layer.name, layer.mapspace.problem, _bits_of(layer, own.says_bits, bits), layer.n_instances)
+        for layer in own.layers
+    ]
+
+
+def _bits_of(layer: Layer, says_bits: bool, bits: int | Mapping[str, int] | None) -> dict[str, int]:
+    """Return bits of a value, by dataspace: those of the user, else of the file, else the default."""
+    memory = layer.mapspace.architecture.levels[0]
+    sizes = {own.dataspace: own.size_per_value for own in memory.packing}
+    says_bits = says_bits or bool(sizes) or memory.word_bits > 1
+    names = [space.name for space in layer.mapspace.problem.dataspaces]
+    if isinstance(bits, int):
+        return dict.fromkeys(names, bits)
+    known = {
+        name: int(memory.word_bits * sizes.get(name, 1)) if says_bits else DEFAULT_BITS for name in names
+    }
+    return {name: (bits or {}).get(name, size) for name, size in known.items()}
+
+
+def _fused(
+    cascade: Cascade, curve: NetworkCurve, question: Question, clock: Clock, tell: Callable[[str], None]
+) -> FusedCurve:
+    """Search the fused cascade at the capacities asked for, or at powers of two."""
+    capacities = question.at_bits or _powers(curve, question)
+    try:
+        return fused_curve(cascade, capacities, clock, lambda bits: tell(f"fused, {bytes_text(bits / 8)}"))
+    except (NotSearchedError, TooLargeError) as error:
+        raise OutputError(f"--fuse: {error}") from None
+
+
+def _powers(curve: NetworkCurve, question: Question) -> list[int]:
+    """Return powers of two, up to where everything has room unless the user says."""
+    least, most = question.range_bits
+    if most is None:
+        whole = min((step.traffic_bits for step in curve.steps()), default=1)
+        most = 1 << (max(8 * LEAST_FUSED, whole) - 1).bit_length()
+    if least is None:
+        least = min(most, 8 * LEAST_FUSED)
+    powers = [1 << power for power in range((least - 1).bit_length(), most.bit_length())] or [most]
+    every = -(-len(powers) // MOST_FUSED)
+    return powers[::-1][::every]
+
+
+@contextmanager
+def _told(quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Yield what takes the name of what is looked at, which is shown on stderr."""
+    text = "starting"
+
+    def tell(name: str) -> None:
+        nonlocal text
+        text = printable(name)
+
+    if quiet:
+        yield tell
+        return
+    if not sys.stderr.isatty():
+        with logged(lambda: text):
+            yield tell
+        return
+    from rich.console import Console
+
+    with Console(stderr=True, markup=False).status(text) as status:
+        yield status.update
+
+
+def _termination(found: Sequence[Found], clock: Clock) -> Termination:
+    """Why the work ended."""
+    if clock.termination is not None or all(own.status is Status.OPTIMAL for own in found):
+        return clock.termination or Termination.PROVEN
+    if any(own.curve.missing for own in found):
+        return Termination.TOO_LARGE
+    left_s = clock.left_s
+    return Termination.BOUND if left_s in (None, math.inf) else Termination.TIME_LIMIT

@@ -1,0 +1,101 @@
+"""Charts of least traffic by capacity: as a picture, and in characters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from string import ascii_lowercase
+
+from solver.report.charts import Axis, Curve, Mark, curves_scene
+from solver.report.drawing import Scene, series_ink
+from solver.report.figures import bytes_text
+from solver.report.reading import Value
+from solver.report.text_chart import Stairs, chart_lines
+
+LEAST_BYTES = 1 / 8
+"""A bit: where a logarithmic axis of capacities may begin."""
+
+
+def curves_title(document: Value) -> str:
+    """Return what a document is about."""
+    names = [own["name"].text() for own in document["curves"].entries()]
+    return (
+        f"Least traffic of {', '.join(names)}" if len(names) <= 3 else f"Least traffic of {len(names)} inputs"
+    )
+
+
+def letters(document: Value) -> list[str]:
+    """Return the letter of each curve in a chart of characters; none for a single one."""
+    number = len(document["curves"].entries())
+    return [ascii_lowercase[place % len(ascii_lowercase)] for place in range(number)] if number > 1 else [""]
+
+
+def shown_range(document: Value) -> tuple[float, float]:
+    """Return the least and the most capacity in bytes that are shown."""
+    least, most = document["range_bytes"].entries()
+    steps = [own["steps"].entries() for own in document["curves"].entries()]
+    known = [step["capacity_bytes"].number() for own in steps for step in own]
+    low = least.number() if least.raw is not None else min(filter(None, known), default=LEAST_BYTES)
+    high = most.number() if most.raw is not None else 2 * max(known, default=LEAST_BYTES)
+    return max(low, LEAST_BYTES), max(high, 2 * low)
+
+
+def bound_lines(document: Value, width: int) -> Sequence[str]:
+    """Return the curves in characters."""
+    stairs = [Stairs(*_figures(own["steps"])) for own in document["curves"].entries()]
+    lines = chart_lines(stairs, shown_range(document), bytes_text, width)
+    return [*lines, "traffic (up) by size of the buffer (across), logarithmic"] if lines else []
+
+
+def _figures(steps: Value) -> tuple[list[float], list[float]]:
+    entries = steps.entries()
+    return [own["capacity_bytes"].number() for own in entries], [
+        own["traffic_bytes"].number() for own in entries
+    ]
+
+
+def bound_scene(document: Value, width: float) -> Scene:
+    """Return the curves, marks at capacities asked for and at the least traffic, and fused points."""
+    ends = shown_range(document)
+    curves = [
+        curve
+        for number, own in enumerate(document["curves"].entries())
+        for curve in _curves(own, number, ends)
+    ]
+    axes = Axis("buffer (bytes)", True, bounds=ends), Axis("traffic (bytes)", True)
+    return curves_scene(curves_title(document), curves, *axes, width)
+
+
+def _curves(own: Value, number: int, ends: tuple[float, float]) -> Iterator[Curve]:
+    name, ink = own["name"].text(), series_ink(2 * number)
+    stairs = Stairs(*_figures(own["steps"]))
+    marks = [
+        Mark(place, figure)
+        for place, figure in zip(stairs.places, stairs.figures, strict=True)
+        if ends[0] <= place <= ends[1]
+    ]
+    outer = [Mark(end, figure) for end in ends if (figure := stairs.at(end)) is not None]
+    yield Curve(name, ink, [*outer[:1], *marks, *outer[1:]], "steps", has_dots=False)
+    least = own["minimum"]
+    if not least:
+        return
+    known = [("least", least["capacity_bytes"], least["traffic_bytes"])]
+    known += [
+        ("", at["capacity_bytes"], at["traffic_bytes"]) for at in own["at"].entries() if at["asked"].flag()
+    ]
+    yield Curve(name, ink, [_mark(*each) for each in known if ends[0] <= each[1].number() <= ends[1]])
+    points = own["fused"]["points"].entries() if own["fused"] else []
+    fused = [_fused_mark(point) for point in points if point["traffic_bytes"].raw is not None]
+    if fused:
+        yield Curve(f"{name}, fused", series_ink(2 * number + 1), fused, "steps", is_dashed=True)
+
+
+def _mark(what: str, capacity: Value, traffic: Value) -> Mark:
+    x, y = capacity.number(), traffic.number()
+    return Mark(x, y, f"{bytes_text(x)}: {bytes_text(y)}", label=f"{what} {bytes_text(y)}".strip())
+
+
+def _fused_mark(point: Value) -> Mark:
+    x, y = point["capacity_bytes"].number(), point["traffic_bytes"].number()
+    is_proven = point["status"].text() == "OPTIMAL"
+    note = f"{bytes_text(x)}: {bytes_text(y)}{'' if is_proven else ', not proven'}"
+    return Mark(x, y, note, is_hollow=not is_proven)

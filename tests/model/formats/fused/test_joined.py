@@ -1,0 +1,274 @@
+"""Mappings in AccelForge's form: its own figures for them, what is written reads as the same, and errors."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from model.architecture import Architecture, Fanout
+from model.cost import evaluate_in
+from model.counting import ACCELFORGE
+from model.formats.cascade.loader import load_einsum
+from model.formats.cascade.tree_nest import NotWrittenError
+from model.formats.fused import accelforge_mapping, einsum_mapping, load_fused
+from model.formats.fused.joined import read_mapping_tree
+from model.formats.timeloop import AccelForgeOptions, LoadOptions, TimeloopOptions
+from model.fused.cascade import Cascade
+from model.fused.cost import evaluate_fused
+from model.fused.mapping import FusedMapping, leaves
+from model.fused.report import FusedEvaluation
+from model.mapping import FanoutMapping
+from model.text.reader import read_files
+from model.text.source import SpecError
+from tests.conftest import REPOSITORY
+from tests.model.fused.random_cascades import COPIES, SHAPES, random_cascade, random_fused, with_tolls
+
+DATA = Path(__file__).parent / "data"
+
+FIGURES = {
+    ("products", "fused", "tolled"): (6.803251182192199e-08, 1.087999976334686e-06, {"Buffer": 0.9375}),
+    ("products", "unfused", "tolled"): (1.0793096660496715e-07, 1.3013333273192984e-06, {"Buffer": 0.78125}),
+    ("attention", "fused", "tolled"): (3.378321057727633e-08, 5.226666601743091e-07, {"Buffer": 0.5}),
+    ("copy", "fused", "plain"): (2.047283196955781e-08, 3.6800000025039026e-07, {"Buffer": 0.40625}),
+    ("window", "unfused", "tolled"): (2.3527637403012017e-08, 2.293333380976037e-07, {"Buffer": 0.34375}),
+}
+"""Joules, seconds and shares of memories by AccelForge 1.0.467: of a workload, a mapping, an architecture."""
+
+
+def files(workload: str, arch: str) -> list[Path]:
+    return [DATA / f"{workload}.workload.yaml", DATA / f"{arch}.arch.yaml"]
+
+
+@pytest.mark.parametrize(("workload", "mapping", "arch"), FIGURES)
+def test_figures_are_those_of_accelforge(workload: str, mapping: str, arch: str):
+    energy_j, latency_s, shares = FIGURES[workload, mapping, arch]
+    loaded = load_fused(files(workload, arch), DATA / f"{workload}.{mapping}.yaml")
+    cost = evaluate_fused(loaded.cascade, loaded.mapping)
+    assert cost.energy_j == pytest.approx(energy_j, rel=1e-6)
+    assert float(cost.latency_s) == pytest.approx(latency_s, rel=1e-6)
+    for memory, share in shares.items():
+        used = [room.size_words / room.usable_words for room in cost.rooms if room.memory == memory]
+        assert max(used) == pytest.approx(share)
+
+
+EXAMPLE = """
+workload:
+  rank_sizes: {M: 8, A: 8, B: 8, C: 8}
+  bits_per_value: {All: 8}
+  einsums: ["T1[m, b] = T0[m, a] * W0[a, b]", "T2[m, c] = T1[m, b] * W1[b, c]"]
+arch:
+  nodes:
+  - !Memory
+    name: Main
+    size: inf
+    leak_power: 0
+    tensors: {keep: ~Intermediates, may_keep: All}
+    actions: [{name: read, energy: 16, throughput: inf}, {name: write, energy: 16, throughput: inf}]
+  - !Memory
+    name: GLB
+    size: 64 * 8
+    leak_power: 0
+    tensors: {keep: All}
+    actions: [{name: read, energy: 0.5, throughput: inf}, {name: write, energy: 0.5, throughput: inf}]
+  - !Compute {name: MAC, leak_power: 0, actions: [{name: compute, energy: 1, throughput: 1}]}
+"""
+
+
+def test_the_example_of_the_documentation(tmp_path: Path):
+    page = (REPOSITORY / "docs" / "accelforge.md").read_text(encoding="utf-8")
+    section = page[page.index("## Mappings both ways") : page.index("## Units")]
+    (mapping,) = re.findall(r"```yaml\n(.*?)```", section, flags=re.DOTALL)
+    (tmp_path / "spec.yaml").write_text(EXAMPLE)
+    (tmp_path / "mapping.yaml").write_text(mapping)
+    loaded = load_fused([tmp_path / "spec.yaml"], tmp_path / "mapping.yaml")
+    cost = evaluate_fused(loaded.cascade, loaded.mapping)
+    most = max(room.size_words for room in cost.rooms if room.memory == "GLB")
+    assert cost.energy_j == 67_584
+    assert cost.latency_s == 1_024
+    assert most == 37
+    words = " ".join(section.split())
+    assert f"{cost.energy_j:,.0f} J and {int(cost.latency_s):,} s, with {most} of the 64 values" in words
+
+
+@pytest.mark.parametrize(
+    ("workload", "einsum", "mapping"),
+    [("window", "O", "unfused"), ("products", "T", "unfused"), ("products", "Z", "unfused")],
+)
+def test_one_einsum_is_priced_as_in_the_whole(workload: str, einsum: str, mapping: str):
+    tree = DATA / f"{workload}.{mapping}.yaml"
+    whole = load_fused(files(workload, "tolled"), tree)
+    own = evaluate_fused(whole.cascade, whole.mapping).einsum(einsum)
+    options = LoadOptions(
+        accelforge=AccelForgeOptions(stored_outside=True),
+        timeloop=TimeloopOptions(mapping_file=tree, require_mapping=True),
+        refuse_unsearchable=False,
+    )
+    loaded = load_einsum(files(workload, "tolled"), einsum, {}, options)
+    assert loaded.mapping is not None
+    evaluation = evaluate_in(loaded.mapspace, loaded.mapping)
+    units = evaluation.units_per_pj
+    assert (
+        evaluation.energy * whole.cascade.einsums[0].mapspace.architecture.units_per_pj == own.energy * units
+    )
+    assert evaluation.latency_s == own.unrounded * loaded.mapspace.architecture.cycle_s
+
+
+def on_accelforge(cascade: Cascade) -> Cascade:
+    """A cascade counted and with fanouts named as AccelForge does, without latencies of networks."""
+
+    def named(architecture: Architecture) -> Architecture:
+        nodes = tuple(
+            replace(node, name=f"{node.name.partition('.')[0]}.X")
+            if isinstance(node, Fanout)
+            else replace(node, network_fill_latency=0, network_drain_latency=0)
+            for node in architecture.nodes
+        )
+        return replace(architecture, nodes=nodes)
+
+    einsums = tuple(
+        replace(
+            einsum,
+            mapspace=replace(
+                einsum.mapspace, counting=ACCELFORGE, architecture=named(einsum.mapspace.architecture)
+            ),
+        )
+        for einsum in cascade.einsums
+    )
+    return replace(cascade, einsums=einsums)
+
+
+def figures(cost: FusedEvaluation) -> tuple[object, ...]:
+    return cost.energy, [einsum.unrounded or einsum.cycles for einsum in cost.einsums]
+
+
+WINDOWS = ("window", "two windows", "depthwise", "residual", "plane")
+"""Cascades whose mappings at random often keep what AccelForge would fetch again."""
+
+
+def is_told_otherwise(cascade: Cascade, mapping: FusedMapping) -> bool:
+    """Whether a loop is shared above nothing stored, while inner memories store something."""
+    memories = {stored.memory for stored in mapping.stored}
+    if memories <= {cascade.einsums[0].mapspace.architecture.on_chip[0].name}:
+        return False
+    for body, above in mapping.bodies:
+        places = [cascade.place(leaf.einsum) for leaf in leaves(body)]
+        spans = [cascade.users[s.tensor] for s in mapping.stored if s.depth >= above + len(body.loops)]
+        if any(all(not own[0] <= cut < own[-1] for own in spans) for cut in places[:-1]):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("tolled", [False, True])
+@pytest.mark.parametrize("name", [*(name for name in SHAPES if name not in WINDOWS), *COPIES])
+def test_what_is_written_has_the_same_figures(name: str, tolled: bool, tmp_path: Path):
+    random = Random(f"{name} {tolled}")
+    written = 0
+    for _ in range(40):
+        cascade = on_accelforge(random_cascade(random, name))
+        is_copied = any(einsum.is_copy for einsum in cascade.einsums)
+        cascade = with_tolls(random, cascade) if tolled and not is_copied else cascade
+        mapping = random_fused(random, cascade)
+        if mapping is None or is_told_otherwise(cascade, mapping):
+            continue
+        file = tmp_path / "mapping.yaml"
+        try:
+            file.write_text(accelforge_mapping(cascade, mapping))
+        except NotWrittenError:
+            continue
+        read = read_mapping_tree(read_files([file]).require("mapping"), cascade)[0]
+        ours, theirs = evaluate_fused(cascade, mapping), evaluate_fused(cascade, read)
+        assert figures(theirs) == figures(ours)
+        sizes = zip(theirs.rooms, ours.rooms, strict=True)
+        assert all(their.size_words <= our.size_words for their, our in sizes)
+        written += 1
+        if written == 6:
+            return
+    assert written
+
+
+def changed(tmp_path: Path, old: str, new: str, name: str = "products.fused") -> Path:
+    text = (DATA / f"{name}.yaml").read_text()
+    assert old in text
+    path = tmp_path / "changed.yaml"
+    path.write_text(text.replace(old, new, 1))
+    return path
+
+
+ERRORS = [
+    ("- !Sequential", "- !Pipeline", "`!Pipeline` is not modelled", 8),
+    ("- !Sequential", "- !Fork", "unknown node `!Fork`", 8),
+    ("rank_variable: m, tile_shape: 4", "rank_variable: m, tile_shape: 3", "does not divide", 6),
+    ("tile_shape: 4}", "tile_shape: 4, initial_tile_shape: 6}", "`initial_tile_shape`", 6),
+    ("rank_variable: m, tile_shape: 4", "rank_variable: a, tile_shape: 4", "no rank variable `a`", 6),
+    ("tensors: [T], component: Buffer", "tensors: [T], component: Store", "no memory `Store`", 7),
+    ("tensors: [T], component: Buffer", "tensors: [Q], component: Buffer", "no tensor `Q`", 7),
+    ("tensors: [T], component: Buffer", "tensors: [T], component: Buffer, persistent: true", "persistent", 7),
+    ("name: X, component: Array", "name: Z, component: Array", "no fanout `Array.Z`", 14),
+    ("component: MAC", "component: Adder", "runs on `MAC`", 19),
+    ("{rank_variable: b, tile_shape: 1}", "{rank_variable: b, tile_shape: 2}", "leaves a tile of 1", 19),
+    ("einsum: Z", "einsum: T", "mapped twice", 28),
+    ("einsum: Z", "einsum: Y", "no Einsum `Y`", 28),
+    ("tensors: [A, W, V, Z], component: Link", "tensors: [A, W, V], component: Link", "passes the toll", 28),
+    (
+        "tensors: [A, W, V, Z], component: Link",
+        "tensors: [A, W, V, Z, T], component: Link",
+        "pays no toll",
+        4,
+    ),
+    ("[A], component: Buffer", "[T], component: Main", "a loop above a tile of `Main`", 13),
+    ("[A], component: Buffer", "[W], component: Buffer", "kept twice", 13),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "message", "line"), ERRORS)
+def test_what_cannot_be_said_is_refused_at_its_line(
+    old: str, new: str, message: str, line: int, tmp_path: Path
+):
+    with pytest.raises(SpecError) as caught:
+        load_fused(files("products", "tolled"), changed(tmp_path, old, new))
+    assert message in caught.value.message
+    assert caught.value.span is not None
+    assert caught.value.span.line == line
+
+
+def test_einsums_without_the_same_loops_do_not_pass_tensors(tmp_path: Path):
+    path = changed(
+        tmp_path, "rank_variable: p, tile_shape: 2", "rank_variable: p, tile_shape: 4", "attention.fused"
+    )
+    with pytest.raises(SpecError, match="this one has 2 iterations"):
+        load_fused(files("attention", "tolled"), path)
+
+
+def test_one_einsum_cannot_store_what_others_use():
+    options = LoadOptions(
+        timeloop=TimeloopOptions(mapping_file=DATA / "products.fused.yaml", require_mapping=True),
+        refuse_unsearchable=False,
+    )
+    with pytest.raises(SpecError, match="stored on chip"):
+        load_einsum(files("products", "tolled"), "T", {}, options)
+
+
+def test_the_nest_of_an_einsum_is_written(tmp_path: Path):
+    options = LoadOptions(accelforge=AccelForgeOptions(stored_outside=True), refuse_unsearchable=False)
+    given = replace(
+        options,
+        timeloop=TimeloopOptions(mapping_file=DATA / "window.unfused.yaml", require_mapping=True),
+    )
+    loaded = load_einsum(files("window", "tolled"), "O", {}, given)
+    assert loaded.mapping is not None
+    text = einsum_mapping(loaded.mapspace, "O", loaded.mapping)
+    assert "!Spatial {rank_variable: m, tile_shape: 1, name: X, component: Array}" in text
+    (tmp_path / "o.yaml").write_text(text)
+    again = load_einsum(
+        files("window", "tolled"),
+        "O",
+        {},
+        replace(options, timeloop=TimeloopOptions(mapping_file=tmp_path / "o.yaml", require_mapping=True)),
+    )
+    assert again.mapping is not None
+    first, second = (evaluate_in(own.mapspace, own.mapping) for own in (loaded, again))
+    assert (second.energy, second.latency_s) == (first.energy, first.latency_s)
+    fanouts = [entry for entry in again.mapping.nodes if isinstance(entry, FanoutMapping)]
+    assert [loop.bound for entry in fanouts for loop in entry.spatial] == [2]
