@@ -9,6 +9,7 @@ from functools import cached_property
 from solver.fusion.edges import Choice, EdgeKind
 from solver.fusion.labels import Step
 from solver.fusion.least import EdgePricer
+from solver.fusion.remembered import remembered
 from solver.fusion.space import Frame, FusionSpace
 
 Waiting = frozenset[tuple[str, int]] | None
@@ -61,19 +62,14 @@ class Likeness:
     def _numbers(self) -> dict[object, int]:
         return {}
 
-    @cached_property
-    def _windows(self) -> dict[int, Window]:
-        return {}
-
+    @remembered
     def window(self, at: int) -> Window:
         """The window that begins at a cut."""
-        if at not in self._windows:
-            end = max(self.space.ends(at), default=at + 1)
-            tensors = tuple(self._tensors(at, end))
-            structure = tuple(self._structure(at, end, tensors))
-            number = self._numbers.setdefault(structure, len(self._numbers))
-            self._windows[at] = Window(number, at, end, tensors)
-        return self._windows[at]
+        end = max(self.space.ends(at), default=at + 1)
+        tensors = tuple(self._tensors(at, end))
+        structure = tuple(self._structure(at, end, tensors))
+        number = self._numbers.setdefault(structure, len(self._numbers))
+        return Window(number, at, end, tensors)
 
     def _tensors(self, at: int, end: int) -> Iterator[str]:
         """Yield the tensors by their first access, then those that wait, each once."""

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import product
 from typing import NamedTuple
+
+import numpy as np
 
 from model.architecture import AccessEnergy, StorageLevel
 from model.cost.prices import network_latency
 from model.extents import PERFECT
 from model.mapspace import Mapspace
+from solver.fusion.amounts import SHARE_KEPT, Amount, ever, larger, rounded_up, smaller
 from solver.fusion.edges import EdgeKind, EdgeSpace, Shift, unlimited, with_places_of
 from solver.fusion.parts import PartSizes
-from solver.fusion.remembered import remembered
-from solver.fusion.space import WHOLE, Cut, FusionSpace, Parts, Tile
+from solver.fusion.remembered import remembered, remembered_by
+from solver.fusion.space import WHOLE, Cut, Cuts, FusionSpace, Parts, Tile
 from solver.network.tasks import by_position
 from solver.result import Clock, Options, Result, Termination
 from solver.search.goal import Caps
@@ -29,17 +32,11 @@ from solver.search.stopping import heed
 Deeper = tuple[tuple[str, int], ...]
 """Dataspaces that are stored in memories farther in, with levels, as `EdgeKind` has them."""
 
-Numbered = tuple[tuple[int, int], ...]
-"""Pairs of the number of a dimension or dataspace and a count or level, sorted."""
-
 MOST_BOXES = 400
 """Boxes of extents of which a bound for any parts looks at each one."""
 
 LARGE = 64
 """How many times as long as the whole a box is in each dimension that visits are small beside."""
-
-SHARE_KEPT = 1 - 1e-9
-"""Sums of floating-point bounds err by far less."""
 
 
 class Inner(NamedTuple):
@@ -53,31 +50,36 @@ class Inner(NamedTuple):
     """
 
     free: int
-    paid: int
-    cycles: int
+    paid: Amount
+    cycles: Amount
 
-    def raised(self, paid: int, cycles: int) -> Inner:
+    def raised(self, paid: Amount, cycles: Amount) -> Inner:
         """With at least so much energy, all of it paid, and cycles."""
-        return Inner(self.free, max(self.paid, paid), max(self.cycles, cycles))
+        return Inner(self.free, larger(self.paid, paid), larger(self.cycles, cycles))
 
 
 class Exchange(NamedTuple):
     """Energy of what a tile exchanges with the outermost memory, and its words, times their scales."""
 
     dataspace: str  # empty for a tile that exchanges nothing
-    energy: int
-    reads: float
-    writes: float
+    energy: Amount
+    reads: Amount
+    writes: Amount
     bypassed: bool = False
 
     @property
-    def words(self) -> float:
+    def words(self) -> Amount:
         """Both."""
         return self.reads + self.writes
 
     def helps(self, other: Exchange) -> bool:
-        """Whether less is exchanged than by another one."""
-        return self.energy < other.energy or self.reads < other.reads or self.writes < other.writes
+        """Whether less is exchanged than by another one, in any body."""
+        pairs = (self.energy, other.energy), (self.reads, other.reads), (self.writes, other.writes)
+        return any(ever(own < theirs) for own, theirs in pairs)
+
+
+NOTHING = Exchange("", 0, 0.0, 0.0)
+"""What a tile exchanges whose tensor is stored."""
 
 
 class _Last(NamedTuple):
@@ -141,67 +143,102 @@ class EdgeBounds:
         self,
         place: int,
         cut: Cut,
-        moves: list[Exchange],
+        moves: Sequence[Exchange],
         deeper: Deeper = (),
         is_open: bool = False,
         is_estimate: bool = False,
     ) -> tuple[int, int]:
         """Least energy and cycles of an Einsum whose tiles exchange so much with the outermost memory.
 
+        Parameters are those of `inner_under`.
+        """
+        exchanging = frozenset(move.dataspace for move in moves if not move.bypassed)
+        inner = self.inner_under(place, cut, exchanging, deeper, is_open, is_estimate)
+        return self.exchanging(place, cut, moves, inner)
+
+    def exchanging(
+        self, place: int, cut: Cut, moves: Sequence[Exchange], inner: Inner
+    ) -> tuple[Amount, Amount]:
+        """Least energy and cycles of what tiles exchange with the outermost memory, and of all else."""
+        level = self.space.einsums[place].mapspace.architecture.levels[0]
+        latency, ported = self.latency(place), 0.0
+        for kind, rate in (
+            ("reads", level.read_bandwidth),
+            ("writes", level.write_bandwidth),
+            ("words", level.shared_bandwidth),
+        ):
+            if rate is not None:
+                ported = larger(ported, sum(getattr(move, kind) for move in moves) / float(rate))
+        busy = larger(inner.cycles - latency, rounded_up(ported))
+        passing = sum(move.energy for move in moves if not move.bypassed)
+        every = passing + sum(move.energy for move in moves if move.bypassed)
+        return larger(inner.free + every, inner.paid + passing), busy + cut.visits * latency
+
+    def inner_under(
+        self,
+        place: int,
+        cut: Cut,
+        exchanging: frozenset[str],
+        deeper: Deeper = (),
+        is_open: bool = False,
+        is_estimate: bool = False,
+    ) -> Inner:
+        """Least costs below shared loops of all but the exchange with the outermost memory.
+
         Parameters
         ----------
-        deeper
-            What is stored in memories farther in, as of `EdgeKind`.
+        exchanging, deeper
+            As for `inner`.
         is_open
             Whether further loops may cut dimensions into unequal parts.
         is_estimate
             Whether it need be no bound there, and is to take less work.
         """
-        inner = self._inner_under(place, cut, moves, deeper, is_open, is_estimate)
-        level = self.space.einsums[place].mapspace.architecture.levels[0]
-        visits = cut.visits
-        ported = [
-            sum(getattr(move, kind) for move in moves) / float(rate)
-            for kind, rate in (
-                ("reads", level.read_bandwidth),
-                ("writes", level.write_bandwidth),
-                ("words", level.shared_bandwidth),
-            )
-            if rate is not None
-        ]
-        latency = self.latency(place)
-        busy = max(inner.cycles - latency, math.ceil(max(ported, default=0.0) * SHARE_KEPT))
-        passing = sum(move.energy for move in moves if not move.bypassed)
-        every = passing + sum(move.energy for move in moves if move.bypassed)
-        return max(inner.free + every, inner.paid + passing), busy + visits * latency
+        if isinstance(cut, Cuts):
+            return self._inner_under(place, cut, exchanging, deeper, is_open, is_estimate)
+        exchanging = exchanging if self.objective != "energy" else frozenset()
+        key = place, id(cut), exchanging, deeper, is_open, is_estimate
+        if key not in self._under:
+            # With the cut, which keeps its identity.
+            self._under[key] = cut, self._inner_under(place, cut, exchanging, deeper, is_open, is_estimate)
+        return self._under[key][1]
 
     def _inner_under(
-        self, place: int, cut: Cut, moves: list[Exchange], deeper: Deeper, is_open: bool, is_estimate: bool
+        self,
+        place: int,
+        cut: Cut,
+        exchanging: frozenset[str],
+        deeper: Deeper,
+        is_open: bool,
+        is_estimate: bool,
     ) -> Inner:
-        """Least costs below shared loops of all but the exchange with the outermost memory."""
-        exchanging = frozenset[str]()
-        if self.objective != "energy":
-            exchanging = frozenset(move.dataspace for move in moves if not move.bypassed)
-        key = place, id(cut), exchanging, deeper, is_open, is_estimate
-        if key in self._under:
-            return self._under[key][1]
-        if is_estimate and (is_open or cut.parts):
-            inner = self.inner(place, exchanging, deeper)
-        elif self.space.remainders and (is_open or cut.parts):
-            inner = self.in_any_parts(place, deeper) if is_open else self.in_parts(place, cut.parts, deeper)
-        elif self.is_unknown(place) or (deeper and (is_open or cut.parts)):
-            inner = self.arithmetic(place)
-        elif is_open:
-            inner = self.in_open_parts(place, cut)
-        elif cut.parts:
-            inner = self.in_parts(place, cut.parts)
-        else:
-            inner = self.inner(place, exchanging, deeper)
-            for dim, count in cut.trips.items():
-                energy, cycles = self.in_visits(place, ((dim, count),), deeper)
-                inner = inner.raised(energy, cycles - (count - 1) * self.latency(place))
-        self._under[key] = cut, inner  # which keeps the cut, and so its identity
+        is_unlike = is_open or bool(cut.parts)
+        if is_unlike and not is_estimate:
+            return self._inner_unlike(place, cut, deeper, is_open)
+        inner = self.inner(place, exchanging, deeper)
+        if is_unlike or (isinstance(cut, Cuts) and cut.is_rough):
+            return inner
+        for dim, count in cut.trips.items():
+            energy, cycles = self._in_visits_over(place, dim, count, deeper)
+            inner = inner.raised(energy, cycles - (count - 1) * self.latency(place))
         return inner
+
+    def _inner_unlike(self, place: int, cut: Cut, deeper: Deeper, is_open: bool) -> Inner:
+        """Least costs in parts that are not alike, or need not be."""
+        if self.space.remainders:
+            return self.in_any_parts(place, deeper) if is_open else self.in_parts(place, cut.parts, deeper)
+        if self.is_unknown(place) or deeper:
+            return self.arithmetic(place)
+        return self.in_open_parts(place, cut) if is_open else self.in_parts(place, cut.parts)
+
+    def _in_visits_over(self, place: int, dim: str, count: Amount, deeper: Deeper) -> tuple[Amount, Amount]:
+        """Least energy and cycles with loops over one dimension, by their trips."""
+        if not isinstance(count, np.ndarray):
+            return self.in_visits(place, dim, count, deeper)
+        counts, index = np.unique(count, return_inverse=True)
+        found = [self.in_visits(place, dim, int(own), deeper) for own in counts]
+        energies, cycles = np.array(found, np.float64)[index].T
+        return energies, cycles
 
     @cached_property
     def _under(self) -> dict[tuple[object, ...], tuple[Cut, Inner]]:
@@ -214,7 +251,7 @@ class EdgeBounds:
         name, scale = tile.space.name, float(outside.scale(tile.space.name))
         if shift is None:
             moved = self.space.moved_words(self.space.dense[tile], cut)
-            first = min(moved, self._first_words(tile, cut)) if tile.space.read_write else 0
+            first = smaller(moved, self._first_words(tile, cut)) if tile.space.read_write else 0
             shift = Shift(name, moved, first)
         written = shift.moved if tile.space.read_write else 0
 
@@ -224,7 +261,7 @@ class EdgeBounds:
             for read, update in _toll_prices(toll, name)
         )
 
-        def energy(read: int, update: int) -> int:
+        def energy(read: int, update: int) -> Amount:
             own = _scaled(read, outside, name, shift.fetched)
             return tolls + own + _scaled(update, outside, name, written)
 
@@ -236,40 +273,16 @@ class EdgeBounds:
             energies.append(
                 energy(outside.energy.read - cheaper.read, outside.energy.update - cheaper.update)
             )
-        return Exchange(name, max(0, min(energies)), shift.fetched * scale, written * scale, tile.bypassed)
+        paid = larger(0, reduce(smaller, energies))
+        return Exchange(name, paid, shift.fetched * scale, written * scale, tile.bypassed)
 
-    def _first_words(self, tile: Tile, cut: Cut) -> int:
+    def _first_words(self, tile: Tile, cut: Cut) -> Amount:
         # Of a window at most.
         return self.space.moved_words(tile, cut) if tile.windowed else self.space.tile_words(tile, WHOLE)
 
     def latency(self, place: int) -> int:
         """Cycles that networks take in each visit."""
         return network_latency(self.space.einsums[place].mapspace.architecture)
-
-    def scale(self, tile: Tile) -> float:
-        """How much a word of a tile loads the bandwidths of the outermost memory."""
-        return float(self.space.einsums[tile.place].mapspace.architecture.levels[0].scale(tile.space.name))
-
-    def prices(self, tile: Tile) -> list[tuple[float, float]]:
-        """Energy of a word that is fetched, and of one that is written back: as `exchange` has them."""
-        architecture = self.space.einsums[tile.place].mapspace.architecture
-        outside, inside = architecture.levels[0], architecture.on_chip[0]
-        name = tile.space.name
-
-        def price(energy: int, level: StorageLevel) -> float:
-            packing = level.packing_of(name)
-            return energy * packing.accesses_per_block / packing.block_size
-
-        tolls = [(toll, pair) for toll in architecture.outer_tolls for pair in _toll_prices(toll, name)]
-        down, up = (sum(price(pair[way], toll) for toll, pair in tolls) for way in (0, 1))
-        read, update = outside.energy.read, outside.energy.update
-        fill = 0.0 if tile.bypassed else price(self._fill_energy, inside)
-        found = [(price(read, outside) + fill + down, price(update, outside) + up)]
-        if tile.bypassable and not tile.bypassed:
-            cheaper = self._cheaper[tile.place]
-            read, update = read - cheaper.read, update - cheaper.update
-            found.append((price(read, outside) + down, price(update, outside) + up))
-        return found
 
     @cached_property
     def _fill_energy(self) -> int:
@@ -308,28 +321,30 @@ class EdgeBounds:
             Dataspaces of which all words cross between the two at least once, and load their bandwidths. For
             energy they are left out: leakage alone depends on cycles.
         deeper
-            What is stored in memories farther in, as of `EdgeKind`.
+            What is stored in memories farther in, like `EdgeKind.deeper`.
         """
         if self.is_unknown(place):
             return self.arithmetic(place)
-        key = place, exchanging - {""} if self.objective != "energy" else frozenset(), deeper
-        if key not in self._inner:
-            found, least = self._inner_of(self._inner_mapspace(*key)), self.arithmetic(place)
-            self._inner[key] = Inner(*map(max, found, least))
-        return self._inner[key]
+        return self._inner(place, exchanging - {""} if self.objective != "energy" else frozenset(), deeper)
 
-    def _inner_of(self, mapspace: Mapspace) -> Inner:
-        renamed = by_position(mapspace.problem).mapspace(mapspace)
-        if renamed not in self.inner_bounds:
-            self.inner_bounds[renamed] = self._least_of(renamed)
-        return self.inner_bounds[renamed]
+    @remembered
+    def _inner(self, place: int, exchanging: frozenset[str], deeper: Deeper) -> Inner:
+        mapspace = by_position(self.space.einsums[place].problem).mapspace(
+            self._inner_mapspace(place, exchanging, deeper)
+        )
+        if mapspace not in self.inner_bounds:
+            self.inner_bounds[mapspace] = self._least_of(mapspace)
+        found = Inner(*map(max, self.inner_bounds[mapspace], self.arithmetic(place)))
+        self.known_inner[place, exchanging, (), deeper] = found
+        return found
 
     @cached_property
-    def _inner(self) -> dict[tuple[int, frozenset[str], Deeper], Inner]:
+    def known_inner(self) -> dict[tuple[int, frozenset[str], tuple[tuple[str, int], ...], Deeper], Inner]:
+        """What `inner` and `in_visits` have found, by their arguments: of Einsums alike, for one."""
         return {}
 
     def in_parts(self, place: int, parts: Mapping[str, Parts], deeper: Deeper = ()) -> Inner:
-        """Least costs as of `inner` where dimensions are cut into unequal parts: those of all parts.
+        """Like `inner`, where dimensions are cut into unequal parts: those of all parts.
 
         Bandwidths do not count, which all visits load together; whole vectors are rounded up on totals.
         """
@@ -352,23 +367,32 @@ class EdgeBounds:
         return Inner(least.free, paid, max(cycles, least.cycles) + self.latency(place))
 
     def in_any_parts(self, place: int, deeper: Deeper = ()) -> Inner:
-        """Least costs as of `inner`, however shared loops cut the dimensions that they may run over.
+        """Like `inner`, however shared loops cut the dimensions that they may run over.
 
         A visit costs no less than the floor of its extents, and visits part a box again and again in two.
         """
-        key = self.alike[place], tuple(self.space.looped(place)), self._numbered(place, deeper)
-        if key not in self._in_any_parts:
-            self._in_any_parts[key] = self._least_in_boxes(place, deeper)
-        return self._in_any_parts[key]
+        return self._least_in_boxes(place, deeper)
 
-    @cached_property
-    def _in_any_parts(self) -> dict[tuple[object, ...], Inner]:
-        return {}
+    def unnamed(
+        self,
+        place: int,
+        loops: Iterable[tuple[str, object]],
+        deeper: Deeper,
+        above: Iterable[str] = (),
+    ) -> tuple[object, ...]:
+        """All that matters of an Einsum, of loops over it, and of where its dataspaces are, but names."""
+        problem = self.space.einsums[place].problem
+        names = [space.name for space in problem.dataspaces]
+        return (
+            self.alike[place],
+            frozenset((problem.dims.index(dim), own) for dim, own in loops),
+            frozenset((names.index(name), level) for name, level in deeper),
+            frozenset(map(names.index, above)),
+        )
 
-    def _numbered(self, place: int, deeper: Deeper) -> Numbered:
-        names = [space.name for space in self.space.einsums[place].problem.dataspaces]
-        return tuple(sorted((names.index(name), level) for name, level in deeper))
-
+    @remembered_by(
+        lambda own, place, deeper: own.unnamed(place, ((dim, 1) for dim in own.space.looped(place)), deeper)
+    )
     def _least_in_boxes(self, place: int, deeper: Deeper) -> Inner:
         """Least costs of a box, alone or parted in two, from the smallest one to the whole."""
         least, bound = self.arithmetic(place), self.space.einsums[place].problem.bound
@@ -416,6 +440,8 @@ class EdgeBounds:
             return self.in_any_parts(place)
         dims = self.unlike(place)
         bound = self.space.einsums[place].problem.bound
+        if isinstance(cut, Cuts):
+            return self._in_open_parts_of(place, cut, dims)
         parts = {
             dim: cut.parts.get(dim, ((cut.largest(dim, bound[dim]), cut.trips.get(dim, 1)),)) for dim in dims
         }
@@ -427,6 +453,19 @@ class EdgeBounds:
             paid, cycles = paid + energy * iterations, cycles + busy * iterations
         busiest = max(math.ceil(cycles), least.cycles)
         return Inner(least.free, max(math.ceil(paid), least.paid), busiest + self.latency(place))
+
+    def _in_open_parts_of(self, place: int, cuts: Cuts, dims: Sequence[str]) -> Inner:
+        """Those of many bodies, by the largest parts alone."""
+        least = self.arithmetic(place)
+        if not dims or cuts.sizes is None:
+            return least
+        sizes, index = np.unique(np.stack([cuts.sizes[dim] for dim in dims]), axis=1, return_inverse=True)
+        chosen = (tuple(zip(dims, map(int, own), strict=True)) for own in sizes.T)
+        iterations = math.prod(self.space.einsums[place].problem.bound[dim] for dim in dims)
+        rates = np.array([tuple(map(float, self.rate(place, own))) for own in chosen])
+        energies, busy = (rates[index.ravel()] * iterations).T
+        raised = least.raised(energies, busy)
+        return raised._replace(cycles=raised.cycles + self.latency(place))
 
     def follows(self, place: int) -> bool:
         """Whether further loops may cut an Einsum into unequal parts, as far as its readers' windows go."""
@@ -442,13 +481,11 @@ class EdgeBounds:
     def sizes(self) -> PartSizes:
         """Which extents parts may have, if shared loops have no remainders."""
         is_fused = self.space.limits.max_loops != 0
-        if is_fused not in self._sizes:
-            self._sizes[is_fused] = PartSizes(self.space, lambda: self.clock.whole.stop())
-        return self._sizes[is_fused]
+        return self._sizes(is_fused)
 
-    @cached_property
-    def _sizes(self) -> dict[bool, PartSizes]:
-        return {}
+    @remembered
+    def _sizes(self, _: bool) -> PartSizes:
+        return PartSizes(self.space, lambda: self.clock.whole.stop())
 
     def rate(self, place: int, most: tuple[tuple[str, int], ...]) -> tuple[Fraction, Fraction]:
         """Least energy and cycles of an iteration of unlike dimensions, in parts of at most some extents.
@@ -468,7 +505,7 @@ class EdgeBounds:
         found = []
         for chosen in product(*(own for own in extents if own is not None)):
             one = tuple((dim, ((size, 1),)) for (dim, _), size in zip(most, chosen, strict=True))
-            energy, busy = self._in_part(place, one)
+            energy, busy = self._in_part(place, one, ())
             times = math.prod(chosen)
             found.append(
                 (Fraction(max(0, energy - spare), times), Fraction(max(0, busy - self.latency(place)), times))
@@ -476,46 +513,33 @@ class EdgeBounds:
         energies, cycles = zip(*found, strict=True)
         return min(energies), min(cycles)
 
-    def _in_part(
-        self, place: int, part: tuple[tuple[str, Parts], ...], deeper: Deeper = ()
-    ) -> tuple[int, int]:
+    @remembered_by(
+        lambda own, place, part, deeper: own.unnamed(place, ((d, s) for d, ((s, _),) in part), deeper)
+    )
+    def _in_part(self, place: int, part: tuple[tuple[str, Parts], ...], deeper: Deeper) -> tuple[int, int]:
         """Least energy and cycles of one visit, by its floor alone: there are many parts."""
-        dims = self.space.einsums[place].problem.dims
-        sizes = tuple((dims.index(dim), size) for dim, ((size, _),) in part)
-        key = self.alike[place], sizes, self._numbered(place, deeper)
-        if key not in self._part_costs:
-            mapspace = self._inner_mapspace(place, frozenset(), deeper, part)
-            renamed = by_position(mapspace.problem).mapspace(mapspace)
-            if renamed not in self.part_bounds:
-                self.part_bounds[renamed] = self.floor(renamed)
-            self._part_costs[key] = self.part_bounds[renamed]
-        return self._part_costs[key]
+        return self.kept_floor(self._inner_mapspace(place, frozenset(), deeper, part))
 
-    @cached_property
-    def _part_costs(self) -> dict[tuple[int, Numbered, Numbered], tuple[int, int]]:
-        return {}
+    def kept_floor(self, mapspace: Mapspace) -> tuple[int, int]:
+        """Least energy and cycles by a floor that a certificate may name."""
+        renamed = by_position(mapspace.problem).mapspace(mapspace)
+        if renamed not in self.part_bounds:
+            self.part_bounds[renamed] = self.floor(renamed)
+        return self.part_bounds[renamed]
 
-    def in_visits(
-        self, place: int, trips: tuple[tuple[str, int], ...], deeper: Deeper = ()
-    ) -> tuple[int, int]:
+    @remembered_by(lambda own, place, dim, count, deeper: own.unnamed(place, [(dim, count)], deeper))
+    def in_visits(self, place: int, dim: str, count: int, deeper: Deeper) -> tuple[int, int]:
         """Least energy and cycles where all is on chip that may be, and shared loops bring the rest anew.
 
         It holds with further loops, too.
         """
-        problem = self.space.einsums[place].problem
-        names = [space.name for space in problem.dataspaces]
-        loops = tuple(sorted((problem.dims.index(dim), count) for dim, count in trips if count > 1))
-        key = self.alike[place], loops, tuple(sorted((names.index(name), level) for name, level in deeper))
-        if not loops or self.is_unknown(place):
+        if count == 1 or self.is_unknown(place):
             return 0, 0
-        if key not in self._in_visits:
-            mapspace = self._inner_mapspace(place, frozenset(), deeper, (), trips)
-            self._in_visits[key] = self.floor(by_position(mapspace.problem).mapspace(mapspace))
-        return self._in_visits[key]
-
-    @cached_property
-    def _in_visits(self) -> dict[tuple[int, Numbered, Numbered], tuple[int, int]]:
-        return {}
+        trips = ((dim, count),)
+        mapspace = self._inner_mapspace(place, frozenset(), deeper, (), trips)
+        found = self.floor(by_position(mapspace.problem).mapspace(mapspace))
+        self.known_inner[place, frozenset(), trips, deeper] = Inner(0, *found)
+        return found
 
     def arithmetic(self, place: int) -> Inner:
         """What is paid and takes time in any case: no closer bound holds for all unequal parts."""
@@ -641,10 +665,11 @@ def _parted_in_two(
             yield one[0] + other[0], one[1] + other[1]
 
 
-def _scaled(energy: int, level: StorageLevel, name: str, words: int) -> int:
+def _scaled(energy: int, level: StorageLevel, name: str, words: Amount) -> Amount:
     """Energy of some words, at the least: blocks are not rounded up."""
     packing = level.packing_of(name)
-    return words * energy * packing.accesses_per_block // packing.block_size
+    every = words * energy * packing.accesses_per_block
+    return every // packing.block_size if packing.block_size > 1 else every
 
 
 def _toll_prices(toll: StorageLevel, name: str) -> Iterator[tuple[int, int]]:

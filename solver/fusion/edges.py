@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from model.architecture import Architecture, Bandwidth, Fanout, Packing, StorageLevel
 from model.cost.prices import access_energy, paid_energy, paying_instances
+from model.counting.words import tile_words
 from model.extents import ANY, PERFECT
 from model.fused.cascade import Access, CascadeEinsum
 from model.fused.mapping import PrivateNest
@@ -22,9 +23,7 @@ from model.mapping import Mapping as LoopNest
 from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.places import spread
 from model.problem import Dataspace, Problem, Term
-
-IMPOSSIBLE = 1 << 200
-"""Energy and cycles of what does not fit."""
+from solver.fusion.amounts import Amount
 
 VISIT = "visit"
 """The dimension of visits; primes are added where an Einsum has one of that name."""
@@ -38,11 +37,11 @@ class Shift:
     """
 
     dataspace: str
-    moved: int
-    first: int = 0
+    moved: Amount
+    first: Amount = 0
 
     @property
-    def fetched(self) -> int:
+    def fetched(self) -> Amount:
         """Words that are read outside and filled inside."""
         return self.moved - self.first
 
@@ -191,13 +190,6 @@ class Choice(NamedTuple):
     def room_words(self) -> int:
         """Words that have to be left; where bounds may be closer with less, more than are needed."""
         return self.need_words if self.point is None else max(self.need_words, self.point.room_words)
-
-
-def box_words(space: Dataspace, extents: Mapping[str, int]) -> int:
-    """Words of a tile with these extents per dimension."""
-    return math.prod(
-        1 + sum(abs(term.coefficient) * (extents[term.dim] - 1) for term in terms) for terms in space.ranks
-    )
 
 
 def dense(space: Dataspace, whole: Mapping[str, int]) -> Dataspace:
@@ -623,7 +615,7 @@ class EdgeSpace:
                 extents[loop.dim] = min(extents[loop.dim] * loop.bound, self.extents[loop.dim])
         own = entry.keep - self._above_at(memory.name)
         kept = (s for s in self.einsum.problem.dataspaces if s.name in own)
-        return sum(box_words(s, extents) * memory.packing_of(s.name).size_per_value for s in kept)
+        return sum(tile_words(s, extents) * memory.packing_of(s.name).size_per_value for s in kept)
 
     @cached_property
     def shift_energy(self) -> int:
@@ -669,10 +661,10 @@ def with_places_of(
 
     Dataspaces `above` the nests are at the first place of the outermost on-chip memory.
     """
-    uneven = None if mapspace.counting_rule.has_places else einsum.memories_with_places
-    if uneven is not None and not uneven:
+    spread_memories = None if mapspace.counting_rule.has_places else einsum.memories_with_places
+    if spread_memories is not None and not spread_memories:
         return mapspace
-    own = spread(mapspace, uneven)
+    own = spread(mapspace, spread_memories)
     firsts = {places[0] for places in own.architecture.memories}
     numbers = {position: number for number, position in enumerate(own.architecture.storage_indices)}
     nodes = tuple(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from model.problem import Problem
+from solver.fusion.amounts import UNLIMITED
 from solver.fusion.bounds import Deeper
-from solver.fusion.edges import IMPOSSIBLE, EdgeKind
+from solver.fusion.edges import EdgeKind
 from solver.fusion.least import EdgePricer
 from solver.fusion.space import Parts
 from solver.result import Status
@@ -31,10 +31,10 @@ class LeastClaim:
     trips
         Of shared loops, all of which bring anew what is inside; sorted by name.
     parts
-        As of `EdgeKind`: the extents that visits have along dimensions whose parts are not alike. Bandwidths
-        limit nothing then.
+        Like `EdgeKind.parts`: extents of visits along dimensions whose parts are not alike. Bandwidths limit
+        nothing then.
     deeper
-        Dataspaces that are stored in memories farther in, as of `EdgeKind`.
+        Dataspaces that are stored in memories farther in, like `EdgeKind.deeper`.
     """
 
     place: int
@@ -105,41 +105,19 @@ def _counted(claim: LeastClaim, objective: str) -> LeastClaim:
     return replace(claim, free=0, paid=0) if objective == "latency" else claim
 
 
-def _place_of(pricer: EdgePricer, alike: int) -> int:
-    """An Einsum of a number that those have in common which differ in names alone, and no copy."""
-    einsums = pricer.space.einsums
-    return next(n for n, own in enumerate(pricer.alike) if own == alike and not einsums[n].is_copy)
-
-
 def _least_claims(pricer: EdgePricer) -> Iterator[LeastClaim]:
-    for (place, exchanging, deeper), found in pricer._inner.items():
-        yield LeastClaim(place, exchanging, *found, deeper=deeper)
-    for (alike, loops, inside), (energy, cycles) in pricer._in_visits.items():
-        place = _place_of(pricer, alike)
-        problem = pricer.space.einsums[place].problem
-        trips = tuple(sorted((problem.dims[number], count) for number, count in loops))
-        deeper = _named(problem, inside)
-        yield LeastClaim(place, frozenset(), 0, energy, cycles, trips, deeper=deeper)
+    for (place, exchanging, trips, deeper), found in pricer.known_inner.items():
+        yield LeastClaim(place, exchanging, *found, trips, deeper=deeper)
     for (place, parts), (energy, cycles) in pricer.in_unlike_parts.items():
         trips = tuple((dim, count) for dim, ((_, count),) in parts)
         yield LeastClaim(place, frozenset(), 0, energy, cycles, trips, parts)
 
 
 def _cores(pricer: EdgePricer) -> Iterator[EdgeClaim]:
-    for (alike, above, loops, inside), found in pricer._cores.items():
-        place = _place_of(pricer, alike)
-        problem = pricer.space.einsums[place].problem
-        trips = tuple(sorted((problem.dims[number], count) for number, count in loops))
-        names = frozenset(problem.dataspaces[number].name for number in above)
-        kind = EdgeKind(place, trips, names, deeper=_named(problem, inside))
-        room = pricer.space.memory.usable_words
-        corners = [] if found[0] >= IMPOSSIBLE else [found]
+    room = pricer.space.memory.usable_words
+    for kind, found in pricer.known_cores.items():
+        corners = [] if found[0] >= UNLIMITED else [found]
         yield EdgeClaim(kind, room, _least(corners, pricer.objective), is_ruled=False)
-
-
-def _named(problem: Problem, inside: Sequence[tuple[int, int]]) -> Deeper:
-    """What is stored farther in, by the names of dataspaces."""
-    return tuple(sorted((problem.dataspaces[number].name, level) for number, level in inside))
 
 
 def _edges(pricer: EdgePricer) -> Iterator[EdgeClaim]:

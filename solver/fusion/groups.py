@@ -7,83 +7,31 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
 
 from model.numbers import divisors
-from solver.fusion.drafts import (
-    DECIDED_OUTSIDE,
-    SHARES,
-    BoolArray,
-    DraftBounds,
-    FloatArray,
-    Given,
-    IntArray,
-    JointBound,
-    Way,
-    over_multiples,
-)
+from solver.fusion.amounts import BoolArray, FloatArray, IntArray
+from solver.fusion.drafts import SHARES, DraftBounds, JointBound, over_multiples
 from solver.fusion.remembered import remembered
-from solver.fusion.space import WHOLE, Frames
+from solver.fusion.space import WHOLE, Frame, Frames, Trips
+from solver.fusion.ways import DECIDED_OUTSIDE, Given, Way
 
-MOST_CELLS = 4096
+MOST_TRIPS = 4096
 """Trips of loops that one table tells apart."""
 
 PARTS = 4
 """Parts of the on-chip memory in which it is counted what the parts of a body hold together."""
 
-MOST_CANDIDATES = 6
-"""Tensors between the parts of a body, all subsets of which are looked at."""
+MOST_WAITING = 6
+"""Tensors across a cut, or between the parts of a body, all subsets of which are looked at."""
 
 Costs = FloatArray
 """Energy and cycles of all instances, shape (2, bodies)."""
 
 ClassTrips = tuple[FloatArray, ...]
 """Trips of all loops around some Einsums, by class of their loops; each of shape (bodies,)."""
-
-
-class Share(NamedTuple):
-    """A way to keep an Einsum's tiles: parts of the memory that it holds, most that all may, and cost."""
-
-    parts: int
-    most: int
-    cost: int
-
-
-def shares_of(ways: Iterable[tuple[int, int, int]], free_words: int, usable_words: int) -> list[Share]:
-    """Return the ways that count, of room in all, room that lasts, and cost each."""
-    found = set[Share]()
-    for words, lasting, cost in ways:
-        if words <= free_words:
-            parts = lasting * SHARES // usable_words
-            most = min(SHARES, parts + (free_words - words) * SHARES // usable_words)
-            found.add(Share(parts, most, cost))
-    kept: list[Share] = []
-    for own in sorted(found, key=lambda share: (share.cost, share.parts, -share.most)):
-        if not any(other.parts <= own.parts and other.most >= own.most for other in kept):
-            kept.append(own)
-    return kept
-
-
-def least_together(einsums: Sequence[Sequence[Share]], most_parts: int) -> int | None:
-    """Least cost of Einsums that run with what all of them hold; None if there is no room.
-
-    Parameters
-    ----------
-    most_parts
-        Parts of the memory that Einsums before leave for what lasts.
-    """
-    known = {(0, most_parts): 0}
-    for shares in einsums:
-        longer = (
-            ((parts + own.parts, min(most, own.most)), cost + own.cost)
-            for ((parts, most), cost), own in product(known.items(), shares)
-        )
-        fitting = [own for own in longer if own[0][0] <= own[0][1]]
-        known = dict(sorted(fitting, key=itemgetter(1), reverse=True))  # the least one comes last
-    return min(known.values(), default=None)
 
 
 class Candidate(NamedTuple):
@@ -208,9 +156,9 @@ class GroupBounds:
             if tile.tensor in space.storable and room not in rooms:
                 rooms.add(room)
                 last = self.by_dim(inside.span, tile.place, inside.trips)
-                words = self.bounds.stored_anywhere(tile, last)
+                words = np.broadcast_to(self.bounds.stored_anywhere(tile, last), inside.size)
                 found[tile.tensor] = Candidate(tile.tensor, space.cascade.users[tile.tensor], words)
-        return sorted(found.values(), key=lambda own: -float(own.words.max(initial=0.0)))[:MOST_CANDIDATES]
+        return sorted(found.values(), key=lambda own: -float(own.words.max(initial=0.0)))[:MOST_WAITING]
 
     def _in_parts(self, inside: Inside, stored: Sequence[Candidate], outside: frozenset[str]) -> Costs:
         """Least costs where just these tensors are stored between parts."""
@@ -345,7 +293,8 @@ class GroupBounds:
         accessed = {tile.tensor for tile in self.bounds.space.tiles[place]}
         floor = self.bounds.floor(place, outside & accessed, inside.known(place).taken_words)
         energies, cycles = floor.among(self.by_dim(inside.span, place, inside.trips))
-        return np.array([energies * times, cycles * of_cycles])
+        found = energies * times, cycles * of_cycles
+        return np.array([np.broadcast_to(own, inside.size) for own in found])
 
     @remembered
     def inside_of(self, start: int, end: int, first: int, last: int) -> tuple[int, ...] | None:
@@ -385,9 +334,6 @@ class GroupBounds:
     @remembered
     def _grid(self, start: int, end: int) -> tuple[ClassTrips, ClassTrips, BoolArray] | None:
         """Trips by class, those of all combinations that divide all bounds, and which of all do."""
-        return self._grid_of(start, end)
-
-    def _grid_of(self, start: int, end: int) -> tuple[ClassTrips, ClassTrips, BoolArray] | None:
         space = self.bounds.space
         classes = space.classes(start, end)
         if not classes or space.sliding(start, end):
@@ -398,7 +344,7 @@ class GroupBounds:
             for dims in classes
         ]
         parts = tuple(np.array(divisors(bound), np.float64) for bound in bounds)
-        if math.prod(map(len, parts)) > MOST_CELLS:
+        if math.prod(map(len, parts)) > MOST_TRIPS:
             return None
         trips = tuple(own.ravel() for own in np.meshgrid(*parts, indexing="ij"))
         by_place = ((place, self.by_dim((start, end), place, trips)) for place in range(start, end))
@@ -435,23 +381,19 @@ class GroupBounds:
         grid = self._grid(*span)
         assert grid is not None
         last = self.by_dim(span, place, grid[1])
-        return list(self.bounds.ways_anywhere(place, last, frozenset(), span))
+        ways = self.bounds.ways_anywhere(place, last, frozenset(), span)
+        return [way.over(len(grid[1][0])) for way in ways]
 
     def _inner_bodies(self, span: tuple[int, int]) -> Iterator[tuple[int, int]]:
         for start in range(*span):
             ends: Iterable[int] = self.bounds.space.ends(start)
             yield from ((start, end) for end in ends if end <= span[1] and (start, end) != span)
 
-    def by_dim(self, span: tuple[int, int], place: int, trips: ClassTrips) -> dict[str, FloatArray]:
+    def by_dim(self, span: tuple[int, int], place: int, trips: ClassTrips) -> Trips:
         """Trips over each dimension of an Einsum."""
-        space = self.bounds.space
-        found = {dim: np.ones_like(trips[0]) for dim in space.einsums[place].problem.dims}
-        for dims, count in zip(space.classes(*span), trips, strict=True):
-            dim = dims[place - span[0]]
-            found[dim] = found[dim] * count
-        return found
+        return self.bounds.space.grown({}, Frame(*span, ()), place, tuple(enumerate(trips)))
 
-    def _divides(self, place: int, last: dict[str, FloatArray]) -> BoolArray:
+    def _divides(self, place: int, last: Trips) -> BoolArray:
         bound = self.bounds.space.einsums[place].problem.bound
         whole = [np.mod(bound[dim], count) == 0 for dim, count in last.items()]
         return np.array(np.logical_and.reduce(whole))
@@ -459,5 +401,4 @@ class GroupBounds:
 
 def _tiled(way: Way) -> Way:
     """A way for each of the parts of the memory that others hold."""
-    words, lasting, energy, cycles = (np.tile(own, PARTS + 1) for own in way[:4])
-    return Way(words, lasting, energy, cycles, way.stored)
+    return way.changed(lambda own: np.tile(own, PARTS + 1))

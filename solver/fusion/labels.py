@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple
 
-from solver.fusion.edges import IMPOSSIBLE, Choice, EdgeKind
+from solver.fusion.amounts import UNLIMITED
+from solver.fusion.edges import Choice, EdgeKind
 from solver.fusion.space import Frame, Frames
 from solver.fusion.stores import Spread
 
@@ -152,7 +153,7 @@ class Queue:
     Parameters
     ----------
     limit, width
-        As of `PathSearch.shortest`.
+        Those of `PathSearch.shortest`.
     """
 
     limit: int | None
@@ -169,7 +170,7 @@ class Queue:
 
     def improves(self, value: int) -> bool:
         """Whether a value is below the limit, and that of something that can be."""
-        return value < (IMPOSSIBLE if self.limit is None else self.limit)
+        return value < (UNLIMITED if self.limit is None else self.limit)
 
     def push(self, label: Label, value: int, is_rough: bool = False) -> None:
         """Add a label if its value is below the limit; `is_rough` if it may be far below the true one."""

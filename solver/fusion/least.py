@@ -19,9 +19,10 @@ from model.fused.mapping import PrivateNest
 from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
 from model.objective import objective_value
-from solver.fusion.bounds import Deeper, EdgeBounds, Numbered
-from solver.fusion.edges import IMPOSSIBLE, Choice, EdgeKind, EdgeSpace, Left, Point, Shift
-from solver.fusion.remembered import remembered
+from solver.fusion.amounts import UNLIMITED
+from solver.fusion.bounds import Deeper, EdgeBounds
+from solver.fusion.edges import Choice, EdgeKind, EdgeSpace, Left, Point, Shift
+from solver.fusion.remembered import remembered, remembered_by
 from solver.fusion.space import Cut, Trips
 from solver.fusion.unlike import Alone, UnlikeVisits, as_named
 from solver.network.tasks import Renaming, by_position
@@ -162,7 +163,7 @@ class Edge:
         """Least energy and cycles of all that is known, or may be."""
         found = list(self.choices())
         if not found:
-            return IMPOSSIBLE, IMPOSSIBLE
+            return UNLIMITED, UNLIMITED
         return min(own.energy for own in found), min(own.cycles for own in found)
 
     def _known(self, known: _Solved, floor: int, as_paid: bool) -> Iterator[Choice]:
@@ -250,11 +251,7 @@ class EdgePricer(EdgeBounds):
         """Least energy and cycles by a floor that knows how stored tensors are spread, but for held tiles."""
         kind = replace(kind, shifts=(), least=())
         own = EdgeSpace(self.space.einsums[kind.place], kind, self.timed)
-        mapspace = own.mapspace(self.space.memory.usable_words)
-        renamed = by_position(mapspace.problem).mapspace(mapspace)
-        if renamed not in self.part_bounds:
-            self.part_bounds[renamed] = self.floor(renamed)
-        self.in_shares[kind] = self.part_bounds[renamed]
+        self.in_shares[kind] = self.kept_floor(own.mapspace(self.space.memory.usable_words))
         return self.in_shares[kind]
 
     @remembered
@@ -266,29 +263,29 @@ class EdgePricer(EdgeBounds):
         It holds with further loops, too: they may be the outermost private loops, which keep what a visit
         would bring again.
         """
-        return self._named_core(place, above, trips, deeper)
+        return self._named_core(place, above, tuple(loop for loop in trips if loop[1] > 1), deeper)
 
+    @remembered_by(lambda own, place, above, trips, deeper: own.unnamed(place, trips, deeper, above))
     def _named_core(
         self, place: int, above: frozenset[str], trips: tuple[tuple[str, int], ...], deeper: Deeper
     ) -> tuple[int, int]:
         if self.is_unknown(place) and not trips:
             return 0, 0
-        problem = self.space.einsums[place].problem
-        names = [space.name for space in problem.dataspaces]
-        loops = tuple(sorted((problem.dims.index(dim), count) for dim, count in trips if count > 1))
-        inside = tuple(sorted((names.index(name), level) for name, level in deeper))
-        key = self.alike[place], frozenset(map(names.index, above)), loops, inside
-        if key not in self._cores:
-            kind = EdgeKind(place, trips, above, deeper=deeper)
-            self._cores[key] = self._core_of(kind, is_whole=not loops)
-        return self._cores[key]
+        kind = EdgeKind(place, trips, above, deeper=deeper)
+        self.known_cores[kind] = self._core_of(kind)
+        return self.known_cores[kind]
 
-    def _core_of(self, kind: EdgeKind, is_whole: bool) -> tuple[int, int]:
+    @cached_property
+    def known_cores(self) -> dict[EdgeKind, tuple[int, int]]:
+        """What `core` has found: of Einsums alike, for one."""
+        return {}
+
+    def _core_of(self, kind: EdgeKind) -> tuple[int, int]:
         """Least energy and cycles by a floor; of edges without shared loops, which are few, by a search."""
         kind = replace(kind, remainders=self.remainders)
         own = EdgeSpace(self.space.einsums[kind.place], kind, self.timed, is_relaxed=True)
         is_plain = not kind.remainders and not kind.deeper and not self.in_closed_form
-        if is_whole and is_plain and not self.is_ruled(kind.place):
+        if not kind.trips and is_plain and not self.is_ruled(kind.place):
             core = self.cores.setdefault(self._core_key(kind), _Core())
             edge = Edge(own, lambda: (0, 0), core, self.coarser, self._positional(kind))
             if not edge.core.solved:
@@ -297,10 +294,6 @@ class EdgePricer(EdgeBounds):
         mapspace = own.mapspace(self.space.memory.usable_words)
         mapspace = replace(mapspace, temporal=(own.visit_rules, *mapspace.temporal[1:]))
         return self.floor(by_position(mapspace.problem).mapspace(mapspace))
-
-    @cached_property
-    def _cores(self) -> dict[tuple[int, frozenset[int], Numbered, Numbered], tuple[int, int]]:
-        return {}
 
     # Growing effort
 
@@ -389,7 +382,7 @@ class EdgePricer(EdgeBounds):
     def _least_at(self, at: _Solved) -> tuple[int, int]:
         """Least energy and cycles of a front; 0 for what is not known."""
         if not at.points and at.beyond is None:
-            return IMPOSSIBLE, IMPOSSIBLE
+            return UNLIMITED, UNLIMITED
         known = [own.energy for own in at.points[:1]] + ([] if at.beyond is None else [at.beyond[0]])
         energy = min(known)
         cycles = at.points[-1].cycles if at.beyond is None else at.beyond[1]

@@ -423,11 +423,9 @@ class _Search:
             return search.value(search.start(0, frozenset()))
         except Stopped:
             least = [self.pricer.arithmetic(place) for place in range(len(self.cascade.einsums))]
-            times = [einsum.n_instances for einsum in self.cascade.einsums]
-            energy, cycles = (
-                sum(own * count for own, count in zip(column, times, strict=True))
-                for column in ((own.paid for own in least), (own.cycles for own in least))
-            )
+            pairs = [(own, e.times) for own, e in zip(least, self.cascade.einsums, strict=True)]
+            energy = sum(int(own.paid) * times[0] for own, times in pairs)
+            cycles = sum(int(own.cycles) * times[1] for own, times in pairs)
             return objective_value(self.objective, energy, cycles)
         finally:
             self.pricer.clock = clock

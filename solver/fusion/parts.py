@@ -11,6 +11,7 @@ from itertools import combinations
 
 from model.fused.visits import Span
 from model.numbers import divisors
+from solver.fusion.remembered import remembered
 from solver.fusion.space import Frame, Frames, FusionSpace
 from solver.fusion.trips import BodyLoops
 from solver.search.stopping import Stop, Stopped, never
@@ -52,18 +53,13 @@ class PartSizes:
 
     def largest(self, place: int, dim: str, most: int) -> tuple[int, ...] | None:
         """Extents of up to `most` that no other one is a multiple of; None if they are not known."""
-        found, key = self._found(), (place, dim, most)
-        if found is None:
-            return None
-        if key not in self._largest:
-            own = {most, *(size for size in found.get((place, dim), ()) if size <= most)}
-            multiples = (one for one in own if not any(n > one and n % one == 0 for n in own))
-            self._largest[key] = tuple(sorted(multiples))
-        return self._largest[key]
+        return None if self._found() is None else self._largest(place, dim, most)
 
-    @cached_property
-    def _largest(self) -> dict[tuple[int, str, int], tuple[int, ...]]:
-        return {}
+    @remembered
+    def _largest(self, place: int, dim: str, most: int) -> tuple[int, ...]:
+        found = self._found() or {}
+        own = {most, *(size for size in found.get((place, dim), ()) if size <= most)}
+        return tuple(sorted(one for one in own if not any(n > one and n % one == 0 for n in own)))
 
     def _found(self) -> Extents | None:
         """The extents; None where they are not known."""

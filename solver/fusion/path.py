@@ -13,14 +13,17 @@ import numpy as np
 
 from model.objective import objective_value
 from solver.fusion.alike import Likeness, Waiting, Window
-from solver.fusion.bodies import UNLIMITED_WORDS, BodyBounds
+from solver.fusion.amounts import UNLIMITED, FloatArray, worth
+from solver.fusion.bodies import BodyBounds
 from solver.fusion.copies import WaitingTiles
-from solver.fusion.drafts import DECIDED_OUTSIDE, FloatArray, Given, worth
+from solver.fusion.groups import MOST_WAITING
 from solver.fusion.labels import Draft, Label, Queue, Room, Step, StoredTile, room_of
 from solver.fusion.least import EdgePricer
+from solver.fusion.remembered import remembered, remembered_by
 from solver.fusion.space import Frame, Frames, FusionSpace
 from solver.fusion.successors import Successors
 from solver.fusion.trips import BodyLoops
+from solver.fusion.ways import DECIDED_OUTSIDE, Given
 from solver.search.stopping import Stopped
 
 SHARED = (
@@ -30,15 +33,12 @@ SHARED = (
     "successors",
     "ends",
     "_after",
-    "_states",
+    "states",
     "_sums",
     "_drafts",
     "_drawn_bodies",
 )
 """Tables that the searches for rests of paths have in common."""
-
-MOST_WAITING = 6
-"""Tensors across a cut, all subsets of which are looked at."""
 
 
 Limits = dict[str, int]
@@ -124,23 +124,17 @@ class PathSearch:
             found.update({(at, waiting): total for waiting in self.states(at)})
         return found
 
-    @cached_property
-    def _states(self) -> dict[int, tuple[Waiting, ...]]:
-        return {}
-
+    @remembered
     def states(self, at: int) -> tuple[Waiting, ...]:
         """What may be stored at a cut that no body spans."""
-        if at not in self._states:
-            names = sorted(self.space.storable.intersection(self.space.crossing(at)))
-            choices = [(0, *self.space.homes[name]) for name in names]
-            is_told = self.space.copies.are_told_apart(names)
-            if math.prod(map(len, choices)) > 1 << MOST_WAITING or not is_told:
-                self._states[at] = (None,)
-                return self._states[at]
-            homes = (zip(names, chosen, strict=True) for chosen in product(*choices))
-            states = [frozenset((name, level) for name, level in own if level) for own in homes]
-            self._states[at] = tuple(own for own in sorted(states, key=len) if self._fits(own))
-        return self._states[at]
+        names = sorted(self.space.storable.intersection(self.space.crossing(at)))
+        choices = [(0, *self.space.homes[name]) for name in names]
+        is_told = self.space.copies.are_told_apart(names)
+        if math.prod(map(len, choices)) > 1 << MOST_WAITING or not is_told:
+            return (None,)
+        homes = (zip(names, chosen, strict=True) for chosen in product(*choices))
+        states = [frozenset((name, level) for name, level in own if level) for own in homes]
+        return tuple(own for own in sorted(states, key=len) if self._fits(own))
 
     def _fits(self, waiting: frozenset[tuple[str, int]]) -> bool:
         """Whether memories have room for whole tensors."""
@@ -172,14 +166,14 @@ class PathSearch:
                 for own in self.states(cut)
                 if own is None or {pair for pair in own if pair[0] in decided} == stored
             ]
-            energies, cycles = zip(*found, strict=True) if found else ((UNLIMITED_WORDS,),) * 2
+            energies, cycles = zip(*found, strict=True) if found else ((UNLIMITED,),) * 2
             self._after[key] = min(energies), min(cycles)
         return self._after[key]
 
     def tighten(self, limit: int | None = None, width: int | None = None) -> None:
         """Raise the bounds on the rests of paths, from the last cut on, by shortest paths of their own.
 
-        With each call more of their labels are looked at. With a `width`, as of `shortest`, these are no
+        With each call more of their labels are looked at. With a `width`, as for `shortest`, these are no
         bounds.
 
         Parameters
@@ -327,7 +321,7 @@ class PathSearch:
             label, value = search.shortest(limit, at, waiting, width, most, search._is_known)
             if label is None:
                 none = value is None and width is None  # no path at all, or none that is of use
-                least = UNLIMITED_WORDS if limit is None else limit
+                least = UNLIMITED if limit is None else limit
                 best[number] = max(best[number], least if none else value or 0)
                 tails.append(_Tail(None, (int(none), 0)))
                 continue
@@ -425,18 +419,16 @@ class PathSearch:
         """Least energy and cycles from a label to the end."""
         if label.draft is None:
             return self.rest(label, label.at)
-        draft, end = label.draft, label.draft.frame.end
-        key = label.frames, draft, label.stored, label.room.held
-        if key not in self._drafts:
-            total = 0, 0
-            for place in range(label.at, end):
-                total = _plus(total, self._drafted(label, draft, place))
-            self._drafts[key] = total
-        return _plus(self._drafts[key], self.rest(label, end))
+        end = label.draft.frame.end
+        return _plus(self._drafts(label, label.draft), self.rest(label, end))
 
-    @cached_property
-    def _drafts(self) -> dict[tuple[object, ...], tuple[int, int]]:
-        return {}
+    @remembered_by(lambda _, label, draft: (label.frames, draft, label.stored, label.room.held))
+    def _drafts(self, label: Label, draft: Draft) -> tuple[int, int]:
+        """Least energy and cycles of the Einsums of a body that is drafted."""
+        total = 0, 0
+        for place in range(label.at, draft.frame.end):
+            total = _plus(total, self._drafted(label, draft, place))
+        return total
 
     def _drafted(self, label: Label, draft: Draft, place: int) -> tuple[int, int]:
         """Least energy and cycles of an Einsum in a body whose inner loops are not ordered yet."""
@@ -592,7 +584,8 @@ class PathSearch:
 
     def _drawn(self, label: Label, draft: Draft, queue: Queue) -> Iterator[tuple[Label, int | None]]:
         """Yield the label with the loops of its new body, from the outermost on; all trips come first."""
-        frames, lefts, energies, cycles = self._bodies(label, draft)
+        given = tuple(self._given(label, place) for place in range(draft.frame.start, draft.frame.end))
+        frames, lefts, energies, cycles = self._drawn_bodies(label.frames, draft, given)
         outside = self.rest(label, draft.frame.end)
         values = np.ones_like(energies)
         if self.objective != "latency":
@@ -600,32 +593,24 @@ class PathSearch:
         if self.objective != "energy":
             values = values * (cycles + float(label.cycles + outside[1]))
         for longer, left, value in zip(frames, lefts, worth(values), strict=True):
-            if value >= 0 and queue.improves(value):
+            if queue.improves(value):
                 yield self.with_body(label, longer, left), value
 
-    def _bodies(self, label: Label, draft: Draft) -> _Bodies:
+    @remembered
+    def _drawn_bodies(self, outside: Frames, draft: Draft, given: tuple[Given, ...]) -> _Bodies:
         """The bodies that a draft may become, and the least cost of each one's Einsums."""
         frame = draft.frame
-        given = tuple(self._given(label, place) for place in range(frame.start, frame.end))
-        key = label.frames, draft, given
-        if key in self._drawn_bodies:
-            return self._drawn_bodies[key]
         if draft.left is None:
-            lefts = list(self.loops.totals(label.frames, frame.start, frame.end))
+            lefts = list(self.loops.totals(outside, frame.start, frame.end))
             frames, following = [frame] * len(lefts), [(1,) * len(own) for own in lefts]
         else:
-            pairs = list(self.loops.longer(label.frames, frame, draft.left))
+            pairs = list(self.loops.longer(outside, frame, draft.left))
             frames, lefts = [longer for longer, _ in pairs], [rest for _, rest in pairs]
             following = [_counts(longer, len(draft.left)) for longer in frames]
         least = np.zeros(0), np.zeros(0)
         if lefts:
-            least = self.bodies.of_bodies(label.frames, frame, np.array(following), np.array(lefts), given)
-        self._drawn_bodies[key] = _Bodies(frames, lefts, *least)
-        return self._drawn_bodies[key]
-
-    @cached_property
-    def _drawn_bodies(self) -> dict[tuple[object, ...], _Bodies]:
-        return {}
+            least = self.bodies.of_bodies(outside, frame, np.array(following), np.array(lefts), given)
+        return _Bodies(frames, lefts, *least)
 
     def with_body(self, label: Label, frame: Frame, left: tuple[int, ...]) -> Label:
         """The label with a body that is drafted, or opened once no loops are left."""

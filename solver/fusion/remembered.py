@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property, update_wrapper
+from functools import cached_property, partial, update_wrapper
 from typing import Any, TypeVar, TypeVarTuple
 
 Arguments = TypeVarTuple("Arguments")
@@ -18,14 +18,27 @@ def remembered(
     Arguments are given by position. Like other cached properties, answers are no part of what
     `dataclasses.replace` copies.
     """
+    return _remembered(method, lambda _, *arguments: arguments)
 
+
+def remembered_by(
+    key: Callable[[Any, *Arguments], object],
+) -> Callable[[Callable[[Any, *Arguments], Answer]], cached_property[Callable[[*Arguments], Answer]]]:
+    """Let a method remember its answers by a key that says all that matters of its arguments."""
+    return partial(_remembered, key=key)
+
+
+def _remembered(
+    method: Callable[[Any, *Arguments], Answer], key: Callable[[Any, *Arguments], object]
+) -> cached_property[Callable[[*Arguments], Answer]]:
     def look_up_in(own: Any) -> Callable[[*Arguments], Answer]:
         known: dict[object, Answer] = {}
 
         def look_up(*arguments: *Arguments) -> Answer:
-            if arguments not in known:
-                known[arguments] = method(own, *arguments)
-            return known[arguments]
+            about = key(own, *arguments)
+            if about not in known:
+                known[about] = method(own, *arguments)
+            return known[about]
 
         return look_up
 

@@ -6,11 +6,13 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from typing import NamedTuple
 
 from model.architecture import StorageLevel
+from model.counting.words import tile_words
 from model.extents import tiles_of
 from model.fused.cascade import Access, Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError, accesses_of, check_halo, handed_over, loop_choices
@@ -18,14 +20,15 @@ from model.fused.mapping import Body, FusedMapping, Leaf, SharedLoop, Stored
 from model.fused.visits import Visits, multi_term_dims, window_dims
 from model.mapspace import KeepRules
 from model.problem import Dataspace
+from solver.fusion.amounts import Amount, FloatArray
 from solver.fusion.copies import Copies
-from solver.fusion.edges import box_words, dense
+from solver.fusion.edges import dense
 from solver.fusion.limits import FusionLimits, check_einsum
 from solver.fusion.remembered import remembered
 from solver.fusion.stores import Shares, Spread, Stores
 from solver.search.stopping import Stop, heed, never
 
-Trips = dict[str, int]
+Trips = dict[str, Amount]
 """By dimension of an Einsum, the product of the shared loops over it."""
 
 Parts = tuple[tuple[int, int], ...]
@@ -34,7 +37,7 @@ Parts = tuple[tuple[int, int], ...]
 TileKind = tuple[frozenset[int], frozenset[int]]
 """Classes of a body's loops that move a tile, and those that bring words of it again."""
 
-Segment = tuple[tuple[int, int], ...]
+Segment = tuple[tuple[int, Amount], ...]
 """Loops of a body with no place between them: classes of loops and trips, by class."""
 
 
@@ -54,15 +57,44 @@ class Cut:
     parts: dict[str, Parts] = field(default_factory=dict)
 
     @property
-    def visits(self) -> int:
+    def visits(self) -> Amount:
         """How often the Einsum runs."""
         return math.prod(self.trips.values())
 
-    def largest(self, dim: str, bound: int) -> int:
+    def largest(self, dim: str, bound: int) -> Amount:
         """Extent of a dimension's largest part."""
         return (
             max(size for size, _ in self.parts[dim]) if dim in self.parts else bound // self.trips.get(dim, 1)
         )
+
+    def share(self, words: Amount, instances: int) -> Amount:
+        """The least part of some words that one of several instances has."""
+        return -(-words // instances)
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts(Cut):
+    """Those of many bodies: extents of parts are what they are at the least, perhaps no whole numbers.
+
+    Parameters
+    ----------
+    sizes
+        Where further loops may cut dimensions into unequal parts, their largest extents, as far as these are
+        known.
+    is_rough
+        Whether bounds leave out what visits bring again.
+    """
+
+    sizes: dict[str, FloatArray] | None = None
+    is_rough: bool = False
+
+    def largest(self, dim: str, bound: int) -> Amount:
+        """Mean extent of a dimension's parts."""
+        return bound / self.trips.get(dim, 1)
+
+    def share(self, words: Amount, instances: int) -> Amount:
+        """The mean part of some words that instances have."""
+        return words / instances
 
 
 WHOLE = Cut()
@@ -511,7 +543,7 @@ class FusionSpace:
         again = frozenset(n for n, dim in enumerate(dims) if dim not in tile.dims or dim in tile.windowed)
         return moving, again
 
-    def moved_words(self, tile: Tile, cut: Cut) -> int:
+    def moved_words(self, tile: Tile, cut: Cut) -> Amount:
         """Words of all tiles below shared loops, each once."""
         if not cut.parts:
             return cut.visits * self.tile_words(tile, cut)
@@ -535,24 +567,23 @@ class FusionSpace:
             found.update({tile: tile._replace(space=dense(tile.space, whole)) for tile in tiles})
         return found
 
-    def tile_words(self, tile: Tile, cut: Cut) -> int:
+    def tile_words(self, tile: Tile, cut: Cut) -> Amount:
         """Words of the largest of these tiles."""
         bounds = self.einsums[tile.place].problem.bound
-        return box_words(tile.space, {dim: cut.largest(dim, bounds[dim]) for dim in tile.dims})
+        return tile_words(tile.space, {dim: cut.largest(dim, bounds[dim]) for dim in tile.dims})
 
-    def held_words(self, tile: Tile, cut: Cut, shares: Shares = ()) -> int:
+    def held_words(self, tile: Tile, cut: Cut, shares: Shares = ()) -> Amount:
         """Room of a held tile in one instance; at the least where it is open how spatial loops part it."""
         if not self.is_parted:
             return self.tile_words(tile, cut) * tile.size_per_value
         outside, fixed = self.stores.outside(1), dict(shares)
         if not fixed.keys() >= set(outside):
-            words = self.tile_words(tile, cut)
-            return -(-words // self.stores.instances(1)) * tile.size_per_value
+            return cut.share(self.tile_words(tile, cut), self.stores.instances(1)) * tile.size_per_value
         bounds, parts = self.einsums[tile.place].problem.bound, dict.fromkeys(tile.dims, 1)
         for dim, count in (loop for fanout in outside for loop in fixed[fanout] if loop[0] in parts):
             parts[dim] *= count
         sizes = {dim: -(-cut.largest(dim, bounds[dim]) // parts[dim]) for dim in tile.dims}
-        return box_words(tile.space, sizes) * tile.size_per_value
+        return tile_words(tile.space, sizes) * tile.size_per_value
 
     def stored(self, frames: Frames, tensor: str, level: int = 1) -> tuple[int, int]:
         """How many segments lie above a stored tensor, as many as may be, and its room.
@@ -590,8 +621,8 @@ class FusionSpace:
             trips = self.grown(trips, frame, place, segment)
         return trips
 
-    def spread_words(self, frames: Frames, tensor: str, level: int, spread: Spread, depth: int) -> int:
-        """Room of a stored tensor in one instance, below so many segments; frames as of `stored`."""
+    def spread_words(self, frames: Frames, tensor: str, level: int, spread: Spread, depth: int) -> Amount:
+        """Room of a stored tensor in one instance, below so many segments; frames are those of `stored`."""
         counts: dict[str, int] = {}
         for share in spread:
             counts[share.rank] = counts.get(share.rank, 1) * share.parts
@@ -626,18 +657,19 @@ class FusionSpace:
         bounds = self.einsums[place].problem.bound
         return {dim: size // cut.trips.get(dim, 1) for dim, size in bounds.items() if dim not in cut.parts}
 
-    def _sized(self, tensor: str, words: int, level: int) -> int:
+    def _sized(self, tensor: str, words: Amount, level: int) -> Amount:
         """Room of a tensor; at the least where its memory exists several times."""
         return self._in_words(tensor, -(-words // self.stores.instances(level)), level)
 
-    def _in_words(self, tensor: str, words: int, level: int) -> int:
+    def _in_words(self, tensor: str, words: Amount, level: int) -> Amount:
         writer = self.einsums[self.cascade.writers[tensor]]
         (written,) = writer.accesses_of(tensor)
         memory = writer.mapspace.architecture.on_chip[level - 1]
         size = words * memory.packing_of(written.dataspace).size_per_value
-        return math.ceil(size * dict(self.cascade.room_scale).get(tensor, 1))
+        scale = Fraction(dict(self.cascade.room_scale).get(tensor, 1))
+        return -(-size * scale.numerator // scale.denominator)
 
-    def stored_words(self, tensor: str, trips: Trips, level: int = 1) -> int:
+    def stored_words(self, tensor: str, trips: Trips, level: int = 1) -> Amount:
         """Room of a stored tensor below shared loops with these trips over its writer's dimensions.
 
         At the least, where the loops move a window, or where the memory exists several times.

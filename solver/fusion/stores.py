@@ -183,7 +183,7 @@ class Stores:
         Parameters
         ----------
         extents
-            As of `spreads`.
+            Those of `spreads`.
         spreads
             By tensor its level, and its spread if that is known.
         """

@@ -14,6 +14,7 @@ from solver.fusion.bodies import BodyBounds
 from solver.fusion.edges import Choice, EdgeKind, lone_dims
 from solver.fusion.labels import Label, Room, Step, StoredTile, room_of
 from solver.fusion.least import EdgePricer
+from solver.fusion.remembered import remembered, remembered_by
 from solver.fusion.space import Cut, Frame, Frames, FusionSpace, Tile
 from solver.fusion.stores import Shares
 
@@ -23,7 +24,7 @@ Roots = tuple[str, ...]
 NO_ROOTS: Roots = ()
 
 Views = dict[Roots, list[int]]
-"""Peaks of a memory as of `Room`, by the roots whose rooms are left out."""
+"""Peaks of a memory, like those of `Room`, by the roots whose rooms are left out."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Successors:
     Parameters
     ----------
     as_paid, by_spread
-        As of `PathSearch`.
+        Those of `PathSearch`.
     """
 
     space: FusionSpace
@@ -127,20 +128,14 @@ class Successors:
             return tile._replace(root=source.root)
         return tile._replace(root=tile.tensor)
 
+    @remembered_by(lambda _, frames, source, tile: (frames, source[:2], source.level, tile[:2], tile.level))
     def _takes_room_of(self, frames: Frames, source: StoredTile, tile: StoredTile) -> bool:
         """Whether a copy lies beside its source, and one of their tiles is always part of the other one."""
         if source.level not in (0, tile.level) or not source.depth | tile.depth:
             return source.level in (0, tile.level)
-        key = frames, source[:2], tile[:2]
-        if key not in self._joint:
-            own = (Stored(t.tensor, "", self.space.loops_above(frames, t.depth)) for t in (source, tile))
-            copy = self.space.einsums[self.space.cascade.writers[tile.tensor]]
-            self._joint[key] = is_part_of_other(self.space.all_visits(frames), copy, *own)
-        return self._joint[key]
-
-    @cached_property
-    def _joint(self) -> dict[tuple[object, ...], bool]:
-        return {}
+        own = (Stored(t.tensor, "", self.space.loops_above(frames, t.depth)) for t in (source, tile))
+        copy = self.space.einsums[self.space.cascade.writers[tile.tensor]]
+        return is_part_of_other(self.space.all_visits(frames), copy, *own)
 
     def _stores(
         self, frames: Frames, place: int, tensor: str, level: int
@@ -366,7 +361,7 @@ class Successors:
         left = [
             [
                 (level, words - _taken(label, step.stores, level) - later)
-                for later in self._later(label, level)
+                for later in self._later(label.frames, label.at, level)
             ]
             for level, words in self.space.rooms.items()
         ]
@@ -377,18 +372,9 @@ class Successors:
                 kind = replace(step.kind, rooms=tuple(limited))
                 yield from self._chosen(label, room, step._replace(kind=kind))
 
-    def _later(self, label: Label, level: int) -> tuple[int, ...]:
+    @remembered
+    def _later(self, frames: Frames, place: int, level: int) -> list[int]:
         """Room of tensors that later Einsums may store above loops which they share with the next one."""
-        key = label.frames, label.at, level
-        if key not in self._laters:
-            self._laters[key] = tuple(sorted(self._sums_later(*key)))
-        return self._laters[key]
-
-    @cached_property
-    def _laters(self) -> dict[tuple[Frames, int, int], tuple[int, ...]]:
-        return {}
-
-    def _sums_later(self, frames: Frames, place: int, level: int) -> set[int]:
         sums = {0}
         for writer in range(place + 1, frames[0].end if frames else 0):
             around = tuple(frame for frame in frames if frame.end > writer)
@@ -401,7 +387,7 @@ class Successors:
                 others = list(self._words_beside(frames, tensor, level))
                 sizes.update(max(0, tile.words - words) for tile in above for words in others)
                 sums |= {a + b for a in sums for b in sizes}
-        return sums
+        return sorted(sums)
 
     def _words_beside(self, frames: Frames, tensor: str, level: int) -> Iterator[int]:
         """Yield the room of what may take one room with a tensor: what it is a copy of, or has in common."""

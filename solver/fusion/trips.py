@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import product
 
 from model.extents import ANY, PERFECT, Extents, tiles_of
 from model.fused.visits import Visits
 from model.numbers import divisors
-from solver.fusion.remembered import remembered
+from solver.fusion.remembered import remembered, remembered_by
 from solver.fusion.space import Frame, Frames, FusionSpace, Segment, TileKind, Trips
 from solver.search.stopping import Stop, heed, heeding, never
 
@@ -197,20 +196,10 @@ class BodyLoops:
             for place, dim in zip(range(start, end), dims, strict=True)
         )
 
+    @remembered_by(lambda _, frames: tuple((f.start, f.end, _all_classes(f)) for f in frames))
     def _moves_twice(self, frames: Frames) -> bool:
         """Whether loops move some window of the innermost body's Einsums twice, whatever their trips are."""
-        key = tuple(
-            (frame.start, frame.end, frozenset(number for own in frame.segments for number, _ in own))
-            for frame in frames
-        )
-        if key not in self._twice:
-            places = range(frames[-1].start, frames[-1].end)
-            self._twice[key] = any(self.is_moved_twice(frames, place) for place in places)
-        return self._twice[key]
-
-    @cached_property
-    def _twice(self) -> dict[tuple[tuple[int, int, frozenset[int]], ...], bool]:
-        return {}
+        return any(self.is_moved_twice(frames, place) for place in range(frames[-1].start, frames[-1].end))
 
     def is_moved_twice(self, frames: Frames, place: int) -> bool:
         """Whether two loops that a reader shares with a writer move one window of it."""
@@ -247,6 +236,10 @@ def _is_divided(visits: Visits, place: int, dim: str, depth: int, trips: int) ->
 
 def _segment(counts: Sequence[int]) -> Segment:
     return tuple((number, count) for number, count in enumerate(counts) if count > 1)
+
+
+def _all_classes(frame: Frame) -> frozenset[int]:
+    return frozenset[int]().union(*map(_classes, frame.segments))
 
 
 def _classes(segment: Segment) -> frozenset[int]:

@@ -8,10 +8,11 @@ from random import Random
 
 import pytest
 
+from model.counting.words import tile_words
 from model.fused.cascade import Cascade
 from model.problem import Dataspace, Term
 from solver.fusion import FusionLimits, bounds
-from solver.fusion.edges import box_words, dense
+from solver.fusion.edges import dense
 from solver.fusion.mapper import _Search
 from solver.fusion.parts import PartSizes
 from solver.fusion.space import Frame, Frames, FusionSpace
@@ -117,9 +118,9 @@ def test_strides_leave_out_what_no_index_takes():
     for p, r in product(range(1, 6), range(1, 5)):
         touched = {2 * i + j for i, j in product(range(p), range(r))}
         extents = {"p": p, "r": r}
-        assert box_words(dense(words, {"r": r}), extents) <= len(touched)
-        assert r < 2 or box_words(dense(words, {"r": r}), extents) == len(touched)
-        assert box_words(dense(words, {}), extents) <= len(touched)
+        assert tile_words(dense(words, {"r": r}), extents) <= len(touched)
+        assert r < 2 or tile_words(dense(words, {"r": r}), extents) == len(touched)
+        assert tile_words(dense(words, {}), extents) <= len(touched)
 
 
 @pytest.mark.parametrize("large", [1, 8, 64])
