@@ -97,7 +97,20 @@ def test_wrong_arguments_end_with_two(words, message, capsys):
 
 @pytest.mark.parametrize(
     "command",
-    ["", "map", "evaluate", "check", "compare", "tile", "assign", "prove", "explain", "network", "sweep"],
+    [
+        "",
+        "map",
+        "evaluate",
+        "check",
+        "compare",
+        "tile",
+        "assign",
+        "prove",
+        "explain",
+        "network",
+        "sweep",
+        "bound",
+    ],
 )
 def test_help(command, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
