@@ -104,6 +104,8 @@ def _top_with_mapping(
     path: Path, variables: Mapping[str, object] | None, options: LoadOptions
 ) -> MappingNode | None:
     try:
+        if not path.is_file() or path.stat().st_size > options.files.limits.file_bytes:  # pipes have no end
+            return None
         if MAPPING_SECTION.encode() not in path.read_bytes():
             return None
         return options.files.read([path], variables, levels_above=LEVELS_ABOVE)
