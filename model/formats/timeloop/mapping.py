@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from model.counting import rule_of
 from model.extents import remainder_of, tiles_of
-from model.formats.timeloop.assembly import Assembly, SpatialLevel, TemporalLevel
+from model.formats.timeloop.assembly import PLACES_KEY, Assembly, SpatialLevel, TemporalLevel
 from model.formats.timeloop.constraints import Clause, Factor
 from model.formats.timeloop.context import Context
 from model.formats.timeloop.loops import LoopConstraints, axis_of, read_loops, spatial_rules
@@ -125,6 +125,9 @@ def read_mapping(targets: Sequence[Clause], assembly: Assembly, span: Span, cont
     for target in targets:
         if target.kind not in ("temporal", "spatial", "dataspace"):
             raise SpecError(f"a {target.kind} constraint does not belong in a mapping", target.node.span)
+        if PLACES_KEY in target.node:
+            hint = "a mapping names the places themselves, such as `buffer#1`"
+            raise SpecError(f"`{PLACES_KEY}` is a constraint", target.node.key(PLACES_KEY).span, hint=hint)
     _check_single(targets, [level.loops.leaf for level in assembly.fanouts], context)
     written = [
         read_loops(targets, level.loops.leaf, level.loops.kind, context, mapped=True)

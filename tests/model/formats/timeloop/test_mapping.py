@@ -98,6 +98,7 @@ def test_factors_on_a_mesh_of_one_are_refused(target):
         ("bypass: [Weights]", "bypass: [Inputs]", "cannot both keep and bypass `Inputs`", "Inputs"),
         ("split: 1", "split: 1, no_reuse: [Weights]", "belongs to the architecture", "Weights"),
         ("type: dataspace", "type: dataspace, no_coalesce: [Inputs]", "to the architecture", "Inputs"),
+        ("type: dataspace", "type: dataspace, uneven: true", "`uneven` is a constraint", "uneven"),
         (", permutation: RPK", ", permutation: RPK, maximize_dims: [C]", "a mapping gives its", "[C]"),
         (
             "type: dataspace, keep: [Inputs, Outputs], bypass: [Weights]",
