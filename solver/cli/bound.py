@@ -115,7 +115,7 @@ def _sorted_inputs(inputs: Sequence[str]) -> tuple[list[str], dict[str, int], li
         if is_einsum(text):
             texts.append(text)
         elif "[" in text and "=" in text and not Path(text).exists():
-            raise OutputError(f"{shown(text)} is no Einsum such as 'Z[m,n] = A[m,k] * B[k,n]'")
+            raise OutputError(f"{shown(text)} is not an Einsum, such as 'Z[m,n] = A[m,k] * B[k,n]'")
         elif size is None or Path(text).exists():
             paths.append(_path(text))
         elif size[1] in sizes:
@@ -155,10 +155,10 @@ def _check_options(arguments: argparse.Namespace, texts: Sequence[str], sizes: M
             raise OutputError(f"no Einsum has an index {name}; there are {', '.join(sorted(known))}")
     if (arguments.bandwidth is None) != (arguments.macs is None):
         raise OutputError(
-            "--bandwidth and --macs go together: bytes and multiply-accumulates in the same time"
+            "--bandwidth and --macs must be given together: bytes and multiply-accumulates per unit of time"
         )
     if arguments.fuse and arguments.specs and arguments.bits is not None:
-        raise OutputError("--bits does not go with --fuse: `bits_per_value` in the workload says it")
+        raise OutputError("--bits cannot be combined with --fuse: set `bits_per_value` in the workload")
 
 
 def _check_bits(bits: int | Mapping[str, int] | None, known: set[str]) -> None:

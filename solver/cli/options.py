@@ -477,7 +477,7 @@ def _bits(text: str) -> int:
     """Read a number of bytes that are whole bits, in bits."""
     bits = 8 * quantity(text)
     if bits.denominator != 1:
-        raise _wrong(f"{shown(text)} bytes are no whole number of bits")
+        raise _wrong(f"{shown(text)} bytes is not a whole number of bits")
     return int(bits)
 
 

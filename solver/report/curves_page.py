@@ -40,8 +40,8 @@ def _verdict(document: Value) -> str:
     if len(curves) == 1 and known:
         own = curves[0]["minimum"]
         least = (
-            f"at least {bytes_text(own['traffic_bytes'].number())}, "
-            f"with a buffer of {bytes_text(own['capacity_bytes'].number())} or more"
+            f"least traffic {bytes_text(own['traffic_bytes'].number())}, "
+            f"reached with a buffer of {bytes_text(own['capacity_bytes'].number())}"
         )
     ending = ENDINGS.get(document["termination"].text(), "")
     return joined((least, done, ending, seconds_text(document["seconds"].number())))

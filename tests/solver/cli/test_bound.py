@@ -58,7 +58,7 @@ def test_the_report_has_table_chart_and_answers(capsys):
         == 0
     )
     text = capsys.readouterr().out
-    assert text.startswith("OPTIMAL at least 296 B, with a buffer of ")
+    assert text.startswith("OPTIMAL least traffic 296 B, reached with a buffer of ")
     assert any("\u2800" < letter <= "\u28ff" for letter in text)
     assert re.search(r"^ +64 B .* A, B, Z$", text, re.MULTILINE)
     assert re.search(r"Traffic of at most 500 B needs a buffer of \d+ B", text)
@@ -172,7 +172,7 @@ def test_layers_that_are_done_are_shown(capsys, monkeypatch, working_directory: 
     monkeypatch.setattr(bound, "network_curve", half)
     assert main(["bound", *PRODUCT]) == 5
     text = capsys.readouterr().out
-    assert text.startswith("UNKNOWN at least 296 B")
+    assert text.startswith("UNKNOWN least traffic 296 B")
     assert "1 of 2 layers" in text
     assert re.search(r"^Z +stopped$", text, re.MULTILINE)
 
@@ -186,12 +186,15 @@ def test_layers_that_are_done_are_shown(capsys, monkeypatch, working_directory: 
         ((*PRODUCT, "q=3"), "no Einsum has an index q; there are k, m, n"),
         ((*PRODUCT, "m=3"), "the size of m is given twice"),
         (("m=3",), "no Einsum is given as text"),
-        (("Z[m = A[m]", "m=3"), "is no Einsum such as"),
+        (("Z[m = A[m]", "m=3"), "is not an Einsum, such as"),
         (("Z[m] = A[m*k] * B[k]", "m=3", "k=3"), "`m*k` is not a rank variable"),
         (("absent.yaml",), "there is no file absent.yaml"),
-        ((*PRODUCT, "--macs", "3"), "--bandwidth and --macs go together"),
+        ((*PRODUCT, "--macs", "3"), "--bandwidth and --macs must be given together"),
         ((*PRODUCT, "--bits", "Q=3"), "--bits: there is no tensor Q; there are A, B, Z"),
-        (("specs/workloads/three_matmuls.yaml", "--fuse", "--bits", "4"), "--bits does not go with --fuse"),
+        (
+            ("specs/workloads/three_matmuls.yaml", "--fuse", "--bits", "4"),
+            "--bits cannot be combined with --fuse",
+        ),
         (("specs/problems/gemm.yaml", "--fuse"), "no workload is given"),
         ((PRODUCT[0], "m=4M", "k=4M", "n=4M"), "64 bits"),
         ((*PRODUCT, "--csv", "-", "--json", "-"), "two outputs have the same path"),
@@ -211,7 +214,7 @@ def test_what_is_wrong_is_said(arguments, message, capsys):
         ("--capacity", "16Mi", "is not LEAST:MOST"),
         ("--at", "0", "is not a positive number"),
         ("--at", "64K", "is not a positive number"),
-        ("--at", "0.3", "are no whole number of bits"),
+        ("--at", "0.3", "is not a whole number of bits"),
         ("--bits", "0", "is not a positive integer"),
         ("--bits", "A=8,A=4", "names a tensor twice"),
         ("--traffic", "much", "is not a positive number"),
