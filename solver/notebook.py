@@ -398,7 +398,7 @@ def map_einsum(
     first = Progress(Phase.SURVEY, 0.0, (options.objectives or own.objectives)[0])
     with regular(on_progress, first, _after) as told:
         result = stages.map_einsum(own, options, told, should_stop)
-    return EinsumResult(**_values(result), mapspace=own)
+    return EinsumResult(**_field_values(result), mapspace=own)
 
 
 def map_network(
@@ -429,7 +429,7 @@ def map_network(
     own = _as_loaded(network, Network, "map_network")
     with regular(how.on_progress, None, lambda progress, _: progress) as told:
         result = run.map_network(own, options, replace(how, on_progress=told))
-    return NetworkResult(**_values(result))
+    return NetworkResult(**_field_values(result))
 
 
 def map_fused(
@@ -473,7 +473,7 @@ def map_fused(
     first = fused.FusionProgress(0.0, aim, 0, len(own.cascade.einsums), 0, None, None)
     with regular(on_progress, first, _after) as told:
         result = fuse_cascade(own.cascade, aim, options, limits, told, should_stop)
-    return FusedResult(**_values(result), notes=own.notes)
+    return FusedResult(**_field_values(result), notes=own.notes)
 
 
 def _one_objective(cascade: Cascade, objective: str | None, options: Options) -> str:
@@ -519,7 +519,7 @@ def _as_searched(mapspace: Mapspace, remainders: bool) -> Mapspace:
     return mapspace if known else replace(mapspace, factors=PERFECT)
 
 
-def _values(result: Result | run.NetworkResult | fused.FusedResult) -> dict[str, Any]:
+def _field_values(result: Result | run.NetworkResult | fused.FusedResult) -> dict[str, Any]:
     return {field.name: getattr(result, field.name) for field in fields(result)}
 
 

@@ -120,13 +120,13 @@ def pareto_front(
 
 def _walked(question: Question, state: State) -> Front:
     """Walk along the front of dense data."""
-    walk = _Walk(question.ask(SharedSearch))
+    walk = _FrontWalk(question.ask(SharedSearch))
     return walk.run(state.known)
 
 
 def _walked_over_sparse_data(question: Question, state: State) -> State:
     """Walk along the front of sparse data, without remainders."""
-    walk = _Walk(question.about(DIVISORS.of(question.mapspace)).ask(sparse_search))
+    walk = _FrontWalk(question.about(DIVISORS.of(question.mapspace)).ask(sparse_search))
     return state.told(walk.run(state.known))
 
 
@@ -140,7 +140,7 @@ STAGES = (
 """The stages of a search for a front, in order."""
 
 
-class _Walk:
+class _FrontWalk:
     """The walk from the slow end of the front to the fast one."""
 
     def __init__(self, search: SharedSearch) -> None:

@@ -73,13 +73,13 @@ def _complexity(mapspace: Mapspace, mapping: Mapping) -> tuple[int, int]:
     pairs = [
         (loop.bound, last)
         for node, lasts in zip(mapping.nodes, mapping.remainders(mapspace.problem.bound), strict=True)
-        for loop, last in zip(_loops(node), lasts, strict=True)
+        for loop, last in zip(_loops_of_node(node), lasts, strict=True)
         if loop.bound > 1
     ]
     return len(pairs), sum(bound != last for bound, last in pairs)
 
 
-def _loops(node: NodeMapping) -> Sequence[Loop | SpatialLoop]:
+def _loops_of_node(node: NodeMapping) -> Sequence[Loop | SpatialLoop]:
     return node.temporal if isinstance(node, StorageMapping) else node.spatial
 
 
@@ -108,11 +108,11 @@ def _variants(mapspace: Mapspace, mapping: Mapping) -> Iterator[Mapping]:
 def _places(mapping: Mapping) -> Iterator[_Place]:
     """Yield where there are loops, innermost first."""
     for node in reversed(range(len(mapping.nodes))):
-        yield from (_Place(node, position) for position in range(len(_loops(mapping.nodes[node]))))
+        yield from (_Place(node, position) for position in range(len(_loops_of_node(mapping.nodes[node]))))
 
 
 def _loop(mapping: Mapping, place: _Place) -> Loop | SpatialLoop:
-    return _loops(mapping.nodes[place.node])[place.position]
+    return _loops_of_node(mapping.nodes[place.node])[place.position]
 
 
 def _changes(bound: int, factors: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
@@ -151,7 +151,9 @@ def _with_factors(mapping: Mapping, places: Sequence[_Place], factors: Sequence[
     bounds = dict(zip(places, factors, strict=True))
     nodes: list[NodeMapping] = []
     for number, node in enumerate(mapping.nodes):
-        own = [bounds.get(_Place(number, place), loop.bound) for place, loop in enumerate(_loops(node))]
+        own = [
+            bounds.get(_Place(number, place), loop.bound) for place, loop in enumerate(_loops_of_node(node))
+        ]
         nodes.append(_without_idle(node, own))
     return Mapping(tuple(nodes))
 
@@ -173,6 +175,6 @@ def _is_allowed(mapspace: Mapspace, mapping: Mapping) -> bool:
 def _iterations(node: NodeMapping) -> dict[str, int]:
     """Iterations of a node's loops by dimension, where there are several."""
     found: dict[str, int] = {}
-    for loop in _loops(node):
+    for loop in _loops_of_node(node):
         found[loop.dim] = found.get(loop.dim, 1) * loop.bound
     return found

@@ -175,7 +175,7 @@ def _partitions(architecture: Architecture, nest: Loops, space: Dataspace) -> To
     return lambda outer, inner: parts[outer]
 
 
-def _placed(architecture: Architecture, nest: Loops, space: Dataspace) -> Touched:
+def _inner_tile_placed(architecture: Architecture, nest: Loops, space: Dataspace) -> Touched:
     """The inner tile, once for each loop outside that moves it."""
 
     def touched(outer: int, inner: int) -> int:
@@ -237,7 +237,7 @@ _RULES: dict[Counting, CountingRule] = {
         "AccelForge's rule",
         "AccelForge's rule",
         changes=place_changes,
-        touched=_placed,
+        touched=_inner_tile_placed,
         cycles=exact_cycles,
         latency=unrounded_cycles,
         compared_with=EXACT,

@@ -221,14 +221,16 @@ def _load_step(node: Node) -> Step:
 
 
 def _load_attributes(node: Node | None) -> Defaults:
-    return tuple((key.text, value) for key, value in _entries(node, "`attributes`"))
+    return tuple((key.text, value) for key, value in _entries_of(node, "`attributes`"))
 
 
 def _load_arguments(node: Node | None) -> Arguments:
-    return tuple((key.text, _scalar(value, f"`{key.text}`")) for key, value in _entries(node, "`arguments`"))
+    return tuple(
+        (key.text, _scalar(value, f"`{key.text}`")) for key, value in _entries_of(node, "`arguments`")
+    )
 
 
-def _entries(node: Node | None, what: str) -> tuple[tuple[ScalarNode, Node], ...]:
+def _entries_of(node: Node | None, what: str) -> tuple[tuple[ScalarNode, Node], ...]:
     return () if node is None or is_blank(node) else as_mapping(node, what).entries
 
 
@@ -493,7 +495,7 @@ def _argument_choices(
         if not dots:
             yield name, (_evaluated(node, names),)
             continue
-        low, high = (_whole(as_expression(text, node.span), names) for text in (first, last))
+        low, high = (_evaluated_integer(as_expression(text, node.span), names) for text in (first, last))
         if high < low:
             raise EnergyError(f"the range `{node.text}` of the argument `{name}` is empty", node.span)
         yield name, range(low, high + 1)
@@ -503,11 +505,11 @@ def _count(indices: IndexRange | None, names: Mapping[str, object]) -> int:
     """Number of the subcomponents in a range, both ends included."""
     if indices is None:
         return 1
-    return max(0, _whole(indices.last, names) - _whole(indices.first, names) + 1)
+    return max(0, _evaluated_integer(indices.last, names) - _evaluated_integer(indices.first, names) + 1)
 
 
-def _whole(node: ScalarNode, names: Mapping[str, object]) -> int:
-    value = _number(node, names)
+def _evaluated_integer(node: ScalarNode, names: Mapping[str, object]) -> int:
+    value = _evaluated_number(node, names)
     if value != int(value):
         raise EnergyError(f"`{node.text}` is {value:g}, but must be a whole number", node.span)
     return int(value)
@@ -516,13 +518,13 @@ def _whole(node: ScalarNode, names: Mapping[str, object]) -> int:
 def _factor(node: ScalarNode | None, names: Mapping[str, object]) -> float:
     if node is None:
         return 1.0
-    value = _number(node, names)
+    value = _evaluated_number(node, names)
     if value < 0:
         raise EnergyError(f"the scale `{node.text}` is {value:g}, but must not be negative", node.span)
     return value
 
 
-def _number(node: ScalarNode, names: Mapping[str, object]) -> float:
+def _evaluated_number(node: ScalarNode, names: Mapping[str, object]) -> float:
     value = _evaluated(node, names)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise EnergyError(f"`{node.text}` must be a number, but is {value!r}", node.span)

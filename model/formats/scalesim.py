@@ -46,7 +46,7 @@ def load_topology(path: Path, variables: Mapping[str, object], limits: Limits) -
         raise SpecError(f"{display_name(path)} has no layers below its header")
     if len(rows) - 1 > MOST_EINSUMS:
         raise SpecError(f"{display_name(path)} has more than {MOST_EINSUMS:,} layers")
-    header, bits = rows[0][1], _bits(variables)
+    header, bits = rows[0][1], _bits_from_variables(variables)
     taken: dict[str, int] = {}
     einsums = tuple(
         _layer(
@@ -74,7 +74,7 @@ def _fields(line: str) -> list[str]:
     return fields
 
 
-def _bits(variables: Mapping[str, object]) -> int:
+def _bits_from_variables(variables: Mapping[str, object]) -> int:
     bits = variables.get(BITS, DEFAULT_BITS)
     if not isinstance(bits, int) or isinstance(bits, bool) or bits < 1:
         raise SpecError(f"`{BITS}` is not a positive integer")

@@ -212,7 +212,7 @@ def loop_choices(cascade: Cascade, places: Sequence[int]) -> Iterator[dict[str, 
     handed = handed_over(cascade, places)
     first = cascade.einsums[places[0]]
     for dim in first.problem.dims:
-        found = _extended(cascade, places, handed, {first.name: dim})
+        found = _extended_assignments(cascade, places, handed, {first.name: dim})
         yield from (dims for dims in found if _is_loop(cascade, dims, list(places), handed))
 
 
@@ -224,7 +224,7 @@ def _is_loop(cascade: Cascade, dims: dict[str, str], places: list[int], handed: 
     return True
 
 
-def _extended(
+def _extended_assignments(
     cascade: Cascade, places: Sequence[int], handed: list[str], dims: dict[str, str]
 ) -> Iterator[dict[str, str]]:
     """Yield assignments for all Einsums that agree with those for some, from tensor to tensor."""
@@ -241,7 +241,7 @@ def _extended(
         (einsums[0], einsums[0], ""),
     )
     for dim in _matching(known, other, tensor, dims[known.name]) if tensor else ():
-        yield from _extended(cascade, places, handed, {**dims, other.name: dim})
+        yield from _extended_assignments(cascade, places, handed, {**dims, other.name: dim})
 
 
 def _matching(known: CascadeEinsum, other: CascadeEinsum, tensor: str, dim: str) -> tuple[str, ...]:

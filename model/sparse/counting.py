@@ -181,13 +181,13 @@ def _cut(moved: Moved, unit: Unit, outer_ranks: int, defects: bool) -> Moved:
     )
     ranks = len(moved.metadata.reads)
     if not defects:
-        cut = MetadataAccesses(*(_kept(words, share, ranks) for words in _lists(moved.metadata)))
+        cut = MetadataAccesses(*(_ranks_cut(words, share, ranks) for words in _lists(moved.metadata)))
         return replace(moved, data=data, metadata=cut)
     lowest = 1 if outer_ranks == 1 else 0
     metadata = replace(
         moved.metadata,
-        reads=_kept(moved.metadata.reads, share, lowest),
-        fills=_kept(moved.metadata.fills, share, lowest),
+        reads=_ranks_cut(moved.metadata.reads, share, lowest),
+        fills=_ranks_cut(moved.metadata.fills, share, lowest),
     )
     return replace(moved, data=data, metadata=metadata)
 
@@ -196,7 +196,7 @@ def _lists(metadata: MetadataAccesses) -> tuple[tuple[RankWords, ...], ...]:
     return metadata.reads, metadata.fills, metadata.updates
 
 
-def _kept(ranks: Sequence[RankWords], share: float, count: int) -> tuple[RankWords, ...]:
+def _ranks_cut(ranks: Sequence[RankWords], share: float, count: int) -> tuple[RankWords, ...]:
     """Cut a share of the words of the lowest `count` ranks."""
     saved = _of_share(ranks, share, count)
     return tuple((a - c, b - d) for (a, b), (c, d) in zip(ranks, saved, strict=True))
@@ -239,8 +239,8 @@ def _locally(
     )
     rest = replace(
         metadata,
-        reads=_kept(metadata.reads, share, ranks),
-        updates=_kept(metadata.updates, share, ranks),
+        reads=_ranks_cut(metadata.reads, share, ranks),
+        updates=_ranks_cut(metadata.updates, share, ranks),
     )
     if unit.saved.skips:
         return replace(moved, data=kept, skipped=useless, metadata=rest, skipped_metadata=saved)

@@ -181,7 +181,7 @@ class LevelRow:
 
     @staticmethod
     def _bits(stored: StoredTile, metadata: MetadataAccesses, access: str) -> int:
-        return int(stored.held.bits(_ranks(metadata, access)))
+        return int(stored.held.bits(_metadata_of(metadata, access)))
 
     def _data_vectors(self, stored: StoredTile, words: int) -> Fraction:
         """Blocks that are accessed: whole ones, and more of them the more thinly nonzeros are spread."""
@@ -321,7 +321,7 @@ def _words(accesses: Accesses, access: str) -> int:
     return words
 
 
-def _ranks(metadata: MetadataAccesses, access: str) -> Sequence[RankWords]:
+def _metadata_of(metadata: MetadataAccesses, access: str) -> Sequence[RankWords]:
     """Return the words of reads, fills or updates per rank."""
     words: Sequence[RankWords] = getattr(metadata, f"{access}s")
     return words

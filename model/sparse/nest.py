@@ -203,12 +203,12 @@ def full_nest(problem: Problem, architecture: Architecture, mapping: Mapping) ->
         If `model.cost.nest.build_nest` raises one.
     """
     plain = build_nest(problem, architecture, mapping)
-    loops = tuple(_loops(problem, architecture, mapping))
+    loops = tuple(_full_loops(problem, architecture, mapping))
     kept = {space.name: kept_positions(architecture, mapping, space.name) for space in problem.dataspaces}
     return FullNest(problem, plain, loops, tuple(_boxes(problem, loops)), kept)
 
 
-def _loops(problem: Problem, architecture: Architecture, mapping: Mapping) -> Iterator[FullLoop]:
+def _full_loops(problem: Problem, architecture: Architecture, mapping: Mapping) -> Iterator[FullLoop]:
     for position in reversed(range(len(architecture.nodes))):
         yield from _of_node(problem, position, mapping.nodes[position])
         if isinstance(architecture.nodes[position], Fanout):

@@ -61,7 +61,7 @@ def canonical(mapspace: Mapspace, *, lists_sides: bool = True) -> Json:
         if isinstance(node, Fanout):
             rules = next(spatial)
             order = _side_order(problem, rules) if has_sparse_data(mapspace) else {}
-            nodes.append({**_spatial(mapspace, node, rules, lists_sides), **order})
+            nodes.append({**_fanout_json(mapspace, node, rules, lists_sides), **order})
             continue
         nodes.append(_storage(problem, architecture, position, places))
         nodes += [_temporal(node, stage) for stage in _stages(mapspace, next(temporal))]
@@ -190,7 +190,7 @@ def _products(mapspace: Mapspace, rules: Sequence[FactorRule]) -> Sequence[Seque
     Then a product may exceed the bound, and None stands for no upper limit.
     """
     if mapspace.factors == PERFECT:
-        return _factors(mapspace, rules)
+        return _factors_by_dim(mapspace, rules)
     ends: list[list[int | None]] = []
     for dim in mapspace.problem.dims:
         own = [rule for rule in rules if rule.dim == dim]
@@ -219,7 +219,7 @@ def canonical_mapping(mapspace: Mapspace, mapping: Mapping) -> Json:
         if not isinstance(entry, StorageMapping):
             loops.append(_spatial_loops(mapspace, entry.spatial))
             continue
-        node_loops = _loops(problem, entry.temporal)
+        node_loops = _loop_pairs(problem, entry.temporal)
         stages = _stages(mapspace, next(temporal))
         loops += [[], *([loop for loop in node_loops if max(stage[loop[0]]) > 1] for stage in stages)]
     kept = (kept_positions(mapspace.architecture, mapping, space.name) for space in problem.dataspaces)
@@ -236,14 +236,14 @@ def node_places(mapspace: Mapspace) -> list[int]:
 
 def _spatial_loops(mapspace: Mapspace, loops: Sequence[SpatialLoop]) -> list[list[int]]:
     """Return the loops of a fanout; formats and units see their axes, too, 0 for X and 1 for Y."""
-    plain = _loops(mapspace.problem, loops)
+    plain = _loop_pairs(mapspace.problem, loops)
     if not has_sparse_data(mapspace):
         return plain
     axes = [("x", "y").index(loop.axis) for loop in loops if loop.bound > 1]
     return [[*loop, axis] for loop, axis in zip(plain, axes, strict=True)]
 
 
-def _loops(problem: Problem, loops: Iterable[Loop | SpatialLoop]) -> list[list[int]]:
+def _loop_pairs(problem: Problem, loops: Iterable[Loop | SpatialLoop]) -> list[list[int]]:
     return [[problem.dims.index(loop.dim), loop.bound] for loop in loops if loop.bound > 1]
 
 
@@ -332,19 +332,19 @@ def _stages(mapspace: Mapspace, rules: TemporalRules) -> list[list[list[int]]]:
     dims, none = mapspace.problem.dims, [1] if mapspace.factors == PERFECT else [1, 1]
     between = [dim for dim in dims if dim not in (*rules.inner, *rules.outer)]
     stages = [*([dim] for dim in reversed(rules.outer)), between, *([dim] for dim in reversed(rules.inner))]
-    factors = dict(zip(dims, _factors(mapspace, rules.factors), strict=True))
+    factors = dict(zip(dims, _factors_by_dim(mapspace, rules.factors), strict=True))
     listed = [[factors[dim] if dim in stage else none for dim in dims] for stage in stages]
     return [stage for stage in listed if any(factors != none for factors in stage)]
 
 
-def _spatial(mapspace: Mapspace, fanout: Fanout, rules: SpatialRules, lists_sides: bool) -> Json:
+def _fanout_json(mapspace: Mapspace, fanout: Fanout, rules: SpatialRules, lists_sides: bool) -> Json:
     return {
         "kind": "spatial",
         "name": fanout.name,
         "mesh_x": fanout.mesh_x,
         "mesh_y": fanout.mesh_y,
         "multicast": [space.name not in fanout.no_multicast for space in mapspace.problem.dataspaces],
-        "factors": _factors(mapspace, rules.factors),
+        "factors": _factors_by_dim(mapspace, rules.factors),
         "along_x": _along_x(mapspace, rules, lists_sides),
     }
 
@@ -357,7 +357,7 @@ def _along_x(mapspace: Mapspace, rules: SpatialRules, lists_sides: bool) -> list
     the order itself is the answer, unless `lists_sides`.
     """
     dims = mapspace.problem.dims
-    allowed = _factors(mapspace, rules.factors)
+    allowed = _factors_by_dim(mapspace, rules.factors)
     live = {dim for dim, factors in zip(dims, allowed, strict=True) if max(factors, default=1) > 1}
     order = SideOrder.of(rules, dims)
     if len(order.free(live)) > MOST_FREE:
@@ -368,7 +368,7 @@ def _along_x(mapspace: Mapspace, rules: SpatialRules, lists_sides: bool) -> list
     return [list(numbers) for numbers in sorted(along_x)]
 
 
-def _factors(mapspace: Mapspace, rules: Sequence[FactorRule]) -> list[list[int]]:
+def _factors_by_dim(mapspace: Mapspace, rules: Sequence[FactorRule]) -> list[list[int]]:
     """Return the factors that each dimension may have: all of them, or the least and the most of any."""
     bounds = mapspace.problem.bound.items()
     if mapspace.factors == PERFECT:

@@ -109,9 +109,9 @@ def certificate(mapspace: Mapspace, result: Claims, command: Sequence[str], seed
         "problem_sha256": canonical_sha256(problem),
         "status": result.status.value,
         "objectives": list(result.objectives),
-        "bounds": _bounds(result),
+        "bounds": _claimed_bounds(result),
         "mapping": None if result.mapping is None else canonical_mapping(mapspace, result.mapping),
-        "cost": None if result.evaluation is None else _cost(result.evaluation),
+        "cost": None if result.evaluation is None else _objective_values(result.evaluation),
         "spatial_choices": count_spatial_choices(mapspace),
         **({"rules": [_written(rule) for rule in mapspace.rules]} if mapspace.rules else {}),
     }
@@ -159,14 +159,14 @@ def certificate_text(document: Json) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def _bounds(result: Claims) -> list[int]:
+def _claimed_bounds(result: Claims) -> list[int]:
     """Bounds that are claimed: each counts among the mappings that reach the ones before."""
     if result.bound is None:
         return []
     return [result.bound, *result.later_bounds] if result.status is Status.OPTIMAL else [result.bound]
 
 
-def _cost(evaluation: Evaluation) -> Json:
+def _objective_values(evaluation: Evaluation) -> Json:
     return {name: evaluation.value(name) for name in OBJECTIVES}
 
 

@@ -79,7 +79,7 @@ def bound_command(arguments: argparse.Namespace) -> int:
     _check_options(arguments, texts, sizes)
     check_outputs((arguments.json, arguments.csv, arguments.plot, arguments.report), paths)
     check_plot(arguments.plot)
-    inputs = list(_read(arguments, texts, sizes))
+    inputs = list(_read_inputs(arguments, texts, sizes))
     parts = [_parts(own, arguments.bits) for own in inputs]
     _check_bits(arguments.bits, {name for layers in parts for part in layers for name in part.bits})
     question = _question(arguments)
@@ -179,7 +179,9 @@ def _question(arguments: argparse.Namespace) -> Question:
     )
 
 
-def _read(arguments: argparse.Namespace, texts: Sequence[str], sizes: Mapping[str, int]) -> Iterator[_Input]:
+def _read_inputs(
+    arguments: argparse.Namespace, texts: Sequence[str], sizes: Mapping[str, int]
+) -> Iterator[_Input]:
     """Yield what each curve is about; with --fuse, all Einsums that are given as text are one cascade."""
     groups = [texts] if arguments.fuse and texts else [[text] for text in texts]
     for group in groups:

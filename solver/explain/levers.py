@@ -399,7 +399,7 @@ def _changed(feasibility: Feasibility, rest: ConstraintSet, changed: Sequence[Co
     constraint, *twins = changed
     suffices = nearest(feasibility, rest, constraint, twins)
     if suffices is not None:
-        yield _lever(feasibility.mapspace, changed, suffices.value, _number(constraint))
+        yield _lever(feasibility.mapspace, changed, suffices.value, _number_of_constraint(constraint))
     elif feasibility.decide(rest).witness is not None:
         yield _dropped(feasibility, rest, constraint, twins)
 
@@ -533,7 +533,7 @@ def _lever(mapspace: Mapspace, changed: Sequence[Constraint], needed: int, curre
     return Lever(text, current, needed, changed[0].sources[:1])
 
 
-def _number(constraint: Constraint) -> int:
+def _number_of_constraint(constraint: Constraint) -> int:
     match constraint:
         case Parallelism():
             return constraint.least

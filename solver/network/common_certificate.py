@@ -48,7 +48,7 @@ def common_certificate(result: CommonResult, command: Sequence[str], seed: int =
         "status": result.status.value,
         "objective": result.objective,
         "bound": result.bound if is_optimal else None,
-        "loops": _loops(result) if is_optimal else None,
+        "loops": _common_loop_rows(result) if is_optimal else None,
         "mappings": list(_mappings(result)) if is_optimal else None,
         "cost": result.value if is_optimal else None,
         "regions": _region(proof.whole, {}),
@@ -79,7 +79,7 @@ def _certifiable(mapspace: Mapspace) -> Mapspace:
     return mapspace
 
 
-def _loops(result: CommonResult) -> list[list[object]]:
+def _common_loop_rows(result: CommonResult) -> list[list[object]]:
     fanouts = [own.name for own in next(iter(result.proof.layers.values())).mapspace.architecture.fanouts]
     return [[fanouts.index(loop.fanout), loop.dim, loop.width] for loop in result.loops]
 
@@ -93,17 +93,17 @@ def _mappings(result: CommonResult) -> Iterator[Json]:
         yield canonical_mapping(layer.mapspace, found.mapping)
 
 
-def _rows(ranges: Mapping[Slot, Range]) -> list[list[object]]:
+def _range_rows(ranges: Mapping[Slot, Range]) -> list[list[object]]:
     return [[slot.fanout, slot.dim, low, high] for slot, (low, high) in ranges.items()]
 
 
 def _region(region: CommonRegion, outer: Mapping[Slot, Range]) -> Json:
     """Return the ranges that differ from those of the region around, and the parts."""
     changed = {slot: own for slot, own in region.ranges.items() if outer and outer[slot] != own}
-    return {"ranges": _rows(changed), "parts": [_region(part, region.ranges) for part in region.parts]}
+    return {"ranges": _range_rows(changed), "parts": [_region(part, region.ranges) for part in region.parts]}
 
 
 def _claims(proof: CommonProof) -> Iterator[Json]:
     numbers = {n: number for number, n in enumerate(proof.layers)}
     for claim in proof.claims:
-        yield {"layer": numbers[claim.layer], "ranges": _rows(dict(claim.ranges)), "bound": claim.bound}
+        yield {"layer": numbers[claim.layer], "ranges": _range_rows(dict(claim.ranges)), "bound": claim.bound}

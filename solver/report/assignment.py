@@ -22,12 +22,12 @@ def assignment_document(
         "network": network.name,
         **picked(result, "status", "termination", "method_used", "proof"),
         "unit": network.unit,
-        "total": _number(result, result.total),
+        "total": _cost_number(result, result.total),
         "total_exact": _exact(result, result.total),
-        "bound": _number(result, result.bound),
+        "bound": _cost_number(result, result.bound),
         "gap": result.gap,
-        "execution": None if best is None else _number(result, sum(best.execution)),
-        "transition": None if best is None else _number(result, sum(best.transition)),
+        "execution": None if best is None else _cost_number(result, sum(best.execution)),
+        "transition": None if best is None else _cost_number(result, sum(best.transition)),
         "usage": None
         if network.usage_limit is None
         else {
@@ -39,16 +39,16 @@ def assignment_document(
         "edges": None if best is None else _edges(result, best),
         "runner_up": second
         and {
-            "total": _number(result, second.total),
+            "total": _cost_number(result, second.total),
             "is_proven": result.margin is not None,
             "assignment": _methods(result, second),
         },
-        "margin": _number(result, result.margin),
+        "margin": _cost_number(result, result.margin),
         "margin_exact": _exact(result, result.margin),
         "policies": [
             {
                 "name": policy.name,
-                "total": _number(result, policy.total),
+                "total": _cost_number(result, policy.total),
                 **picked(policy, "layers_followed", "known"),
             }
             for policy in result.policies
@@ -71,7 +71,7 @@ def assignment_document(
     }
 
 
-def _number(result: AssignResult, steps: int | None) -> float | None:
+def _cost_number(result: AssignResult, steps: int | None) -> float | None:
     cost = result.in_unit(steps)
     return None if cost is None else float(cost)
 
@@ -114,11 +114,14 @@ def _layers(result: AssignResult, best: Assignment) -> list[Document]:
         {
             "name": layer.name,
             "method": method,
-            "execution": _number(result, execution),
-            "transition": _number(result, transition),
+            "execution": _cost_number(result, execution),
+            "transition": _cost_number(result, transition),
             "runner_up": other,
             "alternative": alternative
-            and {"method": layer.methods[alternative.method], "margin": _number(result, alternative.margin)},
+            and {
+                "method": layer.methods[alternative.method],
+                "margin": _cost_number(result, alternative.margin),
+            },
         }
         for layer, method, execution, transition, other, alternative in rows
     ]
@@ -130,7 +133,7 @@ def _edges(result: AssignResult, best: Assignment) -> list[Document]:
         {
             "from": layers[edge.source].name,
             "to": layers[edge.target].name,
-            "transition": _number(result, steps),
+            "transition": _cost_number(result, steps),
         }
         for edge, steps in zip(result.network.edges, best.transition, strict=True)
     ]

@@ -233,8 +233,8 @@ def _point_document(layer: LayerCurve, point: Point) -> Document:
         "capacity_words": point.capacity,
         "traffic_words": point.traffic,
         "tile": _tile(layer, point),
-        "loops": [[loop.dim, loop.bound] for loop in reversed(_loops(point))],
-        "keep": _kept(layer, point),
+        "loops": [[loop.dim, loop.bound] for loop in reversed(_loops_around_tile(point))],
+        "keep": _buffered(layer, point),
     }
 
 
@@ -242,12 +242,12 @@ LARGEST_POWER = 63
 """Of two: bytes beyond it are in no buffer."""
 
 
-def _loops(point: Point) -> Sequence[Loop]:
+def _loops_around_tile(point: Point) -> Sequence[Loop]:
     """Loops around the tile, innermost first."""
-    return _level(point, MEMORY).temporal
+    return _mapping_of_level(point, MEMORY).temporal
 
 
-def _level(point: Point, level: int) -> StorageMapping:
+def _mapping_of_level(point: Point, level: int) -> StorageMapping:
     own = point.mapping.nodes[level]
     assert isinstance(own, StorageMapping)  # the design has no fanouts
     return own
@@ -256,12 +256,12 @@ def _level(point: Point, level: int) -> StorageMapping:
 def _tile(layer: LayerCurve, point: Point) -> dict[str, int]:
     """Extents of the tile, without dimensions along which there is but one iteration."""
     bound = layer.curve.design.problem.bound
-    extents = {loop.dim: loop.bound for loop in _level(point, BUFFER).temporal}
+    extents = {loop.dim: loop.bound for loop in _mapping_of_level(point, BUFFER).temporal}
     return {dim: extents.get(dim, 1) for dim in bound if bound[dim] > 1}
 
 
-def _kept(layer: LayerCurve, point: Point) -> list[str]:
-    kept = _level(point, BUFFER).keep
+def _buffered(layer: LayerCurve, point: Point) -> list[str]:
+    kept = _mapping_of_level(point, BUFFER).keep
     return [space.name for space in layer.curve.design.problem.dataspaces if space.name in kept]
 
 
@@ -297,19 +297,19 @@ def bound_csv(found: Sequence[Found]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
     for own in found:
-        writer.writerows(_rows(own))
+        writer.writerows(_csv_rows(own))
     return text.getvalue()
 
 
-def _rows(found: Found) -> Iterator[Sequence[object]]:
+def _csv_rows(found: Found) -> Iterator[Sequence[object]]:
     for step in found.curve.steps():
         yield (found.name, "", "", in_bytes(step.capacity_bits), in_bytes(step.traffic_bits), *[""] * 5)
     for layer in (own for own in found.curve.layers if not own.same_as):
         unit = layer.curve.design.unit_bits
         for point in layer.curve.points:
             sizes = in_bytes(point.capacity * unit), in_bytes(point.traffic * unit)
-            loops = " ".join(f"{loop.dim}{loop.bound}" for loop in reversed(_loops(point)))
+            loops = " ".join(f"{loop.dim}{loop.bound}" for loop in reversed(_loops_around_tile(point)))
             tile = " ".join(f"{dim}{extent}" for dim, extent in _tile(layer, point).items())
             words = point.capacity, point.traffic
-            kept = " ".join(_kept(layer, point))
+            kept = " ".join(_buffered(layer, point))
             yield (found.name, layer.name, layer.n_instances, *sizes, *words, tile, loops, kept)

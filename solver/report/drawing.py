@@ -245,9 +245,9 @@ def svg_element(scene: Scene, paint: Paint = VARIABLES, identity: str = "") -> E
         "svg",
         {
             "xmlns": "http://www.w3.org/2000/svg",
-            "viewBox": f"0 0 {_number(scene.width)} {_number(scene.height)}",
-            "width": _number(scene.width),
-            "height": _number(scene.height),
+            "viewBox": f"0 0 {_length_text(scene.width)} {_length_text(scene.height)}",
+            "width": _length_text(scene.width),
+            "height": _length_text(scene.height),
             "role": "img",
             "font-family": SANS,
         },
@@ -282,7 +282,7 @@ def _draw_element(root: ElementTree.Element, part: Part, paint: Paint) -> None:
     elif isinstance(part, Line):
         element = ElementTree.SubElement(root, "path", _line_attributes(part, paint))
     elif isinstance(part, Dot):
-        place = {"cx": _number(part.x), "cy": _number(part.y), "r": _number(part.radius)}
+        place = {"cx": _length_text(part.x), "cy": _length_text(part.y), "r": _length_text(part.radius)}
         element = ElementTree.SubElement(root, "circle", {**place, **_colours(part.fill, part.stroke, paint)})
     else:
         element = ElementTree.SubElement(root, "rect", _box_attributes(part, paint))
@@ -294,10 +294,10 @@ def _draw_element(root: ElementTree.Element, part: Part, paint: Paint) -> None:
 
 def _label_attributes(part: Label, paint: Paint) -> dict[str, str]:
     attributes = {
-        "x": _number(part.x),
-        "y": _number(part.y),
+        "x": _length_text(part.x),
+        "y": _length_text(part.y),
         "fill": paint[part.ink],
-        "font-size": _number(part.size),
+        "font-size": _length_text(part.size),
     }
     attributes |= {"text-anchor": part.anchor} if part.anchor != "start" else {}
     attributes |= {"font-weight": "600"} if part.bold else {}
@@ -305,33 +305,33 @@ def _label_attributes(part: Label, paint: Paint) -> dict[str, str]:
 
 
 def _line_attributes(part: Line, paint: Paint) -> dict[str, str]:
-    path = " ".join(f"{_number(x)},{_number(y)}" for x, y in part.points)
+    path = " ".join(f"{_length_text(x)},{_length_text(y)}" for x, y in part.points)
     attributes = {
         "d": f"M{path}{'Z' if part.closed_fill else ''}",
         "fill": paint[part.closed_fill] if part.closed_fill else "none",
         "stroke": paint[part.ink],
-        "stroke-width": _number(part.width),
+        "stroke-width": _length_text(part.width),
     }
     return attributes | ({"stroke-dasharray": "4 3"} if part.dashed else {})
 
 
 def _box_attributes(part: Box, paint: Paint) -> dict[str, str]:
     attributes = {
-        "x": _number(part.x),
-        "y": _number(part.y),
-        "width": _number(max(0.0, part.width)),
-        "height": _number(max(0.0, part.height)),
+        "x": _length_text(part.x),
+        "y": _length_text(part.y),
+        "width": _length_text(max(0.0, part.width)),
+        "height": _length_text(max(0.0, part.height)),
         **_colours(part.fill, part.stroke, paint),
     }
-    attributes |= {"rx": _number(part.radius)} if part.radius else {}
-    return attributes | ({"fill-opacity": _number(part.opacity)} if part.opacity < 1 else {})
+    attributes |= {"rx": _length_text(part.radius)} if part.radius else {}
+    return attributes | ({"fill-opacity": _length_text(part.opacity)} if part.opacity < 1 else {})
 
 
 def _colours(fill: Ink | None, stroke: Ink | None, paint: Paint) -> dict[str, str]:
     return {"fill": paint[fill] if fill else "none"} | ({"stroke": paint[stroke]} if stroke else {})
 
 
-def _number(value: float) -> str:
+def _length_text(value: float) -> str:
     """Return a length with two decimals at most, the same on every machine."""
     return f"{round(value, 2):.2f}".rstrip("0").rstrip(".") or "0"
 

@@ -195,7 +195,7 @@ def _conflict_sections(conflicts: Sequence[ConflictReport]) -> Iterator[Section]
 
 
 def _reason_tables(reason: Value) -> Iterator[Table]:
-    constraints = [_placed(each) for each in reason["constraints"].entries()]
+    constraints = [_text_with_sources(each) for each in reason["constraints"].entries()]
     if constraints:
         yield Table("Conflicting constraints", ("Constraint", "At"), constraints)
     shortfalls: list[Sequence[Cell]] = [
@@ -204,10 +204,10 @@ def _reason_tables(reason: Value) -> Iterator[Table]:
     ]
     if shortfalls:
         yield Table("Shortfalls", ("What", ">Demand", ">Limit", "Unit"), shortfalls)
-    levers = [_placed(each) for each in reason["levers"].entries()]
+    levers = [_text_with_sources(each) for each in reason["levers"].entries()]
     if levers:
         yield Table("Any one of these changes suffices", ("Change", "At"), levers)
 
 
-def _placed(written: Value) -> tuple[str, str]:
+def _text_with_sources(written: Value) -> tuple[str, str]:
     return written["text"].text(), ", ".join(written["sources"].texts()) or "-"

@@ -268,15 +268,15 @@ def _grid(across: Ranges, down: Ranges, width: float) -> Scene:
     wide = cell if is_celled else min(width, max(30.0, ARRAY_HEIGHT_PX * columns / rows)) / columns
     high = cell if is_celled else min(ARRAY_HEIGHT_PX, max(16.0, wide * columns * rows / columns)) / rows
     parts: list[Part] = []
-    for y, tall, below in _placed(down):
-        for x, broad, beside in _placed(across):
+    for y, tall, below in _with_positions(down):
+        for x, broad, beside in _with_positions(across):
             corner, ink = (x * wide, y * high), STATES[_worse(below, beside)]
             area = Box(*corner, broad * wide, tall * high, ink, "page")
             parts += _cells(corner, (broad, tall), cell, ink) if is_celled else [area]
     return Scene(columns * wide, rows * high, "", tuple(parts))
 
 
-def _placed(ranges: Ranges) -> Iterator[tuple[int, int, str]]:
+def _with_positions(ranges: Ranges) -> Iterator[tuple[int, int, str]]:
     """Yield each range with its first position."""
     first = 0
     for count, state in ranges:

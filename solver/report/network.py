@@ -170,7 +170,7 @@ def sweep_document(result: SweepResult) -> Document:
         "units": dict(UNITS),
         "seconds": result.seconds,
         "searches": result.searched,
-        "points": _rows(result),
+        "points": _point_documents(result),
         "remarks": list(energy_remarks([point.variant for point in result.points])),
         "is_stopped": any(len(point.layers) < len(point.network.layers) for point in points),
         "terminations": dict(Counter(own.termination.value for own in searched)),
@@ -185,7 +185,7 @@ def sweep_csv(result: SweepResult) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["workload", "architecture", *names, *FIGURE_COLUMNS])
-    for point, row in zip(result.points, _rows(result), strict=True):
+    for point, row in zip(result.points, _point_documents(result), strict=True):
         values = [value for _, value in point.variant.settings]
         writer.writerow(
             [row["workload"], row["architecture"], *values, *(row[column] for column in FIGURE_COLUMNS)]
@@ -193,7 +193,7 @@ def sweep_csv(result: SweepResult) -> str:
     return text.getvalue()
 
 
-def _rows(result: SweepResult) -> list[Document]:
+def _point_documents(result: SweepResult) -> list[Document]:
     front = result.front
     return [_row(point, place in front) for place, point in enumerate(result.points)]
 

@@ -326,13 +326,13 @@ def brief(notes: Sequence[str]) -> list[str]:
     """Return notes; of those on one place that differ in names and figures only, the first with a count."""
     kinds: dict[Hashable, list[str]] = {}
     for note in notes:
-        kinds.setdefault(_kind(note), []).append(note)
+        kinds.setdefault(_note_pattern(note), []).append(note)
     return [
         f"{first} (and {len(others)} more like it)" if others else first for first, *others in kinds.values()
     ]
 
 
-def _kind(note: str) -> Hashable:
+def _note_pattern(note: str) -> Hashable:
     """Return a note's place and its words without names and figures; the note itself if it has no place."""
     place = re.match(r"\S+:\d+:\d+: ", note)
     if place is None:
@@ -497,19 +497,21 @@ def _shared_failures(points: Sequence[Value]) -> Iterator[tuple[Value, str]]:
             key = json.dumps(failure.raw, sort_keys=True)
             first.setdefault(key, failure)
             where.setdefault(key, []).append(point)
-    every = _values(points)
+    every = _attribute_values(points)
     for key, failure in first.items():
         yield failure, _label(where[key], every)
 
 
 def _label(points: Sequence[Value], every: Sequence[Sequence[str]]) -> str:
     """Return where points are, by what distinguishes them from `every` one; nothing if they are all."""
-    values = _values(points)
+    values = _attribute_values(points)
     prefixes = ("", "", *(f"{name}=" for name, _ in points[0]["attributes"].items()))
     if math.prod(map(len, values)) == len(points):
         named = _range_text(values, every, prefixes)
         return f" at {named}" if named else ""
-    named = "; ".join(_range_text(_values([point]), every, prefixes) for point in points[:MOST_POINTS])
+    named = "; ".join(
+        _range_text(_attribute_values([point]), every, prefixes) for point in points[:MOST_POINTS]
+    )
     more = len(points) - MOST_POINTS
     return f" at {named} and {more} more" if more > 0 else f" at {named}"
 
@@ -525,7 +527,7 @@ def _range_text(
     )
 
 
-def _values(points: Sequence[Value]) -> list[tuple[str, ...]]:
+def _attribute_values(points: Sequence[Value]) -> list[tuple[str, ...]]:
     """Return the workloads, the architectures, and the values of each attribute that points have."""
     rows = (
         (

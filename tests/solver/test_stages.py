@@ -37,7 +37,7 @@ OUTERMOST_TWO = (
 
 def walked(mapspace):
     """The front by bounds alone."""
-    return pareto._Walk(SharedSearch(mapspace)).run(None)
+    return pareto._FrontWalk(SharedSearch(mapspace)).run(None)
 
 
 def spaces():
@@ -114,8 +114,8 @@ def asked(impatient, monkeypatch):
 
 def test_the_opinion_answers_for_a_front(asked, monkeypatch):
     """The walk is stopped before it proves anything, and does not begin again."""
-    walks, run = [], pareto._Walk.run
-    monkeypatch.setattr(pareto._Walk, "run", lambda *own: walks.append(run(*own)) or walks[-1])
+    walks, run = [], pareto._FrontWalk.run
+    monkeypatch.setattr(pareto._FrontWalk, "run", lambda *own: walks.append(run(*own)) or walks[-1])
     fronts = [pareto_front(mapspace) for mapspace in nothing()]
     assert len(walks) == len(nothing())
     opinions = iter(asked)

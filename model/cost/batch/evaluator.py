@@ -147,7 +147,7 @@ class BatchEvaluator:
         check_batch(self.problem, self.architecture, batch)
         remaining = rows_with_remainders(self.problem, batch)
         if not remaining.any():
-            return _joined([self._chunk(part) for part in _chunks(batch)])
+            return _concatenated([self._chunk(part) for part in _chunks(batch)])
         if not rule_of(self.counting).remainders:
             raise ValueError(f"remainders are not counted by the rule {self.counting!r}")
         nest = RemainderNest.of(self.problem, self.architecture, batch)
@@ -157,7 +157,7 @@ class BatchEvaluator:
         parts += map(self._chunk_with_remainders, _chunks(batch.part(short)) if len(short) else ())
         parts += [self._one(batch, int(row)) for row in alone]
         places = np.argsort(np.concatenate([whole, short, alone]))
-        named = _fields(_joined(parts))
+        named = _fields(_concatenated(parts))
         return BatchEvaluation(**{name: figures[places] for name, figures in named.items()})
 
     def estimate(self, batch: MappingBatch) -> BatchEvaluation:
@@ -168,7 +168,7 @@ class BatchEvaluator:
         without remainders all is. Parameters, result and errors are those of `evaluate`.
         """
         check_batch(self.problem, self.architecture, batch)
-        return _joined([self._estimated(part) for part in _chunks(batch)])
+        return _concatenated([self._estimated(part) for part in _chunks(batch)])
 
     def _estimated(self, batch: MappingBatch) -> BatchEvaluation:
         if not rows_with_remainders(self.problem, batch).any():
@@ -317,7 +317,7 @@ def _fields(evaluation: BatchEvaluation) -> dict[str, Any]:
     return {field.name: getattr(evaluation, field.name) for field in fields(BatchEvaluation)}
 
 
-def _joined(parts: Sequence[BatchEvaluation]) -> BatchEvaluation:
+def _concatenated(parts: Sequence[BatchEvaluation]) -> BatchEvaluation:
     """Put evaluations one after the other."""
     named = [_fields(part) for part in parts]
     return BatchEvaluation(**{name: np.concatenate([own[name] for own in named]) for name in named[0]})

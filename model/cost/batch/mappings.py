@@ -87,7 +87,7 @@ def encode(problem: Problem, architecture: Architecture, mappings: Sequence[Mapp
             factors[row, position, dims[loop.dim]] *= loop.bound
         storage = [entry for entry in mapping.nodes if isinstance(entry, StorageMapping)]
         for level, entry in enumerate(storage):
-            order[row, level] = _order(dims, entry.temporal)
+            order[row, level] = _loop_order(dims, entry.temporal)
             keep[row, level] = [space.name in entry.keep for space in problem.dataspaces]
         fanouts = [entry for entry in mapping.nodes if isinstance(entry, FanoutMapping)]
         columns[row] = [
@@ -103,7 +103,7 @@ def _placed_loops(mapping: Mapping) -> Iterator[tuple[int, Loop | SpatialLoop]]:
         yield from ((position, loop) for loop in loops)
 
 
-def _order(dims: dict[str, int], loops: Sequence[Loop]) -> list[int]:
+def _loop_order(dims: dict[str, int], loops: Sequence[Loop]) -> list[int]:
     """Return the dimensions of `loops`, then the others."""
     listed = [dims[loop.dim] for loop in loops]
     if len(set(listed)) < len(listed):

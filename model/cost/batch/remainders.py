@@ -327,15 +327,15 @@ def _group_words(
 
 def _rank_words(weights: Sequence[int], turns: Sequence[_Turn]) -> tuple[Integers, Integers]:
     """Words of a tile along one rank, and those that it has in common with the tile before."""
-    low, high = _ends(weights, [turn.after for turn in turns])
-    low_held, high_held = _ends(weights, [turn.before for turn in turns])
+    low, high = _ends_of_box(weights, [turn.after for turn in turns])
+    low_held, high_held = _ends_of_box(weights, [turn.before for turn in turns])
     moved = sum(weight * turn.shift for weight, turn in zip(weights, turns, strict=True))
     common = np.minimum(high, high_held - moved) - np.maximum(low, low_held - moved) + 1
     common = np.where(np.any(np.stack([turn.anew for turn in turns]), axis=0), 0, common)
     return high - low + 1, np.maximum(common, 0)
 
 
-def _ends(weights: Sequence[int], extents: Sequence[Integers]) -> tuple[Integers, Integers]:
+def _ends_of_box(weights: Sequence[int], extents: Sequence[Integers]) -> tuple[Integers, Integers]:
     """First and last word of a box along a rank, its first iteration being at 0."""
     zero = np.zeros_like(extents[0])
     reaches = [weight * (extent - 1) for weight, extent in zip(weights, extents, strict=True)]

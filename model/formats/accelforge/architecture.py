@@ -228,8 +228,8 @@ def read_architecture(node: Node, name: str, note: TakeNote) -> WrittenArchitect
         name=name,
         span=section.span,
         items=items,
-        variables=_entries(section, "variables"),
-        attributes=_entries(section, "extra_attributes_for_all_component_models"),
+        variables=_section_entries(section, "variables"),
+        attributes=_section_entries(section, "extra_attributes_for_all_component_models"),
     )
     leaves = arch.nodes()
     check_count(leaves, MOST_NODES, "nodes", section.span)
@@ -237,7 +237,7 @@ def read_architecture(node: Node, name: str, note: TakeNote) -> WrittenArchitect
     return arch
 
 
-def _entries(section: MappingNode, key: str) -> tuple[tuple[ScalarNode, Node], ...]:
+def _section_entries(section: MappingNode, key: str) -> tuple[tuple[ScalarNode, Node], ...]:
     value = given(section, key)
     return () if value is None else as_mapping(value, f"`{key}`").entries
 
@@ -255,7 +255,7 @@ def _check_leaves(leaves: Iterable[WrittenNode], span: Span) -> None:
 
 def _items(node: Node, note: TakeNote) -> Iterator[WrittenItem]:
     for item in flat_items(as_sequence(node, "`nodes`").items):
-        kind = _kind(item)
+        kind = _tag_or_type(item)
         if kind == "Hierarchical":
             yield from _items(_branch(item, kind).require("nodes", "`!Hierarchical`"), note)
         elif kind == "Fork":
@@ -268,7 +268,7 @@ def _leaf_kind(kind: str) -> NodeKind:
     return next(known for known in _NODE_KEYS if known == kind)
 
 
-def _kind(item: Node) -> str:
+def _tag_or_type(item: Node) -> str:
     """Return what a node is: its tag, or its key ``type``."""
     known = (*_NODE_KEYS, *_BRANCH_KEYS)
     written = item.get("type") if isinstance(item, MappingNode) else None
@@ -318,7 +318,7 @@ def _leaf(node: MappingNode, kind: NodeKind, note: TakeNote) -> WrittenNode:
         name=name,
         span=node.require("name").span,
         node=node,
-        spatial=tuple(_spatial(given(node, "spatial"), name)),
+        spatial=tuple(_spatial_dimensions(given(node, "spatial"), name)),
         actions=tuple(_actions(given(node, "actions"), kind, name, note)),
         tensors=None if tensors is None else as_mapping(tensors, "`tensors`"),
     )
@@ -344,7 +344,7 @@ def _node_name(node: Node, what: str) -> str:
     return name
 
 
-def _spatial(node: Node | None, owner: str) -> Iterator[WrittenSpatial]:
+def _spatial_dimensions(node: Node | None, owner: str) -> Iterator[WrittenSpatial]:
     places: dict[str, Span] = {}
     for item in items_of(node, f"`spatial` of `{owner}`"):
         dimension = _dimension(item, owner)

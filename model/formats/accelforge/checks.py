@@ -67,7 +67,7 @@ def note_unreached(einsums: Sequence[ShapedEinsum], note: TakeNote) -> None:
     """Note ranks of which a rank variable reaches a part only, as other accesses or conditions limit it."""
     indices = ((einsum, index) for einsum, access in _accesses(einsums) for index in access.indices)
     for einsum, index in indices:
-        size, values = einsum.sizes.get(index.rank), _values(einsum, index)
+        size, values = einsum.sizes.get(index.rank), _values_of_index(einsum, index)
         if size is None or values is None or len(values) == size.size:
             continue
         name = next(iter(index.affine.coefficients))
@@ -123,7 +123,7 @@ def _check_sizes(
         for size, index in ((rank_size, there), (known_size, here)):
             _check_inside(tensor, size, *index)
         return
-    values, others = _values(*here), _values(*there)
+    values, others = _values_of_index(*here), _values_of_index(*there)
     if values is not None and others is not None and values != others:
         message = (
             f"inconsistent rank sizes: rank `{here[1].rank}` of tensor `{tensor}` is {_shown(values)} here"
@@ -134,14 +134,14 @@ def _check_sizes(
 
 def _check_inside(tensor: str, size: RankSize | None, einsum: ShapedEinsum, index: WrittenIndex) -> None:
     """Refuse an index that leaves the rank whose size only another Einsum gives: nothing limits it here."""
-    values = _values(einsum, index)
+    values = _values_of_index(einsum, index)
     if size is None or values is None or (values.start >= 0 and values.stop <= size.size):
         return
     message = f"inconsistent rank sizes: rank `{index.rank}` of tensor `{tensor}` is {_shown(values)} here"
     raise SpecError(message, index.span, ((size.span, f"but {size.size} there"),))
 
 
-def _values(einsum: ShapedEinsum, index: WrittenIndex) -> range | None:
+def _values_of_index(einsum: ShapedEinsum, index: WrittenIndex) -> range | None:
     """Return the values of a rank's index if it is a rank variable and nothing else."""
     name = variable_of(index)
     return None if name is None else einsum.ranges[name]
@@ -235,14 +235,16 @@ def check_densities(
     workload: MappingNode, einsums: Sequence[WrittenEinsum], ignore_sparse: bool, note: TakeNote
 ) -> None:
     """Check that a workload's tensors are dense."""
-    for key, value in _entries(workload, einsums):
+    for key, value in _density_entries(workload, einsums):
         if key.text in ("density", "densities"):
             check_density(key, value, ignore_sparse, note)
         else:
             note(note_at(key.span, "`{}` has no effect: all data is dense, or treated as dense", key.text))
 
 
-def _entries(workload: MappingNode, einsums: Sequence[WrittenEinsum]) -> Iterator[tuple[ScalarNode, Node]]:
+def _density_entries(
+    workload: MappingNode, einsums: Sequence[WrittenEinsum]
+) -> Iterator[tuple[ScalarNode, Node]]:
     """Yield the entries about densities that are not empty."""
     for key, value in workload.entries:
         if key.text in WORKLOAD_DENSITY_KEYS and not is_blank(value):
@@ -284,7 +286,7 @@ def cut_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[Note]:
 
 
 def _cuts_of(einsum: ShapedEinsum) -> Iterator[Note]:
-    ends = _ends(einsum.shape.constraints)
+    ends = _last_values(einsum.shape.constraints)
     for index in (index for access in einsum.written.accesses for index in access.indices):
         size, name = einsum.sizes.get(index.rank), variable_of(index)
         if size is None or name not in ends or ends[name][0] < size.size:
@@ -294,7 +296,7 @@ def _cuts_of(einsum: ShapedEinsum) -> Iterator[Note]:
         yield note_at(span, sentence, name, size.size - 1, index.rank, size.size, str(size.span), end)
 
 
-def _ends(constraints: Iterable[Constraint]) -> dict[str, tuple[int, Span]]:
+def _last_values(constraints: Iterable[Constraint]) -> dict[str, tuple[int, Span]]:
     """Return the last value of each rank variable that the conditions on it alone leave, and which does."""
     ends: dict[str, tuple[int, Span]] = {}
     for constraint in constraints:

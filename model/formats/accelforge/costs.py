@@ -100,8 +100,8 @@ def load_costs(path: Path, limits: Limits | None = None) -> ComponentCosts:
     top = read_files([path], {}, limits)
     shown = display_name(path)
     if all(_is_entry(value) for _, value in top.entries):
-        return ComponentCosts(shown, _entries(top))
-    sections = {key.text: _entries(as_mapping(value, f"`{key.text}`")) for key, value in top.entries}
+        return ComponentCosts(shown, _table_entries(top))
+    sections = {key.text: _table_entries(as_mapping(value, f"`{key.text}`")) for key, value in top.entries}
     return ComponentCosts(shown, sections=sections)
 
 
@@ -109,7 +109,7 @@ def _is_entry(node: Node) -> bool:
     return isinstance(node, MappingNode) and any(key in node for key in _ENTRY_KEYS)
 
 
-def _entries(node: MappingNode) -> dict[str, TableEntry]:
+def _table_entries(node: MappingNode) -> dict[str, TableEntry]:
     return {key.text: _entry(key, value) for key, value in node.entries}
 
 

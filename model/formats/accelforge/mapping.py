@@ -132,7 +132,7 @@ def _paths(branch: MappingNode, above: tuple[Step, ...], level: int) -> Iterator
     steps = list(above)
     items = as_sequence(branch.require("nodes", "a branch of a mapping"), "`nodes`").items
     for place, item in enumerate(items):
-        kind, node = _kind(item)
+        kind, node = _tagged_node(item)
         is_end = kind in (*_BRANCHES, "Compute")
         if is_end and place + 1 < len(items):
             message = f"nodes below a `!{kind}` that are not inside of it"
@@ -155,14 +155,14 @@ def _paths(branch: MappingNode, above: tuple[Step, ...], level: int) -> Iterator
 
 def _split(node: MappingNode, above: tuple[Step, ...], level: int) -> Iterator[NestPath]:
     for item in as_sequence(node.require("nodes", "`!Sequential`"), "`nodes`").items:
-        kind, child = _kind(item)
+        kind, child = _tagged_node(item)
         if kind not in _BRANCHES:
             raise SpecError(f"`!{kind}` right below a `!Sequential`", item.span, hint="put it in a `!Nested`")
         below = _split(child, above, level + 1) if kind == "Sequential" else _paths(child, above, level + 1)
         yield from below
 
 
-def _kind(item: Node) -> tuple[str, MappingNode]:
+def _tagged_node(item: Node) -> tuple[str, MappingNode]:
     """Return what a node is, by its tag or its key ``type``, and the node with known keys only."""
     written = item.get("type") if isinstance(item, MappingNode) else None
     if item.tag is None and written is None:
@@ -239,7 +239,7 @@ def _lines(paths: list[NestPath], used: Mapping[str, frozenset[str]], blanks: st
         return
     yield f"{blanks}- !Sequential"
     yield f"{blanks}  nodes:"
-    groups = list(_groups(rest))
+    groups = list(_same_heads(rest))
     for group in groups if len(groups) > 1 else [[path] for path in rest]:
         yield f"{blanks}  - !Nested"
         yield f"{blanks}    nodes:"
@@ -274,7 +274,7 @@ def _common(left: list[list[Step]], users: list[frozenset[str]]) -> Step | None:
     return head if is_loop else None
 
 
-def _groups(paths: list[NestPath]) -> Iterator[list[NestPath]]:
+def _same_heads(paths: list[NestPath]) -> Iterator[list[NestPath]]:
     """Yield neighbours that begin with the same shared loop or tile together."""
     group: list[NestPath] = []
     for path in paths:

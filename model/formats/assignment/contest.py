@@ -143,13 +143,13 @@ def _layer(number: int, costs: Any, usages: Any, interval: Any, path: Path) -> C
         raise SpecError(f"{path}: the interval of {what} must be two whole numbers")
     if max(interval) > LARGEST_TOTAL:
         raise SpecError(f"{path}: the interval of {what} must end at {LARGEST_TOTAL:,} at most")
-    return CostedLayer(str(number), _names(len(own)), own, None, used, (interval[0], interval[1]))
+    return CostedLayer(str(number), _strategy_names(len(own)), own, None, used, (interval[0], interval[1]))
 
 
 _NAMES: dict[int, tuple[str, ...]] = {}
 
 
-def _names(count: int) -> tuple[str, ...]:
+def _strategy_names(count: int) -> tuple[str, ...]:
     """Return the names of so many strategies."""
     return _NAMES.setdefault(count, tuple(map(str, range(count))))
 

@@ -316,7 +316,7 @@ def check_einsums_of(top: MappingNode) -> None:
 def _title(layers: Sequence[Path], named: Sequence[Path]) -> str:
     """Return the name of a single layer's file, if that was named itself, else of the layers' directories."""
     if len(layers) == 1 and layers[0] in named:
-        return _names(layers)[0]
+        return _distinct_names(layers)[0]
     return " and ".join(dict.fromkeys(printable(path.absolute().parent.name) for path in layers))
 
 
@@ -482,7 +482,7 @@ def _each_problem(top: MappingNode) -> tuple[MappingNode, ...]:
 
 def _named_layers(given: _Given) -> Iterator[tuple[str, Path, MappingNode]]:
     """Yield each layer with its name, that of its file, and its place where a file holds several."""
-    names = _names([path for path, _ in given.layers])
+    names = _distinct_names([path for path, _ in given.layers])
     for name, (path, tops) in zip(names, given.layers, strict=True):
         numbered = (name if len(tops) == 1 else f"{name}#{place}" for place in range(1, len(tops) + 1))
         yield from zip(numbered, repeat(path), tops, strict=False)
@@ -524,7 +524,7 @@ def without_mapping(top: MappingNode, notes: list[Note]) -> MappingNode:
     return without_section(top, "mapping")
 
 
-def _names(paths: Sequence[Path]) -> list[str]:
+def _distinct_names(paths: Sequence[Path]) -> list[str]:
     """Return the files' names without suffixes, with as many directories (or places) as tell them apart."""
     resolved = [path.absolute() for path in paths]
     stems = [(*path.parts[1:-1], path.name.split(".")[0]) for path in resolved]

@@ -312,7 +312,7 @@ def nest_of(
     spatial: dict[str, list[SpatialLoop]] = {fanout.name: [] for fanout in architecture.fanouts}
     places: dict[str, list[StorageMapping]] = {outermost: [StorageMapping((), outside)]}
     memory = outermost
-    joined = list(_joined(placed, ordered))
+    joined = list(_without_split_loops(placed, ordered))
     for place, step in enumerate(joined):
         if isinstance(step, PlacedTile) and step.is_home:
             continue
@@ -351,7 +351,7 @@ def _memory_of_loop(architecture: Architecture, memory: str, steps: Sequence[Pla
     return max((memory, *deeper), key=order.__getitem__)
 
 
-def _joined(placed: Sequence[Placed], ordered: frozenset[str]) -> Iterator[Placed]:
+def _without_split_loops(placed: Sequence[Placed], ordered: frozenset[str]) -> Iterator[Placed]:
     """Yield loops over one dimension with no tile between them as one, unless their order matters."""
     known: dict[tuple[str, str | None], PlacedLoop] = {}
     for step in placed:

@@ -103,7 +103,7 @@ def _with_nodes(
     """Return a mapspace with further nodes that its Einsum does not use."""
     entries: list[Entry] = []
     missing = list(nodes)
-    for entry in _entries(mapspace):
+    for entry in _rules_by_node(mapspace):
         before = _nodes_before(place, entry[0], missing)
         entries += [_unused(mapspace, own) for own in before]
         missing = missing[len(before) + (not _is_toll(entry[0])) :]
@@ -133,7 +133,7 @@ def _is_toll(node: Node) -> bool:
     return isinstance(node, StorageLevel) and bool(node.tolls)
 
 
-def _entries(mapspace: Mapspace) -> Iterator[Entry]:
+def _rules_by_node(mapspace: Mapspace) -> Iterator[Entry]:
     levels = iter(zip(mapspace.temporal, mapspace.keep, strict=True))
     spatial = iter(mapspace.spatial)
     for node in mapspace.architecture.nodes:

@@ -229,14 +229,16 @@ def read_mapping_tree(section: Node, cascade: Cascade) -> tuple[FusedMapping, di
     if missing:
         raise SpecError(f"the mapping has no `!Compute` of {listing(missing)}", section.span)
     ordered = [paths[name] for name in names]
-    placed = [_placed(path, einsum, cascade) for path, einsum in zip(ordered, cascade.einsums, strict=True)]
+    placed = [
+        _placed_steps(path, einsum, cascade) for path, einsum in zip(ordered, cascade.einsums, strict=True)
+    ]
     joining = _Joining(cascade, ordered, placed)
     mapping = joining.mapping()
     joining.places[id(mapping)] = section.span
     return mapping, joining.places
 
 
-def _placed(path: NestPath, einsum: CascadeEinsum, cascade: Cascade) -> tuple[Placed, ...]:
+def _placed_steps(path: NestPath, einsum: CascadeEinsum, cascade: Cascade) -> tuple[Placed, ...]:
     for step in path.steps:
         if isinstance(step, Tile) and step.persistent and step.tensor not in cascade.persistent:
             message = f"`{step.tensor}` is persistent here, and not in the workload"

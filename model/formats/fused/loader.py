@@ -185,7 +185,7 @@ def _cascade(
     text = read_workload_text(workloads, variables, options.files.limits, options.files.allow_include)
     loaded = read_workload(text, options.ignore_sparse)
     notes: list[Note] = [*loaded.notes]
-    spec = _joined(without(text.top, NETWORK_SECTIONS), [tops[path] for path in others])
+    spec = _one_spec(without(text.top, NETWORK_SECTIONS), [tops[path] for path in others])
     spec = without_mapping(spec, notes)
     einsums = _einsums(loaded.workload, spec, paths, options, notes)
     if any(map(_constrained, einsums)):
@@ -209,7 +209,7 @@ def _on_arch(
     others = [path for path in tops if path not in (*workloads, *arches)]
     read = read_on_arch(workloads, arches, others, variables, options)
     notes = [*read.notes, Note(CONSTRAINTS_NOTE)]
-    workload, ranks = read.workload.workload, _ranks(read.workload.workload)
+    workload, ranks = read.workload.workload, _rank_names(read.workload.workload)
     setting = replace(read.setting, fused=True)
     mapspaces, lengths = _alike(read.workload, setting, options, notes)
     einsums = tuple(
@@ -251,7 +251,7 @@ def _constrained(einsum: CascadeEinsum) -> bool:
     return bool(any(map(any, loops)) or any(kept) or mapspace.min_parallelism or mapspace.parallel)
 
 
-def _joined(rest: MappingNode | None, architectures: list[MappingNode]) -> MappingNode:
+def _one_spec(rest: MappingNode | None, architectures: list[MappingNode]) -> MappingNode:
     joined = architectures[0]
     for top in (*architectures[1:], *([] if rest is None else [rest])):
         joined = join_specs(joined, top)
@@ -263,7 +263,7 @@ def _einsums(
 ) -> tuple[CascadeEinsum, ...]:
     if len(workload.einsums) > MOST_EINSUMS:
         raise SpecError(f"{len(workload.einsums):,} Einsums; at most {MOST_EINSUMS:,} are read")
-    ranks = _ranks(workload)
+    ranks = _rank_names(workload)
     sizes = {access.bits_per_value for einsum in workload.einsums for access in einsum.accesses}
 
     def read(einsum: Einsum) -> CascadeEinsum:
@@ -298,7 +298,7 @@ def _of_own_values(architecture: Architecture, names: Container[str]) -> Archite
     return replace(architecture, nodes=tuple(map(of_own, architecture.nodes)))
 
 
-def _ranks(workload: Workload) -> dict[str, tuple[str, ...]]:
+def _rank_names(workload: Workload) -> dict[str, tuple[str, ...]]:
     """Return the names of each tensor's ranks, as the first access has them."""
     ranks: dict[str, tuple[str, ...]] = {}
     for einsum in workload.einsums:

@@ -85,7 +85,7 @@ def _read_items(reader: _Reader, node: Node, above: Sequence[SharedLoop], level:
     loops, children = list(above), list[Body | Leaf]()
     places: list[tuple[set[str], MappingNode]] = []
     for item in as_sequence(node, "a list of loops, stored tensors, held tiles and Einsums").items:
-        kind, entry = _kind(item, _ITEM_KEYS, "an item")
+        kind, entry = _kind_by_key(item, _ITEM_KEYS, "an item")
         if kind in ("loop", "store", "hold") and children:
             hint = "loops, stored tensors and held tiles come before the items below them"
             raise SpecError(f"`{kind}` after an Einsum", entry.span, hint=hint)
@@ -126,7 +126,7 @@ def _read_body(reader: _Reader, entry: MappingNode, loops: list[SharedLoop], lev
     return body
 
 
-def _kind(item: Node, kinds: dict[str, tuple[str, ...]], what: str) -> tuple[str, MappingNode]:
+def _kind_by_key(item: Node, kinds: dict[str, tuple[str, ...]], what: str) -> tuple[str, MappingNode]:
     entry = as_mapping(item, what)
     kind = next((name for name in kinds if name in entry), None)
     if kind is None:
@@ -297,7 +297,7 @@ def _read_nest(reader: _Reader, einsum: CascadeEinsum, node: Node) -> PrivateNes
     outside = (access.dataspace for access in einsum.accesses if access.tensor not in stored)
     walk = _NestReader(einsum, frozenset(outside))
     for item in as_sequence(node, "a nest").items:
-        kind, entry = _kind(item, _NEST_KEYS, "an item of a nest")
+        kind, entry = _kind_by_key(item, _NEST_KEYS, "an item of a nest")
         {"bounds": walk.limit, "loop": walk.loop, "keep": walk.open, "fanout": walk.spread}[kind](entry)
     nest = walk.finish()
     reader.placed(nest, node)

@@ -86,7 +86,7 @@ _DAMAGES = (ValueError, TypeError, OverflowError)
 
 def _loaded(onnx: ModuleType, path: Path, variables: Mapping[str, object], limits: Limits) -> LoadedModel:
     """Read a model; errors of what is damaged in it are those of the library."""
-    model = _read(onnx, path, limits)
+    model = _read_model(onnx, path, limits)
     _check_work(model, path)
     _check_order(model.graph, path)
     shapes, types = known_shapes(model.graph), _types(model.graph)
@@ -102,9 +102,9 @@ def _loaded(onnx: ModuleType, path: Path, variables: Mapping[str, object], limit
     sizes = (axis.suggested for axis in axes if axis.dim.dim_value <= 0)
     size_hint = _hint("the model leaves open", sizes)
     branch_hint = _hint("this may determine it", (name for name in scalars if name not in variables))
-    walk = _Walk(onnx, path, size_hint, branch_hint)
+    walk = _NodeReader(onnx, path, size_hint, branch_hint)
     # The model's word counts where nothing is inferred.
-    bits = _bits(onnx, types | _types(model.graph), variables)
+    bits = _bits_by_value(onnx, types | _types(model.graph), variables)
     walk.read(model.graph, shapes | known_shapes(model.graph), bits)
     return LoadedModel(walk.workload(), tuple(walk.notes()), known)
 
@@ -119,7 +119,7 @@ def _library(path: Path) -> ModuleType:
     return onnx
 
 
-def _read(onnx: ModuleType, path: Path, limits: Limits) -> Any:
+def _read_model(onnx: ModuleType, path: Path, limits: Limits) -> Any:
     name = display_name(path)
     try:
         if path.exists() and not path.is_file():
@@ -270,7 +270,7 @@ class _Left:
 
 
 @dataclass
-class _Walk:
+class _NodeReader:
     """Reads the nodes of a model."""
 
     onnx: ModuleType
@@ -290,7 +290,7 @@ class _Walk:
             if not self._is_work(node):
                 self._pass(node, None)
                 continue
-            self._map(node.op_type, _node(self.onnx, node, _free_name(node.name, self._einsums), values))
+            self._map(node.op_type, _node_of(self.onnx, node, _free_name(node.name, self._einsums), values))
 
     def workload(self) -> Workload:
         """Return the workload of what is mapped."""
@@ -403,7 +403,9 @@ def _types(graph: Any) -> dict[str, int]:
     return types | {name: kind for name, kind in kinds if kind}
 
 
-def _bits(onnx: ModuleType, types: Mapping[str, int], variables: Mapping[str, object]) -> dict[str, int]:
+def _bits_by_value(
+    onnx: ModuleType, types: Mapping[str, int], variables: Mapping[str, object]
+) -> dict[str, int]:
     wanted = variables.get(BITS)
     if wanted is not None:
         if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 1:
@@ -444,6 +446,6 @@ def _bits_of(onnx: ModuleType, kind: int) -> int | None:
     return int(digits[0]) if digits else _BITS.get(name)
 
 
-def _node(onnx: ModuleType, node: Any, name: str, values: Values) -> Node:
+def _node_of(onnx: ModuleType, node: Any, name: str, values: Values) -> Node:
     attributes = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
     return Node(name, tuple(node.input), next(iter(node.output), ""), attributes, values)

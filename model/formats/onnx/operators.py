@@ -197,7 +197,7 @@ class _Filter:
 def convolution(node: Node, weights_at: int = 1) -> Einsum:
     """Read ``Conv``, ``ConvInteger`` or ``QLinearConv``, in one to three dimensions."""
     image, weights = node.operand(0), node.operand(weights_at)
-    groups = _groups(node, image, weights)
+    groups = _convolution_groups(node, image, weights)
     if image[1] != weights[1] * groups or weights[0] % groups:
         raise _misfit(node, groups, image, weights)
     windows = tuple(_windows(node, image[2:], weights[2:]))
@@ -209,7 +209,7 @@ def convolution(node: Node, weights_at: int = 1) -> Einsum:
 def transposed_convolution(node: Node) -> Einsum:
     """Read ``ConvTranspose``, which adds the filter, times an input value, to a window of the output."""
     image, weights = node.operand(0), node.operand(1)
-    groups = _groups(node, image, weights)
+    groups = _convolution_groups(node, image, weights)
     if image[1] != weights[0] or weights[0] % groups:
         raise _misfit(node, groups, image, weights)
     windows = tuple(_transposed_windows(node, image[2:], weights[2:]))
@@ -221,7 +221,7 @@ def _misfit(node: Node, groups: int, image: Shape, weights: Shape) -> SpecError:
     return node.error(f"does not fit: group = {groups}, an input {image}, weights {weights}")
 
 
-def _groups(node: Node, image: Shape, weights: Shape) -> int:
+def _convolution_groups(node: Node, image: Shape, weights: Shape) -> int:
     """Return the number of groups of a convolution, whose operands have as many dimensions as each other."""
     count = len(weights) - 2
     if not 1 <= count <= len(WINDOW) or len(image) != len(weights):

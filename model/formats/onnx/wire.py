@@ -96,13 +96,13 @@ def _fields(view: memoryview) -> Iterator[tuple[int, int, int | None, int]]:
     place = 0
     while place < len(view):
         start = place
-        key, place = _read(view, place)
+        key, place = _read_varint(view, place)
         content: int | None = None
         wire = key & 7
         if wire == _VARINT:
-            _, place = _read(view, place)
+            _, place = _read_varint(view, place)
         elif wire == _BYTES:
-            length, content = _read(view, place)
+            length, content = _read_varint(view, place)
             place = content + length
         elif wire in _WIDTHS:
             place += _WIDTHS[wire]
@@ -113,7 +113,7 @@ def _fields(view: memoryview) -> Iterator[tuple[int, int, int | None, int]]:
         yield key >> 3, start, content, place
 
 
-def _read(view: memoryview, place: int) -> tuple[int, int]:
+def _read_varint(view: memoryview, place: int) -> tuple[int, int]:
     """Return the number that starts at a place, and the place behind it."""
     value = 0
     for position in range(_LONGEST_VARINT):

@@ -117,7 +117,7 @@ def _settle_parallel(
     """Bypass in each branch what another branch keeps."""
     home: dict[str, tuple[int, Span]] = {}
     for place, branch in enumerate(parallel.branches):
-        kept = _kept(branch, keepings)
+        kept = _kept_in_branch(branch, keepings)
         twice = next((name for name in kept if name in home), None)
         if twice is not None:
             related = ((home[twice][1], "the other branch keeps it here"),)
@@ -129,7 +129,7 @@ def _settle_parallel(
     return _group(parallel, home, keepings, context)
 
 
-def _kept(branch: Iterable[ArchLeaf], keepings: dict[ArchLeaf, Keeping]) -> dict[str, Span]:
+def _kept_in_branch(branch: Iterable[ArchLeaf], keepings: dict[ArchLeaf, Keeping]) -> dict[str, Span]:
     kept: dict[str, Span] = {}
     for leaf in branch:
         kept = {**keepings[leaf].keep, **kept} if leaf in keepings else kept
@@ -261,10 +261,12 @@ def assemble(clauses: Sequence[Clause], context: Context) -> Assembly:
         raise SpecError("the architecture has no storage component", context.tree.span)
     _check_fanouts([leaf for leaf in context.tree.leaves if leaf.fanout > 1], storages[0], context)
     keepings, parallel = _keepings(clauses, storages, context)
-    loops = _loops(clauses, context)
+    loops = _loops_of_nodes(clauses, context)
     fanouts = [node_loops.leaf for node_loops in loops if node_loops.kind == "spatial"]
     _check_fanouts(fanouts, storages[0], context)
-    levels = tuple(_level(node_loops, keepings, frozenset(fanouts), context) for node_loops in loops)
+    levels = tuple(
+        _assembled_level(node_loops, keepings, frozenset(fanouts), context) for node_loops in loops
+    )
     return Assembly(levels, compute, parallel)
 
 
@@ -362,7 +364,7 @@ def _note_idle(flags: dict[str, Span], what: str, keeping: Keeping, context: Con
             context.note(note_at(span, sentence, keeping.leaf.name, name))
 
 
-def _loops(clauses: Sequence[Clause], context: Context) -> list[LoopConstraints]:
+def _loops_of_nodes(clauses: Sequence[Clause], context: Context) -> list[LoopConstraints]:
     """Return the loop constraints of all nodes, outermost first; a fanout lies above its component."""
     constraints: list[LoopConstraints] = []
     for leaf in context.tree.leaves:
@@ -378,7 +380,7 @@ def _loops(clauses: Sequence[Clause], context: Context) -> list[LoopConstraints]
     return maximize(constraints, context)
 
 
-def _level(
+def _assembled_level(
     loops: LoopConstraints, keepings: dict[ArchLeaf, Keeping], fanouts: frozenset[ArchLeaf], context: Context
 ) -> TilingLevel:
     if loops.kind == "spatial":

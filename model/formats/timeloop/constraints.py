@@ -82,7 +82,7 @@ def factor_texts(node: Node) -> Iterator[tuple[str, Node]]:
             yield (f"{key.text}{text}" if text[:1] in "<>=" else f"{key.text}={text}"), value
         return
     if isinstance(node, SequenceNode):
-        yield from _with_remainders([(_joined(item), item) for item in node.items])
+        yield from _with_remainders([(_factor_text(item), item) for item in node.items])
         return
     if node.value is None:
         return
@@ -120,7 +120,7 @@ def split_factor(text: str) -> tuple[str, str, str]:
     return name, "", text[len(name) :]
 
 
-def _joined(item: Node) -> str:
+def _factor_text(item: Node) -> str:
     """Return a factor of a list as one text; it may be a list of parts, such as ``[P, "=", WIDTH]``."""
     parts = item.items if isinstance(item, SequenceNode) else (item,)
     texts = [part.text.strip() for part in parts if isinstance(part, ScalarNode)]

@@ -257,14 +257,14 @@ def _covered_at_once(allowed: Sequence[Collection[int]], bound: int) -> bool:
     for place in reversed(range(len(allowed))):
         if left in allowed[place] and all(1 in factors for factors in allowed[:place]):
             return True
-        least, largest = _ends(allowed[place])
+        least, largest = _least_and_largest(allowed[place])
         if not least <= min(left, largest):
             return False
         left = tiles_of(left, least)
     return left == 1
 
 
-def _ends(factors: Collection[int]) -> tuple[int, int]:
+def _least_and_largest(factors: Collection[int]) -> tuple[int, int]:
     """The least factor and the largest, 1 and 0 if there is none; of ranges, which may be long, at once."""
     if isinstance(factors, range):
         return (factors[0], factors[-1]) if factors else (1, 0)
@@ -273,7 +273,7 @@ def _ends(factors: Collection[int]) -> tuple[int, int]:
 
 def _tiles_left(tiles: int, factors: Collection[int]) -> Iterator[int]:
     """Yield the different numbers of tiles that loops with these consecutive factors leave outside."""
-    factor, largest = _ends(factors)
+    factor, largest = _least_and_largest(factors)
     while factor <= min(tiles, largest):
         left = tiles_of(tiles, factor)
         yield left
@@ -302,8 +302,8 @@ def _least_covering(allowed: Sequence[Collection[int]], bound: int) -> list[int]
     """Return for each level an extent that none can go below: the least factors inside, the most outside."""
     least: list[int] = []
     for place in range(len(allowed)):
-        inside = math.prod(_ends(factors)[0] for factors in allowed[place:])
-        outside = math.prod(_ends(factors)[1] for factors in allowed[:place])
+        inside = math.prod(_least_and_largest(factors)[0] for factors in allowed[place:])
+        outside = math.prod(_least_and_largest(factors)[1] for factors in allowed[:place])
         least.append(min(bound, max(inside, tiles_of(bound, outside))))
     return least
 
@@ -360,14 +360,14 @@ def _kept_words(kept: Iterable[_Kept], extents: Mapping[str, int]) -> dict[str, 
     return {part.space.name: tile_words(part.space, extents) for part in kept}
 
 
-def _kept(level: TemporalLevel, context: Context) -> list[_Kept]:
+def _kept_tiles(level: TemporalLevel, context: Context) -> list[_Kept]:
     return [_Kept(context.problem.dataspace(name), span) for name, span in level.keeping.keep.items()]
 
 
 def _fits(level: TemporalLevel, extents: Mapping[str, int], context: Context) -> bool:
     """Whether the tiles of what a storage level must keep fit with these extents."""
     usable = level.storage.usable_words
-    return usable is None or sum(_kept_words(_kept(level, context), extents).values()) <= usable
+    return usable is None or sum(_kept_words(_kept_tiles(level, context), extents).values()) <= usable
 
 
 def _too_small(
@@ -388,7 +388,7 @@ def _too_small(
         extents = {dim: _least_extents(dim, levels, asked, context)[place] for dim in dims}
         return _kept_words((part for part in parts if isinstance(part, _Kept)), extents)
 
-    parts: list[_Demand | _Kept] = [*_kept(level, context), *demands]
+    parts: list[_Demand | _Kept] = [*_kept_tiles(level, context), *demands]
     blamed = irreducible(parts, lambda rest: sum(tiles(rest).values()) > usable)
     shown = tiles(blamed)
     total = sum(shown.values())

@@ -182,7 +182,7 @@ def load_node(
     check_sections(top, problem is not None, notes.append)
     context = replace(_context(top, files, options, notes, problem), is_older=is_older)
     written = written_rules(top, context)
-    context = replace(context, factors=_factors(top, options, notes.append))
+    context = replace(context, factors=_factor_kind(top, options, notes.append))
     clauses = [*node_clauses(context), *_clauses(sections_of(top, "constraints"), context)]
     sections = [] if options.timeloop.skip_mapping else sections_of(top, "mapping")
     if not sections and options.timeloop.require_mapping:
@@ -372,7 +372,7 @@ def _check_given(context: Context, sparsity: Sparsity | None) -> None:
         raise SpecError(message, place, hint="--ignore-sparse drops densities")
 
 
-def _factors(top: MappingNode, options: LoadOptions, note: TakeNote) -> Factors:
+def _factor_kind(top: MappingNode, options: LoadOptions, note: TakeNote) -> Factors:
     """Return which factors loops may have: as the options say, or the template of the mapspace, or any."""
     written = read_template(top)
     if options.factors is not None:
@@ -410,12 +410,12 @@ def _variables(top: MappingNode, limits: Limits) -> dict[str, object]:
     node = section_of(top, "variables")
     if node is None:
         return {}
-    section = as_mapping(_joined(node), "`variables`")
+    section = as_mapping(_one_mapping(node), "`variables`")
     check_version(section)
     return {name: value for name, value in read_variables(section, limits).items() if name != "version"}
 
 
-def _joined(node: Node) -> Node:
+def _one_mapping(node: Node) -> Node:
     """Return a list of mappings, such as included files give, as one mapping."""
     if not isinstance(node, SequenceNode):
         return node

@@ -115,12 +115,12 @@ def read_loops(
     constraints = LoopConstraints(
         leaf=leaf,
         kind=kind,
-        factors=_within_bounds(_factors(nodes, names, context), leaf, mapped, context),
+        factors=_within_bounds(_factor_rules(nodes, names, context), leaf, mapped, context),
         permutation=permutation,
         split=_read_split(nodes, permutation, names),
         maximize=_maximize(nodes, names, context),
-        no_reuse=_names(nodes, ("no_reuse", *_OLD_NO_REUSE[kind]), context),
-        no_link_transfer=_names(nodes, ("no_link_transfer",), context),
+        no_reuse=_named_dataspaces(nodes, ("no_reuse", *_OLD_NO_REUSE[kind]), context),
+        no_link_transfer=_named_dataspaces(nodes, ("no_link_transfer",), context),
         rmw_first_update=_rmw_first_update(nodes, context),
         sweeping=_sweeping(nodes, kind),
     )
@@ -157,15 +157,15 @@ def _check_remainders(node: MappingNode, context: Context) -> None:
         raise SpecError(message, value.span, hint=f"{largest}, the largest bound, allows all")
 
 
-def _values(nodes: Iterable[MappingNode], *keys: str) -> Iterator[Node]:
+def _values_under(nodes: Iterable[MappingNode], *keys: str) -> Iterator[Node]:
     """Yield what is given under any of `keys`."""
     for node in nodes:
         yield from (value for key in keys if (value := given(node, key)) is not None)
 
 
-def _factors(nodes: tuple[MappingNode, ...], names: Names, context: Context) -> tuple[Factor, ...]:
+def _factor_rules(nodes: tuple[MappingNode, ...], names: Names, context: Context) -> tuple[Factor, ...]:
     """Return the rules of ``factors`` and of macros; a dimension that is left free has none."""
-    values = [*_values(nodes, "factors"), *_values(nodes, "factors_only")]
+    values = [*_values_under(nodes, "factors"), *_values_under(nodes, "factors_only")]
     factors = [factor for value in values for factor in read_factors(value, context, names)]
     for node in nodes:
         if given(node, "factors_only") is None:
@@ -231,7 +231,7 @@ def _defaults(node: MappingNode, factors: list[Factor], names: Names, context: C
 
 def _permutation(nodes: tuple[MappingNode, ...], context: Context) -> Permutation | None:
     first: Permutation | None = None
-    for value in _values(nodes, "permutation"):
+    for value in _values_under(nodes, "permutation"):
         permutation = read_permutation(value, context)
         if first is not None and (first.inner, first.outer) != (permutation.inner, permutation.outer):
             related = ((first.span, "the first"),)
@@ -246,7 +246,7 @@ def _read_split(
     """Return the number of dimensions along X, without those that the problem lacks."""
     lacking = () if permutation is None else permutation.lacking
     first: tuple[int, Span] | None = None
-    for value in _values(nodes, "split"):
+    for value in _values_under(nodes, "split"):
         split = as_int(value, "`split`", names, minimum=0)
         if first is not None and first[0] != split:
             raise SpecError("two different splits for one node", value.span, ((first[1], "the first"),))
@@ -267,11 +267,11 @@ def _maximize(nodes: tuple[MappingNode, ...], names: Names, context: Context) ->
         if macro is not None:
             raise SpecError("`maximize_dims` is given twice", value.span, ((macro.span, "the first"),))
         limit = None if capacity is None else as_int(capacity, "`maximize_dims_capacity`", names, minimum=1)
-        macro = Maximize(_groups(value, context), limit, value.span)
+        macro = Maximize(_maximized_groups(value, context), limit, value.span)
     return macro if macro is not None and macro.groups else None
 
 
-def _groups(node: Node, context: Context) -> tuple[tuple[str, ...], ...]:
+def _maximized_groups(node: Node, context: Context) -> tuple[tuple[str, ...], ...]:
     items = as_sequence(node, "`maximize_dims`").items
     nested = [item for item in items if isinstance(item, SequenceNode)]
     if nested and len(nested) != len(items):
@@ -286,9 +286,11 @@ def _groups(node: Node, context: Context) -> tuple[tuple[str, ...], ...]:
     return tuple(group for group in groups if group)
 
 
-def _names(nodes: tuple[MappingNode, ...], keys: tuple[str, ...], context: Context) -> dict[str, Span]:
+def _named_dataspaces(
+    nodes: tuple[MappingNode, ...], keys: tuple[str, ...], context: Context
+) -> dict[str, Span]:
     spans: dict[str, Span] = {}
-    for value in _values(nodes, *keys):
+    for value in _values_under(nodes, *keys):
         spans = {**name_list(value, context.dataspaces, "dataspace"), **spans}
     return spans
 
@@ -296,13 +298,15 @@ def _names(nodes: tuple[MappingNode, ...], keys: tuple[str, ...], context: Conte
 def _sweeping(nodes: tuple[MappingNode, ...], kind: Kind) -> frozenset[str]:
     """Return the flags that are written as ``*``."""
     spellings = {"no_reuse": ("no_reuse", *_OLD_NO_REUSE[kind]), "rmw_first_update": ("rmw_first_update",)}
-    return frozenset(flag for flag, keys in spellings.items() if any(map(means_all, _values(nodes, *keys))))
+    return frozenset(
+        flag for flag, keys in spellings.items() if any(map(means_all, _values_under(nodes, *keys)))
+    )
 
 
 def _rmw_first_update(nodes: tuple[MappingNode, ...], context: Context) -> dict[str, Span]:
     """Return the dataspaces of ``rmw_first_update``; ``*`` means those that are written."""
     spans: dict[str, Span] = {}
-    for value in _values(nodes, "rmw_first_update"):
+    for value in _values_under(nodes, "rmw_first_update"):
         names = name_list(value, context.dataspaces, "dataspace")
         if means_all(value):
             names = {n: span for n, span in names.items() if context.problem.dataspace(n).read_write}
@@ -567,14 +571,14 @@ def _largest(
     reached: _Products = {(1, 1): (-1, ())}
     for dim, tiles, values in choices:
         axis = None if rules is None else axis_of(rules, dim, context)
-        reached = _extended(reached, tiles, values, axis, mesh, capacity)
+        reached = _with_next_dim(reached, tiles, values, axis, mesh, capacity)
     if not reached:
         return dict.fromkeys(group, 1)
     _, best = max(reached.values())
     return dict(zip(group, best[len(taken) :], strict=True))
 
 
-def _extended(
+def _with_next_dim(
     reached: _Products,
     tiles: int,
     values: Sequence[int],

@@ -58,7 +58,7 @@ def mapped_spec(loaded: LoadedSpec) -> MappingNode:
     sections: dict[str, _Plain] = dict(zip(_TABLES, _price_tables(loaded.mapspace.architecture), strict=True))
     if gone:
         sections[LEFT_OUT] = tuple(dict.fromkeys(gone))
-    entries += [(_word(name, top.span), _node(value, top.span)) for name, value in sections.items()]
+    entries += [(_word(name, top.span), _as_node(value, top.span)) for name, value in sections.items()]
     return MappingNode(tuple(entries), top.span, top.tag)
 
 
@@ -102,14 +102,14 @@ def _figure(value: Fraction) -> str:
     return text if "." in text else f"{text}.0"
 
 
-def _node(value: _Plain, span: Span) -> Node:
+def _as_node(value: _Plain, span: Span) -> Node:
     """Return plain text, lists and mappings as nodes."""
     if isinstance(value, str):
         return _word(value, span)
     if isinstance(value, Mapping):
-        entries = ((_word(key, span), _node(item, span)) for key, item in value.items())
+        entries = ((_word(key, span), _as_node(item, span)) for key, item in value.items())
         return MappingNode(tuple(entries), span)
-    return SequenceNode(tuple(_node(item, span) for item in value), span)
+    return SequenceNode(tuple(_as_node(item, span) for item in value), span)
 
 
 def _word(text: str, span: Span) -> ScalarNode:

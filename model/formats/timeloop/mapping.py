@@ -148,16 +148,16 @@ def read_mapping(targets: Sequence[Clause], assembly: Assembly, span: Span, cont
         _check_remainders(dim, factors, loops, span, context)
     for level, node_loops, values in zip(assembly.levels, loops, factors, strict=True):
         _check_rules(level.loops, node_loops, values, span, context)
-    keeps = _kept(assembly, span, context)
+    keeps = _kept_by_storage(assembly, span, context)
     nodes: list[StorageMapping | FanoutMapping] = []
     for level, node_loops, values in zip(assembly.levels, loops, factors, strict=True):
         live = {dim: value for dim, value in values.items() if value > 1}
         if isinstance(level, SpatialLevel):
-            spatial = _spatial(node_loops, live, level, span, context)
+            spatial = _spatial_loops(node_loops, live, level, span, context)
             _check_axes(level.loops, level.rules, spatial, span, context)
             nodes.append(FanoutMapping(_with_idle(spatial, node_loops, context, _idle_spatial)))
             continue
-        order = _order(node_loops, live, span, context)
+        order = _order_of_live(node_loops, live, span, context)
         _check_order(level.loops, node_loops, order, span)
         temporal = tuple(Loop(dim, live[dim]) for dim in order)
         loops_with_idle = _with_idle(temporal, node_loops, context, _idle_temporal)
@@ -292,7 +292,7 @@ def _check_remainders(
         context.note(note_at(place, sentence, dim, bound, listing(missing)))
 
 
-def _order(loops: LoopConstraints, live: dict[str, int], span: Span, context: Context) -> list[str]:
+def _order_of_live(loops: LoopConstraints, live: dict[str, int], span: Span, context: Context) -> list[str]:
     """Return the live dimensions, innermost first."""
     order = loops.permutation
     inner = () if order is None else order.inner
@@ -309,10 +309,10 @@ def _order(loops: LoopConstraints, live: dict[str, int], span: Span, context: Co
     return [dim for dim in (*inner, *between, *outer) if dim in live]
 
 
-def _spatial(
+def _spatial_loops(
     loops: LoopConstraints, live: dict[str, int], level: SpatialLevel, span: Span, context: Context
 ) -> tuple[SpatialLoop, ...]:
-    order = _order(loops, live, span, context)
+    order = _order_of_live(loops, live, span, context)
     along_x = _along_x(loops, live, order, level, span, context)
     return tuple(SpatialLoop(dim, live[dim], "x" if dim in along_x else "y") for dim in order)
 
@@ -362,7 +362,7 @@ def _with_units(
     return replace(loops, factors=(*loops.factors, *ones))
 
 
-def _kept(assembly: Assembly, span: Span, context: Context) -> dict[str, frozenset[str]]:
+def _kept_by_storage(assembly: Assembly, span: Span, context: Context) -> dict[str, frozenset[str]]:
     storages = assembly.storages
     kept = {
         level.storage.name: {n for n in context.dataspaces if n not in level.keeping.bypass}

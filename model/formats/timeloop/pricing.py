@@ -86,7 +86,7 @@ def priced(leaf: ArchLeaf, lists: PriceLists, context: Context, level: StorageLe
         sparse=context.optimizes_sparse,
     )
     if level is not None:
-        request = replace(request, attributes={**_rows(level, request, lists.classes), **attributes})
+        request = replace(request, attributes={**_shape_entries(level, request, lists.classes), **attributes})
     prices = price(request, lists.tables, lists.classes, context.variables)
     for remark in prices.remarks:
         context.note(Note(printable(remark)))
@@ -106,7 +106,9 @@ def priced_or_free(
         return Prices(sources=dict.fromkeys(("read", "fill", "update", "leak", "compute"), UNKNOWN))
 
 
-def _rows(level: StorageLevel, request: EnergyRequest, classes: CompoundClasses) -> dict[str, object]:
+def _shape_entries(
+    level: StorageLevel, request: EnergyRequest, classes: CompoundClasses
+) -> dict[str, object]:
     """Return width and depth where attributes give them otherwise; classes of the spec have their own."""
     if request.model_class in classes.by_name:
         return {}

@@ -391,7 +391,7 @@ def _section(node: Node) -> MappingNode:
         raise SpecError("`problem` must be a mapping, but is a list", node.span, hint=hint)
     section = as_mapping(node, "`problem`")
     known, required = (*_PROBLEM_KEYS, *SPARSE_KEYS, *WIDTH_KEYS), ("shape", "instance")
-    check_keys(section, known, "`problem`", required, _OF_SHAPE | _bounds(section))
+    check_keys(section, known, "`problem`", required, _OF_SHAPE | _bound_keys(section))
     check_version(section)
     return section
 
@@ -454,7 +454,7 @@ def _declared_coefficients(node: Node | None, dims: dict[str, Span]) -> dict[str
     return declared
 
 
-def _bounds(section: MappingNode) -> dict[str, str]:
+def _bound_keys(section: MappingNode) -> dict[str, str]:
     """Return the keys of what may be bounds, which older versions had in the section itself."""
     scalars = [(key.text, value) for key, value in section.entries if isinstance(value, ScalarNode)]
     return {key: "instance" for key, value in scalars if type(value.value) is int}

@@ -78,10 +78,10 @@ def read_rules(
     SpecError
         If one is no condition on mappings, with the part that is wrong.
     """
-    return tuple(_read(rule, architecture, context) for rule in written)
+    return tuple(_read_rule(rule, architecture, context) for rule in written)
 
 
-def _read(written: WrittenRule, architecture: Architecture, context: Context) -> Rule:
+def _read_rule(written: WrittenRule, architecture: Architecture, context: Context) -> Rule:
     text, leaf, place = written
     if leaf is None or place is None:
         scope = RuleScope(context.problem, architecture, constants=_numbers(context.variables))

@@ -90,7 +90,7 @@ class _Part:
 
 
 @dataclass
-class _Walk:
+class _FlatTree:
     """What is read of a tree, outermost first."""
 
     note: TakeNote
@@ -102,7 +102,7 @@ class _Walk:
 
 def nodes_of(section: MappingNode, note: TakeNote) -> MappingNode:
     """Return an architecture of version 0.1, 0.2 or 0.3 as one of version 0.4."""
-    walk = _Walk(note)
+    walk = _FlatTree(note)
     if is_old_list(section):
         _read_list(section, walk)
     else:
@@ -128,7 +128,7 @@ def storages_of(section: Node | None) -> tuple[str, ...]:
     return tuple(reversed(names))
 
 
-def _read_list(section: MappingNode, walk: _Walk) -> None:
+def _read_list(section: MappingNode, walk: _FlatTree) -> None:
     """Read the storages of version 0.1, which stand innermost first, and the arithmetic."""
     storages = as_sequence(section.require("storage"), "`storage`").items
     for item in reversed(storages):
@@ -159,7 +159,7 @@ def _named(node: MappingNode) -> MappingNode:
     )
 
 
-def _read_branch(node: MappingNode, name: str, instances: int, around: MappingNode, walk: _Walk) -> None:
+def _read_branch(node: MappingNode, name: str, instances: int, around: MappingNode, walk: _FlatTree) -> None:
     """Read a tree of which there are so many instances; the attributes `around` it hold in it."""
     _note_unread([key for key, _ in node.entries if key.text not in (*_BRANCH_KEYS, "constraints")], walk)
     attributes = _branch_attributes(node, walk)
@@ -187,7 +187,7 @@ def _items(node: MappingNode, key: str) -> tuple[Node, ...]:
     return (value,) if isinstance(value, MappingNode) else as_sequence(value, f"`{key}`").items
 
 
-def _branch_attributes(node: MappingNode, walk: _Walk) -> MappingNode | None:
+def _branch_attributes(node: MappingNode, walk: _FlatTree) -> MappingNode | None:
     value = given(node, "attributes")
     if value is None:
         return None
@@ -199,7 +199,7 @@ def _branch_attributes(node: MappingNode, walk: _Walk) -> MappingNode | None:
     return without(attributes, _INSTANCES)
 
 
-def _read_local(node: MappingNode, instances: int, around: MappingNode, walk: _Walk) -> None:
+def _read_local(node: MappingNode, instances: int, around: MappingNode, walk: _FlatTree) -> None:
     name, count = _range_of(node.require("name", "a component"))
     class_node = node.require("class", f"component `{name}`")
     component_class = as_name(class_node, "`class`")
@@ -218,7 +218,7 @@ def _add_part(
     component_class: str,
     attributes: MappingNode,
     instances: int | None,
-    walk: _Walk,
+    walk: _FlatTree,
     around: MappingNode | None = None,
 ) -> None:
     """Add a component with what its attributes say; without `instances` they say how many there are."""
@@ -263,7 +263,7 @@ def _truth(value: Node) -> Node:
 _TRUTHS = {"yes": True, "on": True, "no": False, "off": False}
 
 
-def _preferred(attributes: MappingNode, name: str, walk: _Walk) -> MappingNode:
+def _preferred(attributes: MappingNode, name: str, walk: _FlatTree) -> MappingNode:
     """Return attributes with one spelling of each: the one that Timeloop looks for first."""
     for spellings in (_WORDS, _DEPTHS, _WIDTHS, _BLOCKS, ("entries", *_DEPTHS)):
         present = [spelling for spelling in spellings if not is_blank(attributes.get(spelling))]
@@ -282,14 +282,14 @@ _BLOCKS = ("block_size", "n_words")
 """Spellings of attributes, in the order in which Timeloop looks for them."""
 
 
-def _with_cluster(attributes: MappingNode, around: MappingNode, name: str, walk: _Walk) -> MappingNode:
+def _with_cluster(attributes: MappingNode, around: MappingNode, name: str, walk: _FlatTree) -> MappingNode:
     """Return attributes with the cluster size that follows from a block and a width, as in Timeloop.
 
     Where a cluster is given, a width that does not fit it and the block does not count.
     """
-    width, block = _number(attributes, _WIDTHS), _number(attributes, _BLOCKS)
-    word = _number(attributes, _WORDS) or _number(around, _WORDS)
-    cluster = _number(attributes, ("cluster_size",))
+    width, block = _positive_attribute(attributes, _WIDTHS), _positive_attribute(attributes, _BLOCKS)
+    word = _positive_attribute(attributes, _WORDS) or _positive_attribute(around, _WORDS)
+    cluster = _positive_attribute(attributes, ("cluster_size",))
     if width is None or word is None:
         return attributes
     key, value = next(entry for entry in attributes.entries if entry[0].text in _WIDTHS)
@@ -305,7 +305,7 @@ def _with_cluster(attributes: MappingNode, around: MappingNode, name: str, walk:
     return without(attributes, _WIDTHS)
 
 
-def _number(attributes: MappingNode, names: Sequence[str]) -> int | None:
+def _positive_attribute(attributes: MappingNode, names: Sequence[str]) -> int | None:
     """Return the positive whole number under one of some names, None where there is none."""
     values = (attributes.get(name) for name in names)
     value = next((node for node in values if node is not None), None)
@@ -359,7 +359,7 @@ def _axes(total: int, x: int | None, y: int | None) -> tuple[int, int]:
     return (total, 1) if y is None else (max(1, total // y), y)
 
 
-def _in_order(walk: _Walk) -> list[_Branch | _Part]:
+def _in_order(walk: _FlatTree) -> list[_Branch | _Part]:
     """Return trees and storages in their order, and the compute component after them."""
     units = [item for item in walk.items if isinstance(item, _Part) and item.is_compute]
     if len(units) > 1:
@@ -409,11 +409,11 @@ def _containers(
     for branch in around:
         if branch is holder or branch.attributes is not None:
             span = branch.node.require("name").span
-            mesh = _spatial(part, fanout) if branch is holder else None
+            mesh = _mesh_node(part, fanout) if branch is holder else None
             yield _container(_free_name(branch.name, taken), span, branch.attributes, mesh)
     if fanout != (1, 1) and holder is None:
         name = _free_name(f"inter_{part.name}_spatial", taken)
-        yield _container(name, part.spans[0], None, _spatial(part, fanout))
+        yield _container(name, part.spans[0], None, _mesh_node(part, fanout))
 
 
 def _free_name(name: str, taken: set[str]) -> str:
@@ -425,7 +425,7 @@ def _free_name(name: str, taken: set[str]) -> str:
     return free
 
 
-def _spatial(part: _Part, fanout: tuple[int, int]) -> MappingNode:
+def _mesh_node(part: _Part, fanout: tuple[int, int]) -> MappingNode:
     pairs = zip(("meshX", "meshY"), fanout, part.spans, strict=True)
     entries = tuple(entry_of(key, scalar_of(size, span), span) for key, size, span in pairs)
     return MappingNode(entries, part.spans[0])
@@ -463,12 +463,12 @@ def _is_storage(component_class: str) -> bool:
     return any(word in component_class for word in _STORAGES)
 
 
-def _note_unread(keys: Iterable[ScalarNode], walk: _Walk) -> None:
+def _note_unread(keys: Iterable[ScalarNode], walk: _FlatTree) -> None:
     for key in keys:
         walk.note(note_at(key.span, "nothing reads `{}` of the architecture", key.text))
 
 
-def _note_left_out(walk: _Walk) -> None:
+def _note_left_out(walk: _FlatTree) -> None:
     """Note what has no effect here, and what Timeloop leaves out."""
     if walk.networks:
         sentence = "networks are not modelled, so what {} says of them has no effect"

@@ -266,7 +266,7 @@ class _Scope:
 
 
 @dataclass
-class _Walk:
+class _TreeReader:
     """What was read so far; ``nodes`` are leaves and branches."""
 
     leaves: list[ArchLeaf] = field(default_factory=list)
@@ -280,7 +280,7 @@ def read_tree(node: Node, variables: Names, limits: Limits = DEFAULT_LIMITS) -> 
     section = as_mapping(node, "`architecture`")
     check_keys(section, ("version", "nodes", "name"), "`architecture`", ("nodes",))
     check_version(section)
-    walk = _Walk()
+    walk = _TreeReader()
     scope = _Scope(NO_ATTRIBUTES, NO_ATTRIBUTES, variables, limits)
     _read_nodes(section.require("nodes", "`architecture`"), scope, walk)
     check_points(math.prod(leaf.fanout for leaf in walk.leaves), limits, "the instances are", section.span)
@@ -291,14 +291,14 @@ def read_tree(node: Node, variables: Names, limits: Limits = DEFAULT_LIMITS) -> 
     return Tree(tuple(walk.leaves), tuple(walk.parallels), section.span, name, tuple(walk.disabled))
 
 
-def _read_nodes(node: Node, scope: _Scope, walk: _Walk) -> _Scope:
+def _read_nodes(node: Node, scope: _Scope, walk: _TreeReader) -> _Scope:
     """Read the nodes of a hierarchical branch, each in the scope that the one before it leaves."""
     for item in as_sequence(node, "`nodes`").items:
         scope = _read_node(item, scope, walk)
     return scope
 
 
-def _read_node(item: Node, scope: _Scope, walk: _Walk) -> _Scope:
+def _read_node(item: Node, scope: _Scope, walk: _TreeReader) -> _Scope:
     """Read one node, a leaf or a branch, and return the scope of what follows it in a hierarchy.
 
     A container's attributes hold for what follows, and so does a gate of the power. Expressions see those
@@ -324,7 +324,7 @@ def _read_node(item: Node, scope: _Scope, walk: _Walk) -> _Scope:
     return scope if leaf.role != "container" else _inside(leaf, scope)
 
 
-def _read_parallel(nodes: Node, span: Span, scope: _Scope, walk: _Walk) -> None:
+def _read_parallel(nodes: Node, span: Span, scope: _Scope, walk: _TreeReader) -> None:
     place = len(walk.parallels)
     branches: list[tuple[ArchLeaf, ...]] = []
     inner = replace(scope, parallel=scope.parallel or span)

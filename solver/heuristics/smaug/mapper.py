@@ -157,7 +157,7 @@ def find_scratchpads(mapspace: Mapspace) -> Scratchpads:
     level_of = {space.name: _first_level(mapspace, space.name) for space in mapspace.problem.dataspaces}
     for group in mapspace.parallel:
         level_of = _spread(mapspace, group, level_of)
-    capacity = min(_values(mapspace, number, level_of) for number in level_of.values())
+    capacity = min(_values_that_fit(mapspace, number, level_of) for number in level_of.values())
     return Scratchpads(level_of, capacity)
 
 
@@ -199,7 +199,7 @@ def kept_at(mapspace: Mapspace, level_of: dict[str, int], number: int) -> frozen
     return mapspace.keep[number].keep | held
 
 
-def _values(mapspace: Mapspace, number: int, level_of: dict[str, int]) -> int:
+def _values_that_fit(mapspace: Mapspace, number: int, level_of: dict[str, int]) -> int:
     """Values of any dataspace that fit into an equal share of a level."""
     level, kept = mapspace.architecture.levels[number], kept_at(mapspace, level_of, number)
     widest = max(level.packing_of(name).size_per_value for name in kept)
@@ -333,14 +333,14 @@ def _nodes(
     architecture = mapspace.architecture
     innermost = max(tiles)
     left = dict(tiles[innermost])
-    spatial = _spatial(left, found, mapspace, architecture.storage_indices[innermost])
+    spatial = _filled_fanouts(left, found, mapspace, architecture.storage_indices[innermost])
     around = [bounds, *tiles.values()]
     within = [*tiles.values(), dict.fromkeys(bounds, 1)]
     temporal = {
-        level: _loops({letter: tiles_of(outer[letter], inner[letter]) for letter in bounds}, found)
+        level: _temporal_loops({letter: tiles_of(outer[letter], inner[letter]) for letter in bounds}, found)
         for level, outer, inner in zip((0, *tiles), around, within, strict=True)
     }
-    temporal[innermost] = _loops(left, found)
+    temporal[innermost] = _temporal_loops(left, found)
     temporal[0] += tuple(Loop(dim, mapspace.problem.bound[dim]) for dim in found.groups)
     nodes: list[NodeMapping] = []
     for position, node in enumerate(architecture.nodes):
@@ -352,7 +352,7 @@ def _nodes(
     return tuple(nodes)
 
 
-def _spatial(
+def _filled_fanouts(
     left: Sizes, found: FoundOperator, mapspace: Mapspace, above: int
 ) -> dict[int, tuple[SpatialLoop, ...]]:
     """Fill the fanouts below `above` from what is `left` of a tile: features outermost, then channels."""
@@ -390,7 +390,7 @@ def _spatial_loops(
             yield SpatialLoop(dim, factor, axis)
 
 
-def _loops(factors: Sizes, found: FoundOperator) -> tuple[Loop, ...]:
+def _temporal_loops(factors: Sizes, found: FoundOperator) -> tuple[Loop, ...]:
     """Return the loops of a level, innermost first, without those of bound 1."""
     return tuple(
         Loop(found.dims[letter], factors[letter])

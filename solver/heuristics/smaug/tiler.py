@@ -180,11 +180,11 @@ def listed_rowwise_outputs(operator: Convolution, inputs: Grid, weights: Grid) -
     sizes = [span.size for span in inputs.cuts[1]]
     if sizes[-1] + window.after < window.field:
         sizes.pop()
-    rows = [_rows(size, window) for size in sizes]
+    rows = [_window_rows(size, window) for size in sizes]
     if len(rows) > 1:
-        rows[-1] = _rows(sizes[-1] + window.after, window)
+        rows[-1] = _window_rows(sizes[-1] + window.after, window)
     if rows:
-        rows[0] = _rows(sizes[0] + window.before, window)
+        rows[0] = _window_rows(sizes[0] + window.before, window)
     columns = operator.windows[1].positions(operator.input[2])
     return Grid((inputs.cuts[0], _stacked(rows), (RankSpan(0, columns),), weights.cuts[0]))
 
@@ -204,7 +204,7 @@ def _first_size(tile: int, window: Window) -> int:
     return tile if steps <= 0 else window.field + steps * window.stride - window.before
 
 
-def _rows(size: int, window: Window) -> int:
+def _window_rows(size: int, window: Window) -> int:
     return (size - window.field) // window.stride + 1
 
 

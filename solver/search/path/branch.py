@@ -532,7 +532,7 @@ class Branch:
                 closed = np.maximum(part.of_times(times[live]), least)
                 once = np.maximum(self.masked.once(part), least)
                 parts.append((own.place, closed, np.where(closes[live], closed, once)))
-            entries = partial(_entries, chosen, live)
+            entries = partial(_table_part, chosen, live)
             every = list(map(self.masked.outside, prices.each))
             cost = self._farther_out(every, slot, step, entries, parts) + site.spent[some, np.newaxis]
             costs[some] = cost
@@ -650,7 +650,7 @@ def _of_one_row(known: Mapping[int, IntArray]) -> dict[int, tuple[int, ...]]:
     return {boundary: tuple(tiles[0].tolist()) for boundary, tiles in known.items()}
 
 
-def _entries(chosen: tuple[IntArray, ...], live: IntArray, table: FloatArray) -> FloatArray:
+def _table_part(chosen: tuple[IntArray, ...], live: IntArray, table: FloatArray) -> FloatArray:
     """Entries of the part of a table that some places along each axis make up."""
     return table[chosen].reshape(-1)[live]
 
