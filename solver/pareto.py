@@ -37,7 +37,7 @@ from solver.search.trivial import trivial_bound
 from solver.sparse_search import sparse_search
 from solver.stages import (
     SPARSE,
-    Question,
+    EinsumQuestion,
     Stage,
     State,
     again,
@@ -107,7 +107,7 @@ def pareto_front(
     When stopped, it has the points that were proven so far, other mappings that were found, and open ranges.
     """
     refuse_gap(options, "a front")
-    question = Question(mapspace, options, on_progress, should_stop)
+    question = EinsumQuestion(mapspace, options, on_progress, should_stop)
     front: Front = through(STAGES, question, State())
     most = mapspace.max_temporal_loops
     if most is None or all(point.mapping.temporal_loops <= most for point in front.points):
@@ -118,13 +118,13 @@ def pareto_front(
     )
 
 
-def _walked(question: Question, state: State) -> Front:
+def _walked(question: EinsumQuestion, state: State) -> Front:
     """Walk along the front of dense data."""
     walk = _FrontWalk(question.ask(SharedSearch))
     return walk.run(state.known)
 
 
-def _walked_over_sparse_data(question: Question, state: State) -> State:
+def _walked_over_sparse_data(question: EinsumQuestion, state: State) -> State:
     """Walk along the front of sparse data, without remainders."""
     walk = _FrontWalk(question.about(DIVISORS.of(question.mapspace)).ask(sparse_search))
     return state.told(walk.run(state.known))

@@ -351,7 +351,7 @@ def build_network(
     if any(isinstance(cost, bool) or not isinstance(cost, (int, Fraction)) for cost in costs):
         raise ValueError("a cost is an int, a Fraction, or None")
     steps_per_unit = math.lcm(*(cost.denominator for cost in costs))
-    scale = _Scale(steps_per_unit, sum(costs, Fraction(0)) * steps_per_unit > LARGEST_TOTAL)
+    scale = _CommonStep(steps_per_unit, sum(costs, Fraction(0)) * steps_per_unit > LARGEST_TOTAL)
     positions = {layer.name: position for position, layer in enumerate(layers)}
     methods = {layer.name: tuple(layer.costs) for layer in layers}
     return CostedNetwork(
@@ -368,7 +368,7 @@ def build_network(
 
 
 @dataclass(frozen=True)
-class _Scale:
+class _CommonStep:
     """The common step, and whether 64 bits are too few."""
 
     steps_per_unit: int
@@ -393,7 +393,7 @@ class _Scale:
 
 
 def _edge(
-    edge: EdgeCosts, positions: Mapping[str, int], methods: Mapping[str, tuple[str, ...]], scale: _Scale
+    edge: EdgeCosts, positions: Mapping[str, int], methods: Mapping[str, tuple[str, ...]], scale: _CommonStep
 ) -> Edge:
     for end in (edge.source, edge.target):
         if end not in positions:

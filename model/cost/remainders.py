@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from model.architecture import Architecture, StorageLevel
 from model.cost.nest import Nest
-from model.cost.shares import Row, RowLoop, Share, Turn, Turns, deal, first, share_of
+from model.cost.shares import LoopsAbove, RowLoop, Share, Turn, Turns, deal, first, share_of
 from model.cost.traffic import (
     Traffic,
     accesses,
@@ -104,7 +104,7 @@ class _Moment(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Way:
+class Route:
     """The way of a dataspace from a level to the next one inwards, or to the arithmetic.
 
     Parameters
@@ -132,7 +132,7 @@ class Way:
         return groups_of(self.space, self.nest.bounds[0])
 
     @cached_property
-    def _rows(self) -> dict[str, Row]:
+    def _rows(self) -> dict[str, LoopsAbove]:
         return {dim: self.nest.row(dim, self.inner) for dim in self.nest.bounds[0]}
 
     @cached_property
@@ -320,7 +320,7 @@ def _digits_at(digits: Iterable[tuple[tuple[int, int], ...]], place: int) -> tup
     return tuple(tuple(digit for own, digit in of_dim if own == place) for of_dim in digits)
 
 
-def _turns_of(row: Row, iterations: int, kind: int | str | None) -> Turns:
+def _turns_of(row: LoopsAbove, iterations: int, kind: int | str | None) -> Turns:
     """The turns of an instance: when it starts, in every step, or when a loop advances."""
     if kind is None:
         return row.every(iterations)
@@ -328,7 +328,7 @@ def _turns_of(row: Row, iterations: int, kind: int | str | None) -> Turns:
 
 
 def _children(
-    row: Row, loops: Sequence[RowLoop], iterations: int, kind: int | str | None
+    row: LoopsAbove, loops: Sequence[RowLoop], iterations: int, kind: int | str | None
 ) -> Iterator[_Child]:
     """Yield the children in use along one dimension, the one with most to do first."""
     for digits in product(*(range(loop.bound) for loop in loops)):
@@ -382,7 +382,7 @@ def _coefficient(rank: Iterable[Term], dim: str) -> int:
     return sum(term.coefficient for term in rank if term.dim == dim)
 
 
-def _apart(group: Group, row: Row, iterations: int) -> int:
+def _apart(group: Group, row: LoopsAbove, iterations: int) -> int:
     """Words of the tiles of one dimension in one rank: they do not overlap."""
     tiles = -(-iterations // row.extent)
     last = iterations - (tiles - 1) * row.extent
@@ -398,7 +398,7 @@ class _Tiles(NamedTuple):
     loops: tuple[tuple[int, int], ...]
 
 
-def _tiles(row: Row, loops: Sequence[RowLoop], iterations: int) -> Iterator[_Tiles]:
+def _tiles(row: LoopsAbove, loops: Sequence[RowLoop], iterations: int) -> Iterator[_Tiles]:
     """Yield all tiles of a share, as blocks whose loops run in full; loops innermost first."""
     tiles = -(-iterations // row.extent)
     last, start = tiles - 1, 0
@@ -486,12 +486,12 @@ def traffic_with_remainders(
     if not kept:
         raise ValueError(f"no level keeps dataspace {space.name!r}")
     for position, level, asking in askers(architecture, kept, space):
-        served = Way(architecture, nest, space, position, asking)
-        received = Way(architecture, nest, space, position, position)
+        served = Route(architecture, nest, space, position, asking)
+        received = Route(architecture, nest, space, position, position)
         yield position, partial(_traffic, level, served, received, position == kept[0])
 
 
-def _traffic(level: StorageLevel, served: Way, received: Way, outermost: bool, shares: Shares) -> Traffic:
+def _traffic(level: StorageLevel, served: Route, received: Route, outermost: bool, shares: Shares) -> Traffic:
     """What instances of a level do with these shares."""
     space, position = served.space, received.inner
     above = 0 if outermost else received.brought_words(shares, reuse=received.reuses)

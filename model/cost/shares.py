@@ -99,7 +99,7 @@ class Turns:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LoopsAbove:
     """The loops over one dimension above a node.
 
     Parameters

@@ -88,7 +88,7 @@ class Subcomponent:
 
 
 @dataclass(frozen=True)
-class Step:
+class SubAction:
     """An action of a subcomponent that an action of the compound class causes."""
 
     action: str  # its name in the class of the subcomponent
@@ -103,7 +103,7 @@ class ActionPart:
 
     name: str
     indices: IndexRange | None  # which of them: only their number counts. One without.
-    steps: tuple[Step, ...]
+    steps: tuple[SubAction, ...]
     span: Span
 
 
@@ -210,9 +210,9 @@ def _load_part(node: Node) -> ActionPart:
     return ActionPart(name, indices, steps, entry.span)
 
 
-def _load_step(node: Node) -> Step:
+def _load_step(node: Node) -> SubAction:
     entry = keyed_mapping(node, "an action of a subcomponent", _STEP_KEYS)
-    return Step(
+    return SubAction(
         as_name(entry.require("name", "an action of a subcomponent"), "the action's `name`"),
         _load_arguments(entry.get("arguments")),
         _scale(entry, _ENERGY_SCALES, "an action of a subcomponent"),
@@ -383,7 +383,7 @@ class CompoundComponent:
             raise EnergyError(message, part.span, ((subcomponent.span, "they are declared here"),))
         return float(count * sum(self._step_energy(subcomponent, step, names) for step in part.steps))
 
-    def _step_energy(self, subcomponent: Subcomponent, step: Step, names: Mapping[str, object]) -> float:
+    def _step_energy(self, subcomponent: Subcomponent, step: SubAction, names: Mapping[str, object]) -> float:
         arguments = tuple((name, _evaluated(node, names)) for name, node in step.arguments)
         component = self._instantiate(subcomponent, arguments)
         energy = component.energy_pj(step.action)

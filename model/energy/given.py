@@ -29,7 +29,7 @@ GIVEN_KEYS = frozenset({"actions", "energy", "area", "vector_access_energy", "en
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenPrices:
     """What a user wrote about a component's energy and area."""
 
     # Picojoule per vector access, operation or cycle (``leak``), by action.
@@ -40,7 +40,7 @@ class Given:
 
 def read_given(
     kind: Kind, component: MappingNode, attributes: MappingNode | None, names: Mapping[str, object]
-) -> Given:
+) -> GivenPrices:
     """Read what a user wrote about energy and area, on the component or among its attributes.
 
     Energies are in picojoule per vector access, per operation (``compute``) or per cycle (``leak``), areas
@@ -63,7 +63,7 @@ def read_given(
         figure = _figure(node, "`area`" if action is None else f"the energy of `{action}`", names)
         figures[action] = (figure, f"given at {place(node.span)}")
     area = figures.pop(None, None)
-    return Given({action: figure for action, figure in figures.items() if action is not None}, area)
+    return GivenPrices({action: figure for action, figure in figures.items() if action is not None}, area)
 
 
 Written = tuple[str | None, Node, Node]

@@ -17,7 +17,7 @@ from model.energy.estimator import (
 )
 from model.energy.figures import LARGEST_FIGURE, place, rounded, with_fewer_digits
 from model.energy.given import EnergyTable, EnergyTables
-from model.energy.request import CLASS, EnergyError, EnergyRequest, Figure, Kind, Prices
+from model.energy.request import CLASS, ComponentPrices, EnergyError, EnergyRequest, Figure, Kind
 from model.numbers import EXACT
 from model.text.arithmetic import calculated
 from model.text.source import Span, SpecError
@@ -97,7 +97,7 @@ def price(
     tables: EnergyTables,
     compound_classes: CompoundClasses,
     variables: Mapping[str, object],
-) -> Prices:
+) -> ComponentPrices:
     """Price one component; EnergyError, at the component, where that cannot be done.
 
     Action by action, a figure that the user gave comes first, then the ERT's, then the estimator's. Writes
@@ -154,14 +154,14 @@ def _cleaned(request: EnergyRequest) -> EnergyRequest:
     return replace(request, attributes=attributes)
 
 
-def _price(request: EnergyRequest, tables: EnergyTables, library: Library) -> Prices:
+def _price(request: EnergyRequest, tables: EnergyTables, library: Library) -> ComponentPrices:
     given = _from_user(request, library)
     missing = tuple(action for action in _NAMES[request.kind] if action not in given.figures)
     rest = _figures_not_given(request, missing, tables, library) if missing else _Figures({})
     figures = {**given.figures, **rest.figures}
     area = given.area or tables.areas.get(request.name) or rest.area
     energies = {action: figures[action][0] for action in _NAMES[request.kind]}
-    return Prices(
+    return ComponentPrices(
         **energies,
         area_um2=None if area is None else float(area[0]),
         area_source="" if area is None else area[1],

@@ -9,7 +9,7 @@ from itertools import product
 from model.architecture import Architecture, Fanout, with_places
 from model.extents import tiles_of
 from model.fused.cascade import Access, Cascade, CascadeEinsum
-from model.fused.mapping import Body, FusedMapping, Held, Path, PrivateNest, SharedLoop, Stored, leaves
+from model.fused.mapping import Body, FusedMapping, Held, LeafPath, PrivateNest, SharedLoop, Stored, leaves
 from model.fused.visits import Visits, multi_term_dims, path_dims
 from model.mapping import FanoutMapping, StorageMapping
 from model.wording import listing
@@ -85,7 +85,9 @@ def _check_trips(cascade: Cascade, mapping: FusedMapping, place: int) -> None:
             raise FusedMappingError(f"more than {MOST_PARTS:,} iterations over `{dim}`", loop)
 
 
-def _check_windows(cascade: Cascade, mapping: FusedMapping, tensor: str, writer: Path, reader: int) -> None:
+def _check_windows(
+    cascade: Cascade, mapping: FusedMapping, tensor: str, writer: LeafPath, reader: int
+) -> None:
     """Check that shared loops move each window along one of its dimensions only."""
     einsum, path = cascade.einsums[reader], mapping.paths[reader]
     looped = path_dims(path, path.shared(writer))

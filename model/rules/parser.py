@@ -144,14 +144,14 @@ def parse_rule(text: str, scope: RuleScope, source: SourceRef | None = None) -> 
         If it is none, with the part that is wrong.
     """
     line = " ".join(text.split("\n")).strip()
-    condition = _Parser(line, scope).condition()
+    condition = _RuleParser(line, scope).condition()
     rule = Rule(condition, line, scope.text, source)
     if not any(quantity.kind not in ("capacity", "fanout") for quantity in rule.quantities):
         raise ExpressionError("this rule says nothing about a mapping")
     return rule
 
 
-class _Parser:
+class _RuleParser:
     """Walks the syntax tree of one rule."""
 
     def __init__(self, text: str, scope: RuleScope) -> None:

@@ -42,7 +42,7 @@ from solver.cli.running import EXIT_OF_STATUS
 from solver.curves.fused import FusedCurve, fused_curve
 from solver.curves.network import NetworkCurve, Part, network_curve
 from solver.fusion import NotSearchedError
-from solver.report.curves import Found, Question, Roofline, bound_csv, bound_document, status_of
+from solver.report.curves import CurveQuestion, InputCurve, Roofline, bound_csv, bound_document, status_of
 from solver.report.figures import bytes_text
 from solver.report.pictures import check_plot
 from solver.result import Clock, Status, Termination, TooLargeError
@@ -91,7 +91,7 @@ def bound_command(arguments: argparse.Namespace) -> int:
         for own, layers in zip(inputs, parts, strict=True):
             curve = network_curve(layers, arguments.factors, clock.stop, lambda part: tell(part.name))
             fused = None if own.cascade is None else _fused(own.cascade, curve, question, clock, tell)
-            found.append(Found(own.name, curve, fused))
+            found.append(InputCurve(own.name, curve, fused))
     reasons = [reason for own in found for _, reason in own.curve.missing]
     if reasons and clock.termination is None and not any(own.curve.layers for own in found):
         raise TooLargeError(reasons[0])
@@ -168,9 +168,9 @@ def _check_bits(bits: int | Mapping[str, int] | None, known: set[str]) -> None:
             raise OutputError(f"--bits: there is no tensor {name}; there are {', '.join(sorted(known))}")
 
 
-def _question(arguments: argparse.Namespace) -> Question:
+def _question(arguments: argparse.Namespace) -> CurveQuestion:
     roofline = None if arguments.macs is None else Roofline(arguments.bandwidth, arguments.macs)
-    return Question(
+    return CurveQuestion(
         arguments.factors,
         arguments.capacity,
         tuple(sorted(set(arguments.at))),
@@ -253,7 +253,7 @@ def _bits_of(layer: Layer, says_bits: bool, bits: int | Mapping[str, int] | None
 
 
 def _fused(
-    cascade: Cascade, curve: NetworkCurve, question: Question, clock: Clock, tell: Callable[[str], None]
+    cascade: Cascade, curve: NetworkCurve, question: CurveQuestion, clock: Clock, tell: Callable[[str], None]
 ) -> FusedCurve:
     """Search the fused cascade at the capacities asked for, or at powers of two."""
     capacities = question.at_bits or _powers(curve, question)
@@ -263,7 +263,7 @@ def _fused(
         raise OutputError(f"--fuse: {error}") from None
 
 
-def _powers(curve: NetworkCurve, question: Question) -> list[int]:
+def _powers(curve: NetworkCurve, question: CurveQuestion) -> list[int]:
     """Return powers of two, up to where everything has room unless the user says."""
     least, most = question.range_bits
     if most is None:
@@ -298,7 +298,7 @@ def _told(quiet: bool) -> Iterator[Callable[[str], None]]:
         yield status.update
 
 
-def _termination(found: Sequence[Found], clock: Clock) -> Termination:
+def _termination(found: Sequence[InputCurve], clock: Clock) -> Termination:
     """Why the work ended."""
     if clock.termination is not None or all(own.status is Status.OPTIMAL for own in found):
         return clock.termination or Termination.PROVEN

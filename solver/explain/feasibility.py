@@ -257,12 +257,12 @@ class Feasibility:
     def _more_units(self, answer: Answer) -> list[Literal]:
         """Other factors: larger ones at a fanout or, if a last tile may use fewer units, any others."""
         fanouts, numbers = self.mapspace.architecture.fanout_indices, self._numbers
-        uneven = isinstance(numbers, AnyIntegers) and len(fanouts) > 1
+        has_remainders = isinstance(numbers, AnyIntegers) and len(fanouts) > 1
         return [
             self._beyond(factor, direction, answer)
             for (node, _), factor in numbers.factors.items()
-            for direction in ((-1, 1) if uneven else (1,))
-            if uneven or node in fanouts
+            for direction in ((-1, 1) if has_remainders else (1,))
+            if has_remainders or node in fanouts
         ]
 
     def _beyond(self, factor: Factor, direction: int, answer: Answer) -> Variable:

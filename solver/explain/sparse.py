@@ -23,7 +23,7 @@ PLENTY = 1 << 50
 
 
 @dataclass(frozen=True)
-class _Room:
+class _LimitedRoom:
     """A room that tiles or metadata take: what a level has of it, and the mapspace with another one."""
 
     level: int
@@ -62,7 +62,7 @@ def explain_sparse(
     return (_formats(mapspace, roomy, clock),)
 
 
-def _rooms(mapspace: Mapspace) -> Iterator[_Room]:
+def _rooms(mapspace: Mapspace) -> Iterator[_LimitedRoom]:
     assert mapspace.sparsity is not None
     pairs = zip(mapspace.architecture.levels, mapspace.sparsity.levels, strict=True)
     for number, (level, sparse) in enumerate(pairs):
@@ -70,14 +70,14 @@ def _rooms(mapspace: Mapspace) -> Iterator[_Room]:
             continue
         sources = Capacity(number, level).sources
         text = f"`{level.name}` holds {level.usable_words:,} words of compressed tiles"
-        yield _Room(number, text, "words", level.size_words, sources, _capacity(number))
+        yield _LimitedRoom(number, text, "words", level.size_words, sources, _capacity(number))
         if sparse.representations and not sparse.allow_overbooking:
             bits = sparse.metadata_size_bits
             text = f"`{level.name}` holds {bits:,} bits of metadata"
-            yield _Room(number, text, "bits of metadata", bits, (), _metadata(number))
+            yield _LimitedRoom(number, text, "bits of metadata", bits, (), _metadata(number))
         if level.min_utilization:
             text = f"`{level.name}` must be filled to {float(level.min_utilization):.0%} by compressed tiles"
-            yield _Room(number, text, "least share", 0, sources, _unfilled(number))
+            yield _LimitedRoom(number, text, "least share", 0, sources, _unfilled(number))
 
 
 def _capacity(number: int) -> Callable[[Mapspace, int | None], Mapspace]:
@@ -123,14 +123,14 @@ def _with_level(mapspace: Mapspace, number: int, change: Callable[[SparseLevel],
     return replace(mapspace, sparsity=replace(mapspace.sparsity, levels=tuple(levels)))
 
 
-def _with_room(mapspace: Mapspace, rooms: Sequence[_Room]) -> Mapspace:
+def _with_room(mapspace: Mapspace, rooms: Sequence[_LimitedRoom]) -> Mapspace:
     """Return a mapspace without some limits."""
     for room in rooms:
         mapspace = room.widened(mapspace, None)
     return mapspace
 
 
-def _short_of_room(mapspace: Mapspace, rooms: Sequence[_Room], clock: Clock) -> Reason:
+def _short_of_room(mapspace: Mapspace, rooms: Sequence[_LimitedRoom], clock: Clock) -> Reason:
     """Return the capacities that are too small together, and the size that each needs."""
     needed = list(rooms)
     for room in rooms:
@@ -160,7 +160,7 @@ def _short_of_room(mapspace: Mapspace, rooms: Sequence[_Room], clock: Clock) -> 
     )
 
 
-def _lever(mapspace: Mapspace, room: _Room, clock: Clock) -> Lever | None:
+def _lever(mapspace: Mapspace, room: _LimitedRoom, clock: Clock) -> Lever | None:
     """Return the least room of one kind with which a mapping exists; None if it does not suffice."""
     if first_mapping(room.widened(mapspace, None), clock) is not Status.FEASIBLE:
         return None

@@ -58,7 +58,7 @@ Range = tuple[int, int]
 """The least and the largest width."""
 
 
-class Slot(NamedTuple):
+class SpatialSlot(NamedTuple):
     """A common spatial loop: a fanout, by its place in ``Architecture.fanouts``, and a dimension."""
 
     fanout: int
@@ -82,7 +82,7 @@ class CommonLoop:
 class CommonRegion:
     """A set of unrollings: least and largest widths, and the parts that it was split into, if it was."""
 
-    ranges: Mapping[Slot, Range]
+    ranges: Mapping[SpatialSlot, Range]
     parts: tuple[CommonRegion, ...] = ()
 
 
@@ -90,7 +90,7 @@ class CommonClaim(NamedTuple):
     """A bound on a layer's mappings whose spatial factors are within ranges; None if there is none."""
 
     layer: int
-    ranges: tuple[tuple[Slot, Range], ...]
+    ranges: tuple[tuple[SpatialSlot, Range], ...]
     bound: int | None
 
 
@@ -177,13 +177,13 @@ def map_with_common_unrolling(
         If the layers have different fanouts, or none is to be mapped.
     """
     refuse_gap(options, "a common unrolling")
-    return _Search(network, options, run).result()
+    return _CommonSearch(network, options, run).result()
 
 
 class _Region(NamedTuple):
     """Ranges of widths, and the results of all layers within them, by place."""
 
-    ranges: Mapping[Slot, Range]
+    ranges: Mapping[SpatialSlot, Range]
     results: Mapping[int, Result]
     bound: int
 
@@ -191,11 +191,11 @@ class _Region(NamedTuple):
 class _Agreement(NamedTuple):
     """Widths that all mappings have, or where to split: a slot, and the largest width of the first part."""
 
-    widths: Mapping[Slot, int]
-    split: tuple[Slot, int] | None
+    widths: Mapping[SpatialSlot, int]
+    split: tuple[SpatialSlot, int] | None
 
 
-class _Search:
+class _CommonSearch:
     """The search for one network."""
 
     def __init__(self, network: Network, options: Options, run: Run) -> None:
@@ -208,10 +208,10 @@ class _Search:
         self._alone: dict[int, Result] = {}  # the layers' own optima
         self._known: dict[object, Result] = {}
         self._tried: set[tuple[int, ...]] = set()
-        self._best: tuple[int, Mapping[Slot, int], Mapping[int, Result]] | None = None
+        self._best: tuple[int, Mapping[SpatialSlot, int], Mapping[int, Result]] | None = None
         self._unsettled: list[int] = []
-        self._splits: dict[tuple[tuple[Slot, Range], ...], list[dict[Slot, Range]]] = {}
-        self._claims: dict[tuple[object, tuple[tuple[Slot, Range], ...]], CommonClaim] = {}
+        self._splits: dict[tuple[tuple[SpatialSlot, Range], ...], list[dict[SpatialSlot, Range]]] = {}
+        self._claims: dict[tuple[object, tuple[tuple[SpatialSlot, Range], ...]], CommonClaim] = {}
         self._regions = 0
         self._check_fanouts()
 
@@ -244,7 +244,7 @@ class _Search:
         }
 
     @cached_property
-    def _widths(self) -> dict[Slot, list[int]]:
+    def _widths(self) -> dict[SpatialSlot, list[int]]:
         """All common loops that there may be, innermost fanout first, with the widths that matter."""
         most: dict[str, int] = {}
         for layer in self._layers.values():
@@ -252,7 +252,7 @@ class _Search:
                 most[dim] = max(bound, most.get(dim, 1))
         places = reversed([*enumerate(self._fanouts)])
         return {
-            Slot(place, dim): [
+            SpatialSlot(place, dim): [
                 width
                 for width in range(1, min(bound, max(fanout.mesh_x, fanout.mesh_y)) + 1)
                 if self._is_possible(place, dim, width)
@@ -273,11 +273,11 @@ class _Search:
         return not bounds or len(bounds) < len(self._layers) or any(bound % width == 0 for bound in bounds)
 
     @cached_property
-    def _slots(self) -> dict[Slot, Range]:
+    def _slots(self) -> dict[SpatialSlot, Range]:
         """All loops with their least and largest widths."""
         return {slot: (widths[0], widths[-1]) for slot, widths in self._widths.items()}
 
-    def _within(self, slot: Slot, low: int, high: int) -> Range | None:
+    def _within(self, slot: SpatialSlot, low: int, high: int) -> Range | None:
         """The widths between two as a range, None if there are none."""
         widths = [width for width in self._widths[slot] if low <= width <= high]
         return (widths[0], widths[-1]) if widths else None
@@ -349,19 +349,21 @@ class _Search:
         limit = math.inf if self._best is None else self._best[0]
         return [part for part in parts if part is not None and part.bound < limit]
 
-    def _split(self, region: _Region, slot: Slot, ranges: Iterable[Range]) -> list[dict[Slot, Range]]:
+    def _split(
+        self, region: _Region, slot: SpatialSlot, ranges: Iterable[Range]
+    ) -> list[dict[SpatialSlot, Range]]:
         """Parts of a region by the width of one loop."""
         found = (self._within(slot, *own) for own in ranges)
         return [{**region.ranges, slot: own} for own in found if own is not None]
 
-    def _settle(self, region: _Region, widths: Mapping[Slot, int]) -> list[_Region]:
+    def _settle(self, region: _Region, widths: Mapping[SpatialSlot, int]) -> list[_Region]:
         """Take an unrolling that all optima of a region agree on."""
         self._offer(widths, region.results)
         if self._value(region.results) > region.bound:
             self._unsettled.append(region.bound)  # some searches were stopped
         return []
 
-    def _around(self, region: _Region, widths: Mapping[Slot, int]) -> list[dict[Slot, Range]]:
+    def _around(self, region: _Region, widths: Mapping[SpatialSlot, int]) -> list[dict[SpatialSlot, Range]]:
         """Parts of a region whose mappings agree on an unrolling that no arrangement allows.
 
         If widths are too large for the mesh of a fanout, at least one of them has to be less. Otherwise rules
@@ -383,7 +385,7 @@ class _Search:
         width, (low, high) = widths[slot], region.ranges[slot]
         return self._split(region, slot, ((low, width - 1), (width, width), (width + 1, high)))
 
-    def _too_wide(self, widths: Mapping[Slot, int]) -> list[Slot]:
+    def _too_wide(self, widths: Mapping[SpatialSlot, int]) -> list[SpatialSlot]:
         """The loops of a fanout whose mesh they do not fit, whatever the order; none if all fanouts do."""
         for place, fanout in enumerate(self._fanouts):
             own = {slot: width for slot, width in widths.items() if slot.fanout == place and width > 1}
@@ -393,7 +395,7 @@ class _Search:
                 return list(own)
         return []
 
-    def _has_room(self, ranges: Mapping[Slot, Range]) -> bool:
+    def _has_room(self, ranges: Mapping[SpatialSlot, Range]) -> bool:
         """Whether the least widths fit their fanouts."""
         least = (
             math.prod(low for slot, (low, _) in ranges.items() if slot.fanout == place)
@@ -438,7 +440,7 @@ class _Search:
 
     # ------------------------------------------------------------- searches of the layers
 
-    def _region(self, ranges: Mapping[Slot, Range], parent: _Region | None) -> _Region | None:
+    def _region(self, ranges: Mapping[SpatialSlot, Range], parent: _Region | None) -> _Region | None:
         """The region with results of all layers; None if one has no mapping, or if there is no time."""
         asked = {n: self._of_layer(n, ranges) for n in self._layers}
         results = {n: self._found(n, own, parent) for n, own in asked.items()}
@@ -453,7 +455,7 @@ class _Search:
             return None
         return _Region(ranges, known, max(self._bound(known), 0 if parent is None else parent.bound))
 
-    def _found(self, n: int, ranges: Mapping[Slot, Range], parent: _Region | None) -> Result | None:
+    def _found(self, n: int, ranges: Mapping[SpatialSlot, Range], parent: _Region | None) -> Result | None:
         """A layer's result that is known: of the same ranges, or of wider ones if its mapping lies within."""
         known = self._known.get(self._key(n, ranges))
         if known is not None or parent is None:
@@ -466,16 +468,16 @@ class _Search:
         )
         return before if within and before.mapping is not None else None
 
-    def _is_common(self, n: int, slot: Slot, factor: int) -> bool:
+    def _is_common(self, n: int, slot: SpatialSlot, factor: int) -> bool:
         """Whether a layer's factor comes of a width that all layers may have."""
         bound = self._layers[n].mapspace.problem.bound[slot.dim]
         return not self._is_last(slot) or any(min(width, bound) == factor for width in self._widths[slot])
 
-    def _is_last(self, slot: Slot) -> bool:
+    def _is_last(self, slot: SpatialSlot) -> bool:
         """Whether a loop is one of the innermost fanout: all of a dimension is left to it."""
         return slot.fanout + 1 == len(self._fanouts)
 
-    def _mapped(self, asked: Mapping[int, Mapping[Slot, Range]]) -> dict[int, Result]:
+    def _mapped(self, asked: Mapping[int, Mapping[SpatialSlot, Range]]) -> dict[int, Result]:
         """Search layers within ranges, those that are alike once."""
         layers = {n: self._restricted(self._layers[n], ranges) for n, ranges in asked.items()}
         network = replace(self._network, layers=tuple(layers.values()))
@@ -494,7 +496,7 @@ class _Search:
                 self._known[self._key(n, asked[n])] = result
         return found
 
-    def _claim(self, n: int, ranges: Mapping[Slot, Range], result: Result) -> None:
+    def _claim(self, n: int, ranges: Mapping[SpatialSlot, Range], result: Result) -> None:
         """Remember what is known of a layer's mappings."""
         own = tuple(ranges.items())
         bound = None if result.status is Status.INFEASIBLE else result.bound or 0
@@ -505,7 +507,7 @@ class _Search:
         claims = tuple(self._claims.values())
         return CommonProof(self._recorded(self._slots), claims, self._layers, self._weights)
 
-    def _recorded(self, ranges: Mapping[Slot, Range]) -> CommonRegion:
+    def _recorded(self, ranges: Mapping[SpatialSlot, Range]) -> CommonRegion:
         splits = self._splits.get(tuple(ranges.items()), [])
         return CommonRegion(ranges, tuple(map(self._recorded, splits)))
 
@@ -516,12 +518,12 @@ class _Search:
     def _stoppable(self) -> Run:
         return replace(self._run, should_stop=self._clock.stop)
 
-    def _key(self, n: int, ranges: Mapping[Slot, Range]) -> object:
+    def _key(self, n: int, ranges: Mapping[SpatialSlot, Range]) -> object:
         return self._keys[n], tuple(ranges.items())
 
-    def _of_layer(self, n: int, ranges: Mapping[Slot, Range]) -> dict[Slot, Range]:
+    def _of_layer(self, n: int, ranges: Mapping[SpatialSlot, Range]) -> dict[SpatialSlot, Range]:
         """The factors that a layer's own loops may have: what is left of its dimensions may be less."""
-        found: dict[Slot, Range] = {}
+        found: dict[SpatialSlot, Range] = {}
         left = {dim: (bound, bound) for dim, bound in self._layers[n].mapspace.problem.bound.items()}
         for slot, (least, most) in ranges.items():
             if slot.dim not in left:
@@ -532,7 +534,7 @@ class _Search:
             left[slot.dim] = tiles_of(few, own[1]), tiles_of(many, own[0])
         return found
 
-    def _restricted(self, layer: Layer, ranges: Mapping[Slot, Range]) -> Layer:
+    def _restricted(self, layer: Layer, ranges: Mapping[SpatialSlot, Range]) -> Layer:
         spatial = [
             replace(rules, factors=(*rules.factors, *_limits(place, ranges)))
             for place, rules in enumerate(layer.mapspace.spatial)
@@ -542,7 +544,7 @@ class _Search:
             rules = (*rules, *(rule for own in ranges.items() if (rule := self._rule(layer, *own))))
         return replace(layer, mapspace=replace(mapspace, rules=rules))
 
-    def _rule(self, layer: Layer, slot: Slot, within: Range) -> Rule | None:
+    def _rule(self, layer: Layer, slot: SpatialSlot, within: Range) -> Rule | None:
         """A rule that a layer's factor is one that all layers can have; None if each within a range is."""
         bound, (low, high) = layer.mapspace.problem.bound[slot.dim], within
         widths = self._widths[slot]
@@ -554,7 +556,7 @@ class _Search:
         equal = [Operation("==", (asked, Constant(own))) for own in sorted(allowed) if low <= own <= high]
         return Rule(equal[0] if len(equal) == 1 else Operation("or", tuple(equal)))
 
-    def _factors(self, n: int, result: Result) -> dict[Slot, int]:
+    def _factors(self, n: int, result: Result) -> dict[SpatialSlot, int]:
         """The factors of a mapping's spatial loops."""
         assert result.mapping is not None
         mapspace = self._layers[n].mapspace
@@ -563,7 +565,7 @@ class _Search:
         for place, node in enumerate(nodes):
             assert isinstance(node, FanoutMapping)
             for loop in node.spatial:
-                found[Slot(place, loop.dim)] *= loop.bound
+                found[SpatialSlot(place, loop.dim)] *= loop.bound
         return found
 
     def _value(self, results: Mapping[int, Result]) -> int:
@@ -578,8 +580,8 @@ class _Search:
         """Whether the results of a region have one common unrolling, and where they differ most."""
         left = {n: dict(layer.mapspace.problem.bound) for n, layer in self._layers.items()}
         factors = {n: self._factors(n, result) for n, result in region.results.items()}
-        widths: dict[Slot, int] = {}
-        splits: list[tuple[int, Slot, int]] = []
+        widths: dict[SpatialSlot, int] = {}
+        splits: list[tuple[int, SpatialSlot, int]] = []
         for slot, (least, _) in region.ranges.items():
             own = {n: (found[slot], left[n][slot.dim]) for n, found in factors.items() if slot in found}
             for n, (factor, rest) in own.items():
@@ -597,7 +599,7 @@ class _Search:
                 splits.append((against, *self._cut(region, slot, asked)))
         return _Agreement(widths, max(splits)[1:] if splits else None)
 
-    def _cut(self, region: _Region, slot: Slot, asked: Sequence[int]) -> tuple[Slot, int]:
+    def _cut(self, region: _Region, slot: SpatialSlot, asked: Sequence[int]) -> tuple[SpatialSlot, int]:
         """Where to split a region in which layers ask for several widths of a loop: the first part's largest.
 
         What is left to an outer loop depends on the inner one. Where that is open, a layer's factor may be
@@ -615,9 +617,9 @@ class _Search:
     def _cost(self, n: int, region: _Region) -> int:
         return self._weights[n] * (region.results[n].value or 0)
 
-    def _majority(self, region: _Region) -> dict[Slot, int]:
+    def _majority(self, region: _Region) -> dict[SpatialSlot, int]:
         """For each loop the width that layers of the highest cost have."""
-        votes: dict[Slot, Counter[int]] = {slot: Counter() for slot in region.ranges}
+        votes: dict[SpatialSlot, Counter[int]] = {slot: Counter() for slot in region.ranges}
         for n, result in region.results.items():
             bound = self._layers[n].mapspace.problem.bound
             own = {slot: width for slot, width in self._factors(n, result).items() if bound[slot.dim] > 1}
@@ -643,7 +645,7 @@ class _Search:
             self._try(self._widest())
             self._climb()
 
-    def _widest(self) -> dict[Slot, int]:
+    def _widest(self) -> dict[SpatialSlot, int]:
         """An unrolling that nothing can be added to: the widest loops first."""
         widths = dict.fromkeys(self._slots, 1)
         for slot in sorted(self._slots, key=lambda own: -self._widths[own][-1]):
@@ -659,7 +661,7 @@ class _Search:
             for slot in self._slots:
                 self._widen(slot)
 
-    def _widen(self, slot: Slot) -> None:
+    def _widen(self, slot: SpatialSlot) -> None:
         """Make a loop of the best unrolling as wide as it helps, the widest first; some widths in between."""
         assert self._best is not None
         value, widths, _ = self._best
@@ -670,7 +672,7 @@ class _Search:
             if self._best[0] < value:
                 return
 
-    def _try(self, widths: Mapping[Slot, int]) -> None:
+    def _try(self, widths: Mapping[SpatialSlot, int]) -> None:
         """Price one unrolling, unless it was tried before."""
         chosen = tuple(widths[slot] for slot in self._slots)
         if chosen in self._tried or self._clock.stop():
@@ -682,14 +684,14 @@ class _Search:
         if region is not None:
             self._offer(widths, region.results)
 
-    def _offer(self, widths: Mapping[Slot, int], results: Mapping[int, Result]) -> None:
+    def _offer(self, widths: Mapping[SpatialSlot, int], results: Mapping[int, Result]) -> None:
         value = self._value(results)
         if self._best is None or value < self._best[0]:
             self._best = value, dict(widths), dict(results)
 
     # ------------------------------------------------------------------------------- axes
 
-    def _arranged(self, widths: Mapping[Slot, int]) -> list[frozenset[str]] | None:
+    def _arranged(self, widths: Mapping[SpatialSlot, int]) -> list[frozenset[str]] | None:
         """Per fanout the dimensions along X, as all layers allow it; None if there is no such arrangement."""
         found = []
         for place, fanout in enumerate(self._fanouts):
@@ -709,7 +711,7 @@ class _Search:
         return found
 
     def _allowed_sets(
-        self, place: int, widths: Mapping[Slot, int]
+        self, place: int, widths: Mapping[SpatialSlot, int]
     ) -> list[tuple[frozenset[str], frozenset[frozenset[str]]]]:
         """Per layer its dimensions with loops at a fanout, and which of them may lie along X together."""
         found = []
@@ -752,7 +754,7 @@ def _names(layer: Layer) -> tuple[str, ...]:
     return (*problem.dims, *(space.name for space in problem.dataspaces))
 
 
-def _limits(place: int, ranges: Mapping[Slot, Range]) -> Iterator[FactorRule]:
+def _limits(place: int, ranges: Mapping[SpatialSlot, Range]) -> Iterator[FactorRule]:
     """The rules that keep a fanout's factors within ranges."""
     for slot, (least, most) in ranges.items():
         if slot.fanout != place:

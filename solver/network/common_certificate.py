@@ -16,7 +16,7 @@ from solver.certificate.canonical import (
     has_sparse_data,
 )
 from solver.certificate.document import check_certifiable, sealed
-from solver.network.common import CommonProof, CommonRegion, CommonResult, Range, Slot
+from solver.network.common import CommonProof, CommonRegion, CommonResult, Range, SpatialSlot
 from solver.result import Status
 
 FORMAT = "tilewright certificate same 1"
@@ -93,11 +93,11 @@ def _mappings(result: CommonResult) -> Iterator[Json]:
         yield canonical_mapping(layer.mapspace, found.mapping)
 
 
-def _range_rows(ranges: Mapping[Slot, Range]) -> list[list[object]]:
+def _range_rows(ranges: Mapping[SpatialSlot, Range]) -> list[list[object]]:
     return [[slot.fanout, slot.dim, low, high] for slot, (low, high) in ranges.items()]
 
 
-def _region(region: CommonRegion, outer: Mapping[Slot, Range]) -> Json:
+def _region(region: CommonRegion, outer: Mapping[SpatialSlot, Range]) -> Json:
     """Return the ranges that differ from those of the region around, and the parts."""
     changed = {slot: own for slot, own in region.ranges.items() if outer and outer[slot] != own}
     return {"ranges": _range_rows(changed), "parts": [_region(part, region.ranges) for part in region.parts]}

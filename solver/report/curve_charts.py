@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from string import ascii_lowercase
 
-from solver.report.charts import Axis, Curve, Mark, curves_scene
+from solver.report.charts import ChartAxis, Curve, Mark, curves_scene
 from solver.report.drawing import Scene, series_ink
 from solver.report.figures import bytes_text
 from solver.report.reading import Value
@@ -61,7 +61,7 @@ def bound_scene(document: Value, width: float) -> Scene:
         for number, own in enumerate(document["curves"].entries())
         for curve in _curves(own, number, ends)
     ]
-    axes = Axis("buffer (bytes)", True, bounds=ends), Axis("traffic (bytes)", True)
+    axes = ChartAxis("buffer (bytes)", True, bounds=ends), ChartAxis("traffic (bytes)", True)
     return curves_scene(curves_title(document), curves, *axes, width)
 
 

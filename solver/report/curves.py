@@ -33,7 +33,7 @@ class Roofline:
 
 
 @dataclass(frozen=True)
-class Question:
+class CurveQuestion:
     """What is asked of curves.
 
     Parameters
@@ -52,7 +52,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Found:
+class InputCurve:
     """The curve of one input, and that of its fused cascade where it was asked for."""
 
     name: str
@@ -68,7 +68,7 @@ class Found:
         return next((own for own in (Status.UNKNOWN, Status.FEASIBLE) if own in statuses), Status.OPTIMAL)
 
 
-def status_of(found: Iterable[Found]) -> Status:
+def status_of(found: Iterable[InputCurve]) -> Status:
     """Return the status of several inputs: the worst one."""
     statuses = {own.status for own in found}
     return next((own for own in (Status.UNKNOWN, Status.FEASIBLE) if own in statuses), Status.OPTIMAL)
@@ -80,8 +80,8 @@ def in_bytes(bits: int) -> int | float:
 
 
 def bound_document(
-    found: Sequence[Found],
-    question: Question,
+    found: Sequence[InputCurve],
+    question: CurveQuestion,
     termination: Termination,
     seconds: float,
     notes: Sequence[str] = (),
@@ -99,7 +99,7 @@ def bound_document(
     }
 
 
-def _curve_document(found: Found, question: Question) -> Document:
+def _curve_document(found: InputCurve, question: CurveQuestion) -> Document:
     curve = found.curve
     steps = list(curve.steps()) if curve.layers else []
     return {
@@ -137,7 +137,7 @@ MOST_SHOWN = 12
 """Capacities that are shown where none are asked for."""
 
 
-def _shown_capacities(steps: Sequence[Step], question: Question) -> list[int]:
+def _shown_capacities(steps: Sequence[Step], question: CurveQuestion) -> list[int]:
     """Return the capacities asked for, powers of two between them, and the one with the least traffic."""
     ends = question.range_bits
     least = ends[0] or next((own.capacity_bits for own in steps if own.capacity_bits), 8)
@@ -291,7 +291,7 @@ COLUMNS = (
 )
 
 
-def bound_csv(found: Sequence[Found]) -> str:
+def bound_csv(found: Sequence[InputCurve]) -> str:
     """Return every step of every curve, and every breakpoint of one run of each distinct layer."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -301,7 +301,7 @@ def bound_csv(found: Sequence[Found]) -> str:
     return text.getvalue()
 
 
-def _csv_rows(found: Found) -> Iterator[Sequence[object]]:
+def _csv_rows(found: InputCurve) -> Iterator[Sequence[object]]:
     for step in found.curve.steps():
         yield (found.name, "", "", in_bytes(step.capacity_bits), in_bytes(step.traffic_bits), *[""] * 5)
     for layer in (own for own in found.curve.layers if not own.same_as):

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import zip_longest
 
 from model.objective import EDP, UNITS
-from solver.report.charts import Axis, Bar, Curve, Mark, Segment, bars_scene, curves_scene
+from solver.report.charts import Bar, ChartAxis, Curve, Mark, Segment, bars_scene, curves_scene
 from solver.report.drawing import Ink, Scene
 from solver.report.figures import (
     NOTHING,
@@ -458,7 +458,7 @@ def _roofline_scene(document: Value, shown: ShownMapping, width: float) -> Scene
         curves.append(Curve(label, ink, [Mark(place, speed, note)]))
     roof = [Mark(min(ridge), peak), Mark(most, peak)]
     curves.append(Curve(f"{shown.compute} ({count_text(peak)})", "text", roof, "line", True, False))
-    axes = Axis("computes per word", True), Axis("computes per cycle", True)
+    axes = ChartAxis("computes per word", True), ChartAxis("computes per cycle", True)
     return curves_scene("Roofline", curves, *axes, width)
 
 

@@ -7,8 +7,8 @@ from functools import partial
 
 from model.extents import ANY, PERFECT
 from model.objective import EDP, UNITS
-from solver.report.charts import COMPUTE, Segment, Span, energies_scene, first_of, timeline_scene
-from solver.report.drawing import SMALL, Box, Ink, Label, Part, Scene, fitted, series_ink
+from solver.report.charts import COMPUTE, Segment, TimeSpan, energies_scene, first_of, timeline_scene
+from solver.report.drawing import SMALL, Box, Ink, Part, Scene, TextLine, fitted, series_ink
 from solver.report.einsum_page import ENDINGS, stages_section, violation_sections
 from solver.report.figures import NOTHING, count_text, energy_text, percent, seconds_text, significant
 from solver.report.mapped import STEP
@@ -200,7 +200,7 @@ def _draw(parts: list[Part], children: Sequence[Value], x: float, y: float, widt
         place, inner = len(parts), max(width - 2 * INDENT, 2 * INDENT)
         title = f"group {', '.join(map(_loop, child['loops'].entries()))}"
         parts.append(
-            fitted(Label(x + INDENT, y + HEAD - 8, title, size=SMALL + 1, bold=True, note=title), inner)
+            fitted(TextLine(x + INDENT, y + HEAD - 8, title, size=SMALL + 1, bold=True, note=title), inner)
         )
         end = _draw(parts, child["children"].entries(), x + INDENT, y + HEAD, inner)
         parts.insert(place, Box(x, y, width, end - y, "panel", "line", title, 6))
@@ -220,9 +220,9 @@ def _draw_einsum(parts: list[Part], leaf: Value, x: float, y: float, width: floa
     name, rows = leaf["einsum"].text(), list(_leaf_facts(leaf))
     height = 8 + ROW * (1 + len(rows))
     parts.append(Box(x, y, width, height, "page", "line", name, 4))
-    parts.append(fitted(Label(x + 8, y + ROW - 1, name, bold=True, note=name), width - 16))
+    parts.append(fitted(TextLine(x + 8, y + ROW - 1, name, bold=True, note=name), width - 16))
     for number, row in enumerate(rows, 1):
-        label = Label(x + 8, y + ROW * (1 + number) - 2, row, "muted", SMALL, note=row)
+        label = TextLine(x + 8, y + ROW * (1 + number) - 2, row, "muted", SMALL, note=row)
         parts.append(fitted(label, width - 16))
     return y + height + GAP
 
@@ -315,7 +315,7 @@ def _room_scene(einsums: Sequence[Value], memory: str, width: float) -> Scene:
         limit = max([limit, *(room["usable_words"].count() for room in rooms)])
         tiles = [tile for room in rooms for tile in room["tiles"].entries()]
         fills = [_tile_segment(tile, inks) for tile in tiles]
-        spans.append(Span(each["einsum"].text(), _cycles(each), fills, each["einsum"].text()))
+        spans.append(TimeSpan(each["einsum"].text(), _cycles(each), fills, each["einsum"].text()))
     whole = sum(span.duration for span in spans)
     texts = f"{count_text(int(whole))} cycles", f"{count_text(limit)} words"
     return timeline_scene(f"Occupancy of {memory}", spans, limit, texts, list(inks.items()), width)

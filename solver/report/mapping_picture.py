@@ -10,10 +10,10 @@ from solver.report.drawing import (
     SMALL,
     Box,
     Ink,
-    Label,
-    Line,
     Part,
+    Polyline,
     Scene,
+    TextLine,
     fitted,
     headed_scene,
     legend,
@@ -51,7 +51,7 @@ def nest_scene(shown: ShownMapping, width: float) -> Scene:
         band = _band(shown, node, width, depth)
         parts += band.at(0, top)
         top += band.height
-        parts.append(Line(((PAD + 6, top), (PAD + 6, top + 10)), "muted", 1.5))
+        parts.append(Polyline(((PAD + 6, top), (PAD + 6, top + 10)), "muted", 1.5))
         top += 10
         depth += len(node.loops)
     parts += _compute_band(shown, width).at(0, top)
@@ -71,7 +71,7 @@ def _band(shown: ShownMapping, node: ShownNode, width: float, depth: int) -> Sce
     is_wide = width >= WIDE_FROM_PX
     column = width * 0.5 if is_wide else width
     left = list(_memory_parts(shown, node, column) if node.memory else _fanout_parts(node, column))
-    height = max((part.y for part in left if isinstance(part, Label)), default=0.0) + PAD
+    height = max((part.y for part in left if isinstance(part, TextLine)), default=0.0) + PAD
     lines = [loop.text for loop in node.loops] or (["(no loops here)"] if node.memory else [])
     indent = min(depth, DEEPEST) * INDENT if is_wide else 0.0
     x, top = (column + PAD, PAD) if is_wide else (2 * PAD, height - 2)
@@ -80,7 +80,7 @@ def _band(shown: ShownMapping, node: ShownNode, width: float, depth: int) -> Sce
     for number, line in enumerate(lines):
         ink: Ink = "text" if node.loops else "muted"
         further = min(indent + number * INDENT, max(0.0, room - 150))
-        label = Label(x + further, top + 11 + number * ROW, line, ink, SMALL + 0.5, monospace=True)
+        label = TextLine(x + further, top + 11 + number * ROW, line, ink, SMALL + 0.5, monospace=True)
         loops.append(fitted(label, room - further))
     height = max(height, top + len(lines) * ROW + 6)
     fill, stroke = ("panel", "line") if node.memory else (None, "line")
@@ -91,9 +91,9 @@ def _memory_parts(shown: ShownMapping, node: ShownNode, width: float) -> Iterato
     """Yield a memory's name, how full it is, and its tiles."""
     used = f"{count_text(node.used)} of {count_text(node.instances)} in use"
     y = PAD + 11
-    name = fitted(Label(PAD, y, node.name, bold=True), width - 2 * PAD - text_width(used, SMALL) - 10)
+    name = fitted(TextLine(PAD, y, node.name, bold=True), width - 2 * PAD - text_width(used, SMALL) - 10)
     yield name
-    yield Label(width - PAD, y, used, "muted", SMALL, "end")
+    yield TextLine(width - PAD, y, used, "muted", SMALL, "end")
     y += 8
     if node.usable_words is not None:
         yield from capacity_bar(node.tiles, node.usable_words, shown, (PAD, y, width - 2 * PAD))
@@ -101,17 +101,17 @@ def _memory_parts(shown: ShownMapping, node: ShownNode, width: float) -> Iterato
         taken = sum(tile.size_words for tile in node.tiles)
         share = f" ({percent(taken / node.usable_words)})" if node.usable_words else ""
         text = f"{count_text(taken)} of {count_text(node.usable_words)} words{share}"
-        yield fitted(Label(PAD, y, text, "muted", SMALL), width - 2 * PAD)
+        yield fitted(TextLine(PAD, y, text, "muted", SMALL), width - 2 * PAD)
     else:
         y += 10
-        yield Label(PAD, y, "no limit on words", "muted", SMALL)
+        yield TextLine(PAD, y, "no limit on words", "muted", SMALL)
     for tile in node.tiles:
         y += ROW
         yield Box(PAD, y - 9, 10, 10, fill=shown.inks[tile.dataspace], radius=2)
-        yield fitted(Label(PAD + 15, y, tile_text(tile), size=SMALL + 0.5), width - 2 * PAD - 15)
+        yield fitted(TextLine(PAD + 15, y, tile_text(tile), size=SMALL + 0.5), width - 2 * PAD - 15)
     if not node.tiles:
         y += ROW
-        yield Label(PAD, y, "keeps nothing", "muted", SMALL)
+        yield TextLine(PAD, y, "keeps nothing", "muted", SMALL)
 
 
 def tile_text(tile: ShownTile) -> str:
@@ -146,9 +146,9 @@ def _fanout_parts(node: ShownNode, width: float) -> Iterator[Part]:
         used = math.prod(loop.factor for loop in node.along(axis))
         if max(size, used) > 1:
             axes.append(f"{count_text(used)} of {count_text(size)} along {axis.upper()}")
-    used_text = fitted(Label(width - PAD, PAD + 11, ", ".join(axes), "muted", SMALL, "end"), width * 0.55)
+    used_text = fitted(TextLine(width - PAD, PAD + 11, ", ".join(axes), "muted", SMALL, "end"), width * 0.55)
     room = width - 2 * PAD - text_width(used_text.text, SMALL) - 10
-    yield fitted(Label(PAD, PAD + 11, node.name, "muted", bold=True), room)
+    yield fitted(TextLine(PAD, PAD + 11, node.name, "muted", bold=True), room)
     yield used_text
 
 
@@ -157,12 +157,14 @@ _AXES: tuple[Axis, Axis] = ("x", "y")
 
 def _compute_band(shown: ShownMapping, width: float) -> Scene:
     used = f"{count_text(shown.compute_used)} of {count_text(shown.compute_instances)} in use"
-    name = fitted(Label(PAD, PAD + 11, shown.compute, bold=True), width - 3 * PAD - text_width(used, SMALL))
-    einsum = fitted(Label(PAD, PAD + 29, shown.einsum, size=SMALL, monospace=True), width - 2 * PAD)
+    name = fitted(
+        TextLine(PAD, PAD + 11, shown.compute, bold=True), width - 3 * PAD - text_width(used, SMALL)
+    )
+    einsum = fitted(TextLine(PAD, PAD + 29, shown.einsum, size=SMALL, monospace=True), width - 2 * PAD)
     parts = (
         Box(0, 0, width, 46, "panel", "line", radius=6),
         name,
-        Label(width - PAD, PAD + 11, used, "muted", SMALL, "end"),
+        TextLine(width - PAD, PAD + 11, used, "muted", SMALL, "end"),
         einsum,
     )
     return Scene(width, 46, "", parts)
@@ -187,13 +189,13 @@ def array_scene(shown: ShownMapping, width: float) -> Scene | None:
     bottom = top + grid.height
     above, below = (f"{name}: {_axis_text(nodes, axis)}" for name, nodes, axis in sides)
     rows = [
-        fitted(Label(left, 12, above, size=SMALL), width - left),
+        fitted(TextLine(left, 12, above, size=SMALL), width - left),
         *grid.at(left, top),
-        fitted(Label(left, bottom + 16, below, size=SMALL), width - left),
-        Line(((left, top - 3), (left + grid.width, top - 3)), "muted", 1.5),
-        Line(((left - 4, top), (left - 4, bottom)), "muted", 1.5),
-        Label(left - 9, top - 5, sides[0][0][0], "muted", SMALL, "end"),
-        Label(left - 9, top + 10, sides[1][0][0], "muted", SMALL, "end"),
+        fitted(TextLine(left, bottom + 16, below, size=SMALL), width - left),
+        Polyline(((left, top - 3), (left + grid.width, top - 3)), "muted", 1.5),
+        Polyline(((left - 4, top), (left - 4, bottom)), "muted", 1.5),
+        TextLine(left - 9, top - 5, sides[0][0][0], "muted", SMALL, "end"),
+        TextLine(left - 9, top + 10, sides[1][0][0], "muted", SMALL, "end"),
     ]
     states = {state for ranges in (across, down) for _, state in ranges}
     entries = [(state, ink) for state, ink in STATES.items() if state in states]
@@ -348,9 +350,9 @@ def _tiles_of(shown: ShownMapping, name: str) -> Scene | None:
         for (node, _), size in zip(tiles, sizes, strict=True)
     ]
     width = min(TILES_WIDTH, max(TILE_SIDE + 46, *(text_width(text, SMALL) + 1 for text in texts)))
-    title = fitted(Label(0, 12, name, size=SMALL + 0.5, bold=True), width)
+    title = fitted(TextLine(0, 12, name, size=SMALL + 0.5, bold=True), width)
     axes = f"{printable(ranks[across])} →" + ("" if down is None else f"   {printable(ranks[down])} ↓")
-    parts: list[Part] = [title, fitted(Label(0, 27, axes, "muted", SMALL), width)]
+    parts: list[Part] = [title, fitted(TextLine(0, 27, axes, "muted", SMALL), width)]
     top, shapes = 34.0, set()
     for node, tile in tiles:
         size = tile.shape[across], 1 if down is None else tile.shape[down]
@@ -363,7 +365,7 @@ def _tiles_of(shown: ShownMapping, name: str) -> Scene | None:
         parts.append(Box(0, top, box[0], box[1], ink, "page", note, opacity=0.3))
     bottom = top + tall * units[1] + 14
     for text in texts:
-        parts.append(fitted(Label(0, bottom, text, "muted", SMALL), width))
+        parts.append(fitted(TextLine(0, bottom, text, "muted", SMALL), width))
         bottom += 14
     return Scene(width, bottom - 10, "", tuple(parts))
 
@@ -390,5 +392,5 @@ def _below(shown: ShownMapping, width: float) -> Iterator[Scene]:
 
 
 def _captioned(scene: Scene) -> Scene:
-    caption = Label(0, 12, scene.title, bold=True)
+    caption = TextLine(0, 12, scene.title, bold=True)
     return Scene(scene.width, scene.height + 20, scene.title, (caption, *scene.at(0, 20)))

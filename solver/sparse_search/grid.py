@@ -15,7 +15,7 @@ import numpy as np
 
 from model.problem import Dataspace, Problem
 from solver.search.arrays import FloatArray, IntArray
-from solver.search.path.axes import Axis
+from solver.search.path.axes import TileAxis
 
 ONE = frozenset((1,))
 """The factors of loops that there are not."""
@@ -74,7 +74,7 @@ class TileGrid:
     """
 
     problem: Problem
-    axes: tuple[Axis, ...]
+    axes: tuple[TileAxis, ...]
 
     @cached_property
     def dims(self) -> tuple[str, ...]:

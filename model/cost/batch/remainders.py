@@ -236,8 +236,8 @@ def _inside(architecture: Architecture) -> list[tuple[int, StorageLevel]]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Way:
-    """The array form of `model.cost.remainders.Way`."""
+class _Route:
+    """The array form of `model.cost.remainders.Route`."""
 
     nest: RemainderNest
     index: SpaceIndex
@@ -383,7 +383,7 @@ def words_with_remainders(
         here, filled = kept[level], kept[level] & kept[:level].any(axis=0)
         for counts, first_only in zip(found, (True, False), strict=True):
             served = _served(nest, index, space, (level, asking), here, first_only)
-            received = _Way(nest, index, space, position, position).brought_words(first_only) * filled
+            received = _Route(nest, index, space, position, position).brought_words(first_only) * filled
             firsts = _touched(nest, index, position, first_only)
             own = access_counts(node, space, served, received, (firsts, firsts))
             counts.append(tuple(words * here for words in (tile, *own)))
@@ -410,7 +410,7 @@ def _served(
     for inner in range(level + 1, len(places)):
         asks = here & (asking == inner)
         if asks.any():
-            way = _Way(nest, index, space, places[level], places[inner])
+            way = _Route(nest, index, space, places[level], places[inner])
             served = np.where(asks, way.brought_words(first_only), served)
     return served
 

@@ -27,7 +27,7 @@ from model.formats.accelforge.costs import ComponentCost, ComponentCosts, Costin
 from model.formats.accelforge.latency import Action, Seconds, read_latency
 from model.formats.accelforge.mapspace import DimensionRules, can_be_used, fanout_rules, keep_rules
 from model.formats.accelforge.numbers import not_negative, positive, truth
-from model.formats.accelforge.scope import ABOVE, Kept, Scope, Subject, Variables, component_attributes
+from model.formats.accelforge.scope import ABOVE, ArchVariables, Kept, Scope, Subject, component_attributes
 from model.formats.timeloop.values import MOST_WORDS
 from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules, toll_rules
 from model.numbers import common_divisor
@@ -134,7 +134,7 @@ class _Reading:
 
     def __init__(self, setting: Setting, subject: Subject, note: TakeNote) -> None:
         self._setting, self._subject, self._note = setting, subject, note
-        values = Variables(setting.arch, subject.names, setting.variables)
+        values = ArchVariables(setting.arch, subject.names, setting.variables)
         self._scope = Scope(subject.names, values)
         self._entries: Mapping[str, TableEntry] = (
             {} if setting.table is None else setting.table.of(setting.arch.name)
@@ -441,7 +441,9 @@ class _Reading:
     def _level(self, node: WrittenNode, kept: Kept, cycle_s: Fraction) -> _Level:
         self._check_first_write(node)
         size = self._bits(node)
-        rows = _Rows(node, self._subject, self._scope, kept, self._setting.common.word_bits.get(node.name))
+        rows = _MemoryRows(
+            node, self._subject, self._scope, kept, self._setting.common.word_bits.get(node.name)
+        )
         cost = self._cost(node, rows.bits_per_action, size)
         calls = {
             action: rows.calls_per_word[action] * self._scale(node, "actions_scale")
@@ -566,7 +568,7 @@ class _Reading:
         if node.kind != "Memory":
             return self._cost(node, {}, None)
         size = self._bits(node)
-        rows = _Rows(node, self._subject, self._scope, Kept(frozenset(), frozenset()))
+        rows = _MemoryRows(node, self._subject, self._scope, Kept(frozenset(), frozenset()))
         return self._cost(node, rows.bits_per_action, size)
 
     def _instances(self, items: Iterable[object], above: int) -> Iterator[tuple[WrittenNode, int]]:
@@ -639,7 +641,7 @@ def _priced(level: _Level, leak_pj: Decimal, units: int, others: str) -> Storage
     return replace(level.level, energy=energy)
 
 
-class _Rows:
+class _MemoryRows:
     """How values lie in a memory, and how many calls of its actions they take."""
 
     def __init__(

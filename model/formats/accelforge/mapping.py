@@ -49,7 +49,7 @@ _REFUSED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class TileNode:
     """A tensor in a component: the tile that stands there, or what passes a toll.
 
     Parameters
@@ -81,7 +81,7 @@ class TiledLoop:
     span: Span | None = None
 
 
-Step = Tile | TiledLoop
+Step = TileNode | TiledLoop
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class NestPath:
     @property
     def tensors(self) -> frozenset[str]:
         """The tensors that have tiles on the path."""
-        return frozenset(step.tensor for step in self.steps if isinstance(step, Tile))
+        return frozenset(step.tensor for step in self.steps if isinstance(step, TileNode))
 
 
 def read_paths(section: Node) -> dict[str, NestPath]:
@@ -179,7 +179,7 @@ def _tagged_node(item: Node) -> tuple[str, MappingNode]:
     return kind, node
 
 
-def _tiles(kind: str, node: MappingNode) -> Iterator[Tile]:
+def _tiles(kind: str, node: MappingNode) -> Iterator[TileNode]:
     what = f"`!{kind}`"
     component = as_name(node.require("component", what), f"`component` of {what}")
     written = given(node, "persistent")
@@ -188,7 +188,7 @@ def _tiles(kind: str, node: MappingNode) -> Iterator[Tile]:
     for item in as_sequence(node.require("tensors", what), f"`tensors` of {what}").items:
         tensor = as_name(item, "a tensor")
         add_once(places, tensor, item.span, f"`{tensor}` is listed twice")
-        yield Tile(tensor, component, kind == "Toll", persistent, span=item.span)
+        yield TileNode(tensor, component, kind == "Toll", persistent, span=item.span)
 
 
 def _loop(kind: str, node: MappingNode) -> TiledLoop:
@@ -265,7 +265,7 @@ def _trunk(paths: list[NestPath], used: Mapping[str, frozenset[str]]) -> tuple[l
 def _common(left: list[list[Step]], users: list[frozenset[str]]) -> Step | None:
     heads = [steps[0] if steps else None for steps in left]
     for head in heads:
-        if not isinstance(head, Tile) or head.group is None:
+        if not isinstance(head, TileNode) or head.group is None:
             continue
         if all(other == head or head.tensor not in used for other, used in zip(heads, users, strict=True)):
             return head
@@ -304,7 +304,7 @@ def _step_lines(steps: Sequence[Step], blanks: str) -> Iterator[str]:
             yield from (f"{blanks}- {_loop_text(kind)}" for _ in own)
             continue
         component, is_toll, persistent = kind
-        tensors = ", ".join(quoted_name(step.tensor) for step in own if isinstance(step, Tile))
+        tensors = ", ".join(quoted_name(step.tensor) for step in own if isinstance(step, TileNode))
         text = f"tensors: [{tensors}], component: {quoted_name(component)}"
         further = ", persistent: true" if persistent else ""
         yield f"{blanks}- !{'Toll' if is_toll else 'Storage'} {{{text}{further}}}"

@@ -153,7 +153,7 @@ def _subsets(members: frozenset[str]) -> Iterator[frozenset[str]]:
     return map(frozenset, chain.from_iterable(combinations(ordered, size) for size in sizes))
 
 
-class Variables(Mapping[str, object]):
+class ArchVariables(Mapping[str, object]):
     """``arch: variables`` over the top-level ones; each is evaluated for the Einsum when it is used."""
 
     def __init__(self, arch: WrittenArchitecture, sets: EinsumNames, outer: Names) -> None:

@@ -191,7 +191,7 @@ def _network(workload: Workload, read: Sequence[_Read], notes: list[Note]) -> Ne
         homes |= {tensor: level for tensor, level in loaded.homes.items() if tensor in reserved}
     waiting = waiting_tensors(workload.einsums, [loaded.homes for loaded in read])
     rooms = [
-        _Room(reserved, homes | loaded.homes, waits) for loaded, waits in zip(read, waiting, strict=True)
+        _TakenRoom(reserved, homes | loaded.homes, waits) for loaded, waits in zip(read, waiting, strict=True)
     ]
     layers = read_all(
         (
@@ -359,7 +359,7 @@ def _waiting_notes(read: Sequence[_Read], waiting: Sequence[Sequence[Waiting]]) 
 
 
 @dataclass(frozen=True)
-class _Room:
+class _TakenRoom:
     """What takes room while an Einsum runs: tensors at the levels that store them, and those that wait."""
 
     persistent: dict[str, StoredBits]
@@ -396,7 +396,7 @@ class _Taken:
         return " and ".join(parts)
 
 
-def _layer(read: _Read, room: _Room) -> Layer:
+def _layer(read: _Read, room: _TakenRoom) -> Layer:
     """Return a layer on what other tensors leave of the levels that store them."""
     einsum, mapspace, overfull, narrowing = read.einsum, read.mapspace, list[Overfull](), read.narrowing
     for level, written in enumerate(read.written):

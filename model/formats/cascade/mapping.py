@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from model.architecture import Fanout, StorageLevel
 from model.cost.nest import build_nest
 from model.formats.timeloop.assembly import Assembly, Keeping, SpatialLevel, TemporalLevel, TilingLevel
-from model.formats.timeloop.constraints import Factor, Permutation, target_clauses
+from model.formats.timeloop.constraints import Permutation, WrittenFactor, target_clauses
 from model.formats.timeloop.context import Context
 from model.formats.timeloop.loops import LoopConstraints
 from model.formats.timeloop.mapping import check_parallelism
@@ -92,15 +92,17 @@ def _levels(leaves: Iterable[ArchLeaf], mapspace: Mapspace, span: Span) -> Itera
             yield TemporalLevel(loops, node, _keeping(leaf, next(keep), span))
 
 
-def _asked(rules: TemporalRules | SpatialRules, span: Span) -> tuple[tuple[Factor, ...], Permutation | None]:
+def _asked(
+    rules: TemporalRules | SpatialRules, span: Span
+) -> tuple[tuple[WrittenFactor, ...], Permutation | None]:
     """Return the factors and the order that rules ask for."""
     ordered = rules.inner or rules.outer
     order = Permutation(rules.inner, rules.outer, _place(rules.source, span)) if ordered else None
     return tuple(_factor(rule, span) for rule in rules.factors), order
 
 
-def _factor(rule: FactorRule, span: Span) -> Factor:
-    return Factor(rule.dim, rule.relation, rule.value, _place(rule.source, span))
+def _factor(rule: FactorRule, span: Span) -> WrittenFactor:
+    return WrittenFactor(rule.dim, rule.relation, rule.value, _place(rule.source, span))
 
 
 def _keeping(leaf: ArchLeaf, rules: KeepRules, span: Span) -> Keeping:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from model.architecture import with_places
-from model.formats.accelforge.mapping import NestPath, Tile, mapping_text, read_paths
+from model.formats.accelforge.mapping import NestPath, TileNode, mapping_text, read_paths
 from model.formats.cascade.tree_nest import (
     NotWrittenError,
     PathReader,
@@ -19,7 +19,7 @@ from model.formats.cascade.tree_nest import (
     ordered_dims,
 )
 from model.fused.cascade import Access, Cascade, CascadeEinsum
-from model.fused.mapping import Body, FusedMapping, Held, Leaf, Path, PrivateNest, SharedLoop, Stored
+from model.fused.mapping import Body, FusedMapping, Held, Leaf, LeafPath, PrivateNest, SharedLoop, Stored
 from model.mapping import Mapping as LoopNest
 from model.mapping import StorageMapping
 from model.mapspace import Mapspace
@@ -240,7 +240,7 @@ def read_mapping_tree(section: Node, cascade: Cascade) -> tuple[FusedMapping, di
 
 def _placed_steps(path: NestPath, einsum: CascadeEinsum, cascade: Cascade) -> tuple[Placed, ...]:
     for step in path.steps:
-        if isinstance(step, Tile) and step.persistent and step.tensor not in cascade.persistent:
+        if isinstance(step, TileNode) and step.persistent and step.tensor not in cascade.persistent:
             message = f"`{step.tensor}` is persistent here, and not in the workload"
             raise SpecError(message, step.span, hint="add it to `persistent_tensors`")
     tensors = {access.dataspace: access.tensor for access in einsum.accesses}
@@ -292,7 +292,7 @@ def _path(cascade: Cascade, mapping: FusedMapping, place: int) -> NestPath:
 
 
 def _tiles_above(
-    einsum: CascadeEinsum, mapping: FusedMapping, path: Path, depth: int
+    einsum: CascadeEinsum, mapping: FusedMapping, path: LeafPath, depth: int
 ) -> Iterator[tuple[str, str]]:
     """Yield what is stored and held right below so many shared loops, with its memory."""
     for access in einsum.accesses:

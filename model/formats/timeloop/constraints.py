@@ -36,7 +36,7 @@ _FORMS = "write `P=4`, `P<=4` or `P>=4`, in a list, a mapping `{P: 4}` or a text
 
 
 @dataclass(frozen=True, slots=True)
-class Factor:
+class WrittenFactor:
     """One factor rule and where it was written."""
 
     dim: str
@@ -57,7 +57,7 @@ class Factor:
         return f"{self.dim}{self.relation}{self.value}{remainder}"
 
 
-def read_factors(node: Node, context: Context, names: Names) -> tuple[Factor, ...]:
+def read_factors(node: Node, context: Context, names: Names) -> tuple[WrittenFactor, ...]:
     """Read factors in any of their forms; a value of 0 means the full bound, one of -1 any factor."""
     factors = (
         _checked(_spelt_out(text, part, names), part, context, names) for text, part in factor_texts(node)
@@ -129,7 +129,7 @@ def _factor_text(item: Node) -> str:
     return "".join(texts)
 
 
-def _checked(text: str, node: Node, context: Context, names: Names) -> Factor | None:
+def _checked(text: str, node: Node, context: Context, names: Names) -> WrittenFactor | None:
     """Return a factor, None for one of a dimension that the problem lacks, and that asks for no loop."""
     text, remainder = _split_remainder(text, node)
     _refuse_several(text, node)
@@ -142,12 +142,12 @@ def _checked(text: str, node: Node, context: Context, names: Names) -> Factor | 
     if not context.is_dimension(dim, node.span, asks_for_loop=relation != "<=" and value > 1):
         return None
     if relation == "=" and value == _ANY:
-        return Factor(dim, "=", 1, node.span, free=True)
+        return WrittenFactor(dim, "=", 1, node.span, free=True)
     if relation == "=" and value == 0:
         value = context.problem.bound[dim]
     if value < 1:
         raise SpecError(f"`{text}`: a factor is at least 1", node.span)
-    return Factor(dim, relation, value, node.span, remainder=remainder)
+    return WrittenFactor(dim, relation, value, node.span, remainder=remainder)
 
 
 def _split_remainder(text: str, node: Node) -> tuple[str, int | None]:

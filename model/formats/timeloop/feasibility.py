@@ -12,7 +12,7 @@ from typing import TypeVar
 from model.counting.words import tile_words
 from model.extents import ANY, PERFECT, Extents, Factors, tiles_of
 from model.formats.timeloop.assembly import SpatialLevel, TemporalLevel, TilingLevel
-from model.formats.timeloop.constraints import Factor
+from model.formats.timeloop.constraints import WrittenFactor
 from model.formats.timeloop.context import Context
 from model.formats.timeloop.loops import LoopConstraints, axis_of
 from model.formats.timeloop.tree import ArchLeaf
@@ -60,7 +60,7 @@ class _Demand:
     span: Span
     text: str
     most: int | None = None  # the largest factor that there is room for, None for a rule
-    factor: Factor | None = None
+    factor: WrittenFactor | None = None
 
     @property
     def limits(self) -> tuple[int, int]:
@@ -143,7 +143,7 @@ def _check_factors(constraints: LoopConstraints, context: Context) -> None:
         raise ConflictError(message, last.span, related)
 
 
-def _check_attainable(factor: Factor, context: Context) -> None:
+def _check_attainable(factor: WrittenFactor, context: Context) -> None:
     """Check that some factor of its dimension's bound satisfies a rule."""
     bound = context.problem.bound[factor.dim]
     related = ((context.loaded.bound_spans[factor.dim], f"{factor.dim} is {bound} here"),)
@@ -156,7 +156,7 @@ def _check_attainable(factor: Factor, context: Context) -> None:
         raise ConflictError(message, factor.span, related, hint=hint)
 
 
-def _contradict(extents: Extents, rules: Sequence[Factor]) -> bool:
+def _contradict(extents: Extents, rules: Sequence[WrittenFactor]) -> bool:
     """Whether no factor of a dimension satisfies all rules."""
     asked = [rule.rule() for rule in rules]
     return not any(all(rule.allows(factor) for rule in asked) for factor in extents.values)
@@ -179,7 +179,7 @@ def _check_mesh(level: SpatialLevel, context: Context) -> None:
         raise _too_wide(level, name, size, factors)
 
 
-def _too_wide(level: SpatialLevel, name: str, size: int, factors: Sequence[Factor]) -> ConflictError:
+def _too_wide(level: SpatialLevel, name: str, size: int, factors: Sequence[WrittenFactor]) -> ConflictError:
     """Return the error for factors whose product exceeds `size`, as few of them as exceed it."""
     leaf = level.loops.leaf
     blamed = irreducible(

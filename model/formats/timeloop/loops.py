@@ -12,9 +12,9 @@ from model.formats.timeloop.constraints import (
     ADDRESS_KEYS,
     SHORT_PARALLELISM,
     Clause,
-    Factor,
     Kind,
     Permutation,
+    WrittenFactor,
     of,
     read_factors,
     read_permutation,
@@ -81,7 +81,7 @@ class LoopConstraints:
     # The node, and which of its loops
     leaf: ArchLeaf
     kind: Kind
-    factors: tuple[Factor, ...] = ()  # rules on factors, those that macros come down to included
+    factors: tuple[WrittenFactor, ...] = ()  # rules on factors, those that macros come down to included
     permutation: Permutation | None = None
     # Number of dimensions along X, with its place; None where it is left open, or for temporal loops
     split: tuple[int, Span] | None = None
@@ -93,7 +93,7 @@ class LoopConstraints:
     rmw_first_update: dict[str, Span] = field(default_factory=dict)
     sweeping: frozenset[str] = frozenset()  # which of `no_reuse` and `rmw_first_update` are written as `*`
 
-    def rules_of(self, dim: str) -> tuple[Factor, ...]:
+    def rules_of(self, dim: str) -> tuple[WrittenFactor, ...]:
         """Return the rules on one dimension."""
         return tuple(factor for factor in self.factors if factor.dim == dim)
 
@@ -163,7 +163,9 @@ def _values_under(nodes: Iterable[MappingNode], *keys: str) -> Iterator[Node]:
         yield from (value for key in keys if (value := given(node, key)) is not None)
 
 
-def _factor_rules(nodes: tuple[MappingNode, ...], names: Names, context: Context) -> tuple[Factor, ...]:
+def _factor_rules(
+    nodes: tuple[MappingNode, ...], names: Names, context: Context
+) -> tuple[WrittenFactor, ...]:
     """Return the rules of ``factors`` and of macros; a dimension that is left free has none."""
     values = [*_values_under(nodes, "factors"), *_values_under(nodes, "factors_only")]
     factors = [factor for value in values for factor in read_factors(value, context, names)]
@@ -172,7 +174,7 @@ def _factor_rules(nodes: tuple[MappingNode, ...], names: Names, context: Context
             continue
         ruled = {factor.dim for factor in factors}
         span = node.key("factors_only").span
-        factors += [Factor(dim, "=", 1, span) for dim in context.problem.dims if dim not in ruled]
+        factors += [WrittenFactor(dim, "=", 1, span) for dim in context.problem.dims if dim not in ruled]
     factors = [factor for factor in factors if not factor.free]
     for node in nodes:
         factors += _dataspace_macros(node, context)
@@ -182,8 +184,8 @@ def _factor_rules(nodes: tuple[MappingNode, ...], names: Names, context: Context
 
 
 def _within_bounds(
-    factors: tuple[Factor, ...], leaf: ArchLeaf, mapped: bool, context: Context
-) -> tuple[Factor, ...]:
+    factors: tuple[WrittenFactor, ...], leaf: ArchLeaf, mapped: bool, context: Context
+) -> tuple[WrittenFactor, ...]:
     """Return factors without those that Timeloop passes over in older specs: their dimension is smaller."""
     if mapped or not context.is_older:
         return factors
@@ -195,8 +197,8 @@ def _within_bounds(
     return tuple(factor for factor in factors if factor not in beyond)
 
 
-def _dataspace_macros(node: MappingNode, context: Context) -> list[Factor]:
-    fixed: list[Factor] = []
+def _dataspace_macros(node: MappingNode, context: Context) -> list[WrittenFactor]:
+    fixed: list[WrittenFactor] = []
     macros = (("no_iteration_over_dataspaces", True), ("must_iterate_over_dataspaces", False))
     for macro, bars_its_dims in macros:
         value = given(node, macro)
@@ -205,24 +207,26 @@ def _dataspace_macros(node: MappingNode, context: Context) -> list[Factor]:
         names = name_list(value, context.dataspaces, "dataspace")
         dims = frozenset[str]().union(*(context.problem.dataspace(name).dims for name in names))
         barred = [dim for dim in context.problem.dims if (dim in dims) is bars_its_dims]
-        fixed += [Factor(dim, "=", 1, node.key(macro).span) for dim in barred]
+        fixed += [WrittenFactor(dim, "=", 1, node.key(macro).span) for dim in barred]
     return fixed
 
 
-def _defaults(node: MappingNode, factors: list[Factor], names: Names, context: Context) -> list[Factor]:
+def _defaults(
+    node: MappingNode, factors: list[WrittenFactor], names: Names, context: Context
+) -> list[WrittenFactor]:
     """Apply ``default_max_factor`` and ``default_min_factor`` to the dimensions without such a rule."""
-    added: list[Factor] = []
+    added: list[WrittenFactor] = []
     highest, lowest = given(node, "default_max_factor"), given(node, "default_min_factor")
     if highest is not None:
         value = as_int(highest, "`default_max_factor`", names, minimum=1)
         ruled = {factor.dim for factor in factors if factor.relation != ">="}
         dims = (dim for dim in context.problem.dims if dim not in ruled)
-        added += [Factor(dim, "<=", value, highest.span, default=True) for dim in dims]
+        added += [WrittenFactor(dim, "<=", value, highest.span, default=True) for dim in dims]
     if lowest is not None:
         value = as_int(lowest, "`default_min_factor`", names, minimum=1)
         ruled = {factor.dim for factor in factors if factor.relation != "<="}
         added += [
-            Factor(dim, ">=", min(value, bound), lowest.span, default=True)
+            WrittenFactor(dim, ">=", min(value, bound), lowest.span, default=True)
             for dim, bound in context.problem.bound.items()
             if dim not in ruled
         ]
@@ -512,7 +516,7 @@ def _maximized(
         for dim in group:
             _require_free(constraints, dim, macro)
         chosen = _largest(group, unused, capacity, constraints, context)
-        added = [Factor(dim, "=", value, macro.span) for dim, value in chosen.items()]
+        added = [WrittenFactor(dim, "=", value, macro.span) for dim, value in chosen.items()]
         constraints = replace(constraints, factors=(*constraints.factors, *added))
     fixed = ", ".join(str(factor) for factor in constraints.factors if factor.span == macro.span)
     remark = (

@@ -12,7 +12,7 @@ from typing import TypeVar
 from model.counting import rule_of
 from model.extents import remainder_of, tiles_of
 from model.formats.timeloop.assembly import PLACES_KEY, Assembly, SpatialLevel, TemporalLevel
-from model.formats.timeloop.constraints import Clause, Factor
+from model.formats.timeloop.constraints import Clause, WrittenFactor
 from model.formats.timeloop.context import Context
 from model.formats.timeloop.loops import LoopConstraints, axis_of, read_loops, spatial_rules
 from model.formats.timeloop.tree import ArchLeaf
@@ -200,7 +200,7 @@ def _completed(loops: LoopConstraints, asked: LoopConstraints) -> LoopConstraint
 
 
 def _exact_factors(loops: LoopConstraints) -> dict[str, int]:
-    fixed: dict[str, Factor] = {}
+    fixed: dict[str, WrittenFactor] = {}
     for factor in loops.factors:
         if factor.relation != "=":
             raise SpecError(f"`{factor}`: a mapping fixes its factors with `=`", factor.span)
@@ -358,7 +358,7 @@ def _with_units(
     if context.timeloop_padding:
         return replace(loops, factors=(*loops.factors, *asked.factors))
     place = loops.split[1]
-    ones = tuple(Factor(dim, "=", 1, place) for dim in context.problem.dims if dim not in live)
+    ones = tuple(WrittenFactor(dim, "=", 1, place) for dim in context.problem.dims if dim not in live)
     return replace(loops, factors=(*loops.factors, *ones))
 
 

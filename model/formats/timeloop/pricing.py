@@ -9,11 +9,11 @@ from decimal import Decimal
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
 from model.energy import (
     AREA_SCALES,
+    ComponentPrices,
     CompoundClasses,
     EnergyError,
     EnergyRequest,
     EnergyTables,
-    Prices,
     price,
     read_given,
 )
@@ -61,10 +61,12 @@ def refuse_wires(tables: EnergyTables, context: Context) -> None:
             raise SpecError(message, table.span, hint=hint)
 
 
-def priced(leaf: ArchLeaf, lists: PriceLists, context: Context, level: StorageLevel | None = None) -> Prices:
+def priced(
+    leaf: ArchLeaf, lists: PriceLists, context: Context, level: StorageLevel | None = None
+) -> ComponentPrices:
     """Price one component; a storage without any room is free unless a table says otherwise."""
     if level is not None and level.size_words == 0 and leaf.name not in lists.tables.energies:
-        return Prices(sources=dict.fromkeys(("read", "fill", "update", "leak"), ROOMLESS))
+        return ComponentPrices(sources=dict.fromkeys(("read", "fill", "update", "leak"), ROOMLESS))
     names = context.names_at(leaf)
     required = leaf.node.get("required_actions")
     if required is not None:
@@ -95,7 +97,7 @@ def priced(leaf: ArchLeaf, lists: PriceLists, context: Context, level: StorageLe
 
 def priced_or_free(
     leaf: ArchLeaf, lists: PriceLists, context: Context, level: StorageLevel | None = None
-) -> Prices:
+) -> ComponentPrices:
     """Price one component; where that fails its energies count as 0, and a note says why."""
     try:
         return priced(leaf, lists, context, level)
@@ -103,7 +105,7 @@ def priced_or_free(
         place = leaf.span if error.span is None else error.span
         sentence = "{}; its energies count as 0, since a latency objective needs none"
         context.note(note_at(place, sentence, error.message))
-        return Prices(sources=dict.fromkeys(("read", "fill", "update", "leak", "compute"), UNKNOWN))
+        return ComponentPrices(sources=dict.fromkeys(("read", "fill", "update", "leak", "compute"), UNKNOWN))
 
 
 def _shape_entries(
@@ -136,7 +138,10 @@ def _scales(leaf: ArchLeaf, names: Names) -> dict[str, object]:
 
 
 def build_architecture(
-    nodes: Iterable[StorageLevel | Fanout], compute: ArchLeaf, prices: Mapping[str, Prices], context: Context
+    nodes: Iterable[StorageLevel | Fanout],
+    compute: ArchLeaf,
+    prices: Mapping[str, ComponentPrices],
+    context: Context,
 ) -> Architecture:
     """Return the architecture with its energies as integers of one unit."""
     units = _units(prices, context)
@@ -163,11 +168,11 @@ def build_architecture(
     )
 
 
-def _figures(prices: Prices) -> tuple[Decimal, ...]:
+def _figures(prices: ComponentPrices) -> tuple[Decimal, ...]:
     return (prices.read, prices.fill, prices.update, prices.leak, prices.compute, *prices.further.values())
 
 
-def _units(prices: Mapping[str, Prices], context: Context) -> int:
+def _units(prices: Mapping[str, ComponentPrices], context: Context) -> int:
     by_name = {name: _figures(price) for name, price in prices.items()}
     figures = [figure for of_component in by_name.values() for figure in of_component]
     try:
@@ -188,7 +193,7 @@ def _units(prices: Mapping[str, Prices], context: Context) -> int:
     return units
 
 
-def _with_energy(level: StorageLevel, prices: Prices, units: int) -> StorageLevel:
+def _with_energy(level: StorageLevel, prices: ComponentPrices, units: int) -> StorageLevel:
     energy = AccessEnergy(
         read=to_units(prices.read, units),
         fill=to_units(prices.fill, units),

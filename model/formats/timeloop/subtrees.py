@@ -68,7 +68,7 @@ class _Branch:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _Component:
     """A storage or compute component, with all its instances on their mesh."""
 
     name: str
@@ -94,7 +94,7 @@ class _FlatTree:
     """What is read of a tree, outermost first."""
 
     note: TakeNote
-    items: list[_Branch | _Part] = field(default_factory=list)
+    items: list[_Branch | _Component] = field(default_factory=list)
     networks: dict[str, Span] = field(default_factory=dict)
     unknown: dict[str, Span] = field(default_factory=dict)
     wordless: dict[str, Span] = field(default_factory=dict)
@@ -234,7 +234,7 @@ def _add_part(
         rest = with_entry(rest, "datawidth", scalar_of(DEFAULT_WORD_BITS, place))
     if _is_storage(component_class):
         rest = _with_cluster(rest, inherited, name, walk)
-    walk.items.append(_Part(name, component_class, node, rest, mesh, spans))
+    walk.items.append(_Component(name, component_class, node, rest, mesh, spans))
 
 
 def with_underscores(node: MappingNode) -> MappingNode:
@@ -359,21 +359,21 @@ def _axes(total: int, x: int | None, y: int | None) -> tuple[int, int]:
     return (total, 1) if y is None else (max(1, total // y), y)
 
 
-def _in_order(walk: _FlatTree) -> list[_Branch | _Part]:
+def _in_order(walk: _FlatTree) -> list[_Branch | _Component]:
     """Return trees and storages in their order, and the compute component after them."""
-    units = [item for item in walk.items if isinstance(item, _Part) and item.is_compute]
+    units = [item for item in walk.items if isinstance(item, _Component) and item.is_compute]
     if len(units) > 1:
         names = listing(unit.name for unit in units[:-1])
         sentence = "left out, as Timeloop takes the last compute component, `{}`: {}"
         walk.note(note_at(units[0].node.span, sentence, units[-1].name, names))
-    others = [item for item in walk.items if not (isinstance(item, _Part) and item.is_compute)]
+    others = [item for item in walk.items if not (isinstance(item, _Component) and item.is_compute)]
     return [*others, *units[-1:]]
 
 
-def _nodes(items: Sequence[_Branch | _Part]) -> Iterator[MappingNode]:
+def _nodes(items: Sequence[_Branch | _Component]) -> Iterator[MappingNode]:
     """Yield containers and components; a fanout is on a container above what it multiplies."""
-    taken = {item.name for item in items if isinstance(item, _Part)}
-    outer: _Part | None = None
+    taken = {item.name for item in items if isinstance(item, _Component)}
+    outer: _Component | None = None
     around: list[_Branch] = []
     for item in items:
         if isinstance(item, _Branch):
@@ -385,7 +385,7 @@ def _nodes(items: Sequence[_Branch | _Part]) -> Iterator[MappingNode]:
         outer, around = item, []
 
 
-def _fanout(outer: _Part | None, inner: _Part) -> tuple[int, int]:
+def _fanout(outer: _Component | None, inner: _Component) -> tuple[int, int]:
     """Return how many instances of a component each instance of the next outer one has below it."""
     if outer is None:
         return inner.mesh
@@ -401,7 +401,7 @@ def _fanout(outer: _Part | None, inner: _Part) -> tuple[int, int]:
 
 
 def _containers(
-    around: Sequence[_Branch], part: _Part, fanout: tuple[int, int], taken: set[str]
+    around: Sequence[_Branch], part: _Component, fanout: tuple[int, int], taken: set[str]
 ) -> Iterator[MappingNode]:
     """Yield the containers above a component: trees with attributes, and what has the fanout."""
     several = [branch for branch in around if branch.instances > 1] or list(around)
@@ -425,7 +425,7 @@ def _free_name(name: str, taken: set[str]) -> str:
     return free
 
 
-def _mesh_node(part: _Part, fanout: tuple[int, int]) -> MappingNode:
+def _mesh_node(part: _Component, fanout: tuple[int, int]) -> MappingNode:
     pairs = zip(("meshX", "meshY"), fanout, part.spans, strict=True)
     entries = tuple(entry_of(key, scalar_of(size, span), span) for key, size, span in pairs)
     return MappingNode(entries, part.spans[0])
@@ -442,7 +442,7 @@ def _container(
     return MappingNode(tuple(entries), span, "!Container")
 
 
-def _component(part: _Part) -> MappingNode:
+def _component(part: _Component) -> MappingNode:
     """Return a component under its name without a range, with the attributes that stay."""
     place = part.place
     node = MappingNode(part.node.entries, part.node.span, "!Component")

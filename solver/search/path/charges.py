@@ -141,7 +141,7 @@ class Price(NamedTuple):
         return total * charge.block
 
 
-class Prices(NamedTuple):
+class StackedPrices(NamedTuple):
     """Several prices at once: what is paid has an axis for them in front of all others."""
 
     each: tuple[Price, ...]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray, among, distinct
-from solver.search.path.axes import Axis, SlotLoops, axes_of, running_minimum
+from solver.search.path.axes import SlotLoops, TileAxis, axes_of, running_minimum
 from solver.search.path.charges import ENERGY, SUMS_CLOSE, Charge, Charges, Price
 from solver.search.path.counting import ByOrder, LeftInPlace, counted_by
 from solver.search.path.deliveries import Delivered, WordTables
@@ -143,7 +143,7 @@ class TileFrame:
             raise Stopped
 
     @cached_property
-    def axes(self) -> tuple[Axis, ...]:
+    def axes(self) -> tuple[TileAxis, ...]:
         """One per active dimension."""
         return axes_of(self.space)
 
