@@ -23,7 +23,7 @@ from model.cost.traffic import (
     accesses,
     askers,
     in_passing,
-    kept_positions,
+    kept_anywhere,
     reuses,
     sharing_fanouts,
 )
@@ -482,9 +482,7 @@ def traffic_with_remainders(
     ValueError
         If no level keeps `space`.
     """
-    kept = kept_positions(architecture, mapping, space.name)
-    if not kept:
-        raise ValueError(f"no level keeps dataspace {space.name!r}")
+    kept = kept_anywhere(architecture, mapping, space.name)
     for position, level, asking in askers(architecture, kept, space):
         served = Route(architecture, nest, space, position, asking)
         received = Route(architecture, nest, space, position, position)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from model.formats.onnx.loader import BITS, LoadedModel
 from model.note import Note
-from model.problem import Term
 from model.text.fields import LONGEST_NAME
 from model.text.files import display_name, read_text
 from model.text.limits import Limits
@@ -112,7 +111,7 @@ def _has_two_strides(header: Sequence[str], sizes: Sequence[int]) -> bool:
 
 def _product(name: str, sizes: Mapping[str, int], bits: int) -> Einsum:
     dims = {"P": sizes["M"], "C": sizes["K"], "K": sizes["N"]}
-    indices = {dim: _index(dim, (dim, 1)) for dim in dims}
+    indices = {dim: RankIndex.of(dim, (dim, 1)) for dim in dims}
     return _einsum(name, dims, bits, [["P", "C"], ["C", "K"], ["P", "K"]], indices)
 
 
@@ -125,16 +124,12 @@ def _convolution(name: str, sizes: Sequence[int], stride_x: int, bits: int, wher
     rows, columns = -(-(height - taps_y) // stride_y) + 1, -(-(width - taps_x) // stride_x) + 1
     channel = {} if groups else {"C": channels}
     dims = {"N": 1, **groups, "K": filters, **channel, "P": rows, "R": taps_y, "Q": columns, "S": taps_x}
-    indices = {dim: _index(dim, (dim, 1)) for dim in dims}
-    indices["IP"] = _index("IP", ("P", stride_y), ("R", 1))
-    indices["IQ"] = _index("IQ", ("Q", stride_x), ("S", 1))
+    indices = {dim: RankIndex.of(dim, (dim, 1)) for dim in dims}
+    indices["IP"] = RankIndex.of("IP", ("P", stride_y), ("R", 1))
+    indices["IQ"] = RankIndex.of("IQ", ("Q", stride_x), ("S", 1))
     across = [*groups, *channel]
     accesses = [["N", *across, "IP", "IQ"], [*groups, "K", *channel, "R", "S"], ["N", *groups, "K", "P", "Q"]]
     return _einsum(name, dims, bits, accesses, indices)
-
-
-def _index(rank: str, *terms: tuple[str, int]) -> RankIndex:
-    return RankIndex(rank, tuple(Term(dim, factor) for dim, factor in terms))
 
 
 def _einsum(

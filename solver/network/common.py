@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
 from typing import NamedTuple, TypeVar
 
 from model.architecture import Fanout
@@ -25,7 +24,7 @@ from model.extents import PERFECT, tiles_of
 from model.mapping import FanoutMapping, NodeMapping, SpatialLoop
 from model.mapping import Mapping as LoopNest
 from model.mapspace import FactorRule, Mapspace, SpatialRules
-from model.numbers import divisors
+from model.numbers import divisors, subsets
 from model.objective import LATENCY
 from model.rules.language import Constant, Operation, Quantity, Rule
 from solver.network.executors import Serial
@@ -204,7 +203,7 @@ class _CommonSearch:
         self._options = options
         keys = plan([network], options).keys[0]
         self._layers = {n: layer for n, layer in enumerate(network.layers) if keys[n] is not None}
-        self._keys = {n: (keys[n], _names(layer)) for n, layer in self._layers.items()}
+        self._keys = {n: (keys[n], layer.mapspace.problem.names) for n, layer in self._layers.items()}
         self._alone: dict[int, Result] = {}  # the layers' own optima
         self._known: dict[object, Result] = {}
         self._tried: set[tuple[int, ...]] = set()
@@ -390,7 +389,7 @@ class _CommonSearch:
         for place, fanout in enumerate(self._fanouts):
             own = {slot: width for slot, width in widths.items() if slot.fanout == place and width > 1}
             whole = math.prod(own.values())
-            sides = (math.prod(own[slot] for slot in chosen) for chosen in _subsets(own))
+            sides = (math.prod(own[slot] for slot in chosen) for chosen in subsets(own))
             if not any(side <= fanout.mesh_x and whole // side <= fanout.mesh_y for side in sides):
                 return list(own)
         return []
@@ -699,7 +698,7 @@ class _CommonSearch:
             sets = self._allowed_sets(place, widths)
             fitting = (
                 along_x
-                for along_x in map(frozenset, _subsets(own))
+                for along_x in map(frozenset, subsets(own))
                 if math.prod(own[dim] for dim in along_x) <= fanout.mesh_x
                 and math.prod(own[dim] for dim in own.keys() - along_x) <= fanout.mesh_y
                 and all(along_x & live in allowed for live, allowed in sets)
@@ -749,11 +748,6 @@ class _CommonSearch:
         return NetworkResult(self._network, tuple(layers), self._clock.seconds), loops
 
 
-def _names(layer: Layer) -> tuple[str, ...]:
-    problem = layer.mapspace.problem
-    return (*problem.dims, *(space.name for space in problem.dataspaces))
-
-
 def _limits(place: int, ranges: Mapping[SpatialSlot, Range]) -> Iterator[FactorRule]:
     """The rules that keep a fanout's factors within ranges."""
     for slot, (least, most) in ranges.items():
@@ -765,11 +759,6 @@ def _limits(place: int, ranges: Mapping[SpatialSlot, Range]) -> Iterator[FactorR
         yield FactorRule(slot.dim, "<=", most)
         if least > 1:
             yield FactorRule(slot.dim, ">=", least)
-
-
-def _subsets(items: Iterable[Item]) -> Iterator[tuple[Item, ...]]:
-    own = list(items)
-    return (chosen for size in range(len(own) + 1) for chosen in combinations(own, size))
 
 
 def _axis(dim: str, along_x: frozenset[str]) -> str:

@@ -303,8 +303,7 @@ class _Answers:
 
     def _result(self, key: str, layer: Layer) -> Result:
         """Return a result in the layer's own names, priced once for all layers that have the same ones."""
-        problem = layer.mapspace.problem
-        names = (key, *problem.dims, *(space.name for space in problem.dataspaces))
+        names = (key, *layer.mapspace.problem.names)
         if names not in self._renamed:
             self._renamed[names] = _renamed(self._known[key], layer)
         return self._renamed[names]

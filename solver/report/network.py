@@ -102,10 +102,11 @@ def _layer_document(outcome: LayerResult, first: Mapping[str, LayerResult]) -> D
         limited = None if transfer is None else transfer.limited_by
     else:
         limited = None if result.evaluation is None else bottleneck(result.evaluation)
-    repeats = outcome.same_as in first and _names(outcome) == _names(first[outcome.same_as])
+    problem, other = outcome.layer.mapspace.problem, first.get(outcome.same_as)
+    repeats = other is not None and problem.names == other.layer.mapspace.problem.names
     return {
         "name": outcome.layer.name,
-        "shape": outcome.layer.mapspace.problem.bound,
+        "shape": problem.bound,
         "n_instances": outcome.layer.n_instances,
         "origin": outcome.origin,
         "same_as": outcome.same_as or None,
@@ -121,11 +122,6 @@ def _computes(result: NetworkResult) -> int:
     """Return the computes of all instances of a network's Einsums; copies have none."""
     layers = (layer for layer in result.network.layers if not layer.is_copy)
     return sum(layer.mapspace.problem.computes * layer.n_instances for layer in layers)
-
-
-def _names(outcome: LayerResult) -> tuple[str, ...]:
-    problem = outcome.layer.mapspace.problem
-    return (*problem.dims, *(space.name for space in problem.dataspaces))
 
 
 def _transfer_document(outcome: LayerResult) -> Document | None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from model.problem import Term
 from model.text.files import display_name
 from model.text.source import SpecError
 from model.workload import Einsum, RankIndex, TensorAccess
@@ -138,10 +137,6 @@ class _Builder:
         )
 
 
-def _index(rank: str, *terms: tuple[str, int], offset: int = 0) -> RankIndex:
-    return RankIndex(rank, tuple(Term(name, factor) for name, factor in terms), offset)
-
-
 @dataclass(frozen=True)
 class _Window:
     """One dimension that a filter slides along: its positions, its taps, and where they read or write."""
@@ -154,7 +149,7 @@ class _Window:
     after: int
 
     def index(self, row: str, tap: str) -> RankIndex:
-        return _index(f"I{row}", (row, self.stride), (tap, self.dilation), offset=-self.before)
+        return RankIndex.of(f"I{row}", (row, self.stride), (tap, self.dilation), offset=-self.before)
 
 
 @dataclass(frozen=True)
@@ -181,15 +176,15 @@ class _Filter:
             build.sizes |= {row: window.rows, tap: window.taps}
         within = {dim: [(dim, 1)] if dim in looped else [] for dim in self.channels}
         overall = {dim: [("G", size)] if groups else [] for dim, size in self.channels.items()}
-        whole = {dim: _index(dim, *overall[dim], *within[dim]) for dim in self.channels}
-        batch = _index("N", ("N", 1))
+        whole = {dim: RankIndex.of(dim, *overall[dim], *within[dim]) for dim in self.channels}
+        batch = RankIndex.of("N", ("N", 1))
         moved = [window.index(row, tap) for row, tap, window in slid]
-        plain = [_index(row, (row, 1)) for row, _, _ in slid]
-        taps = [_index(tap, (tap, 1)) for _, tap, _ in slid]
+        plain = [RankIndex.of(row, (row, 1)) for row, _, _ in slid]
+        taps = [RankIndex.of(tap, (tap, 1)) for _, tap, _ in slid]
         first, second = ("C", "K") if self.is_transposed else ("K", "C")
         read, written = (plain, moved) if self.is_transposed else (moved, plain)
         build.access(self.node.inputs[0], [batch, whole["C"], *read])
-        build.access(self.weights, [whole[first], _index(second, *within[second]), *taps])
+        build.access(self.weights, [whole[first], RankIndex.of(second, *within[second]), *taps])
         build.access(self.node.output, [batch, whole["K"], *written], output=True)
         return build.einsum(is_box=not any(window.before or window.after for window in self.windows))
 
@@ -321,8 +316,8 @@ def _product(node: Node, right_at: int, batches: tuple[Shape, Shape], sizes: tup
     names = {place: "N" if number == 0 else f"N{number}" for number, place in enumerate(shared)}
     build.sizes |= {dim: right[place] for place, dim in names.items()}
     build.sizes |= {"P": rows, "C": summed, "K": columns}
-    batch = {place: _index(dim, (dim, 1)) for place, dim in names.items()}
-    row, depth, column = (_index(dim, (dim, 1)) for dim in ("P", "C", "K"))
+    batch = {place: RankIndex.of(dim, (dim, 1)) for place, dim in names.items()}
+    row, depth, column = (RankIndex.of(dim, (dim, 1)) for dim in ("P", "C", "K"))
     build.access(node.inputs[0], [*(index for place, index in batch.items() if left[place] > 1), row, depth])
     build.access(node.inputs[right_at], [*batch.values(), depth, column])
     build.access(node.output, [*batch.values(), row, column], output=True)
