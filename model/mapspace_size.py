@@ -87,20 +87,24 @@ def _kinds_of_factors(factors: Sequence[int], bound: int) -> Iterator[tuple[int,
         factor = higher
 
 
-def _live(bounds: Iterable[tuple[str, int]], rules: Sequence[FactorRule], kind: Factors) -> set[str]:
+def _may_exceed_one(
+    bounds: Iterable[tuple[str, int]], rules: Sequence[FactorRule], kind: Factors
+) -> set[str]:
     """Return the dimensions whose factor may exceed 1."""
     allowed = ((dim, allowed_factors(rules, dim, bound, kind)) for dim, bound in bounds)
     return {dim for dim, factors in allowed if factors and factors[-1] > 1}
 
 
 def _orders(bounds: Sequence[tuple[str, int]], rules: TemporalRules, kind: Factors) -> int:
-    return math.factorial(len(_live(bounds, rules.factors, kind).difference(rules.inner, rules.outer)))
+    return math.factorial(
+        len(_may_exceed_one(bounds, rules.factors, kind).difference(rules.inner, rules.outer))
+    )
 
 
 def _splits(bounds: Sequence[tuple[str, int]], fanout: Fanout, rules: SpatialRules, kind: Factors) -> int:
     if fanout.mesh_x == 1 or fanout.mesh_y == 1:
         return 1
-    live = _live(bounds, rules.factors, kind)
+    live = _may_exceed_one(bounds, rules.factors, kind)
     unlisted = {dim for dim, _ in bounds}.difference(rules.inner, rules.outer, rules.uncounted)
     free = len(unlisted & live)
     if rules.split is None:

@@ -346,9 +346,9 @@ def load(
     with tempfile.TemporaryDirectory() as folder:
         if text is not None:
             workload = workload_of([text], bounds, {"All": bits}, "load(..., {}=64)")
-            paths = _paths((workload, *_given(arch)), Path(folder))
+            paths = _spec_paths((workload, *_given(arch)), Path(folder))
             return load_einsum(paths, workload["workload"]["einsums"][0]["name"], variables, options).mapspace
-        paths = _paths((*specs, *_given(arch)), Path(folder))
+        paths = _spec_paths((*specs, *_given(arch)), Path(folder))
         if fuse:
             cascade, notes = load_cascade(paths, variables, options)
             # Searches keep to the constraints.
@@ -538,7 +538,7 @@ def _given(arch: object) -> tuple[Spec, ...]:
     raise SpecError("an `Architecture` needs a `Problem`; with specs, give a path or a dictionary")
 
 
-def _paths(specs: Sequence[Spec], folder: Path) -> list[Path]:
+def _spec_paths(specs: Sequence[Spec], folder: Path) -> list[Path]:
     """Return the paths of specs; those that are dictionaries are written into a folder."""
     paths = []
     for number, spec in enumerate(specs, 1):

@@ -159,12 +159,12 @@ class _FrontWalk:
         self._found.extend(_front_points(fast, proven=False))
         least_cycles = fast.bound or 1
         if fast.status is not Status.OPTIMAL:
-            return self._front(fast, self._open(last, least_cycles, _costs(last).cycles - 1))
-        while _costs(last).cycles > least_cycles:
-            cap = _costs(last).cycles - 1
+            return self._front(fast, self._open(last, least_cycles, _evaluation_of(last).cycles - 1))
+        while _evaluation_of(last).cycles > least_cycles:
+            cap = _evaluation_of(last).cycles - 1
             step = self._step(Caps(cycles=cap), fast.found)
             if step.status is not Status.OPTIMAL:
-                return self._front(step, self._open(step, least_cycles, cap, _costs(last).energy))
+                return self._front(step, self._open(step, least_cycles, cap, _evaluation_of(last).energy))
             last = step
         return self._front(last)
 
@@ -214,6 +214,6 @@ def _front_points(result: Result, proven: bool) -> list[FrontPoint]:
     return [FrontPoint(result.mapping, result.evaluation, proven)]
 
 
-def _costs(result: Result) -> Evaluation:
+def _evaluation_of(result: Result) -> Evaluation:
     assert result.evaluation is not None  # a proven optimum has one
     return result.evaluation

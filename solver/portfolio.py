@@ -127,7 +127,7 @@ class Companion(Partner):
         self._told: Priced | None = None
         self._limit: int | None = None
         self._seconds = 0.0
-        self.remark = _refusal(mapspace)
+        self.remark = _why_not_stated(mapspace)
         self._is_willing = not self.remark
         if self._is_willing and options.jobs == 1:
             self.remark, self._is_willing = "not used: it needs a second worker", False
@@ -304,7 +304,7 @@ def _most_subproblems(mapspace: Mapspace) -> int:
     return tiles * keep_masks(mapspace)
 
 
-def _refusal(mapspace: Mapspace) -> str:
+def _why_not_stated(mapspace: Mapspace) -> str:
     """Why the formulation does not state a problem; empty if it does."""
     try:
         check_formulated(mapspace)

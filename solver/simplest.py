@@ -99,19 +99,19 @@ def _without_idle(node: NodeMapping, bounds: Sequence[int]) -> NodeMapping:
 def _variants(mapspace: Mapspace, mapping: Mapping) -> Iterator[Mapping]:
     """Yield mappings that differ in the loops of one dimension."""
     for dim, bound in mapspace.problem.bound.items():
-        places = [place for place in _places(mapping) if _loop(mapping, place).dim == dim]
-        factors = tuple(_loop(mapping, place).bound for place in places)
+        places = [place for place in _loop_places(mapping) if _loop_at(mapping, place).dim == dim]
+        factors = tuple(_loop_at(mapping, place).bound for place in places)
         changes = dict.fromkeys(_changes(bound, factors))
         yield from (_with_factors(mapping, places, own) for own in changes if own != factors)
 
 
-def _places(mapping: Mapping) -> Iterator[_Place]:
+def _loop_places(mapping: Mapping) -> Iterator[_Place]:
     """Yield where there are loops, innermost first."""
     for node in reversed(range(len(mapping.nodes))):
         yield from (_Place(node, position) for position in range(len(_loops_of_node(mapping.nodes[node]))))
 
 
-def _loop(mapping: Mapping, place: _Place) -> Loop | SpatialLoop:
+def _loop_at(mapping: Mapping, place: _Place) -> Loop | SpatialLoop:
     return _loops_of_node(mapping.nodes[place.node])[place.position]
 
 
@@ -119,19 +119,19 @@ def _changes(bound: int, factors: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     """Yield other factors of a dimension's loops, innermost first: 1 where a loop is left out."""
     numbers = range(len(factors))
     for dropped in reversed(numbers):
-        kept = _changed(factors, dropped, 1)
+        kept = _with_factor(factors, dropped, 1)
         yield _covering(bound, kept)
         others = (number for number in numbers if number != dropped)
-        needed = ((number, tiles_of(bound, math.prod(_changed(kept, number, 1)))) for number in others)
-        yield from (_covering(bound, _changed(kept, *own)) for own in needed)
+        needed = ((number, tiles_of(bound, math.prod(_with_factor(kept, number, 1)))) for number in others)
+        yield from (_covering(bound, _with_factor(kept, *own)) for own in needed)
     left = bound
     for number, factor in enumerate(factors):
         outside = tiles_of(left, factor)
-        yield _covering(bound, _changed(factors, number, tiles_of(left, outside)))
+        yield _covering(bound, _with_factor(factors, number, tiles_of(left, outside)))
         left = outside
 
 
-def _changed(factors: tuple[int, ...], number: int, factor: int) -> tuple[int, ...]:
+def _with_factor(factors: tuple[int, ...], number: int, factor: int) -> tuple[int, ...]:
     return (*factors[:number], factor, *factors[number + 1 :])
 
 

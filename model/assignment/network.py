@@ -234,14 +234,14 @@ class CostedNetwork:
 
     def execution(self, choice: Sequence[int]) -> list[int | None]:
         """Return each layer's cost in steps under the chosen methods, None where it is forbidden."""
-        return [_steps(layer.costs[k]) for layer, k in zip(self.layers, choice, strict=True)]
+        return [_steps_or_none(layer.costs[k]) for layer, k in zip(self.layers, choice, strict=True)]
 
     def transitions(self, choice: Sequence[int]) -> list[int | None]:
         """Return each edge's cost in steps under the chosen methods, None where it is forbidden."""
         return [
             0
             if edge.transition is None
-            else _steps(edge.transition[choice[edge.source], choice[edge.target]])
+            else _steps_or_none(edge.transition[choice[edge.source], choice[edge.target]])
             for edge in self.edges
         ]
 
@@ -273,7 +273,7 @@ def find_cycle(edges: Iterable[tuple[int, int]]) -> list[int]:
     return []
 
 
-def _steps(cost: Any) -> int | None:
+def _steps_or_none(cost: Any) -> int | None:
     return None if cost == FORBIDDEN else int(cost)
 
 

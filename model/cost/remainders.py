@@ -299,7 +299,7 @@ class Route:
             ]
             return covered_words([last - first + 1 for first, last in tile], moves)
         tiles = [
-            list(_tiles(row, sorted(own, key=lambda loop: loop.stride), count))
+            list(_blocks_of_tiles(row, sorted(own, key=lambda loop: loop.stride), count))
             for row, own, count in zip(rows, loops, iterations, strict=True)
         ]
         return _union(group, tiles)
@@ -398,7 +398,7 @@ class _Tiles(NamedTuple):
     loops: tuple[tuple[int, int], ...]
 
 
-def _tiles(row: LoopsAbove, loops: Sequence[RowLoop], iterations: int) -> Iterator[_Tiles]:
+def _blocks_of_tiles(row: LoopsAbove, loops: Sequence[RowLoop], iterations: int) -> Iterator[_Tiles]:
     """Yield all tiles of a share, as blocks whose loops run in full; loops innermost first."""
     tiles = -(-iterations // row.extent)
     last, start = tiles - 1, 0
@@ -433,7 +433,7 @@ def _union(group: Group, tiles: Sequence[Sequence[_Tiles]]) -> int:
         ]
         loops += [(high - low + 1, weight) for (low, high), weight in zip(box, weights, strict=True)]
         at = origin + sum(w * low for w, (low, _) in zip(weights, box, strict=True))
-        covered |= _spread(at, loops)
+        covered |= _reached_positions(at, loops)
     return covered.bit_count()
 
 
@@ -445,7 +445,7 @@ def _reach(tiles: Iterable[_Tiles]) -> int:
     )
 
 
-def _spread(at: int, loops: Iterable[tuple[int, int]]) -> int:
+def _reached_positions(at: int, loops: Iterable[tuple[int, int]]) -> int:
     """The set of positions that loops reach from a first one, as bits."""
     bits = 1
     for bound, step in loops:

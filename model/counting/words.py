@@ -223,15 +223,15 @@ def _counted_words(tile: Sequence[int], moves: Sequence[Move]) -> int:
     loops += [(bound, abs(sum(map(int.__mul__, move, weights)))) for bound, move in moves]
     covered = 1
     for bound, step in loops:
-        covered = _repeated(covered, bound, step)
+        covered = _copies_united(covered, bound, step)
     return covered.bit_count()
 
 
-def _repeated(bits: int, times: int, step: int) -> int:
+def _copies_united(bits: int, times: int, step: int) -> int:
     """Union of `times` copies of a set, each `step` farther than the one before."""
     if times == 1:
         return bits
-    half = _repeated(bits, times // 2, step)
+    half = _copies_united(bits, times // 2, step)
     both = half | half << times // 2 * step
     return both | bits << (times - 1) * step
 

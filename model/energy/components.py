@@ -190,8 +190,8 @@ def _load_subcomponent(node: Node) -> Subcomponent:
         indices,
         as_name(entry.require("class", f"the subcomponent `{name}`"), "the subcomponent's `class`"),
         _load_attributes(entry.get("attributes")),
-        _scale(entry, AREA_SCALES, "a subcomponent"),
-        _scale(entry, ("energy_scale",), "a subcomponent"),
+        _scale_entry(entry, AREA_SCALES, "a subcomponent"),
+        _scale_entry(entry, ("energy_scale",), "a subcomponent"),
         entry.span,
     )
 
@@ -215,7 +215,7 @@ def _load_step(node: Node) -> SubAction:
     return SubAction(
         as_name(entry.require("name", "an action of a subcomponent"), "the action's `name`"),
         _load_arguments(entry.get("arguments")),
-        _scale(entry, _ENERGY_SCALES, "an action of a subcomponent"),
+        _scale_entry(entry, _ENERGY_SCALES, "an action of a subcomponent"),
         entry.span,
     )
 
@@ -256,7 +256,7 @@ def as_expression(text: str, span: Span) -> ScalarNode:
     return ScalarNode(plain_value(stripped, span), stripped, False, span)
 
 
-def _scale(entry: MappingNode, names: Sequence[str], what: str) -> ScalarNode | None:
+def _scale_entry(entry: MappingNode, names: Sequence[str], what: str) -> ScalarNode | None:
     written = one_of(entry, names, what)
     return None if written is None else _scalar(written[1], f"`{written[0].text}`")
 

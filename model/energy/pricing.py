@@ -113,13 +113,13 @@ def price(
     try:
         return _price(_cleaned(request), tables, Library(compound_classes, _specified(variables)))
     except SpecError as error:
-        message = f"cannot determine the energy of {_unpriced(request)}: {error.message}"
+        message = f"cannot determine the energy of {_missing_prices(request)}: {error.message}"
         cause = () if error.span is None else ((error.span, "it is needed here"),)
         where = request.span if cause else _place_of(error, request, compound_classes)
         raise EnergyError(message, where, (*cause, *error.related), error.hint) from error
 
 
-def _unpriced(request: EnergyRequest) -> str:
+def _missing_prices(request: EnergyRequest) -> str:
     """Return what has no price: the component, or the actions that the user gave no energy of."""
     lacking = [
         action
@@ -229,7 +229,7 @@ def _from_user(request: EnergyRequest, library: Library) -> _Figures:
 
 def _scaled(figure: Figure, what: str, request: EnergyRequest, library: Library) -> Figure:
     """Apply the component's ``energy_scale`` or ``area_scale``; leakage has none."""
-    factor = _scale(what, request, library)
+    factor = _energy_scale(what, request, library)
     if factor is None:
         return figure
     product = EXACT.multiply(figure[0], factor)
@@ -247,7 +247,7 @@ def _scale_key(what: str) -> str:
     return "area_scale" if what == "area" else "energy_scale"
 
 
-def _scale(what: str, request: EnergyRequest, library: Library) -> Decimal | None:
+def _energy_scale(what: str, request: EnergyRequest, library: Library) -> Decimal | None:
     key = _scale_key(what)
     value = request.attributes.get(key)
     compound = library.classes.by_name.get(request.model_class)

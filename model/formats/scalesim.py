@@ -40,7 +40,9 @@ def load_topology(path: Path, variables: Mapping[str, object], limits: Limits) -
     SCALE-Sim a last window may reach beyond the input.
     """
     lines = enumerate(read_text(path, limits).splitlines(), 1)
-    rows = [(number, row) for number, line in lines if len(row := _fields(line)) > 1]  # others are headings
+    rows = [
+        (number, row) for number, line in lines if len(row := _row_fields(line)) > 1
+    ]  # others are headings
     if len(rows) < 2:
         raise SpecError(f"{display_name(path)} has no layers below its header")
     if len(rows) - 1 > MOST_EINSUMS:
@@ -48,7 +50,7 @@ def load_topology(path: Path, variables: Mapping[str, object], limits: Limits) -
     header, bits = rows[0][1], _bits_from_variables(variables)
     taken: dict[str, int] = {}
     einsums = tuple(
-        _layer(
+        _row_einsum(
             _free_name(row[0] or f"row {number}", taken), row, header, bits, f"{display_name(path)}:{number}"
         )
         for number, row in rows[1:]
@@ -56,16 +58,16 @@ def load_topology(path: Path, variables: Mapping[str, object], limits: Limits) -
     return LoadedModel(Workload(printable(path.stem), einsums), tuple(_notes(variables)), (BITS,))
 
 
-def _layer(name: str, row: Sequence[str], header: Sequence[str], bits: int, where: str) -> Einsum:
+def _row_einsum(name: str, row: Sequence[str], header: Sequence[str], bits: int, where: str) -> Einsum:
     order = [title.upper() for title in header[1:4]]
     if sorted(order) == sorted(_PRODUCT):
-        return _product(name, dict(zip(order, _sizes(row[1:], order, where), strict=False)), bits)
-    sizes = _sizes(row[1:], _CONVOLUTION, where)
+        return _gemm(name, dict(zip(order, _leading_numbers(row[1:], order, where), strict=False)), bits)
+    sizes = _leading_numbers(row[1:], _CONVOLUTION, where)
     stride_x = sizes[7] if _has_two_strides(header, sizes) else sizes[6]
     return _convolution(name, sizes, stride_x, bits, where)
 
 
-def _fields(line: str) -> list[str]:
+def _row_fields(line: str) -> list[str]:
     """Return the fields of a row; tabs part them where there are no commas, and empty ones at its end go."""
     fields = [field.strip() for field in line.split("," if "," in line else "\t")]
     while fields and not fields[-1]:
@@ -86,7 +88,7 @@ def _notes(variables: Mapping[str, object]) -> Iterator[Note]:
         yield note_at(None, sentence, DEFAULT_BITS)
 
 
-def _sizes(fields: Sequence[str], names: Sequence[str], where: str) -> list[int]:
+def _leading_numbers(fields: Sequence[str], names: Sequence[str], where: str) -> list[int]:
     """Return the whole numbers that a row begins with, at least one for each of `names`."""
     if len(fields) < len(names):
         raise SpecError(
@@ -109,10 +111,10 @@ def _has_two_strides(header: Sequence[str], sizes: Sequence[int]) -> bool:
     return len(sizes) > len(_CONVOLUTION) and (len(header) <= 8 or "stride" in header[8].casefold())
 
 
-def _product(name: str, sizes: Mapping[str, int], bits: int) -> Einsum:
+def _gemm(name: str, sizes: Mapping[str, int], bits: int) -> Einsum:
     dims = {"P": sizes["M"], "C": sizes["K"], "K": sizes["N"]}
     indices = {dim: RankIndex.of(dim, (dim, 1)) for dim in dims}
-    return _einsum(name, dims, bits, [["P", "C"], ["C", "K"], ["P", "K"]], indices)
+    return _three_tensors(name, dims, bits, [["P", "C"], ["C", "K"], ["P", "K"]], indices)
 
 
 def _convolution(name: str, sizes: Sequence[int], stride_x: int, bits: int, where: str) -> Einsum:
@@ -129,10 +131,10 @@ def _convolution(name: str, sizes: Sequence[int], stride_x: int, bits: int, wher
     indices["IQ"] = RankIndex.of("IQ", ("Q", stride_x), ("S", 1))
     across = [*groups, *channel]
     accesses = [["N", *across, "IP", "IQ"], [*groups, "K", *channel, "R", "S"], ["N", *groups, "K", "P", "Q"]]
-    return _einsum(name, dims, bits, accesses, indices)
+    return _three_tensors(name, dims, bits, accesses, indices)
 
 
-def _einsum(
+def _three_tensors(
     name: str,
     dims: Mapping[str, int],
     bits: int,

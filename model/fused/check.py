@@ -67,7 +67,7 @@ def check_tree(cascade: Cascade, mapping: FusedMapping) -> None:
         _check_trips(cascade, mapping, place)
     for tensor, writer in cascade.writers.items():
         for reader in cascade.readers(tensor):
-            _check_windows(cascade, mapping, tensor, mapping.paths[writer], reader)
+            _check_window_moves(cascade, mapping, tensor, mapping.paths[writer], reader)
 
 
 def _check_trips(cascade: Cascade, mapping: FusedMapping, place: int) -> None:
@@ -85,7 +85,7 @@ def _check_trips(cascade: Cascade, mapping: FusedMapping, place: int) -> None:
             raise FusedMappingError(f"more than {MOST_PARTS:,} iterations over `{dim}`", loop)
 
 
-def _check_windows(
+def _check_window_moves(
     cascade: Cascade, mapping: FusedMapping, tensor: str, writer: LeafPath, reader: int
 ) -> None:
     """Check that shared loops move each window along one of its dimensions only."""
@@ -465,7 +465,7 @@ def check_spread(cascade: Cascade, mapping: FusedMapping, stored: Stored) -> Non
         If they do not.
     """
     spreads = {
-        tuple(_spread(cascade.einsums[place], access, nest, stored))
+        tuple(_spatial_parts(cascade.einsums[place], access, nest, stored))
         for place in cascade.users[stored.tensor]
         for access in cascade.einsums[place].accesses_of(stored.tensor)
         for nest in mapping.paths[place].leaf.nests
@@ -493,7 +493,7 @@ def check_held_spread(cascade: Cascade, mapping: FusedMapping) -> None:
             raise FusedMappingError(f"{text}, where it holds a tile", path.leaf.held[0])
 
 
-def _spread(
+def _spatial_parts(
     einsum: CascadeEinsum, access: Access, nest: PrivateNest, stored: Stored
 ) -> Iterator[tuple[str, str, int, str, int]]:
     """Yield fanout, rank, children and axis of spatial loops, and the extent that they divide in a visit."""

@@ -139,7 +139,7 @@ class FusedMapping:
     def paths(self) -> tuple[LeafPath, ...]:
         """The leaves from the first to the last."""
         numbers = {id(body): number for number, (body, _) in enumerate(self.bodies)}
-        return tuple(_paths(self.children, numbers, (), ()))
+        return tuple(_leaf_paths(self.children, numbers, (), ()))
 
     @cached_property
     def stored_at(self) -> Mapping[str, Stored]:
@@ -163,7 +163,7 @@ def _bodies(children: tuple[Body | Leaf, ...], depth: int) -> Iterator[tuple[Bod
             yield from _bodies(child.children, depth + len(child.loops))
 
 
-def _paths(
+def _leaf_paths(
     children: tuple[Body | Leaf, ...],
     numbers: Mapping[int, int],
     loops: tuple[SharedLoop, ...],
@@ -174,4 +174,4 @@ def _paths(
             yield LeafPath(child, loops, bodies)
             continue
         below = (*bodies, *(numbers[id(child)] for _ in child.loops))
-        yield from _paths(child.children, numbers, (*loops, *child.loops), below)
+        yield from _leaf_paths(child.children, numbers, (*loops, *child.loops), below)

@@ -151,7 +151,7 @@ def combine(
         outer_ranks = len(left[place].metadata.reads) if place in left else 0
         following = next((p for p in places[number + 1 :] if p in units), places[-1])
         for inner in (p for p in places[number + 1 :] if p <= following and p in left):
-            left[inner] = _cut(left[inner], unit, outer_ranks, defects)
+            left[inner] = _without_cut(left[inner], unit, outer_ranks, defects)
         if place not in done and place in left and unit.saved is not None:
             done[place] = _locally(left, place, unit, unit.probability, read_write, defects)
         inner_unit = units.get(following)
@@ -171,7 +171,7 @@ def _remaining(own: float, outer: float, defects: bool) -> float:
     return rest if defects else max(0.0, rest)
 
 
-def _cut(moved: Moved, unit: Unit, outer_ranks: int, defects: bool) -> Moved:
+def _without_cut(moved: Moved, unit: Unit, outer_ranks: int, defects: bool) -> Moved:
     """Return what is left without the accesses that a unit farther out has cut, which nobody makes."""
     share, (reads, fills, updates) = unit.computed, moved.data
     data = Accesses(

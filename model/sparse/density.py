@@ -71,7 +71,7 @@ class FixedStructured:
 
     def chances(self, tile: Extents) -> tuple[Chance, ...]:
         """See `Distribution`."""
-        low, above = _split(math.prod(tile) * self.mean)
+        low, above = _floor_and_rest(math.prod(tile) * self.mean)
         both = ((low, 1 - above), (low + 1, above))
         return tuple(chance for chance in both if chance[1] != 0)
 
@@ -83,7 +83,7 @@ class FixedStructured:
 
     def most(self, tile: Extents, confidence: float = 1.0) -> int:
         """See `Distribution`."""
-        low, above = _split(math.prod(tile) * self.mean)
+        low, above = _floor_and_rest(math.prod(tile) * self.mean)
         return low if confidence <= 1 - above else low + 1
 
     def least(self, tile: Extents) -> int:
@@ -101,7 +101,7 @@ def _most_pieces(distribution: Distribution, tile: Extents, piece: Extents) -> i
     return min(math.ceil(math.prod(tile) / math.prod(piece)), distribution.most(tile))
 
 
-def _split(nonzeros: float) -> tuple[int, float]:
+def _floor_and_rest(nonzeros: float) -> tuple[int, float]:
     low = math.floor(nonzeros)
     return low, nonzeros - low
 

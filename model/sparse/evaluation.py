@@ -84,7 +84,7 @@ def evaluate_sparse(
     if nest.plain.remainder_dims and analysis.skips:
         where = architecture.nodes[analysis.skips[0].position].name
         raise MappingError(where, "loops with remainders are not priced where units skip its children")
-    return _priced(analysis, mapping, counting)
+    return _evaluation_of(analysis, mapping, counting)
 
 
 def evaluate_sparse_in(
@@ -228,7 +228,7 @@ class _MappingAnalysis:
         if self.nest.plain.remainder_dims:
             every = loads_with_remainders(self.problem, self.architecture, self.mapping, self.nest.plain)
             return {
-                position: [(load.instances, dict(map(_accesses, load.traffic))) for load in loads]
+                position: [(load.instances, dict(map(_named_accesses, load.traffic))) for load in loads]
                 for position, loads in zip(self.positions, every, strict=True)
             }
         levels = zip(self.positions, self.dense.levels, strict=True)
@@ -236,7 +236,7 @@ class _MappingAnalysis:
             position: [
                 (
                     self.instances_at(position),
-                    dict(_accesses((own.dataspace, own)) for own in level.dataspaces),
+                    dict(_named_accesses((own.dataspace, own)) for own in level.dataspaces),
                 )
             ]
             for position, level in levels
@@ -420,12 +420,12 @@ class _MappingAnalysis:
         return self.instances.average(self.instances_at(nodes), nodes, tuple(self.nest.kept))
 
 
-def _accesses(named: tuple[str, Traffic | DataspaceCost]) -> tuple[str, Accesses]:
+def _named_accesses(named: tuple[str, Traffic | DataspaceCost]) -> tuple[str, Accesses]:
     name, own = named
     return name, Accesses(own.reads, own.fills, own.updates)
 
 
-def _priced(analysis: _MappingAnalysis, mapping: LoopMapping, counting: Counting) -> SparseEvaluation:
+def _evaluation_of(analysis: _MappingAnalysis, mapping: LoopMapping, counting: Counting) -> SparseEvaluation:
     """Return the figures of a mapping once all counts are known."""
     architecture, dense, made = analysis.architecture, analysis.dense, analysis.computes
     units = analysis.units_at_work

@@ -171,7 +171,7 @@ class LevelRow:
 
     def _carried(self, stored: CompressedTile, *accesses: str) -> int:
         moved = stored.moved
-        words = sum(_words(part, access) for part in (moved.data, moved.gated) for access in accesses)
+        words = sum(_words_of(part, access) for part in (moved.data, moved.gated) for access in accesses)
         parts = (moved.metadata, moved.gated_metadata)
         bits = sum(self._bits(stored, part, access) for part in parts for access in accesses)
         words += bits // int(self.level.word_bits)
@@ -217,7 +217,7 @@ class LevelRow:
         for access, full in (("read", price.read), ("fill", price.fill), ("update", price.update)):
             for kind, part in (("", moved.data), ("gated_", moved.gated), ("skipped_", moved.skipped)):
                 each = further.get(kind + access, 0) if kind else full
-                total += self._data_vectors(stored, _words(part, access)) * each * rows
+                total += self._data_vectors(stored, _words_of(part, access)) * each * rows
             for kind, metadata in (
                 ("", moved.metadata),
                 ("gated_", moved.gated_metadata),
@@ -315,7 +315,7 @@ class LevelRow:
         )
 
 
-def _words(accesses: Accesses, access: str) -> int:
+def _words_of(accesses: Accesses, access: str) -> int:
     """Return the reads, fills or updates."""
     words: int = getattr(accesses, f"{access}s")
     return words

@@ -83,9 +83,9 @@ def calculate(symbol: str, left: object, right: object) -> object:
     if symbol == "+" and isinstance(left, (str, list, tuple)):
         return _plus(left, right)
     if symbol == "*" and isinstance(left, (list, tuple)):
-        return _repeated(left, right)
+        return _times(left, right)
     if symbol == "*" and isinstance(right, (list, tuple)):
-        return _repeated(right, left)
+        return _times(right, left)
     if not (isinstance(left, (int, float)) and isinstance(right, (int, float))):
         raise TypeError(f"`{symbol}` does not take {type_name(left)} and {type_name(right)}")
     result = _power(left, right) if symbol == "**" else _OPERATORS[symbol](left, right)
@@ -197,7 +197,7 @@ def type_name(value: object) -> str:
     return described
 
 
-def _repeated(items: list[object] | tuple[object, ...], times: object) -> object:
+def _times(items: list[object] | tuple[object, ...], times: object) -> object:
     if not isinstance(times, int):
         raise TypeError(f"a list is repeated a whole number of times, not {type_name(times)}")
     if len(items) * times > _TEXT_LENGTH:

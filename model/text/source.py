@@ -190,7 +190,7 @@ class SpecError(Exception):
             lines += _excerpt(span, gutter)
         if self.hint is not None:
             lines.append(f"help: {self.hint}")
-        return "\n".join(_cut(printable(line)) for line in lines)
+        return "\n".join(_clipped_line(printable(line)) for line in lines)
 
 
 class ConflictError(SpecError):
@@ -241,7 +241,7 @@ def _marked_line(span: Span, gutter: int) -> list[str]:
     ]
 
 
-def _cut(line: str) -> str:
+def _clipped_line(line: str) -> str:
     return line if len(line) <= _LONGEST_LINE else line[: _LONGEST_LINE - len(_CLIPPED)] + _CLIPPED
 
 

@@ -155,7 +155,7 @@ def _layout(problem: Problem, representation: Representation | None) -> Json | N
             "kind": rank.format,
             "metadata_bits": rank.metadata_bits,
             "payload_bits": rank.payload_bits,
-            "flattened": [_numbers(problem, group) for group in rank.flattened],
+            "flattened": [_dim_numbers(problem, group) for group in rank.flattened],
         }
         for rank in representation.ranks
     ]
@@ -176,7 +176,7 @@ def _memory(mapspace: Mapspace, rules: JointRules) -> Json:
     storages = [places[mapspace.architecture.storage_indices[level]] for level in rules.levels]
     groups = len(_stages(mapspace, mapspace.temporal[rules.levels[0]]))
     ruled = {rule.dim for rule in rules.temporal.factors}
-    factors = _products(mapspace, rules.temporal.factors)
+    factors = _product_ends(mapspace, rules.temporal.factors)
     return {
         "places": storages,
         "groups": [list(range(place + 1, place + 1 + groups)) for place in storages],
@@ -184,7 +184,7 @@ def _memory(mapspace: Mapspace, rules: JointRules) -> Json:
     }
 
 
-def _products(mapspace: Mapspace, rules: Sequence[FactorRule]) -> Sequence[Sequence[int | None]]:
+def _product_ends(mapspace: Mapspace, rules: Sequence[FactorRule]) -> Sequence[Sequence[int | None]]:
     """Return what the factors of each dimension at all places may multiply to, with remainders its ends.
 
     Then a product may exceed the bound, and None stands for no upper limit.
@@ -364,7 +364,7 @@ def _along_x(mapspace: Mapspace, rules: SpatialRules, lists_sides: bool) -> list
         if lists_sides:
             raise CertificateError(f"more than {MOST_FREE} dimensions may lie along either side of a fanout")
         return asdict(order)
-    along_x = {tuple(_numbers(mapspace.problem, names)) for names in order.sets_along_x(live)}
+    along_x = {tuple(_dim_numbers(mapspace.problem, names)) for names in order.sets_along_x(live)}
     return [list(numbers) for numbers in sorted(along_x)]
 
 
@@ -376,7 +376,7 @@ def _factors_by_dim(mapspace: Mapspace, rules: Sequence[FactorRule]) -> list[lis
     return [list(factor_range(rules, dim, bound)) for dim, bound in bounds]
 
 
-def _numbers(problem: Problem, dims: Iterable[str]) -> list[int]:
+def _dim_numbers(problem: Problem, dims: Iterable[str]) -> list[int]:
     return sorted(map(problem.dims.index, dims))
 
 

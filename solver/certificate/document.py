@@ -113,7 +113,7 @@ def certificate(mapspace: Mapspace, result: Claims, command: Sequence[str], seed
         "mapping": None if result.mapping is None else canonical_mapping(mapspace, result.mapping),
         "cost": None if result.evaluation is None else _objective_values(result.evaluation),
         "spatial_choices": count_spatial_choices(mapspace),
-        **({"rules": [_written(rule) for rule in mapspace.rules]} if mapspace.rules else {}),
+        **({"rules": [_rule_json(rule) for rule in mapspace.rules]} if mapspace.rules else {}),
     }
     return sealed(document, command, seed)
 
@@ -170,7 +170,7 @@ def _objective_values(evaluation: Evaluation) -> Json:
     return {name: evaluation.value(name) for name in OBJECTIVES}
 
 
-def _written(rule: Rule) -> Json:
+def _rule_json(rule: Rule) -> Json:
     """A rule as it is written, where it stands, and what it comes to."""
     kind, _, node = rule.place.partition(" of ")
     return {

@@ -55,7 +55,7 @@ def assign_command(arguments: argparse.Namespace) -> int:
     if arguments.uneven:
         raise SpecError("`assign` does not support --uneven")
     solved = _by_costs(arguments, pictures) if arguments.methods is None else _by_mapper(arguments, pictures)
-    deliver(_steps(solved, arguments, outputs))
+    deliver(_output_steps(solved, arguments, outputs))
     return EXIT_OF_STATUS[solved[0].status]
 
 
@@ -73,7 +73,7 @@ def _by_costs(arguments: argparse.Namespace, pictures: Sequence[Path]) -> Solved
         raise SpecError("--array-criterion needs a budget of multipliers: without it, no array is chosen")
     from solver.assignment.array_search import assign_costed
 
-    with interruptible() as stop, _shown(arguments) as on_progress:
+    with interruptible() as stop, _shown_progress(arguments) as on_progress:
         solved = assign_costed(network, hardware, criterion, _options(arguments), stop.is_set, on_progress)
         return *solved, None
 
@@ -97,7 +97,7 @@ def _loaded(arguments: argparse.Namespace) -> LoadedAssignment:
 
 
 @contextmanager
-def _shown(arguments: argparse.Namespace) -> Iterator[Callable[[int | None, int], None] | None]:
+def _shown_progress(arguments: argparse.Namespace) -> Iterator[Callable[[int | None, int], None] | None]:
     """Yield what is told of totals and bounds, and shows them while a search runs; None if quiet."""
     if arguments.quiet:
         yield None
@@ -199,7 +199,9 @@ def _is_picture(path: Path) -> bool:
     return path.suffix.lower() in FORMATS
 
 
-def _steps(solved: Solved, arguments: argparse.Namespace, outputs: Sequence[Path | None]) -> Iterator[Step]:
+def _output_steps(
+    solved: Solved, arguments: argparse.Namespace, outputs: Sequence[Path | None]
+) -> Iterator[Step]:
     """Yield the steps that print, write and draw an assignment."""
     from solver.report.assignment import assignment_document
 

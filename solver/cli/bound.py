@@ -80,7 +80,7 @@ def bound_command(arguments: argparse.Namespace) -> int:
     check_outputs((arguments.json, arguments.csv, arguments.plot, arguments.report), paths)
     check_plot(arguments.plot)
     inputs = list(_read_inputs(arguments, texts, sizes))
-    parts = [_parts(own, arguments.bits) for own in inputs]
+    parts = [_layer_parts(own, arguments.bits) for own in inputs]
     _check_bits(arguments.bits, {name for layers in parts for part in layers for name in part.bits})
     question = _question(arguments)
     limit_s = arguments.time_limit
@@ -117,7 +117,7 @@ def _sorted_inputs(inputs: Sequence[str]) -> tuple[list[str], dict[str, int], li
         elif "[" in text and "=" in text and not Path(text).exists():
             raise OutputError(f"{shown(text)} is not an Einsum, such as 'Z[m,n] = A[m,k] * B[k,n]'")
         elif size is None or Path(text).exists():
-            paths.append(_path(text))
+            paths.append(_given_path(text))
         elif size[1] in sizes:
             raise OutputError(f"the size of {size[1]} is given twice")
         else:
@@ -125,7 +125,7 @@ def _sorted_inputs(inputs: Sequence[str]) -> tuple[list[str], dict[str, int], li
     return texts, sizes, paths
 
 
-def _path(text: str) -> Path:
+def _given_path(text: str) -> Path:
     try:
         return input_path(text)
     except argparse.ArgumentTypeError as error:
@@ -230,7 +230,7 @@ def _read_path(arguments: argparse.Namespace, path: Path) -> _Input:
     return _Input(name, layers, says_bits, tuple(notes), cascade)
 
 
-def _parts(own: _Input, bits: int | Mapping[str, int] | None) -> list[Part]:
+def _layer_parts(own: _Input, bits: int | Mapping[str, int] | None) -> list[Part]:
     """Return the layers of an input with the bits of their values."""
     return [
         Part(layer.name, layer.mapspace.problem, _bits_of(layer, own.says_bits, bits), layer.n_instances)

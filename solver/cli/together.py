@@ -93,7 +93,7 @@ def fuse(arguments: argparse.Namespace) -> int:
     cascade, read = load_cascade(arguments.specs, values, load_options(arguments))
     check_accelforge(cascade.einsums[0].mapspace, arguments)
     notes = [note for note in read if note.sentence != CONSTRAINTS_NOTE]  # searches keep to them
-    limits = _limits(arguments)
+    limits = _fusion_limits(arguments)
     search = search_options(arguments)
     objectives = search.objectives or cascade.einsums[0].mapspace.objectives
     if len(objectives) > 1:
@@ -134,7 +134,7 @@ def _mapping_steps(
         yield accelforge_step(arguments.accelforge_mapping, result.mapping, tree)
 
 
-def _limits(arguments: argparse.Namespace) -> FusionLimits:
+def _fusion_limits(arguments: argparse.Namespace) -> FusionLimits:
     """Return the limits on fused mappings that the options set."""
     from solver.fusion import FusionLimits
 

@@ -178,7 +178,9 @@ def _spatial_variants(
         outer=rules.outer if ordered else (),
         split=None if split is None else min(split, len(counted)),
     )
-    freed = [dim for dim in mapspace.problem.dims if dim in rules.uncounted and _live(mapspace, rules, dim)]
+    freed = [
+        dim for dim in mapspace.problem.dims if dim in rules.uncounted and _is_live(mapspace, rules, dim)
+    ]
     rules = replace(rules, uncounted=rules.uncounted.difference(freed))
     if rules.split is None and not (rules.inner or rules.outer):
         yield rules
@@ -192,7 +194,7 @@ def _spatial_variants(
         yield _order_by_axes(rules, dict(zip(freed, places, strict=True)))
 
 
-def _live(mapspace: Mapspace, rules: SpatialRules, dim: str) -> bool:
+def _is_live(mapspace: Mapspace, rules: SpatialRules, dim: str) -> bool:
     allowed = allowed_factors(rules.factors, dim, mapspace.problem.bound[dim], mapspace.factors)
     return bool(allowed) and allowed[-1] > 1
 

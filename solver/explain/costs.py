@@ -171,9 +171,9 @@ def _clause_cost(statement: Statement, baseline: Result, results: list[Result]) 
     return ClauseCost(
         statement,
         best,
-        share=_share(today[place], values[place]),
-        least=max(0.0, _share(known[place], values[place])) if place < len(known) else 0.0,
-        most=None if floor is None else _share(today[place], min(floor, values[place])),
+        share=_relative_saving(today[place], values[place]),
+        least=max(0.0, _relative_saving(known[place], values[place])) if place < len(known) else 0.0,
+        most=None if floor is None else _relative_saving(today[place], min(floor, values[place])),
         objective=names[place],
         unproven=names[proven:],
     )
@@ -196,7 +196,7 @@ def _floor(results: Iterable[Result], best: tuple[float, ...]) -> float | None:
     return floor
 
 
-def _share(value: float, least: float) -> float:
+def _relative_saving(value: float, least: float) -> float:
     return (value - least) / value if value else 0.0
 
 

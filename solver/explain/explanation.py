@@ -187,7 +187,8 @@ def _reasons(
         shortfalls = _shortfalls(model, given, conflict.constraints, asked)
         together = [*given, *conflict.constraints]
         statements = tuple(
-            Statement(statement_text(c, mapspace), _places(model, together, c)) for c in conflict.constraints
+            Statement(statement_text(c, mapspace), _sources_of(model, together, c))
+            for c in conflict.constraints
         )
         changes, complete = levers(model, rest, conflict.constraints, share)
         yield Reason(
@@ -201,7 +202,7 @@ def _reasons(
         )
 
 
-def _places(
+def _sources_of(
     feasibility: Feasibility, together: ConstraintSet, constraint: Constraint
 ) -> tuple[SourceRef, ...]:
     """Return where a constraint of the conflict `together` is written, multiple buffering if it matters."""
@@ -241,11 +242,11 @@ def _missing(
         if suffices is None or not suffices.exact:
             continue
         if isinstance(constraint, Capacity):
-            suffices = _keeping(feasibility, [*others, *asked], constraint, suffices)
+            suffices = _with_wishes(feasibility, [*others, *asked], constraint, suffices)
         yield shortfall(constraint, suffices.value, suffices.witness, feasibility.mapspace)
 
 
-def _keeping(
+def _with_wishes(
     feasibility: Feasibility, wishes: ConstraintSet, capacity: Capacity, suffices: Nearest
 ) -> Nearest:
     """Return `suffices` with a mapping that fulfils all `wishes` at this capacity, where there is one."""

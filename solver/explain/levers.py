@@ -391,12 +391,14 @@ def _sufficient(
         case Utilization():
             yield from _filled_less(feasibility, rest, changed)
         case FactorLimit() | AxisSplit() | KeptOrBypassed() | Parallelism():
-            yield from _changed(feasibility, rest, changed)
+            yield from _levers_for(feasibility, rest, changed)
         case _:
             assert_never(constraint)
 
 
-def _changed(feasibility: Feasibility, rest: ConstraintSet, changed: Sequence[Constraint]) -> Iterator[Lever]:
+def _levers_for(
+    feasibility: Feasibility, rest: ConstraintSet, changed: Sequence[Constraint]
+) -> Iterator[Lever]:
     """Yield the nearest other value that suffices, or dropping the constraint where there is none."""
     constraint, *twins = changed
     suffices = nearest(feasibility, rest, constraint, twins)

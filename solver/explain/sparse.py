@@ -70,7 +70,7 @@ def _rooms(mapspace: Mapspace) -> Iterator[_LimitedRoom]:
             continue
         sources = Capacity(number, level).sources
         text = f"`{level.name}` holds {level.usable_words:,} words of compressed tiles"
-        yield _LimitedRoom(number, text, "words", level.size_words, sources, _capacity(number))
+        yield _LimitedRoom(number, text, "words", level.size_words, sources, _capacity_widener(number))
         if sparse.representations and not sparse.allow_overbooking:
             bits = sparse.metadata_size_bits
             text = f"`{level.name}` holds {bits:,} bits of metadata"
@@ -80,20 +80,20 @@ def _rooms(mapspace: Mapspace) -> Iterator[_LimitedRoom]:
             yield _LimitedRoom(number, text, "least share", 0, sources, _unfilled(number))
 
 
-def _capacity(number: int) -> Callable[[Mapspace, int | None], Mapspace]:
+def _capacity_widener(number: int) -> Callable[[Mapspace, int | None], Mapspace]:
     def change(level: StorageLevel) -> StorageLevel:
         return replace(level, size_words=PLENTY, min_utilization=Fraction(0))
 
     def widened(mapspace: Mapspace, words: int | None) -> Mapspace:
         if words is None:
-            return _changed(mapspace, number, change)
-        return _changed(mapspace, number, lambda level: replace(level, size_words=words))
+            return _with_changed_level(mapspace, number, change)
+        return _with_changed_level(mapspace, number, lambda level: replace(level, size_words=words))
 
     return widened
 
 
 def _unfilled(number: int) -> Callable[[Mapspace, int | None], Mapspace]:
-    return lambda mapspace, _: _changed(
+    return lambda mapspace, _: _with_changed_level(
         mapspace, number, lambda level: replace(level, min_utilization=Fraction(0))
     )
 
@@ -106,7 +106,9 @@ def _metadata(number: int) -> Callable[[Mapspace, int | None], Mapspace]:
     return widened
 
 
-def _changed(mapspace: Mapspace, number: int, change: Callable[[StorageLevel], StorageLevel]) -> Mapspace:
+def _with_changed_level(
+    mapspace: Mapspace, number: int, change: Callable[[StorageLevel], StorageLevel]
+) -> Mapspace:
     """Return a mapspace with another storage level."""
     architecture, place = mapspace.architecture, mapspace.architecture.storage_indices[number]
     node = architecture.nodes[place]

@@ -44,13 +44,12 @@ def statement_text(constraint: Constraint, mapspace: Mapspace) -> str:
         case Whole():
             text = _stored_whole_text(constraint, mapspace)
         case Capacity(_, storage):
-            room = f"{_words(constraint.words)}{_buffering(storage)}{_reserved(storage)}"
+            room = f"{_words_text(constraint.words)}{_buffering(storage)}{_reserved(storage)}"
             text = f"`{storage.name}` holds {room}"
         case Utilization(_, storage):
-            share = (
-                f"min_utilization {_share(storage.min_utilization)} of {_words(storage.usable_words or 0)}"
-            )
-            text = f"`{storage.name}` must hold at least {_words(constraint.words)} ({share})"
+            share, usable = _share_text(storage.min_utilization), _words_text(storage.usable_words or 0)
+            demand = f"{_words_text(constraint.words)} (min_utilization {share} of {usable})"
+            text = f"`{storage.name}` must hold at least {demand}"
         case Mesh(node, axis, size):
             text = (
                 f"`{_node_name(mapspace, node)}` is {size:,} wide along {axis.upper()} (mesh{axis.upper()})"
@@ -87,14 +86,14 @@ def shortfall(constraint: Constraint, value: int, witness: Witness, mapspace: Ma
         case Capacity(level, storage):
             limit, unit = constraint.words, "words"
             tiles = witness.evaluation.levels[level].dataspaces
-            parts = " + ".join(f"{tile.dataspace} {_tile(tile, storage)}" for tile in tiles)
-            total = f"{parts} = at least {_words(value)}"
-            demand = total if len(tiles) > 1 else f"{tiles[0].dataspace} needs at least {_words(value)}"
+            parts = " + ".join(f"{tile.dataspace} {_tile_text(tile, storage)}" for tile in tiles)
+            total = f"{parts} = at least {_words_text(value)}"
+            demand = total if len(tiles) > 1 else f"{tiles[0].dataspace} needs at least {_words_text(value)}"
             text = f"{demand}, `{storage.name}` holds {limit:,}{_wide(storage)}"
         case Utilization(_, storage):
             limit, unit = constraint.words, "words"
             demand = f"min_utilization requires {limit:,}"
-            text = f"the tiles in `{storage.name}` total at most {_words(value)}, {demand}"
+            text = f"the tiles in `{storage.name}` total at most {_words_text(value)}, {demand}"
         case Mesh(node, axis, limit):
             unit = "children"
             needs = f"`{_node_name(mapspace, node)}` needs at least {value:,} children along {axis.upper()}"
@@ -119,13 +118,13 @@ def change_text(constraint: Constraint, value: int, mapspace: Mapspace) -> str:
             return f"split {value} instead of {count} of `{_node_name(mapspace, node)}`"
         case Capacity(_, storage):
             words, before = (usable + storage.reserved_words for usable in (value, storage.size_words or 0))
-            rows = _depth(storage, words, before)
-            return f"`{storage.name}` with {_words(words)} instead of {before:,}{rows}"
+            rows = _rows_text(storage, words, before)
+            return f"`{storage.name}` with {_words_text(words)} instead of {before:,}{rows}"
         case Utilization(_, storage):
             room = storage.usable_words or 1
             share = _share_below(Fraction(value, room))
-            was = _share(storage.min_utilization)
-            return f"min_utilization {share} instead of {was} of `{storage.name}` ({_words(value)})"
+            was = _share_text(storage.min_utilization)
+            return f"min_utilization {share} instead of {was} of `{storage.name}` ({_words_text(value)})"
         case Mesh(node, axis, size):
             name = f"mesh{axis.upper()}"
             return f"{name} {value:,} instead of {size:,} of `{_node_name(mapspace, node)}`"
@@ -156,11 +155,11 @@ def without_text(constraint: Constraint, mapspace: Mapspace, inverted: bool = Fa
 
 def also_text(twins: Iterable[Constraint], mapspace: Mapspace) -> str:
     """Return the nodes that also change, because they share the text of a constraint."""
-    names = dict.fromkeys(_named(twin, mapspace) for twin in twins)
+    names = dict.fromkeys(_name_of_place(twin, mapspace) for twin in twins)
     return f"; the line also applies to {listing(names)}" if names else ""
 
 
-def _named(constraint: Constraint, mapspace: Mapspace) -> str:
+def _name_of_place(constraint: Constraint, mapspace: Mapspace) -> str:
     match constraint:
         case FactorLimit(node) | Mesh(node) | AxisSplit(node) | SpatialOrder(node):
             return _node_name(mapspace, node)
@@ -198,11 +197,11 @@ def _loops_text(mapspace: Mapspace, node: int) -> str:
     return f"the {'spatial' if spatial else 'temporal'} loops of `{_node_name(mapspace, node)}`"
 
 
-def _words(count: int) -> str:
+def _words_text(count: int) -> str:
     return f"{count:,} word{'' if count == 1 else 's'}"
 
 
-def _tile(tile: DataspaceCost, storage: StorageLevel) -> str:
+def _tile_text(tile: DataspaceCost, storage: StorageLevel) -> str:
     """Return the words of a tile, as a product where each value takes several."""
     size = storage.packing_of(tile.dataspace).size_per_value
     return f"{tile.tile_words:,}" if size == 1 else f"{tile.tile_words:,} x {size:,}"
@@ -219,7 +218,7 @@ def _wide(storage: StorageLevel) -> str:
 def _buffering(storage: StorageLevel) -> str:
     if storage.multiple_buffering == 1:
         return ""
-    return f" ({storage.size_words or 0:,} over multiple_buffering {_share(storage.multiple_buffering)})"
+    return f" ({storage.size_words or 0:,} over multiple_buffering {_share_text(storage.multiple_buffering)})"
 
 
 def _reserved(storage: StorageLevel) -> str:
@@ -227,7 +226,7 @@ def _reserved(storage: StorageLevel) -> str:
     return f" besides {taken:,} for tensors that stay there" if taken > 0 else ""
 
 
-def _depth(storage: StorageLevel, words: int, before: int) -> str:
+def _rows_text(storage: StorageLevel, words: int, before: int) -> str:
     """Return the number of rows for these words, where the capacity is given in rows of another size."""
     if storage.rows_per_word is None or storage.rows_per_word == 1:
         return ""
@@ -237,7 +236,7 @@ def _depth(storage: StorageLevel, words: int, before: int) -> str:
     return f" (depth {math.ceil(rows):,})"
 
 
-def _share(share: Fraction) -> str:
+def _share_text(share: Fraction) -> str:
     """Return a fraction with four digits."""
     return f"{float(share):.4g}"
 

@@ -158,7 +158,7 @@ def _enforced(row: LinearRow, literals: Sequence[int], domains: Sequence[tuple[i
     return LinearRow(tuple(terms), *lifted)
 
 
-def _merged(row: LinearRow) -> dict[int, int]:
+def _coefficients(row: LinearRow) -> dict[int, int]:
     """Coefficients by variable."""
     found: dict[int, int] = {}
     for coefficient, variable in row.terms:
@@ -181,7 +181,7 @@ def _mps(proto: Any, remarks: Iterable[str]) -> Iterator[str]:
     for coefficient, variable in zip(proto.objective.coeffs, proto.objective.vars, strict=True):
         columns[variable].append(f"cost {coefficient}")
     for number, row in enumerate(rows):
-        for variable, coefficient in _merged(row).items():
+        for variable, coefficient in _coefficients(row).items():
             columns[variable].append(f"r{number} {coefficient}")
     yield "COLUMNS"
     yield " M 'MARKER' 'INTORG'"
@@ -225,7 +225,7 @@ def _flatzinc(proto: Any, remarks: Iterable[str]) -> Iterator[str]:
     ends = [sorted((c * domains[v][0], c * domains[v][1])) for v, c in total.items()]
     yield f"var {sum(low for low, _ in ends)}..{sum(high for _, high in ends)}: cost:: output_var;"
     for row in rows_of(proto):
-        yield from _linear(_merged(row), row.least, row.most)
+        yield from _linear(_coefficients(row), row.least, row.most)
     yield f"constraint int_lin_eq({_vector([*total.values(), -1])},{_variable_names(total, 'cost')},0);"
     yield "solve minimize cost;"
     yield ""

@@ -101,7 +101,7 @@ class ResultCache:
         self.directory.mkdir(parents=True, exist_ok=True)
         secret = _key_for(self.directory)
         name = _file_name(secret, key)
-        content = json.dumps(_document(result), allow_nan=False).encode()
+        content = json.dumps(_result_json(result), allow_nan=False).encode()
         whole = HEAD % _checksum(secret, name, content) + content + TAIL
         if len(whole) > MOST_BYTES:
             return
@@ -177,7 +177,7 @@ def _remove_if_left(path: Path) -> None:
         path.unlink()
 
 
-def _document(result: Result) -> Mapping[str, object]:
+def _result_json(result: Result) -> Mapping[str, object]:
     return {
         "status": result.status.value,
         "objectives": list(result.objectives),

@@ -535,7 +535,7 @@ class _CommonSearch:
 
     def _restricted(self, layer: Layer, ranges: Mapping[SpatialSlot, Range]) -> Layer:
         spatial = [
-            replace(rules, factors=(*rules.factors, *_limits(place, ranges)))
+            replace(rules, factors=(*rules.factors, *_range_rules(place, ranges)))
             for place, rules in enumerate(layer.mapspace.spatial)
         ]
         mapspace, rules = replace(layer.mapspace, spatial=tuple(spatial)), layer.mapspace.rules
@@ -748,7 +748,7 @@ class _CommonSearch:
         return NetworkResult(self._network, tuple(layers), self._clock.seconds), loops
 
 
-def _limits(place: int, ranges: Mapping[SpatialSlot, Range]) -> Iterator[FactorRule]:
+def _range_rules(place: int, ranges: Mapping[SpatialSlot, Range]) -> Iterator[FactorRule]:
     """The rules that keep a fanout's factors within ranges."""
     for slot, (least, most) in ranges.items():
         if slot.fanout != place:

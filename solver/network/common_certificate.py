@@ -40,7 +40,7 @@ def common_certificate(result: CommonResult, command: Sequence[str], seed: int =
     if result.status not in (Status.OPTIMAL, Status.INFEASIBLE):
         raise CertificateError("only a proven unrolling is certified")
     proof, is_optimal = result.proof, result.status is Status.OPTIMAL
-    problem = _problem(proof)
+    problem = _mapspaces_json(proof)
     document: Json = {
         "format": FORMAT,
         "problem": problem,
@@ -57,7 +57,7 @@ def common_certificate(result: CommonResult, command: Sequence[str], seed: int =
     return sealed(document, command, seed)
 
 
-def _problem(proof: CommonProof) -> Json:
+def _mapspaces_json(proof: CommonProof) -> Json:
     """Return the mapspaces, each once, and the layers that have them."""
     numbers: dict[str, int] = {}
     mapspaces: list[Json] = []

@@ -247,7 +247,7 @@ class Cluster:
 
     def __init__(self, address: str) -> None:
         self._address = address
-        self._distributed = _library()
+        self._distributed = _import_distributed()
 
     def run(
         self, tasks: Sequence[Task], options: Options, report: Report, should_stop: StopCallback
@@ -334,11 +334,11 @@ def _program() -> Program:
 
 def silence_logs() -> None:
     """Keep Dask from logging to stderr; errors that matter are raised."""
-    for handler in logging.getLogger(_library().__name__).handlers:
+    for handler in logging.getLogger(_import_distributed().__name__).handlers:
         handler.setLevel(logging.CRITICAL)
 
 
-def _library() -> ModuleType:
+def _import_distributed() -> ModuleType:
     try:
         import distributed  # noqa: PLC0415 (an optional extra)
     except ImportError:

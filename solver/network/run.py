@@ -416,7 +416,7 @@ def _question(mapspace: Mapspace) -> Hashable:
     architecture = mapspace.architecture
     unpriced = replace(
         architecture,
-        nodes=tuple(map(_unpriced, architecture.nodes)),
+        nodes=tuple(map(_without_prices, architecture.nodes)),
         compute=Compute(architecture.compute.name),
         units_per_pj=1,
     )
@@ -426,7 +426,7 @@ def _question(mapspace: Mapspace) -> Hashable:
     return replace(mapspace, architecture=unpriced, notes=()), written
 
 
-def _unpriced(node: Node) -> Node:
+def _without_prices(node: Node) -> Node:
     if not isinstance(node, StorageLevel):
         return node
     return replace(

@@ -232,7 +232,7 @@ def _point_document(layer: LayerCurve, point: Point) -> Document:
     return {
         "capacity_words": point.capacity,
         "traffic_words": point.traffic,
-        "tile": _tile(layer, point),
+        "tile": _tile_extents(layer, point),
         "loops": [[loop.dim, loop.bound] for loop in reversed(_loops_around_tile(point))],
         "keep": _buffered(layer, point),
     }
@@ -253,7 +253,7 @@ def _mapping_of_level(point: Point, level: int) -> StorageMapping:
     return own
 
 
-def _tile(layer: LayerCurve, point: Point) -> dict[str, int]:
+def _tile_extents(layer: LayerCurve, point: Point) -> dict[str, int]:
     """Extents of the tile, without dimensions along which there is but one iteration."""
     bound = layer.curve.design.problem.bound
     extents = {loop.dim: loop.bound for loop in _mapping_of_level(point, BUFFER).temporal}
@@ -309,7 +309,7 @@ def _csv_rows(found: InputCurve) -> Iterator[Sequence[object]]:
         for point in layer.curve.points:
             sizes = in_bytes(point.capacity * unit), in_bytes(point.traffic * unit)
             loops = " ".join(f"{loop.dim}{loop.bound}" for loop in reversed(_loops_around_tile(point)))
-            tile = " ".join(f"{dim}{extent}" for dim, extent in _tile(layer, point).items())
+            tile = " ".join(f"{dim}{extent}" for dim, extent in _tile_extents(layer, point).items())
             words = point.capacity, point.traffic
             kept = " ".join(_buffered(layer, point))
             yield (found.name, layer.name, layer.n_instances, *sizes, *words, tile, loops, kept)

@@ -431,7 +431,7 @@ def explanation_document(
 def costs_document(report: CostReport | None) -> Document:
     """Return the cost of each constraint; None without a report."""
     return {
-        "with_all": None if report is None else _outcome(report.baseline),
+        "with_all": None if report is None else _outcome_document(report.baseline),
         "without": [] if report is None else list(map(_clause, report.clauses)),
         "left_out": [] if report is None else [statement.text for statement in report.left_out],
     }
@@ -441,11 +441,11 @@ def _clause(cost: ClauseCost) -> Document:
     return {
         **picked(cost.statement, "text", "sources"),
         **picked(cost, "share", "least", "most", "proven", "objective", "unproven"),
-        **_outcome(cost.result),
+        **_outcome_document(cost.result),
     }
 
 
-def _outcome(result: Result) -> Document:
+def _outcome_document(result: Result) -> Document:
     return {
         **picked(result, "status", "objectives"),
         "value": result.reported_value,

@@ -174,14 +174,14 @@ def _leaf_document(visits: Visits, evaluation: FusedEvaluation, leaf: Leaf) -> A
         held.append({**picked(tile, "dataspace", "depth"), "above": above, "memory": memory, "words": words})
     written = [a.tensor for a in einsum.accesses if a.tensor in einsum.written]
     waits = [
-        {"tensor": tensor, "memory": stored.memory, "shape": _shape(visits, stored)}
+        {"tensor": tensor, "memory": stored.memory, "shape": _largest_tile(visits, stored)}
         for tensor in written
         if (stored := visits.mapping.stored_at.get(tensor)) is not None
     ]
     return {"einsum": leaf.einsum, "held": held, "waits": waits}
 
 
-def _shape(visits: Visits, stored: Stored) -> list[int]:
+def _largest_tile(visits: Visits, stored: Stored) -> list[int]:
     """Return the extents of a stored tensor's largest tile, rank by rank."""
     ranks = visits.tile(stored.tensor, stored.depth)
     return [max(high - low for low, high in spans) for _, spans in ranks]

@@ -55,7 +55,7 @@ def fused_page(document: Value) -> Page:
         f"Fused mapping of {document['workload'].text()}",
         "VALID" if is_valid else "INVALID",
         "the mapping respects every limit of the hardware" if is_valid else broken,
-        _facts(document),
+        _cascade_facts(document),
         tuple(_mapping_sections(document)),
         notes=document["notes"].texts(),
     )
@@ -68,7 +68,7 @@ def fused_result_page(document: Value) -> Page:
         f"Fused mapping of {document['workload'].text()}",
         document["status"].text(),
         joined(_result_parts(document)),
-        _facts(document) if found else (),
+        _cascade_facts(document) if found else (),
         (
             _search_section(document),
             *(_mapping_sections(document) if found else ()),
@@ -95,7 +95,7 @@ def _result_parts(document: Value) -> Iterator[str]:
     yield ENDINGS.get(document["termination"].text(), "")
 
 
-def _facts(document: Value) -> list[Fact]:
+def _cascade_facts(document: Value) -> list[Fact]:
     return [
         counting_fact(document),
         ("Energy", energy_text(document["energy_pj"].number()), "all Einsums"),
@@ -160,7 +160,7 @@ def _mapping_sections(document: Value) -> Iterator[Section]:
         [Figure(partial(energies_scene, "Energy by Einsum", parts), first_of(parts))],
         where=PAGE,
     )
-    yield totals_section(_facts(document))
+    yield totals_section(_cascade_facts(document))
 
 
 def _nest_lines(einsum: Value) -> Iterator[str]:
@@ -180,7 +180,7 @@ def _tree_lines(children: Sequence[Value], indent: int) -> Iterator[str]:
             yield f"{STEP * indent}{name}{f'  {facts[0]}' if facts else ''}"
             yield from (f"{STEP * indent}{' ' * len(name)}  {fact}" for fact in facts[1:])
             continue
-        yield f"{STEP * indent}group {', '.join(map(_loop, child['loops'].entries()))}"
+        yield f"{STEP * indent}group {', '.join(map(_shared_loop_text, child['loops'].entries()))}"
         yield from _tree_lines(child["children"].entries(), indent + 1)
 
 
@@ -198,7 +198,7 @@ def _draw(parts: list[Part], children: Sequence[Value], x: float, y: float, widt
             y = _draw_einsum(parts, child, x, y, width)
             continue
         place, inner = len(parts), max(width - 2 * INDENT, 2 * INDENT)
-        title = f"group {', '.join(map(_loop, child['loops'].entries()))}"
+        title = f"group {', '.join(map(_shared_loop_text, child['loops'].entries()))}"
         parts.append(
             fitted(TextLine(x + INDENT, y + HEAD - 8, title, size=SMALL + 1, bold=True, note=title), inner)
         )
@@ -208,7 +208,7 @@ def _draw(parts: list[Part], children: Sequence[Value], x: float, y: float, widt
     return y
 
 
-def _loop(loop: Value) -> str:
+def _shared_loop_text(loop: Value) -> str:
     """Return a shared loop: its dimensions in the Einsums below, its trips, and how long a part is."""
     dims = list(dict.fromkeys(dim.text() for _, dim in loop["dims"].items()))
     tile = loop["tile"].count()

@@ -178,13 +178,13 @@ def _shown_node(
         instances,
         level["instances"].count(),
         loops=loops.get((name, False), ()),
-        tiles=tuple(_tile(space, figures) for space, figures in level["dataspaces"].items()),
+        tiles=tuple(_shown_tile(space, figures) for space, figures in level["dataspaces"].items()),
         leak_pj=level["leak_energy_pj"].number(),
         cycles=level["cycles"].count(),
     )
 
 
-def _tile(name: str, figures: Value) -> ShownTile:
+def _shown_tile(name: str, figures: Value) -> ShownTile:
     return ShownTile(
         name,
         tuple(extent.count() for extent in figures["tile_shape"].entries()),

@@ -232,13 +232,13 @@ def _axis(fanouts: Sequence[ShownNode], axis: Axis) -> Ranges:
         used = min(used, size)
         whole = min(whole, used)
         late = [(count, LATE if state == WORKING else state) for count, state in inner]
-        ranges = _merged([*_repeated(inner, whole), *_repeated(late, used - whole)])
+        ranges = _joined_ranges([*_repeated_ranges(inner, whole), *_repeated_ranges(late, used - whole)])
         if size > used:
-            ranges = _merged([*ranges, ((size - used) * block, IDLE)])
+            ranges = _joined_ranges([*ranges, ((size - used) * block, IDLE)])
     return ranges
 
 
-def _repeated(ranges: Ranges, times: int) -> Ranges:
+def _repeated_ranges(ranges: Ranges, times: int) -> Ranges:
     """Return so many copies in a row; of very many, the first stands for all, as areas do."""
     if len(ranges) == 1:
         count, state = ranges[0]
@@ -246,7 +246,7 @@ def _repeated(ranges: Ranges, times: int) -> Ranges:
     return ranges * min(times, MOST_CELLS)
 
 
-def _merged(ranges: Ranges) -> Ranges:
+def _joined_ranges(ranges: Ranges) -> Ranges:
     merged: Ranges = []
     for count, state in ranges:
         if merged and merged[-1][1] == state:

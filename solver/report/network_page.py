@@ -139,11 +139,11 @@ def _network_sections(document: Value) -> Iterator[Section]:
     yield Section(
         f"Network {document['network'].text()}",
         "Energies and cycles are for all runs, values for one; shapes omit dimensions of 1.",
-        tables=[_layers_table(layers)],
+        tables=[_einsums_table(layers)],
     )
 
 
-def _layers_table(layers: Sequence[Value]) -> Table:
+def _einsums_table(layers: Sequence[Value]) -> Table:
     """Return a row per Einsum; the bound only where it is not the value."""
     pairs = _with_results(layers)
     is_bounded = any(result and result["bound"].raw != result["value"].raw for _, result in pairs)
@@ -507,16 +507,16 @@ def _label(points: Sequence[Value], every: Sequence[Sequence[str]]) -> str:
     values = _attribute_values(points)
     prefixes = ("", "", *(f"{name}=" for name, _ in points[0]["attributes"].items()))
     if math.prod(map(len, values)) == len(points):
-        named = _range_text(values, every, prefixes)
+        named = _points_text(values, every, prefixes)
         return f" at {named}" if named else ""
     named = "; ".join(
-        _range_text(_attribute_values([point]), every, prefixes) for point in points[:MOST_POINTS]
+        _points_text(_attribute_values([point]), every, prefixes) for point in points[:MOST_POINTS]
     )
     more = len(points) - MOST_POINTS
     return f" at {named} and {more} more" if more > 0 else f" at {named}"
 
 
-def _range_text(
+def _points_text(
     values: Sequence[Sequence[str]], every: Sequence[Sequence[str]], prefixes: Sequence[str]
 ) -> str:
     """Name all points with these values of workload, architecture and attributes."""

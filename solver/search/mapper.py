@@ -273,7 +273,7 @@ class SharedSearch:
         for scope, search in self._stages[-1:] if is_short else self._stages:
             best = known if scope is EVERYTHING else _narrowed(search.mapspace, known)
             if result is not None:
-                best = _better(objectives, best, _priced(search.mapspace, result))
+                best = _better(objectives, best, _widened(search.mapspace, result))
             with self._watch.during(scope.name, BOUNDS):
                 result = search.minimise(objectives, caps, best)
             before[scope] = Narrower.of(result)
@@ -503,7 +503,7 @@ def _better(objectives: Sequence[str], known: Priced | None, first: Priced | Non
     return first if next(values) < next(values) else known
 
 
-def _priced(mapspace: Mapspace, result: Result) -> Priced | None:
+def _widened(mapspace: Mapspace, result: Result) -> Priced | None:
     """The mapping of a search of fewer mappings, if it has one, as one of the mapspace."""
     own = result.found
     if own is None or not mapspace.joint or len(own.mapping.nodes) == len(mapspace.architecture.nodes):

@@ -116,7 +116,7 @@ class BatchEvaluator:
         self.architecture = architecture
         self._spaces = [(space, index_space(problem, space, rounded)) for space in problem.dataspaces]
         self._names = [space.name for space in problem.dataspaces]
-        self._sizes = _sizes(problem, architecture)
+        self._sizes = _value_words(problem, architecture)
         _check_instances(architecture)
         _check_shares(architecture)
         if not rounded:
@@ -157,7 +157,7 @@ class BatchEvaluator:
         parts += map(self._chunk_with_remainders, _chunks(batch.part(short)) if len(short) else ())
         parts += [self._one(batch, int(row)) for row in alone]
         places = np.argsort(np.concatenate([whole, short, alone]))
-        named = _fields(_concatenated(parts))
+        named = _field_values(_concatenated(parts))
         return BatchEvaluation(**{name: figures[places] for name, figures in named.items()})
 
     def estimate(self, batch: MappingBatch) -> BatchEvaluation:
@@ -313,13 +313,13 @@ def _chunks(batch: MappingBatch) -> Iterator[MappingBatch]:
         yield batch.part(slice(start, start + MAPPINGS_PER_CHUNK))
 
 
-def _fields(evaluation: BatchEvaluation) -> dict[str, Any]:
+def _field_values(evaluation: BatchEvaluation) -> dict[str, Any]:
     return {field.name: getattr(evaluation, field.name) for field in fields(BatchEvaluation)}
 
 
 def _concatenated(parts: Sequence[BatchEvaluation]) -> BatchEvaluation:
     """Put evaluations one after the other."""
-    named = [_fields(part) for part in parts]
+    named = [_field_values(part) for part in parts]
     return BatchEvaluation(**{name: np.concatenate([own[name] for own in named]) for name in named[0]})
 
 
@@ -349,7 +349,7 @@ def _columns(batch: MappingBatch, row: int) -> Integers | None:
     return None if batch.columns is None else batch.columns[[row]]
 
 
-def _sizes(problem: Problem, architecture: Architecture) -> Integers:
+def _value_words(problem: Problem, architecture: Architecture) -> Integers:
     """Words that a value takes, shape ``(storage levels, dataspaces)``."""
     sizes = [
         [level.packing_of(space.name).size_per_value for space in problem.dataspaces]

@@ -138,7 +138,9 @@ class RemainderNest:
         for place in self.architecture.fanout_indices:
             if outer < place < inner:
                 bound, stride = self.factors[place, dim], self.strides[place + 1, dim]
-                parts = (_dealt(kind, bound, stride, only_first=place in shared) for kind in kinds)
+                parts = (
+                    _kinds_of_children(kind, bound, stride, only_first=place in shared) for kind in kinds
+                )
                 kinds = [own for part in parts for own in part]
         return kinds
 
@@ -166,7 +168,7 @@ class RemainderNest:
         return places
 
 
-def _dealt(kind: Kind, bound: Integers, stride: Integers, only_first: bool) -> Iterator[Kind]:
+def _kinds_of_children(kind: Kind, bound: Integers, stride: Integers, only_first: bool) -> Iterator[Kind]:
     """Yield the kinds of children of a spatial loop that some mapping has."""
     rounds, rest = np.divmod(kind.iterations, bound * stride)
     full = rest // stride
@@ -343,13 +345,13 @@ def _ends_of_box(weights: Sequence[int], extents: Sequence[Integers]) -> tuple[I
 
 
 def _begin(kind: Kind, full: Integers) -> _Inside:
-    tiles, short = _tiles(kind, full)
+    tiles, short = _tiles_of_share(kind, full)
     zero = np.zeros_like(tiles)
     at_first = np.zeros(tiles.shape, dtype=np.bool_)
     return _Inside(tiles, short, np.ones_like(tiles), zero, tiles - 1, zero, at_first)
 
 
-def _tiles(kind: Kind, full: Integers) -> tuple[Integers, Integers]:
+def _tiles_of_share(kind: Kind, full: Integers) -> tuple[Integers, Integers]:
     """Tiles of a share and the extent of the last one; one of a full extent where there is no share."""
     iterations = np.maximum(kind.iterations, 1)
     tiles: Integers = -(-iterations // full)
@@ -362,7 +364,7 @@ def _start(kind: Kind, full: Integers) -> _Turn:
 
 
 def _every(kind: Kind, full: Integers) -> Iterator[_Turn]:
-    tiles, short = _tiles(kind, full)
+    tiles, short = _tiles_of_share(kind, full)
     zero, anew = np.zeros_like(tiles), np.ones(tiles.shape, dtype=np.bool_)
     yield _Turn(kind.instances * (tiles - 1), zero, full, full, anew)
     yield _Turn(kind.instances, zero, short, short, anew)

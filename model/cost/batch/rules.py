@@ -54,7 +54,7 @@ def _delivered_by_timeloop(nest: BatchNest, index: SpaceIndex, extents: Integers
     return total
 
 
-def _covered(nest: BatchNest, index: SpaceIndex, tiles: Sequence[Integers]) -> Touches:
+def _covered_by_tiles(nest: BatchNest, index: SpaceIndex, tiles: Sequence[Integers]) -> Touches:
     """What tiles cover; where they partition the tensor, Timeloop's shares of it are that."""
     if index.partitions:
         return _partitions(nest, index, tiles)
@@ -150,7 +150,7 @@ def _timeloop_cycles(
 
 
 BATCH_RULES: dict[Counting, BatchRule] = {
-    EXACT: BatchRule(_delivered_exactly, _covered, _exact_cycles),
+    EXACT: BatchRule(_delivered_exactly, _covered_by_tiles, _exact_cycles),
     TIMELOOP: BatchRule(_delivered_by_timeloop, _partitions, _timeloop_cycles),
 }
 """By the name of a rule out of `model.counting.COUNTINGS`."""

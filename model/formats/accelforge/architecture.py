@@ -306,13 +306,13 @@ def _leaf(node: MappingNode, kind: NodeKind, note: TakeNote) -> WrittenNode:
     what = f"`!{kind}`"
     if isinstance(given(node, "name"), ScalarNode):
         what = f"{what} `{as_name(node.require('name'), '`name`')}`"
-    _check(node, (*_NODE_KEYS[kind], "type"), what, _REQUIRED[kind])
+    _check_keys(node, (*_NODE_KEYS[kind], "type"), what, _REQUIRED[kind])
     for key in _REQUIRED[kind]:
         node.require(key, what)
     name = _node_name(node.require("name", what), f"the name of a `!{kind}`")
     tensors = given(node, "tensors")
     if tensors is not None:
-        _check(as_mapping(tensors, "`tensors`"), _TENSOR_KEYS, f"`tensors` of `{name}`")
+        _check_keys(as_mapping(tensors, "`tensors`"), _TENSOR_KEYS, f"`tensors` of `{name}`")
     return WrittenNode(
         kind=kind,
         name=name,
@@ -324,7 +324,7 @@ def _leaf(node: MappingNode, kind: NodeKind, note: TakeNote) -> WrittenNode:
     )
 
 
-def _check(node: MappingNode, known: Iterable[str], what: str, required: Iterable[str] = ()) -> None:
+def _check_keys(node: MappingNode, known: Iterable[str], what: str, required: Iterable[str] = ()) -> None:
     """Check that all keys are known; those that AccelForge has and we refuse say what they would mean."""
     for key, _ in node.entries:
         if key.text in _MEANINGS:
@@ -355,7 +355,7 @@ def _spatial_dimensions(node: Node | None, owner: str) -> Iterator[WrittenSpatia
 def _dimension(item: Node, owner: str) -> WrittenSpatial:
     what = f"a dimension of `{owner}`"
     node = as_mapping(item, what)
-    _check(node, _SPATIAL_KEYS, what, ("name", "fanout"))
+    _check_keys(node, _SPATIAL_KEYS, what, ("name", "fanout"))
     name = _node_name(node.require("name", what), what)
     node.require("fanout", f"dimension `{name}` of `{owner}`")
     bounds = items_of(given(node, "loop_bounds"), "`loop_bounds`")
@@ -379,7 +379,7 @@ def _actions(
     places: dict[str, Span] = {}
     for item in items_of(node, f"`actions` of `{owner}`"):
         action = as_mapping(item, f"an action of `{owner}`")
-        _check(action, keys, f"an action of `{owner}`", ("name",))
+        _check_keys(action, keys, f"an action of `{owner}`", ("name",))
         where = action.require("name", f"an action of `{owner}`")
         name = as_name(where, f"the name of an action of `{owner}`")
         if name not in known:
@@ -473,7 +473,7 @@ def _with_setting(node: Node, setting: AttributeSetting, owner: str, names: list
     if isinstance(name, ScalarNode):
         owner = f"{owner}.{name.text}" if owner else name.text
         names.append(owner)
-        node = _set(node, setting) if owner == setting.node else node
+        node = _with_attribute(node, setting) if owner == setting.node else node
     for key in ("nodes", "spatial", "actions"):
         inner = node.get(key)
         if inner is not None:
@@ -481,7 +481,7 @@ def _with_setting(node: Node, setting: AttributeSetting, owner: str, names: list
     return node
 
 
-def _set(node: MappingNode, setting: AttributeSetting) -> MappingNode:
+def _with_attribute(node: MappingNode, setting: AttributeSetting) -> MappingNode:
     if setting.attribute not in node:
         hint = suggestion(setting.attribute, node.keys(), "it writes")
         message = f"`{setting.node}` writes no `{setting.attribute}`"

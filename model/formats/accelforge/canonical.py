@@ -531,7 +531,7 @@ class _Reading:
                 message, self._setting.arch.span, hint="write 0 for small ones that do not matter"
             ) from None
         priced = {
-            level.level.name: _priced(level, leak_pj, units, idle if level is levels[0] else "")
+            level.level.name: _level_with_energy(level, leak_pj, units, idle if level is levels[0] else "")
             for level, leak_pj in zip(levels, leaks_pj, strict=True)
         }
         canonical: tuple[Node, ...] = tuple(
@@ -624,7 +624,7 @@ def _picojoules(joules: Fraction, digits: Context = _DIGITS) -> Decimal:
     return digits.divide(Decimal(value.numerator), Decimal(value.denominator))
 
 
-def _priced(level: _Level, leak_pj: Decimal, units: int, others: str) -> StorageLevel:
+def _level_with_energy(level: _Level, leak_pj: Decimal, units: int, others: str) -> StorageLevel:
     """Return a level with its energies; `others` names components whose leakage is counted with its own."""
     names = {"read": "read", "fill": "write", "update": "write"}
     if level.level.tolls:

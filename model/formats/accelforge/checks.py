@@ -54,25 +54,25 @@ def check_rank_variables(einsums: Sequence[ShapedEinsum]) -> None:
     for einsum, name, values in ranges:
         known, other = first.setdefault(name, (values, einsum))
         if known != values:
-            related = ((other.place_of(name), f"{_shown(known)} in Einsum `{other.written.name}`"),)
-            what = f"`{name}` is {_shown(values)} in Einsum `{einsum.written.name}`"
+            related = ((other.place_of(name), f"{_range_text(known)} in Einsum `{other.written.name}`"),)
+            what = f"`{name}` is {_range_text(values)} in Einsum `{einsum.written.name}`"
             raise SpecError(f"inconsistent rank sizes: {what}", einsum.place_of(name), related)
 
 
-def _accesses(einsums: Sequence[ShapedEinsum]) -> Iterator[_Accessed]:
+def _all_accesses(einsums: Sequence[ShapedEinsum]) -> Iterator[_Accessed]:
     return ((einsum, access) for einsum in einsums for access in einsum.written.accesses)
 
 
 def note_unreached(einsums: Sequence[ShapedEinsum], note: TakeNote) -> None:
     """Note ranks of which a rank variable reaches a part only, as other accesses or conditions limit it."""
-    indices = ((einsum, index) for einsum, access in _accesses(einsums) for index in access.indices)
+    indices = ((einsum, index) for einsum, access in _all_accesses(einsums) for index in access.indices)
     for einsum, index in indices:
         size, values = einsum.sizes.get(index.rank), _values_of_index(einsum, index)
         if size is None or values is None or len(values) == size.size:
             continue
         name = next(iter(index.affine.coefficients))
         sentence = "rank `{}` has {} values, but `{}` of Einsum `{}` takes {} only"
-        shown = index.rank, size.size, name, einsum.written.name, _shown(values)
+        shown = index.rank, size.size, name, einsum.written.name, _range_text(values)
         note(note_at(size.span, sentence, *shown))
 
 
@@ -82,7 +82,7 @@ def check_tensors(einsums: Sequence[ShapedEinsum], note: TakeNote) -> None:
     Where no size is given, accesses by single rank variables must have equal ranges.
     """
     first: dict[str, _Accessed] = {}
-    for einsum, access in _accesses(einsums):
+    for einsum, access in _all_accesses(einsums):
         with within(einsum.written.name):
             _check_access((einsum, access), first.setdefault(access.tensor, (einsum, access)), note)
 
@@ -125,11 +125,10 @@ def _check_sizes(
         return
     values, others = _values_of_index(*here), _values_of_index(*there)
     if values is not None and others is not None and values != others:
-        message = (
-            f"inconsistent rank sizes: rank `{here[1].rank}` of tensor `{tensor}` is {_shown(values)} here"
-        )
-        hint = f"give rank `{here[1].rank}` a size in `rank_sizes` if only a part of it is accessed"
-        raise SpecError(message, here[1].span, ((there[1].span, f"but {_shown(others)} before"),), hint)
+        rank = here[1].rank
+        message = f"inconsistent rank sizes: rank `{rank}` of tensor `{tensor}` is {_range_text(values)} here"
+        hint = f"give rank `{rank}` a size in `rank_sizes` if only a part of it is accessed"
+        raise SpecError(message, here[1].span, ((there[1].span, f"but {_range_text(others)} before"),), hint)
 
 
 def _check_inside(tensor: str, size: RankSize | None, einsum: ShapedEinsum, index: WrittenIndex) -> None:
@@ -137,7 +136,9 @@ def _check_inside(tensor: str, size: RankSize | None, einsum: ShapedEinsum, inde
     values = _values_of_index(einsum, index)
     if size is None or values is None or (values.start >= 0 and values.stop <= size.size):
         return
-    message = f"inconsistent rank sizes: rank `{index.rank}` of tensor `{tensor}` is {_shown(values)} here"
+    message = (
+        f"inconsistent rank sizes: rank `{index.rank}` of tensor `{tensor}` is {_range_text(values)} here"
+    )
     raise SpecError(message, index.span, ((size.span, f"but {size.size} there"),))
 
 
@@ -224,7 +225,7 @@ def _cycle(path: Sequence[tuple[WrittenEinsum, WrittenAccess | None]]) -> SpecEr
     return SpecError(f"cyclic dependency between Einsums: {names}", reads[0].span, related)
 
 
-def _shown(values: range) -> str:
+def _range_text(values: range) -> str:
     return f"{values.start}..{values.stop - 1}"
 
 

@@ -119,8 +119,8 @@ def _entry(key: ScalarNode, value: Node) -> TableEntry:
     actions = as_mapping(node.require("actions", what), f"`actions` of `{key.text}`")
     return TableEntry(
         actions={name.text: _action(name, action, key.text) for name, action in actions.entries},
-        leak_w=_figure(node, "leak_power_w", key.text),
-        area_m2=_figure(node, "area_m2", key.text),
+        leak_w=_cost_under(node, "leak_power_w", key.text),
+        area_m2=_cost_under(node, "area_m2", key.text),
         span=key.span,
     )
 
@@ -141,12 +141,12 @@ def _action(name: ScalarNode, value: Node, component: str) -> TableAction:
     return TableAction(
         energy_j=finite(node.require("energy_j"), f"the energy of {what}", _NO_SETS, _CONSTANTS),
         throughput_per_s=rate,
-        bits_per_action=_figure(node, "bits_per_action", component),
+        bits_per_action=_cost_under(node, "bits_per_action", component),
         span=name.span,
     )
 
 
-def _figure(node: MappingNode, key: str, component: str) -> Fraction | None:
+def _cost_under(node: MappingNode, key: str, component: str) -> Fraction | None:
     value = given(node, key)
     return None if value is None else finite(value, f"`{key}` of `{component}`", _NO_SETS, _CONSTANTS)
 

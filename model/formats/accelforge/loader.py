@@ -191,7 +191,7 @@ def read_workload(text: WorkloadText, ignore_sparse: bool = False) -> LoadedWork
             _collect(einsum_names, facts)
         sets.append(einsum_names)
     einsums = tuple(
-        _einsum(einsum, einsum_names, facts, section)
+        _resolved_einsum(einsum, einsum_names, facts, section)
         for einsum, einsum_names in zip(shaped, sets, strict=True)
     )
     notes += unused_size_notes(section.sizes, section.conditions, shaped)
@@ -288,7 +288,7 @@ def _agree(known: dict[str, tuple[_Fact, Span]], access: WrittenAccess, value: _
         raise SpecError(message, access.span, ((place, "elsewhere"),))
 
 
-def _einsum(shaped: ShapedEinsum, names: EinsumNames, facts: _Facts, section: _Section) -> Einsum:
+def _resolved_einsum(shaped: ShapedEinsum, names: EinsumNames, facts: _Facts, section: _Section) -> Einsum:
     with within(shaped.written.name):
         return _resolved(shaped, names, facts, section)
 
@@ -309,12 +309,12 @@ def _resolved(shaped: ShapedEinsum, names: EinsumNames, facts: _Facts, section: 
         is_copy_operation=is_copy,
         n_instances=section.n_instances * _instances(written.get("n_instances"), section.variables),
         tensor_renames=tuple(
-            (name, _in_order(value.members, tensors))
+            (name, _members_in_order(value.members, tensors))
             for name, value in renamed.items()
             if not _renames_rank_variables(names.renames[name], value)
         ),
         rank_variable_renames=tuple(
-            (name, _in_order(value.members, written.rank_variables))
+            (name, _members_in_order(value.members, written.rank_variables))
             for name, value in renamed.items()
             if _renames_rank_variables(names.renames[name], value)
         ),
@@ -328,14 +328,14 @@ def _renames_rank_variables(rename: Rename, value: SetValue) -> bool:
     return "rank variables" in (rename.kind, value.kind)
 
 
-def _in_order(members: frozenset[str], order: Iterable[str]) -> tuple[str, ...]:
+def _members_in_order(members: frozenset[str], order: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in order if name in members))
 
 
 def _access(access: WrittenAccess, facts: _Facts) -> TensorAccess:
     return TensorAccess(
         tensor=access.tensor,
-        indices=tuple(_index(index) for index in access.indices),
+        indices=tuple(_rank_index(index) for index in access.indices),
         output=access.output,
         bits_per_value=facts.bits[access.tensor][0],
         persistent=facts.persistent[access.tensor][0],
@@ -343,6 +343,6 @@ def _access(access: WrittenAccess, facts: _Facts) -> TensorAccess:
     )
 
 
-def _index(index: WrittenIndex) -> RankIndex:
+def _rank_index(index: WrittenIndex) -> RankIndex:
     terms = tuple(Term(name, coefficient) for name, coefficient in index.affine.coefficients.items())
     return RankIndex(index.rank, terms, index.affine.constant)

@@ -116,7 +116,7 @@ def read_paths(section: Node) -> dict[str, NestPath]:
     places: dict[str, Span] = {}
     paths: dict[str, NestPath] = {}
     steps = 0
-    for path in _paths(root, (), 0):
+    for path in _nest_paths(root, (), 0):
         add_once(places, path.einsum, path.span or root.span, f"the Einsum `{path.einsum}` is mapped twice")
         paths[path.einsum] = path
         steps += len(path.steps)
@@ -125,7 +125,7 @@ def read_paths(section: Node) -> dict[str, NestPath]:
     return paths
 
 
-def _paths(branch: MappingNode, above: tuple[Step, ...], level: int) -> Iterator[NestPath]:
+def _nest_paths(branch: MappingNode, above: tuple[Step, ...], level: int) -> Iterator[NestPath]:
     """Yield the paths below a list of nodes, each of which stands above the next."""
     if level > DEEPEST_SPLIT:
         raise SpecError(f"more than {DEEPEST_SPLIT} nested nodes", branch.span)
@@ -140,12 +140,12 @@ def _paths(branch: MappingNode, above: tuple[Step, ...], level: int) -> Iterator
         if kind in _IDLE:
             continue
         if not is_end:
-            steps += _tiles(kind, node) if kind in ("Storage", "Toll") else [_loop(kind, node)]
+            steps += _tile_nodes(kind, node) if kind in ("Storage", "Toll") else [_tiled_loop(kind, node)]
         elif kind == "Sequential":
-            yield from _split(node, tuple(steps), level)
+            yield from _sequential_paths(node, tuple(steps), level)
             return
         elif kind == "Nested":
-            yield from _paths(node, tuple(steps), level + 1)
+            yield from _nest_paths(node, tuple(steps), level + 1)
             return
         else:
             yield _end(node, tuple(steps))
@@ -153,12 +153,16 @@ def _paths(branch: MappingNode, above: tuple[Step, ...], level: int) -> Iterator
     raise SpecError("a branch of a mapping ends without a `!Compute`", branch.span)
 
 
-def _split(node: MappingNode, above: tuple[Step, ...], level: int) -> Iterator[NestPath]:
+def _sequential_paths(node: MappingNode, above: tuple[Step, ...], level: int) -> Iterator[NestPath]:
     for item in as_sequence(node.require("nodes", "`!Sequential`"), "`nodes`").items:
         kind, child = _tagged_node(item)
         if kind not in _BRANCHES:
             raise SpecError(f"`!{kind}` right below a `!Sequential`", item.span, hint="put it in a `!Nested`")
-        below = _split(child, above, level + 1) if kind == "Sequential" else _paths(child, above, level + 1)
+        below = (
+            _sequential_paths(child, above, level + 1)
+            if kind == "Sequential"
+            else _nest_paths(child, above, level + 1)
+        )
         yield from below
 
 
@@ -179,7 +183,7 @@ def _tagged_node(item: Node) -> tuple[str, MappingNode]:
     return kind, node
 
 
-def _tiles(kind: str, node: MappingNode) -> Iterator[TileNode]:
+def _tile_nodes(kind: str, node: MappingNode) -> Iterator[TileNode]:
     what = f"`!{kind}`"
     component = as_name(node.require("component", what), f"`component` of {what}")
     written = given(node, "persistent")
@@ -191,7 +195,7 @@ def _tiles(kind: str, node: MappingNode) -> Iterator[TileNode]:
         yield TileNode(tensor, component, kind == "Toll", persistent, span=item.span)
 
 
-def _loop(kind: str, node: MappingNode) -> TiledLoop:
+def _tiled_loop(kind: str, node: MappingNode) -> TiledLoop:
     what = f"`!{kind}`"
     written = node.require("rank_variable", what)
     items = written.items if isinstance(written, SequenceNode) else (written,)

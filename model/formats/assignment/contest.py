@@ -43,7 +43,7 @@ def load_contest(path: Path) -> CostedNetwork:
     SpecError
         The file cannot be read, or is no instance.
     """
-    document = _document(path)
+    document = _read_json(path)
     problem = _object(document.get("problem"), "`problem`", path)
     _check_keys(document, ("problem",), "the file", path)
     _check_keys(problem, ("name", "nodes", "edges", "usage_limit"), "`problem`", path)
@@ -60,7 +60,7 @@ def load_contest(path: Path) -> CostedNetwork:
     if len(pairs) != len(matrices):
         raise SpecError(f"{path}: `edges` has as many `nodes` as `costs`")
     layers = [
-        _layer(number, *entry, path)
+        _costed_layer(number, *entry, path)
         for number, entry in enumerate(zip(costs, usages, intervals, strict=True))
     ]
     joined = [_edge(ends, matrix, layers, path) for ends, matrix in zip(pairs, matrices, strict=True)]
@@ -82,7 +82,7 @@ def load_contest(path: Path) -> CostedNetwork:
         raise SpecError(f"{path}: {error}") from error
 
 
-def _document(path: Path) -> Mapping[str, Any]:
+def _read_json(path: Path) -> Mapping[str, Any]:
     try:
         with path.open("rb") as file:
             stream = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
@@ -120,7 +120,7 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _numbers(values: Any, what: str, path: Path) -> CostArray:
+def _number_array(values: Any, what: str, path: Path) -> CostArray:
     """Return whole numbers that are not negative."""
     if not isinstance(values, list) or not values:
         raise SpecError(f"{path}: {what} must be a list of whole numbers")
@@ -129,14 +129,17 @@ def _numbers(values: Any, what: str, path: Path) -> CostArray:
     return np.array(values, dtype=np.int64 if max(values) <= LARGEST_TOTAL else object)
 
 
-def _costs(values: Any, what: str, path: Path) -> CostArray:
-    costs = _numbers(values, what, path)
+def _cost_array(values: Any, what: str, path: Path) -> CostArray:
+    costs = _number_array(values, what, path)
     return np.where(costs >= FORBIDDING, FORBIDDEN, costs).astype(np.int64)
 
 
-def _layer(number: int, costs: Any, usages: Any, interval: Any, path: Path) -> CostedLayer:
+def _costed_layer(number: int, costs: Any, usages: Any, interval: Any, path: Path) -> CostedLayer:
     what = f"node {number}"
-    own, used = _costs(costs, f"the costs of {what}", path), _numbers(usages, f"the usages of {what}", path)
+    own, used = (
+        _cost_array(costs, f"the costs of {what}", path),
+        _number_array(usages, f"the usages of {what}", path),
+    )
     if len(own) != len(used):
         raise SpecError(f"{path}: {what} has {len(own)} costs and {len(used)} usages")
     if not (isinstance(interval, list) and len(interval) == 2 and all(map(_is_count, interval))):
@@ -165,7 +168,7 @@ def _edge(ends: Any, costs: Any, layers: Sequence[CostedLayer], path: Path) -> E
     what = f"the edge of {first} and {second}"
     if first == second:
         raise SpecError(f"{path}: {what} joins a node to itself")
-    matrix = _costs(costs, f"the costs of {what}", path)
+    matrix = _cost_array(costs, f"the costs of {what}", path)
     shape = (len(layers[first].methods), len(layers[second].methods))
     if matrix.size != shape[0] * shape[1]:
         raise SpecError(f"{path}: {what} has {matrix.size} costs, not {shape[0]} x {shape[1]}")

@@ -67,11 +67,11 @@ def read_all(readers: Iterable[Reader[Read]], what: str) -> tuple[Read, ...]:
         try:
             values.append(reader.read())
         except SpecError as error:
-            raise _named(error, in_order, place, what) from None
+            raise _naming_layers(error, in_order, place, what) from None
     return tuple(values)
 
 
-def _named(error: SpecError, readers: Sequence[Reader[Read]], place: int, what: str) -> SpecError:
+def _naming_layers(error: SpecError, readers: Sequence[Reader[Read]], place: int, what: str) -> SpecError:
     failed, later = readers[place], readers[place + 1 : place + 1 + MOST_COMPARED]
     if len(readers) == 1 or (error.span is not None and error.span.file == failed.file):
         return error
@@ -195,16 +195,16 @@ def _network(workload: Workload, read: Sequence[_Read], notes: list[Note]) -> Ne
     ]
     layers = read_all(
         (
-            Reader(loaded.einsum.name, partial(_layer, loaded, room), place_of(loaded.einsum))
+            Reader(loaded.einsum.name, partial(_layer_in_room, loaded, room), place_of(loaded.einsum))
             for loaded, room in zip(read, rooms, strict=True)
         ),
         "Einsum",
     )
     notes += [*stray_notes(workload, layers), *_all_inputs_notes(read), *_waiting_notes(read, waiting)]
-    return Network(workload.name, tuple(map(_spread, layers, read)), tuple(dict.fromkeys(notes)))
+    return Network(workload.name, tuple(map(_with_places, layers, read)), tuple(dict.fromkeys(notes)))
 
 
-def _spread(layer: Layer, read: _Read) -> Layer:
+def _with_places(layer: Layer, read: _Read) -> Layer:
     """Let memories have several places in a layer, as far as it was asked for."""
     return replace(layer, mapspace=spread(layer.mapspace, read.memories_with_places))
 
@@ -396,7 +396,7 @@ class _Taken:
         return " and ".join(parts)
 
 
-def _layer(read: _Read, room: _TakenRoom) -> Layer:
+def _layer_in_room(read: _Read, room: _TakenRoom) -> Layer:
     """Return a layer on what other tensors leave of the levels that store them."""
     einsum, mapspace, overfull, narrowing = read.einsum, read.mapspace, list[Overfull](), read.narrowing
     for level, written in enumerate(read.written):

@@ -89,7 +89,7 @@ def _levels(leaves: Iterable[ArchLeaf], mapspace: Mapspace, span: Span) -> Itera
             yield SpatialLevel(LoopConstraints(leaf, "spatial", *_asked(own, span), split), own)
         else:
             loops = LoopConstraints(leaf, "temporal", *_asked(next(temporal), span))
-            yield TemporalLevel(loops, node, _keeping(leaf, next(keep), span))
+            yield TemporalLevel(loops, node, _keeping_of_rules(leaf, next(keep), span))
 
 
 def _asked(
@@ -105,7 +105,7 @@ def _factor(rule: FactorRule, span: Span) -> WrittenFactor:
     return WrittenFactor(rule.dim, rule.relation, rule.value, _place(rule.source, span))
 
 
-def _keeping(leaf: ArchLeaf, rules: KeepRules, span: Span) -> Keeping:
+def _keeping_of_rules(leaf: ArchLeaf, rules: KeepRules, span: Span) -> Keeping:
     places = dict(rules.sources)
     keep, bypass = (
         {name: _place(places.get(name, rules.source), span) for name in sorted(names)}

@@ -69,7 +69,7 @@ def with_common_nodes(mapspaces: Sequence[Mapspace]) -> list[Mapspace]:
         for level in _used_levels(mapspace):
             is_home = level is mapspace.architecture.on_chip[0]
             _check_alike(place, level, known.setdefault(level.name, level), is_home)
-    longest = max((_nodes(own.architecture) for own in mapspaces), key=len)
+    longest = max((_nodes_but_tolls(own.architecture) for own in mapspaces), key=len)
     return [_with_nodes(place, own, longest, known) for place, own in enumerate(mapspaces)]
 
 
@@ -81,7 +81,7 @@ def _check_alike(place: int, level: StorageLevel, other: StorageLevel, is_home: 
         raise UnlikeError(place, f"room at `{level.name}`")
 
 
-def _nodes(architecture: Architecture) -> list[Node]:
+def _nodes_but_tolls(architecture: Architecture) -> list[Node]:
     """Return the fanouts, and the memories that are no tolls."""
     return [node for node in architecture.nodes if not _is_toll(node)]
 

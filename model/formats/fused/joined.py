@@ -256,14 +256,14 @@ def accelforge_mapping(cascade: Cascade, mapping: FusedMapping) -> str:
     NotWrittenError
         If that form cannot say it.
     """
-    return mapping_text([_path(cascade, mapping, place) for place in range(len(cascade.einsums))])
+    return mapping_text([_nest_path(cascade, mapping, place) for place in range(len(cascade.einsums))])
 
 
 OUTSIDE_GROUPS = 0
 """Group of tiles that stand above the private nests; bodies have numbers from 1."""
 
 
-def _path(cascade: Cascade, mapping: FusedMapping, place: int) -> NestPath:
+def _nest_path(cascade: Cascade, mapping: FusedMapping, place: int) -> NestPath:
     einsum, path = cascade.einsums[place], mapping.paths[place]
     architecture, problem = einsum.mapspace.architecture, einsum.problem
     tensors = {access.dataspace: access.tensor for access in einsum.accesses}

@@ -190,7 +190,7 @@ def _cascade(
     einsums = _einsums(loaded.workload, spec, paths, options, notes)
     if any(map(_constrained, einsums)):
         notes.append(note_at(None, CONSTRAINTS_NOTE))
-    return _named(loaded.workload, text.name, einsums), tuple(dict.fromkeys(notes))
+    return _cascade_of(loaded.workload, text.name, einsums), tuple(dict.fromkeys(notes))
 
 
 def _check_fused(options: LoadOptions, hint: str) -> None:
@@ -211,12 +211,12 @@ def _on_arch(
     notes = [*read.notes, Note(CONSTRAINTS_NOTE)]
     workload, ranks = read.workload.workload, _rank_names(read.workload.workload)
     setting = replace(read.setting, fused=True)
-    mapspaces, lengths = _alike(read.workload, setting, options, notes)
+    mapspaces, lengths = _in_same_units(read.workload, setting, options, notes)
     einsums = tuple(
         CascadeEinsum(
             einsum.name,
             mapspace,
-            tuple(_accesses(einsum, ranks)),
+            tuple(_access_slices(einsum, ranks)),
             einsum.is_copy_operation,
             einsum.n_instances,
             cycle_length,
@@ -225,10 +225,10 @@ def _on_arch(
         )
         for einsum, mapspace, cycle_length in zip(workload.einsums, mapspaces, lengths, strict=True)
     )
-    return _named(workload, read.name, einsums), tuple(dict.fromkeys(notes))
+    return _cascade_of(workload, read.name, einsums), tuple(dict.fromkeys(notes))
 
 
-def _alike(
+def _in_same_units(
     loaded: LoadedWorkload, setting: Setting, options: LoadOptions, notes: list[Note]
 ) -> tuple[list[Mapspace], list[int]]:
     """Return the mapspaces, in the same words, units and memories, and the lengths of their cycles."""
@@ -274,7 +274,7 @@ def _einsums(
         return CascadeEinsum(
             einsum.name,
             replace(mapspace, architecture=architecture, notes=()),
-            tuple(_accesses(einsum, ranks)),
+            tuple(_access_slices(einsum, ranks)),
             einsum.is_copy_operation,
             einsum.n_instances,
             memories_with_places=spread_out,
@@ -307,7 +307,7 @@ def _rank_names(workload: Workload) -> dict[str, tuple[str, ...]]:
     return ranks
 
 
-def _accesses(einsum: Einsum, ranks: Mapping[str, tuple[str, ...]]) -> Iterator[Access]:
+def _access_slices(einsum: Einsum, ranks: Mapping[str, tuple[str, ...]]) -> Iterator[Access]:
     starts = {name: span[0] for name, span in zip(einsum.rank_variables, einsum.ranges, strict=True)}
     for name, access in zip(dataspace_names(einsum), einsum.accesses, strict=True):
         own, known = [index.rank for index in access.indices], ranks[access.tensor]
@@ -322,7 +322,7 @@ def _accesses(einsum: Einsum, ranks: Mapping[str, tuple[str, ...]]) -> Iterator[
         )
 
 
-def _named(workload: Workload, name: str, einsums: tuple[CascadeEinsum, ...]) -> Cascade:
+def _cascade_of(workload: Workload, name: str, einsums: tuple[CascadeEinsum, ...]) -> Cascade:
     accesses: dict[str, TensorAccess] = {
         access.tensor: access for einsum in workload.einsums for access in einsum.accesses
     }

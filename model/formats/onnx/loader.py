@@ -72,7 +72,7 @@ def load_onnx(path: Path, variables: Mapping[str, object], limits: Limits) -> Lo
     found = format_of(path)
     if found is not None and found != ONNX_MODEL:
         raise foreign(path, found)
-    onnx = _library(path)
+    onnx = _import_onnx(path)
     try:
         return _loaded(onnx, path, variables, limits)
     except _DAMAGES as error:
@@ -109,7 +109,7 @@ def _loaded(onnx: ModuleType, path: Path, variables: Mapping[str, object], limit
     return LoadedModel(walk.workload(), tuple(walk.notes()), known)
 
 
-def _library(path: Path) -> ModuleType:
+def _import_onnx(path: Path) -> ModuleType:
     try:
         import onnx  # noqa: PLC0415 (an optional extra)
         import onnx.shape_inference  # noqa: F401, PLC0415 (used as an attribute)
@@ -367,7 +367,7 @@ class _NodeReader:
     def _summary(self) -> Note:
         mapped, left, unknown = self._macs()
         total = len(self._einsums) + len(self._left)
-        known = len(self._einsums), total, _share(mapped, mapped + left)
+        known = len(self._einsums), total, _percent_text(mapped, mapped + left)
         sentence = "mapped: {} of {} nodes with multiply-accumulates, {} of the MACs that are known"
         if unknown:
             return note_at(None, f"{sentence} (those of {{}} are not)", *known, unknown)
@@ -389,7 +389,7 @@ class _NodeReader:
             names = ", ".join(left.name for left in lefts[:_MOST_NAMED])
             more = f" and {len(lefts) - _MOST_NAMED} more" if len(lefts) > _MOST_NAMED else ""
             macs = sum(left.macs or 0 for left in lefts)
-            work = f", {macs:,} MACs, {_share(macs, mapped + known)} of those known" if macs else ""
+            work = f", {macs:,} MACs, {_percent_text(macs, mapped + known)} of those known" if macs else ""
             reasons = [*dict.fromkeys(left.why for left in lefts)]
             further = ", ..." if len(reasons) > 1 else ""
             sentence = "not mapped: {} {} ({}{}){}: {}{}"
@@ -415,7 +415,7 @@ def _bits_by_value(
     return {name: bits for name, bits in known if bits is not None}
 
 
-def _share(part: int, whole: int) -> str:
+def _percent_text(part: int, whole: int) -> str:
     if not 0 < part < whole:
         return "100%" if part else "0%"
     percent = min(max(100 * part / whole, 0.1), 99.9)

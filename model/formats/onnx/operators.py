@@ -283,7 +283,7 @@ def general_product(node: Node) -> Einsum:
     depth, columns = right[::-1] if node.integer("transB", 0, 0) else right
     _check_summed(node, summed, depth)
     node.check_result((rows, columns))
-    return _product(node, 1, ((), ()), (rows, summed, columns))
+    return _matrix_product(node, 1, ((), ()), (rows, summed, columns))
 
 
 def matrix_product(node: Node, right_at: int = 1) -> Einsum:
@@ -294,11 +294,11 @@ def matrix_product(node: Node, right_at: int = 1) -> Einsum:
     rows, columns = left[-2:-1], right[-1:] if len(right) > 1 else ()
     _check_summed(node, left[-1], right[-2] if len(right) > 1 else right[0])
     depth = max(len(left), len(right), 2) - 2
-    batches = _aligned(left[:-2], depth), _aligned(right[:-2], depth)
+    batches = _broadcast(left[:-2], depth), _broadcast(right[:-2], depth)
     if any(1 not in pair and pair[0] != pair[1] for pair in zip(*batches, strict=True)):
         raise node.error(f"multiplies batches that do not fit: {left} and {right}")
     node.check_result((*map(max, *batches), *rows, *columns))
-    return _product(node, right_at, batches, (*(rows or (1,)), left[-1], *(columns or (1,))))
+    return _matrix_product(node, right_at, batches, (*(rows or (1,)), left[-1], *(columns or (1,))))
 
 
 def _check_summed(node: Node, left: int, right: int) -> None:
@@ -306,7 +306,9 @@ def _check_summed(node: Node, left: int, right: int) -> None:
         raise node.error(f"sums over {left} values of its left input and {right} of its right one")
 
 
-def _product(node: Node, right_at: int, batches: tuple[Shape, Shape], sizes: tuple[int, ...]) -> Einsum:
+def _matrix_product(
+    node: Node, right_at: int, batches: tuple[Shape, Shape], sizes: tuple[int, ...]
+) -> Einsum:
     """Return a matrix product per batch index; batch dimensions that the right operand lacks join P."""
     build = _Builder(node)
     left, right = batches
@@ -324,7 +326,7 @@ def _product(node: Node, right_at: int, batches: tuple[Shape, Shape], sizes: tup
     return build.einsum()
 
 
-def _aligned(batch: Shape, length: int) -> Shape:
+def _broadcast(batch: Shape, length: int) -> Shape:
     return (1,) * (length - len(batch)) + batch
 
 
@@ -347,7 +349,7 @@ def summation(node: Node) -> Einsum | Unmapped:
         return Unmapped(macs, "only products of whole matrices are mapped")
     classes = (kept & left & right, kept - right, looped - kept, kept - left)
     batch, rows, summed, columns = (math.prod(sizes[label] for label in labels) for labels in classes)
-    return _product(node, 1, ((batch,), (batch,)), (rows, summed, columns))
+    return _matrix_product(node, 1, ((batch,), (batch,)), (rows, summed, columns))
 
 
 _Labels = list[tuple[str, int]]
@@ -399,8 +401,8 @@ def recurrence(node: Node) -> tuple[Einsum, ...]:
     of_inputs = _part(node, "inputs", node.inputs[0], node.inputs[1])
     of_state = _part(node, "state", f"{node.output}.state", node.inputs[2])
     return (
-        _product(of_inputs, 1, ((1,), both[1]), (steps * batch, inputs[2], gates)),
-        replace(_product(of_state, 1, both, (batch, width, gates)), n_instances=steps),
+        _matrix_product(of_inputs, 1, ((1,), both[1]), (steps * batch, inputs[2], gates)),
+        replace(_matrix_product(of_state, 1, both, (batch, width, gates)), n_instances=steps),
     )
 
 

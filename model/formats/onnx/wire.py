@@ -71,7 +71,7 @@ class _Copy:
             raise DamagedError(f"messages lie more than {_DEEPEST} deep in each other")
         copy = bytearray()
         drops = kind == _TENSOR and len(view) > MOST_BYTES
-        for number, start, content, end in _fields(view):
+        for number, start, content, end in _message_fields(view):
             self.fields_left -= 1
             inner = _INNER[kind].get(number)
             if drops and number in _CONTENTS:
@@ -91,7 +91,7 @@ class _Copy:
             raise OverflowError
 
 
-def _fields(view: memoryview) -> Iterator[tuple[int, int, int | None, int]]:
+def _message_fields(view: memoryview) -> Iterator[tuple[int, int, int | None, int]]:
     """Yield the number of each field, where it starts, where its bytes start if it has some, and its end."""
     place = 0
     while place < len(view):

@@ -133,7 +133,7 @@ def _checked(text: str, node: Node, context: Context, names: Names) -> WrittenFa
     """Return a factor, None for one of a dimension that the problem lacks, and that asks for no loop."""
     text, remainder = _split_remainder(text, node)
     _refuse_several(text, node)
-    dim, operator, value_text = _split(text, node, context.problem.dims)
+    dim, operator, value_text = _split_factor(text, node, context.problem.dims)
     if operator in ("<", ">"):
         hint = f"`{operator}` is silently ignored by Timeloop; write `{dim}{operator}={value_text}` or so"
         raise SpecError(f"`{text}`: strict bounds on factors are not supported", node.span, hint=hint)
@@ -171,7 +171,7 @@ def _refuse_several(text: str, node: Node) -> None:
         raise SpecError(f"`{text}` is {len(factors)} factors in one item", node.span, hint=hint)
 
 
-def _split(text: str, node: Node, dims: Sequence[str]) -> tuple[str, str, str]:
+def _split_factor(text: str, node: Node, dims: Sequence[str]) -> tuple[str, str, str]:
     """Split ``P<=4`` or ``P4`` into dimension, operator and value."""
     name, operator, value = split_factor(text)
     if operator:

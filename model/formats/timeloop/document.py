@@ -79,7 +79,7 @@ _EXTENSIONS = {
 def _check_tags(section: str, value: Node) -> None:
     """Refuse tags outside of the architecture's tree; the tree's own are checked where it is read."""
     for key, node in _children(value) if section == "architecture" else ((None, value),):
-        _check(node, key)
+        _check_tag(node, key)
 
 
 def refused_tag(node: Node) -> SpecError:
@@ -92,7 +92,7 @@ def refused_tag(node: Node) -> SpecError:
     return SpecError(f"unknown tag `{node.tag}`", node.span, hint=hint)
 
 
-def _check(node: Node, key: ScalarNode | None) -> None:
+def _check_tag(node: Node, key: ScalarNode | None) -> None:
     if node.tag in (*NODE_TAGS, *COMPONENT_TAGS):
         where, span = ("here", node.span) if key is None else (f"under `{key.text}`", key.span)
         hint = "they mark the items of `nodes` in the architecture"
@@ -100,7 +100,7 @@ def _check(node: Node, key: ScalarNode | None) -> None:
     if node.tag is not None:
         raise refused_tag(node)
     for inner, child in _children(node):
-        _check(child, inner or key)
+        _check_tag(child, inner or key)
 
 
 def _children(node: Node) -> Iterator[tuple[ScalarNode | None, Node]]:

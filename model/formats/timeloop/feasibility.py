@@ -242,7 +242,7 @@ def _reachable(dim: str, levels: Sequence[TilingLevel], demands: Sequence[_Deman
     bound = context.problem.bound[dim]
     allowed = _allowed(dim, levels, demands, context)
     if context.factors == PERFECT:
-        return bound in _products(allowed, bound)[-1]
+        return bound in _reachable_divisors(allowed, bound)[-1]
     if _covered_at_once(allowed, bound):
         return True
     left = {bound}
@@ -290,8 +290,8 @@ def _least_extents(
     allowed = _allowed(dim, levels, demands, context)
     if context.factors == ANY:
         return _least_covering(allowed, bound)
-    inside = _products(reversed(allowed), bound)[::-1]
-    outside = [frozenset({1}), *_products(allowed, bound)[:-1]]
+    inside = _reachable_divisors(reversed(allowed), bound)[::-1]
+    outside = [frozenset({1}), *_reachable_divisors(allowed, bound)[:-1]]
     return [
         min(extent for extent in inner if bound // extent in outer)
         for inner, outer in zip(inside, outside, strict=True)
@@ -308,7 +308,7 @@ def _least_covering(allowed: Sequence[Collection[int]], bound: int) -> list[int]
     return least
 
 
-def _products(choices: Iterable[Collection[int]], bound: int) -> list[frozenset[int]]:
+def _reachable_divisors(choices: Iterable[Collection[int]], bound: int) -> list[frozenset[int]]:
     """Return the divisors of `bound` that are products of one choice each, after each step."""
     products: list[frozenset[int]] = []
     reached = frozenset({1})
@@ -339,7 +339,7 @@ def _unreachable(
     if context.factors == ANY:
         message = f"the factors allowed for {dim} cannot cover its bound {bound}, or go beyond"
         return ConflictError(message, first, related)
-    reached = _products(allowed, bound)[-1]
+    reached = _reachable_divisors(allowed, bound)[-1]
     shown = "none that divides it" if not reached else f"{max(reached)} at most"
     message = f"the factors allowed for {dim} cannot reach its bound {bound}: their product is {shown}"
     return ConflictError(message, first, related)

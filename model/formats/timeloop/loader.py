@@ -148,7 +148,7 @@ def load_timeloop(
     parts = read_each(files, variables, options.files.limits, options.files.allow_include, names=names)
     notes = unused_notes(variables or {}, names)
     if options.timeloop.mapping_file is not None:
-        notes.extend(_unpriced(parts[:-1], parts[-1]))
+        notes.extend(_overridden_notes(parts[:-1], parts[-1]))
         parts[:-1] = [without_section(part, "mapping") for part in parts[:-1]]
     try:
         top = reduce(join_specs, parts)
@@ -160,7 +160,7 @@ def load_timeloop(
     return load_node(top, files, options).noted(notes)
 
 
-def _unpriced(others: Iterable[MappingNode], last: MappingNode) -> Iterator[Note]:
+def _overridden_notes(others: Iterable[MappingNode], last: MappingNode) -> Iterator[Note]:
     """Note the mappings that the last file overrides."""
     chosen = [value for _, value in sections_of(last, "mapping")]
     for key, value in (section for top in others for section in sections_of(top, "mapping")):

@@ -515,7 +515,7 @@ def _maximized(
     for group in macro.groups:
         for dim in group:
             _require_free(constraints, dim, macro)
-        chosen = _largest(group, unused, capacity, constraints, context)
+        chosen = _largest_product(group, unused, capacity, constraints, context)
         added = [WrittenFactor(dim, "=", value, macro.span) for dim, value in chosen.items()]
         constraints = replace(constraints, factors=(*constraints.factors, *added))
     fixed = ", ".join(str(factor) for factor in constraints.factors if factor.span == macro.span)
@@ -556,7 +556,7 @@ def _left_over(loops: list[LoopConstraints], context: Context) -> dict[str, int]
     return unused
 
 
-def _largest(
+def _largest_product(
     group: tuple[str, ...],
     unused: dict[str, int],
     capacity: int,

@@ -84,7 +84,7 @@ def priced(
         given=given.energies,
         given_area=given.area,
         span=leaf.span,
-        places=_places(leaf),
+        places=_attribute_places(leaf),
         sparse=context.optimizes_sparse,
     )
     if level is not None:
@@ -121,7 +121,7 @@ def _shape_entries(
     return {name: value for name, value in rows.items() if written.isdisjoint(SYNONYMS[name])}
 
 
-def _places(leaf: ArchLeaf) -> dict[str, Span]:
+def _attribute_places(leaf: ArchLeaf) -> dict[str, Span]:
     """Return where the attributes of a component are written, and its subclass, or its class without one."""
     places = {name: attribute.node.span for name, attribute in leaf.attributes.items()}
     written = leaf.node.get("class" if leaf.subclass is None else "subclass")
@@ -145,7 +145,7 @@ def build_architecture(
 ) -> Architecture:
     """Return the architecture with its energies as integers of one unit."""
     units = _units(prices, context)
-    if not any(figure for price in prices.values() for figure in _figures(price)):
+    if not any(figure for price in prices.values() for figure in _prices_of(price)):
         context.note(
             Note("all energies are 0: every mapping has the energy and the EDP 0, and none is better")
         )
@@ -168,12 +168,12 @@ def build_architecture(
     )
 
 
-def _figures(prices: ComponentPrices) -> tuple[Decimal, ...]:
+def _prices_of(prices: ComponentPrices) -> tuple[Decimal, ...]:
     return (prices.read, prices.fill, prices.update, prices.leak, prices.compute, *prices.further.values())
 
 
 def _units(prices: Mapping[str, ComponentPrices], context: Context) -> int:
-    by_name = {name: _figures(price) for name, price in prices.items()}
+    by_name = {name: _prices_of(price) for name, price in prices.items()}
     figures = [figure for of_component in by_name.values() for figure in of_component]
     try:
         units = energy_units(figures)

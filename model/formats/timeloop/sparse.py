@@ -73,7 +73,7 @@ def read_sparsity(top: MappingNode, clauses: Sequence[Clause], context: Context)
             return None
         _note_idle_densities(context)
         return Sparsity(densities, tuple(SparseLevel() for _ in storages))
-    written = list(_written(top, context))
+    written = list(_all_parts(top, context))
     _check_single(written)
     levels = tuple(_read_level(leaf, written, clauses, context) for leaf in storages)
     compute = SparseCompute()
@@ -97,7 +97,7 @@ class _SparsePart:
     value: Node
 
 
-def _written(top: MappingNode, context: Context) -> Iterator[_SparsePart]:
+def _all_parts(top: MappingNode, context: Context) -> Iterator[_SparsePart]:
     """Yield what stands in the spec's section and on components."""
     section = section_of(top, SPARSE_SECTION)
     if section is not None:
@@ -105,14 +105,14 @@ def _written(top: MappingNode, context: Context) -> Iterator[_SparsePart]:
         for item in items_of(targets.get("targets"), "`targets`"):
             node = keyed_mapping(item, "a target", ("name", *_NODE_KEYS), ("name",))
             name = known_name(node.require("name"), context.leaves, "component")
-            yield from _parts(context.leaves[name], node)
+            yield from _sparse_parts(context.leaves[name], node)
     for leaf in context.tree.leaves:
         own = section_of(leaf.node, SPARSE_SECTION)
         if own is not None:
-            yield from _parts(leaf, keyed_mapping(own, f"`{SPARSE_SECTION}`", _NODE_KEYS))
+            yield from _sparse_parts(leaf, keyed_mapping(own, f"`{SPARSE_SECTION}`", _NODE_KEYS))
 
 
-def _parts(leaf: ArchLeaf, node: MappingNode) -> Iterator[_SparsePart]:
+def _sparse_parts(leaf: ArchLeaf, node: MappingNode) -> Iterator[_SparsePart]:
     for key, value in node.entries:
         if key.text not in _NODE_KEYS or given(node, key.text) is None:
             continue

@@ -81,7 +81,7 @@ _SLIP = 0.88
 """Alike enough to be a slip of the pen, unlike `n_banks` and the other names an estimator may know."""
 
 
-def _check_names(leaf: ArchLeaf, context: Context) -> None:
+def _check_attributes(leaf: ArchLeaf, context: Context) -> None:
     """Check the attributes of a storage by name; those that nothing here knows go to the estimator."""
     _note_sparse(leaf, context)
     for name, attribute in leaf.attributes.items():
@@ -201,7 +201,7 @@ def read_storage(leaf: ArchLeaf, fanouts: frozenset[ArchLeaf], context: Context)
     that gives none.
     """
     reader = _AttributeReader(leaf, context.names_at(leaf))
-    _check_names(leaf, context)
+    _check_attributes(leaf, context)
     _note_bandwidth(reader, context)
     word_bits = reader.integer("datawidth")
     if word_bits is None:
@@ -209,7 +209,7 @@ def read_storage(leaf: ArchLeaf, fanouts: frozenset[ArchLeaf], context: Context)
     cluster_size, block_size = _block(reader, word_bits, context)
     if cluster_size > 1 and _is_dram(leaf):
         raise SpecError("a DRAM has a `cluster_size` of 1", reader.place("cluster_size"))
-    capacity = _capacity(reader, word_bits, block_size)
+    capacity = _capacity_words(reader, word_bits, block_size)
     _note_idle_attributes(reader, capacity, context)
     return StorageLevel(
         name=leaf.name,
@@ -364,7 +364,7 @@ def _check_no_width(leaf: ArchLeaf, word_bits: int) -> None:
             raise SpecError(message, span, hint=hint)
 
 
-def _capacity(reader: _AttributeReader, word_bits: int, block_size: int) -> int | None:
+def _capacity_words(reader: _AttributeReader, word_bits: int, block_size: int) -> int | None:
     """Return the words of one instance, None when unlimited; 0 where the size is given as 0."""
     capacities: dict[str, int] = {}
     depth = reader.integer("depth", minimum=0)
@@ -483,7 +483,7 @@ def note_unread(top: Node, classes: CompoundClasses, context: Context) -> None:
         if POWER_GATING in leaf.node and not _reaches_storage(POWER_GATING, leaf, context):
             span = leaf.node.key(POWER_GATING).span
             names[span], owners[span] = POWER_GATING, [leaf.name]
-    words = _words(top) if names else frozenset[str]()
+    words = _words_of_expressions(top) if names else frozenset[str]()
     for span, name in names.items():
         if name not in words:
             forms = _GIVEN_FORMS if "energy" in name and name not in _OF_STORAGES else ""
@@ -523,7 +523,7 @@ def _reaches_storage(name: str, leaf: ArchLeaf, context: Context) -> bool:
     return any(name == POWER_GATING or name in other.attributes for other in storages)
 
 
-def _words(top: Node) -> frozenset[str]:
+def _words_of_expressions(top: Node) -> frozenset[str]:
     """Return the words of all values that may be expressions."""
     plain = (node.text for node in values_in(top) if isinstance(node, ScalarNode) and not node.quoted)
     return frozenset(word for text in plain for word in _WORD.findall(text))

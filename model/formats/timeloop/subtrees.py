@@ -112,7 +112,7 @@ def nodes_of(section: MappingNode, note: TakeNote) -> MappingNode:
     entries = [entry_of("version", scalar_of("0.4", section.span), section.span)]
     if name:
         entries.append(entry_of("name", scalar_of(name, section.span), section.span))
-    nodes = SequenceNode(tuple(_nodes(_in_order(walk))), section.span)
+    nodes = SequenceNode(tuple(_flat_nodes(_nodes_in_order(walk))), section.span)
     return MappingNode((*entries, entry_of("nodes", nodes, section.span)), section.span)
 
 
@@ -140,19 +140,19 @@ def _read_list(section: MappingNode, walk: _FlatTree) -> None:
         component_class = as_name(written, "`class`") if written else "DRAM" if as_dram else "SRAM"
         attributes = without(attributes, ("technology",)) if as_dram else attributes
         name = as_name(node.require("name", "a storage"), "`name`")
-        _add_part(_named(node), name, component_class, attributes, None, walk)
+        _add_part(_bare_component(node), name, component_class, attributes, None, walk)
     node = as_mapping(section.require("arithmetic"), "`arithmetic`")
     named = node.get("name")
     name = _ARITHMETIC if named is None else as_name(named, "`name`")
     attributes = _plain_attributes(without(node, ("name", "class")))
-    _add_part(_named(node), name, "intmac", attributes, None, walk)
+    _add_part(_bare_component(node), name, "intmac", attributes, None, walk)
     others = [
         key for key, _ in section.entries if key.text not in (*LIST_KEYS, "version", "name", "constraints")
     ]
     _note_unread(others, walk)
 
 
-def _named(node: MappingNode) -> MappingNode:
+def _bare_component(node: MappingNode) -> MappingNode:
     """Return a component of version 0.1 without its attributes, which stand beside its name."""
     return MappingNode(
         tuple(entry for entry in node.entries if entry[0].text in ("name", "class")), node.span
@@ -359,7 +359,7 @@ def _axes(total: int, x: int | None, y: int | None) -> tuple[int, int]:
     return (total, 1) if y is None else (max(1, total // y), y)
 
 
-def _in_order(walk: _FlatTree) -> list[_Branch | _Component]:
+def _nodes_in_order(walk: _FlatTree) -> list[_Branch | _Component]:
     """Return trees and storages in their order, and the compute component after them."""
     units = [item for item in walk.items if isinstance(item, _Component) and item.is_compute]
     if len(units) > 1:
@@ -370,7 +370,7 @@ def _in_order(walk: _FlatTree) -> list[_Branch | _Component]:
     return [*others, *units[-1:]]
 
 
-def _nodes(items: Sequence[_Branch | _Component]) -> Iterator[MappingNode]:
+def _flat_nodes(items: Sequence[_Branch | _Component]) -> Iterator[MappingNode]:
     """Yield containers and components; a fanout is on a container above what it multiplies."""
     taken = {item.name for item in items if isinstance(item, _Component)}
     outer: _Component | None = None

@@ -284,7 +284,7 @@ def read_tree(node: Node, variables: Names, limits: Limits = DEFAULT_LIMITS) -> 
     scope = _Scope(NO_ATTRIBUTES, NO_ATTRIBUTES, variables, limits)
     _read_nodes(section.require("nodes", "`architecture`"), scope, walk)
     check_points(math.prod(leaf.fanout for leaf in walk.leaves), limits, "the instances are", section.span)
-    _check_names(walk.leaves)
+    _check_distinct(walk.leaves)
     name_node = section.get("name")
     containers = (leaf.name for leaf in walk.leaves if leaf.role == "container")
     name = next(containers, "architecture") if name_node is None else as_name(name_node, "`name`")
@@ -481,7 +481,7 @@ def _gates(leaf: ArchLeaf) -> bool:
     return value is not None and as_bool(value, f"`{POWER_GATING}`", values_of(leaf.attributes))
 
 
-def _check_names(leaves: list[ArchLeaf]) -> None:
+def _check_distinct(leaves: list[ArchLeaf]) -> None:
     seen: dict[str, Span] = {}
     for leaf in leaves:
         if not leaf.name:

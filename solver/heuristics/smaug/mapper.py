@@ -156,7 +156,7 @@ def find_scratchpads(mapspace: Mapspace) -> Scratchpads:
     """Return the outermost levels of limited size that may keep each dataspace."""
     level_of = {space.name: _first_level(mapspace, space.name) for space in mapspace.problem.dataspaces}
     for group in mapspace.parallel:
-        level_of = _spread(mapspace, group, level_of)
+        level_of = _separated(mapspace, group, level_of)
     capacity = min(_values_that_fit(mapspace, number, level_of) for number in level_of.values())
     return Scratchpads(level_of, capacity)
 
@@ -179,7 +179,7 @@ def _first_level(mapspace: Mapspace, dataspace: str) -> int:
     return allowed[0]
 
 
-def _spread(mapspace: Mapspace, group: ParallelGroup, level_of: dict[str, int]) -> dict[str, int]:
+def _separated(mapspace: Mapspace, group: ParallelGroup, level_of: dict[str, int]) -> dict[str, int]:
     """Give each dataspace a separate level among parallel ones, if there are enough."""
     spread = dict(level_of)
     free = list(group.levels)
@@ -253,7 +253,7 @@ def tiling_mapping(
     bounds = {letter: mapspace.problem.bound[dim] for letter, dim in found.dims.items()}
     tiles = _nested_tiles(wanted, bounds, found, scratchpads, mapspace.factors)
     roundings = tuple(_roundings(wanted, tiles, bounds, found, scratchpads))
-    nodes = _nodes(tiles, bounds, found, mapspace, scratchpads)
+    nodes = _mapping_nodes(tiles, bounds, found, mapspace, scratchpads)
     return TiledMapspace(tiling, Mapping(nodes), roundings)
 
 
@@ -322,7 +322,7 @@ def _roundings(
             yield Rounding(dataspace, found.dims[letter], bounds[letter], sizes[letter], used[letter])
 
 
-def _nodes(
+def _mapping_nodes(
     tiles: dict[int, Sizes],
     bounds: Sizes,
     found: FoundOperator,

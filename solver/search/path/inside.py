@@ -722,7 +722,7 @@ class Inside:
         if charge.shared and level <= slot:
             between = unrolled.product(level, slot) // unrolled.alone(view, level, slot)
             groups = (-(-site // between) - 1) * unrolled.alone(view, slot, boundary) + 1
-            return _product(groups, view.irrelevant)
+            return _product_of_columns(groups, view.irrelevant)
         if charge.shared:
             alone = unrolled.alone(view, level, boundary)
             copies = unrolled.copies(slot, level) * alone
@@ -730,9 +730,9 @@ class Inside:
         else:
             copies = unrolled.copies(slot, boundary)
         if direct.all():
-            return _product(own, view.irrelevant)
+            return _product_of_columns(own, view.irrelevant)
         each = (site - 1) * copies + self._last(charge, listed, slot)
-        return _product(np.where(direct, own, each) if direct.any() else each, view.irrelevant)
+        return _product_of_columns(np.where(direct, own, each) if direct.any() else each, view.irrelevant)
 
     def _last(self, charge: Charge, listed: Listed, slot: int) -> FloatArray:
         """Instances that the last round outside of a slot serves, at least, by row and dimension."""
@@ -808,7 +808,7 @@ class Inside:
         else:
             copies, alike = unrolled.copies(slot, charge.boundary), unrolled.at_once(charge.boundary, outer)
             share = np.ones(1)
-        used = _product(np.minimum(alike, own), view.irrelevant)
+        used = _product_of_columns(np.minimum(alike, own), view.irrelevant)
         return copies.astype(np.float64), used, share
 
     def words(self, charge: Charge, listed: Listed, tiles: Tiles, leading: frozenset[int]) -> Delivered:
@@ -858,7 +858,7 @@ class Inside:
         return self.frame.space.unrolling(factors, needed)
 
 
-def _product(columns: IntArray | FloatArray, dims: Collection[int]) -> FloatArray:
+def _product_of_columns(columns: IntArray | FloatArray, dims: Collection[int]) -> FloatArray:
     """By row, the product of some columns."""
     # Rows are many and columns are few: `prod` would take longer.
     found: FloatArray = np.ones(1)

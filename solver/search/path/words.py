@@ -323,7 +323,7 @@ class ExecutedWords:
             key = place, outer, level, number, chosen, *(lines[d].above[level] for d in dims)
             if key not in self._profiles:
                 own, way = [lines[d] for d in dims], self._way(place, outer, level)
-                dealt = _dealt([line.shares[outer] for line in own], chosen)
+                dealt = _chosen_shares([line.shares[outer] for line in own], chosen)
                 self._profiles[key] = Profile(way, group, dims, own, dealt, level)
             found.append(self._profiles[key])
         return found
@@ -354,7 +354,9 @@ class ExecutedWords:
         return self._known[key]
 
 
-def _dealt(shares: Sequence[tuple[Share, ...]], chosen: Sequence[int] | None) -> Sequence[tuple[Share, ...]]:
+def _chosen_shares(
+    shares: Sequence[tuple[Share, ...]], chosen: Sequence[int] | None
+) -> Sequence[tuple[Share, ...]]:
     """The shares of all instances, or those of one, by dimension."""
     if chosen is None:
         return shares

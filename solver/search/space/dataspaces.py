@@ -234,7 +234,7 @@ def covered(component: Component, lattice: Lattice) -> IntArray:
         for d in component.dims
     ]
     tables = [
-        _covered(component, lattice, dict(zip(component.dims, tiles, strict=True)))
+        _covered_words(component, lattice, dict(zip(component.dims, tiles, strict=True)))
         for tiles in product(*ends)
     ]
     least: IntArray = reduce(np.minimum, tables)
@@ -246,7 +246,7 @@ def _has_holes(component: Component, dim: int) -> bool:
     return component.linear and abs(component.coefficient(dim)) > 1
 
 
-def _covered(component: Component, lattice: Lattice, tiles: dict[int, IntArray]) -> IntArray:
+def _covered_words(component: Component, lattice: Lattice, tiles: dict[int, IntArray]) -> IntArray:
     number: IntArray = math.prod(tiles.values(), start=np.ones((1,) * len(lattice.bounds), dtype=np.int64))
     if component.linear:
         # Extents of all tiles along a dimension add up to its bound.
