@@ -14,6 +14,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from solver.processes import POLL_S
+
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model, cp_model_helper
 
@@ -27,9 +29,6 @@ around for one that always holds (google/or-tools #5293)."""
 
 ROUNDING = 1e-6
 """CP-SAT reports objectives in floating point, though they are whole."""
-
-POLL_S = 0.02
-"""How often `stop` is called while CP-SAT runs."""
 
 
 def name() -> str:

@@ -18,6 +18,9 @@ from typing import Any, TypeVar
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """Signals that ask a run to stop; a terminal sends them to worker processes as well."""
 
+POLL_S = 0.05
+"""How often other processes are looked at."""
+
 SAFE_PATH = "PYTHONSAFEPATH"
 """The environment variable that keeps new interpreters from looking for modules in the working directory."""
 

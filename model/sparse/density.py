@@ -16,7 +16,7 @@ Extents = tuple[int, ...]
 Chance = tuple[int, float]
 """A number of nonzeros, and its probability."""
 
-_EXACT_WORDS = 1024
+EXACT_WORDS = 1024
 """Probabilities in tensors up to this size are correctly rounded quotients of whole numbers."""
 _MOST_CHANCES = 2048
 """Numbers of nonzeros that are told apart in one tile; in large ones a number stands for its neighbours."""
@@ -163,7 +163,7 @@ def _none_drawn(marked: int, drawn: int, words: int) -> float:
     """Probability that none of `drawn` words is one of `marked`, out of `words`."""
     if marked + drawn > words:
         return 0.0
-    if words <= _EXACT_WORDS:
+    if words <= EXACT_WORDS:
         return math.comb(words - marked, drawn) / math.comb(words, drawn)
     fewer, more = sorted((marked, drawn))
     step = -(-fewer // _MOST_STEPS)
@@ -179,7 +179,7 @@ def _none_drawn(marked: int, drawn: int, words: int) -> float:
 @lru_cache(maxsize=4096)
 def _hypergeometric(marked: int, drawn: int, words: int) -> tuple[Chance, ...]:
     least, most = max(0, marked + drawn - words), min(marked, drawn)
-    if words <= _EXACT_WORDS:
+    if words <= EXACT_WORDS:
         return tuple(_exact_chances(marked, drawn, words, least, most))
     return _relative_chances(marked, drawn, words, least, most)
 

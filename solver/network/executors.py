@@ -19,7 +19,7 @@ from model.mapspace import Mapspace
 from solver import stages
 from solver.network.cache import VERSION, sources_digest
 from solver.network.tasks import Task
-from solver.processes import Workers
+from solver.processes import POLL_S, Workers
 from solver.result import (
     Options,
     Progress,
@@ -40,7 +40,6 @@ Searcher = Callable[..., Result]
 Report = Callable[[Task, Progress | None], None]
 Answers = Iterator[tuple[Task, Result]]
 
-POLL_S = 0.2
 MOST_LOSSES = 3
 """Times in a row, without a result in between, that workers may be lost before a run is given up."""
 

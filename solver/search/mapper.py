@@ -45,11 +45,12 @@ from solver.search.priced import Priced
 from solver.search.shared import ALONE, Partner, Shared
 from solver.search.space.lattice import coarsened
 from solver.search.space.search_space import SearchSpace
+from solver.search.space.spatial import MOST_CHOICES
 from solver.search.stopping import Stopped
 from solver.search.trivial import trivial_bound
 
-MOST_KEEP_MASKS, MOST_SPATIAL_CHOICES = 1 << 18, 1 << 20
-"""Choices of what each level keeps, and of spatial loops, up to which they are searched."""
+MOST_KEEP_MASKS = 1 << 18
+"""Choices of what each level keeps up to which they are searched."""
 
 MOST_TOLD = 1 << 14
 """Keep masks of a search that is stopped up to which it is told what was done for each."""
@@ -411,7 +412,7 @@ class ScopeSearch:
         space = self._space
         best = self._first(goal) if best is None else best
         with suppress(Stopped):
-            if self.obstacle is None and space.spatial_choices <= MOST_SPATIAL_CHOICES:
+            if self.obstacle is None and space.spatial_choices <= MOST_CHOICES:
                 self.statistics.masks += len(space.keep_masks)
                 self.statistics.spatial_choices = space.spatial_choices
                 paths = self._paths(goal, best)
