@@ -37,7 +37,7 @@ def mapspace_size(mapspace: Mapspace) -> MapspaceSize:
     slots, kind = mapspace.factor_rules, mapspace.factors
     bounds = list(zip(problem.dims, problem.bounds, strict=True))
     return MapspaceSize(
-        factorizations=math.prod(_factorizations(dim, bound, slots, kind) for dim, bound in bounds),
+        factorizations=math.prod(_count_factorizations(dim, bound, slots, kind) for dim, bound in bounds),
         orders=math.prod(_orders(bounds, rules, kind) for rules in mapspace.temporal),
         splits=math.prod(
             _splits(bounds, fanout, rules, kind)
@@ -53,7 +53,7 @@ def keep_masks(mapspace: Mapspace) -> int:
     return math.prod(_keep_masks(space.name, mapspace.keep, mapspace.parallel) for space in spaces)
 
 
-def _factorizations(dim: str, bound: int, slots: Sequence[Sequence[FactorRule]], kind: Factors) -> int:
+def _count_factorizations(dim: str, bound: int, slots: Sequence[Sequence[FactorRule]], kind: Factors) -> int:
     """Count the ordered factorizations of `bound`, one factor a slot, by the tiles that remain outside."""
     if kind == ANY and bound > LARGEST_COUNTED:
         return math.prod(len(allowed_factors(rules, dim, bound, kind)) for rules in slots[1:])

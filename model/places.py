@@ -158,13 +158,13 @@ def on_places(mapspace: Mapspace, mapping: Mapping) -> Mapping:
     for position in (own for own in range(len(architecture.nodes)) if own not in inner):
         node = next(given)
         if isinstance(node, StorageMapping) and position in joint:
-            nodes += _apart(mapspace, node, joint[position])
+            nodes += _one_dataspace_each(mapspace, node, joint[position])
         else:
             nodes.append(node)
     return Mapping(tuple(nodes))
 
 
-def _apart(mapspace: Mapspace, node: StorageMapping, count: int) -> list[StorageMapping]:
+def _one_dataspace_each(mapspace: Mapspace, node: StorageMapping, count: int) -> list[StorageMapping]:
     kept = [frozenset((space.name,)) for space in mapspace.problem.dataspaces if space.name in node.keep]
     *first, last = kept or [frozenset()]
     alone = [StorageMapping(keep=own) for own in first]

@@ -80,10 +80,10 @@ class PipeEnd:
     def _listen(self) -> None:
         with suppress(EOFError, OSError), self._connection:
             while True:
-                self._take(*self._connection.recv())
+                self._take_message(*self._connection.recv())
         self.is_open = False
 
-    def _take(self, kind: Kind, value: object) -> None:
+    def _take_message(self, kind: Kind, value: object) -> None:
         if isinstance(value, Mapping):
             self._mapping = value
         elif isinstance(value, int):

@@ -346,9 +346,9 @@ def load(
     with tempfile.TemporaryDirectory() as folder:
         if text is not None:
             workload = workload_of([text], bounds, {"All": bits}, "load(..., {}=64)")
-            paths = _spec_paths((workload, *_given(arch)), Path(folder))
+            paths = _spec_paths((workload, *_given_architecture(arch)), Path(folder))
             return load_einsum(paths, workload["workload"]["einsums"][0]["name"], variables, options).mapspace
-        paths = _spec_paths((*specs, *_given(arch)), Path(folder))
+        paths = _spec_paths((*specs, *_given_architecture(arch)), Path(folder))
         if fuse:
             cascade, notes = load_cascade(paths, variables, options)
             # Searches keep to the constraints.
@@ -523,7 +523,7 @@ def _field_values(result: Result | run.NetworkResult | fused.FusedResult) -> dic
     return {field.name: getattr(result, field.name) for field in fields(result)}
 
 
-def _given(arch: object) -> tuple[Spec, ...]:
+def _given_architecture(arch: object) -> tuple[Spec, ...]:
     """Return the architecture as one of the specs; a name is that of a shipped one."""
     if arch is None:
         return ()

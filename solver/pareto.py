@@ -150,7 +150,7 @@ class _FrontWalk:
 
     def run(self, known: Priced | None) -> Front:
         """Walk as far as time allows, with a mapping to begin with, if there is one."""
-        last = self._step(NO_CAPS, known)
+        last = self._next_point(NO_CAPS, known)
         if last.status is Status.INFEASIBLE:
             return self._front(last)
         if last.status is not Status.OPTIMAL:
@@ -162,13 +162,13 @@ class _FrontWalk:
             return self._front(fast, self._open(last, least_cycles, _evaluation_of(last).cycles - 1))
         while _evaluation_of(last).cycles > least_cycles:
             cap = _evaluation_of(last).cycles - 1
-            step = self._step(Caps(cycles=cap), fast.found)
+            step = self._next_point(Caps(cycles=cap), fast.found)
             if step.status is not Status.OPTIMAL:
                 return self._front(step, self._open(step, least_cycles, cap, _evaluation_of(last).energy))
             last = step
         return self._front(last)
 
-    def _step(self, caps: Caps, known: Priced | None = None) -> Result:
+    def _next_point(self, caps: Caps, known: Priced | None = None) -> Result:
         """Find the next point: the least energy within `caps`, and the least latency at that energy."""
         result = self._search.minimise(("energy", "latency"), caps, known)
         proven = result.status is Status.OPTIMAL

@@ -75,7 +75,7 @@ class _Question(NamedTuple):
     beginning: Beginning
 
 
-def _answer(question: _Question) -> Result | None:
+def _search_here(question: _Question) -> Result | None:
     """Search by CP-SAT, and tell of all that is found; None where the formulation refuses the problem."""
     end = search_line()
     beginning = replace(question.beginning, peer=end)
@@ -270,7 +270,7 @@ class Companion(Partner):
         question = _Question(self._mapspace, options, Beginning(limits, known))
         self._told = best
         try:
-            self._process = Beside(_answer, question, memory_mib)
+            self._process = Beside(_search_here, question, memory_mib)
         except (OSError, BrokenProcessPool) as error:
             self._give_up(f"not used: {error}")
             return
@@ -349,7 +349,7 @@ class _Waiting:
         if beginning.known is not None:
             self._consider(beginning.known)
         question = _Question(mapspace, options, beginning)
-        self._process = Beside(_answer, question, options.memory_limit_mib)
+        self._process = Beside(_search_here, question, options.memory_limit_mib)
 
     def result(self) -> Result:
         """Wait for the result; one that does not come in time is made of what was told."""
@@ -357,7 +357,7 @@ class _Waiting:
             while not self._process.is_over and not self._is_late():
                 time.sleep(POLL_S)
                 self._hear()
-            answer = self._answer()
+            answer = self._answer_of_process()
         finally:
             self._process.end()
         if answer is None:
@@ -366,7 +366,7 @@ class _Waiting:
             return replace(answer, termination=self._clock.termination)
         return answer
 
-    def _answer(self) -> Result | None:
+    def _answer_of_process(self) -> Result | None:
         """The result of the process; None if it is lost, or has none yet."""
         if not self._process.is_over:
             return None

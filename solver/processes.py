@@ -59,7 +59,9 @@ class Workers:
         context = multiprocessing.get_context("spawn")
         leash, self._held = context.Pipe(duplex=False)
         with _safe_path():
-            self._pool = ProcessPoolExecutor(count, context, _begin, (_Leash(leash), prepare, arguments))
+            self._pool = ProcessPoolExecutor(
+                count, context, _prepare_worker, (_Leash(leash), prepare, arguments)
+            )
 
     def submit(self, work: Callable[..., Answer], tasks: Sequence[tuple[Any, ...]]) -> list[Future[Answer]]:
         """Call `work` with the arguments of each task; ``OSError`` if processes cannot be started."""
@@ -128,5 +130,5 @@ def _end_with_parent(leash: Connection) -> Connection:
     return leash
 
 
-def _begin(_leash: object, prepare: Callable[..., None], arguments: tuple[object, ...]) -> None:
+def _prepare_worker(_leash: object, prepare: Callable[..., None], arguments: tuple[object, ...]) -> None:
     prepare(*arguments)

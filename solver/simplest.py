@@ -101,7 +101,7 @@ def _variants(mapspace: Mapspace, mapping: Mapping) -> Iterator[Mapping]:
     for dim, bound in mapspace.problem.bound.items():
         places = [place for place in _loop_places(mapping) if _loop_at(mapping, place).dim == dim]
         factors = tuple(_loop_at(mapping, place).bound for place in places)
-        changes = dict.fromkeys(_changes(bound, factors))
+        changes = dict.fromkeys(_other_factors(bound, factors))
         yield from (_with_factors(mapping, places, own) for own in changes if own != factors)
 
 
@@ -115,7 +115,7 @@ def _loop_at(mapping: Mapping, place: _Place) -> Loop | SpatialLoop:
     return _loops_of_node(mapping.nodes[place.node])[place.position]
 
 
-def _changes(bound: int, factors: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+def _other_factors(bound: int, factors: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     """Yield other factors of a dimension's loops, innermost first: 1 where a loop is left out."""
     numbers = range(len(factors))
     for dropped in reversed(numbers):

@@ -219,7 +219,7 @@ def _without_zeros(question: EinsumQuestion, state: State) -> State:
     dense = map_by_bounds(without_zeros(question.mapspace), options, None, question.should_stop)
     every = [None if state.known is None else state.known.mapping, dense.mapping]
     priced = [judged(question.mapspace, own) for own in every if own is not None]
-    best = _best(question.objectives, priced)
+    best = _best_of(question.objectives, priced)
     return replace(state, known=best, dense=dense)
 
 
@@ -228,7 +228,7 @@ def _frugal(question: EinsumQuestion, state: State) -> State:
     mapspace, options = DIVISORS.of(question.mapspace), Options((EDP,), question.options.time_limit_s)
     known = None if state.known is None else judged(mapspace, state.known.mapping)
     found = map_sparse_by_bounds(mapspace, options, None, question.should_stop, known)
-    return replace(state, known=_best(question.objectives, [state.known, found.found]))
+    return replace(state, known=_best_of(question.objectives, [state.known, found.found]))
 
 
 def _on_sparse_data(question: EinsumQuestion, state: State) -> State:
@@ -237,7 +237,7 @@ def _on_sparse_data(question: EinsumQuestion, state: State) -> State:
     return state.told(replace(answer, dense=state.dense))
 
 
-def _best(objectives: Sequence[str], every: Sequence[Priced | None]) -> Priced | None:
+def _best_of(objectives: Sequence[str], every: Sequence[Priced | None]) -> Priced | None:
     found = (own for own in every if own is not None)
     return min(found, key=lambda own: [own.evaluation.value(name) for name in objectives], default=None)
 

@@ -362,7 +362,7 @@ def build_network(
             CostedLayer(layer.name, tuple(layer.costs), scale.vector(layer.costs), layer.place)
             for layer in layers
         ),
-        tuple(_edge(edge, positions, methods, scale) for edge in edges),
+        tuple(_edge_in_steps(edge, positions, methods, scale) for edge in edges),
         notes,
     )
 
@@ -392,7 +392,7 @@ class _CommonStep:
         return int(cost * self.steps_per_unit)
 
 
-def _edge(
+def _edge_in_steps(
     edge: EdgeCosts, positions: Mapping[str, int], methods: Mapping[str, tuple[str, ...]], scale: _CommonStep
 ) -> Edge:
     for end in (edge.source, edge.target):

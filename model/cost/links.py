@@ -160,7 +160,7 @@ def share(grid: ChildGrid, first: int, advances: tuple[Change, ...], multicast: 
     return Sharing(accesses, received, linked)
 
 
-def _grid(fanout: Fanout, nest: Nest, space: Dataspace, position: int) -> ChildGrid:
+def _child_grid(fanout: Fanout, nest: Nest, space: Dataspace, position: int) -> ChildGrid:
     offsets: list[Vector] = [(0,) * len(space.ranks)]
     for bound, move in nest.spatial_moves(space, position):
         offsets = [
@@ -222,7 +222,7 @@ class LinkDelivery:
         if not reuses(self.architecture, self.space, position + 1):
             advances = tuple(change._replace(words=math.prod(tile)) for change in advances)
         return share(
-            _grid(fanout, self.nest, self.space, position),
+            _child_grid(fanout, self.nest, self.space, position),
             math.prod(tile),
             advances,
             multicast=self.space.name not in fanout.no_multicast,

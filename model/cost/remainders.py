@@ -62,10 +62,10 @@ class Group:
     def box(self, starts: Sequence[int], extents: Sequence[int]) -> Box:
         """Words that a block of iterations touches, given its start and its extent per dimension."""
         at = dict(zip(self.dims, zip(starts, extents, strict=True), strict=True))
-        return tuple(_interval(rank, at) for rank in self.ranks)
+        return tuple(_interval_along(rank, at) for rank in self.ranks)
 
 
-def _interval(rank: Iterable[Term], at: Named[str, tuple[int, int]]) -> Interval:
+def _interval_along(rank: Iterable[Term], at: Named[str, tuple[int, int]]) -> Interval:
     low = high = 0
     for term in rank:
         start, extent = at[term.dim]
@@ -192,7 +192,7 @@ class Route:
         whole = kept = 0
         for chosen in product(*turns):
             times = math.prod(count for count, _ in chosen)
-            tile, held = _boxes(group, [0] * len(chosen), [turn for _, turn in chosen])
+            tile, held = _tile_and_held(group, [0] * len(chosen), [turn for _, turn in chosen])
             whole += times * box_words(tile)
             kept += times * box_words(common(tile, held))
         return whole, kept
@@ -231,7 +231,9 @@ class Route:
         whole = kept = 0
         for chosen in product(*moments):
             times = math.prod(moment.times for moment in chosen)
-            asked = [_asked(group, combined) for combined in product(*(m.children for m in chosen))]
+            asked = [
+                _asked_by_children(group, combined) for combined in product(*(m.children for m in chosen))
+            ]
             for tile, held in self._requests(asked, fanouts).values():
                 whole += times * box_words(tile)
                 kept += times * box_words(held)
@@ -240,7 +242,7 @@ class Route:
     def _moments(self, dim: str, shares: tuple[Share, ...], kind: int | str | None) -> Iterator[_Moment]:
         """Yield the kinds of rounds, summed over the level's instances."""
         for share in shares:
-            children = list(_children(self._rows[dim], self._between(dim), share.iterations, kind))
+            children = list(_children_in_use(self._rows[dim], self._between(dim), share.iterations, kind))
             yield from _moments(children, share.instances)
 
     def _requests(self, asked: list[_Asked], fanouts: Sequence[int]) -> dict[_Key, tuple[Box, Box]]:
@@ -285,7 +287,7 @@ class Route:
         if not group.ranks:
             return 1
         if len(group.dims) == 1 and len(group.ranks) == 1:
-            return _apart(group, rows[0], iterations[0])
+            return _words_apart(group, rows[0], iterations[0])
         loops = [(*row.temporal, *self._between(dim)) for dim, row in zip(group.dims, rows, strict=True)]
         if all(
             row.extent * math.prod(loop.bound for loop in own) == count
@@ -327,7 +329,7 @@ def _turns_of(row: LoopsAbove, iterations: int, kind: int | str | None) -> Turns
     return row.starting(iterations) if isinstance(kind, str) else row.advancing(iterations, kind)
 
 
-def _children(
+def _children_in_use(
     row: LoopsAbove, loops: Sequence[RowLoop], iterations: int, kind: int | str | None
 ) -> Iterator[_Child]:
     """Yield the children in use along one dimension, the one with most to do first."""
@@ -352,13 +354,13 @@ def _moments(children: Sequence[_Child], instances: int) -> Iterator[_Moment]:
             yield _Moment(times, tuple(present))
 
 
-def _asked(group: Group, combined: Sequence[tuple[_Child, Turn]]) -> _Asked:
+def _asked_by_children(group: Group, combined: Sequence[tuple[_Child, Turn]]) -> _Asked:
     starts = [child.start for child, _ in combined]
-    tile, held = _boxes(group, starts, [turn for _, turn in combined])
+    tile, held = _tile_and_held(group, starts, [turn for _, turn in combined])
     return _Asked(tuple(child.digits for child, _ in combined), tile, held)
 
 
-def _boxes(group: Group, starts: Sequence[int], turns: Sequence[Turn]) -> tuple[Box, Box]:
+def _tile_and_held(group: Group, starts: Sequence[int], turns: Sequence[Turn]) -> tuple[Box, Box]:
     """The tile after a step, and what is held of the one before."""
     tile = group.box(starts, [turn.after for turn in turns])
     if any(turn.anew for turn in turns):
@@ -382,7 +384,7 @@ def _coefficient(rank: Iterable[Term], dim: str) -> int:
     return sum(term.coefficient for term in rank if term.dim == dim)
 
 
-def _apart(group: Group, row: LoopsAbove, iterations: int) -> int:
+def _words_apart(group: Group, row: LoopsAbove, iterations: int) -> int:
     """Words of the tiles of one dimension in one rank: they do not overlap."""
     tiles = -(-iterations // row.extent)
     last = iterations - (tiles - 1) * row.extent

@@ -105,7 +105,7 @@ def exact_changes(tile: Sequence[int], moves: Iterable[Move]) -> Iterator[Change
     moves
         The temporal loops, innermost first.
     """
-    return _changes(tile, moves, lambda bound: bound - 1, lambda jump, lead: fresh_words(tile, jump))
+    return _changes_outwards(tile, moves, lambda bound: bound - 1, lambda jump, lead: fresh_words(tile, jump))
 
 
 def timeloop_changes(tile: Sequence[int], moves: Iterable[Move]) -> Iterator[Change]:
@@ -128,7 +128,7 @@ def timeloop_changes(tile: Sequence[int], moves: Iterable[Move]) -> Iterator[Cha
             return 0
         return fresh_words(tile, jump) if jump == lead else math.prod(tile)
 
-    return _changes(tile, moves, lambda bound: 1, words)
+    return _changes_outwards(tile, moves, lambda bound: 1, words)
 
 
 def place_changes(tile: Sequence[int], moves: Iterable[Move]) -> Iterator[Change]:
@@ -147,7 +147,7 @@ def place_changes(tile: Sequence[int], moves: Iterable[Move]) -> Iterator[Change
         repeats = outer_repeats
 
 
-def _changes(
+def _changes_outwards(
     tile: Sequence[int],
     moves: Iterable[Move],
     advanced: Callable[[int], int],

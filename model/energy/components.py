@@ -361,7 +361,7 @@ class CompoundComponent:
         return float(
             sum(
                 _count(part.indices, self.names)
-                * _factor(part.area_scale, self.names)
+                * _scale_factor(part.area_scale, self.names)
                 * self._instantiate(part, ()).area_um2()
                 for part in self.compound.subcomponents.values()
             )
@@ -384,7 +384,7 @@ class CompoundComponent:
         return float(count * sum(self._step_energy(subcomponent, step, names) for step in part.steps))
 
     def _step_energy(self, subcomponent: Subcomponent, step: SubAction, names: Mapping[str, object]) -> float:
-        arguments = tuple((name, _evaluated(node, names)) for name, node in step.arguments)
+        arguments = tuple((name, _attribute_value(node, names)) for name, node in step.arguments)
         component = self._instantiate(subcomponent, arguments)
         energy = component.energy_pj(step.action)
         if energy is None:
@@ -394,13 +394,13 @@ class CompoundComponent:
                 hint=did_you_mean(step.action, component.actions)
                 or f"its actions: {', '.join(component.actions)}",
             )
-        scale = 1.0 if step.action == "leak" else _factor(subcomponent.energy_scale, self.names)
-        return energy * scale * _factor(step.energy_scale, names)
+        scale = 1.0 if step.action == "leak" else _scale_factor(subcomponent.energy_scale, self.names)
+        return energy * scale * _scale_factor(step.energy_scale, names)
 
     def _instantiate(self, part: Subcomponent, arguments: tuple[tuple[str, object], ...]) -> Component:
         """Build a subcomponent; it inherits what describes the process, the rest it is given."""
         attributes = {name: self.names[name] for name in PROCESS_ATTRIBUTES if name in self.names}
-        attributes.update((name, _evaluated(node, self.names)) for name, node in part.attributes)
+        attributes.update((name, _attribute_value(node, self.names)) for name, node in part.attributes)
         attributes.update(arguments)
         return self.library.instantiate(part.component_class, attributes, self.nesting + 1, part.span)
 
@@ -465,7 +465,7 @@ class Library:
             if name in attributes:
                 continue
             if not isinstance(default, ScalarNode) or not is_placeholder(default.value):
-                names[name] = _evaluated(default, names)
+                names[name] = _attribute_value(default, names)
             elif name not in process:
                 raise missing_attribute(name, compound.name)
         return names
@@ -493,7 +493,7 @@ def _argument_choices(
     for name, node in arguments:
         first, dots, last = node.text.partition("..")
         if not dots:
-            yield name, (_evaluated(node, names),)
+            yield name, (_attribute_value(node, names),)
             continue
         low, high = (_evaluated_integer(as_expression(text, node.span), names) for text in (first, last))
         if high < low:
@@ -515,7 +515,7 @@ def _evaluated_integer(node: ScalarNode, names: Mapping[str, object]) -> int:
     return int(value)
 
 
-def _factor(node: ScalarNode | None, names: Mapping[str, object]) -> float:
+def _scale_factor(node: ScalarNode | None, names: Mapping[str, object]) -> float:
     if node is None:
         return 1.0
     value = _evaluated_number(node, names)
@@ -525,7 +525,7 @@ def _factor(node: ScalarNode | None, names: Mapping[str, object]) -> float:
 
 
 def _evaluated_number(node: ScalarNode, names: Mapping[str, object]) -> float:
-    value = _evaluated(node, names)
+    value = _attribute_value(node, names)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise EnergyError(f"`{node.text}` must be a number, but is {value!r}", node.span)
     if not abs(value) <= LARGEST_ATTRIBUTE:
@@ -533,12 +533,12 @@ def _evaluated_number(node: ScalarNode, names: Mapping[str, object]) -> float:
     return value
 
 
-def _evaluated(node: Node, names: Mapping[str, object]) -> object:
+def _attribute_value(node: Node, names: Mapping[str, object]) -> object:
     """Value of an attribute, also in lists and mappings: an expression, or a word that names nothing."""
     if isinstance(node, SequenceNode):
-        return [_evaluated(item, names) for item in node.items]
+        return [_attribute_value(item, names) for item in node.items]
     if isinstance(node, MappingNode):
-        return {key.text: _evaluated(value, names) for key, value in node.entries}
+        return {key.text: _attribute_value(value, names) for key, value in node.entries}
     assert isinstance(node, ScalarNode)
     if node.quoted or not isinstance(node.value, str):
         return node.value

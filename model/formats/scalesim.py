@@ -64,7 +64,7 @@ def _row_einsum(name: str, row: Sequence[str], header: Sequence[str], bits: int,
         return _gemm(name, dict(zip(order, _leading_numbers(row[1:], order, where), strict=False)), bits)
     sizes = _leading_numbers(row[1:], _CONVOLUTION, where)
     stride_x = sizes[7] if _has_two_strides(header, sizes) else sizes[6]
-    return _convolution(name, sizes, stride_x, bits, where)
+    return _convolution_einsum(name, sizes, stride_x, bits, where)
 
 
 def _row_fields(line: str) -> list[str]:
@@ -117,7 +117,7 @@ def _gemm(name: str, sizes: Mapping[str, int], bits: int) -> Einsum:
     return _three_tensors(name, dims, bits, [["P", "C"], ["C", "K"], ["P", "K"]], indices)
 
 
-def _convolution(name: str, sizes: Sequence[int], stride_x: int, bits: int, where: str) -> Einsum:
+def _convolution_einsum(name: str, sizes: Sequence[int], stride_x: int, bits: int, where: str) -> Einsum:
     height, width, taps_y, taps_x, channels, filters, stride_y = sizes[:7]
     for size, taps in ((height, taps_y), (width, taps_x)):
         if taps > size:

@@ -423,10 +423,10 @@ def _check_nest(visits: Visits, place: int, nest: PrivateNest) -> None:
         text = f"`{architecture.levels[0].name}` keeps all that `{einsum.name}` does not store on chip"
         raise FusedMappingError(f"{text}: {listing(sorted(outside))}", nest)
     for name, memory in stored.items():
-        _check_inside(architecture, nest, einsum, name, memory)
+        _check_below_stored(architecture, nest, einsum, name, memory)
 
 
-def _check_inside(
+def _check_below_stored(
     architecture: Architecture, nest: PrivateNest, einsum: CascadeEinsum, name: str, memory: str
 ) -> None:
     """Check that nothing is kept, and no loop moves the tile, outside of where a dataspace is stored."""

@@ -432,7 +432,7 @@ class _EinsumCounter:
             cycles=self.counting.cycles(level, steps, self._demands(level, words)),
             leak_energy=round(level.energy.leak_per_cycle * busy * leaking),
             dataspaces=tuple(
-                _dataspace_cost(
+                _cost_from_words(
                     level, space.name, self._tile_words(level, space), words[level.name, space.name]
                 )
                 for space in self.einsum.problem.dataspaces
@@ -469,7 +469,7 @@ def _is_first(kind: VisitKind, dims: Iterable[str]) -> bool:
     return kind.first.issuperset(dims)
 
 
-def _dataspace_cost(level: StorageLevel, name: str, tile_words: int, words: _Words) -> DataspaceCost:
+def _cost_from_words(level: StorageLevel, name: str, tile_words: int, words: _Words) -> DataspaceCost:
     packing = level.packing_of(name)
     reads, fills, updates = words.largest
     together = words.together

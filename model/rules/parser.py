@@ -223,7 +223,7 @@ class _RuleParser:
                 return self._named(name, node)
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
                 return self._called(name, node, arguments)
-        raise self._error("this is not allowed in a rule", node, _hint(node))
+        raise self._error("this is not allowed in a rule", node, _operator_hint(node))
 
     def _begins(self, node: ast.expr) -> int:
         return extent_of(self._text, node)[0]
@@ -393,7 +393,7 @@ def _article(found: Type) -> str:
     return f"an {found}" if found == "energy" else f"a {found}"
 
 
-def _hint(node: ast.expr) -> str | None:
+def _operator_hint(node: ast.expr) -> str | None:
     """Return what to write instead of an operator of other languages."""
     instead = _INSTEAD.get(type(node.op)) if isinstance(node, ast.BinOp) else None
     return f"write `{instead}`" if instead else None

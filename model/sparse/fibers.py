@@ -152,7 +152,7 @@ def fiber_trees(
         if child is not None and representation is not None and representation.compressed:
             inner = trees[child] if nest.words(dataspace, nest.box(child)) > 1 else None
         if inner is not None and representation is not None:
-            _check_stack(names[position], dataspace, representation, inner)
+            _check_inner_format(names[position], dataspace, representation, inner)
         loops = _shaping_loops(nest, dataspace, position, reaches_down=inner is None)
         start = 0 if inner is None else len(inner.fibers)
         fibers, complete = _assigned(nest, dataspace, loops, representation, start)
@@ -165,7 +165,7 @@ def fiber_trees(
     return trees
 
 
-def _check_stack(name: str, dataspace: str, outer: Representation, inner: FiberTree) -> None:
+def _check_inner_format(name: str, dataspace: str, outer: Representation, inner: FiberTree) -> None:
     below = inner.representation
     if len(inner.fibers) > len(outer.ranks):
         message = f"`{dataspace}` has fewer ranks than at the next inner level, for which it is tiled"

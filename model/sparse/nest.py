@@ -207,7 +207,7 @@ def full_nest(problem: Problem, architecture: Architecture, mapping: Mapping) ->
     plain = build_nest(problem, architecture, mapping)
     loops = tuple(_full_loops(problem, architecture, mapping))
     kept = {space.name: kept_positions(architecture, mapping, space.name) for space in problem.dataspaces}
-    return FullNest(problem, plain, loops, tuple(_boxes(problem, loops)), kept)
+    return FullNest(problem, plain, loops, tuple(_boxes_outwards(problem, loops)), kept)
 
 
 def _full_loops(problem: Problem, architecture: Architecture, mapping: Mapping) -> Iterator[FullLoop]:
@@ -227,7 +227,7 @@ def _of_node(problem: Problem, position: int, entry: NodeMapping) -> Iterator[Fu
         yield FullLoop(position, loop.dim, loop.bound, loop.axis if isinstance(loop, SpatialLoop) else None)
 
 
-def _boxes(problem: Problem, loops: Iterable[FullLoop]) -> Iterator[Bounds]:
+def _boxes_outwards(problem: Problem, loops: Iterable[FullLoop]) -> Iterator[Bounds]:
     inner = dict.fromkeys(problem.dims, 1)
     for loop in loops:
         inner = {**inner, loop.dim: inner[loop.dim] * loop.bound}

@@ -168,11 +168,11 @@ def as_fraction(node: Node, what: str, names: Names = NO_NAMES) -> Fraction:
     """Return a number exactly as written; a computed float counts as its shortest decimal form."""
     scalar = as_scalar(node, what)
     if isinstance(scalar.value, (int, float)) and not isinstance(scalar.value, bool):
-        return _exact(scalar.text, node, what)
+        return _exact_fraction(scalar.text, node, what)
     value = scalar_value(node, names, what)
     if isinstance(value, (bool, str)):
         raise unfit(node, value, f"{what} must be a number")
-    return _exact(repr(value), node, what)
+    return _exact_fraction(repr(value), node, what)
 
 
 def as_share(node: Node, what: str, names: Names = NO_NAMES) -> Fraction:
@@ -217,7 +217,7 @@ def means_all(node: Node) -> bool:
     return any(isinstance(item, ScalarNode) and item.text.strip() == "*" for item in items)
 
 
-def _exact(text: str, node: Node, what: str) -> Fraction:
+def _exact_fraction(text: str, node: Node, what: str) -> Fraction:
     try:
         number = Fraction(Decimal(text.replace("_", "")))
     except (ArithmeticError, ValueError):

@@ -319,7 +319,7 @@ def places_of(*documents: Node) -> dict[SourceRef, Span]:
     for span in (span for node in values_in(*documents) for span in _spans_of(node)):
         place = source_ref(span)
         known = spans.get(place)
-        if known is None or _end(span) < _end(known):
+        if known is None or _end_of(span) < _end_of(known):
             spans[place] = span
     return spans
 
@@ -330,7 +330,7 @@ def _spans_of(node: Node) -> list[Span]:
     return [node.span, *keys]
 
 
-def _end(span: Span) -> tuple[int, int]:
+def _end_of(span: Span) -> tuple[int, int]:
     return span.end_line, span.end_column
 
 

@@ -70,7 +70,7 @@ def canonical(mapspace: Mapspace, *, lists_sides: bool = True) -> Json:
         "factors": mapspace.factors,
         "dims": list(problem.dims),
         "bounds": list(problem.bounds),
-        "dataspaces": [_dataspace(mapspace, space, places) for space in problem.dataspaces],
+        "dataspaces": [_dataspace_json(mapspace, space, places) for space in problem.dataspaces],
         "nodes": nodes,
         "compute_energy": architecture.compute.energy,
         "units_per_pj": architecture.units_per_pj,
@@ -247,7 +247,7 @@ def _loop_pairs(problem: Problem, loops: Iterable[Loop | SpatialLoop]) -> list[l
     return [[problem.dims.index(loop.dim), loop.bound] for loop in loops if loop.bound > 1]
 
 
-def _dataspace(mapspace: Mapspace, space: Dataspace, places: Sequence[int]) -> Json:
+def _dataspace_json(mapspace: Mapspace, space: Dataspace, places: Sequence[int]) -> Json:
     positions = [places[index] for index in mapspace.architecture.storage_indices]
     passing = [space.name in level.passing for level in mapspace.architecture.levels]
     # A level that only passes words on counts once another one keeps them farther out; one must keep them.
@@ -289,7 +289,7 @@ def _storage(problem: Problem, architecture: Architecture, position: int, places
         "most_paying": most_paying_instances(level, architecture.instances_above(position)),
         "leak": level.energy.leak_per_cycle * math.prod(idle),
         "leak_fanouts": [places[index] for index in above[:gating]],
-        "dataspaces": [_held(level, space) for space in problem.dataspaces],
+        "dataspaces": [_access_json(level, space) for space in problem.dataspaces],
     }
 
 
@@ -298,7 +298,7 @@ def _port(port: Port) -> Json:
     return {"read": _fraction(port.read_cycles), "write": _fraction(port.write_cycles)}
 
 
-def _held(level: StorageLevel, space: Dataspace) -> Json:
+def _access_json(level: StorageLevel, space: Dataspace) -> Json:
     """What the accesses of a level to one dataspace cost, and how they are counted."""
     packing, energy = level.packing_of(space.name), level.energy
     return {
@@ -345,11 +345,11 @@ def _fanout_json(mapspace: Mapspace, fanout: Fanout, rules: SpatialRules, lists_
         "mesh_y": fanout.mesh_y,
         "multicast": [space.name not in fanout.no_multicast for space in mapspace.problem.dataspaces],
         "factors": _factors_by_dim(mapspace, rules.factors),
-        "along_x": _along_x(mapspace, rules, lists_sides),
+        "along_x": _sides_json(mapspace, rules, lists_sides),
     }
 
 
-def _along_x(mapspace: Mapspace, rules: SpatialRules, lists_sides: bool) -> list[list[int]] | Json:
+def _sides_json(mapspace: Mapspace, rules: SpatialRules, lists_sides: bool) -> list[list[int]] | Json:
     """Return the sets of dimensions, out of those that may have a factor, that may lie along X.
 
     The order of the dimensions is inner, between, outer; the first ones, as many as the split says, lie

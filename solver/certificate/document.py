@@ -194,7 +194,7 @@ def count_spatial_choices(mapspace: Mapspace) -> int:
         fanouts = tuple(replace(own, mesh_x=most, mesh_y=most) for own in fanouts)
     pairs = list(zip(fanouts, mapspace.spatial, strict=True))
     for fanout, rules in reversed(pairs):
-        fitting = _fitting(mapspace, fanout, rules)
+        fitting = _factors_that_fit(mapspace, fanout, rules)
         count = _left(mapspace.factors, count, fitting)
     return sum(number for (_, units), number in count.items() if units >= mapspace.min_parallelism)
 
@@ -213,7 +213,7 @@ def _left(
     return found
 
 
-def _fitting(mapspace: Mapspace, fanout: Fanout, rules: SpatialRules) -> list[Factors]:
+def _factors_that_fit(mapspace: Mapspace, fanout: Fanout, rules: SpatialRules) -> list[Factors]:
     """Factors of one fanout that its rules allow and that fit its mesh."""
     dims, order = mapspace.problem.dims, SideOrder.of(rules, mapspace.problem.dims)
     vectors: list[Factors] = [()]
@@ -224,10 +224,10 @@ def _fitting(mapspace: Mapspace, fanout: Fanout, rules: SpatialRules) -> list[Fa
             for vector in vectors
             for factor in takewhile(partial(ge, fanout.size // math.prod(vector)), allowed)
         ]
-    return [vector for vector in vectors if _fits(dims, fanout, order, vector)]
+    return [vector for vector in vectors if _fits_mesh(dims, fanout, order, vector)]
 
 
-def _fits(dims: Sequence[str], fanout: Fanout, order: SideOrder, factors: Factors) -> bool:
+def _fits_mesh(dims: Sequence[str], fanout: Fanout, order: SideOrder, factors: Factors) -> bool:
     """Whether some arrangement on X and Y fits the mesh."""
     factor = dict(zip(dims, factors, strict=True))
     for along_x in order.sets_along_x([dim for dim in dims if factor[dim] > 1]):

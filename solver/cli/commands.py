@@ -447,7 +447,7 @@ def _explain(
     with watched(mapspace) as (on_progress, should_stop):
         if on_progress is not None:
             on_progress(Progress(Phase.EXPLANATION, 0.0, mapspace.objectives[0]))
-        reasons = _conflicts(mapspace, should_stop, time_s)
+        reasons = _reasons_in_time(mapspace, should_stop, time_s)
         if reasons is not None:
             return mapspace, reasons, None
         priced, report = _cost_report(mapspace, arguments, on_progress, should_stop)
@@ -458,7 +458,9 @@ def _explain(
         return mapspace, explain(mapspace, should_stop, time_s), None
 
 
-def _conflicts(mapspace: Mapspace, should_stop: StopCallback, time_s: float) -> tuple[Reason, ...] | None:
+def _reasons_in_time(
+    mapspace: Mapspace, should_stop: StopCallback, time_s: float
+) -> tuple[Reason, ...] | None:
     """Return why nothing fits; None if something does, or that is not decided in time."""
     from solver.explain import Verdict, diagnose, explain_sparse
     from solver.result import Clock

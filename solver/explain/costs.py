@@ -94,7 +94,7 @@ def constraint_costs(
         spaces = () if _is_idle(clause, even) else without(even, clause)
         results: list[Result] = []
         for space in (spread_like(mapspace, own) for own in spaces):
-            known = _best(baseline, results)
+            known = _best_without(baseline, results)
             # A memory that may keep more has more places: mappings of it have other nodes.
             fits = len(known.mapping.nodes) == len(space.architecture.nodes)
             results.append(search(space, options, report, should_stop, known if fits else None))
@@ -114,7 +114,7 @@ def _with_best_bound(baseline: Result, answers: Iterable[Sequence[Result]]) -> R
     return bounded(baseline, int(min(baseline.value, max((*floors, baseline.bound or 0)))))
 
 
-def _best(baseline: Result, results: Iterable[Result]) -> Priced:
+def _best_without(baseline: Result, results: Iterable[Result]) -> Priced:
     """Return the best known mapping without a clause; the limits that are lifted do not change its costs.
 
     Of several mapspaces it need not be in the one that is searched next, but it bounds the best of all.

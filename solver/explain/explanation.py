@@ -300,7 +300,7 @@ def find_conflict(feasibility: Feasibility, constraints: ConstraintSet) -> Confl
         rest = [c for c in open_ if c not in block]
         if feasibility.decide([*given, *rest]).verdict is Verdict.INFEASIBLE:
             open_ = rest
-    lines = _lines(c for block in _blocks(open_) for c in block)
+    lines = _written_together(c for block in _blocks(open_) for c in block)
     lines, irreducible = _filtered(feasibility, given, lines)
     # A line may apply to several nodes of which only some matter.
     single = [line[0] for line in lines if len(line) == 1]
@@ -316,7 +316,7 @@ def find_conflict(feasibility: Feasibility, constraints: ConstraintSet) -> Confl
     return Conflict(tuple(c for c in constraints if c in needed), irreducible and is_exact)
 
 
-def _lines(constraints: Iterable[Constraint]) -> list[list[Constraint]]:
+def _written_together(constraints: Iterable[Constraint]) -> list[list[Constraint]]:
     """Group constraints that are written together: deleting their line drops all of them."""
     lines: list[list[Constraint]] = []
     for constraint in constraints:

@@ -403,7 +403,7 @@ def _levers_for(
     constraint, *twins = changed
     suffices = nearest(feasibility, rest, constraint, twins)
     if suffices is not None:
-        yield _lever(feasibility.mapspace, changed, suffices.value, _number_of_constraint(constraint))
+        yield _number_lever(feasibility.mapspace, changed, suffices.value, _number_of_constraint(constraint))
     elif feasibility.decide(rest).witness is not None:
         yield _dropped(feasibility, rest, constraint, twins)
 
@@ -463,7 +463,7 @@ def _resized_mesh(
     found = [size for size in sizes if size is not None]
     if found:
         needed = min(found, key=lambda size: abs(size - present))
-        yield _lever(feasibility.mapspace, meshes, needed, present)
+        yield _number_lever(feasibility.mapspace, meshes, needed, present)
 
 
 def _resized_storage(
@@ -478,7 +478,10 @@ def _resized_storage(
     size = search(feasibility, others, sized_storages(capacities, filled))
     if size is not None:
         words, present = size * unit_words(storage), storage.size_words or 0
-        lever, reserved = _lever(feasibility.mapspace, capacities, words, present), storage.reserved_words
+        lever, reserved = (
+            _number_lever(feasibility.mapspace, capacities, words, present),
+            storage.reserved_words,
+        )
         yield replace(lever, current=present + reserved, needed=words + reserved)
 
 
@@ -490,7 +493,7 @@ def _filled_less(
     first = utilizations[0]
     words = next_smaller(feasibility, rest, sized_utilizations(utilizations))
     if words is not None:
-        yield _lever(feasibility.mapspace, utilizations, words, first.words)
+        yield _number_lever(feasibility.mapspace, utilizations, words, first.words)
     elif feasibility.decide(rest).witness is not None:
         yield Lever(without_text(first, feasibility.mapspace), sources=first.sources)
     capacity = Capacity(first.level, first.storage)
@@ -531,7 +534,7 @@ def _keeps_something(keeping: KeptOrBypassed, rest: ConstraintSet, mapspace: Map
     return not others <= {c.dataspace for c in of_level if c.verb == "bypass"}
 
 
-def _lever(mapspace: Mapspace, changed: Sequence[Constraint], needed: int, current: int) -> Lever:
+def _number_lever(mapspace: Mapspace, changed: Sequence[Constraint], needed: int, current: int) -> Lever:
     """Return the lever that gives constraints that are written together another number."""
     text = change_text(changed[0], needed, mapspace) + also_text(changed[1:], mapspace)
     return Lever(text, current, needed, changed[0].sources[:1])

@@ -140,7 +140,7 @@ def _short_of_room(mapspace: Mapspace, rooms: Sequence[_LimitedRoom], clock: Clo
         lifted = _with_room(mapspace, [own for own in rooms if own not in others])
         if first_mapping(lifted, clock) is Status.INFEASIBLE:
             needed = others
-    levers = [lever for lever in (_lever(mapspace, room, clock) for room in needed) if lever is not None]
+    levers = [lever for lever in (_room_lever(mapspace, room, clock) for room in needed) if lever is not None]
     shortfalls = [
         Shortfall(
             f"{room.text}: a mapping needs a size of {lever.needed:,}", lever.needed, room.current, room.unit
@@ -162,7 +162,7 @@ def _short_of_room(mapspace: Mapspace, rooms: Sequence[_LimitedRoom], clock: Clo
     )
 
 
-def _lever(mapspace: Mapspace, room: _LimitedRoom, clock: Clock) -> Lever | None:
+def _room_lever(mapspace: Mapspace, room: _LimitedRoom, clock: Clock) -> Lever | None:
     """Return the least room of one kind with which a mapping exists; None if it does not suffice."""
     if first_mapping(room.widened(mapspace, None), clock) is not Status.FEASIBLE:
         return None

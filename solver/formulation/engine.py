@@ -385,7 +385,7 @@ class _ObjectiveSearch:
         bound = 0
         while True:
             scale = self._formulation.minimise(self._objective, self._room(), self._is_close)
-            found = self._step(scale, bound)
+            found = self._solve_once(scale, bound)
             value = self._value()
             if found is None or (value is not None and found >= value):
                 return value
@@ -411,7 +411,7 @@ class _ObjectiveSearch:
                 formulation.limit_cycles(room // max(1, energy))
             known = room
             most = None if room is None else room // fewest
-            found = self._step(formulation.minimise_energy(most, self._is_close), energy, fewest)
+            found = self._solve_once(formulation.minimise_energy(most, self._is_close), energy, fewest)
             value = self._value()
             if found is None or (value is not None and found * fewest >= value):
                 return value
@@ -468,7 +468,7 @@ class _ObjectiveSearch:
         if any(not rule.limits_costs for rule in broken.difference(formulation.rules.unstated)):
             raise ModelError("an answer breaks a rule")
 
-    def _step(self, scale: Scaled, bound: int, times: int = 1) -> int | None:
+    def _solve_once(self, scale: Scaled, bound: int, times: int = 1) -> int | None:
         """Solve once, and exclude what is found; return the bound, None if nothing is left.
 
         The objective is at least so many `times` what is minimised.

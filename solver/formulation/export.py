@@ -113,18 +113,18 @@ def _linear_rows(constraint: Any) -> Iterator[LinearRow]:
         most = None if domain[1] >= UNLIMITED else domain[1]
         yield LinearRow(tuple(zip(linear.coeffs, linear.vars, strict=True)), least, most)
     elif constraint.has_bool_or():
-        yield _counted(constraint.bool_or.literals, 1, None)
+        yield _count_of_literals(constraint.bool_or.literals, 1, None)
     elif constraint.has_at_most_one():
-        yield _counted(constraint.at_most_one.literals, None, 1)
+        yield _count_of_literals(constraint.at_most_one.literals, None, 1)
     elif constraint.has_exactly_one():
-        yield _counted(constraint.exactly_one.literals, 1, 1)
+        yield _count_of_literals(constraint.exactly_one.literals, 1, 1)
     elif constraint.has_bool_and():
-        yield from (_counted([literal], 1, None) for literal in constraint.bool_and.literals)
+        yield from (_count_of_literals([literal], 1, None) for literal in constraint.bool_and.literals)
     else:
         raise ExportError("a constraint is neither a sum nor a clause")
 
 
-def _counted(literals: Iterable[int], least: int | None, most: int | None) -> LinearRow:
+def _count_of_literals(literals: Iterable[int], least: int | None, most: int | None) -> LinearRow:
     """How many of some literals hold; CP-SAT writes the negation of variable v as -v - 1."""
     every = list(literals)
     negated = sum(literal < 0 for literal in every)

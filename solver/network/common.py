@@ -333,7 +333,7 @@ class _CommonSearch:
         """The open parts of a region; none if it is settled, None if there is no time for that."""
         agreement = self._agreement(region)
         if agreement.split is not None:
-            self._try(self._majority(region))
+            self._try_widths(self._majority(region))
             slot, most = agreement.split
             low, high = region.ranges[slot]
             splits = self._split(region, slot, ((low, most), (most + 1, high)))
@@ -636,12 +636,14 @@ class _CommonSearch:
         for n in by_cost[:FIRST_TRIED]:
             factors = self._factors(n, root.results[n])
             least = {slot: factors.get(slot, 1) for slot in self._slots}
-            self._try({slot: next(w for w in self._widths[slot] if w >= own) for slot, own in least.items()})
-        self._try(self._majority(root))
+            self._try_widths(
+                {slot: next(w for w in self._widths[slot] if w >= own) for slot, own in least.items()}
+            )
+        self._try_widths(self._majority(root))
         if self._best is None:
-            self._try(dict.fromkeys(self._slots, 1))
+            self._try_widths(dict.fromkeys(self._slots, 1))
         if self._best is None or self._best[0] > FAR_APART * root.bound:
-            self._try(self._widest())
+            self._try_widths(self._widest())
             self._climb()
 
     def _widest(self) -> dict[SpatialSlot, int]:
@@ -667,11 +669,11 @@ class _CommonSearch:
         wider = [width for width in self._widths[slot] if width > widths[slot]]
         wider = [width for width in wider if self._arranged({**widths, slot: width}) is not None]
         for width in wider[:: -max(1, len(wider) // WIDTHS_TRIED)]:
-            self._try({**widths, slot: width})
+            self._try_widths({**widths, slot: width})
             if self._best[0] < value:
                 return
 
-    def _try(self, widths: Mapping[SpatialSlot, int]) -> None:
+    def _try_widths(self, widths: Mapping[SpatialSlot, int]) -> None:
         """Price one unrolling, unless it was tried before."""
         chosen = tuple(widths[slot] for slot in self._slots)
         if chosen in self._tried or self._clock.stop():
@@ -733,7 +735,7 @@ class _CommonSearch:
         assert along_x is not None  # others are not offered
         loops = tuple(
             CommonLoop(
-                self._fanouts[slot.fanout].name, slot.dim, width, _axis(slot.dim, along_x[slot.fanout])
+                self._fanouts[slot.fanout].name, slot.dim, width, _axis_of(slot.dim, along_x[slot.fanout])
             )
             for slot, width in sorted(widths.items(), key=lambda pair: pair[0].fanout)
             if width > 1
@@ -761,7 +763,7 @@ def _range_rules(place: int, ranges: Mapping[SpatialSlot, Range]) -> Iterator[Fa
             yield FactorRule(slot.dim, ">=", least)
 
 
-def _axis(dim: str, along_x: frozenset[str]) -> str:
+def _axis_of(dim: str, along_x: frozenset[str]) -> str:
     return "x" if dim in along_x else "y"
 
 

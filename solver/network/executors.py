@@ -270,12 +270,12 @@ class Cluster:
     def _connected(self) -> Any:
         # A client that cannot even try leaves a traceback when it is given up, and takes half a minute.
         try:
-            asyncio.run(self._try())
+            asyncio.run(self._try_connection())
             return self._distributed.Client(self._address, timeout=CONNECT_S, set_as_default=False)
         except (OSError, ValueError, TypeError, ImportError, RuntimeError) as error:
             raise ExecutorError(f"no Dask scheduler answers at {self._address}: {error}") from None
 
-    async def _try(self) -> None:
+    async def _try_connection(self) -> None:
         """Connect to the scheduler as clients do, and leave again."""
         how = self._distributed.Security().get_connection_args("client")
         connection = await self._distributed.comm.connect(self._address, timeout=CONNECT_S, **how)

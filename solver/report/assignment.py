@@ -23,7 +23,7 @@ def assignment_document(
         **picked(result, "status", "termination", "method_used", "proof"),
         "unit": network.unit,
         "total": _cost_number(result, result.total),
-        "total_exact": _exact(result, result.total),
+        "total_exact": _exact_text(result, result.total),
         "bound": _cost_number(result, result.bound),
         "gap": result.gap,
         "execution": None if best is None else _cost_number(result, sum(best.execution)),
@@ -35,7 +35,7 @@ def assignment_document(
             "peak": None if best is None else network.peak_usage(best.choice),
         },
         "assignment": _methods(result, best),
-        "layers": None if best is None else _layers(result, best),
+        "layers": None if best is None else _layer_documents(result, best),
         "edges": None if best is None else _edges(result, best),
         "runner_up": second
         and {
@@ -44,7 +44,7 @@ def assignment_document(
             "assignment": _methods(result, second),
         },
         "margin": _cost_number(result, result.margin),
-        "margin_exact": _exact(result, result.margin),
+        "margin_exact": _exact_text(result, result.margin),
         "policies": [
             {
                 "name": policy.name,
@@ -76,7 +76,7 @@ def _cost_number(result: AssignResult, steps: int | None) -> float | None:
     return None if cost is None else float(cost)
 
 
-def _exact(result: AssignResult, steps: int | None) -> str | None:
+def _exact_text(result: AssignResult, steps: int | None) -> str | None:
     """Return a cost as a decimal if it has a finite one, else as a fraction."""
     cost = result.in_unit(steps)
     return None if cost is None else exact_text(cost)
@@ -104,7 +104,7 @@ def _methods(result: AssignResult, assignment: Assignment | None) -> dict[str, s
     return dict(zip(names, assignment.methods(result.network), strict=True))
 
 
-def _layers(result: AssignResult, best: Assignment) -> list[Document]:
+def _layer_documents(result: AssignResult, best: Assignment) -> list[Document]:
     network = result.network
     others = (None,) * len(network.layers) if result.runner_up is None else result.runner_up.methods(network)
     instead = alternatives(result) or (None,) * len(network.layers)

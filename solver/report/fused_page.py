@@ -187,11 +187,11 @@ def _tree_lines(children: Sequence[Value], indent: int) -> Iterator[str]:
 def _tree_scene(children: Sequence[Value], width: float) -> Scene:
     """Return bodies as boxes in each other, with their Einsums."""
     parts: list[Part] = []
-    height = _draw(parts, children, 0.0, 0.0, width)
+    height = _draw_tree(parts, children, 0.0, 0.0, width)
     return Scene(width, max(1.0, height), "Tree of fused groups and Einsums", tuple(parts))
 
 
-def _draw(parts: list[Part], children: Sequence[Value], x: float, y: float, width: float) -> float:
+def _draw_tree(parts: list[Part], children: Sequence[Value], x: float, y: float, width: float) -> float:
     """Add parts of a tree below each other; return where they end."""
     for child in children:
         if child.get("einsum"):
@@ -202,7 +202,7 @@ def _draw(parts: list[Part], children: Sequence[Value], x: float, y: float, widt
         parts.append(
             fitted(TextLine(x + INDENT, y + HEAD - 8, title, size=SMALL + 1, bold=True, note=title), inner)
         )
-        end = _draw(parts, child["children"].entries(), x + INDENT, y + HEAD, inner)
+        end = _draw_tree(parts, child["children"].entries(), x + INDENT, y + HEAD, inner)
         parts.insert(place, Box(x, y, width, end - y, "panel", "line", title, 6))
         y = end + GAP
     return y
@@ -270,7 +270,7 @@ def _fused_section(document: Value) -> Section:
                 each["einsum"].text(),
                 *(count_cell(each[key].count()) for key in ("visits", "n_instances")),
                 energy_cell(each["energy_pj"].number()),
-                count_cell(_cycles(each)),
+                count_cell(_common_cycles(each)),
                 each["limited_by"].text(),
                 ", ".join(stored) or NOTHING,
             )
@@ -281,7 +281,7 @@ def _fused_section(document: Value) -> Section:
     )
 
 
-def _cycles(einsum: Value) -> int:
+def _common_cycles(einsum: Value) -> int:
     """Return the cycles of an Einsum by the clock of all of them."""
     return einsum["cycles"].count() * einsum["cycle_length"].count()
 
@@ -315,7 +315,7 @@ def _room_scene(einsums: Sequence[Value], memory: str, width: float) -> Scene:
         limit = max([limit, *(room["usable_words"].count() for room in rooms)])
         tiles = [tile for room in rooms for tile in room["tiles"].entries()]
         fills = [_tile_segment(tile, inks) for tile in tiles]
-        spans.append(TimeSpan(each["einsum"].text(), _cycles(each), fills, each["einsum"].text()))
+        spans.append(TimeSpan(each["einsum"].text(), _common_cycles(each), fills, each["einsum"].text()))
     whole = sum(span.duration for span in spans)
     texts = f"{count_text(int(whole))} cycles", f"{count_text(limit)} words"
     return timeline_scene(f"Occupancy of {memory}", spans, limit, texts, list(inks.items()), width)

@@ -183,9 +183,9 @@ def array_scene(shown: ShownMapping, width: float) -> Scene | None:
     if not fanouts:
         return None
     sides = _sides(fanouts)
-    across, down = (_axis(nodes, axis) for _, nodes, axis in sides)
+    across, down = (_ranges_along(nodes, axis) for _, nodes, axis in sides)
     left, top = 22.0, 20.0
-    grid = _grid(across, down, width - left - 2)
+    grid = _array_scene(across, down, width - left - 2)
     bottom = top + grid.height
     above, below = (f"{name}: {_axis_text(nodes, axis)}" for name, nodes, axis in sides)
     rows = [
@@ -220,7 +220,7 @@ Ranges = list[tuple[int, str]]
 """Positions along an axis: how many neighbours are in one state, and the state."""
 
 
-def _axis(fanouts: Sequence[ShownNode], axis: Axis) -> Ranges:
+def _ranges_along(fanouts: Sequence[ShownNode], axis: Axis) -> Ranges:
     """Return the states of the positions along an axis of all fanouts together."""
     ranges: Ranges = [(1, WORKING)]
     for node in reversed(fanouts):  # a position of an outer fanout is a block of all inner ones
@@ -261,7 +261,7 @@ def _worse(first: str, second: str) -> str:
     return order[max(order.index(first), order.index(second))]
 
 
-def _grid(across: Ranges, down: Ranges, width: float) -> Scene:
+def _array_scene(across: Ranges, down: Ranges, width: float) -> Scene:
     columns, rows = (sum(count for count, _ in ranges) for ranges in (across, down))
     cell = max(SMALLEST_CELL, min(width / columns, ARRAY_HEIGHT_PX / rows, LARGEST_CELL))
     is_celled = (
@@ -373,10 +373,12 @@ def _tiles_of(shown: ShownMapping, name: str) -> Scene | None:
 def mapping_scene(shown: ShownMapping, width: float, heading: Sequence[str] = ()) -> Scene:
     """Return the whole picture: a heading, the nest on the hierarchy, the array, tiles to scale."""
     title = f"Mapping of {shown.einsum} onto {shown.architecture}"
-    return headed_scene(heading, stacked(width, title, (nest_scene(shown, width), *_below(shown, width))))
+    return headed_scene(
+        heading, stacked(width, title, (nest_scene(shown, width), *_array_and_tiles(shown, width)))
+    )
 
 
-def _below(shown: ShownMapping, width: float) -> Iterator[Scene]:
+def _array_and_tiles(shown: ShownMapping, width: float) -> Iterator[Scene]:
     """Yield array and tiles, beside each other where there is room."""
     array = array_scene(shown, min(width, WIDE_FROM_PX) * 0.6 if width >= WIDE_FROM_PX else width)
     tiles = tiles_scene(

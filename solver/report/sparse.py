@@ -174,14 +174,14 @@ def _level_document(level: SparseLevelCost, shapes: Mapping[str, Vector], units:
         "dataspaces": {
             space.dataspace: {
                 "tile_shape": list(shapes[space.dataspace]),
-                **_dataspace(space, units),
+                **_dataspace_document(space, units),
             }
             for space in level.dataspaces
         },
     }
 
 
-def _dataspace(space: SparseDataspaceCost, units: int) -> Document:
+def _dataspace_document(space: SparseDataspaceCost, units: int) -> Document:
     moved = space.moved
     return {
         **picked(space, "format", "density", "tile_words", "size_words", "expected_words"),

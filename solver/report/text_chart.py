@@ -97,7 +97,7 @@ class _Canvas:
         across, up = self.columns * self.fine[0], ROWS * self.fine[1]
         before: int | None = None
         for x in range(across):
-            figure = curve.at(_between(self.places, x / max(1, across - 1)))
+            figure = curve.at(_interpolated(self.places, x / max(1, across - 1)))
             if figure is None:
                 continue
             y = round((up - 1) * (1 - _share_between(self.figures, figure)))
@@ -121,7 +121,7 @@ def _share_between(ends: tuple[float, float], figure: float) -> float:
     return 0.5 if high == low else (math.log(figure) - low) / (high - low)
 
 
-def _between(ends: tuple[float, float], share: float) -> float:
+def _interpolated(ends: tuple[float, float], share: float) -> float:
     """Return what lies so far between two ends, and these exactly."""
     if share >= 1:
         return ends[1]

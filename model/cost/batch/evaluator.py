@@ -118,7 +118,7 @@ class BatchEvaluator:
         self._names = [space.name for space in problem.dataspaces]
         self._sizes = _value_words(problem, architecture)
         _check_instances(architecture)
-        _check_shares(architecture)
+        _check_rounding(architecture)
         if not rounded:
             _check_cycles(problem, architecture)
 
@@ -155,7 +155,7 @@ class BatchEvaluator:
         whole, short, alone = map(np.flatnonzero, (~remaining, remaining & ~singly, singly))
         parts = [self.evaluate(batch.part(whole))] if len(whole) else []
         parts += map(self._chunk_with_remainders, _chunks(batch.part(short)) if len(short) else ())
-        parts += [self._one(batch, int(row)) for row in alone]
+        parts += [self._price_one(batch, int(row)) for row in alone]
         places = np.argsort(np.concatenate([whole, short, alone]))
         named = _field_values(_concatenated(parts))
         return BatchEvaluation(**{name: figures[places] for name, figures in named.items()})
@@ -183,7 +183,7 @@ class BatchEvaluator:
         ]
         return self._priced(batch, nest, steps, traffic)
 
-    def _one(self, batch: MappingBatch, row: int) -> BatchEvaluation:
+    def _price_one(self, batch: MappingBatch, row: int) -> BatchEvaluation:
         """Price one mapping, with the plain cost model; what it keeps nowhere is left out."""
         mapping = decode(self.problem, self.architecture, batch, row)
         spaces = [
@@ -381,7 +381,7 @@ def _check_cycles(problem: Problem, architecture: Architecture) -> None:
             raise OverflowError(f"{level.name!r} takes too many cycles for the batched cost model")
 
 
-def _check_shares(architecture: Architecture) -> None:
+def _check_rounding(architecture: Architecture) -> None:
     """Check that shares of free first touches are no finer than what 64 bits can round."""
     for level in architecture.levels:
         if any(share.denominator >= 2**30 for _, share in level.free_first_touches):

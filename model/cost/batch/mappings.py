@@ -197,11 +197,11 @@ def check_batch(problem: Problem, architecture: Architecture, batch: MappingBatc
         raise ValueError(f"order and keep have shapes {batch.order.shape} and {batch.keep.shape}")
     if not (np.sort(batch.order, axis=2) == np.arange(dims)).all():
         raise ValueError("an order is not a permutation of the dimensions")
-    if not _covers(problem, batch.factors):
+    if not _covers_all(problem, batch.factors):
         raise ValueError("the factors of a dimension do not multiply to its bound")
 
 
-def _covers(problem: Problem, factors: Integers) -> bool:
+def _covers_all(problem: Problem, factors: Integers) -> bool:
     """Whether loops cover all dimensions, none having more iterations than there are tiles inside."""
     left = np.broadcast_to(np.array(problem.bounds, dtype=np.int64), factors[:, 0].shape)
     if (factors.prod(axis=1) == left).all():

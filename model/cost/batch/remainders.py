@@ -201,7 +201,9 @@ def needs_one_by_one(nest: RemainderNest, spaces: Sequence[tuple[Dataspace, Spac
         unrolled = nest.factors[list(nest.architecture.fanout_indices)][:, list(group)] > 1
         singly |= (unrolled.sum(axis=1) > 1).any(axis=0)
     windows = {dim for _, index in spaces for group in index.groups if len(group) > 1 for dim in group}
-    limited = [place for place, level in _inside(nest.architecture) if any(map(level.bandwidth, BANDWIDTHS))]
+    limited = [
+        place for place, level in _levels_inside(nest.architecture) if any(map(level.bandwidth, BANDWIDTHS))
+    ]
     for dim, position in product(windows, limited):
         singly |= _differ(nest.kinds(dim, position))
     for position in nest.architecture.storage_indices:
@@ -211,7 +213,7 @@ def needs_one_by_one(nest: RemainderNest, spaces: Sequence[tuple[Dataspace, Spac
 
 def _pays_by_instance(architecture: Architecture) -> bool:
     """Whether instances that differ have to be priced one by one."""
-    inside = [level for _, level in _inside(architecture)]
+    inside = [level for _, level in _levels_inside(architecture)]
     if any(share not in (0, 1) for level in inside for _, share in level.free_first_touches):
         return True  # words of each instance are rounded
     blocks = [level.block_size for level in inside]
@@ -228,7 +230,7 @@ def _differ(kinds: Kinds) -> Booleans:
     return differ
 
 
-def _inside(architecture: Architecture) -> list[tuple[int, StorageLevel]]:
+def _levels_inside(architecture: Architecture) -> list[tuple[int, StorageLevel]]:
     """Levels that may have several instances, and their positions."""
     return [
         (position, level)
@@ -278,7 +280,7 @@ class _Route:
 
     def _fresh(self, kinds: Sequence[Kinds], full: Integers) -> Integers:
         """What the temporal loops bring, from the innermost one above the asking node outwards."""
-        inside = [[_begin(own, full[dim]) for own in of_dim] for dim, of_dim in enumerate(kinds)]
+        inside = [[_begin_share(own, full[dim]) for own in of_dim] for dim, of_dim in enumerate(kinds)]
         total = np.zeros(full.shape[1], dtype=np.int64)
         storage = self.nest.architecture.storage_indices
         above = [level for level, node in enumerate(storage) if node < self.inner]
@@ -344,7 +346,7 @@ def _ends_of_box(weights: Sequence[int], extents: Sequence[Integers]) -> tuple[I
     return sum((np.minimum(r, 0) for r in reaches), zero), sum((np.maximum(r, 0) for r in reaches), zero)
 
 
-def _begin(kind: Kind, full: Integers) -> _Inside:
+def _begin_share(kind: Kind, full: Integers) -> _Inside:
     tiles, short = _tiles_of_share(kind, full)
     zero = np.zeros_like(tiles)
     at_first = np.zeros(tiles.shape, dtype=np.bool_)

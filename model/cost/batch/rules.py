@@ -87,12 +87,12 @@ def _covered_by_row(nest: BatchNest, index: SpaceIndex, outer: int, inner: Integ
             if node < innermost
             for d, bound in enumerate(by_node[node])
         ]
-        found.append(covered_words(_box(ranks, inside), moves))
+        found.append(covered_words(_touched_box(ranks, inside), moves))
     covered: Integers = np.array(found, dtype=np.int64)[inverse.reshape(-1)]
     return covered
 
 
-def _box(ranks: Sequence[Sequence[int]], bounds: Sequence[int]) -> list[int]:
+def _touched_box(ranks: Sequence[Sequence[int]], bounds: Sequence[int]) -> list[int]:
     """Extents of the box that a block of iterations touches."""
     return [1 + sum(abs(c) * (b - 1) for c, b in zip(rank, bounds, strict=True)) for rank in ranks]
 

@@ -262,7 +262,7 @@ def is_attained(box: Mapping[str, Interval], constraints: Iterable[Constraint]) 
     highs = {name: interval.high for name, interval in box.items() if interval.high is not None}
     return any(
         all(
-            _holds(affine, {**corner, name: end})
+            _is_nonnegative(affine, {**corner, name: end})
             for ends in (lows, highs)
             for name, end in ends.items()
             for affine in cutting
@@ -279,7 +279,7 @@ def _are_coupled(one: Affine, other: Affine) -> bool:
     return one.coefficients != other.coefficients
 
 
-def _holds(affine: Affine, point: Mapping[str, int]) -> bool:
+def _is_nonnegative(affine: Affine, point: Mapping[str, int]) -> bool:
     terms = (coefficient * point[name] for name, coefficient in affine.coefficients.items())
     return affine.constant + sum(terms) >= 0
 
@@ -330,7 +330,7 @@ def _bounding_box(
         result = result.intersect(_isl_set(isl, everything, f"({condition})", span))
     if result.is_empty():
         raise SpecError("no point of the iteration space is left", texts[-1][1])
-    box = {name: _interval(result, place) for place, name in enumerate(variables)}
+    box = {name: _interval_of_points(result, place) for place, name in enumerate(variables)}
     if not all(interval.is_bounded for interval in box.values()):
         return box, False
     limits = (f"{values.low} <= {name} <= {values.high}" for name, values in box.items())
@@ -369,7 +369,7 @@ def _isl_error(error: Exception, span: Span) -> SpecError:
     return SpecError("ISL does not understand this", span)
 
 
-def _interval(points: Any, place: int) -> Interval:
+def _interval_of_points(points: Any, place: int) -> Interval:
     low, high = points.dim_min_val(place), points.dim_max_val(place)
     return Interval(
         int(low.to_str()) if low.is_int() else None, int(high.to_str()) if high.is_int() else None

@@ -199,7 +199,7 @@ class WrittenArchitecture:
 
     def chain(self, compute: str) -> tuple[WrittenNode, ...]:
         """Return the nodes on the way to a compute, which comes last; no other compute is among them."""
-        return tuple(_chain(self.items, compute))
+        return tuple(_nodes_above_compute(self.items, compute))
 
 
 def _leaves(items: Iterable[WrittenItem]) -> Iterator[WrittenNode]:
@@ -210,10 +210,10 @@ def _leaves(items: Iterable[WrittenItem]) -> Iterator[WrittenNode]:
             yield item
 
 
-def _chain(items: Iterable[WrittenItem], compute: str) -> Iterator[WrittenNode]:
+def _nodes_above_compute(items: Iterable[WrittenItem], compute: str) -> Iterator[WrittenNode]:
     for item in items:
         if any(leaf.name == compute for leaf in _leaves([item])):
-            yield from _chain(item.items, compute) if isinstance(item, WrittenFork) else (item,)
+            yield from _nodes_above_compute(item.items, compute) if isinstance(item, WrittenFork) else (item,)
             return
         if isinstance(item, WrittenNode) and item.kind != "Compute":
             yield item
@@ -223,7 +223,7 @@ def read_architecture(node: Node, name: str, note: TakeNote) -> WrittenArchitect
     """Read the section ``arch``; SpecError for whatever is not known, at its place."""
     keys = ("nodes", "variables", "extra_attributes_for_all_component_models")
     section = keyed_mapping(node, "`arch`", keys, ("nodes",))
-    items = tuple(_items(section.require("nodes", "`arch`"), note))
+    items = tuple(_written_items(section.require("nodes", "`arch`"), note))
     arch = WrittenArchitecture(
         name=name,
         span=section.span,
@@ -233,7 +233,7 @@ def read_architecture(node: Node, name: str, note: TakeNote) -> WrittenArchitect
     )
     leaves = arch.nodes()
     check_count(leaves, MOST_NODES, "nodes", section.span)
-    _check_leaves(leaves, section.span)
+    _check_leaf_nodes(leaves, section.span)
     return arch
 
 
@@ -242,7 +242,7 @@ def _section_entries(section: MappingNode, key: str) -> tuple[tuple[ScalarNode, 
     return () if value is None else as_mapping(value, f"`{key}`").entries
 
 
-def _check_leaves(leaves: Iterable[WrittenNode], span: Span) -> None:
+def _check_leaf_nodes(leaves: Iterable[WrittenNode], span: Span) -> None:
     places: dict[str, Span] = {}
     kinds: dict[NodeKind, WrittenNode] = {}
     for leaf in leaves:
@@ -253,15 +253,15 @@ def _check_leaves(leaves: Iterable[WrittenNode], span: Span) -> None:
             raise SpecError(f"`arch` has no `!{kind}`", span)
 
 
-def _items(node: Node, note: TakeNote) -> Iterator[WrittenItem]:
+def _written_items(node: Node, note: TakeNote) -> Iterator[WrittenItem]:
     for item in flat_items(as_sequence(node, "`nodes`").items):
         kind = _tag_or_type(item)
         if kind == "Hierarchical":
-            yield from _items(_branch(item, kind).require("nodes", "`!Hierarchical`"), note)
+            yield from _written_items(_branch(item, kind).require("nodes", "`!Hierarchical`"), note)
         elif kind == "Fork":
-            yield WrittenFork(tuple(_items(_branch(item, kind).require("nodes", "`!Fork`"), note)))
+            yield WrittenFork(tuple(_written_items(_branch(item, kind).require("nodes", "`!Fork`"), note)))
         else:
-            yield _leaf(as_mapping(item, f"`!{kind}`"), _leaf_kind(kind), note)
+            yield _leaf_node(as_mapping(item, f"`!{kind}`"), _leaf_kind(kind), note)
 
 
 def _leaf_kind(kind: str) -> NodeKind:
@@ -299,7 +299,7 @@ def _branch(item: Node, kind: str) -> MappingNode:
     return branch
 
 
-def _leaf(node: MappingNode, kind: NodeKind, note: TakeNote) -> WrittenNode:
+def _leaf_node(node: MappingNode, kind: NodeKind, note: TakeNote) -> WrittenNode:
     if kind == "Toll" and "size" in node:
         hint = "a `!Memory` stores data; a `!Toll` charges for data that passes"
         raise SpecError("a `!Toll` has no size: it stores nothing", node.key("size").span, hint=hint)
@@ -360,11 +360,14 @@ def _dimension(item: Node, owner: str) -> WrittenSpatial:
     node.require("fanout", f"dimension `{name}` of `{owner}`")
     bounds = items_of(given(node, "loop_bounds"), "`loop_bounds`")
     return WrittenSpatial(
-        name, node.require("name").span, node, tuple(_bound(bound, f"{owner}.{name}") for bound in bounds)
+        name,
+        node.require("name").span,
+        node,
+        tuple(_written_bound(bound, f"{owner}.{name}") for bound in bounds),
     )
 
 
-def _bound(node: Node, owner: str) -> MappingNode:
+def _written_bound(node: Node, owner: str) -> MappingNode:
     bound = keyed_mapping(node, f"a bound of `{owner}`", _COMPARISON_KEYS, _COMPARISON_KEYS)
     for key in _COMPARISON_KEYS:
         bound.require(key, f"a bound of `{owner}`")

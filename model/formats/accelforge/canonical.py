@@ -165,7 +165,9 @@ class _Reading:
             if kept is None:
                 continue
             level = self._level(node, kept, cycle_s)
-            nodes.append(replace(level, level=replace(level.level, gating_fanouts=_gate(gates, node))))
+            nodes.append(
+                replace(level, level=replace(level.level, gating_fanouts=_gated_fanouts(gates, node)))
+            )
             rules_of.append(self._rules(node, level.level, kept))
         self._check_gating(gates, compute)
         architecture = self._architecture(nodes, compute, cycle_s, chain)
@@ -598,7 +600,7 @@ def _enabled_place(node: WrittenNode) -> Span:
     return node.span if written is None else written.span
 
 
-def _gate(gates: Sequence[bool], node: WrittenNode) -> int:
+def _gated_fanouts(gates: Sequence[bool], node: WrittenNode) -> int:
     """Return how many fanouts above a node gate its power; those inside of the last gate do not."""
     count = sum(gates)
     if any(gates[count:]):
@@ -659,10 +661,10 @@ class _MemoryRows:
         tensors = sorted(kept.possible) or []
         sizes = {tensor: self._bits[tensor] for tensor in tensors}
         calls = {action: {tensor: self._calls(action, tensor) for tensor in tensors} for action in actions}
-        units = {action: _common(calls[action].values()) for action in calls}
+        units = {action: _common_divisor(calls[action].values()) for action in calls}
         weights = {tensor: calls["read"][tensor] / units["read"] for tensor in tensors}
         self._check_ratio(calls, units, weights)
-        self.word_bits = _common([*sizes.values(), *filter(None, [shared_bits])])
+        self.word_bits = _common_divisor([*sizes.values(), *filter(None, [shared_bits])])
         self.calls_per_word = units
         is_even = {*sizes.values()} <= {self.word_bits} and len({*weights.values()}) < 2
         spaces = [] if is_even else [(own, x) for x in tensors for own in subject.dataspaces[x]]
@@ -725,7 +727,7 @@ class _MemoryRows:
                 raise SpecError(f"{message}, which is not modelled", self._node.span)
 
 
-def _common(numbers: Iterable[Fraction]) -> Fraction:
+def _common_divisor(numbers: Iterable[Fraction]) -> Fraction:
     """Return the largest number of which all are multiples, 1 for none."""
     found = list(numbers)
     if not found:

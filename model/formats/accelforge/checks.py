@@ -90,7 +90,7 @@ def check_tensors(einsums: Sequence[ShapedEinsum], note: TakeNote) -> None:
 def _check_access(here: _Accessed, there: _Accessed, note: TakeNote) -> None:
     (einsum, access), (other, reference) = here, there
     for index, known in _paired(access, reference, note):
-        _check_sizes(access.tensor, (einsum, index), (other, known))
+        _check_same_size(access.tensor, (einsum, index), (other, known))
 
 
 def _paired(
@@ -108,7 +108,7 @@ def _paired(
     return zip(access.indices, reference.indices, strict=True)
 
 
-def _check_sizes(
+def _check_same_size(
     tensor: str, here: tuple[ShapedEinsum, WrittenIndex], there: tuple[ShapedEinsum, WrittenIndex]
 ) -> None:
     rank_size, known_size = (einsum.sizes.get(index.rank) for einsum, index in (here, there))
@@ -121,7 +121,7 @@ def _check_sizes(
         return
     if rank_size is not None or known_size is not None:
         for size, index in ((rank_size, there), (known_size, here)):
-            _check_inside(tensor, size, *index)
+            _check_within_rank(tensor, size, *index)
         return
     values, others = _values_of_index(*here), _values_of_index(*there)
     if values is not None and others is not None and values != others:
@@ -131,7 +131,7 @@ def _check_sizes(
         raise SpecError(message, here[1].span, ((there[1].span, f"but {_range_text(others)} before"),), hint)
 
 
-def _check_inside(tensor: str, size: RankSize | None, einsum: ShapedEinsum, index: WrittenIndex) -> None:
+def _check_within_rank(tensor: str, size: RankSize | None, einsum: ShapedEinsum, index: WrittenIndex) -> None:
     """Refuse an index that leaves the rank whose size only another Einsum gives: nothing limits it here."""
     values = _values_of_index(einsum, index)
     if size is None or values is None or (values.start >= 0 and values.stop <= size.size):

@@ -110,10 +110,10 @@ def _is_entry(node: Node) -> bool:
 
 
 def _table_entries(node: MappingNode) -> dict[str, TableEntry]:
-    return {key.text: _entry(key, value) for key, value in node.entries}
+    return {key.text: _table_entry(key, value) for key, value in node.entries}
 
 
-def _entry(key: ScalarNode, value: Node) -> TableEntry:
+def _table_entry(key: ScalarNode, value: Node) -> TableEntry:
     what = f"the costs of `{key.text}`"
     node = keyed_mapping(value, what, _ENTRY_KEYS, ("actions",))
     actions = as_mapping(node.require("actions", what), f"`actions` of `{key.text}`")

@@ -270,18 +270,20 @@ def _collect(names: EinsumNames, facts: _Facts) -> None:
     """Note what an Einsum says of its tensors; SpecError where another one says otherwise."""
     persistent, bits = names.persistent(), names.bits_per_value()
     for access in names.einsum.accesses:
-        _agree(facts.bits, access, bits[access.tensor], "bits_per_value")
-        _agree(facts.persistent, access, access.tensor in persistent, "persistent")
+        _check_agreement(facts.bits, access, bits[access.tensor], "bits_per_value")
+        _check_agreement(facts.persistent, access, access.tensor in persistent, "persistent")
         factor = access.get("backing_storage_size_scale")
         if factor is None:
             continue
         scale = as_fraction(factor, "`backing_storage_size_scale`", names.rules.variables)
         if scale <= 0:
             raise SpecError("`backing_storage_size_scale` must be positive", factor.span)
-        _agree(facts.scale, access, scale, "backing_storage_size_scale")
+        _check_agreement(facts.scale, access, scale, "backing_storage_size_scale")
 
 
-def _agree(known: dict[str, tuple[_Fact, Span]], access: WrittenAccess, value: _Fact, what: str) -> None:
+def _check_agreement(
+    known: dict[str, tuple[_Fact, Span]], access: WrittenAccess, value: _Fact, what: str
+) -> None:
     first, place = known.setdefault(access.tensor, (value, access.span))
     if first != value:
         message = f"`{what}` of tensor `{access.tensor}` is {value} here, but {first} elsewhere"
@@ -305,7 +307,7 @@ def _resolved(shaped: ShapedEinsum, names: EinsumNames, facts: _Facts, section: 
         name=written.name,
         rank_variables=written.rank_variables,
         ranges=shaped.shape.ranges,
-        accesses=tuple(_access(access, facts) for access in written.accesses),
+        accesses=tuple(_tensor_access(access, facts) for access in written.accesses),
         is_copy_operation=is_copy,
         n_instances=section.n_instances * _instances(written.get("n_instances"), section.variables),
         tensor_renames=tuple(
@@ -332,7 +334,7 @@ def _members_in_order(members: frozenset[str], order: Iterable[str]) -> tuple[st
     return tuple(dict.fromkeys(name for name in order if name in members))
 
 
-def _access(access: WrittenAccess, facts: _Facts) -> TensorAccess:
+def _tensor_access(access: WrittenAccess, facts: _Facts) -> TensorAccess:
     return TensorAccess(
         tensor=access.tensor,
         indices=tuple(_rank_index(index) for index in access.indices),

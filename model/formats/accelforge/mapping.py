@@ -148,7 +148,7 @@ def _nest_paths(branch: MappingNode, above: tuple[Step, ...], level: int) -> Ite
             yield from _nest_paths(node, tuple(steps), level + 1)
             return
         else:
-            yield _end(node, tuple(steps))
+            yield _path_to_compute(node, tuple(steps))
             return
     raise SpecError("a branch of a mapping ends without a `!Compute`", branch.span)
 
@@ -213,7 +213,7 @@ def _tiled_loop(kind: str, node: MappingNode) -> TiledLoop:
     return TiledLoop(variables, tile, fanout, span=node.span)
 
 
-def _end(node: MappingNode, steps: tuple[Step, ...]) -> NestPath:
+def _path_to_compute(node: MappingNode, steps: tuple[Step, ...]) -> NestPath:
     einsum = as_name(node.require("einsum", "`!Compute`"), "`einsum`")
     compute = as_name(node.require("component", "`!Compute`"), "`component` of `!Compute`")
     return NestPath(einsum, compute, steps, node.span)
@@ -229,10 +229,10 @@ def mapping_text(paths: Sequence[NestPath]) -> str:
     What all paths begin with, and has the number of a group, stands above the split.
     """
     used = {path.einsum: path.tensors for path in paths}
-    return "\n".join([f"{MAPPING_SECTION}:", "  nodes:", *_lines(list(paths), used, "  ")]) + "\n"
+    return "\n".join([f"{MAPPING_SECTION}:", "  nodes:", *_tree_lines(list(paths), used, "  ")]) + "\n"
 
 
-def _lines(paths: list[NestPath], used: Mapping[str, frozenset[str]], blanks: str) -> Iterator[str]:
+def _tree_lines(paths: list[NestPath], used: Mapping[str, frozenset[str]], blanks: str) -> Iterator[str]:
     trunk, rest = _trunk(paths, used)
     yield from _step_lines(trunk, blanks)
     if len(rest) == 1:
@@ -247,7 +247,7 @@ def _lines(paths: list[NestPath], used: Mapping[str, frozenset[str]], blanks: st
     for group in groups if len(groups) > 1 else [[path] for path in rest]:
         yield f"{blanks}  - !Nested"
         yield f"{blanks}    nodes:"
-        yield from _lines(group, used, f"{blanks}    ")
+        yield from _tree_lines(group, used, f"{blanks}    ")
 
 
 def _trunk(paths: list[NestPath], used: Mapping[str, frozenset[str]]) -> tuple[list[Step], list[NestPath]]:
@@ -259,14 +259,14 @@ def _trunk(paths: list[NestPath], used: Mapping[str, frozenset[str]]) -> tuple[l
         return [], paths
     trunk: list[Step] = []
     left = [list(path.steps) for path in paths]
-    while step := _common(left, [used[path.einsum] for path in paths]):
+    while step := _common_step(left, [used[path.einsum] for path in paths]):
         trunk.append(step)
         for steps in (own for own in left if own[:1] == [step]):
             del steps[0]
     return trunk, [replace(path, steps=tuple(steps)) for path, steps in zip(paths, left, strict=True)]
 
 
-def _common(left: list[list[Step]], users: list[frozenset[str]]) -> Step | None:
+def _common_step(left: list[list[Step]], users: list[frozenset[str]]) -> Step | None:
     heads = [steps[0] if steps else None for steps in left]
     for head in heads:
         if not isinstance(head, TileNode) or head.group is None:

@@ -45,12 +45,12 @@ def load_contest(path: Path) -> CostedNetwork:
     """
     document = _read_json(path)
     problem = _object(document.get("problem"), "`problem`", path)
-    _check_keys(document, ("problem",), "the file", path)
-    _check_keys(problem, ("name", "nodes", "edges", "usage_limit"), "`problem`", path)
+    _check_known_keys(document, ("problem",), "the file", path)
+    _check_known_keys(problem, ("name", "nodes", "edges", "usage_limit"), "`problem`", path)
     nodes = _object(problem.get("nodes"), "`nodes`", path)
     edges = _object(problem.get("edges"), "`edges`", path)
-    _check_keys(nodes, ("intervals", "costs", "usages"), "`nodes`", path)
-    _check_keys(edges, ("nodes", "costs"), "`edges`", path)
+    _check_known_keys(nodes, ("intervals", "costs", "usages"), "`nodes`", path)
+    _check_known_keys(edges, ("nodes", "costs"), "`edges`", path)
     intervals, costs, usages = (
         _list(nodes.get(key), f"`nodes.{key}`", path) for key in ("intervals", "costs", "usages")
     )
@@ -63,7 +63,7 @@ def load_contest(path: Path) -> CostedNetwork:
         _costed_layer(number, *entry, path)
         for number, entry in enumerate(zip(costs, usages, intervals, strict=True))
     ]
-    joined = [_edge(ends, matrix, layers, path) for ends, matrix in zip(pairs, matrices, strict=True)]
+    joined = [_edge_costs(ends, matrix, layers, path) for ends, matrix in zip(pairs, matrices, strict=True)]
     limit = problem.get("usage_limit")
     if limit is not None and not _is_count(limit):
         raise SpecError(f"{path}: `usage_limit` must be a whole number, not negative")
@@ -110,7 +110,7 @@ def _list(value: Any, what: str, path: Path) -> Sequence[Any]:
     return value
 
 
-def _check_keys(found: Mapping[str, Any], known: Sequence[str], what: str, path: Path) -> None:
+def _check_known_keys(found: Mapping[str, Any], known: Sequence[str], what: str, path: Path) -> None:
     for key in found:
         if key not in known:
             raise SpecError(f"{path}: {what} has an unknown key `{key}`; it may have {', '.join(known)}")
@@ -157,7 +157,7 @@ def _strategy_names(count: int) -> tuple[str, ...]:
     return _NAMES.setdefault(count, tuple(map(str, range(count))))
 
 
-def _edge(ends: Any, costs: Any, layers: Sequence[CostedLayer], path: Path) -> Edge:
+def _edge_costs(ends: Any, costs: Any, layers: Sequence[CostedLayer], path: Path) -> Edge:
     if not (
         isinstance(ends, list) and len(ends) == 2 and all(map(_is_count, ends)) and max(ends) < len(layers)
     ):

@@ -75,11 +75,11 @@ def _naming_layers(error: SpecError, readers: Sequence[Reader[Read]], place: int
     failed, later = readers[place], readers[place + 1 : place + 1 + MOST_COMPARED]
     if len(readers) == 1 or (error.span is not None and error.span.file == failed.file):
         return error
-    concerned = [failed.name, *(other.name for other in later if _met(other) == _key(error, failed))]
+    concerned = [failed.name, *(other.name for other in later if _met(other) == _cause_of(error, failed))]
     some_pass = place > 0 or len(concerned) <= len(later)
     says_so = what in error.message and f"`{failed.name}`" in error.message
     if not some_pass:
-        return type(error)(error.message, _key(error, failed)[1], error.related, error.hint)
+        return type(error)(error.message, _cause_of(error, failed)[1], error.related, error.hint)
     if says_so:
         return error
     number = what if len(concerned) == 1 else f"{what}s"
@@ -92,11 +92,11 @@ def _met(reader: Reader[Read]) -> tuple[str, Span | None] | None:
     try:
         reader.read()
     except SpecError as error:
-        return _key(error, reader)
+        return _cause_of(error, reader)
     return None
 
 
-def _key(error: SpecError, reader: Reader[Read]) -> tuple[str, Span | None]:
+def _cause_of(error: SpecError, reader: Reader[Read]) -> tuple[str, Span | None]:
     """Return what is the same in errors of one cause."""
     return error.message, None if error.span == reader.place else error.span
 
@@ -270,7 +270,7 @@ def _read_einsum(
     written = mapspace.architecture.levels
     rows = tuple(word_rows(level, value_bits(einsum)) for level in written)
     narrowing = None if resize is None else _narrowing(mapspace, einsum, notes, resize)
-    sized = _in_values(mapspace, einsum, notes)
+    sized = _levels_in_values(mapspace, einsum, notes)
     return _Read(einsum, sized, written, rows, all_inputs, spread_out, narrowing)
 
 
@@ -414,7 +414,7 @@ def _layer_in_room(read: _Read, room: _TakenRoom) -> Layer:
     return replace(layer, mapspace=stored_as_a_whole(layer.mapspace))
 
 
-def _in_values(mapspace: Mapspace, einsum: Einsum, notes: list[Note]) -> Mapspace:
+def _levels_in_values(mapspace: Mapspace, einsum: Einsum, notes: list[Note]) -> Mapspace:
     """Return the mapspace with levels that count in the Einsum's values."""
     bits = value_bits(einsum)
     architecture = in_values(mapspace.architecture, bits)

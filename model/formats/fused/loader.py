@@ -131,7 +131,9 @@ def load_cascade(
         For every kind of bad input.
     """
     used: set[str] = set()
-    return _cascade([Path(path) for path in paths], dict(variables or {}), options or LoadOptions(), used)
+    return _read_cascade(
+        [Path(path) for path in paths], dict(variables or {}), options or LoadOptions(), used
+    )
 
 
 def load_fused(
@@ -150,7 +152,7 @@ def load_fused(
     """
     options = replace(options or LoadOptions(), refuse_unsearchable=False, factors=PERFECT)  # not looked at
     values, used, files = dict(variables or {}), set[str](), [Path(path) for path in paths]
-    cascade, notes = _cascade(files, values, options, used)
+    cascade, notes = _read_cascade(files, values, options, used)
     top = options.files.read([mapping_file], values, used, LEVELS_ABOVE)
     if _has_tree(top):
         if Path(mapping_file) not in files:
@@ -163,7 +165,7 @@ def load_fused(
     return LoadedFused(cascade, mapping, (*notes, *unused_notes(values, used)), places)
 
 
-def _cascade(
+def _read_cascade(
     paths: Sequence[Path], variables: Mapping[str, object], options: LoadOptions, names: set[str]
 ) -> tuple[Cascade, tuple[Note, ...]]:
     options = replace(options, refuse_infeasible=False)

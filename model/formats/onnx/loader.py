@@ -74,7 +74,7 @@ def load_onnx(path: Path, variables: Mapping[str, object], limits: Limits) -> Lo
         raise foreign(path, found)
     onnx = _import_onnx(path)
     try:
-        return _loaded(onnx, path, variables, limits)
+        return _load_model(onnx, path, variables, limits)
     except _DAMAGES as error:
         message = f"{display_name(path)} is a damaged ONNX model: {type(error).__name__}: {error}"
         raise SpecError(message, hint="export it again, or fetch it again") from None
@@ -84,11 +84,11 @@ _DAMAGES = (ValueError, TypeError, OverflowError)
 """What Protobuf raises for fields that hold something else than they should, such as no UTF-8."""
 
 
-def _loaded(onnx: ModuleType, path: Path, variables: Mapping[str, object], limits: Limits) -> LoadedModel:
+def _load_model(onnx: ModuleType, path: Path, variables: Mapping[str, object], limits: Limits) -> LoadedModel:
     """Read a model; errors of what is damaged in it are those of the library."""
     model = _read_model(onnx, path, limits)
     _check_work(model, path)
-    _check_order(model.graph, path)
+    _check_written_first(model.graph, path)
     shapes, types = known_shapes(model.graph), _types(model.graph)
     axes = tuple(_open_axes(model.graph))
     _fix_sizes(axes, variables, path)
@@ -100,8 +100,10 @@ def _loaded(onnx: ModuleType, path: Path, variables: Mapping[str, object], limit
     model = infer_shapes(onnx, model, path)
     known = (*dict.fromkeys(name for axis in axes for name in axis.names), *scalars, BITS)
     sizes = (axis.suggested for axis in axes if axis.dim.dim_value <= 0)
-    size_hint = _hint("the model leaves open", sizes)
-    branch_hint = _hint("this may determine it", (name for name in scalars if name not in variables))
+    size_hint = _variables_hint("the model leaves open", sizes)
+    branch_hint = _variables_hint(
+        "this may determine it", (name for name in scalars if name not in variables)
+    )
     walk = _NodeReader(onnx, path, size_hint, branch_hint)
     # The model's word counts where nothing is inferred.
     bits = _bits_by_value(onnx, types | _types(model.graph), variables)
@@ -162,7 +164,7 @@ def _equation(node: Any) -> str:
     return "".join(next(texts, b"").decode(errors="replace").split())
 
 
-def _check_order(graph: Any, path: Path) -> None:
+def _check_written_first(graph: Any, path: Path) -> None:
     """Check that each value is written once, before it is read, as the format has it."""
     ever = {value for node in graph.node for value in node.output if value}
     written = {value.name for value in (*graph.input, *graph.initializer)}
@@ -252,7 +254,7 @@ def _is_scalar(onnx: ModuleType, value: Any) -> bool:
     return is_single and kind.elem_type in (types.BOOL, types.INT32, types.INT64)
 
 
-def _hint(what: str, names: Iterable[str]) -> str | None:
+def _variables_hint(what: str, names: Iterable[str]) -> str | None:
     """Return a hint on the variables that the user may set, None without any."""
     settings = [f"--set {shlex.quote(f'{name}=VALUE')}" for name in dict.fromkeys(names)]
     more = " ..." if len(settings) > MAX_LISTED else ""
@@ -411,7 +413,7 @@ def _bits_by_value(
         if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 1:
             raise SpecError(f"`{BITS}` is not a positive integer")
         return dict.fromkeys(types, wanted)
-    known = ((name, _bits_of(onnx, kind)) for name, kind in types.items())
+    known = ((name, _bits_of_type(onnx, kind)) for name, kind in types.items())
     return {name: bits for name, bits in known if bits is not None}
 
 
@@ -436,7 +438,7 @@ def _free_name(name: str, taken: Container[str]) -> str:
     return free
 
 
-def _bits_of(onnx: ModuleType, kind: int) -> int | None:
+def _bits_of_type(onnx: ModuleType, kind: int) -> int | None:
     """Return the bits of a type, None for texts and types that this version of the library does not know."""
     try:
         name = onnx.TensorProto.DataType.Name(kind)

@@ -77,7 +77,7 @@ class _Copy:
             if drops and number in _CONTENTS:
                 continue
             if inner is None or content is None:
-                self._take(end - start)
+                self._count_bytes(end - start)
                 copy += view[start:end]
                 continue
             with view[content:end] as part:
@@ -85,7 +85,7 @@ class _Copy:
             copy += _varint(number << 3 | _BYTES) + _varint(len(message)) + message
         return bytes(copy)
 
-    def _take(self, count: int) -> None:
+    def _count_bytes(self, count: int) -> None:
         self.bytes_left -= count
         if self.bytes_left < 0 or self.fields_left < 0:
             raise OverflowError

@@ -314,16 +314,16 @@ def _keepings(
     keepers = [leaf for leaf in context.tree.leaves if leaf.role in ("storage", "nothing")]
     keepings = {leaf: read_keeping(clauses, leaf, context) for leaf in keepers}
     for leaf in keepers:
-        _check_nothing(leaf, keepings[leaf], context)
+        _check_nothing_kept(leaf, keepings[leaf], context)
     groups = [_settle_parallel(parallel, keepings, context) for parallel in context.tree.parallels]
     _settle_outermost(keepings[storages[0]], context)
     levels = [keepings[leaf] for leaf in storages]
-    _check_flags(levels, context)
+    _note_flags(levels, context)
     _check_homes(levels, context)
     return keepings, tuple(group for group in groups if group is not None)
 
 
-def _check_nothing(leaf: ArchLeaf, keeping: Keeping, context: Context) -> None:
+def _check_nothing_kept(leaf: ArchLeaf, keeping: Keeping, context: Context) -> None:
     spans = (*keeping.keep.values(), *keeping.bypass.values(), *keeping.no_coalesce.values())
     if leaf.role != "nothing" or not spans or any(p.holds(leaf) for p in context.tree.parallels):
         return
@@ -343,7 +343,7 @@ def check_rooms(levels: Iterable[TemporalLevel], context: Context) -> None:
             raise SpecError(message, size_place(leaf), hint=hint)
 
 
-def _check_flags(levels: Sequence[Keeping], context: Context) -> None:
+def _note_flags(levels: Sequence[Keeping], context: Context) -> None:
     outermost = levels[0]
     if outermost.no_coalesce:
         sentence = "no_coalesce of {} has no effect on `{}`, which is the outermost level"

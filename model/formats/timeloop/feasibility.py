@@ -121,7 +121,7 @@ def check_feasible(
         here = {dim: least[place] for dim, least in extents.items()}
         if compressed or not isinstance(level, TemporalLevel) or level.storage.name in with_places:
             continue
-        if not _fits(level, here, context):
+        if not _kept_tiles_fit(level, here, context):
             raise _too_small(level, place, levels, demands, context)
 
 
@@ -225,14 +225,16 @@ def _allowed(
             by_level[id(demand.level)].append(demand)
     extents = context.extents(dim)
     if extents.kind == ANY:
-        return [_between([demand.limits for demand in here], extents.bound) for here in by_level.values()]
+        return [
+            _factors_within([demand.limits for demand in here], extents.bound) for here in by_level.values()
+        ]
     return [
         frozenset(f for f in extents.values if all(demand.allows(f) for demand in here))
         for here in by_level.values()
     ]
 
 
-def _between(limits: Iterable[tuple[int, int]], bound: int) -> range:
+def _factors_within(limits: Iterable[tuple[int, int]], bound: int) -> range:
     """The factors within all limits."""
     lowest, highest = zip((1, bound), *limits, strict=True)
     return range(max(lowest), min(highest) + 1)
@@ -364,7 +366,7 @@ def _kept_tiles(level: TemporalLevel, context: Context) -> list[_Kept]:
     return [_Kept(context.problem.dataspace(name), span) for name, span in level.keeping.keep.items()]
 
 
-def _fits(level: TemporalLevel, extents: Mapping[str, int], context: Context) -> bool:
+def _kept_tiles_fit(level: TemporalLevel, extents: Mapping[str, int], context: Context) -> bool:
     """Whether the tiles of what a storage level must keep fit with these extents."""
     usable = level.storage.usable_words
     return usable is None or sum(_kept_words(_kept_tiles(level, context), extents).values()) <= usable

@@ -206,7 +206,7 @@ def load_node(
     objectives = options.objectives or mapper.objectives
     mapspace = _mapspace(top, assembly, parallelism, mapper, context, objectives, sparsity, rules)
     if context.loaded.bits:
-        assembly, mapspace = _in_values(assembly, mapspace, context)
+        assembly, mapspace = _assembly_in_values(assembly, mapspace, context)
     memories_with_places = _memories_with_places(assembly, options)
     if not sections:
         check_rooms(assembly.storages, context)
@@ -259,7 +259,9 @@ def _mapping(
     return tidied(mapspace, on_places(mapspace, mapping))
 
 
-def _in_values(assembly: Assembly, mapspace: Mapspace, context: Context) -> tuple[Assembly, Mapspace]:
+def _assembly_in_values(
+    assembly: Assembly, mapspace: Mapspace, context: Context
+) -> tuple[Assembly, Mapspace]:
     """Return an assembly and its mapspace with levels that count in the values of the problem."""
     bits = context.loaded.bits
     if mapspace.sparsity is not None:

@@ -110,7 +110,7 @@ def read_loops(
     for node in nodes:
         _refuse_shares(node, kind)
         check_keys(node, (*_KEYS[kind], *ADDRESS_KEYS), f"a {kind} constraint")
-        _check_remainders(node, context)
+        _check_remainder_limit(node, context)
     permutation = _permutation(nodes, context)
     constraints = LoopConstraints(
         leaf=leaf,
@@ -143,7 +143,7 @@ def _refuse_shares(node: MappingNode, kind: Kind) -> None:
         raise SpecError(message, node.key(key).span, hint=hint)
 
 
-def _check_remainders(node: MappingNode, context: Context) -> None:
+def _check_remainder_limit(node: MappingNode, context: Context) -> None:
     """Check that a limit on remainders leaves none, where there are none, or all that there may be."""
     value = given(node, "remainders")
     if value is None:

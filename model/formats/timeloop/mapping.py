@@ -22,7 +22,7 @@ from model.text.source import Span, SpecError, note_at
 from model.wording import listing
 
 
-def _check_flags(asked: LoopConstraints, mapped: LoopConstraints) -> None:
+def _check_mapped_flags(asked: LoopConstraints, mapped: LoopConstraints) -> None:
     """Check that a mapping sets no flag by itself that changes what is counted."""
     for flag in ("no_reuse", "no_link_transfer", "rmw_first_update"):
         _check_flag(flag, getattr(asked, flag), getattr(mapped, flag), mapped.leaf)
@@ -43,7 +43,7 @@ def _check_flag(flag: str, asked: Collection[str], flagged: dict[str, Span], lea
             raise SpecError(f"{flag} of `{name}` belongs to the architecture", span, hint=hint)
 
 
-def _check_single(targets: Iterable[Clause], fanouts: Sequence[ArchLeaf], context: Context) -> None:
+def _check_without_fanout(targets: Iterable[Clause], fanouts: Sequence[ArchLeaf], context: Context) -> None:
     """Check that a mapping asks for no children of nodes that have no fanout."""
     spatial = [target for target in targets if target.kind == "spatial" and target.leaf not in fanouts]
     for leaf in dict.fromkeys(target.leaf for target in spatial):
@@ -53,7 +53,7 @@ def _check_single(targets: Iterable[Clause], fanouts: Sequence[ArchLeaf], contex
             raise SpecError(f"the mapping's {wide} at `{leaf.name}` exceeds its mesh of 1 x 1", wide.span)
 
 
-def _check_rules(
+def _check_factor_rules(
     asked: LoopConstraints, mapped: LoopConstraints, values: dict[str, int], span: Span, context: Context
 ) -> None:
     """Check a mapping's factors at one node against the constraints."""
@@ -128,13 +128,13 @@ def read_mapping(targets: Sequence[Clause], assembly: Assembly, span: Span, cont
         if PLACES_KEY in target.node:
             hint = "a mapping names the places themselves, such as `buffer#1`"
             raise SpecError(f"`{PLACES_KEY}` is a constraint", target.node.key(PLACES_KEY).span, hint=hint)
-    _check_single(targets, [level.loops.leaf for level in assembly.fanouts], context)
+    _check_without_fanout(targets, [level.loops.leaf for level in assembly.fanouts], context)
     written = [
         read_loops(targets, level.loops.leaf, level.loops.kind, context, mapped=True)
         for level in assembly.levels
     ]
     for level, node_loops in zip(assembly.levels, written, strict=True):
-        _check_flags(level.loops, node_loops)
+        _check_mapped_flags(level.loops, node_loops)
         if node_loops.maximize is not None:
             raise SpecError("`maximize_dims`: a mapping gives its factors", node_loops.maximize.span)
     loops = [
@@ -147,7 +147,7 @@ def read_mapping(targets: Sequence[Clause], assembly: Assembly, span: Span, cont
         _check_product(dim, factors, loops, written, span, context)
         _check_remainders(dim, factors, loops, span, context)
     for level, node_loops, values in zip(assembly.levels, loops, factors, strict=True):
-        _check_rules(level.loops, node_loops, values, span, context)
+        _check_factor_rules(level.loops, node_loops, values, span, context)
     keeps = _kept_by_storage(assembly, span, context)
     nodes: list[StorageMapping | FanoutMapping] = []
     for level, node_loops, values in zip(assembly.levels, loops, factors, strict=True):
@@ -313,11 +313,11 @@ def _spatial_loops(
     loops: LoopConstraints, live: dict[str, int], level: SpatialLevel, span: Span, context: Context
 ) -> tuple[SpatialLoop, ...]:
     order = _order_of_live(loops, live, span, context)
-    along_x = _along_x(loops, live, order, level, span, context)
+    along_x = _dims_along_x(loops, live, order, level, span, context)
     return tuple(SpatialLoop(dim, live[dim], "x" if dim in along_x else "y") for dim in order)
 
 
-def _along_x(
+def _dims_along_x(
     loops: LoopConstraints,
     live: dict[str, int],
     order: list[str],

@@ -59,7 +59,9 @@ def read_placed(
     ]
     context = replace(context, tree=replace(context.tree, leaves=tuple(leaves)))
     targets = read(context)
-    parted = Assembly(tuple(_levels(constrained, places, context)), constrained.compute, mapspace.parallel)
+    parted = Assembly(
+        tuple(_levels_by_place(constrained, places, context)), constrained.compute, mapspace.parallel
+    )
     return read_keeping_mapping(targets, parted, mapspace, span, context)
 
 
@@ -109,7 +111,7 @@ def _targets(node: Node) -> Iterator[str]:
         yield from _targets(value)
 
 
-def _levels(
+def _levels_by_place(
     constrained: Assembly, places: Mapping[str, Sequence[str]], context: Context
 ) -> Iterator[TilingLevel]:
     """Yield the levels, those of memories with several places once for each."""

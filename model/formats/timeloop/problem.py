@@ -460,7 +460,7 @@ def _bound_keys(section: MappingNode) -> dict[str, str]:
     return {key: "instance" for key, value in scalars if type(value.value) is int}
 
 
-def _given(entry: MappingNode, space: str, written: bool, default: Span | None) -> Span | None:
+def _says_given(entry: MappingNode, space: str, written: bool, default: Span | None) -> Span | None:
     """Return what says that first values of a dataspace are given, `default` of outputs that say nothing."""
     value = entry.get(_INITIAL)
     if value is None:
@@ -489,7 +489,7 @@ def _read_dataspaces(
         check_count(projection.items, limits.dimensions, f"ranks of `{name}`", projection.span)
         flag = one_of(entry, _READ_WRITE, "a dataspace")
         written = flag is not None and as_bool(flag[1], f"`{flag[0].text}`")
-        starts[name] = _given(entry, name, written, given)
+        starts[name] = _says_given(entry, name, written, given)
         dataspaces[name] = Dataspace(
             name=name,
             ranks=tuple(_read_rank(rank, shape, coefficients) for rank in projection.items),

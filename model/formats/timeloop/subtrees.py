@@ -167,9 +167,9 @@ def _read_branch(node: MappingNode, name: str, instances: int, around: MappingNo
         walk.items.append(_Branch(name, node, _range_of(node.require("name"))[1], attributes))
     for key, value in () if attributes is None else attributes.entries:
         around = with_entry(around, key.text, value)
-    for item in _items(node, "local"):
+    for item in _items_under(node, "local"):
         _read_local(as_mapping(item, "a component"), instances, around, walk)
-    trees = _items(node, "subtree")
+    trees = _items_under(node, "subtree")
     if len(trees) > 1:
         hint = "Timeloop takes a single tree at each place; put the components of both into one `local`"
         raise SpecError("`subtree` lists several trees", trees[1].span, ((trees[0].span, "the first"),), hint)
@@ -179,7 +179,7 @@ def _read_branch(node: MappingNode, name: str, instances: int, around: MappingNo
         _read_branch(tree, own, instances * count, around, walk)
 
 
-def _items(node: MappingNode, key: str) -> tuple[Node, ...]:
+def _items_under(node: MappingNode, key: str) -> tuple[Node, ...]:
     """Return the items under a key; a single one need not be in a list."""
     value = given(node, key)
     if value is None:
@@ -339,7 +339,7 @@ def _mesh(
         raise SpecError(f"`{name}` does not say how many there are", place, hint="give it `instances`")
     total = x * y if total is None and x is not None and y is not None else total
     assert total is not None
-    x, y = _axes(total, x, y)
+    x, y = _completed_mesh(total, x, y)
     if x * y != total:
         shown = " and ".join(f"{key} {numbers[key]}" for key in ("meshX", "meshY") if key in numbers)
         plural = "instance" if total == 1 else "instances"
@@ -352,7 +352,7 @@ def _mesh(
     return (x, y), (*spans, given_nodes["meshY"].span if "meshY" in numbers else place)
 
 
-def _axes(total: int, x: int | None, y: int | None) -> tuple[int, int]:
+def _completed_mesh(total: int, x: int | None, y: int | None) -> tuple[int, int]:
     """Complete a mesh: one axis follows from the other, and all lie along X where neither is given."""
     if x is not None:
         return x, y or max(1, total // x)
@@ -381,7 +381,7 @@ def _flat_nodes(items: Sequence[_Branch | _Component]) -> Iterator[MappingNode]:
             continue
         fanout = _fanout(outer, item)
         yield from _containers(around, item, fanout, taken)
-        yield _component(item)
+        yield _component_node(item)
         outer, around = item, []
 
 
@@ -442,7 +442,7 @@ def _container(
     return MappingNode(tuple(entries), span, "!Container")
 
 
-def _component(part: _Component) -> MappingNode:
+def _component_node(part: _Component) -> MappingNode:
     """Return a component under its name without a range, with the attributes that stay."""
     place = part.place
     node = MappingNode(part.node.entries, part.node.span, "!Component")

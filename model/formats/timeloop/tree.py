@@ -82,11 +82,11 @@ def read_attributes(
     resolver = _Resolver(node, outer, nodes)
     for key, value in node.entries:
         resolved = resolver.value(key.text)
-        attributes[key.text] = Attribute(resolved, _evaluated(value, resolved), key.span)
+        attributes[key.text] = Attribute(resolved, _node_of_value(value, resolved), key.span)
     return attributes
 
 
-def _evaluated(node: Node, value: object) -> Node:
+def _node_of_value(node: Node, value: object) -> Node:
     """Return the node of an evaluated attribute: its value replaces an expression."""
     if not isinstance(node, ScalarNode) or not isinstance(node.value, str) or value == node.text:
         return node
@@ -321,7 +321,7 @@ def _read_node(item: Node, scope: _Scope, walk: _TreeReader) -> _Scope:
     walk.nodes.append(item)
     walk.leaves.append(leaf)
     scope = replace(scope, gate=leaf.name) if _gates(leaf) else scope
-    return scope if leaf.role != "container" else _inside(leaf, scope)
+    return scope if leaf.role != "container" else _scope_inside(leaf, scope)
 
 
 def _read_parallel(nodes: Node, span: Span, scope: _Scope, walk: _TreeReader) -> None:
@@ -466,7 +466,7 @@ def role_of(name: str) -> Role | None:
     return "compute" if not is_storage and any(word in folded for word in COMPUTE_WORDS) else None
 
 
-def _inside(container: ArchLeaf, scope: _Scope) -> _Scope:
+def _scope_inside(container: ArchLeaf, scope: _Scope) -> _Scope:
     """Return the scope of what follows a container: its attributes, but not its own power gate."""
     attributes = {name: value for name, value in container.attributes.items() if name != POWER_GATING}
     of_container = {name: attributes[name] for name in container.own_attributes if name in attributes}

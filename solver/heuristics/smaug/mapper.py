@@ -76,7 +76,7 @@ def find_operator(problem: Problem) -> FoundOperator:
         place, offset = _window(problem, rank, outputs[0], weights)
         dims |= {"PQ"[number]: place.dim, "RS"[number]: offset.dim}
         strides = (place.coefficient, 1) if number == 0 else (strides[0], place.coefficient)
-    return FoundOperator(_convolution(problem, dims, strides), names, dims, groups)
+    return FoundOperator(_as_convolution(problem, dims, strides), names, dims, groups)
 
 
 def _inputs_of_product(operands: Sequence[Dataspace]) -> Dataspace:
@@ -123,21 +123,21 @@ def _window(
 
 
 def _inner_product(problem: Problem, dims: dict[str, str]) -> InnerProduct:
-    batch, features, channels = (_bound(problem, dims, letter) for letter in "NKC")
+    batch, features, channels = (_bound_or_one(problem, dims, letter) for letter in "NKC")
     return InnerProduct((batch, channels), features)
 
 
-def _convolution(problem: Problem, dims: dict[str, str], strides: tuple[int, int]) -> Convolution:
-    batch, features, channels = (_bound(problem, dims, letter) for letter in "NKC")
-    kernel = (_bound(problem, dims, "R"), _bound(problem, dims, "S"))
+def _as_convolution(problem: Problem, dims: dict[str, str], strides: tuple[int, int]) -> Convolution:
+    batch, features, channels = (_bound_or_one(problem, dims, letter) for letter in "NKC")
+    kernel = (_bound_or_one(problem, dims, "R"), _bound_or_one(problem, dims, "S"))
     height, width = (
-        (_bound(problem, dims, letter) - 1) * stride + field
+        (_bound_or_one(problem, dims, letter) - 1) * stride + field
         for letter, stride, field in zip("PQ", strides, kernel, strict=True)
     )
     return Convolution((batch, height, width, channels), kernel, features, strides)
 
 
-def _bound(problem: Problem, dims: dict[str, str], letter: str) -> int:
+def _bound_or_one(problem: Problem, dims: dict[str, str], letter: str) -> int:
     return problem.bound[dims[letter]] if letter in dims else 1
 
 

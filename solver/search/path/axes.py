@@ -70,7 +70,7 @@ class TileAxis:
 
     def at_least(self, numbers: IntArray) -> IntArray:
         """The least numbers of tiles that are no less than these, which are within the bound."""
-        following = self._next[numbers] if self.bound <= LONGEST_TABLE else self._following(numbers)
+        following = self._next_places[numbers] if self.bound <= LONGEST_TABLE else self._following(numbers)
         return self.numbers[following]
 
     def at_most(self, numbers: IntArray) -> IntArray:
@@ -78,7 +78,7 @@ class TileAxis:
         return np.searchsorted(-self.numbers, -numbers)
 
     @cached_property
-    def _next(self) -> IntArray:
+    def _next_places(self) -> IntArray:
         """For each number up to the bound, the place of the least number of tiles that is no less."""
         return self._following(np.arange(self.bound + 1))
 

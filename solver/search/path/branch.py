@@ -621,13 +621,13 @@ class Branch:
         view = frame.space.views[charge.place]
         free = charge.free * masked.charges.first_words(charge.place)
         shares = (masked.charges.share_outside(charge, price) for price in self._prices.each)
-        share = [[own if isinstance(own, float) else float(_entry(own, places))] for own in shares]
+        share = [[own if isinstance(own, float) else float(_entry_at(own, places))] for own in shares]
         price = sum(self._prices.of(charge)) * np.array(share)
 
         @cache
         def of(leading: frozenset[int]) -> Pending:
             words = frame.words.of(charge.place, frame.space.no_unrolling, leading)
-            picked = Delivered(*(np.array([_entry(table, places)]) for table in words))
+            picked = Delivered(*(np.array([_entry_at(table, places)]) for table in words))
             ones = np.ones((1, len(frame.axes)))
             return Pending(
                 charge,
@@ -655,7 +655,7 @@ def _table_part(chosen: tuple[IntArray, ...], live: IntArray, table: FloatArray)
     return table[chosen].reshape(-1)[live]
 
 
-def _entry(table: FloatArray, places: IntArray) -> FloatArray:
+def _entry_at(table: FloatArray, places: IntArray) -> FloatArray:
     """One entry of a table with an axis per dimension, some of them of length 1."""
     entry: FloatArray = table[
         tuple(p if size > 1 else 0 for p, size in zip(places, table.shape, strict=True))

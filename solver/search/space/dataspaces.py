@@ -148,7 +148,7 @@ def view(space: Dataspace, place: int, problem: Problem, active: Sequence[str]) 
     ranks = [rank for rank in ranks if rank]
     relevant = frozenset(d for rank in ranks for d, _ in rank)
     bounds = [problem.bound[dim] for dim in active]
-    components = tuple(_component(group, bounds) for group in _connected(ranks))
+    components = tuple(_component_of(group, bounds) for group in _connected(ranks))
     simple = all(c.partitions for c in components)
     everything = frozenset(range(len(active)))
     return DataspaceView(
@@ -167,7 +167,7 @@ def _connected(ranks: Sequence[RankTerms]) -> list[list[RankTerms]]:
     return groups
 
 
-def _component(ranks: Sequence[RankTerms], bounds: Sequence[int]) -> Component:
+def _component_of(ranks: Sequence[RankTerms], bounds: Sequence[int]) -> Component:
     dims = tuple(sorted({d for rank in ranks for d, _ in rank}))
     return Component(dims, tuple(ranks), _window_words(ranks, dims, bounds))
 
