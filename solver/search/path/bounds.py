@@ -12,7 +12,7 @@ from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.goal import Goal
 from solver.search.path.charges import ENERGY, MOST_GRAINS, NOTHING, Price, StackedPrices
 from solver.search.path.inside import Listed
-from solver.search.path.masked import FEW_TILES, Masked
+from solver.search.path.masked import Masked
 from solver.search.path.unrolled import Loosest, Unrolled
 
 TIED = 1 - 1e-9
@@ -96,8 +96,7 @@ class Bounds:
         return tuple(r for r, load in enumerate(loads) if load >= share * self.steps or r in self.overloaded)
 
     def _least_load(self, resource: int) -> float:
-        small = self.masked.frame.space.lattice.size <= FEW_TILES
-        floors = self.masked.floors(self.every, Price(0.0, ((resource, 1.0),)), with_tables=small)
+        floors = self.masked.floors(self.every, Price(0.0, ((resource, 1.0),)), with_tables=False)
         return self.besides[resource] + float(floors.min())
 
     @property

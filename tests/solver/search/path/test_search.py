@@ -105,7 +105,6 @@ def test_a_stopped_search_has_a_bound(draw, objective: str):
 @pytest.mark.parametrize("seed", few(range(2)))
 def test_optimum_where_choices_are_bounded_together(draw, seed: int, monkeypatch: pytest.MonkeyPatch):
     """Bounds on cells hold for each of their spatial choices, through any number of slots."""
-    monkeypatch.setattr("solver.search.path.search.FEW_PAIRS", 1)
     monkeypatch.setattr("solver.search.path.search.MOST_PAIRS", 1)
     for mapspace in draw(1050 + seed, 4, 600):
         check(mapspace)
