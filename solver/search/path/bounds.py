@@ -18,9 +18,6 @@ from solver.search.path.unrolled import Loosest, Unrolled
 TIED = 1 - 1e-9
 """Share of the incumbent from which bounds are computed once more, as exactly as numbers can tell."""
 
-BLOCKS_MATTER_FROM = 1 - 1e-4
-"""Share of the incumbent from which on it matters whether each instance pays for whole blocks."""
-
 MOST_LIMITED_GRAINS = 1 << 64
 """Grains of energy from which on limits are not looked at."""
 
@@ -190,9 +187,9 @@ class Bounds:
         """Which values doubles hardly tell from the incumbent."""
         return self._from(TIED, values)
 
-    def near(self, values: FloatArray) -> IntArray:
-        """Which values are close to the incumbent."""
-        return self._from(BLOCKS_MATTER_FROM, values)
+    def comparable(self, values: FloatArray) -> IntArray:
+        """Which values may improve on an incumbent with which exact numbers can be compared."""
+        return self._from(0.0, values)
 
     def _from(self, share: float, values: FloatArray) -> IntArray:
         """Which values may improve on the incumbent, and are no less than a share of it."""

@@ -7,7 +7,7 @@ import pytest
 
 from model.mapspace import TemporalRules
 from model.problem import Dataspace
-from solver.search.space.orders import allowed_orders
+from solver.search.path.orders import allowed_orders
 from tests.bruteforce import temporal_orders
 
 Einsum = Callable[[Random], tuple[Dataspace, ...]]
