@@ -63,6 +63,9 @@ class Termination(Enum):
 REMAINDERS_S = 10.0
 """Seconds per Einsum that mappings with remainders are searched at most, if there is no time limit."""
 
+PATIENCE_S = 5.0
+"""Seconds of bounds before CP-SAT is asked as well or, without any mapping, before feasibility is checked."""
+
 AUTO, BOUNDS, CP_SAT = ENGINES = ("auto", "bounds", "cp-sat")
 """Search engines: `auto` is bounds, with CP-SAT in parallel where bounds leave a gap."""
 

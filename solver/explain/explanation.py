@@ -45,6 +45,7 @@ MOST_CONFLICTS = 3
 """The number of conflicts without a common constraint that are reported."""
 
 DEFAULT_TIME_LIMIT_S = 60.0
+"""Seconds for the reasons, of all layers of a network together; later layers are marked as not examined."""
 
 LEAST_TIME_S = 2.0
 """Seconds for the reasons, however short the time limit is: most conflicts are found in that time."""

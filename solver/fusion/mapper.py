@@ -60,11 +60,8 @@ MOST = 500
 GRACE_S = 0.6
 """Seconds beyond half of a time limit in which each Einsum is mapped alone before all else."""
 
-HINTS_S = 0.6
-"""Seconds beyond that for a heuristic, which maps what is not mapped even then."""
-
-BOUND_S = 0.4
-"""Seconds for a bound in closed form once a search is over."""
+LATE_S = 0.5
+"""Seconds each for a heuristic, which maps what is not mapped even then, and for a bound in closed form."""
 
 HEARTBEAT = 32
 """Questions whether to stop between looks at the memory in use and reports of progress."""
@@ -247,7 +244,7 @@ class _Search:
         self, space: FusionSpace, steps: Sequence[Step], left: Sequence[Left], best: _Best
     ) -> None:
         """Price Einsums alone with mappings that a heuristic finds, where there was no time for others."""
-        clock, found, points = Clock(HINTS_S), dict[int, Point | None](), list[Point | None]()
+        clock, found, points = Clock(LATE_S), dict[int, Point | None](), list[Point | None]()
         for step, room in zip(steps, left, strict=True):
             if step.kind is None:
                 points.append(None)
@@ -412,7 +409,7 @@ class _Search:
     @cached_property
     def _last(self) -> Clock:
         """What is left of time once the search is over, or was interrupted."""
-        return Clock(BOUND_S)
+        return Clock(LATE_S)
 
     def _bound_at_once(self, search: PathSearch) -> int:
         """A bound on all paths that takes little time: by each Einsum alone, or by its arithmetic."""

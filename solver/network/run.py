@@ -15,7 +15,7 @@ from model.mapspace import Mapspace
 from model.sparse import evaluate_totals
 from solver.certificate.canonical import canonical, canonical_sha256
 from solver.explain import Verdict, diagnose, explain_infeasible, explain_sparse, reasons_time_s
-from solver.explain.explanation import NOT_FOUND
+from solver.explain.explanation import DEFAULT_TIME_LIMIT_S, NOT_FOUND
 from solver.formulation.requirements import constraints_of
 from solver.network.cache import ResultCache
 from solver.network.executors import Executor, Serial
@@ -327,10 +327,6 @@ def _renamed(result: Result, layer: Layer) -> Result:
     return replace(result, mapping=mapping, evaluation=evaluate_totals(layer.mapspace, mapping))
 
 
-LONGEST_ANALYSIS_S = 60.0
-"""Time for the reasons of all layers together; those of later layers are marked as not examined."""
-
-
 def with_reasons(
     results: Sequence[NetworkResult],
     should_stop: StopCallback,
@@ -366,7 +362,7 @@ class _Explainer:
     """Explains each mapspace once, as long as there is time."""
 
     def __init__(self, should_stop: StopCallback, time_limit_s: float | None) -> None:
-        self._end = time.monotonic() + LONGEST_ANALYSIS_S
+        self._end = time.monotonic() + DEFAULT_TIME_LIMIT_S
         self._should_stop = should_stop
         self._time_limit_s = time_limit_s
         self._known: dict[Hashable, tuple[Reason, ...]] = {}
