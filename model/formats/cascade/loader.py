@@ -182,7 +182,7 @@ def load_einsum(
     )
     mapspace, mapping, notes = _mapspace_of(loaded.network, einsum), None, list[Note]()
     if options.timeloop.require_mapping:
-        if mapspace.architecture.cycle_s is None:
+        if not mapspace.architecture.is_accelforge:
             message = "a given mapping of one Einsum is read for an `arch` of AccelForge only"
             raise SpecError(message, hint="write the Einsum as a `problem`, beside its architecture")
         section = _given_mapping(options, variables)
@@ -232,7 +232,7 @@ def _mapspace_of(network: Network, einsum: str) -> Mapspace:
         raise SpecError(f"Einsum `{einsum}` is a copy operation: there is nothing to map")
     if layer.overfull:
         raise SpecError(layer.overfull[0].text)
-    if layer.mapspace.factors == ANY and layer.mapspace.architecture.cycle_s is not None:
+    if layer.mapspace.factors == ANY and layer.mapspace.architecture.is_accelforge:
         raise SpecError(PERFECT_ON_ARCH, hint="--factors perfect")
     if layer.mapspace.sparsity is not None:
         hint = "--ignore-sparse treats its data as dense"
