@@ -9,6 +9,7 @@ from functools import partial
 from model.objective import LAYERS, METHODS, TOTAL
 from solver.report.charts import MOST_BARS, Bar, Segment, bars_scene, first_of
 from solver.report.curves_page import bound_page
+from solver.report.difference import difference_page
 from solver.report.drawing import Ink
 from solver.report.einsum_page import (
     ENDINGS,
@@ -539,4 +540,5 @@ PAGES: Mapping[str, Callable[[Value], Page]] = {
     "compare": comparison_page,
     "assign": assignment_page,
     "bound": bound_page,
+    "difference": difference_page,
 }

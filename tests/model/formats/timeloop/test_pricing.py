@@ -181,7 +181,8 @@ def test_a_clock_is_one_number_wherever_it_stands(variables, attributes, nanosec
 
 
 def test_what_keeps_nothing_needs_no_energies():
-    buffer = "  - !Component {name: buffer, class: unheard_storage, attributes: {width: 8, depth: 8, datawidth: 8}}\n"
+    sizes = "attributes: {width: 8, depth: 8, datawidth: 8}"
+    buffer = f"  - !Component {{name: buffer, class: unheard_storage, {sizes}}}\n"
     bare = architecture(DRAM, buffer, MAC)
     assert "unknown component class" in failure(spec(arch=bare)).message
     idle = buffer.replace("}}\n", "}, constraints: {dataspace: {bypass: [Weights, Inputs, Outputs]}}}\n")
