@@ -19,6 +19,7 @@ from model.formats.accelforge.loader import LoadedWorkload
 from model.formats.accelforge.scope import Subject
 from model.formats.accelforge.sets import EinsumNames
 from model.formats.cascade.constraints import Naming, Resolver, dataspace_names, place_of, problem_of
+from model.formats.cascade.renaming import numbered, renamed_mapspace, renamed_problem, renamed_text
 from model.formats.cascade.storage import (
     StoredBits,
     Waiting,
@@ -40,7 +41,7 @@ from model.objective import ENERGY
 from model.places import spread
 from model.problem import Problem
 from model.text.fields import check_problem
-from model.text.source import MappingNode, Span, SpecError, note_at
+from model.text.source import MappingNode, Node, Span, SpecError, note_at
 from model.wording import listing
 from model.workload import MOST_EINSUMS, Einsum, Workload
 
@@ -277,8 +278,8 @@ def _read_einsum(
     return _Read(einsum, sized, written, rows, all_inputs, spread_out, narrowing)
 
 
-Known = dict[tuple[MappingNode, Problem], LoadedSpec]
-"""Specs by what they say, and the problem without its name."""
+Known = dict[tuple[Node, Problem], LoadedSpec]
+"""Specs by what they say, and the problem, without names of the workload."""
 
 
 def written_einsum(
@@ -304,17 +305,19 @@ def written_einsum(
     check_problem(problem, options.files.limits, place_of(einsum))
     spans = dict.fromkeys(problem.dims, place_of(einsum))
     resolved = MappingNode(entries, top.span, top.tag)
-    key = resolved, replace(problem, name="")
+    names = numbered(problem)
+    key = renamed_text(resolved, names), renamed_problem(problem, names)
     loaded = known.get(key)
     if loaded is None:
         try:
             loaded = load_node(resolved, files, options, LoadedProblem(problem, spans, ()))
         except SpecError as error:
             raise resolver.explained(error) from None
-        known[key] = loaded
         notes += loaded.notes
+        if not (loaded.mapspace.sparsity or loaded.mapspace.rules):
+            known[key] = loaded
     notes += filter(None, [unknown_note])
-    mapspace = replace(loaded.mapspace, problem=problem)
+    mapspace = renamed_mapspace(loaded.mapspace, problem)
     return mapspace, tuple(resolver.all_inputs), loaded.memories_with_places
 
 
