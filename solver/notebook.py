@@ -94,7 +94,7 @@ class ShownResult:
         return report_fragment(as_value(headed(self.document())))
 
 
-def _verdict(status: Status, objective: str, value: float | None, gap: float | None) -> str:
+def _verdict_line(status: Status, objective: str, value: float | None, gap: float | None) -> str:
     """Return status, value and gap of one search in one line."""
     if value is None:
         return status.value
@@ -140,7 +140,7 @@ class EinsumResult(ShownResult, Result):
         return _frame([*rows, *_rows_without_dataspace(document, rows[0])])
 
     def _verdict(self) -> str:
-        return _verdict(self.status, self.objective, self.reported_value, self.gap)
+        return _verdict_line(self.status, self.objective, self.reported_value, self.gap)
 
 
 def _rows_without_dataspace(
@@ -237,7 +237,7 @@ class FusedResult(ShownResult, fused.FusedResult):
         return in_reported_unit(self.objective, quantity, self.units_per_pj)
 
     def _verdict(self) -> str:
-        return _verdict(self.status, self.objective, self.reported_value, self.gap)
+        return _verdict_line(self.status, self.objective, self.reported_value, self.gap)
 
     def document(self) -> Document:
         """Return the result as ``network --fuse --json`` writes it; docs/json.md lists the keys."""

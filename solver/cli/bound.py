@@ -121,7 +121,7 @@ def _sorted_inputs(inputs: Sequence[str]) -> tuple[list[str], dict[str, int], li
         elif size[1] in sizes:
             raise OutputError(f"the size of {size[1]} is given twice")
         else:
-            sizes[size[1]] = _size(size[1], size[2])
+            sizes[size[1]] = _index_size(size[1], size[2])
     return texts, sizes, paths
 
 
@@ -132,7 +132,7 @@ def _given_path(text: str) -> Path:
         raise OutputError(str(error)) from None
 
 
-def _size(name: str, text: str) -> int:
+def _index_size(name: str, text: str) -> int:
     """Read the size of an index."""
     try:
         size = quantity(text)

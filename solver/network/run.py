@@ -387,7 +387,9 @@ class _Explainer:
             if narrow is not None and left > 0 and NOT_FOUND not in reasons:
                 found = diagnose(narrow, self._should_stop, min(left, time_s))
                 is_enough = found.verdict is Verdict.FEASIBLE
-                reasons = tuple(_narrowed(reason, layer) if is_enough else reason for reason in reasons)
+                reasons = tuple(
+                    _narrower_values(reason, layer) if is_enough else reason for reason in reasons
+                )
             self._known[question] = reasons
         return self._known[question]
 
@@ -399,7 +401,7 @@ def _narrow(layer: Layer) -> Mapspace | None:
     return replace(layer.mapspace, architecture=layer.narrowing.architecture)
 
 
-def _narrowed(reason: Reason, layer: Layer) -> Reason:
+def _narrower_values(reason: Reason, layer: Layer) -> Reason:
     """Return a reason that proposes narrower values instead of larger levels."""
     assert layer.narrowing is not None
     sizes = {level.size_source for level in layer.mapspace.architecture.levels} - {None}

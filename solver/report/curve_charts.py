@@ -82,14 +82,14 @@ def _curves(own: Value, number: int, ends: tuple[float, float]) -> Iterator[Curv
     known += [
         ("", at["capacity_bytes"], at["traffic_bytes"]) for at in own["at"].entries() if at["asked"].flag()
     ]
-    yield Curve(name, ink, [_mark(*each) for each in known if ends[0] <= each[1].number() <= ends[1]])
+    yield Curve(name, ink, [_point_mark(*each) for each in known if ends[0] <= each[1].number() <= ends[1]])
     points = own["fused"]["points"].entries() if own["fused"] else []
     fused = [_fused_mark(point) for point in points if point["traffic_bytes"].raw is not None]
     if fused:
         yield Curve(f"{name}, fused", series_ink(2 * number + 1), fused, "steps", is_dashed=True)
 
 
-def _mark(what: str, capacity: Value, traffic: Value) -> Mark:
+def _point_mark(what: str, capacity: Value, traffic: Value) -> Mark:
     x, y = capacity.number(), traffic.number()
     return Mark(x, y, f"{bytes_text(x)}: {bytes_text(y)}", label=f"{what} {bytes_text(y)}".strip())
 

@@ -24,14 +24,14 @@ def bound_page(document: Value) -> Page:
     return Page(
         "Least traffic between memory and buffer",
         document["status"].text(),
-        _verdict(document),
+        _curves_verdict(document),
         [fact for own in curves for fact in _curve_facts(own)] + [_factors_fact(document)],
         sections,
         notes=document["notes"].texts(),
     )
 
 
-def _verdict(document: Value) -> str:
+def _curves_verdict(document: Value) -> str:
     curves = document["curves"].entries()
     missing = sum(len(own["missing"].entries()) for own in curves)
     known = sum(len(own["layers"].entries()) for own in curves)
@@ -196,12 +196,12 @@ def _fused_table(fused: Value) -> Table:
         gap = "" if not point["gap"].raw else f"gap {percent(point['gap'].number())}"
         rows.append(
             [
-                _size(point["capacity_bytes"]),
-                _size(room),
-                _size(value),
-                _size(point["bound_bytes"]),
+                _size_cell(point["capacity_bytes"]),
+                _size_cell(room),
+                _size_cell(value),
+                _size_cell(point["bound_bytes"]),
                 ", ".join(filter(None, (point["status"].text(), gap))),
-                _size(alone),
+                _size_cell(alone),
                 saved,
             ]
         )
@@ -209,5 +209,5 @@ def _fused_table(fused: Value) -> Table:
     return Table("", headings, rows)
 
 
-def _size(value: Value) -> Cell:
+def _size_cell(value: Value) -> Cell:
     return NOTHING if value.raw is None else (bytes_text(value.number()), value.number())
