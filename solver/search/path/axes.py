@@ -15,6 +15,9 @@ from model.numbers import divisors, prime_factors
 from solver.search.arrays import TOGETHER, BoolArray, FloatArray, IntArray, among
 from solver.search.space.search_space import SearchSpace
 
+LONGEST_TABLE = 1 << 20
+"""Iterations of a dimension up to which places of all numbers are looked up in a table."""
+
 NOWHERE = -1
 """Place of numbers of tiles that there are none of."""
 
@@ -53,16 +56,31 @@ class TileAxis:
 
     def place(self, numbers: IntArray) -> IntArray:
         """Places of numbers of tiles, `NOWHERE` for what is none."""
+        if self.bound <= LONGEST_TABLE:
+            return self._places[numbers]
         following = self._following(numbers)
         return np.where(self.numbers[following] == numbers, following, NOWHERE)
 
+    @cached_property
+    def _places(self) -> IntArray:
+        """The place of each number up to the bound."""
+        places = np.full(self.bound + 1, NOWHERE, dtype=np.int64)
+        places[self.numbers] = np.arange(len(self.numbers))
+        return places
+
     def at_least(self, numbers: IntArray) -> IntArray:
         """The least numbers of tiles that are no less than these, which are within the bound."""
-        return self.numbers[self._following(numbers)]
+        following = self._next_places[numbers] if self.bound <= LONGEST_TABLE else self._following(numbers)
+        return self.numbers[following]
 
     def at_most(self, numbers: IntArray) -> IntArray:
         """Places of the largest numbers of tiles that are no more than these; numbers fall along the axis."""
         return np.searchsorted(-self.numbers, -numbers)
+
+    @cached_property
+    def _next_places(self) -> IntArray:
+        """For each number up to the bound, the place of the least number of tiles that is no less."""
+        return self._following(np.arange(self.bound + 1))
 
     def _following(self, numbers: IntArray) -> IntArray:
         """Places of the least numbers of tiles that are no less than some numbers."""

@@ -12,11 +12,14 @@ from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.goal import Goal
 from solver.search.path.charges import ENERGY, MOST_GRAINS, NOTHING, Price, StackedPrices
 from solver.search.path.inside import Listed
-from solver.search.path.masked import Masked
+from solver.search.path.masked import FEW_TILES, Masked
 from solver.search.path.unrolled import Loosest, Unrolled
 
 TIED = 1 - 1e-9
 """Share of the incumbent from which bounds are computed once more, as exactly as numbers can tell."""
+
+BLOCKS_MATTER_FROM = 1 - 1e-4
+"""Share of the incumbent from which on it matters whether each instance pays for whole blocks."""
 
 MOST_LIMITED_GRAINS = 1 << 64
 """Grains of energy from which on limits are not looked at."""
@@ -93,7 +96,8 @@ class Bounds:
         return tuple(r for r, load in enumerate(loads) if load >= share * self.steps or r in self.overloaded)
 
     def _least_load(self, resource: int) -> float:
-        floors = self.masked.floors(self.every, Price(0.0, ((resource, 1.0),)), with_tables=False)
+        small = self.masked.frame.space.lattice.size <= FEW_TILES
+        floors = self.masked.floors(self.every, Price(0.0, ((resource, 1.0),)), with_tables=small)
         return self.besides[resource] + float(floors.min())
 
     @property
@@ -187,9 +191,9 @@ class Bounds:
         """Which values doubles hardly tell from the incumbent."""
         return self._from(TIED, values)
 
-    def comparable(self, values: FloatArray) -> IntArray:
-        """Which values may improve on an incumbent with which exact numbers can be compared."""
-        return self._from(0.0, values)
+    def near(self, values: FloatArray) -> IntArray:
+        """Which values are close to the incumbent."""
+        return self._from(BLOCKS_MATTER_FROM, values)
 
     def _from(self, share: float, values: FloatArray) -> IntArray:
         """Which values may improve on the incumbent, and are no less than a share of it."""

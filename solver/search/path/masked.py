@@ -20,6 +20,9 @@ from solver.search.path.rooms import PlaceRooms
 from solver.search.path.tables import Outside, TileFrame
 from solver.search.path.unrolled import Loosest, Unrolled
 
+FEW_TILES = 1 << 14
+"""Numbers of tiles up to which tables cost next to nothing."""
+
 MOST_LISTED = 1 << 13
 """Rows up to which several labels are looked at together, and steps of a path that are sorted at a time."""
 

@@ -31,10 +31,8 @@ from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stopped, heeding
 from solver.search.trivial import trivial_bound
 
-MOST_PAIRS = 2_000
-"""Pairs of tiles and spatial choices up to which all of a cell are bounded at once.
-
-Proofs of 13 layers took 11.6 CPU seconds with 2,000, 12.2 with 8,000, and 12.8 with 32,000."""
+FEW_PAIRS, MOST_PAIRS = 2_000, 32_000
+"""Pairs of tiles and spatial choices that are bounded at first, and up to which all of a cell are."""
 
 HELD_SHARE = 0.6
 """Of the memory, what tables outside take at most."""
@@ -57,13 +55,17 @@ class _Mask(NamedTuple):
 
 
 class _Cell(NamedTuple):
-    """Some spatial choices under a mask, and the tiles inside that may go with any of them; with bounds."""
+    """Some spatial choices under a mask, and the tiles inside that may go with any of them; with bounds.
+
+    So many `pairs` are bounded next.
+    """
 
     bounds: Bounds
     choices: IntArray
     by_choice: FloatArray
     tiles: IntArray
     by_tile: FloatArray
+    pairs: int = FEW_PAIRS
 
     def only(self, places: IntArray) -> _Cell:
         """Some of the spatial choices."""
@@ -102,7 +104,7 @@ class _Led(NamedTuple):
 class _QueuedRows(NamedTuple):
     """Tiles with a spatial choice and leads each, by rising bounds from `next` on.
 
-    Bounds were compared with the incumbent `compared`.
+    Bounds that are close to the incumbent were compared with the one that is `compared`.
     """
 
     bounds: Bounds
@@ -379,7 +381,7 @@ class EinsumSearch:
             cell = self._bounded(cell)
         if not len(cell.tiles) or not len(cell.choices):
             return
-        few = max(1, MOST_PAIRS // len(cell.tiles))
+        few = max(1, cell.pairs // len(cell.tiles))
         self._dive_from(bounds, cell.choices[:few], cell.tiles, value)
         rest = cell.choices[few:]
         if len(rest):
@@ -445,7 +447,7 @@ class EinsumSearch:
     def _bounded(self, cell: _Cell) -> _Cell:
         """The tiles of a cell that may improve with some of its spatial choices."""
         cell = self._by_pair(self._still(cell))
-        if self._number_of_pairs(cell) <= MOST_PAIRS:
+        if self._number_of_pairs(cell) <= (MOST_PAIRS if cell.bounds.has_pairs else FEW_PAIRS):
             return cell
         every = self._every[cell.choices]
         steps = cell.bounds.masked.charges.steps(self._steps[cell.choices], every)
@@ -493,10 +495,10 @@ class EinsumSearch:
             return
         if is_large:
             # The choice says more than the tiles.
-            few = max(1, MOST_PAIRS // len(cell.tiles))
+            few = max(1, cell.pairs // len(cell.tiles))
         order = np.argsort(cell.by_choice, kind="stable")
         self._open_pairs(self._paired(cell.bounds, cell.choices[order[:few]], cell.tiles), value)
-        rest = self._still(cell.only(order[few:]))
+        rest = self._still(cell.only(order[few:]))._replace(pairs=min(2 * cell.pairs, MOST_PAIRS))
         if len(rest.choices) and len(rest.tiles):
             self._push(max(value, float(rest.by_choice.min())), rest)
 
@@ -561,16 +563,16 @@ class EinsumSearch:
         self._push(value, self._paths(item.only(np.array([place])), value))
 
     def _is_to_compare(self, item: _QueuedRows, value: float) -> bool:
-        """Whether a bound can be compared with the incumbent, and the rows were not compared with it."""
-        return item.compared != self.goal.incumbent and self._is_comparable(item.bounds, value)
+        """Whether a bound is close to the incumbent, and the rows were not compared with it."""
+        return item.compared != self.goal.incumbent and self._is_near(item.bounds, value)
 
-    def _is_comparable(self, bounds: Bounds, value: float) -> bool:
-        """Whether a bound can be compared with the incumbent."""
-        return len(bounds.comparable(np.array([value]))) > 0
+    def _is_near(self, bounds: Bounds, value: float) -> bool:
+        """Whether a bound is close to the incumbent."""
+        return len(bounds.near(np.array([value]))) > 0
 
     def _paths(self, row: _QueuedRows, value: float, done: float = -math.inf) -> _Paths:
         """The complete paths of a row."""
-        bounds, finely = row.bounds, self._is_comparable(row.bounds, value)
+        bounds, finely = row.bounds, self._is_near(row.bounds, value)
         listed = self._listed(row)
         worth = RowWorth(bounds, row.tiles, listed.unrolled, row.cycles, finely)
         branch = Branch(bounds.masked, listed, worth, self.shared.stop)
@@ -619,7 +621,7 @@ class EinsumSearch:
             item = item._replace(row=self._compared(item.row, item.branch.row))
         if not len(item.row.values):
             return
-        if not item.finely and self._is_comparable(item.row.bounds, value):
+        if not item.finely and self._is_near(item.row.bounds, value):
             # What was priced may seem to cost a little more or less now.
             self._push(value, self._paths(item.row, value, item.done * TIED))
             return

@@ -71,7 +71,9 @@ def test_optimum_with_windows(seed: int, monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize("seed", few(range(6)))
-def test_each_instance_pays_for_whole_blocks(seed: int):
+def test_each_instance_pays_for_whole_blocks(seed: int, monkeypatch: pytest.MonkeyPatch):
+    """All bounds count as close to the incumbent, so that all split words up among instances."""
+    monkeypatch.setattr("solver.search.path.bounds.BLOCKS_MATTER_FROM", 0.0)
     draw = free_mapspaces_with_remainders if seed % 2 else random_mapspaces_with_remainders
     for mapspace in draw(960 + seed, 2, 250):
         nodes = tuple(
@@ -103,6 +105,7 @@ def test_a_stopped_search_has_a_bound(draw, objective: str):
 @pytest.mark.parametrize("seed", few(range(2)))
 def test_optimum_where_choices_are_bounded_together(draw, seed: int, monkeypatch: pytest.MonkeyPatch):
     """Bounds on cells hold for each of their spatial choices, through any number of slots."""
+    monkeypatch.setattr("solver.search.path.search.FEW_PAIRS", 1)
     monkeypatch.setattr("solver.search.path.search.MOST_PAIRS", 1)
     for mapspace in draw(1050 + seed, 4, 600):
         check(mapspace)
