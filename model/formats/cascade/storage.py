@@ -79,7 +79,7 @@ def waiting_tensors(
     roots = _roots(einsums, homes)
     lives = tuple(_lives(einsums, running_order(einsums)))
     return tuple(
-        tuple(_largest(_waits(einsum, place, lives, einsums, homes), roots, einsum))
+        tuple(_once_per_value(_waits(einsum, place, lives, einsums, homes), roots, einsum))
         for place, einsum in enumerate(einsums)
     )
 
@@ -152,7 +152,7 @@ def _roots(einsums: Sequence[Einsum], homes: Sequence[Mapping[str, int]]) -> dic
     return roots
 
 
-def _largest(waits: Iterator[Waiting], roots: Mapping[str, str], einsum: Einsum) -> Iterator[Waiting]:
+def _once_per_value(waits: Iterator[Waiting], roots: Mapping[str, str], einsum: Einsum) -> Iterator[Waiting]:
     """Yield one of those with the same values, unless the Einsum itself accesses these."""
     accessed = {roots.get(tensor, tensor) for tensor in einsum.tensors}
     largest: dict[str, Waiting] = {}
@@ -177,7 +177,7 @@ def stored_as_a_whole(mapspace: Mapspace) -> Mapspace:
     return replace(
         mapspace,
         temporal=tuple(_temporal(mapspace, homes, level) for level in levels),
-        keep=tuple(_keeping(mapspace.keep[level], homes, level) for level in levels),
+        keep=tuple(_keep_rules(mapspace.keep[level], homes, level) for level in levels),
     )
 
 
@@ -193,7 +193,7 @@ def _without_loops(problem: Problem, names: list[str]) -> Iterator[FactorRule]:
         yield from (FactorRule(dim, "=", 1, stored=space.name) for dim in dims)
 
 
-def _keeping(rules: KeepRules, homes: Mapping[str, int], level: int) -> KeepRules:
+def _keep_rules(rules: KeepRules, homes: Mapping[str, int], level: int) -> KeepRules:
     stored = frozenset(name for name, home in homes.items() if home == level)
     return replace(rules, keep=rules.keep | stored, whole=stored)
 

@@ -72,7 +72,7 @@ class PerChoice:
         self.counted: tuple[int, Known] = -1, {}
 
     def words(self, i: int) -> Known:
-        """Words counted for tables of choice `i`, by dataspace, level and node; those of others are forgotten."""
+        """Words that tables of choice `i` have counted; those of other choices are forgotten."""
         if self.counted[0] != i:
             self.counted = i, {}
         return self.counted[1]

@@ -87,9 +87,7 @@ class Twice(EinsumSearch):
 def with_free_levels(mapspace):
     """All but the outermost level cost nothing: many paths cost the same."""
     first, *others = mapspace.architecture.nodes
-    free = (
-        replace(own, energy=AccessEnergy()) if isinstance(own, StorageLevel) else own for own in others
-    )
+    free = (replace(own, energy=AccessEnergy()) if isinstance(own, StorageLevel) else own for own in others)
     return replace(mapspace, architecture=replace(mapspace.architecture, nodes=(first, *free)))
 
 
