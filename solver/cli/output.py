@@ -233,7 +233,9 @@ def _with_run(document: Document, arguments: Namespace) -> Document:
     """Add how a document of a kind that reports know was made: command line, inputs with their SHA-256."""
     if "kind" not in document:
         return document
-    groups = (getattr(arguments, name, None) or () for name in ("specs", "workloads", "architectures"))
+    groups = (
+        getattr(arguments, name, None) or () for name in ("specs", "workloads", "architectures", "results")
+    )
     paths = [path for group in groups for path in group]
     options = ("methods", "mapping") if arguments.command == "evaluate" else ("methods",)
     paths += [path for name in options if (path := getattr(arguments, name, None)) is not None]

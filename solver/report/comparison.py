@@ -9,7 +9,15 @@ from collections.abc import Iterator, Sequence
 from model.objective import UNITS, in_reported_unit
 from model.places import gathered
 from solver.comparison import MILESTONES_PERCENT, Comparison, Improvement, MapperRun
-from solver.report.document import FIGURES, Document, outcome_document, picked, plain, reason_document
+from solver.report.document import (
+    FIGURES,
+    Document,
+    evaluation_si_figures,
+    outcome_document,
+    picked,
+    plain,
+    reason_document,
+)
 from solver.report.figures import objective_text
 from solver.report.timeloop_mapping import mapping_targets
 
@@ -35,6 +43,7 @@ def comparison_document(comparison: Comparison) -> Document:
         "gap": result.gap,
         "ratio": comparison.ratio(exact_outcome(comparison).value),
         **picked(result.evaluation, *FIGURES),
+        **({} if result.evaluation is None else evaluation_si_figures(result.evaluation)),
         **picked(result, "status", "termination"),
         "proven": comparison.proven,
         "seconds": result.statistics.seconds,

@@ -277,7 +277,7 @@ def _cost_document(
     units = evaluation.units_per_pj
     return {
         **picked(evaluation, *FIGURES, "utilization", "compute_cycles", "compute_instances"),
-        **si_figures(evaluation.energy_j, evaluation.latency_s, evaluation.computes),
+        **evaluation_si_figures(evaluation),
         "compute_energy_pj": evaluation.compute_energy / units,
         "leak_energy_pj": evaluation.leak_energy / units,
         "levels": [
@@ -310,6 +310,11 @@ def si_figures(energy_j: float | None, latency_s: Fraction | None, computes: int
         "tops": tera_operations / seconds if seconds else None,
         "tops_per_w": tera_operations / energy_j if energy_j else None,
     }
+
+
+def evaluation_si_figures(evaluation: Evaluation) -> Document:
+    """Return the figures of a priced mapping in SI units; nothing without a clock."""
+    return si_figures(evaluation.energy_j, evaluation.latency_s, evaluation.computes)
 
 
 def tile_shapes(mapspace: Mapspace, mapping: LoopMapping) -> list[dict[str, Vector]]:
@@ -391,6 +396,7 @@ def front_document(mapspace: Mapspace, front: Front) -> Document:
             {
                 "proven": point.proven,
                 **picked(point.evaluation, *figures),
+                **evaluation_si_figures(point.evaluation),
                 "mapping": mapping_targets(problem, architecture, point.mapping),
             }
             for point in front.points

@@ -134,11 +134,11 @@ def _gain_text(known: Value, key: str, without: str, saves: str, document: Value
 def _mapping_sections(document: Value) -> Iterator[Section]:
     """Yield the sections about a fused mapping and its cost."""
     einsums = document["einsums"].entries()
-    parts = [(each["einsum"].text(), _fused_energies(each)) for each in einsums]
+    parts = [(each["einsum"].text(), fused_energies(each)) for each in einsums]
     yield from violation_sections(document)
     yield Section(
         f"Fused mapping of {document['workload'].text()}",
-        lines=list(_tree_lines(document["tree"].entries(), 0)),
+        lines=list(tree_lines(document["tree"].entries(), 0)),
         where=TERMINAL,
     )
     yield Section(
@@ -172,7 +172,7 @@ def _nest_lines(einsum: Value) -> Iterator[str]:
         yield from nest.texts()
 
 
-def _tree_lines(children: Sequence[Value], indent: int) -> Iterator[str]:
+def tree_lines(children: Sequence[Value], indent: int) -> Iterator[str]:
     """Yield the tree: a fused group with its loops and their tiles, then its Einsums with held tiles."""
     for child in children:
         if child.get("einsum"):
@@ -181,7 +181,7 @@ def _tree_lines(children: Sequence[Value], indent: int) -> Iterator[str]:
             yield from (f"{STEP * indent}{' ' * len(name)}  {fact}" for fact in facts[1:])
             continue
         yield f"{STEP * indent}group {', '.join(map(_shared_loop_text, child['loops'].entries()))}"
-        yield from _tree_lines(child["children"].entries(), indent + 1)
+        yield from tree_lines(child["children"].entries(), indent + 1)
 
 
 def _tree_scene(children: Sequence[Value], width: float) -> Scene:
@@ -238,7 +238,7 @@ def _leaf_facts(leaf: Value) -> Iterator[str]:
         yield f"{tile['tensor'].text()} stays in {tile['memory'].text()} ({shape})"
 
 
-def _fused_energies(einsum: Value) -> list[tuple[str, float]]:
+def fused_energies(einsum: Value) -> list[tuple[str, float]]:
     """Return the energy of each memory, and of the computes."""
     memories = einsum["memories"].entries()
     energies = [(memory["name"].text(), memory["energy_pj"].number()) for memory in memories]
@@ -270,7 +270,7 @@ def _fused_section(document: Value) -> Section:
                 each["einsum"].text(),
                 *(count_cell(each[key].count()) for key in ("visits", "n_instances")),
                 energy_cell(each["energy_pj"].number()),
-                count_cell(_common_cycles(each)),
+                count_cell(fused_cycles(each)),
                 each["limited_by"].text(),
                 ", ".join(stored) or NOTHING,
             )
@@ -281,7 +281,7 @@ def _fused_section(document: Value) -> Section:
     )
 
 
-def _common_cycles(einsum: Value) -> int:
+def fused_cycles(einsum: Value) -> int:
     """Return the cycles of an Einsum by the clock of all of them."""
     return einsum["cycles"].count() * einsum["cycle_length"].count()
 
@@ -315,7 +315,7 @@ def _room_scene(einsums: Sequence[Value], memory: str, width: float) -> Scene:
         limit = max([limit, *(room["usable_words"].count() for room in rooms)])
         tiles = [tile for room in rooms for tile in room["tiles"].entries()]
         fills = [_tile_segment(tile, inks) for tile in tiles]
-        spans.append(TimeSpan(each["einsum"].text(), _common_cycles(each), fills, each["einsum"].text()))
+        spans.append(TimeSpan(each["einsum"].text(), fused_cycles(each), fills, each["einsum"].text()))
     whole = sum(span.duration for span in spans)
     texts = f"{count_text(int(whole))} cycles", f"{count_text(limit)} words"
     return timeline_scene(f"Occupancy of {memory}", spans, limit, texts, list(inks.items()), width)

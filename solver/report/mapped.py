@@ -197,6 +197,28 @@ def _shown_tile(name: str, figures: Value) -> ShownTile:
 STEP = "  "
 
 
+def node_texts(architecture: Value, mapping: Value) -> dict[str, str]:
+    """Return in one line each what nodes keep, and their loops above 1, outermost first, by name."""
+    loops, kept = _loops_of(mapping), _kept(mapping)
+    texts: dict[str, str] = {}
+    for node in architecture["nodes"].entries():
+        name, is_fanout = node["name"].text(), node["type"].text() == "fanout"
+        own = ", ".join(loop.text for loop in loops.get((name, is_fanout), ()))
+        texts[name] = (
+            own if is_fanout else "; ".join(filter(None, (f"keeps {kept.get(name) or 'nothing'}", own)))
+        )
+    return texts
+
+
+def _kept(mapping: Value) -> dict[str, str]:
+    """Return the dataspaces that storage levels keep, by level."""
+    return {
+        target["target"].text(): ", ".join(target["keep"].texts())
+        for target in mapping.entries()
+        if target["type"].text() == "dataspace"
+    }
+
+
 def nest_lines(architecture: Value, mapping: Value, einsum: str) -> list[str]:
     """Return the lines of a loop nest, outermost loop first, without loops of bound 1.
 
@@ -204,12 +226,7 @@ def nest_lines(architecture: Value, mapping: Value, einsum: str) -> list[str]:
     spatial ones; what these enclose is one step deeper. ``last`` is what a loop has in the last pass over its
     dimension if that is cut short.
     """
-    loops = _loops_of(mapping)
-    kept = {
-        target["target"].text(): ", ".join(target["keep"].texts())
-        for target in mapping.entries()
-        if target["type"].text() == "dataspace"
-    }
+    loops, kept = _loops_of(mapping), _kept(mapping)
     lines: list[str] = []
     depth = 0
     for node in architecture["nodes"].entries():

@@ -85,7 +85,7 @@ def _network_parts(document: Value) -> Iterator[str]:
         yield f"no mapping of {listing(infeasible)} satisfies the constraints"
     ended = [
         (layer["name"].text(), result["termination"].text())
-        for layer, result in _with_results(layers)
+        for layer, result in with_results(layers)
         if result
     ]
     too_large = [name for name, ending in ended if ending == "TOO_LARGE"]
@@ -125,7 +125,7 @@ def _totals(document: Value) -> list[Fact]:
 def _network_sections(document: Value) -> Iterator[Section]:
     """Yield the costs of a network, Einsum by Einsum."""
     layers = document["layers"].entries()
-    parts = _energy_parts(layers)
+    parts = energy_parts(layers)
     yield Section(
         "Energy by Einsum",
         "All instances of each Einsum, by level.",
@@ -149,7 +149,7 @@ def _network_sections(document: Value) -> Iterator[Section]:
 
 def _einsums_table(layers: Sequence[Value]) -> Table:
     """Return a row per Einsum; the bound only where it is not the value."""
-    pairs = _with_results(layers)
+    pairs = with_results(layers)
     is_bounded = any(result and result["bound"].raw != result["value"].raw for _, result in pairs)
     bound = (">Bound",) if is_bounded else ()
     headings = (
@@ -160,7 +160,7 @@ def _einsums_table(layers: Sequence[Value]) -> Table:
     return Table("Einsums", headings, [_layer_row(*pair, is_bounded) for pair in pairs], optional_columns)
 
 
-def _with_results(layers: Sequence[Value]) -> list[tuple[Value, Value]]:
+def with_results(layers: Sequence[Value]) -> list[tuple[Value, Value]]:
     """Return the layers with their results, those of identical ones with that of the layer they repeat."""
     results = {layer["name"].text(): layer["result"] for layer in layers if layer["result"]}
     return [
@@ -206,10 +206,10 @@ def _cycles_or_none(layer: Value) -> float | None:
     return optional(layer["cycles"])
 
 
-def _energy_parts(layers: Sequence[Value]) -> list[tuple[str, list[tuple[str, float]]]]:
+def energy_parts(layers: Sequence[Value]) -> list[tuple[str, list[tuple[str, float]]]]:
     """Return per Einsum the energy of each level and of the computes, over all its runs."""
     found = []
-    for layer, result in _with_results(layers):
+    for layer, result in with_results(layers):
         runs, energy = layer["n_instances"].count(), optional(layer["energy_pj"])
         if result and result["levels"]:
             parts = [
@@ -285,7 +285,7 @@ def _common_parts(document: Value) -> Iterator[str]:
 
 def _prices_section(document: Value) -> Section:
     """Return the cost of each Einsum alone and under the common unrolling."""
-    own, common = (_with_results(document[key]["layers"].entries()) for key in ("own", "common"))
+    own, common = (with_results(document[key]["layers"].entries()) for key in ("own", "common"))
     units = UNITS.get(document["objective"].text(), "")
     rows: list[Sequence[Cell]] = []
     for (layer, alone), (_, other) in zip(own, common, strict=True):

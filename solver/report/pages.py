@@ -9,6 +9,7 @@ from functools import partial
 from model.objective import LAYERS, METHODS, TOTAL
 from solver.report.charts import MOST_BARS, Bar, Segment, bars_scene, first_of
 from solver.report.curves_page import bound_page
+from solver.report.difference import difference_page
 from solver.report.drawing import Ink
 from solver.report.einsum_page import (
     ENDINGS,
@@ -26,6 +27,7 @@ from solver.report.page import (
     BOTH,
     DETAIL,
     PAGE,
+    SI_UNITS,
     Cell,
     Fact,
     Figure,
@@ -37,6 +39,8 @@ from solver.report.page import (
     count_cell,
     counting_fact,
     joined,
+    si_cells,
+    si_facts,
     totals_section,
 )
 from solver.report.plots import LEAST_EDP, convergence_scene, density_scene, front_scene, least_edp, traces
@@ -111,6 +115,7 @@ def _points_table(document: Value) -> Table:
     """Return a row per point, by rising cycles, with the distances from both ends of what is listed."""
     points, best = document["points"].entries(), least_edp(document)
     fastest, thriftiest = points[0]["cycles"].count(), points[-1]["energy"].count()
+    is_timed = all(point.get("power_w").raw is not None for point in points)
     rows: list[Sequence[Cell]] = []
     for point in points:
         marks = [
@@ -125,12 +130,14 @@ def _points_table(document: Value) -> Table:
                 energy,
                 _excess(point["energy"].count(), thriftiest),
                 edp,
+                *(si_cells(point) if is_timed else ()),
                 percent(point["utilization"].number()),
                 ", ".join(marks),
             )
         )
-    headings = (">Cycles", ">vs. fastest", ">Energy", ">vs. least", ">EDP (pJ*cycles)", ">Utilization", "")
-    return Table("Points", headings, rows, ("EDP (pJ*cycles)", "Utilization"))
+    costs = (">Cycles", ">vs. fastest", ">Energy", ">vs. least", ">EDP (pJ*cycles)")
+    headings = (*costs, *(f">{unit}" for unit in SI_UNITS if is_timed), ">Utilization", "")
+    return Table("Points", headings, rows, (*SI_UNITS, "EDP (pJ*cycles)", "Utilization"))
 
 
 def _excess(value: int, least: int) -> str:
@@ -209,6 +216,7 @@ def comparison_page(document: Value) -> Page:
         [
             ("Budget of each mapper", "no limit" if budget is None else seconds_text(budget), ""),
             counting_fact(document),
+            *si_facts(document),
         ],
         (
             _mappers_section(document),
@@ -536,4 +544,5 @@ PAGES: Mapping[str, Callable[[Value], Page]] = {
     "compare": comparison_page,
     "assign": assignment_page,
     "bound": bound_page,
+    "difference": difference_page,
 }

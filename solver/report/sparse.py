@@ -23,6 +23,7 @@ from solver.report.document import (
     narrower_document,
     picked,
     sensitivity_document,
+    si_figures,
     tile_shapes,
     violation_document,
 )
@@ -125,10 +126,15 @@ def _densities(mapspace: Mapspace) -> Document:
 
 def _cost_document(mapspace: Mapspace, mapping: LoopMapping, evaluation: SparseEvaluation) -> Document:
     """Return the figures of a mapping."""
-    units = evaluation.units_per_pj
+    units, cycle_s = evaluation.units_per_pj, mapspace.architecture.cycle_s
     shapes = tile_shapes(mapspace, mapping)
     return {
         **picked(evaluation, *FIGURES, "utilization"),
+        **si_figures(
+            evaluation.energy_pj * 1e-12,
+            None if cycle_s is None else evaluation.cycles * cycle_s,
+            evaluation.dense_computes,
+        ),
         "compute_energy_pj": float(evaluation.compute_energy / units),
         "leak_energy_pj": float(evaluation.leak_energy / units),
         "computes": {

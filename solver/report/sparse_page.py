@@ -23,6 +23,7 @@ from solver.report.page import (
     energy_cell,
     figure_cell,
     share_cell,
+    si_facts,
     totals_section,
 )
 from solver.report.plots import COST_KEYS
@@ -57,6 +58,7 @@ def _sparse_facts(document: Value) -> list[Fact]:
         ("  leakage", energy_text(leak), f"{leakage}, included in the levels above"),
         ("Cycles", count_text(cycles), _against(cycles, dense_cycles, count_text(dense_cycles))),
         ("EDP", significant(document["edp_pj_cycles"].number()), UNITS[EDP]),
+        *si_facts(document, "2 operations per compute, those with zeros too"),
         ("Utilization", percent(document["utilization"].number()), "counting only performed computes"),
     ]
 

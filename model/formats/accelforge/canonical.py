@@ -552,6 +552,7 @@ class _Reading:
             ),
             units_per_pj=units,
             cycle_s=cycle_s,
+            is_accelforge=True,
         )
 
     def _other_leakage(self, compute: WrittenNode, chain: Sequence[WrittenNode]) -> tuple[Fraction, str]:

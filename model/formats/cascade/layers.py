@@ -19,6 +19,7 @@ from model.formats.accelforge.loader import LoadedWorkload
 from model.formats.accelforge.scope import Subject
 from model.formats.accelforge.sets import EinsumNames
 from model.formats.cascade.constraints import Naming, Resolver, dataspace_names, place_of, problem_of
+from model.formats.cascade.renaming import numbered, renamed_mapspace, renamed_problem, renamed_text
 from model.formats.cascade.storage import (
     StoredBits,
     Waiting,
@@ -30,7 +31,7 @@ from model.formats.cascade.storage import (
     waiting_tensors,
 )
 from model.formats.timeloop.document import section_name
-from model.formats.timeloop.loader import load_node
+from model.formats.timeloop.loader import LoadedSpec, load_node
 from model.formats.timeloop.options import LoadOptions
 from model.formats.timeloop.problem import LoadedProblem
 from model.formats.timeloop.values import MOST_WORDS, fit, in_values, word_rows
@@ -38,8 +39,9 @@ from model.mapspace import Mapspace
 from model.note import Note
 from model.objective import ENERGY
 from model.places import spread
+from model.problem import Problem
 from model.text.fields import check_problem
-from model.text.source import MappingNode, Span, SpecError, note_at
+from model.text.source import MappingNode, Node, Span, SpecError, note_at
 from model.wording import listing
 from model.workload import MOST_EINSUMS, Einsum, Workload
 
@@ -110,11 +112,12 @@ def network_of(
 ) -> Network:
     """Return the layers of a workload on an architecture; the variable `resize` sets the bits of values."""
     notes: list[Note] = []
+    known: Known = {}
     _check_count(workload)
     readers = (
         Reader(
             einsum.name,
-            partial(_read_einsum, Naming(einsum, workload), top, files, options, notes, resize),
+            partial(_read_einsum, Naming(einsum, workload), top, files, options, notes, resize, known),
             place_of(einsum),
         )
         for einsum in workload.einsums
@@ -264,14 +267,19 @@ def _read_einsum(
     options: LoadOptions,
     notes: list[Note],
     resize: str | None,
+    known: Known,
 ) -> _Read:
     einsum = naming.einsum
-    mapspace, all_inputs, spread_out = written_einsum(naming, top, files, options, notes)
+    mapspace, all_inputs, spread_out = written_einsum(naming, top, files, options, notes, known)
     written = mapspace.architecture.levels
     rows = tuple(word_rows(level, value_bits(einsum)) for level in written)
     narrowing = None if resize is None else _narrowing(mapspace, einsum, notes, resize)
     sized = _levels_in_values(mapspace, einsum, notes)
     return _Read(einsum, sized, written, rows, all_inputs, spread_out, narrowing)
+
+
+Known = dict[tuple[Node, Problem], LoadedSpec]
+"""Specs by what they say, and the problem, without names of the workload."""
 
 
 def written_einsum(
@@ -280,9 +288,12 @@ def written_einsum(
     files: Sequence[Path],
     options: LoadOptions,
     notes: list[Note],
+    known: Known,
 ) -> tuple[Mapspace, tuple[Span, ...], frozenset[str]]:
     """Return an Einsum on an architecture as written, where ``Inputs`` means weights as well, and memories
     that may have several places.
+
+    What says the same as an earlier one in `known`, but for names of the workload, is read once.
     """
     einsum = naming.einsum
     resolver = Resolver(naming)
@@ -294,12 +305,20 @@ def written_einsum(
     check_problem(problem, options.files.limits, place_of(einsum))
     spans = dict.fromkeys(problem.dims, place_of(einsum))
     resolved = MappingNode(entries, top.span, top.tag)
-    try:
-        loaded = load_node(resolved, files, options, LoadedProblem(problem, spans, ()))
-    except SpecError as error:
-        raise resolver.explained(error) from None
-    notes += filter(None, [*loaded.notes, unknown_note])
-    return loaded.mapspace, tuple(resolver.all_inputs), loaded.memories_with_places
+    names = numbered(problem)
+    key = renamed_text(resolved, names), renamed_problem(problem, names)
+    loaded = known.get(key)
+    if loaded is None:
+        try:
+            loaded = load_node(resolved, files, options, LoadedProblem(problem, spans, ()))
+        except SpecError as error:
+            raise resolver.explained(error) from None
+        notes += loaded.notes
+        if not (loaded.mapspace.sparsity or loaded.mapspace.rules):
+            known[key] = loaded
+    notes += filter(None, [unknown_note])
+    mapspace = renamed_mapspace(loaded.mapspace, problem)
+    return mapspace, tuple(resolver.all_inputs), loaded.memories_with_places
 
 
 def _read_on_arch(

@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial, reduce
 from itertools import product, repeat
 from pathlib import Path
 
@@ -63,11 +63,11 @@ from model.mapspace import Mapspace
 from model.note import Note
 from model.places import gathered, spread
 from model.sweep import Variant
-from model.text.fields import as_mapping, is_blank
+from model.text.fields import as_mapping, as_name, is_blank
 from model.text.files import SPEC_SUFFIXES, display_name, files_of, is_directory
 from model.text.merging import join_specs
 from model.text.reader import unused_notes
-from model.text.source import MappingNode, Node, SequenceNode, SpecError, note_at
+from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, SpecError, note_at
 from model.wording import printable, suggestion
 from model.workload import MOST_EINSUMS
 
@@ -182,7 +182,7 @@ def load_einsum(
     )
     mapspace, mapping, notes = _mapspace_of(loaded.network, einsum), None, list[Note]()
     if options.timeloop.require_mapping:
-        if mapspace.architecture.cycle_s is None:
+        if not mapspace.architecture.is_accelforge:
             message = "a given mapping of one Einsum is read for an `arch` of AccelForge only"
             raise SpecError(message, hint="write the Einsum as a `problem`, beside its architecture")
         section = _given_mapping(options, variables)
@@ -232,7 +232,7 @@ def _mapspace_of(network: Network, einsum: str) -> Mapspace:
         raise SpecError(f"Einsum `{einsum}` is a copy operation: there is nothing to map")
     if layer.overfull:
         raise SpecError(layer.overfull[0].text)
-    if layer.mapspace.factors == ANY and layer.mapspace.architecture.cycle_s is not None:
+    if layer.mapspace.factors == ANY and layer.mapspace.architecture.is_accelforge:
         raise SpecError(PERFECT_ON_ARCH, hint="--factors perfect")
     if layer.mapspace.sparsity is not None:
         hint = "--ignore-sparse treats its data as dense"
@@ -349,7 +349,7 @@ def _read_sections(given: _Given, variables: Mapping[str, object], options: Load
     rest = without(top, NETWORK_SECTIONS)
     notes: list[Note] = []
     files = (*given.workloads, *given.architectures)
-    spec = without_mapping(_on_architecture(rest, given, variables, options), notes)
+    spec = without_mapping(_on_architecture(rest, _architecture(given, variables, options)), notes)
     network = network_of(loaded.workload, spec, files, options)
     notes = [*loaded.notes, *notes, *network.notes]
     return LoadedNetwork(Network(text.name, network.layers, tuple(dict.fromkeys(notes))), (top, spec))
@@ -423,7 +423,7 @@ def _model(
     model = load(path, variables, options.files.limits)
     names.update(model.variables)
     notes: list[Note] = []
-    spec = without_mapping(_on_architecture(None, given, variables, options), notes)
+    spec = without_mapping(_on_architecture(None, _architecture(given, variables, options)), notes)
     network = network_of(model.workload, spec, given.architectures, options, resize=BITS)
     return LoadedNetwork(replace(network, notes=(*model.notes, *notes, *network.notes)), (spec,))
 
@@ -432,15 +432,19 @@ def _read_layers(given: _Given, variables: Mapping[str, object], options: LoadOp
     """Read each layer with the architecture; of those that say the same in one directory, the first."""
     notes: list[Note] = []
     known: dict[tuple[Path, MappingNode], tuple[Mapspace, MappingNode]] = {}
+    architecture = cache(partial(_architecture, given, variables, options))
 
     def read(name: str, path: Path, top: MappingNode) -> tuple[Layer, MappingNode]:
-        key = path.parent, top
+        own_name, unnamed = _own_name(top)
+        key = path.parent, unnamed
         if key not in known:
-            spec = without_mapping(_on_architecture(top, given, variables, options), notes)
+            spec = without_mapping(_on_architecture(top, architecture()), notes)
             loaded = load_node(spec, (path, *given.architectures), options)
             notes.extend(loaded.notes)
             known[key] = replace(loaded.mapspace, notes=()), spec
         mapspace, spec = known[key]
+        if own_name is not None and own_name != mapspace.problem.name:
+            mapspace = replace(mapspace, problem=replace(mapspace.problem, name=own_name))
         return Layer(name, mapspace), spec
 
     readers = (
@@ -456,6 +460,20 @@ def _read_layers(given: _Given, variables: Mapping[str, object], options: LoadOp
 
 
 WORDS_COUNT = "values have {}, the sizes of the architecture's words, unless a problem has `bitwidths`"
+
+
+def _own_name(top: MappingNode) -> tuple[str | None, MappingNode]:
+    """Return the name of the problem beside its instance, and the spec without it; None where it has none."""
+    problem = top.get("problem")
+    if not isinstance(problem, MappingNode) or "shape" not in problem or "name" not in problem:
+        return None, top
+    instance = problem.get("instance")
+    if not isinstance(instance, MappingNode) or "name" in instance:
+        return None, top
+    if not isinstance(problem.get("shape"), ScalarNode):  # in others a dimension may be called `name`
+        return None, top
+    name = as_name(problem.require("name"), "`name`")
+    return name, with_entry(top, "problem", without(problem, ("name",)))
 
 
 def _has_densities_alone(top: MappingNode) -> bool:
@@ -488,14 +506,15 @@ def _named_layers(given: _Given) -> Iterator[tuple[str, Path, MappingNode]]:
         yield from zip(numbered, repeat(path), tops, strict=False)
 
 
-def _on_architecture(
-    top: MappingNode | None, given: _Given, variables: Mapping[str, object], options: LoadOptions
-) -> MappingNode:
+def _architecture(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> MappingNode | None:
+    """Read the files of the architecture, if any are given."""
+    return options.files.read(given.architectures, variables) if given.architectures else None
+
+
+def _on_architecture(top: MappingNode | None, architecture: MappingNode | None) -> MappingNode:
     """Join what a network's file says with the architecture, unless it has one itself."""
-    joined = top
-    if given.architectures:
-        others = options.files.read(given.architectures, variables)
-        joined = others if top is None else join_specs(others, top)
+    both = [part for part in (architecture, top) if part is not None]
+    joined = reduce(join_specs, both) if both else None
     if joined is None or ("architecture" not in joined and older_architecture(joined) is None):
         raise SpecError("no architecture is given", hint="add a file with `architecture:`")
     return joined

@@ -17,6 +17,7 @@ from model.formats.accelforge.loader import LEVELS_ABOVE, LoadedWorkload, read_w
 from model.formats.accelforge.mapping import MAPPING_SECTION
 from model.formats.cascade.constraints import Naming, dataspace_names, place_of
 from model.formats.cascade.layers import (
+    Known,
     Reader,
     mapspaces_on_arch,
     read_all,
@@ -268,8 +269,10 @@ def _einsums(
     ranks = _rank_names(workload)
     sizes = {access.bits_per_value for einsum in workload.einsums for access in einsum.accesses}
 
+    known: Known = {}
+
     def read(einsum: Einsum) -> CascadeEinsum:
-        mapspace, _, spread_out = written_einsum(Naming(einsum, workload), spec, files, options, notes)
+        mapspace, _, spread_out = written_einsum(Naming(einsum, workload), spec, files, options, notes, known)
         # Values of all sizes in the cascade, so that words are the same for all Einsums.
         bits = {**{f"{size} bits": size for size in sorted(sizes)}, **value_bits(einsum)}
         architecture = _of_own_values(in_values(mapspace.architecture, bits), value_bits(einsum))

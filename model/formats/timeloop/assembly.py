@@ -60,6 +60,10 @@ class Keeping:
             settled=frozenset(self.settled),
         )
 
+    def keeps_nothing(self, context: Context) -> bool:
+        """Whether all data bypass the level."""
+        return self.bypass.keys() >= set(context.dataspaces)
+
     def may_hold(self, name: str) -> bool:
         """Whether the level may keep a dataspace, and not only pass on what others above it keep."""
         return name not in self.bypass and name not in self.no_coalesce
@@ -186,7 +190,7 @@ def _settle_outermost(outermost: Keeping, context: Context) -> None:
 def _check_homes(keepings: Sequence[Keeping], context: Context) -> None:
     """Check that some level may keep each dataspace, and note levels that keep nothing."""
     for keeping in () if context.idle_levels else keepings:
-        if set(keeping.bypass) == set(context.dataspaces):
+        if keeping.keeps_nothing(context):
             sentence = "`{}` keeps nothing: all data bypasses it"
             context.note(note_at(keeping.leaf.span, sentence, keeping.leaf.name))
     for name in context.dataspaces:

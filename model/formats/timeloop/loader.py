@@ -48,6 +48,7 @@ from model.formats.timeloop.pricing import (
     PriceLists,
     build_architecture,
     priced,
+    priced_if_known,
     priced_or_free,
     refuse_wires,
 )
@@ -449,7 +450,9 @@ def _mapspace(
     needs_energy = any(objective != LATENCY for objective in objectives) or asks_for_energy(rules)
     pricing = priced if needs_energy else priced_or_free
     prices = {
-        level.storage.name: pricing(level.loops.leaf, lists, context, level.storage)
+        level.storage.name: (priced_if_known if level.keeping.keeps_nothing(context) else pricing)(
+            level.loops.leaf, lists, context, level.storage
+        )
         for level in assembly.storages
     }
     prices[assembly.compute.name] = pricing(assembly.compute, lists, context)

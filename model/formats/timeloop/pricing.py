@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from fractions import Fraction
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
 from model.energy import (
@@ -25,11 +26,13 @@ from model.formats.timeloop.tree import ArchLeaf, values_of
 from model.note import Note
 from model.text.fields import Names, as_fraction, one_of
 from model.text.source import MappingNode, Span, SpecError, note_at
-from model.wording import printable
+from model.wording import listing, printable
 
 _WIRES = ("wire", "Wire")
 _TRANSFER = "transfer_random"
 ROOMLESS = "none (size 0)"
+CLOCK = "global_cycle_seconds"
+SHORTEST_S, LONGEST_S = 1e-15, 1e3
 UNKNOWN = "unknown"
 """The source of energies that count as 0 as nobody knows them."""
 
@@ -105,7 +108,23 @@ def priced_or_free(
         place = leaf.span if error.span is None else error.span
         sentence = "{}; its energies count as 0, since a latency objective needs none"
         context.note(note_at(place, sentence, error.message))
-        return ComponentPrices(sources=dict.fromkeys(("read", "fill", "update", "leak", "compute"), UNKNOWN))
+        return _unknown()
+
+
+def priced_if_known(
+    leaf: ArchLeaf, lists: PriceLists, context: Context, level: StorageLevel
+) -> ComponentPrices:
+    """Price a level that keeps nothing: where nobody knows energies and leakage, they count as 0."""
+    try:
+        return priced(leaf, lists, context, level)
+    except EnergyError:
+        sentence = "nothing says what `{}` costs; as it keeps nothing, its energies and leakage count as 0"
+        context.note(note_at(leaf.span, sentence, leaf.name))
+        return _unknown()
+
+
+def _unknown() -> ComponentPrices:
+    return ComponentPrices(sources=dict.fromkeys(("read", "fill", "update", "leak", "compute"), UNKNOWN))
 
 
 def _shape_entries(
@@ -165,7 +184,32 @@ def build_architecture(
             area_source=unit.area_source,
         ),
         units_per_pj=units,
+        cycle_s=_clock(context),
     )
+
+
+def _clock(context: Context) -> Fraction | None:
+    """Return the seconds of a cycle, None where nobody says, or where parts say different things."""
+    written = [leaf.attributes[CLOCK].value for leaf in context.tree.leaves if CLOCK in leaf.attributes]
+    written += [context.variables[CLOCK]] if CLOCK in context.variables else []
+    found = dict.fromkeys(map(_positive, written))
+    known = [seconds for seconds in found if seconds is not None]
+    if len(known) > 1:
+        shown = listing(f"{float(seconds):g}" for seconds in known)
+        context.note(Note("`{}` has several values ({}): latencies are in cycles only", (CLOCK, shown)))
+    elif not known and written:
+        sentence = "`{}` is `{}`, no number above 0: latencies are in cycles only"
+        context.note(Note(sentence, (CLOCK, printable(str(written[0])))))
+    return known[0] if len(known) == 1 else None
+
+
+def _positive(value: object) -> Fraction | None:
+    """Return seconds, of a number or of a text with one; None where they are no time that a cycle takes."""
+    try:
+        seconds = float(str(value))
+    except ValueError:
+        return None
+    return Fraction(repr(seconds)) if SHORTEST_S <= seconds <= LONGEST_S else None
 
 
 def _prices_of(prices: ComponentPrices) -> tuple[Decimal, ...]:

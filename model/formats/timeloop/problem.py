@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 from pathlib import Path, PurePath
 
 from model.counting.words import extents
@@ -62,10 +63,15 @@ def find_shape(
     for path in (shipped, *(folder / f"{name}.yaml" for folder in beside)):
         if is_file(path):
             include_roots(spec_files, {}, allow_include).check(path)
-            return _shape_in_file(path, limits)
+            return (_shipped_shape if path == shipped else _shape_in_file)(path, limits)
     known = sorted(path.stem for path in _SHIPPED_SHAPES.glob("*.yaml"))
     hint = suggestion(name, known, "shipped shapes are")
     raise SpecError(f"unknown problem shape `{name}`", span, hint=hint)
+
+
+@cache
+def _shipped_shape(path: Path, limits: Limits) -> MappingNode:
+    return _shape_in_file(path, limits)
 
 
 def _shape_in_file(path: Path, limits: Limits) -> MappingNode:

@@ -444,10 +444,9 @@ def _gating_fanouts(reader: _AttributeReader, fanouts: frozenset[ArchLeaf], cont
     """Return the number of fanouts above the gate of this level's power, None if it gates itself."""
     leaf = reader.leaf
     gate = leaf.gate
-    at = reader.find("power_gated_at")
+    at = reader.node("power_gated_at")
     if at is not None:
-        name_node = at[1].node
-        gate = known_name(name_node, context.leaves, "level")
+        gate = known_name(at, context.leaves, "level")
         if gate == leaf.name and leaf.gate in (None, gate):
             sentence = (
                 "power_gated_at of `{}` names the level itself and has no effect: no node above gates it"

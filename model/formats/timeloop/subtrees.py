@@ -449,7 +449,23 @@ def _component_node(part: _Component) -> MappingNode:
     for key, value in (("name", part.name), ("class", part.component_class)):
         node = node if key == "class" and key in node else with_entry(node, key, scalar_of(value, place))
     node = without(node, ("actions",)) if _names_actions_alone(node) else node
+    if _stands_for_container(part) and "constraints" not in node:
+        node = with_entry(node, "constraints", _nested(("dataspace", "bypass"), scalar_of("*", place)))
     return with_entry(node, "attributes", part.attributes)
+
+
+def _stands_for_container(part: _Component) -> bool:
+    """Whether Timeloop's front end wrote a component for a container, which keeps nothing."""
+    technology = part.attributes.get("technology")
+    is_placeholder = isinstance(technology, ScalarNode) and technology.value == -1
+    return part.component_class == "dummy_storage" and is_placeholder
+
+
+def _nested(keys: Sequence[str], value: Node) -> Node:
+    """Return a value under keys within keys."""
+    for key in reversed(keys):
+        value = MappingNode((entry_of(key, value, value.span),), value.span)
+    return value
 
 
 def _names_actions_alone(node: MappingNode) -> bool:
