@@ -453,7 +453,7 @@ class Branch:
         if not all(frame.loops[0].reach[d][own, site.rounds[d]] for d, own in enumerate(whole)):
             return
         loops = _moving_dims(site.rounds, whole)
-        able = not loops if site.lead is None else not loops.isdisjoint(frame.leading(site.lead))
+        able = not loops if site.lead is None else self._may_lead(site, loops)
         if frame.counted.leads_are_loops and not able:
             return
         cost = site.spent + self._known_better(site, loops)
@@ -463,6 +463,12 @@ class Branch:
             return
         total = float(_summed(cost))
         yield self._ended(self._junctions.complete(site.junction, site.lead, ones, value, total))
+
+    def _may_lead(self, site: _Site, loops: frozenset[int]) -> bool:
+        """Whether rules let a loop of the lead be the innermost one."""
+        farther_in = self.masked.frame.put_inside[site.slot]
+        leading = self.masked.frame.leading(site.lead)
+        return any(loops.isdisjoint(farther_in[d]) for d in leading & loops)
 
     def _ended(self, ways: tuple[Way, ...]) -> _Ranked:
         """All paths that end with these ways, the last of which completes them."""
@@ -525,7 +531,9 @@ class Branch:
 
         able = np.ones(math.prod(shape), dtype=np.bool_)
         if site.lead is not None and frame.counted.leads_are_loops:
-            able = moved_by(frame.leading(site.lead))
+            farther_in, none = frame.put_inside[slot], np.zeros(math.prod(shape), dtype=np.bool_)
+            innermost = (moved_by([d]) & ~moved_by(farther_in[d]) for d in sorted(frame.leading(site.lead)))
+            able = reduce(np.logical_or, innermost, none)
         closes, times = [], []
         for own in site.still:
             part, view = own.part, frame.space.views[own.place]

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from model.mapspace import TemporalRules
 from solver.search.space.dataspaces import Component, DataspaceView
+from solver.search.space.orders import allowed_orders
 from solver.search.space.search_space import SearchSpace
 
 Dims = tuple[int, ...]
@@ -171,27 +171,3 @@ def runs_no_worse(one: Sequence[MovingRun], other: Sequence[MovingRun]) -> bool:
         and (not a.entangled or a.inside == b.inside)
         for a, b in zip(one, other, strict=True)
     )
-
-
-def allowed_orders(
-    rules: TemporalRules, dims: Sequence[str], settled: Callable[[Sequence[str]], bool] = lambda first: False
-) -> Iterator[tuple[str, ...]]:
-    """All orders of the loops over `dims` (bounds above 1), innermost first, that `rules` allow.
-
-    Of those with the same first loops only one, once it is `settled` by these that the others do not matter.
-    """
-    inner = tuple(dim for dim in rules.inner if dim in dims)
-    outer = tuple(dim for dim in rules.outer if dim in dims)
-    loose = tuple(dim for dim in dims if dim not in inner and dim not in outer)
-    for order in _permutations(inner, loose, settled):
-        yield (*order, *outer)
-
-
-def _permutations(
-    first: tuple[str, ...], rest: tuple[str, ...], settled: Callable[[Sequence[str]], bool]
-) -> Iterator[tuple[str, ...]]:
-    if len(rest) < 2 or settled(first):
-        yield (*first, *rest)
-        return
-    for place, dim in enumerate(rest):
-        yield from _permutations((*first, dim), (*rest[:place], *rest[place + 1 :]), settled)
