@@ -387,11 +387,11 @@ def with_places(architecture: Architecture, places: Mapping[str, int]) -> Archit
     nodes: list[Node] = []
     for node in architecture.nodes:
         count = places.get(node.name, 1) if isinstance(node, StorageLevel) else 1
-        nodes += [node] if count == 1 or isinstance(node, Fanout) else _places(node, count)
+        nodes += [node] if count == 1 or isinstance(node, Fanout) else _split_level(node, count)
     return replace(architecture, nodes=tuple(nodes))
 
 
-def _places(level: StorageLevel, count: int) -> list[StorageLevel]:
+def _split_level(level: StorageLevel, count: int) -> list[StorageLevel]:
     outermost = replace(level, name=f"{level.name}#1", memory=level.name)
     inner = replace(
         outermost,

@@ -346,9 +346,9 @@ def load(
     with tempfile.TemporaryDirectory() as folder:
         if text is not None:
             workload = workload_of([text], bounds, {"All": bits}, "load(..., {}=64)")
-            paths = _paths((workload, *_given(arch)), Path(folder))
+            paths = _spec_paths((workload, *_given_architecture(arch)), Path(folder))
             return load_einsum(paths, workload["workload"]["einsums"][0]["name"], variables, options).mapspace
-        paths = _paths((*specs, *_given(arch)), Path(folder))
+        paths = _spec_paths((*specs, *_given_architecture(arch)), Path(folder))
         if fuse:
             cascade, notes = load_cascade(paths, variables, options)
             # Searches keep to the constraints.
@@ -395,10 +395,10 @@ def map_einsum(
         If the search does not support the mapspace, see `solver.stages.map_einsum`.
     """
     own = _as_loaded(mapspace, Mapspace, "map_einsum")
-    first = Progress(Phase.SURVEY, 0.0, (options.objectives or own.objectives)[0])
+    first = Progress(Phase.SURVEY, 0.0, options.objectives_for(own)[0])
     with regular(on_progress, first, _after) as told:
         result = stages.map_einsum(own, options, told, should_stop)
-    return EinsumResult(**_values(result), mapspace=own)
+    return EinsumResult(**_field_values(result), mapspace=own)
 
 
 def map_network(
@@ -429,7 +429,7 @@ def map_network(
     own = _as_loaded(network, Network, "map_network")
     with regular(how.on_progress, None, lambda progress, _: progress) as told:
         result = run.map_network(own, options, replace(how, on_progress=told))
-    return NetworkResult(**_values(result))
+    return NetworkResult(**_field_values(result))
 
 
 def map_fused(
@@ -473,7 +473,7 @@ def map_fused(
     first = fused.FusionProgress(0.0, aim, 0, len(own.cascade.einsums), 0, None, None)
     with regular(on_progress, first, _after) as told:
         result = fuse_cascade(own.cascade, aim, options, limits, told, should_stop)
-    return FusedResult(**_values(result), notes=own.notes)
+    return FusedResult(**_field_values(result), notes=own.notes)
 
 
 def _one_objective(cascade: Cascade, objective: str | None, options: Options) -> str:
@@ -519,11 +519,11 @@ def _as_searched(mapspace: Mapspace, remainders: bool) -> Mapspace:
     return mapspace if known else replace(mapspace, factors=PERFECT)
 
 
-def _values(result: Result | run.NetworkResult | fused.FusedResult) -> dict[str, Any]:
+def _field_values(result: Result | run.NetworkResult | fused.FusedResult) -> dict[str, Any]:
     return {field.name: getattr(result, field.name) for field in fields(result)}
 
 
-def _given(arch: object) -> tuple[Spec, ...]:
+def _given_architecture(arch: object) -> tuple[Spec, ...]:
     """Return the architecture as one of the specs; a name is that of a shipped one."""
     if arch is None:
         return ()
@@ -538,7 +538,7 @@ def _given(arch: object) -> tuple[Spec, ...]:
     raise SpecError("an `Architecture` needs a `Problem`; with specs, give a path or a dictionary")
 
 
-def _paths(specs: Sequence[Spec], folder: Path) -> list[Path]:
+def _spec_paths(specs: Sequence[Spec], folder: Path) -> list[Path]:
     """Return the paths of specs; those that are dictionaries are written into a folder."""
     paths = []
     for number, spec in enumerate(specs, 1):

@@ -108,7 +108,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
 
 def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
     """Return the parser of ``python -m solver``, and the parser of each command."""
-    parser: argparse.ArgumentParser = _Parser(
+    parser: argparse.ArgumentParser = _CommandParser(
         prog="python -m solver",
         description="Find the best mapping of a tensor workload onto an accelerator, and prove it.",
         epilog="`python -m solver SPEC...` means `python -m solver map SPEC...`.\n"
@@ -123,7 +123,7 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     return parser, {name: add(group) for name, add in ADDERS.items()}
 
 
-class _Parser(argparse.ArgumentParser):
+class _CommandParser(argparse.ArgumentParser):
     """A parser, of the program or of a command, that leaves no traceback where a stream cannot be written."""
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:

@@ -42,7 +42,7 @@ from solver.cli.running import EXIT_OF_STATUS
 from solver.curves.fused import FusedCurve, fused_curve
 from solver.curves.network import NetworkCurve, Part, network_curve
 from solver.fusion import NotSearchedError
-from solver.report.curves import Found, Question, Roofline, bound_csv, bound_document, status_of
+from solver.report.curves import CurveQuestion, InputCurve, Roofline, bound_csv, bound_document, status_of
 from solver.report.figures import bytes_text
 from solver.report.pictures import check_plot
 from solver.result import Clock, Status, Termination, TooLargeError
@@ -79,8 +79,8 @@ def bound_command(arguments: argparse.Namespace) -> int:
     _check_options(arguments, texts, sizes)
     check_outputs((arguments.json, arguments.csv, arguments.plot, arguments.report), paths)
     check_plot(arguments.plot)
-    inputs = list(_read(arguments, texts, sizes))
-    parts = [_parts(own, arguments.bits) for own in inputs]
+    inputs = list(_read_inputs(arguments, texts, sizes))
+    parts = [_layer_parts(own, arguments.bits) for own in inputs]
     _check_bits(arguments.bits, {name for layers in parts for part in layers for name in part.bits})
     question = _question(arguments)
     limit_s = arguments.time_limit
@@ -91,7 +91,7 @@ def bound_command(arguments: argparse.Namespace) -> int:
         for own, layers in zip(inputs, parts, strict=True):
             curve = network_curve(layers, arguments.factors, clock.stop, lambda part: tell(part.name))
             fused = None if own.cascade is None else _fused(own.cascade, curve, question, clock, tell)
-            found.append(Found(own.name, curve, fused))
+            found.append(InputCurve(own.name, curve, fused))
     reasons = [reason for own in found for _, reason in own.curve.missing]
     if reasons and clock.termination is None and not any(own.curve.layers for own in found):
         raise TooLargeError(reasons[0])
@@ -117,7 +117,7 @@ def _sorted_inputs(inputs: Sequence[str]) -> tuple[list[str], dict[str, int], li
         elif "[" in text and "=" in text and not Path(text).exists():
             raise OutputError(f"{shown(text)} is not an Einsum, such as 'Z[m,n] = A[m,k] * B[k,n]'")
         elif size is None or Path(text).exists():
-            paths.append(_path(text))
+            paths.append(_given_path(text))
         elif size[1] in sizes:
             raise OutputError(f"the size of {size[1]} is given twice")
         else:
@@ -125,7 +125,7 @@ def _sorted_inputs(inputs: Sequence[str]) -> tuple[list[str], dict[str, int], li
     return texts, sizes, paths
 
 
-def _path(text: str) -> Path:
+def _given_path(text: str) -> Path:
     try:
         return input_path(text)
     except argparse.ArgumentTypeError as error:
@@ -168,9 +168,9 @@ def _check_bits(bits: int | Mapping[str, int] | None, known: set[str]) -> None:
             raise OutputError(f"--bits: there is no tensor {name}; there are {', '.join(sorted(known))}")
 
 
-def _question(arguments: argparse.Namespace) -> Question:
+def _question(arguments: argparse.Namespace) -> CurveQuestion:
     roofline = None if arguments.macs is None else Roofline(arguments.bandwidth, arguments.macs)
-    return Question(
+    return CurveQuestion(
         arguments.factors,
         arguments.capacity,
         tuple(sorted(set(arguments.at))),
@@ -179,7 +179,9 @@ def _question(arguments: argparse.Namespace) -> Question:
     )
 
 
-def _read(arguments: argparse.Namespace, texts: Sequence[str], sizes: Mapping[str, int]) -> Iterator[_Input]:
+def _read_inputs(
+    arguments: argparse.Namespace, texts: Sequence[str], sizes: Mapping[str, int]
+) -> Iterator[_Input]:
     """Yield what each curve is about; with --fuse, all Einsums that are given as text are one cascade."""
     groups = [texts] if arguments.fuse and texts else [[text] for text in texts]
     for group in groups:
@@ -228,15 +230,20 @@ def _read_path(arguments: argparse.Namespace, path: Path) -> _Input:
     return _Input(name, layers, says_bits, tuple(notes), cascade)
 
 
-def _parts(own: _Input, bits: int | Mapping[str, int] | None) -> list[Part]:
+def _layer_parts(own: _Input, bits: int | Mapping[str, int] | None) -> list[Part]:
     """Return the layers of an input with the bits of their values."""
     return [
-        Part(layer.name, layer.mapspace.problem, _bits_of(layer, own.says_bits, bits), layer.n_instances)
+        Part(
+            layer.name,
+            layer.mapspace.problem,
+            _bits_by_dataspace(layer, own.says_bits, bits),
+            layer.n_instances,
+        )
         for layer in own.layers
     ]
 
 
-def _bits_of(layer: Layer, says_bits: bool, bits: int | Mapping[str, int] | None) -> dict[str, int]:
+def _bits_by_dataspace(layer: Layer, says_bits: bool, bits: int | Mapping[str, int] | None) -> dict[str, int]:
     """Return bits of a value, by dataspace: those of the user, else of the file, else the default."""
     memory = layer.mapspace.architecture.levels[0]
     sizes = {own.dataspace: own.size_per_value for own in memory.packing}
@@ -251,7 +258,7 @@ def _bits_of(layer: Layer, says_bits: bool, bits: int | Mapping[str, int] | None
 
 
 def _fused(
-    cascade: Cascade, curve: NetworkCurve, question: Question, clock: Clock, tell: Callable[[str], None]
+    cascade: Cascade, curve: NetworkCurve, question: CurveQuestion, clock: Clock, tell: Callable[[str], None]
 ) -> FusedCurve:
     """Search the fused cascade at the capacities asked for, or at powers of two."""
     capacities = question.at_bits or _powers(curve, question)
@@ -261,7 +268,7 @@ def _fused(
         raise OutputError(f"--fuse: {error}") from None
 
 
-def _powers(curve: NetworkCurve, question: Question) -> list[int]:
+def _powers(curve: NetworkCurve, question: CurveQuestion) -> list[int]:
     """Return powers of two, up to where everything has room unless the user says."""
     least, most = question.range_bits
     if most is None:
@@ -296,7 +303,7 @@ def _told(quiet: bool) -> Iterator[Callable[[str], None]]:
         yield status.update
 
 
-def _termination(found: Sequence[Found], clock: Clock) -> Termination:
+def _termination(found: Sequence[InputCurve], clock: Clock) -> Termination:
     """Why the work ended."""
     if clock.termination is not None or all(own.status is Status.OPTIMAL for own in found):
         return clock.termination or Termination.PROVEN

@@ -183,7 +183,7 @@ class _Further:
 def _constraint_costs(mapspace: Mapspace, arguments: argparse.Namespace) -> tuple[Mapspace, CostReport]:
     """Search without each constraint; an interrupt ends that with what is known."""
     with watched(mapspace, arguments.quiet) as callbacks:
-        return _priced(mapspace, arguments, *callbacks)
+        return _cost_report(mapspace, arguments, *callbacks)
 
 
 OVERFLOWING = (
@@ -192,7 +192,7 @@ OVERFLOWING = (
 )
 
 
-def _priced(
+def _cost_report(
     mapspace: Mapspace,
     arguments: argparse.Namespace,
     on_progress: ProgressCallback | None,
@@ -442,17 +442,17 @@ def explain_command(arguments: argparse.Namespace) -> int:
 def _explain(
     mapspace: Mapspace, arguments: argparse.Namespace
 ) -> tuple[Mapspace, tuple[Reason, ...], CostReport | None]:
-    """Return the reasons of an infeasible mapspace, or the costs of a feasible one, see `_priced`."""
+    """Return the reasons of an infeasible mapspace, or the costs of a feasible one, see `_cost_report`."""
     from solver.explain import explain_infeasible, explain_sparse, reasons_time_s
 
     time_s = reasons_time_s(arguments.time_limit)
     with watched(mapspace) as (on_progress, should_stop):
         if on_progress is not None:
             on_progress(Progress(Phase.EXPLANATION, 0.0, mapspace.objectives[0]))
-        reasons = _conflicts(mapspace, should_stop, time_s)
+        reasons = _reasons_in_time(mapspace, should_stop, time_s)
         if reasons is not None:
             return mapspace, reasons, None
-        priced, report = _priced(mapspace, arguments, on_progress, should_stop)
+        priced, report = _cost_report(mapspace, arguments, on_progress, should_stop)
         if report.baseline.status is not Status.INFEASIBLE:
             return priced, (), report
         # The search proved what could not be decided in that time.
@@ -460,7 +460,9 @@ def _explain(
         return mapspace, explain(mapspace, should_stop, time_s), None
 
 
-def _conflicts(mapspace: Mapspace, should_stop: StopCallback, time_s: float) -> tuple[Reason, ...] | None:
+def _reasons_in_time(
+    mapspace: Mapspace, should_stop: StopCallback, time_s: float
+) -> tuple[Reason, ...] | None:
     """Return why nothing fits; None if something does, or that is not decided in time."""
     from solver.explain import Verdict, diagnose, explain_sparse
     from solver.result import Clock

@@ -26,7 +26,7 @@ from solver.curves.design import BUFFER, MEMORY, Design
 from solver.result import ContradictionError, TooLargeError
 from solver.search.arrays import BoolArray, IntArray
 from solver.search.path.charges import Charges
-from solver.search.path.words import ExecutedWords, Line, Lines
+from solver.search.path.words import DimLoops, ExecutedWords, Lines
 from solver.search.space.dataspaces import bounding_box
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
@@ -431,7 +431,7 @@ class _Search:
             row += profile.sums((counts, dim))
         return row
 
-    def _line(self, dim: int, extent: int) -> Line:
+    def _line(self, dim: int, extent: int) -> DimLoops:
         return self._lines.line(dim, (-(-int(self._bounds[dim]) // extent), extent), ())
 
     def _passing(self, mask: KeepMask) -> int:

@@ -52,7 +52,7 @@ def comparison_document(comparison: Comparison) -> Document:
         "trace": [_point(comparison, point) for point in comparison.trace],
         "budget": picked(comparison.budget, "seconds", "evaluations"),
         "seed": comparison.seed,
-        "mappers": [_outcome(comparison, outcome) for outcome in comparison.outcomes],
+        "mappers": [_run_document(comparison, outcome) for outcome in comparison.outcomes],
         "left_out": list(comparison.left_out),
         "notes": plain(mapspace.notes),
         "reasons": list(map(reason_document, result.reasons)),
@@ -90,7 +90,7 @@ def _point(comparison: Comparison, point: Improvement) -> Document:
     return {**picked(point, "seconds", "evaluations"), "value": _reported(comparison, point.value)}
 
 
-def _outcome(comparison: Comparison, outcome: MapperRun) -> Document:
+def _run_document(comparison: Comparison, outcome: MapperRun) -> Document:
     problem, architecture = comparison.mapspace.problem, gathered(comparison.mapspace).architecture
     best = outcome.best
     return {

@@ -70,7 +70,7 @@ def network_page(document: Value) -> Page:
         facts,
         (*_network_sections(document), totals_section(facts)),
         notes=brief(document["notes"].texts()),
-        conflicts=_conflicts([(failure, "") for failure in document["infeasible"].entries()]),
+        conflicts=_conflict_reports([(failure, "") for failure in document["infeasible"].entries()]),
         check=document.get("check").text(),
     )
 
@@ -134,16 +134,20 @@ def _network_sections(document: Value) -> Iterator[Section]:
         else (),
         where=PAGE,
     )
-    cycles = [Figure(partial(_cycles_scene, layers), first_of(layers))] if any(map(_cycles, layers)) else ()
+    cycles = (
+        [Figure(partial(_cycles_scene, layers), first_of(layers))]
+        if any(map(_cycles_or_none, layers))
+        else ()
+    )
     yield Section("Cycles by Einsum", figures=cycles, where=PAGE)
     yield Section(
         f"Network {document['network'].text()}",
         "Energies and cycles are for all runs, values for one; shapes omit dimensions of 1.",
-        tables=[_layers_table(layers)],
+        tables=[_einsums_table(layers)],
     )
 
 
-def _layers_table(layers: Sequence[Value]) -> Table:
+def _einsums_table(layers: Sequence[Value]) -> Table:
     """Return a row per Einsum; the bound only where it is not the value."""
     pairs = with_results(layers)
     is_bounded = any(result and result["bound"].raw != result["value"].raw for _, result in pairs)
@@ -198,7 +202,7 @@ def _layer_row(layer: Value, result: Value, is_bounded: bool) -> Sequence[Cell]:
     )
 
 
-def _cycles(layer: Value) -> float | None:
+def _cycles_or_none(layer: Value) -> float | None:
     return optional(layer["cycles"])
 
 
@@ -222,7 +226,7 @@ def energy_parts(layers: Sequence[Value]) -> list[tuple[str, list[tuple[str, flo
 def _cycles_scene(layers: Sequence[Value], width: float) -> Scene:
     bars = []
     for layer in layers[:MOST_BARS]:
-        cycles, limited = _cycles(layer), layer["limited_by"].text()
+        cycles, limited = _cycles_or_none(layer), layer["limited_by"].text()
         if cycles is not None:
             ink = "work" if limited == COMPUTE else "s1"
             bars.append(Bar(layer["name"].text(), [Segment(cycles, ink, limited)], count_text(int(cycles))))
@@ -256,7 +260,7 @@ def common_page(document: Value) -> Page:
         facts,
         (*(found if common else ()), *_network_sections(shown), totals_section(facts)),
         notes=brief(own["notes"].texts()),
-        conflicts=() if common else _conflicts(infeasible),
+        conflicts=() if common else _conflict_reports(infeasible),
         check=document.get("check").text(),
     )
 
@@ -326,13 +330,13 @@ def brief(notes: Sequence[str]) -> list[str]:
     """Return notes; of those on one place that differ in names and figures only, the first with a count."""
     kinds: dict[Hashable, list[str]] = {}
     for note in notes:
-        kinds.setdefault(_kind(note), []).append(note)
+        kinds.setdefault(_note_pattern(note), []).append(note)
     return [
         f"{first} (and {len(others)} more like it)" if others else first for first, *others in kinds.values()
     ]
 
 
-def _kind(note: str) -> Hashable:
+def _note_pattern(note: str) -> Hashable:
     """Return a note's place and its words without names and figures; the note itself if it has no place."""
     place = re.match(r"\S+:\d+:\d+: ", note)
     if place is None:
@@ -371,7 +375,7 @@ def _without_value(source: str) -> str:
     return re.sub(r":\d+$", "", source) if source.startswith("--") else source
 
 
-def _conflicts(failures: Sequence[tuple[Value, str]]) -> Sequence[ConflictReport]:
+def _conflict_reports(failures: Sequence[tuple[Value, str]]) -> Sequence[ConflictReport]:
     """Return why Einsums have no mapping; of several with the same causes, the first with its lines."""
     kinds: dict[Hashable, list[_Failure]] = {}
     for own in failures:
@@ -432,7 +436,7 @@ def sweep_page(document: Value) -> Page:
             _points_section(points),
         ),
         notes=[*document["remarks"].texts(), *brief(document["notes"].texts())],
-        conflicts=_conflicts(list(_shared_failures(points))),
+        conflicts=_conflict_reports(list(_shared_failures(points))),
     )
 
 
@@ -497,24 +501,26 @@ def _shared_failures(points: Sequence[Value]) -> Iterator[tuple[Value, str]]:
             key = json.dumps(failure.raw, sort_keys=True)
             first.setdefault(key, failure)
             where.setdefault(key, []).append(point)
-    every = _values(points)
+    every = _attribute_values(points)
     for key, failure in first.items():
-        yield failure, _label(where[key], every)
+        yield failure, _points_label(where[key], every)
 
 
-def _label(points: Sequence[Value], every: Sequence[Sequence[str]]) -> str:
+def _points_label(points: Sequence[Value], every: Sequence[Sequence[str]]) -> str:
     """Return where points are, by what distinguishes them from `every` one; nothing if they are all."""
-    values = _values(points)
+    values = _attribute_values(points)
     prefixes = ("", "", *(f"{name}=" for name, _ in points[0]["attributes"].items()))
     if math.prod(map(len, values)) == len(points):
-        named = _range_text(values, every, prefixes)
+        named = _points_text(values, every, prefixes)
         return f" at {named}" if named else ""
-    named = "; ".join(_range_text(_values([point]), every, prefixes) for point in points[:MOST_POINTS])
+    named = "; ".join(
+        _points_text(_attribute_values([point]), every, prefixes) for point in points[:MOST_POINTS]
+    )
     more = len(points) - MOST_POINTS
     return f" at {named} and {more} more" if more > 0 else f" at {named}"
 
 
-def _range_text(
+def _points_text(
     values: Sequence[Sequence[str]], every: Sequence[Sequence[str]], prefixes: Sequence[str]
 ) -> str:
     """Name all points with these values of workload, architecture and attributes."""
@@ -525,7 +531,7 @@ def _range_text(
     )
 
 
-def _values(points: Sequence[Value]) -> list[tuple[str, ...]]:
+def _attribute_values(points: Sequence[Value]) -> list[tuple[str, ...]]:
     """Return the workloads, the architectures, and the values of each attribute that points have."""
     rows = (
         (

@@ -102,7 +102,7 @@ def front_page(document: Value) -> Page:
                 title,
                 figures=[Figure(partial(front_scene, document))] if points else (),
                 tables=[_points_table(document)] if points else (),
-                remarks=[f"open: {_range_text(each)}" for each in document["open"].entries()],
+                remarks=[f"open: {_open_range_text(each)}" for each in document["open"].entries()],
             ),
             work_section(document),
         ),
@@ -147,7 +147,7 @@ def _excess(value: int, least: int) -> str:
     return f"+{percent((value - least) / least)}" if least else NOTHING
 
 
-def _range_text(open_range: Value) -> str:
+def _open_range_text(open_range: Value) -> str:
     """Return in words where points may be missing."""
     least, most = count_text(open_range["least_cycles"].count()), open_range["most_cycles"]
     cycles = (
@@ -333,7 +333,7 @@ def assignment_page(document: Value) -> Page:
                 f"Assignment{f' of {name}' if name else ''}",
                 f"Costs are in {unit}.",
                 [drawn] if bars else (),
-                [_layers_table(document)] if layers else (),
+                [_methods_table(document)] if layers else (),
             ),
             totals_section(facts) if facts else Section(""),
             _policies_section(document),
@@ -353,8 +353,12 @@ def _assigned_parts(document: Value) -> Iterator[str]:
     if document["status"].text() == "INFEASIBLE":
         yield "no assignment is allowed"
     else:
-        parts = [f"total {_costs(document['total'])} {unit}"] if document["total"].raw is not None else []
-        parts.append(f"bound {_costs(document['bound'])} {unit}")
+        parts = (
+            [f"total {_cost_or_nothing(document['total'])} {unit}"]
+            if document["total"].raw is not None
+            else []
+        )
+        parts.append(f"bound {_cost_or_nothing(document['bound'])} {unit}")
         parts += [f"gap {percent(document['gap'].number())}"] if document["gap"].raw is not None else []
         yield ", ".join(parts)
     yield ENDINGS.get(document["termination"].text(), "")
@@ -368,16 +372,16 @@ def _assigned_facts(document: Value) -> list[Fact]:
     total = optional(document["total"])
     if total is None:
         return []
-    facts = [("Total", _costs(document["total"]), "")]
+    facts = [("Total", _cost_or_nothing(document["total"]), "")]
     for name in ("execution", "transition"):
         share = f"{percent(document[name].number() / total)} of the total" if total else ""
-        facts.append((f"  {name}", _costs(document[name]), share))
+        facts.append((f"  {name}", _cost_or_nothing(document[name]), share))
     usage = document["usage"]
     if usage:
         limit = count_text(usage["limit"].count())
         facts.append(("Peak usage", count_text(usage["peak"].count()), f"of {limit} that fit"))
     elif document["runner_up"]:
-        facts.append(("Runner-up", _costs(document["runner_up"]["total"]), _margin_text(document)))
+        facts.append(("Runner-up", _cost_or_nothing(document["runner_up"]["total"]), _margin_text(document)))
     elif document["status"].text() == "OPTIMAL":
         facts.append(("Runner-up", NOTHING, "no other assignment is allowed"))
     return facts
@@ -388,15 +392,15 @@ def _margin_text(document: Value) -> str:
         return "not proven to be the second best"
     if document["margin"].number() == 0:
         return "equally good: the best assignment is not unique"
-    return f"margin {_costs(document['margin'])}"
+    return f"margin {_cost_or_nothing(document['margin'])}"
 
 
-def _costs(value: Value) -> str:
+def _cost_or_nothing(value: Value) -> str:
     return NOTHING if value.raw is None else cost_text(Fraction(value.number()))
 
 
 def _cost_cell(value: Value) -> Cell:
-    return NOTHING if value.raw is None else (_costs(value), value.number())
+    return NOTHING if value.raw is None else (_cost_or_nothing(value), value.number())
 
 
 def _layer_bar(layer: Value) -> Bar:
@@ -406,7 +410,7 @@ def _layer_bar(layer: Value) -> Bar:
     return Bar(f"{layer['name'].text()}: {layer['method'].text()}", segments, whole)
 
 
-def _layers_table(document: Value) -> Table:
+def _methods_table(document: Value) -> Table:
     """Return a row per layer: method, costs, and its best other method or the second-best assignment's."""
     layers = document["layers"].entries()
     is_margin_known = any(layer["alternative"] for layer in layers)
@@ -456,7 +460,7 @@ def _method_cell(cost: Value) -> str:
         return "no mapping"
     if cost["value"].raw is None:
         return "?"
-    return _costs(cost["value"]) + ("" if cost["status"].text() == "OPTIMAL" else " *")
+    return _cost_or_nothing(cost["value"]) + ("" if cost["status"].text() == "OPTIMAL" else " *")
 
 
 def _policies_section(document: Value) -> Section:
@@ -466,12 +470,12 @@ def _policies_section(document: Value) -> Section:
     bars = (
         []
         if total is None
-        else [Bar("this assignment", [Segment(total, "s2", "")], _costs(document["total"]))]
+        else [Bar("this assignment", [Segment(total, "s2", "")], _cost_or_nothing(document["total"]))]
     )
     layers = len(document["layers"].entries())
     for policy in policies:
         own, is_known = optional(policy["total"]), policy["known"].flag()
-        text = "forbidden" if own is None else _costs(policy["total"])
+        text = "forbidden" if own is None else _cost_or_nothing(policy["total"])
         text = text if is_known else "?" if own is None else f"{text} ?"
         more = percent((own - total) / total) if own is not None and total else NOTHING
         followed = count_text(policy["layers_followed"].count()) + (
@@ -494,7 +498,7 @@ def _gain_texts(document: Value) -> Iterator[str]:
     gains = document.get("gain")
     for kind, gain in gains.items() if gains else ():
         if gain:
-            total = f"{_costs(gain['total'])} {document['unit'].text()}"
+            total = f"{_cost_or_nothing(gain['total'])} {document['unit'].text()}"
             other = f"the best single {kind}, {gain['name'].text()} ({total})"
             yield f"Gain {percent(gain['share'].number())} over {other}{hedge}"
 

@@ -69,19 +69,19 @@ def read_all(readers: Iterable[Reader[Read]], what: str) -> tuple[Read, ...]:
         try:
             values.append(reader.read())
         except SpecError as error:
-            raise _named(error, in_order, place, what) from None
+            raise _naming_layers(error, in_order, place, what) from None
     return tuple(values)
 
 
-def _named(error: SpecError, readers: Sequence[Reader[Read]], place: int, what: str) -> SpecError:
+def _naming_layers(error: SpecError, readers: Sequence[Reader[Read]], place: int, what: str) -> SpecError:
     failed, later = readers[place], readers[place + 1 : place + 1 + MOST_COMPARED]
     if len(readers) == 1 or (error.span is not None and error.span.file == failed.file):
         return error
-    concerned = [failed.name, *(other.name for other in later if _met(other) == _key(error, failed))]
+    concerned = [failed.name, *(other.name for other in later if _met(other) == _cause_of(error, failed))]
     some_pass = place > 0 or len(concerned) <= len(later)
     says_so = what in error.message and f"`{failed.name}`" in error.message
     if not some_pass:
-        return type(error)(error.message, _key(error, failed)[1], error.related, error.hint)
+        return type(error)(error.message, _cause_of(error, failed)[1], error.related, error.hint)
     if says_so:
         return error
     number = what if len(concerned) == 1 else f"{what}s"
@@ -94,11 +94,11 @@ def _met(reader: Reader[Read]) -> tuple[str, Span | None] | None:
     try:
         reader.read()
     except SpecError as error:
-        return _key(error, reader)
+        return _cause_of(error, reader)
     return None
 
 
-def _key(error: SpecError, reader: Reader[Read]) -> tuple[str, Span | None]:
+def _cause_of(error: SpecError, reader: Reader[Read]) -> tuple[str, Span | None]:
     """Return what is the same in errors of one cause."""
     return error.message, None if error.span == reader.place else error.span
 
@@ -194,20 +194,20 @@ def _network(workload: Workload, read: Sequence[_Read], notes: list[Note]) -> Ne
         homes |= {tensor: level for tensor, level in loaded.homes.items() if tensor in reserved}
     waiting = waiting_tensors(workload.einsums, [loaded.homes for loaded in read])
     rooms = [
-        _Room(reserved, homes | loaded.homes, waits) for loaded, waits in zip(read, waiting, strict=True)
+        _TakenRoom(reserved, homes | loaded.homes, waits) for loaded, waits in zip(read, waiting, strict=True)
     ]
     layers = read_all(
         (
-            Reader(loaded.einsum.name, partial(_layer, loaded, room), place_of(loaded.einsum))
+            Reader(loaded.einsum.name, partial(_layer_in_room, loaded, room), place_of(loaded.einsum))
             for loaded, room in zip(read, rooms, strict=True)
         ),
         "Einsum",
     )
     notes += [*stray_notes(workload, layers), *_all_inputs_notes(read), *_waiting_notes(read, waiting)]
-    return Network(workload.name, tuple(map(_spread, layers, read)), tuple(dict.fromkeys(notes)))
+    return Network(workload.name, tuple(map(_with_places, layers, read)), tuple(dict.fromkeys(notes)))
 
 
-def _spread(layer: Layer, read: _Read) -> Layer:
+def _with_places(layer: Layer, read: _Read) -> Layer:
     """Let memories have several places in a layer, as far as it was asked for."""
     return replace(layer, mapspace=spread(layer.mapspace, read.memories_with_places))
 
@@ -274,7 +274,7 @@ def _read_einsum(
     written = mapspace.architecture.levels
     rows = tuple(word_rows(level, value_bits(einsum)) for level in written)
     narrowing = None if resize is None else _narrowing(mapspace, einsum, notes, resize)
-    sized = _in_values(mapspace, einsum, notes)
+    sized = _levels_in_values(mapspace, einsum, notes)
     return _Read(einsum, sized, written, rows, all_inputs, spread_out, narrowing)
 
 
@@ -378,7 +378,7 @@ def _waiting_notes(read: Sequence[_Read], waiting: Sequence[Sequence[Waiting]]) 
 
 
 @dataclass(frozen=True)
-class _Room:
+class _TakenRoom:
     """What takes room while an Einsum runs: tensors at the levels that store them, and those that wait."""
 
     persistent: dict[str, StoredBits]
@@ -415,7 +415,7 @@ class _Taken:
         return " and ".join(parts)
 
 
-def _layer(read: _Read, room: _Room) -> Layer:
+def _layer_in_room(read: _Read, room: _TakenRoom) -> Layer:
     """Return a layer on what other tensors leave of the levels that store them."""
     einsum, mapspace, overfull, narrowing = read.einsum, read.mapspace, list[Overfull](), read.narrowing
     for level, written in enumerate(read.written):
@@ -433,7 +433,7 @@ def _layer(read: _Read, room: _Room) -> Layer:
     return replace(layer, mapspace=stored_as_a_whole(layer.mapspace))
 
 
-def _in_values(mapspace: Mapspace, einsum: Einsum, notes: list[Note]) -> Mapspace:
+def _levels_in_values(mapspace: Mapspace, einsum: Einsum, notes: list[Note]) -> Mapspace:
     """Return the mapspace with levels that count in the Einsum's values."""
     bits = value_bits(einsum)
     architecture = in_values(mapspace.architecture, bits)

@@ -148,7 +148,7 @@ def read_network(
     elif files.models:
         loaded = _model(files, values, options, used)
     else:
-        loaded = (_cascade if files.workloads else _layers)(files, values, options)
+        loaded = (_read_sections if files.workloads else _read_layers)(files, values, options)
     if names is None:
         return replace(loaded, network=loaded.network.noted(unused_notes(values, used)))
     names.update(used)
@@ -283,7 +283,7 @@ def _classified(
         if has_arch(top):
             check_defined(top)
             arches.append(path)
-        _check_keys(top)
+        _check_sections(top)
         if any(key in top for key in NETWORK_SECTIONS):
             check_einsums_of(top)
             workloads.append(path)
@@ -316,7 +316,7 @@ def check_einsums_of(top: MappingNode) -> None:
 def _title(layers: Sequence[Path], named: Sequence[Path]) -> str:
     """Return the name of a single layer's file, if that was named itself, else of the layers' directories."""
     if len(layers) == 1 and layers[0] in named:
-        return _names(layers)[0]
+        return _distinct_names(layers)[0]
     return " and ".join(dict.fromkeys(printable(path.absolute().parent.name) for path in layers))
 
 
@@ -342,7 +342,7 @@ def _files(paths: Iterable[Path]) -> Iterable[Path]:
         yield from inside
 
 
-def _cascade(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> LoadedNetwork:
+def _read_sections(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> LoadedNetwork:
     """Read the sections of a workload by AccelForge's rules, and all others by Timeloop's."""
     text = read_workload_text(given.workloads, variables, options.files.limits, options.files.allow_include)
     loaded, top = read_workload(text, options.ignore_sparse), text.top
@@ -428,7 +428,7 @@ def _model(
     return LoadedNetwork(replace(network, notes=(*model.notes, *notes, *network.notes)), (spec,))
 
 
-def _layers(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> LoadedNetwork:
+def _read_layers(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> LoadedNetwork:
     """Read each layer with the architecture; of those that say the same in one directory, the first."""
     notes: list[Note] = []
     known: dict[tuple[Path, MappingNode], tuple[Mapspace, MappingNode]] = {}
@@ -500,7 +500,7 @@ def _each_problem(top: MappingNode) -> tuple[MappingNode, ...]:
 
 def _named_layers(given: _Given) -> Iterator[tuple[str, Path, MappingNode]]:
     """Yield each layer with its name, that of its file, and its place where a file holds several."""
-    names = _names([path for path, _ in given.layers])
+    names = _distinct_names([path for path, _ in given.layers])
     for name, (path, tops) in zip(names, given.layers, strict=True):
         numbered = (name if len(tops) == 1 else f"{name}#{place}" for place in range(1, len(tops) + 1))
         yield from zip(numbered, repeat(path), tops, strict=False)
@@ -520,7 +520,7 @@ def _on_architecture(top: MappingNode | None, architecture: MappingNode | None) 
     return joined
 
 
-def _check_keys(top: MappingNode) -> None:
+def _check_sections(top: MappingNode) -> None:
     """Refuse a file with keys that no part of a network has, or with two networks."""
     known = (*SECTIONS, *NETWORK_SECTIONS, ARCH_SECTION)
     for key, _ in () if has_arch(top) else top.entries:
@@ -543,7 +543,7 @@ def without_mapping(top: MappingNode, notes: list[Note]) -> MappingNode:
     return without_section(top, "mapping")
 
 
-def _names(paths: Sequence[Path]) -> list[str]:
+def _distinct_names(paths: Sequence[Path]) -> list[str]:
     """Return the files' names without suffixes, with as many directories (or places) as tell them apart."""
     resolved = [path.absolute() for path in paths]
     stems = [(*path.parts[1:-1], path.name.split(".")[0]) for path in resolved]

@@ -83,7 +83,9 @@ def waiting_tensors(
         there = (place for place in life.between if life.tensor not in einsums[place].tensors)
         for place in there:
             waits[place] += waiting
-    return tuple(tuple(_largest(own, roots, einsum)) for own, einsum in zip(waits, einsums, strict=True))
+    return tuple(
+        tuple(_once_per_value(own, roots, einsum)) for own, einsum in zip(waits, einsums, strict=True)
+    )
 
 
 def _waiting(life: _Life, writer: Einsum, homes: Mapping[str, int]) -> Iterator[Waiting]:
@@ -148,7 +150,7 @@ def _roots(einsums: Sequence[Einsum], homes: Sequence[Mapping[str, int]]) -> dic
     return roots
 
 
-def _largest(waits: Iterable[Waiting], roots: Mapping[str, str], einsum: Einsum) -> Iterator[Waiting]:
+def _once_per_value(waits: Iterable[Waiting], roots: Mapping[str, str], einsum: Einsum) -> Iterator[Waiting]:
     """Yield one of those with the same values, unless the Einsum itself accesses these."""
     accessed = {roots.get(tensor, tensor) for tensor in einsum.tensors}
     largest: dict[str, Waiting] = {}
@@ -173,7 +175,7 @@ def stored_as_a_whole(mapspace: Mapspace) -> Mapspace:
     return replace(
         mapspace,
         temporal=tuple(_temporal(mapspace, homes, level) for level in levels),
-        keep=tuple(_keeping(mapspace.keep[level], homes, level) for level in levels),
+        keep=tuple(_keep_rules(mapspace.keep[level], homes, level) for level in levels),
     )
 
 
@@ -189,7 +191,7 @@ def _without_loops(problem: Problem, names: list[str]) -> Iterator[FactorRule]:
         yield from (FactorRule(dim, "=", 1, stored=space.name) for dim in dims)
 
 
-def _keeping(rules: KeepRules, homes: Mapping[str, int], level: int) -> KeepRules:
+def _keep_rules(rules: KeepRules, homes: Mapping[str, int], level: int) -> KeepRules:
     stored = frozenset(name for name, home in homes.items() if home == level)
     return replace(rules, keep=rules.keep | stored, whole=stored)
 

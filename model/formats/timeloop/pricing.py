@@ -10,11 +10,11 @@ from fractions import Fraction
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
 from model.energy import (
     AREA_SCALES,
+    ComponentPrices,
     CompoundClasses,
     EnergyError,
     EnergyRequest,
     EnergyTables,
-    Prices,
     price,
     read_given,
 )
@@ -64,10 +64,12 @@ def refuse_wires(tables: EnergyTables, context: Context) -> None:
             raise SpecError(message, table.span, hint=hint)
 
 
-def priced(leaf: ArchLeaf, lists: PriceLists, context: Context, level: StorageLevel | None = None) -> Prices:
+def priced(
+    leaf: ArchLeaf, lists: PriceLists, context: Context, level: StorageLevel | None = None
+) -> ComponentPrices:
     """Price one component; a storage without any room is free unless a table says otherwise."""
     if level is not None and level.size_words == 0 and leaf.name not in lists.tables.energies:
-        return Prices(sources=dict.fromkeys(("read", "fill", "update", "leak"), ROOMLESS))
+        return ComponentPrices(sources=dict.fromkeys(("read", "fill", "update", "leak"), ROOMLESS))
     names = context.names_at(leaf)
     required = leaf.node.get("required_actions")
     if required is not None:
@@ -85,11 +87,11 @@ def priced(leaf: ArchLeaf, lists: PriceLists, context: Context, level: StorageLe
         given=given.energies,
         given_area=given.area,
         span=leaf.span,
-        places=_places(leaf),
+        places=_attribute_places(leaf),
         sparse=context.optimizes_sparse,
     )
     if level is not None:
-        request = replace(request, attributes={**_rows(level, request, lists.classes), **attributes})
+        request = replace(request, attributes={**_shape_entries(level, request, lists.classes), **attributes})
     prices = price(request, lists.tables, lists.classes, context.variables)
     for remark in prices.remarks:
         context.note(Note(printable(remark)))
@@ -98,7 +100,7 @@ def priced(leaf: ArchLeaf, lists: PriceLists, context: Context, level: StorageLe
 
 def priced_or_free(
     leaf: ArchLeaf, lists: PriceLists, context: Context, level: StorageLevel | None = None
-) -> Prices:
+) -> ComponentPrices:
     """Price one component; where that fails its energies count as 0, and a note says why."""
     try:
         return priced(leaf, lists, context, level)
@@ -109,7 +111,9 @@ def priced_or_free(
         return _unknown()
 
 
-def priced_if_known(leaf: ArchLeaf, lists: PriceLists, context: Context, level: StorageLevel) -> Prices:
+def priced_if_known(
+    leaf: ArchLeaf, lists: PriceLists, context: Context, level: StorageLevel
+) -> ComponentPrices:
     """Price a level that keeps nothing: where nobody knows energies and leakage, they count as 0."""
     try:
         return priced(leaf, lists, context, level)
@@ -119,11 +123,13 @@ def priced_if_known(leaf: ArchLeaf, lists: PriceLists, context: Context, level: 
         return _unknown()
 
 
-def _unknown() -> Prices:
-    return Prices(sources=dict.fromkeys(("read", "fill", "update", "leak", "compute"), UNKNOWN))
+def _unknown() -> ComponentPrices:
+    return ComponentPrices(sources=dict.fromkeys(("read", "fill", "update", "leak", "compute"), UNKNOWN))
 
 
-def _rows(level: StorageLevel, request: EnergyRequest, classes: CompoundClasses) -> dict[str, object]:
+def _shape_entries(
+    level: StorageLevel, request: EnergyRequest, classes: CompoundClasses
+) -> dict[str, object]:
     """Return width and depth where attributes give them otherwise; classes of the spec have their own."""
     if request.model_class in classes.by_name:
         return {}
@@ -134,7 +140,7 @@ def _rows(level: StorageLevel, request: EnergyRequest, classes: CompoundClasses)
     return {name: value for name, value in rows.items() if written.isdisjoint(SYNONYMS[name])}
 
 
-def _places(leaf: ArchLeaf) -> dict[str, Span]:
+def _attribute_places(leaf: ArchLeaf) -> dict[str, Span]:
     """Return where the attributes of a component are written, and its subclass, or its class without one."""
     places = {name: attribute.node.span for name, attribute in leaf.attributes.items()}
     written = leaf.node.get("class" if leaf.subclass is None else "subclass")
@@ -151,11 +157,14 @@ def _scales(leaf: ArchLeaf, names: Names) -> dict[str, object]:
 
 
 def build_architecture(
-    nodes: Iterable[StorageLevel | Fanout], compute: ArchLeaf, prices: Mapping[str, Prices], context: Context
+    nodes: Iterable[StorageLevel | Fanout],
+    compute: ArchLeaf,
+    prices: Mapping[str, ComponentPrices],
+    context: Context,
 ) -> Architecture:
     """Return the architecture with its energies as integers of one unit."""
     units = _units(prices, context)
-    if not any(figure for price in prices.values() for figure in _figures(price)):
+    if not any(figure for price in prices.values() for figure in _prices_of(price)):
         context.note(
             Note("all energies are 0: every mapping has the energy and the EDP 0, and none is better")
         )
@@ -203,12 +212,12 @@ def _positive(value: object) -> Fraction | None:
     return Fraction(repr(seconds)) if SHORTEST_S <= seconds <= LONGEST_S else None
 
 
-def _figures(prices: Prices) -> tuple[Decimal, ...]:
+def _prices_of(prices: ComponentPrices) -> tuple[Decimal, ...]:
     return (prices.read, prices.fill, prices.update, prices.leak, prices.compute, *prices.further.values())
 
 
-def _units(prices: Mapping[str, Prices], context: Context) -> int:
-    by_name = {name: _figures(price) for name, price in prices.items()}
+def _units(prices: Mapping[str, ComponentPrices], context: Context) -> int:
+    by_name = {name: _prices_of(price) for name, price in prices.items()}
     figures = [figure for of_component in by_name.values() for figure in of_component]
     try:
         units = energy_units(figures)
@@ -228,7 +237,7 @@ def _units(prices: Mapping[str, Prices], context: Context) -> int:
     return units
 
 
-def _with_energy(level: StorageLevel, prices: Prices, units: int) -> StorageLevel:
+def _with_energy(level: StorageLevel, prices: ComponentPrices, units: int) -> StorageLevel:
     energy = AccessEnergy(
         read=to_units(prices.read, units),
         fill=to_units(prices.fill, units),

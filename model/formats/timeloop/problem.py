@@ -397,7 +397,7 @@ def _section(node: Node) -> MappingNode:
         raise SpecError("`problem` must be a mapping, but is a list", node.span, hint=hint)
     section = as_mapping(node, "`problem`")
     known, required = (*_PROBLEM_KEYS, *SPARSE_KEYS, *WIDTH_KEYS), ("shape", "instance")
-    check_keys(section, known, "`problem`", required, _OF_SHAPE | _bounds(section))
+    check_keys(section, known, "`problem`", required, _OF_SHAPE | _bound_keys(section))
     check_version(section)
     return section
 
@@ -460,13 +460,13 @@ def _declared_coefficients(node: Node | None, dims: dict[str, Span]) -> dict[str
     return declared
 
 
-def _bounds(section: MappingNode) -> dict[str, str]:
+def _bound_keys(section: MappingNode) -> dict[str, str]:
     """Return the keys of what may be bounds, which older versions had in the section itself."""
     scalars = [(key.text, value) for key, value in section.entries if isinstance(value, ScalarNode)]
     return {key: "instance" for key, value in scalars if type(value.value) is int}
 
 
-def _given(entry: MappingNode, space: str, written: bool, default: Span | None) -> Span | None:
+def _says_given(entry: MappingNode, space: str, written: bool, default: Span | None) -> Span | None:
     """Return what says that first values of a dataspace are given, `default` of outputs that say nothing."""
     value = entry.get(_INITIAL)
     if value is None:
@@ -495,7 +495,7 @@ def _read_dataspaces(
         check_count(projection.items, limits.dimensions, f"ranks of `{name}`", projection.span)
         flag = one_of(entry, _READ_WRITE, "a dataspace")
         written = flag is not None and as_bool(flag[1], f"`{flag[0].text}`")
-        starts[name] = _given(entry, name, written, given)
+        starts[name] = _says_given(entry, name, written, given)
         dataspaces[name] = Dataspace(
             name=name,
             ranks=tuple(_read_rank(rank, shape, coefficients) for rank in projection.items),

@@ -14,11 +14,11 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray
-from solver.search.path.charges import Charge, Prices
+from solver.search.path.charges import Charge, StackedPrices
 from solver.search.path.counting import LeftInPlace
 from solver.search.path.deliveries import Delivered
 from solver.search.path.inside import Leads, Listed, Pending
-from solver.search.path.leaves import Path
+from solver.search.path.leaves import TilePath
 from solver.search.path.masked import MOST_LISTED, Masked
 from solver.search.path.tables import Outside
 from solver.search.stopping import Stop, Stopped
@@ -27,18 +27,18 @@ MOST_TURNS = 64
 """Steps after which a first path is given up."""
 
 
-class Found(NamedTuple):
+class FoundPath(NamedTuple):
     """A complete path, and the objective of its mappings, at least."""
 
     value: float
-    path: Path
+    path: TilePath
 
 
 class Worth(Protocol):
     """What paths are worth, given what their words cost by several prices."""
 
     @property
-    def prices(self) -> Prices:
+    def prices(self) -> StackedPrices:
         """Of words."""
 
     @property
@@ -97,7 +97,7 @@ class _Ranked(NamedTuple):
 
     value: float
     cost: float
-    item: Path | _Steps
+    item: TilePath | _Steps
 
     @property
     def rank(self) -> tuple[float, float]:
@@ -203,7 +203,7 @@ class Branch:
         return labels.every[int(labels.own[0])]
 
     @property
-    def _prices(self) -> Prices:
+    def _prices(self) -> StackedPrices:
         return self.worth.prices
 
     @property
@@ -218,7 +218,7 @@ class Branch:
             values[live] = self.worth.values(costs[:, live])
         return values
 
-    def paths(self) -> Iterator[Found]:
+    def paths(self) -> Iterator[FoundPath]:
         """Yield them by rising values; each is looked for when it is asked for."""
         known = set()
         for found in self._ranked():
@@ -228,7 +228,7 @@ class Branch:
                 known.add(key)
                 yield found
 
-    def _ranked(self) -> Iterator[Found]:
+    def _ranked(self) -> Iterator[FoundPath]:
         """Yield paths by rising values."""
         # Of what costs as much, the last one comes first: it is closest to a path.
         ticket = count(0, -1)
@@ -236,20 +236,20 @@ class Branch:
         heapq.heapify(heap)
         while heap:
             own = heapq.heappop(heap)[-1]
-            if isinstance(own.item, Path):
-                yield Found(own.value, own.item)
+            if isinstance(own.item, TilePath):
+                yield FoundPath(own.value, own.item)
                 continue
             for after in chain(own.item.rest, self._following(own.value, own.item)):
                 heapq.heappush(heap, (after.rank, next(ticket), after))
 
-    def first(self) -> Path | None:
+    def first(self) -> TilePath | None:
         """A path that is found by always going on with what seems best; None if that leads nowhere."""
         stack = sorted(self._begun(), key=lambda own: own.rank, reverse=True)
         for _ in range(MOST_TURNS):
             if not stack:
                 return None
             own = stack.pop()
-            if isinstance(own.item, Path):
+            if isinstance(own.item, TilePath):
                 return own.item
             stack += own.item.rest
             stack += sorted(self._following(own.value, own.item), key=lambda own: own.rank, reverse=True)
@@ -454,7 +454,7 @@ class Branch:
         value = float(self._values(cost[:, np.newaxis])[0])
         if not math.isfinite(value):
             return
-        path = Path(
+        path = TilePath(
             masked.charges.mask,
             (ones, *(site.tiles[b] for b in range(1, depth))),
             self.row.unrolled.choice(0),
@@ -526,13 +526,13 @@ class Branch:
         costs = np.empty((len(self._prices.each), len(live)), self._prices.dtype)
         for price in range(len(costs)):  # the first one leaves few entries
             some = slice(price, price + 1)
-            prices, parts = Prices(self._prices.each[some]), []
+            prices, parts = StackedPrices(self._prices.each[some]), []
             for own, closes, times in zip(site.still, reached.closes, reached.times, strict=True):
                 part, least = own.part.by(some, prices), own.least[some, np.newaxis]
                 closed = np.maximum(part.of_times(times[live]), least)
                 once = np.maximum(self.masked.once(part), least)
                 parts.append((own.place, closed, np.where(closes[live], closed, once)))
-            entries = partial(_entries, chosen, live)
+            entries = partial(_table_part, chosen, live)
             every = list(map(self.masked.outside, prices.each))
             cost = self._farther_out(every, slot, step, entries, parts) + site.spent[some, np.newaxis]
             costs[some] = cost
@@ -621,13 +621,13 @@ class Branch:
         view = frame.space.views[charge.place]
         free = charge.free * masked.charges.first_words(charge.place)
         shares = (masked.charges.share_outside(charge, price) for price in self._prices.each)
-        share = [[own if isinstance(own, float) else float(_entry(own, places))] for own in shares]
+        share = [[own if isinstance(own, float) else float(_entry_at(own, places))] for own in shares]
         price = sum(self._prices.of(charge)) * np.array(share)
 
         @cache
         def of(leading: frozenset[int]) -> Pending:
             words = frame.words.of(charge.place, frame.space.no_unrolling, leading)
-            picked = Delivered(*(np.array([_entry(table, places)]) for table in words))
+            picked = Delivered(*(np.array([_entry_at(table, places)]) for table in words))
             ones = np.ones((1, len(frame.axes)))
             return Pending(
                 charge,
@@ -650,12 +650,12 @@ def _of_one_row(known: Mapping[int, IntArray]) -> dict[int, tuple[int, ...]]:
     return {boundary: tuple(tiles[0].tolist()) for boundary, tiles in known.items()}
 
 
-def _entries(chosen: tuple[IntArray, ...], live: IntArray, table: FloatArray) -> FloatArray:
+def _table_part(chosen: tuple[IntArray, ...], live: IntArray, table: FloatArray) -> FloatArray:
     """Entries of the part of a table that some places along each axis make up."""
     return table[chosen].reshape(-1)[live]
 
 
-def _entry(table: FloatArray, places: IntArray) -> FloatArray:
+def _entry_at(table: FloatArray, places: IntArray) -> FloatArray:
     """One entry of a table with an axis per dimension, some of them of length 1."""
     entry: FloatArray = table[
         tuple(p if size > 1 else 0 for p, size in zip(places, table.shape, strict=True))
