@@ -55,7 +55,7 @@ ELSEWHERE = {
     r"asplos-2025": "needs an instance of the contest",
     r"--cluster": "needs a cluster",
     r"correlation": "needs the files of the page, which tests write",
-    r"evaluate (OUT|arch\.yaml|WORKLOAD)|RESULT\.json": "needs a file of yours",
+    r"evaluate (OUT|arch\.yaml|WORKLOAD)|(RESULT|A)\.json": "needs a file of yours",
 }
 """Commands that are not run, and why."""
 

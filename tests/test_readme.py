@@ -85,6 +85,12 @@ def test_the_example_prints_what_is_shown(monkeypatch, tmp_path, capsys):
     exec(compile(example, "README.md", "exec"), names)
     assert names["result"].status is Status.OPTIMAL
     assert capsys.readouterr().out == shown
+    value = names["result"].value
+    architecture = 'arch="output_stationary"'
+    assert architecture in example
+    divisors = example.replace(architecture, f'{architecture}, factors="perfect"')
+    exec(compile(divisors, "README.md", "exec"), names)
+    assert f"has a {100 * (1 - value / names['result'].value):.0f} % lower EDP" in " ".join(TEXT.split())
 
 
 def test_all_commands_are_named():

@@ -205,7 +205,7 @@ def _given_verdict(document: Value) -> str:
         return "the mapping exceeds limits of the hardware"
     return (
         "the mapping "
-        f"{'breaks user-defined constraints' if document['broken_rules'] else 'cannot be evaluated'}"
+        f"{'violates user-defined constraints' if document['broken_rules'] else 'cannot be evaluated'}"
     )
 
 
@@ -499,7 +499,7 @@ def violation_sections(document: Value) -> Iterator[Section]:
     rules = [f"  {broken_rule_text(each)}" for each in document.get("broken_rules").entries()]
     yield Section("", lines=[*broken, *rules], where=TERMINAL)
     yield Section("Exceeded limits", lines=broken, where=PAGE)
-    yield Section("Broken user-defined constraints", lines=rules, where=PAGE)
+    yield Section("Violated user-defined constraints", lines=rules, where=PAGE)
 
 
 def violation_text(violation: Value) -> str:

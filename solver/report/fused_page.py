@@ -248,7 +248,7 @@ def fused_energies(einsum: Value) -> list[tuple[str, float]]:
 def _room_section(einsums: Sequence[Value]) -> Section:
     """Return the occupancy of each limited memory while each Einsum runs."""
     limited = [room["memory"].text() for each in einsums for room in _limited_rooms(each)]
-    headings = ("While", "Memory", ">Words", ">Of", "Own tiles", "Held and stored")
+    headings = ("Einsum", "Memory", ">Words", ">Capacity", "Own tiles", "Held and stored")
     return Section(
         "Buffer occupancy",
         "Words per instance while each Einsum runs. In the picture, the width of a column is the cycles of "

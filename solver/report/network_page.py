@@ -271,7 +271,7 @@ def _common_parts(document: Value) -> Iterator[str]:
     units = UNITS.get(objective, "")
     if document["value"].raw is None or document["own_value"].raw is None:
         is_proven = document["status"].text() == "INFEASIBLE"
-        none = "no spatial unrolling is possible for all Einsums"
+        none = "no spatial unrolling fits all Einsums"
         yield none if is_proven else "no common spatial unrolling was found"
         return
     common, own, bound = (value_text(document[key], units) for key in ("value", "own_value", "bound"))
@@ -332,7 +332,8 @@ def brief(notes: Sequence[str]) -> list[str]:
     for note in notes:
         kinds.setdefault(_note_pattern(note), []).append(note)
     return [
-        f"{first} (and {len(others)} more like it)" if others else first for first, *others in kinds.values()
+        f"{first} (and {counted(len(others), 'similar note')})" if others else first
+        for first, *others in kinds.values()
     ]
 
 

@@ -20,6 +20,7 @@ from solver.search.path.counting import ByOrder, LeftInPlace, counted_by
 from solver.search.path.deliveries import Delivered, WordTables
 from solver.search.path.rooms import PlaceRooms
 from solver.search.space.keep_masks import KeepMask
+from solver.search.space.orders import put_inside
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stopped
 
@@ -327,6 +328,11 @@ class TileFrame:
             loops = own if not found else tuple(lead for lead in own if lead is not None)
             found.append(tuple(dict.fromkeys((*loops, *farther))))
         return found
+
+    @cached_property
+    def put_inside(self) -> tuple[tuple[frozenset[int], ...], ...]:
+        """By slot and dimension, those whose loops rules put inside of its own."""
+        return tuple(put_inside(own, self.space.active) for own in self.space.mapspace.temporal)
 
     def leading(self, lead: LeftInPlace) -> frozenset[int]:
         """Dimensions of the innermost loops that leave this in place."""
