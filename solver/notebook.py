@@ -395,7 +395,7 @@ def map_einsum(
         If the search does not support the mapspace, see `solver.stages.map_einsum`.
     """
     own = _as_loaded(mapspace, Mapspace, "map_einsum")
-    first = Progress(Phase.SURVEY, 0.0, (options.objectives or own.objectives)[0])
+    first = Progress(Phase.SURVEY, 0.0, options.objectives_for(own)[0])
     with regular(on_progress, first, _after) as told:
         result = stages.map_einsum(own, options, told, should_stop)
     return EinsumResult(**_field_values(result), mapspace=own)

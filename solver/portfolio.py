@@ -250,7 +250,7 @@ class Companion(Partner):
         self._may_descend = False
         if self._memory_left_mib < 2 * PROCESS_MIB:
             return
-        objective, *_ = self._options.objectives or self._mapspace.objectives
+        objective, *_ = self._options.objectives_for(self._mapspace)
         question = (self._mapspace, objective, self._options.seed)
         with suppress(OSError, BrokenProcessPool):
             self._descents = Beside(descend, question, PROCESS_MIB, gives_way=False)
@@ -340,7 +340,7 @@ class _Waiting:
         beginning: Beginning,
     ) -> None:
         self._mapspace, self._clock, self._on_progress = mapspace, clock, on_progress
-        self._objectives = options.objectives or mapspace.objectives
+        self._objectives = options.objectives_for(mapspace)
         self._limits = beginning.limits
         self._best: Priced | None = None
         self._stopped_s: float | None = None

@@ -110,7 +110,7 @@ class Options:
         the message says which.
     """
 
-    objectives: tuple[str, ...] | None = None
+    objectives: str | tuple[str, ...] | None = None
     time_limit_s: float | None = None
     jobs: int = 1
     seed: int = 0
@@ -138,6 +138,11 @@ class Options:
             raise ValueError("jobs and the memory limit must be at least 1")
         if not 0 <= self.gap < 1:
             raise ValueError("the gap must be at least 0 and less than 1")
+
+    def objectives_for(self, mapspace: Mapspace) -> tuple[str, ...]:
+        """Return the names of the objectives, those of a mapspace where none are given."""
+        named = self.objectives or mapspace.objectives
+        return (named,) if isinstance(named, str) else named
 
 
 def refuse_gap(options: Options, searched: str) -> None:

@@ -87,7 +87,7 @@ class EinsumQuestion:
     @property
     def objectives(self) -> tuple[str, ...]:
         """What is minimised."""
-        return self.options.objectives or self.mapspace.objectives
+        return self.options.objectives_for(self.mapspace)
 
     @property
     def is_stopped(self) -> bool:

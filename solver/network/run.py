@@ -289,7 +289,7 @@ class _Answers:
         return Result(
             Status.INFEASIBLE,
             Termination.PROVEN,
-            self._options.objectives or mapspace.objectives,
+            self._options.objectives_for(mapspace),
             mapspace.architecture.units_per_pj,
             reasons=tuple(_reason(overfull) for overfull in layer.overfull),
         )

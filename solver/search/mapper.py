@@ -185,7 +185,7 @@ def map_by_bounds(
         Parts of the program disagree: a defect, never an answer.
     """
     search = SharedSearch(mapspace, options, on_progress, should_stop, partner)
-    return search.minimise(options.objectives or mapspace.objectives, known=known)
+    return search.minimise(options.objectives_for(mapspace), known=known)
 
 
 class Minimum(NamedTuple):
