@@ -27,20 +27,26 @@ from model.text.reader import parse_assignments
 from model.text.source import SpecError
 from model.wording import printable
 from solver.cli.arguments import FUSED_TIME_LIMIT_S
+from solver.cli.certificates import UNCHECKED, check_checked, checked
 from solver.cli.einsum_text import indices_of, is_einsum, tensors_of, workload_of
 from solver.cli.options import SHIPPED, input_path, quantity, shown
 from solver.cli.output import (
+    STDOUT,
     OutputError,
+    Step,
     check_outputs,
     deliver,
     plot_steps,
     result_steps,
     write_output,
+    write_stderr,
+    write_stdout,
 )
 from solver.cli.progress import interruptible, logged
 from solver.cli.running import EXIT_OF_STATUS
 from solver.curves.fused import FusedCurve, fused_curve
-from solver.curves.network import NetworkCurve, Part, network_curve
+from solver.curves.network import LayerCurve, NetworkCurve, Part, network_curve
+from solver.exit_codes import EXIT_OPTIMAL, EXIT_UNCHECKED
 from solver.fusion import NotSearchedError
 from solver.report.curves import Found, Question, Roofline, bound_csv, bound_document, status_of
 from solver.report.figures import bytes_text
@@ -77,7 +83,8 @@ def bound_command(arguments: argparse.Namespace) -> int:
     texts, sizes, paths = _sorted_inputs(arguments.inputs)
     arguments.specs = paths
     _check_options(arguments, texts, sizes)
-    check_outputs((arguments.json, arguments.csv, arguments.plot, arguments.report), paths)
+    outputs = (arguments.json, arguments.csv, arguments.plot, arguments.report, arguments.certificate)
+    check_outputs(outputs, paths)
     check_plot(arguments.plot)
     inputs = list(_read(arguments, texts, sizes))
     parts = [_parts(own, arguments.bits) for own in inputs]
@@ -101,8 +108,45 @@ def bound_command(arguments: argparse.Namespace) -> int:
     if arguments.csv is not None:
         steps.append(lambda: write_output(arguments.csv, bound_csv(found)))
     lack = "" if any(own.curve.layers for own in found) else "curve"
-    deliver([*steps, *plot_steps(arguments.plot, document, lack)])
-    return EXIT_OF_STATUS[status_of(found)]
+    steps += plot_steps(arguments.plot, document, lack)
+    code = _certified(steps, found, arguments, clock)
+    return code or EXIT_OF_STATUS[status_of(found)]
+
+
+def _certified(steps: list[Step], found: Sequence[Found], arguments: argparse.Namespace, clock: Clock) -> int:
+    """Take all steps, write the certificate and have it checked, as requested; return the checker's code."""
+    if arguments.certificate is None and not arguments.check:
+        deliver(steps)
+        return EXIT_OPTIMAL
+    curves = [layer for own in found for layer in own.curve.layers]
+    if not curves:
+        deliver([*steps, lambda: write_stderr("note: no certificate is written: no curve is known\n")])
+        return EXIT_OPTIMAL
+    with tempfile.TemporaryDirectory() as folder:
+        path = arguments.certificate or Path(folder) / "certificate.json"
+        deliver([*steps, lambda: _certify(path, curves, arguments)])
+        return _verdict(path, arguments, clock) if arguments.check else EXIT_OPTIMAL
+
+
+def _certify(path: Path, curves: Sequence[LayerCurve], arguments: argparse.Namespace) -> None:
+    """Write the certificate of all curves."""
+    from solver.certificate.document import certificate_text
+    from solver.curves.certificate import curves_certificate
+
+    command = ["python", "-m", "solver", *arguments.words]
+    write_output(path, certificate_text(curves_certificate(curves, command)))
+
+
+def _verdict(path: Path, arguments: argparse.Namespace, clock: Clock) -> int:
+    """Have a certificate checked, and print the verdict; return the exit code of the checker."""
+    if clock.termination is Termination.INTERRUPTED:
+        write_stderr(f"note: {UNCHECKED}\n")
+        return EXIT_UNCHECKED
+    code, verdict = checked([path], None)
+    taken = STDOUT in (arguments.json, arguments.csv, arguments.report) or arguments.quiet
+    named = f"{printable(str(path))}: " if arguments.certificate else ""
+    (write_stderr if taken else write_stdout)(verdict.replace(f"{path}: ", named))
+    return code
 
 
 def _sorted_inputs(inputs: Sequence[str]) -> tuple[list[str], dict[str, int], list[Path]]:
@@ -157,6 +201,9 @@ def _check_options(arguments: argparse.Namespace, texts: Sequence[str], sizes: M
         raise OutputError(
             "--bandwidth and --macs must be given together: bytes and multiply-accumulates per unit of time"
         )
+    check_checked(arguments)
+    if arguments.fuse and (arguments.certificate is not None or arguments.check):
+        raise OutputError("certificates of curves are about Einsums alone: leave out --fuse")
     if arguments.fuse and arguments.specs and arguments.bits is not None:
         raise OutputError("--bits cannot be combined with --fuse: set `bits_per_value` in the workload")
 
