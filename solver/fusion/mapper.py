@@ -9,7 +9,7 @@ from functools import cached_property
 
 from model.fused.cascade import Cascade
 from model.fused.cost import evaluate_fused
-from model.fused.mapping import FusedMapping
+from model.fused.mapping import FusedMapping, Leaf
 from model.fused.report import FusedEvaluation
 from model.objective import objective_value
 from solver.fusion.assembly import fused_mapping, is_spread_alike, rooms_left
@@ -19,6 +19,7 @@ from solver.fusion.evidence import evidence_of
 from solver.fusion.labels import Label, Step
 from solver.fusion.least import EdgePricer, Effort
 from solver.fusion.limits import FusionLimits
+from solver.fusion.one_buffer import good_mapping, is_known
 from solver.fusion.path import Counts, PathSearch
 from solver.fusion.result import (
     FusedResult,
@@ -184,6 +185,8 @@ class _Search:
             self.pricer.clock = self.clock.share(2) if self.is_any else self.clock
             unfused, perfect, even = self._unfused(first), None, None
         best = replace(unfused.best)
+        with suppress(Stopped):
+            self._try_formulas(best)
         with self.watch.during("divisors", BOUNDS):
             outcome = self._fused(best)
         if self.is_any:
@@ -242,6 +245,19 @@ class _Search:
                 self._price_hinted(search.space, steps, left, best)
             self._report(best, None)
         return best
+
+    def _try_formulas(self, best: _Best) -> None:
+        """Price a good mapping onto one buffer that formulas find, where they know the cascade."""
+        if best.mapping is None or best.evaluation is None or not is_known(self.space):
+            return
+        leaves = [own for own in best.mapping.children if isinstance(own, Leaf)]
+        energies = [cost.energy * cost.n_instances for cost in best.evaluation.einsums]
+        energy, mapping = good_mapping(self.space, leaves, energies, self.clock.stop)
+        cost = evaluate_fused(self.cascade, mapping)
+        if not cost.valid or cost.energy != energy:
+            raise ContradictionError(f"formulas say {energy}, but a mapping costs {cost.energy}")
+        best.take(cost.value(self.objective), mapping, cost, ())
+        self._report(best, None)
 
     def _price_hinted(
         self, space: FusionSpace, steps: Sequence[Step], left: Sequence[Left], best: _Best
