@@ -103,6 +103,7 @@ def fuse_cascade(
     limits: FusionLimits = FusionLimits(),
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
+    grain: int = 1,
 ) -> FusedResult:
     """Find the fused mapping of a cascade with the least energy, latency or EDP, and prove it.
 
@@ -118,6 +119,8 @@ def fuse_cascade(
         What narrows the space.
     on_progress, should_stop
         Called from time to time; once `should_stop` answers True the best mapping is returned with its bound.
+    grain
+        What the caller knows all costs to be multiples of: bounds that leave less to save are a proof.
 
     Returns
     -------
@@ -136,7 +139,7 @@ def fuse_cascade(
         Parts of the program disagree: a defect.
     """
     refuse_gap(options, "a fused cascade")
-    return _Search(cascade, objective, options, limits, on_progress, should_stop).run()
+    return _Search(cascade, objective, options, limits, on_progress, should_stop, grain).run()
 
 
 @dataclass
@@ -158,8 +161,9 @@ class _Search:
         limits: FusionLimits,
         on_progress: ProgressCallback | None,
         should_stop: StopCallback | None,
+        grain: int = 1,
     ) -> None:
-        self.cascade, self.objective, self.limits = cascade, objective, limits
+        self.cascade, self.objective, self.limits, self.grain = cascade, objective, limits, grain
         self.options, self.should_stop, self.questions = options, should_stop, 0
         self.clock, self.watch = Clock(options.time_limit_s, self._is_interrupted), Stopwatch()
         limit_s = options.time_limit_s
@@ -419,11 +423,15 @@ class _Search:
         """The best path by what is known, if it is below the best mapping, see `PathSearch.path`."""
         self.paths += 1
         with suppress(Stopped):
-            search.tighten(best.value)
+            search.tighten(self._limit(best))
         try:
-            return search.path(best.value)
+            return search.path(self._limit(best))
         except Stopped:
             return None, self._bound_at_once(search)
+
+    def _limit(self, best: _Best) -> int | None:
+        """What a better mapping is below: it costs less by a grain."""
+        return None if best.value is None else best.value - self.grain + 1
 
     @cached_property
     def _last(self) -> Clock:
@@ -481,8 +489,8 @@ class _Search:
 
     def _settle_rough_path(self, search: PathSearch, best: _Best) -> bool:
         """Settle a path that looks at a few bodies; whether there is nothing more to find."""
-        search.tighten(best.value, WIDTH)
-        path, _ = search.path(best.value, WIDTH)
+        search.tighten(self._limit(best), WIDTH)
+        path, _ = search.path(self._limit(best), WIDTH)
         return path is None or self._settle(search, path, best)
 
     def _settle(self, search: PathSearch, path: Sequence[Step], best: _Best) -> bool:

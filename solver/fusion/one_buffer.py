@@ -45,6 +45,7 @@ class _Group:
     """
 
     energy: int
+    room: int
     start: int
     end: int
     loops: tuple[tuple[int, int], ...]
@@ -62,6 +63,9 @@ def is_known(space: FusionSpace) -> bool:
         architecture, buffer = einsum.mapspace.architecture, space.memory.energy
         ranks = chain(*(own.ranks for own in einsum.problem.dataspaces))
         if len(architecture.nodes) != 2 or any(len(rank) > 1 for rank in ranks):
+            return False
+        memory = architecture.levels[0]
+        if any(memory.packing_of(own.name).block_size != 1 for own in einsum.problem.dataspaces):
             return False
         if buffer.read or buffer.fill or buffer.update or architecture.compute.energy:
             return False
@@ -117,15 +121,16 @@ class _Groups:
             return None
         orders = chain(*(permutations(classes, size) for size in range(1, len(classes) + 1)))
         groups = (_Ordered(self, order).best() for order in orders)
-        return min((own for own in groups if own), key=lambda own: own.energy, default=None)
+        return min((own for own in groups if own), key=lambda own: (own.energy, own.room), default=None)
 
     def bound(self, number: int) -> int:
         """Iterations of a class."""
         return self.space.einsums[self.start].problem.bound[self.classes[number][0]]
 
-    def bits(self, place: int, space: Dataspace) -> int:
+    def size(self, place: int, space: Dataspace) -> int:
         """Words of a value in the buffer."""
-        return self.space.memory.packing_of(space.name).size_per_value
+        memory = self.space.einsums[place].mapspace.architecture.levels[1]
+        return memory.packing_of(space.name).size_per_value
 
 
 class _Ordered:
@@ -138,7 +143,7 @@ class _Ordered:
         self._known: dict[object, tuple[IntArray, IntArray, list[tuple[str, ...]]]] = {}
 
     def best(self) -> _Group | None:
-        """The one with the least energy, over all choices where tiles are held."""
+        """The one with the least energy, then the least room, over all choices where tiles are held."""
         groups, best = self._groups, None
         choices = [list(self._depths(*own)) for own in groups.others]
         if math.prod(map(len, choices)) > MOST_CHOICES:
@@ -152,10 +157,11 @@ class _Ordered:
             energy = sum((own for own, _ in chosen), np.zeros_like(self._trips[0]))
             held = sum((own for _, own in chosen), np.zeros_like(energy))
             needed = [self._waiting(place) + self._streamed(place, depths)[0] for place in groups.members]
-            fits = np.flatnonzero(held + np.maximum.reduce(needed) <= self._usable)
-            least = int(fits[energy[fits].argmin()]) if len(fits) else None
-            if least is not None and (best is None or energy[least] < best[0]):
-                best = int(energy[least]), least, depths
+            room = held + np.maximum.reduce(needed)
+            fits = np.flatnonzero(room <= self._usable)
+            for at in fits[np.lexsort((room[fits], energy[fits]))][:1].tolist():
+                own = int(energy[at]), int(room[at])
+                best = (*own, at, depths) if best is None or own < best[:2] else best
         return None if best is None else self._group(*best)
 
     @property
@@ -164,12 +170,13 @@ class _Ordered:
         assert words is not None
         return words
 
-    def _group(self, energy: int, at: int, depths: Sequence[int]) -> _Group:
+    def _group(self, energy: int, room: int, at: int, depths: Sequence[int]) -> _Group:
         groups = self._groups
         pairs = zip(groups.others, depths, strict=True)
         streams = {place: self._streamed(place, depths) for place in groups.members}
         return _Group(
             energy * groups.space.einsums[groups.start].n_instances,
+            room,
             groups.start,
             groups.end,
             tuple((n, int(own[at])) for n, own in zip(self._order, self._trips, strict=True)),
@@ -192,13 +199,14 @@ class _Ordered:
         """Energy of a dataspace with so many loops above its tile, and the room that this takes if held."""
         above = zip(self._order[:depth], self._trips, strict=False)
         apart = [trips for n, trips in above if self._dim(place, n) not in space.dims]
-        bits = self._groups.bits(place, space)
-        whole = bits * math.prod(self._groups.space.einsums[place].problem.bound[dim] for dim in space.dims)
+        whole = math.prod(self._groups.space.einsums[place].problem.bound[dim] for dim in space.dims)
         words = whole * math.prod(apart, start=np.ones_like(self._trips[0]))
-        energy = self._groups.space.einsums[place].mapspace.architecture.levels[0].energy
-        cost = (
-            (words - whole) * energy.read + words * energy.update if space.read_write else words * energy.read
+        memory = self._groups.space.einsums[place].mapspace.architecture.levels[0]
+        read, update = (
+            own * memory.packing_of(space.name).accesses_per_block
+            for own in (memory.energy.read, memory.energy.update)
         )
+        cost = (words - whole) * read + words * update if space.read_write else words * read
         is_held = depth < len(self._order)
         return cost, self._size(place, space, depth) if is_held else np.zeros_like(words)
 
@@ -208,7 +216,7 @@ class _Ordered:
         trips = {self._dim(place, n): t for n, t in zip(self._order[:depth], self._trips, strict=False)}
         for dim in space.dims - frozenset(ones):
             own = own * (bound[dim] // trips.get(dim, 1))
-        return own * self._groups.bits(place, space)
+        return own * self._groups.size(place, space)
 
     def _waiting(self, place: int) -> IntArray:
         """Room of what is stored while an Einsum runs."""
