@@ -37,7 +37,7 @@ from solver.fusion import result as fused
 from solver.fusion.limits import FusionLimits
 from solver.heartbeat import regular
 from solver.network import run
-from solver.report.curves import Found, Question, bound_document
+from solver.report.curves import CurveQuestion, InputCurve, bound_document
 from solver.report.document import Document, headed, result_document
 from solver.report.fused import fused_result_document
 from solver.report.network import network_document
@@ -309,8 +309,8 @@ class TrafficCurve(ShownResult):
         return self._found.status
 
     @property
-    def _found(self) -> Found:
-        return Found(self.name, self.curve)
+    def _found(self) -> InputCurve:
+        return InputCurve(self.name, self.curve)
 
     def traffic_bytes(self, buffer_bytes: int) -> float:
         """Return the least traffic with a buffer of so many bytes, over the layers that are not missing."""
@@ -324,7 +324,7 @@ class TrafficCurve(ShownResult):
     def document(self) -> Document:
         """Return the curve as ``bound --json`` writes it; docs/json.md lists the keys."""
         return bound_document(
-            [self._found], Question(self.factors), self.termination, self.seconds, self.notes
+            [self._found], CurveQuestion(self.factors), self.termination, self.seconds, self.notes
         )
 
     def to_frame(self) -> DataFrame:
@@ -446,9 +446,9 @@ def load(
     with tempfile.TemporaryDirectory() as folder:
         if text is not None:
             workload = workload_of([text], bounds, {"All": bits}, "load(..., {}=64)")
-            paths = _paths((workload, *_given(arch)), Path(folder))
+            paths = _spec_paths((workload, *_given_architecture(arch)), Path(folder))
             return load_einsum(paths, workload["workload"]["einsums"][0]["name"], variables, options).mapspace
-        paths = _paths((*specs, *_given(arch)), Path(folder))
+        paths = _spec_paths((*specs, *_given_architecture(arch)), Path(folder))
         if fuse:
             cascade, notes = load_cascade(paths, variables, options)
             # Searches keep to the constraints.
@@ -498,7 +498,7 @@ def map_einsum(
     first = Progress(Phase.SURVEY, 0.0, (options.objectives or own.objectives)[0])
     with regular(on_progress, first, _after) as told:
         result = stages.map_einsum(own, options, told, should_stop)
-    return EinsumResult(**_values(result), mapspace=own)
+    return EinsumResult(**_field_values(result), mapspace=own)
 
 
 def map_network(
@@ -529,7 +529,7 @@ def map_network(
     own = _as_loaded(network, Network, "map_network")
     with regular(how.on_progress, None, lambda progress, _: progress) as told:
         result = run.map_network(own, options, replace(how, on_progress=told))
-    return NetworkResult(**_values(result))
+    return NetworkResult(**_field_values(result))
 
 
 def map_fused(
@@ -573,7 +573,7 @@ def map_fused(
     first = fused.FusionProgress(0.0, aim, 0, len(own.cascade.einsums), 0, None, None)
     with regular(on_progress, first, _after) as told:
         result = fuse_cascade(own.cascade, aim, options, limits, told, should_stop)
-    return FusedResult(**_values(result), notes=own.notes)
+    return FusedResult(**_field_values(result), notes=own.notes)
 
 
 def traffic_curve(
@@ -644,7 +644,7 @@ def _parts_of(
         subject = read_texts([spec], bounds, reading, "traffic_curve(..., {}=64)")
         return subject.name, parts_of(subject, reading.bits), subject.notes
     with tempfile.TemporaryDirectory() as folder:
-        subject = read_subject(_paths([spec], Path(folder))[0], reading)
+        subject = read_subject(_spec_paths([spec], Path(folder))[0], reading)
     return subject.name, parts_of(subject, reading.bits), subject.notes
 
 
@@ -691,11 +691,11 @@ def _as_searched(mapspace: Mapspace, remainders: bool) -> Mapspace:
     return mapspace if known else replace(mapspace, factors=PERFECT)
 
 
-def _values(result: Result | run.NetworkResult | fused.FusedResult) -> dict[str, Any]:
+def _field_values(result: Result | run.NetworkResult | fused.FusedResult) -> dict[str, Any]:
     return {field.name: getattr(result, field.name) for field in fields(result)}
 
 
-def _given(arch: object) -> tuple[Spec, ...]:
+def _given_architecture(arch: object) -> tuple[Spec, ...]:
     """Return the architecture as one of the specs; a name is that of a shipped one."""
     if arch is None:
         return ()
@@ -710,7 +710,7 @@ def _given(arch: object) -> tuple[Spec, ...]:
     raise SpecError("an `Architecture` needs a `Problem`; with specs, give a path or a dictionary")
 
 
-def _paths(specs: Sequence[Spec], folder: Path) -> list[Path]:
+def _spec_paths(specs: Sequence[Spec], folder: Path) -> list[Path]:
     """Return the paths of specs; those that are dictionaries are written into a folder."""
     paths = []
     for number, spec in enumerate(specs, 1):

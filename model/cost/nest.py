@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
 from model.architecture import Architecture, Fanout
-from model.cost.shares import Row, RowLoop, Share, deal, first
+from model.cost.shares import LoopsAbove, RowLoop, Share, deal, first
 from model.counting.words import Move, displacement
 from model.extents import tiles_of
 from model.mapping import Axis, FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
@@ -91,7 +91,7 @@ class Nest:
             )
         return math.prod(map(self.children, range(position)))
 
-    def row(self, dim: str, position: int) -> Row:
+    def row(self, dim: str, position: int) -> LoopsAbove:
         """The loops over a dimension above the node at `position`."""
         above = self.loops_above(position)
         temporal = (RowLoop(n, loop.bound, loop.stride) for n, loop in enumerate(above) if loop.dim == dim)
@@ -101,7 +101,7 @@ class Nest:
             for loop in reversed(loops)
             if loop.dim == dim
         )
-        return Row(self.bounds[position][dim], tuple(temporal), tuple(spatial))
+        return LoopsAbove(self.bounds[position][dim], tuple(temporal), tuple(spatial))
 
     def shares(self, dim: str, position: int) -> tuple[Share, ...]:
         """Iterations of a dimension that the instances of a node execute; the largest share comes first."""

@@ -296,7 +296,7 @@ def _operand_width(attributes: Attributes, *names: str) -> float:
     return attributes.number(*names, "width", "datawidth", "n_bits", "width_a")
 
 
-def _depth(attributes: Attributes) -> float:
+def _depth_of(attributes: Attributes) -> float:
     return attributes.number("depth", least=1)
 
 
@@ -323,14 +323,14 @@ def _unless_absent(model: Callable[[Attributes], Estimate]) -> Callable[[Attribu
 
 def _sram_model(attributes: Attributes) -> Estimate:
     bits, banks = _width(attributes), attributes.number("n_banks", default=1, least=1)
-    capacity, length = bits * _depth(attributes), _wire_length(attributes)
+    capacity, length = bits * _depth_of(attributes), _wire_length(attributes)
     per_bit = 0.01 + length * (0.0003 * math.sqrt(capacity / banks) + 0.0003 * math.sqrt(capacity))
     area = length**2 * (0.4 * capacity + 2.0 * math.sqrt(capacity * banks))
     return Estimate(bits * per_bit, capacity * _SRAM_LEAK_W_PER_BIT, area)
 
 
 def _register_file_model(attributes: Attributes) -> Estimate:
-    bits, rows, length = _width(attributes), _depth(attributes), _wire_length(attributes)
+    bits, rows, length = _width(attributes), _depth_of(attributes), _wire_length(attributes)
     return _logic(bits * (0.005 + 0.0005 * length * rows), length**2 * bits * rows * _REGISTER_UM2_PER_BIT)
 
 
@@ -341,11 +341,11 @@ def _with_address_generators(storage: Estimate, rows: float) -> Estimate:
 
 
 def _smartbuffer_sram_model(attributes: Attributes) -> Estimate:
-    return _with_address_generators(_sram_model(attributes), _depth(attributes))
+    return _with_address_generators(_sram_model(attributes), _depth_of(attributes))
 
 
 def _smartbuffer_rf_model(attributes: Attributes) -> Estimate:
-    return _with_address_generators(_register_file_model(attributes), _depth(attributes))
+    return _with_address_generators(_register_file_model(attributes), _depth_of(attributes))
 
 
 def _register_model(attributes: Attributes) -> Estimate:

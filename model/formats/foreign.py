@@ -146,13 +146,13 @@ def _text(path: Path, head: bytes) -> Format | None:
     except UnicodeDecodeError:
         return None
     keys = frozenset(_YAML_KEY.findall(text))
-    if keys & _OUR_KEYS and LIBCONFIG is not _searched(text):
+    if keys & _OUR_KEYS and LIBCONFIG is not _format_of_text(text):
         return None
-    found = _searched(text)
+    found = _format_of_text(text)
     if found is not None:
         return found
     return next((found for names, found in _YAML_KEYS if keys.issuperset(names)), None)
 
 
-def _searched(text: str) -> Format | None:
+def _format_of_text(text: str) -> Format | None:
     return next((found for pattern, found in _TEXTS if re.search(pattern, text) is not None), None)

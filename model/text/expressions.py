@@ -133,7 +133,7 @@ class Evaluator:
         match node:
             case ast.Constant(value=bool() | int() | float() | str() as constant):
                 return float_of(self._text.of(node)) if isinstance(constant, float) else bounded(constant)
-            case ast.Name() | ast.Attribute() if path := _path(node):
+            case ast.Name() | ast.Attribute() if path := _dotted_name(node):
                 return self._led_to(path, node, depth)
             case ast.Attribute(value=held, attr=key) if _stem(held):
                 return self._item(node, held, key, depth)
@@ -198,7 +198,7 @@ class Evaluator:
         """Return the fanout of a node of the architecture: the instances in its mesh."""
         if method.attr != "get_fanout" or call.args or call.keywords:
             hint = f"write `{method.attr}`" if method.attr in FUNCTIONS else None
-            shown = _path(method) or method.attr
+            shown = _dotted_name(method) or method.attr
             raise SpecError(f"there is no function `{shown}`", self._text.at(method), hint=hint)
         node = self._value(method.value, depth)
         mesh = node.get("spatial", node) if isinstance(node, Mapping) else None
@@ -233,7 +233,7 @@ class Evaluator:
         return True
 
 
-def _path(node: ast.expr) -> str:
+def _dotted_name(node: ast.expr) -> str:
     """Return a name with dots, such as ``spec.problem.instance``, or an empty text."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):

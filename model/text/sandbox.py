@@ -138,7 +138,7 @@ def _serve(work: Callable[[], object], sender: int, seconds: float, memory_bytes
     code = 1
     try:
         _limit(sender, seconds, memory_bytes)
-        answer = _answer(work)
+        answer = _pickled_result(work)
         with os.fdopen(sender, "wb") as stream:
             stream.write(answer)
         code = 0
@@ -146,7 +146,7 @@ def _serve(work: Callable[[], object], sender: int, seconds: float, memory_bytes
         os._exit(code)
 
 
-def _answer(work: Callable[[], object]) -> bytes:
+def _pickled_result(work: Callable[[], object]) -> bytes:
     """Return whether the work was done, and its result or exception, pickled."""
     try:
         return pickle.dumps((True, work()))

@@ -39,7 +39,7 @@ from solver.curves.fused import FusedCurve, fused_curve
 from solver.curves.network import LayerCurve, NetworkCurve, network_curve
 from solver.exit_codes import EXIT_OPTIMAL, EXIT_UNCHECKED
 from solver.fusion import NotSearchedError
-from solver.report.curves import Found, Question, Roofline, bound_csv, bound_document, status_of
+from solver.report.curves import CurveQuestion, InputCurve, Roofline, bound_csv, bound_document, status_of
 from solver.report.figures import bytes_text
 from solver.report.pictures import check_plot
 from solver.result import Clock, Status, Termination, TooLargeError
@@ -60,7 +60,7 @@ def bound_command(arguments: argparse.Namespace) -> int:
     outputs = (arguments.json, arguments.csv, arguments.plot, arguments.report, arguments.certificate)
     check_outputs(outputs, paths)
     check_plot(arguments.plot)
-    inputs = list(_read(arguments, texts, sizes))
+    inputs = list(_read_inputs(arguments, texts, sizes))
     parts = [parts_of(own, arguments.bits) for own in inputs]
     _check_bits(arguments.bits, {name for layers in parts for part in layers for name in part.bits})
     question = _question(arguments)
@@ -72,7 +72,7 @@ def bound_command(arguments: argparse.Namespace) -> int:
         for own, layers in zip(inputs, parts, strict=True):
             curve = network_curve(layers, arguments.factors, clock.stop, lambda part: tell(part.name))
             fused = None if own.cascade is None else _fused(own.cascade, curve, question, clock, tell)
-            found.append(Found(own.name, curve, fused))
+            found.append(InputCurve(own.name, curve, fused))
     reasons = [reason for own in found for _, reason in own.curve.missing]
     if reasons and clock.termination is None and not any(own.curve.layers for own in found):
         raise TooLargeError(reasons[0])
@@ -87,7 +87,9 @@ def bound_command(arguments: argparse.Namespace) -> int:
     return code or EXIT_OF_STATUS[status_of(found)]
 
 
-def _certified(steps: list[Step], found: Sequence[Found], arguments: argparse.Namespace, clock: Clock) -> int:
+def _certified(
+    steps: list[Step], found: Sequence[InputCurve], arguments: argparse.Namespace, clock: Clock
+) -> int:
     """Take all steps, write the certificate and have it checked, as requested; return the checker's code."""
     if arguments.certificate is None and not arguments.check:
         deliver(steps)
@@ -135,7 +137,7 @@ def _sorted_inputs(inputs: Sequence[str]) -> tuple[list[str], dict[str, int], li
         elif "[" in text and "=" in text and not Path(text).exists():
             raise OutputError(f"{shown(text)} is not an Einsum, such as 'Z[m,n] = A[m,k] * B[k,n]'")
         elif size is None or Path(text).exists():
-            paths.append(_path(text))
+            paths.append(_given_path(text))
         elif size[1] in sizes:
             raise OutputError(f"the size of {size[1]} is given twice")
         else:
@@ -143,7 +145,7 @@ def _sorted_inputs(inputs: Sequence[str]) -> tuple[list[str], dict[str, int], li
     return texts, sizes, paths
 
 
-def _path(text: str) -> Path:
+def _given_path(text: str) -> Path:
     try:
         return input_path(text)
     except argparse.ArgumentTypeError as error:
@@ -189,9 +191,9 @@ def _check_bits(bits: int | Mapping[str, int] | None, known: set[str]) -> None:
             raise OutputError(f"--bits: there is no tensor {name}; there are {', '.join(sorted(known))}")
 
 
-def _question(arguments: argparse.Namespace) -> Question:
+def _question(arguments: argparse.Namespace) -> CurveQuestion:
     roofline = None if arguments.macs is None else Roofline(arguments.bandwidth, arguments.macs)
-    return Question(
+    return CurveQuestion(
         arguments.factors,
         arguments.capacity,
         tuple(sorted(set(arguments.at))),
@@ -200,7 +202,9 @@ def _question(arguments: argparse.Namespace) -> Question:
     )
 
 
-def _read(arguments: argparse.Namespace, texts: Sequence[str], sizes: Mapping[str, int]) -> Iterator[Subject]:
+def _read_inputs(
+    arguments: argparse.Namespace, texts: Sequence[str], sizes: Mapping[str, int]
+) -> Iterator[Subject]:
     """Yield what each curve is about; with --fuse, all Einsums that are given as text are one cascade."""
     reading = Reading(
         arguments.bits, arguments.factors, parse_assignments(arguments.variables), arguments.fuse
@@ -213,7 +217,7 @@ def _read(arguments: argparse.Namespace, texts: Sequence[str], sizes: Mapping[st
 
 
 def _fused(
-    cascade: Cascade, curve: NetworkCurve, question: Question, clock: Clock, tell: Callable[[str], None]
+    cascade: Cascade, curve: NetworkCurve, question: CurveQuestion, clock: Clock, tell: Callable[[str], None]
 ) -> FusedCurve:
     """Search the fused cascade at the capacities asked for, or at powers of two."""
     capacities = question.at_bits or _powers(curve, question)
@@ -223,7 +227,7 @@ def _fused(
         raise OutputError(f"--fuse: {error}") from None
 
 
-def _powers(curve: NetworkCurve, question: Question) -> list[int]:
+def _powers(curve: NetworkCurve, question: CurveQuestion) -> list[int]:
     """Return powers of two, up to where everything has room unless the user says."""
     least, most = question.range_bits
     if most is None:
@@ -258,7 +262,7 @@ def _told(quiet: bool) -> Iterator[Callable[[str], None]]:
         yield status.update
 
 
-def _termination(found: Sequence[Found], clock: Clock) -> Termination:
+def _termination(found: Sequence[InputCurve], clock: Clock) -> Termination:
     """Why the work ended."""
     if clock.termination is not None or all(own.status is Status.OPTIMAL for own in found):
         return clock.termination or Termination.PROVEN

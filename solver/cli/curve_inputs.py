@@ -118,12 +118,17 @@ def read_subject(path: Path, reading: Reading) -> Subject:
 def parts_of(own: Subject, bits: Bits) -> list[Part]:
     """Return the layers of an input with the bits of their values."""
     return [
-        Part(layer.name, layer.mapspace.problem, _bits_of(layer, own.says_bits, bits), layer.n_instances)
+        Part(
+            layer.name,
+            layer.mapspace.problem,
+            _bits_by_dataspace(layer, own.says_bits, bits),
+            layer.n_instances,
+        )
         for layer in own.layers
     ]
 
 
-def _bits_of(layer: Layer, says_bits: bool, bits: Bits) -> dict[str, int]:
+def _bits_by_dataspace(layer: Layer, says_bits: bool, bits: Bits) -> dict[str, int]:
     """Return bits of a value, by dataspace: those of the user, else of the file, else the default."""
     memory = layer.mapspace.architecture.levels[0]
     sizes = {own.dataspace: own.size_per_value for own in memory.packing}

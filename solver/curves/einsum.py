@@ -29,7 +29,7 @@ from solver.curves.steps import LARGEST, Grid, Kind, Rate, Steps, Sums, kinds_of
 from solver.result import ContradictionError, TooLargeError
 from solver.search.arrays import IntArray
 from solver.search.path.charges import Charges
-from solver.search.path.words import ExecutedWords, Line, Lines
+from solver.search.path.words import DimLoops, ExecutedWords, Lines
 from solver.search.space.dataspaces import bounding_box
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
@@ -333,7 +333,7 @@ class _Search:
                 fresh[dim] = words - kept
         return [profile.sums(None)[0], profile.touched(), *staying, *(fresh[d] for d in profile.dims)]
 
-    def _line(self, dim: int, extent: int) -> Line:
+    def _line(self, dim: int, extent: int) -> DimLoops:
         return self._lines.line(dim, (-(-int(self._bounds[dim]) // extent), extent), ())
 
     def _passing(self, mask: KeepMask) -> int:

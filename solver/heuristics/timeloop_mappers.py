@@ -102,7 +102,7 @@ def _reordered(mapspace: Mapspace, pricing: Pricing) -> Iterator[MappingBatch]:
     keeps = pricing.rules.keep_masks()
     for factors in _factorizations(mapspace, pricing.rules):
         pricing.check_budget()
-        for fitting in _fitting(factors, keeps, mapspace, pricing):
+        for fitting in _allowed_batches(factors, keeps, mapspace, pricing):
             yield from _with_orders(fitting, mapspace)
 
 
@@ -150,7 +150,7 @@ def _splits(mapspace: Mapspace, number: int) -> Integers:
     return complete[np.lexsort(complete.T)]
 
 
-def _fitting(
+def _allowed_batches(
     factors: Integers, keeps: Booleans, mapspace: Mapspace, pricing: Pricing
 ) -> Iterator[MappingBatch]:
     """Yield, per factorization, the mappings in one order that break neither a rule nor a limit."""

@@ -303,8 +303,7 @@ class _Answers:
 
     def _result(self, key: str, layer: Layer) -> Result:
         """Return a result in the layer's own names, priced once for all layers that have the same ones."""
-        problem = layer.mapspace.problem
-        names = (key, *problem.dims, *(space.name for space in problem.dataspaces))
+        names = (key, *layer.mapspace.problem.names)
         if names not in self._renamed:
             self._renamed[names] = _renamed(self._known[key], layer)
         return self._renamed[names]
@@ -417,7 +416,7 @@ def _question(mapspace: Mapspace) -> Hashable:
     architecture = mapspace.architecture
     unpriced = replace(
         architecture,
-        nodes=tuple(map(_unpriced, architecture.nodes)),
+        nodes=tuple(map(_without_prices, architecture.nodes)),
         compute=Compute(architecture.compute.name),
         units_per_pj=1,
     )
@@ -427,7 +426,7 @@ def _question(mapspace: Mapspace) -> Hashable:
     return replace(mapspace, architecture=unpriced, notes=()), written
 
 
-def _unpriced(node: Node) -> Node:
+def _without_prices(node: Node) -> Node:
     if not isinstance(node, StorageLevel):
         return node
     return replace(

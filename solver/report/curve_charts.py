@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from string import ascii_lowercase
 
-from solver.report.charts import Axis, Curve, Mark, curves_scene
+from solver.report.charts import ChartAxis, Curve, Mark, curves_scene
 from solver.report.drawing import Scene, series_ink
 from solver.report.figures import bytes_text
 from solver.report.reading import Value
@@ -41,12 +41,12 @@ def shown_range(document: Value) -> tuple[float, float]:
 
 def bound_lines(document: Value, width: int) -> Sequence[str]:
     """Return the curves in characters."""
-    stairs = [Stairs(*_figures(own["steps"])) for own in document["curves"].entries()]
+    stairs = [Stairs(*_bytes_of_steps(own["steps"])) for own in document["curves"].entries()]
     lines = chart_lines(stairs, shown_range(document), bytes_text, width)
     return [*lines, "traffic (up) by size of the buffer (across), logarithmic"] if lines else []
 
 
-def _figures(steps: Value) -> tuple[list[float], list[float]]:
+def _bytes_of_steps(steps: Value) -> tuple[list[float], list[float]]:
     entries = steps.entries()
     return [own["capacity_bytes"].number() for own in entries], [
         own["traffic_bytes"].number() for own in entries
@@ -61,13 +61,13 @@ def bound_scene(document: Value, width: float) -> Scene:
         for number, own in enumerate(document["curves"].entries())
         for curve in _curves(own, number, ends)
     ]
-    axes = Axis("buffer (bytes)", True, bounds=ends), Axis("traffic (bytes)", True)
+    axes = ChartAxis("buffer (bytes)", True, bounds=ends), ChartAxis("traffic (bytes)", True)
     return curves_scene(curves_title(document), curves, *axes, width)
 
 
 def _curves(own: Value, number: int, ends: tuple[float, float]) -> Iterator[Curve]:
     name, ink = own["name"].text(), series_ink(2 * number)
-    stairs = Stairs(*_figures(own["steps"]))
+    stairs = Stairs(*_bytes_of_steps(own["steps"]))
     marks = [
         Mark(place, figure)
         for place, figure in zip(stairs.places, stairs.figures, strict=True)

@@ -20,12 +20,12 @@ def bound_page(document: Value) -> Page:
     curves = document["curves"].entries()
     sections = [_overview(document)]
     for own in curves:
-        sections += _sections(own, len(curves) > 1)
+        sections += _curve_sections(own, len(curves) > 1)
     return Page(
         "Least traffic between memory and buffer",
         document["status"].text(),
         _verdict(document),
-        [fact for own in curves for fact in _facts(own)] + [_factors_fact(document)],
+        [fact for own in curves for fact in _curve_facts(own)] + [_factors_fact(document)],
         sections,
         notes=document["notes"].texts(),
     )
@@ -52,7 +52,7 @@ def _factors_fact(document: Value) -> Fact:
     return "Factors of loops", factors, "divisors only" if factors == "perfect" else "remainders, too"
 
 
-def _facts(own: Value) -> Iterator[Fact]:
+def _curve_facts(own: Value) -> Iterator[Fact]:
     layers = own["layers"].entries()
     if len(layers) == 1:
         layer = layers[0]
@@ -83,7 +83,7 @@ def _has_steps(document: Value) -> bool:
     return any(own["layers"].entries() for own in document["curves"].entries())
 
 
-def _sections(own: Value, is_named: bool) -> Iterator[Section]:
+def _curve_sections(own: Value, is_named: bool) -> Iterator[Section]:
     """Yield what is said of one input."""
     name = f" of {own['name'].text()}" if is_named else ""
     layers = own["layers"].entries()
@@ -95,13 +95,13 @@ def _sections(own: Value, is_named: bool) -> Iterator[Section]:
         tables = [_fused_table(own["fused"])] if own["fused"]["points"].entries() else []
         yield Section(f"Fused{name}", tables=tables, remarks=remarks)
     if len(layers) > 1:
-        yield Section(f"Layers{name}", tables=[_layers_table(own)])
+        yield Section(f"Layers{name}", tables=[_traffic_table(own)])
     if own["missing"]:
         rows = [[each["name"].text(), each["reason"].text()] for each in own["missing"].entries()]
         yield Section(f"Layers without a curve{name}", tables=[Table("", ("Layer", "...Why"), rows)])
 
 
-def _figures(at: Value, own: Value) -> list[Cell]:
+def _point_cells(at: Value, own: Value) -> list[Cell]:
     """Buffer, what tiles take of it, traffic, and computes per byte."""
     sizes = [at[key].number() for key in ("capacity_bytes", "taken_bytes", "traffic_bytes")]
     intensity = own["computes"].number() / sizes[-1]
@@ -124,7 +124,7 @@ def _points_table(own: Value) -> Table:
         )
         kept = ", ".join(point["keep"].texts())
         words: Cell = (count_text(traffic), traffic)
-        rows.append([*_figures(at, own), words, tile or NOTHING, loops or NOTHING, kept or NOTHING])
+        rows.append([*_point_cells(at, own), words, tile or NOTHING, loops or NOTHING, kept or NOTHING])
     headings = (*HEADINGS, ">words", "...Tile", "...Loops, outermost first", "Kept")
     return Table("", headings, rows, ("words",))
 
@@ -135,7 +135,7 @@ def _capacities_table(own: Value) -> Table:
     for at in own["at"].entries():
         most = at["layers"].entries()[:MOST_NAMED]
         named = (f"{each['name'].text()} {percent(each['share'].number())}" for each in most)
-        rows.append([*_figures(at, own), ", ".join(named)])
+        rows.append([*_point_cells(at, own), ", ".join(named)])
     return Table("", (*HEADINGS, "...Most of it"), rows)
 
 
@@ -166,7 +166,7 @@ def _exact_size(size: float) -> str:
     return f"{bytes_text(size)} ({size:,} bytes)"
 
 
-def _layers_table(own: Value) -> Table:
+def _traffic_table(own: Value) -> Table:
     """Return a row per layer: its least traffic, and the buffer that this takes."""
     rows: list[list[Cell]] = []
     is_rated = bool(own["roofline"])

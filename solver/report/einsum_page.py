@@ -8,7 +8,7 @@ from functools import partial
 from itertools import zip_longest
 
 from model.objective import EDP, UNITS
-from solver.report.charts import Axis, Bar, Curve, Mark, Segment, bars_scene, curves_scene
+from solver.report.charts import Bar, ChartAxis, Curve, Mark, Segment, bars_scene, curves_scene
 from solver.report.drawing import Ink, Scene
 from solver.report.figures import (
     NOTHING,
@@ -79,7 +79,7 @@ LEAKAGE: Ink = "late"
 def mapping_page(document: Value) -> Page:
     """Return the report of ``map`` or ``evaluate`` on dense data."""
     shown = shown_mapping(document)
-    facts = [] if shown is None else _facts(document)
+    facts = [] if shown is None else _cost_facts(document)
     found = [] if shown is None else [*_mapping_sections(document, shown), totals_section(facts)]
     return einsum_page(document, facts, found)
 
@@ -209,7 +209,7 @@ def _given_verdict(document: Value) -> str:
     )
 
 
-def _facts(document: Value) -> list[Fact]:
+def _cost_facts(document: Value) -> list[Fact]:
     """Return energy with the share of each level, cycles with what limits them, EDP and utilization."""
     compute = document["architecture"]["compute"]["name"].text()
     energy, leak = document["energy_pj"].number(), document["leak_energy_pj"].number()
@@ -458,7 +458,7 @@ def _roofline_scene(document: Value, shown: ShownMapping, width: float) -> Scene
         curves.append(Curve(label, ink, [Mark(place, speed, note)]))
     roof = [Mark(min(ridge), peak), Mark(most, peak)]
     curves.append(Curve(f"{shown.compute} ({count_text(peak)})", "text", roof, "line", True, False))
-    axes = Axis("computes per word", True), Axis("computes per cycle", True)
+    axes = ChartAxis("computes per word", True), ChartAxis("computes per cycle", True)
     return curves_scene("Roofline", curves, *axes, width)
 
 
@@ -757,7 +757,7 @@ def _proof_remarks(with_all: Value, clauses: Sequence[Value], untried: Sequence[
 def constraint_cost_text(clause: Value, names_objective: bool) -> str:
     """Return the proven range of a constraint's cost, and the objectives that are not proven."""
     least, most = clause["least"].number(), clause["most"]
-    text = _range_text(least, None if most.raw is None else most.number())
+    text = _proven_range(least, None if most.raw is None else most.number())
     text += f" of {clause['objective'].text()}" if names_objective and text not in (FREE, OPEN) else ""
     besides = _open_besides(clause)
     return f"{text}; {' and '.join(besides)} not proven" if besides else text
@@ -771,7 +771,7 @@ def _open_besides(clause: Value) -> list[str]:
     return [name for name in clause["unproven"].texts() if is_proven or name != own]
 
 
-def _range_text(least: float, most: float | None) -> str:
+def _proven_range(least: float, most: float | None) -> str:
     """Return what is proven of a cost; exactly nothing does not read like what is rounded to it."""
     if most is None:
         return f"at least {percent(least)}" if least else OPEN

@@ -45,11 +45,12 @@ from solver.search.priced import Priced
 from solver.search.shared import ALONE, Partner, Shared
 from solver.search.space.lattice import coarsened
 from solver.search.space.search_space import SearchSpace
+from solver.search.space.spatial import MOST_CHOICES
 from solver.search.stopping import Stopped
 from solver.search.trivial import trivial_bound
 
-MOST_KEEP_MASKS, MOST_SPATIAL_CHOICES = 1 << 18, 1 << 20
-"""Choices of what each level keeps, and of spatial loops, up to which they are searched."""
+MOST_KEEP_MASKS = 1 << 18
+"""Choices of what each level keeps up to which they are searched."""
 
 MOST_TOLD = 1 << 14
 """Keep masks of a search that is stopped up to which it is told what was done for each."""
@@ -273,7 +274,7 @@ class SharedSearch:
         for scope, search in self._stages[-1:] if is_short else self._stages:
             best = known if scope is EVERYTHING else _narrowed(search.mapspace, known)
             if result is not None:
-                best = _better(objectives, best, _priced(search.mapspace, result))
+                best = _better(objectives, best, _widened(search.mapspace, result))
             with self._watch.during(scope.name, BOUNDS):
                 result = search.minimise(objectives, caps, best)
             before[scope] = Narrower.of(result)
@@ -411,7 +412,7 @@ class ScopeSearch:
         space = self._space
         best = self._first(goal) if best is None else best
         with suppress(Stopped):
-            if self.obstacle is None and space.spatial_choices <= MOST_SPATIAL_CHOICES:
+            if self.obstacle is None and space.spatial_choices <= MOST_CHOICES:
                 self.statistics.masks += len(space.keep_masks)
                 self.statistics.spatial_choices = space.spatial_choices
                 paths = self._paths(goal, best)
@@ -503,7 +504,7 @@ def _better(objectives: Sequence[str], known: Priced | None, first: Priced | Non
     return first if next(values) < next(values) else known
 
 
-def _priced(mapspace: Mapspace, result: Result) -> Priced | None:
+def _widened(mapspace: Mapspace, result: Result) -> Priced | None:
     """The mapping of a search of fewer mappings, if it has one, as one of the mapspace."""
     own = result.found
     if own is None or not mapspace.joint or len(own.mapping.nodes) == len(mapspace.architecture.nodes):

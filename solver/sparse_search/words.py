@@ -8,13 +8,13 @@ from functools import cached_property
 from model.sparse import FIXED_POINT
 from solver.search.path.costs import Part, PartCosts
 from solver.search.path.ruled import RuledCosts
-from solver.search.path.words import Line
+from solver.search.path.words import DimLoops
 
 
 class SparseCosts(PartCosts):
     """Words of all instances together; loads are counted in `FIXED_POINT` parts of a cycle."""
 
-    def by_instance(self, part: Part, lines: Sequence[Line]) -> Iterator[Part]:
+    def by_instance(self, part: Part, lines: Sequence[DimLoops]) -> Iterator[Part]:
         """All instances together."""
         del lines
         yield part

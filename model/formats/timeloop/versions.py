@@ -187,7 +187,7 @@ def _deeply(node: Node) -> Node:
     if not isinstance(node, MappingNode):
         return node
     inner = tuple(
-        (key, _word(value) if key.text.replace("-", "_") in _CHOSEN else _deeply(value))
+        (key, _with_underscores(value) if key.text.replace("-", "_") in _CHOSEN else _deeply(value))
         for key, value in node.entries
     )
     return with_underscores(MappingNode(inner, node.span, node.tag))
@@ -196,7 +196,7 @@ def _deeply(node: Node) -> Node:
 _CHOSEN = ("type", "rank_application_order")
 
 
-def _word(value: Node) -> Node:
+def _with_underscores(value: Node) -> Node:
     """Return a word with underscores for dashes."""
     if not isinstance(value, ScalarNode) or "-" not in value.text:
         return value
@@ -283,12 +283,12 @@ def _with_problem(top: MappingNode, note: TakeNote) -> MappingNode:
         section = MappingNode((*written, *beside), span)
         top = without(top, moved)
     if isinstance(section, SequenceNode):
-        items = tuple(_problem(item, note) for item in section.items)
+        items = tuple(_modern_problem(item, note) for item in section.items)
         return with_entry(top, "problem", SequenceNode(items, section.span, section.tag))
-    return top if section is None else with_entry(top, "problem", _problem(section, note))
+    return top if section is None else with_entry(top, "problem", _modern_problem(section, note))
 
 
-def _problem(section: Node, note: TakeNote) -> Node:
+def _modern_problem(section: Node, note: TakeNote) -> Node:
     """Return a problem with a shape and an instance."""
     if not isinstance(section, MappingNode):
         return section

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray, among, distinct
-from solver.search.path.axes import Axis, SlotLoops, axes_of, running_minimum
+from solver.search.path.axes import SlotLoops, TileAxis, axes_of, running_minimum
 from solver.search.path.charges import ENERGY, SUMS_CLOSE, Charge, Charges, Price
 from solver.search.path.counting import ByOrder, LeftInPlace, counted_by
 from solver.search.path.deliveries import Delivered, WordTables
@@ -143,7 +143,7 @@ class TileFrame:
             raise Stopped
 
     @cached_property
-    def axes(self) -> tuple[Axis, ...]:
+    def axes(self) -> tuple[TileAxis, ...]:
         """One per active dimension."""
         return axes_of(self.space)
 
@@ -493,10 +493,10 @@ class Outside:
 
         None where energies outside have no common divisor.
         """
-        return None if self._step is None else replace(self, paid_in=self.charges.fine)
+        return None if self._energy_step is None else replace(self, paid_in=self.charges.fine)
 
     @cached_property
-    def _step(self) -> Fraction | None:
+    def _energy_step(self) -> Fraction | None:
         """Energy units of which all entries are multiples; None where it is not known that they are."""
         own = [c for c in self.charges.every if c.boundary <= self.frame.meeting and c.price]
         whole = all(c.free in (0, 1) and self.charges.first_words(c.place) < DOUBLES / 2 for c in own)
@@ -516,7 +516,7 @@ class Outside:
 
     def paid(self, entries: FloatArray) -> FloatArray:
         """Entries of tables as what they are paid in: in whole steps, where doubles tell these apart."""
-        step = self._step if self.paid_in.grain else None
+        step = self._energy_step if self.paid_in.grain else None
         if step is None or self.price.grain:
             return entries
         grains, numbers = step / self.paid_in.unit, entries / float(step)

@@ -17,8 +17,8 @@ from model.mapspace import SpatialRules
 from solver.search.arrays import TOGETHER, BoolArray, IntArray, alike, distinct, ranges
 from solver.search.stopping import Stop, Stopped, never
 
-MOST_CHOICES = 1 << 21
-"""Choices of a stage that are told apart, at most: each of them takes about 1 kB."""
+MOST_CHOICES = 1 << 20
+"""Spatial choices, of a stage or of all, that are told apart, at most: each of them takes about 1 kB."""
 
 Factors = tuple[int, ...]
 
