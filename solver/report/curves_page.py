@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from solver.report.curve_charts import bound_lines, bound_scene, letters
+from solver.report.curve_charts import bound_lines, bound_scene
 from solver.report.einsum_page import ENDINGS
 from solver.report.figures import NOTHING, bytes_text, count_text, counted, percent, seconds_text, significant
 from solver.report.page import Cell, Fact, Figure, Page, Section, Table, joined
@@ -69,13 +69,10 @@ def _curve_facts(own: Value) -> Iterator[Fact]:
 
 def _overview(document: Value) -> Section:
     """The picture of all curves."""
-    names = [own["name"].text() for own in document["curves"].entries()]
-    remarks = [f"{letter}: {name}" for letter, name in zip(letters(document), names, strict=True) if letter]
     return Section(
         "Least traffic by size of the buffer",
         figures=[Figure(partial(bound_scene, document))] if _has_steps(document) else (),
         chart=partial(bound_lines, document) if _has_steps(document) else None,
-        remarks=remarks if _has_steps(document) else (),
     )
 
 
