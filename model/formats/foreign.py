@@ -64,6 +64,10 @@ _TORCH_ENTRIES = (
 _PROTOBUF_MODEL = re.compile(rb"\x08[\x01-\x20](?:\x12|\x3a|\x1a|\x42)")
 """An ONNX model begins with its version, then often with the name of its producer or its graph."""
 
+_GROUP = r"^\s*(?:arch|architecture|mapper|mapspace|problem|mapping|shape)"
+_SETTING = r"^(?:[^#\n]*;\s*$|[ \t]*[\w-]+\s*=\s)"
+"""A setting of libconfig, by which a group with a colon differs from a mapping of YAML on several lines."""
+
 _TEXTS: tuple[tuple[str, Format], ...] = (
     (r"(?i)^[\s\"']*layer(?: name)?\s*[,\t].*(?:filter|\bm\s*[,\t]\s*n\b)", TOPOLOGY),
     (r"(?m)^\[architecture_presets\]|^\s*ArrayHeight\s*[:=]", Format("a SCALE-Sim configuration", _HARDWARE)),
@@ -71,11 +75,8 @@ _TEXTS: tuple[tuple[str, Format], ...] = (
     (r"(?m)^\s*Accelerator\s+\S+?\s*\{", Format("a MAESTRO hardware description", _HARDWARE)),
     (r"(?m)^\s*l[12]_size_cstr\s*:", Format("a MAESTRO hardware description", _HARDWARE)),
     (r"(?m)(?:^|[;{])\s*(?:SpatialMap|TemporalMap)\s*\(", Format("a MAESTRO dataflow", _CONSTRAINTS)),
-    (
-        r"(?m)^\s*(?:arch|architecture|mapper|mapspace|problem|mapping|shape)\s*[=:]\s*[{(]\s*$"
-        r"|^\s*(?:arch|architecture|mapper|mapspace|problem|mapping|shape)\s*[=:]?\s*\n\s*[{(]\s*$",
-        LIBCONFIG,
-    ),
+    (rf"(?m){_GROUP}\s*=\s*[{{(]", LIBCONFIG),
+    (rf"(?m){_GROUP}\s*(?::[ \t]*|:?\s*\n\s*)[{{(]\s*$(?s:.*?){_SETTING}", LIBCONFIG),
     (r"(?m)^(?:import|from)\s+\w[\w.]*(?:\s+import\b|\s*$)|^def \w+\(", Format("a Python program", _EXPORT)),
 )
 """What texts have, the first that fits."""

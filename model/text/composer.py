@@ -99,12 +99,18 @@ class _Frame:
     end: tuple[int, int] = (0, 0)
 
 
-def compose(document: Document, limits: Limits, resolvers: dict[str, Resolver] | None = None) -> Node | None:
+def compose(
+    document: Document,
+    limits: Limits,
+    resolvers: dict[str, Resolver] | None = None,
+    on_repeated: Callable[[ScalarNode], None] | None = None,
+) -> Node | None:
     """Return the root node of a document, or None if it is empty; SpecError for what YAML or limits forbid.
 
-    `resolvers` return, by tag (``!include``), the node that replaces a scalar.
+    `resolvers` return, by tag (``!include``), the node that replaces a scalar. `on_repeated` receives keys
+    that are given once more with the same value; without it they are refused.
     """
-    return _Composer(document, limits, resolvers or {}).compose()
+    return _Composer(document, limits, resolvers or {}, on_repeated).compose()
 
 
 def node_extent(node: Node) -> Extent:
@@ -127,10 +133,17 @@ def node_extent(node: Node) -> Extent:
 
 
 class _Composer:
-    def __init__(self, document: Document, limits: Limits, resolvers: dict[str, Resolver]) -> None:
+    def __init__(
+        self,
+        document: Document,
+        limits: Limits,
+        resolvers: dict[str, Resolver],
+        on_repeated: Callable[[ScalarNode], None] | None,
+    ) -> None:
         self._document = document
         self._limits = limits
         self._resolvers = resolvers
+        self._on_repeated = on_repeated
         self._anchors: dict[str, _Anchor] = {}
         self._aliases = False
         self._stack: list[_Frame] = []
@@ -272,16 +285,18 @@ class _Composer:
             self._stack[-1].end = frame.end
 
     def _mapping(self, children: list[Node], span: Span, tag: str | None) -> MappingNode:
-        seen: dict[str, ScalarNode] = {}
-        entries = []
+        seen: dict[str, tuple[ScalarNode, Node]] = {}
         for key, value in zip(children[::2], children[1::2], strict=True):
             assert isinstance(key, ScalarNode)
-            if key.text in seen:
-                related = ((seen[key.text].span, "first given here"),)
+            if key.text not in seen:
+                seen[key.text] = key, value
+            elif self._on_repeated is not None and seen[key.text][1] == value:
+                self._on_repeated(key)
+            else:
+                related = ((seen[key.text][0].span, "first given here"),)
                 raise SpecError(f"the key `{key.text}` is given twice", key.span, related)
-            seen[key.text] = key
-            entries.append((key, value))
-        if not any(is_merge_key(key) for key in seen.values()):
+        entries = list(seen.values())
+        if not any(is_merge_key(key) for key, _ in entries):
             return MappingNode(tuple(entries), span, tag)
         for key, value in entries:
             self._check_sources(key, value)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from model.text.limits import Limits, raised_by
-from model.text.source import SpecError
+from model.text.source import ScalarNode, SpecError
 from model.wording import did_you_mean, nearest, printable
 
 SHIPPED_SPECS = Path(__file__).resolve().parents[2] / "specs"
@@ -285,7 +285,10 @@ class FileScope:
 
 @dataclass(slots=True)
 class Usage:
-    """What one reading of a spec has used of its limits, and the names that its templates use."""
+    """What one reading of a spec has used of its limits, and what it has found.
+
+    That is the names that its templates use, and keys that are given once more with the same value.
+    """
 
     bytes: int = 0
     includes: int = 0
@@ -293,6 +296,7 @@ class Usage:
     rendered: int = 0
     seconds: float = 0.0
     names: set[str] = field(default_factory=set)
+    repeated: list[ScalarNode] = field(default_factory=list)
 
 
 class Session:

@@ -24,6 +24,7 @@ from model.wording import did_you_mean
 
 _TEMPLATE_SUFFIXES = (".jinja", ".jinja2")
 _TEMPLATE_MARKS = ("{{", "{%")
+_REPEATED = "the key `{}` is given twice, with the same value"
 
 
 def read_files(
@@ -33,6 +34,7 @@ def read_files(
     allow_include: Iterable[str | Path] = (),
     levels_above: int = 0,
     names: set[str] | None = None,
+    notes: list[Note] | None = None,
 ) -> MappingNode:
     """Read spec files and join them by top-level key (`model.text.merging.join_specs`).
 
@@ -47,13 +49,16 @@ def read_files(
         How many directories above a file's own shared spec files may be included from.
     names : set of str, optional
         Receives the names that templates use, for `unused_notes`.
+    notes : list of Note, optional
+        Receives a note for each key that is given once more with the same value; without it such keys are
+        refused.
 
     Raises
     ------
     SpecError
         For every kind of bad input.
     """
-    return reduce(join_specs, read_each(paths, variables, limits, allow_include, levels_above, names))
+    return reduce(join_specs, read_each(paths, variables, limits, allow_include, levels_above, names, notes))
 
 
 def read_each(
@@ -63,6 +68,7 @@ def read_each(
     allow_include: Iterable[str | Path] = (),
     levels_above: int = 0,
     names: set[str] | None = None,
+    notes: list[Note] | None = None,
 ) -> list[MappingNode]:
     """Read spec files as `read_files` does, without joining them; a template that prints nothing is empty."""
     tops = [Path(path) for path in paths]
@@ -71,8 +77,10 @@ def read_each(
     values = dict(variables or {})
     roots = include_roots(tops, values, [Path(path) for path in allow_include], levels_above)
     session = Session(limits or Limits(), roots)
-    reader = _Reader(session)
+    reader = _Reader(session, accepts_repeated=notes is not None)
     found = [reader.top(path, values) for path in tops]
+    if notes is not None:
+        notes += [note_at(key.span, _REPEATED, key.text) for key in session.used.repeated]
     if names is not None:
         names.update(session.used.names)
     return found
@@ -121,8 +129,9 @@ def is_template(path: Path, text: str) -> bool:
 
 
 class _Reader:
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, accepts_repeated: bool = False) -> None:
         self._session = session
+        self._on_repeated = self._keep_repeated if accepts_repeated else None
 
     def top(self, path: Path, variables: Mapping[str, object]) -> MappingNode:
         document, node = self._read(FileScope.top(path, variables))
@@ -144,9 +153,13 @@ class _Reader:
         document = Document.of(display_name(scope.path), text)
         if is_template(scope.path, text):
             document, resolvers[INCLUDED_TAG] = self._render(text, scope)
-        node = compose(document, self._session.limits, resolvers)
+        node = compose(document, self._session.limits, resolvers, self._on_repeated)
         self._session.count_nodes(0 if node is None else node_extent(node).nodes)
         return document, node
+
+    def _keep_repeated(self, key: ScalarNode) -> None:
+        # Looked up each time: rendering a template replaces what is used.
+        self._session.used.repeated.append(key)
 
     def _render(self, text: str, scope: FileScope) -> tuple[Document, Resolver]:
         from model.text.templates import TemplateEngine  # noqa: PLC0415 (Jinja2 only where it is needed)
@@ -184,7 +197,10 @@ def _check_one_path(node: ScalarNode) -> None:
     if len(words) == 1 or (node.span.end_line == node.span.line and node.tag not in words):
         return
     message = f"`{node.tag}` takes one path, but more text follows `{words[0]}`"
-    hint = f"write one include per key, as in `name: {node.tag} {words[0]}`, or pass the files together"
+    hint = (
+        f"write one include per key, as in `name: {node.tag} {words[0]}`, or, in place of lines of their own, "
+        f"`{{{{ include_text('{words[0]}') }}}}` for each"
+    )
     raise SpecError(message, node.span, hint=hint)
 
 

@@ -132,7 +132,8 @@ def read_network(
     options = replace(_with_neighbours(options or LoadOptions(), named), refuse_infeasible=False)
     values = dict(variables or {})
     used: set[str] = set()
-    files = _classified(named, values, options, used)
+    notes: list[Note] = []
+    files = _classified(named, values, options, used, notes)
     kinds = [bool(files.models), bool(files.workloads), bool(files.layers)]
     if sum(kinds) > 1 or len(files.models) > 1:
         raise SpecError(
@@ -150,9 +151,10 @@ def read_network(
     else:
         loaded = (_read_sections if files.workloads else _read_layers)(files, values, options)
     if names is None:
-        return replace(loaded, network=loaded.network.noted(unused_notes(values, used)))
-    names.update(used)
-    return loaded
+        notes += unused_notes(values, used)
+    else:
+        names.update(used)
+    return replace(loaded, network=loaded.network.noted(notes)) if notes else loaded
 
 
 def load_einsum(
@@ -265,7 +267,11 @@ def _with_neighbours(options: LoadOptions, paths: Iterable[Path]) -> LoadOptions
 
 
 def _classified(
-    paths: Sequence[Path], variables: Mapping[str, object], options: LoadOptions, names: set[str]
+    paths: Sequence[Path],
+    variables: Mapping[str, object],
+    options: LoadOptions,
+    names: set[str],
+    notes: list[Note],
 ) -> _Given:
     """Read every file to see what it is; the names that templates use are added to `names`."""
     models: list[Path] = []
@@ -279,7 +285,7 @@ def _classified(
             models.append(path)
             continue
         refuse_foreign([path])
-        top = _top(path, variables, options, names)
+        top = _top(path, variables, options, names, notes)
         if has_arch(top):
             check_defined(top)
             arches.append(path)
@@ -320,10 +326,12 @@ def _layers_title(layers: Sequence[Path], named: Sequence[Path]) -> str:
     return " and ".join(dict.fromkeys(printable(path.absolute().parent.name) for path in layers))
 
 
-def _top(path: Path, variables: Mapping[str, object], options: LoadOptions, names: set[str]) -> MappingNode:
+def _top(
+    path: Path, variables: Mapping[str, object], options: LoadOptions, names: set[str], notes: list[Note]
+) -> MappingNode:
     """Read one file; only a workload may include files from above its directory."""
     try:
-        return options.files.read([path], variables, names)
+        return options.files.read([path], variables, names, notes=notes)
     except SpecError:
         top = options.files.read([path], variables, names, LEVELS_ABOVE)
         if any(key in top for key in (*NETWORK_SECTIONS, ARCH_SECTION)):
@@ -507,8 +515,8 @@ def _named_layers(given: _Given) -> Iterator[tuple[str, Path, MappingNode]]:
 
 
 def _architecture(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> MappingNode | None:
-    """Read the files of the architecture, if any are given."""
-    return options.files.read(given.architectures, variables) if given.architectures else None
+    """Read the files of the architecture, if any are given; what there is to note was noted before."""
+    return options.files.read(given.architectures, variables, notes=[]) if given.architectures else None
 
 
 def _on_architecture(top: MappingNode | None, architecture: MappingNode | None) -> MappingNode:

@@ -146,8 +146,10 @@ def load_timeloop(
     files = files if options.timeloop.mapping_file is None else (*files, options.timeloop.mapping_file)
     refuse_foreign(files)
     names: set[str] = set()
-    parts = read_each(files, variables, options.files.limits, options.files.allow_include, names=names)
-    notes = unused_notes(variables or {}, names)
+    notes: list[Note] = []
+    limits, allowed = options.files.limits, options.files.allow_include
+    parts = read_each(files, variables, limits, allowed, names=names, notes=notes)
+    notes += unused_notes(variables or {}, names)
     if options.timeloop.mapping_file is not None:
         notes.extend(_overridden_notes(parts[:-1], parts[-1]))
         parts[:-1] = [without_section(part, "mapping") for part in parts[:-1]]

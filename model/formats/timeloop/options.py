@@ -40,9 +40,10 @@ class FileOptions:
         variables: Mapping[str, object] | None = None,
         names: set[str] | None = None,
         levels_above: int = 0,
+        notes: list[Note] | None = None,
     ) -> MappingNode:
         """Read spec files and join them, within these limits and from these directories; see `read_files`."""
-        return read_files(paths, variables, self.limits, self.allow_include, levels_above, names)
+        return read_files(paths, variables, self.limits, self.allow_include, levels_above, names, notes)
 
 
 @dataclass(frozen=True)

@@ -174,14 +174,23 @@ def _written_in(mapping: MappingNode, name: str) -> bool:
     return span.file == outer.file and inside
 
 
+_NO_STEP = "`{}` is 0: as in Timeloop, its dimension has no part in the rank; 1 means steps of one value"
+
+
 def _read_coefficients(
-    shape: WrittenShape, fields: dict[str, Node], instance: MappingNode, names: Names
+    shape: WrittenShape,
+    fields: dict[str, Node],
+    instance: MappingNode,
+    names: Names,
+    notes: list[Note],
 ) -> dict[str, int]:
     """Return the coefficients by name, from the instance or their defaults."""
     values: dict[str, int] = {}
     for name, (span, default) in shape.coefficients.items():
         if name in fields:
-            values[name] = as_int(fields[name], f"coefficient `{name}`", names, minimum=1)
+            values[name] = as_int(fields[name], f"coefficient `{name}`", names, minimum=0)
+            if values[name] == 0:
+                notes.append(note_at(fields[name].span, _NO_STEP, name))
         elif default is not None:
             values[name] = default
         else:
@@ -268,7 +277,7 @@ def read_problem(
     for key, value in () if models_sparse else written_densities:
         check_density(key, value, ignore_sparse, notes.append)
     fields = _instance_fields(instance, shape, notes)
-    coefficients = _read_coefficients(shape, fields, instance, names)
+    coefficients = _read_coefficients(shape, fields, instance, names, notes)
     bounds = _read_bounds(shape, fields, instance, names)
     dataspaces, places = _read_dataspaces(shape, coefficients, limits, given)
     name = _problem_name(section, instance, shape)
@@ -521,9 +530,10 @@ def _read_rank(node: Node, shape: WrittenShape, coefficients: dict[str, int]) ->
             raise SpecError("a term is `[dimension]` or `[dimension, coefficient]`", term.span)
         dim = known_name(term.items[0], shape.dims, "dimension")
         factor = _read_coefficient(term, dim, shape, coefficients)
-        terms[dim] = terms.get(dim, 0) + factor
+        if factor > 0:
+            terms[dim] = terms.get(dim, 0) + factor
     if not terms:
-        raise SpecError("a rank needs at least one term", node.span)
+        raise SpecError("a rank needs at least one term whose coefficient is not 0", node.span)
     return tuple(Term(dim, factor) for dim, factor in terms.items())
 
 

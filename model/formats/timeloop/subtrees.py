@@ -36,6 +36,8 @@ _NETWORK_ATTRIBUTES = (
     "network_word_bits",
     "network_type",
 )
+_ORGANIZATION = ("num_ports", "num_banks")
+"""From which Timeloop estimated energies of version 0.1, without Accelergy."""
 _BRANCH_KEYS = ("name", "local", "subtree", "attributes", "version")
 _ARITHMETIC = "arithmetic"
 _STORAGES = ("DRAM", "SRAM", "regfile", "smartbuffer", "storage")
@@ -96,6 +98,7 @@ class _FlatTree:
     note: TakeNote
     items: list[_Branch | _Component] = field(default_factory=list)
     networks: dict[str, Span] = field(default_factory=dict)
+    organized: list[ScalarNode] = field(default_factory=list)  # ports and banks
     unknown: dict[str, Span] = field(default_factory=dict)
     wordless: dict[str, Span] = field(default_factory=dict)
 
@@ -134,6 +137,8 @@ def _read_list(section: MappingNode, walk: _FlatTree) -> None:
     for item in reversed(storages):
         node = as_mapping(item, "a storage")
         attributes = _plain_attributes(without(node, ("name", "class")))
+        walk.organized += [attributes.key(key) for key in _ORGANIZATION if key in attributes]
+        attributes = without(attributes, _ORGANIZATION)
         technology = attributes.get("technology")
         as_dram = technology is not None and is_dram(technology)
         written = node.get("class")
@@ -489,6 +494,10 @@ def _note_left_out(walk: _FlatTree) -> None:
     if walk.networks:
         sentence = "networks are not modelled, so what {} says of them has no effect"
         walk.note(note_at(next(iter(walk.networks.values())), sentence, listing(walk.networks)))
+    if walk.organized:
+        names = dict.fromkeys(key.text for key in walk.organized)
+        sentence = "{} of storages of version 0.1 have no effect: energies are estimated without them"
+        walk.note(note_at(walk.organized[0].span, sentence, listing(names)))
     if walk.unknown:
         sentence = "left out, as in Timeloop, for a class that is neither a storage nor a compute unit: {}"
         walk.note(note_at(next(iter(walk.unknown.values())), sentence, listing(walk.unknown)))

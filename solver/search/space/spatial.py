@@ -104,7 +104,7 @@ def fanout_choices(
     order = SideOrder.of(rules, all_dims)
     for every in _extended_rows(np.ones((1, 0), dtype=np.int64), candidates, fanout.size):
         vectors = every if allows is None else every[[allows(tuple(own)) for own in every.tolist()]]
-        found.append(_arranged(fanout, order, active, vectors))
+        found.append(_arranged(fanout, order, active, vectors, stop))
         check_number(sum(map(len, found)), stop)
     return FanoutChoices.together(found)
 
@@ -134,12 +134,16 @@ def _extended_rows(begun: IntArray, candidates: Sequence[Sequence[int]], room: i
         yield from _extended_rows(np.column_stack((begun[some][rows], own[places])), candidates[1:], room)
 
 
-def _arranged(fanout: Fanout, order: SideOrder, active: Sequence[str], vectors: IntArray) -> FanoutChoices:
+def _arranged(
+    fanout: Fanout, order: SideOrder, active: Sequence[str], vectors: IntArray, stop: Stop
+) -> FanoutChoices:
     """Those of several factor vectors that fit the mesh, in the first way that order and split leave."""
     along_x, fits = np.zeros(vectors.shape, dtype=np.bool_), np.zeros(len(vectors), dtype=np.bool_)
     unrolled = vectors > 1
     firsts, kinds = alike(np.packbits(unrolled, axis=1).astype(np.int64))
     for kind, first in enumerate(firsts.tolist()):
+        if stop():
+            raise Stopped
         rows = np.flatnonzero(kinds == kind)
         needed = {dim for dim, there in zip(active, unrolled[first].tolist(), strict=True) if there}
         for across, some in _sets_along_x(fanout, order.sets_along_x(needed), active, vectors[rows]):

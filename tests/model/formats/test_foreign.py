@@ -40,6 +40,7 @@ TEXTS = {
         "a Timeloop configuration in the syntax",
     ),
     "old2.cfg": ("problem :\n{\n  R = 3;\n};\n", "a Timeloop configuration in the syntax"),
+    "one_line.cfg": ("problem = { shape = 3; P = 8; };\n", "a Timeloop configuration in the syntax"),
     "shape.cfg": ("shape =\n{\n  name = 1;\n};\n", "a Timeloop configuration in the syntax"),
     "tpu.yaml": (
         "name: t\nmemories:\n  rf:\n    size: 8\noperational_array:\n  sizes: [8]\n",
@@ -141,6 +142,7 @@ def test_no_spec_of_our_own_is_taken_for_something_else():
         "mapping:\n- {target: a, type: spatial, permutation: [K]}\n",
         "workload:\n  einsums:\n  - name: Layer\n",
         "# Layer name, filter\nvariables: {a: 1}\n",
+        "problem: {\n  shape: gemm,\n  instance: {M: 8} # P = 8;\n}\narchitecture:\n  {\n  nodes: []\n  }\n",
     ],
 )
 def test_specs_are_not_taken_for_something_else(tmp_path: Path, text: str):

@@ -139,6 +139,7 @@ def test_two_includes_below_one_another(write: Write, text: str):
     assert "takes one path, but more text follows `./a.yaml`" in lines[0]
     assert lines[1].startswith(" --> spec.yaml:1:")
     assert "write one include per key, as in `name: !include" in lines[-1]
+    assert "`{{ include_text('./a.yaml') }}`" in lines[-1]
 
 
 def test_an_include_needs_a_path(write: Write):

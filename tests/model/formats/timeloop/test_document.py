@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from model.formats.timeloop import load_timeloop
 from model.text.source import SpecError
 from tests.model.formats.timeloop.support import (
     BUFFER,
@@ -154,3 +155,24 @@ def test_a_limit_on_temporal_loops_is_checked_on_mappings():
 def test_another_spelling_that_says_nothing_has_no_effect(empty):
     mapper = f"mapper: {{optimization_metrics: [energy], optimization_metric: {empty}}}\n"
     assert load(mapper + spec()).mapspace.objectives == ("energy",)
+
+
+def test_a_key_given_twice_with_one_value_is_noted(tmp_path):
+    path = tmp_path / "spec.yaml"
+    mapper = "mapper: {optimization_metrics: [energy], optimization_metrics: [%s]}\n"
+    path.write_text(mapper % "energy" + spec())
+    mapspace = load_timeloop([path]).mapspace
+    assert mapspace.objectives == ("energy",)
+    assert "`optimization_metrics` is given twice, with the same value" in str(mapspace.notes[0])
+    path.write_text(mapper % "delay" + spec())
+    with pytest.raises(SpecError, match="the key `optimization_metrics` is given twice"):
+        load_timeloop([path])
+
+
+def test_so_is_one_in_what_a_template_includes(tmp_path):
+    text = "{% if true %}\n{{ include_text('a.yaml') }}\nproblem: {{ include('b.yaml') }}\n{% endif %}\n"
+    (tmp_path / "spec.yaml").write_text(text)
+    (tmp_path / "a.yaml").write_text(architecture(DRAM, BUFFER.replace("{width", "{depth: 256, width"), MAC))
+    (tmp_path / "b.yaml").write_text("{{ '' }}\nshape: gemm\ninstance: {M: 8, K: 4, N: 2, M: 8}\n")
+    notes = load_timeloop([tmp_path / "spec.yaml"]).mapspace.notes
+    assert [note.values for note in notes if "given twice" in note.sentence] == [("M",), ("depth",)]

@@ -30,6 +30,13 @@ def test_coefficients_come_from_the_instance_the_default_or_a_number():
     assert load(text).mapspace.problem.dataspace("Inputs").ranks[1] == (Term("R", 3), Term("P", 4))
 
 
+def test_a_coefficient_of_0_leaves_its_dimension_out_as_in_timeloop():
+    loaded = load(changed("K: 8}", "K: 8, Dilation: 0}"))
+    assert loaded.mapspace.problem.dataspace("Inputs").ranks[1] == (Term("P", 1),)
+    assert any("`Dilation` is 0: as in Timeloop, its dimension has no part" in str(n) for n in loaded.notes)
+    assert_fails(changed("K: 8}", "K: 8, Dilation: 0, Stride: 0}"), "whose coefficient is not 0", None)
+
+
 def test_underscores_and_other_spellings():
     text = changed("data-spaces", "data_spaces").replace("read-write", "read_write")
     assert load(text).mapspace.problem == load(spec()).mapspace.problem

@@ -266,6 +266,13 @@ def test_lists_of_version_0_1():
     assert "estimated for 45nm" in notes(loaded)
 
 
+def test_ports_and_banks_of_version_0_1_have_no_effect():
+    text = LIST.replace("entries: 8,", "entries: 8, num-ports: 2, num-banks: 8,")
+    loaded = load(PRODUCT + text)
+    assert nodes(loaded) == nodes(load(PRODUCT + LIST))
+    assert "`num_ports` and `num_banks` of storages of version 0.1 have no effect" in notes(loaded)
+
+
 def test_a_list_needs_instances():
     assert_fails(
         PRODUCT + LIST.replace("instances: 16, meshX: 8, word", "meshX: 8, word", 1), "how many", "MACs"
