@@ -7,8 +7,10 @@ nothing: five iterations as two passes of four and one, where a single loop of f
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import NamedTuple
 
 from model.cost import Evaluation, evaluate_in
@@ -19,6 +21,8 @@ from solver.result import Priced, Result
 
 MOST_PRICED = 100
 """Mappings that are priced at most to simplify one."""
+MOST_S = 1.0
+"""Processor time that this takes at most: with 40 dimensions, pricing 100 mappings takes many seconds."""
 
 
 class _Place(NamedTuple):
@@ -37,10 +41,16 @@ def simplified(mapspace: Mapspace, result: Result) -> Result:
     """
     if result.found is None:
         return result
-    known, prices = result.found, iter(range(MOST_PRICED))
+    known, prices = result.found, _prices()
     while (simpler := _simpler(mapspace, result.objectives, known, prices)) is not None:
         known = simpler
     return replace(result, mapping=known.mapping, evaluation=known.evaluation)
+
+
+def _prices() -> Iterator[int]:
+    """Yield once for each mapping that may be priced."""
+    end_s = time.process_time() + MOST_S
+    yield from takewhile(lambda _: time.process_time() < end_s, range(MOST_PRICED))
 
 
 def _simpler(
