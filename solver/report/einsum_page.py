@@ -713,24 +713,46 @@ def cost_sections(document: Value, objective: str) -> Iterator[Section]:
     objectives = with_all["objectives"].texts() or [objective]
     clauses = document["without"].entries()
     rows: list[Sequence[Cell]] = [("(with all constraints)", "", *cost_cells(with_all), NOTHING)]
-    bars = []
+    bars, free = [], []
     for clause in clauses:
         cost = constraint_cost_text(clause, len(objectives) > 1)
         places = ", ".join(clause["sources"].texts()) or NOTHING
         least = clause["least"].number()
         rows.append((clause["text"].text(), places, *cost_cells(clause), (cost, least)))
-        if cost != FREE:
+        if cost == FREE:
+            free.append((clause["text"].text(), _file_names(clause["sources"].texts())))
+        else:
             bars.append(Bar(clause["text"].text(), [Segment(least, "s0", cost)], cost))
     first, *later = objectives
     otherwise = f", or else of {', then '.join(later)}" if later else ""
     untried = document["left_out"].texts()
+    title, remarks = "Cost of each constraint", list(_proof_remarks(with_all, clauses, untried))
+    text = f"Cost: improvement of the best {first}{otherwise} if only this constraint is dropped."
+    caption = "The optimum with all constraints and without each one"
     yield Section(
-        "Cost of each constraint",
-        f"Cost: improvement of the best {first}{otherwise} if only this constraint is dropped.",
-        [Figure(partial(bars_scene, "Cost of each constraint", bars))] if bars else (),
-        [Table("The optimum with all constraints and without each one", CONSTRAINT_HEADINGS, rows)],
-        remarks=list(_proof_remarks(with_all, clauses, untried)),
+        title, text, tables=[Table(caption, CONSTRAINT_HEADINGS, rows)], remarks=remarks, where=TERMINAL
     )
+    costly = [
+        (name, cost, *costs, _file_names(places.split(", ")))
+        for name, places, *costs, cost in rows
+        if cost[0] != FREE and isinstance(places, str)
+    ]
+    headings = ("Without", ">Cost", ">Energy", ">Cycles", ">EDP", "At")
+    yield Section(
+        title,
+        text,
+        [Figure(partial(bars_scene, title, bars))] if bars else (),
+        [Table(caption, headings, costly)],
+        remarks=remarks,
+        where=PAGE,
+    )
+    without = Table(f"{counted(len(free), 'constraint')} of no cost", ("Constraint", "At"), free)
+    yield Section("Constraints of no cost", tables=[without] if free else (), is_folded=True, where=PAGE)
+
+
+def _file_names(places: Sequence[str]) -> str:
+    """Return places by the names of their files; the inputs are listed with their folders."""
+    return ", ".join(place.rpartition("/")[2] for place in places) or NOTHING
 
 
 CONSTRAINT_HEADINGS = ("Without", "At", ">Energy", ">Cycles", ">EDP", ">Cost")

@@ -48,8 +48,15 @@ def page_text(page: Page, document: Value) -> str:
 
 def fragment_text(page: Page, document: Value) -> str:
     """Return a page as an HTML fragment for a notebook, without a script; its style is its own."""
-    prefix = f"t{hashlib.sha256(repr(page.facts).encode()).hexdigest()[:8]}-"
-    return _template("fragment.html.jinja").render(**_template_values(page, document, prefix))
+    parts = _template_values(page, document, _fragment_prefix(page))
+    # Its rules count more than those of the notebook, whatever the order.
+    parts["style"] = _style().replace(".tilewright", ".tilewright.tilewright")
+    return _template("fragment.html.jinja").render(**parts)
+
+
+def _fragment_prefix(page: Page) -> str:
+    """Return what distinguishes the ids of a page from those of others in one notebook."""
+    return f"t{hashlib.sha256(repr(page.facts).encode()).hexdigest()[:8]}-"
 
 
 def _template_values(page: Page, document: Value, prefix: str = "") -> dict[str, object]:
