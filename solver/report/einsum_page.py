@@ -9,7 +9,7 @@ from itertools import zip_longest
 
 from model.objective import EDP, UNITS
 from solver.report.charts import Bar, ChartAxis, Curve, Mark, Segment, bars_scene, curves_scene
-from solver.report.drawing import Ink, Scene
+from solver.report.drawing import Ink, Scene, series_ink
 from solver.report.figures import (
     NOTHING,
     count_text,
@@ -256,7 +256,7 @@ def _mapping_sections(document: Value, shown: ShownMapping) -> Iterator[Section]
     yield from nest_sections(document, shown)
     yield _capacity_section(shown)
     yield _energy_section(document, shown, VERBOSE if document.get("status") else BOTH)
-    yield from _cycles_sections(document, shown)
+    yield from cycles_sections(document, shown)
     yield _slack_section(document)
 
 
@@ -382,7 +382,7 @@ def _share_text(part: float, whole: float) -> str:
     return f"{energy_text(part)}, {percent(part / whole if whole else 0.0)}"
 
 
-def _cycles_sections(document: Value, shown: ShownMapping) -> Iterator[Section]:
+def cycles_sections(document: Value, shown: ShownMapping) -> Iterator[Section]:
     """Yield what limits the cycles: the share of the time that each resource needs, and a roofline."""
     cycles, compute_cycles = document["cycles"].count(), document["compute_cycles"].count()
     needed = compute_cycles / cycles if cycles else 0.0
@@ -395,7 +395,7 @@ def _cycles_sections(document: Value, shown: ShownMapping) -> Iterator[Section]:
         shares.append((name, BANDWIDTHS[resource], share, text))
     most = max((share for *_, share, _ in shares), default=0.0)
     bars = [
-        Bar(f"{name}, {what}", [Segment(share, "s1" if share == most else "s0", text)], percent(share))
+        Bar(f"{name}, {what}", [Segment(share, "work" if share == most else "late", text)], percent(share))
         for name, what, share, text in shares
     ]
     rows: list[Sequence[Cell]] = [
@@ -433,9 +433,17 @@ def _rates(document: Value) -> Iterator[tuple[str, str, float, float]]:
             yield level["name"].text(), resource, slack["limit"].number(), slack["used"].number()
 
 
+def _executed(document: Value) -> int:
+    """Return the computes that take time: of sparse data, those that are not skipped."""
+    sparse = document.get("computes")
+    if sparse:
+        return sparse["actual"].count() + sparse["gated"].count()
+    return document["einsum"]["computes"].count()
+
+
 def _roofline_scene(document: Value, shown: ShownMapping, width: float) -> Scene | None:
     """Return computes per cycle against computes per word, with a line per limited bandwidth."""
-    cycles, computes = document["cycles"].count(), document["einsum"]["computes"].count()
+    cycles, computes = document["cycles"].count(), _executed(document)
     instances = {level["name"].text(): level["instances"].count() for level in document["levels"].entries()}
     limited = [rate for rate in _rates(document) if rate[2] and rate[3] and instances[rate[0]]]
     rates = sorted(limited, key=lambda rate: -rate[3] / rate[2])[:MOST_ROOFS]
@@ -448,7 +456,7 @@ def _roofline_scene(document: Value, shown: ShownMapping, width: float) -> Scene
     points = [speed / (used * instances[name]) for name, _, _, used in rates]
     least, most = min([*ridge, *points]) / 4, max([*ridge, *points]) * 4
     for number, (name, kind, limit, used) in enumerate(rates):
-        slope, ink = limit * instances[name], f"s{number % 8}"
+        slope, ink = limit * instances[name], series_ink(len(shown.inks) + number)
         label = f"{name}, {BANDWIDTHS[kind]}"
         bend = min(max(peak / slope, least), most)
         roof = [Mark(least, min(peak, slope * least)), Mark(bend, peak)]

@@ -122,7 +122,7 @@ def shown_mapping(document: Value, inks: Mapping[str, Ink] | None = None) -> Sho
         compute["name"].text(),
         compute["instances"].count(),
         document["compute_instances"].count(),
-        inks or {space["name"].text(): series_ink(number) for number, space in enumerate(spaces)},
+        {space["name"].text(): series_ink(number) for number, space in enumerate(spaces)} | dict(inks or {}),
     )
 
 
