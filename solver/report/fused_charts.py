@@ -218,7 +218,7 @@ def savings_scene(fused: Counter[str], unfused: Counter[str], inks: Mapping[str,
                 max(0, before - moved), "line", f"{tensor}: {counted(max(0, before - moved), 'word')} saved"
             ),
         ]
-        bars.append(Bar(tensor, segments, f"{count_text(moved)} of {count_text(before)}"))
+        bars.append(Bar(tensor, segments, f"{count_text(moved)} instead of {count_text(before)}"))
     return bars_scene("Traffic with and without fusion", bars, width, [("saved by fusion", "line")])
 
 
