@@ -27,7 +27,7 @@ from solver.assignment.result import CHECKED_BOUND, CP_SAT
 from solver.cpsat import ModelError
 from solver.result import Clock
 
-MOST_ROUNDS, MOST_SWEPT = 60, 1 << 30
+MOST_ROUNDS, MOST_SWEPT = 60, 1 << 28
 """Rounds of prices before each turn of CP-SAT, and entries of all their sweeps."""
 
 FIRST_SWEEPS, SWEEPS = 10, 2
