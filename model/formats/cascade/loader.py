@@ -16,6 +16,7 @@ from model.extents import ANY
 from model.formats.accelforge.architecture import (
     ARCH_SECTION,
     check_beside,
+    free_order_of,
     check_defined,
     has_arch,
     read_architecture,
@@ -406,6 +407,8 @@ def read_on_arch(
         if written is None or is_blank(written)
         else read_variables(as_mapping(written, "`variables`")),
         stored_outside=options.accelforge.stored_outside,
+        any_order=options.accelforge.any_order,
+        free_order=free_order_of(top.get("mapper")),
     )
     return OnArch(text.name, loaded, setting, top, (*loaded.notes, *notes))
 
