@@ -219,7 +219,7 @@ def _with_tree(
     )
     mapspace = _mapspace_of(loaded.network, einsum)
     notes = (*(note for note in loaded.network.notes if note.sentence != MAPPING_NOTE), Note(TREE_NOTE))
-    mapspace = replace(on_given_places(gathered(mapspace), read.places), notes=notes)
+    mapspace = replace(on_given_places(gathered(mapspace), read.places, read.order), notes=notes)
     return LoadedSpec(mapspace, read.mapping, notes, files, loaded.documents[0], None)
 
 
