@@ -35,6 +35,7 @@ from solver.certificate.checker.claims import (
 from solver.certificate.checker.common_claims import check_common
 from solver.certificate.checker.divisor_bounds import refute_divisors
 from solver.certificate.checker.fused_paths import check_fused
+from solver.certificate.checker.orders import check_orders
 from solver.certificate.checker.remainder_bounds import refute_remainders
 from solver.certificate.checker.remainders import Space
 from solver.certificate.checker.sparse import Sparse
@@ -42,7 +43,9 @@ from solver.certificate.checker.sparse_bounds import refute_sparse
 
 MOST_BYTES = 1 << 26  # of a file
 FORMAT, WITH_PLACES, WITH_RULES = (f"tilewright certificate {n}" for n in (9, 10, 11))
-FUSED, SAME, SPARSE = (f"tilewright certificate {kind}" for kind in ("fused 4", "same 1", "sparse 2"))
+FUSED, SAME, SPARSE, ORDERS = (
+    f"tilewright certificate {kind}" for kind in ("fused 4", "same 1", "sparse 2", "orders 1")
+)
 CLAIMS = "problem problem_sha256 status objectives bounds mapping cost spatial_choices"
 KEYS = {"format", "versions", "seed", "command", "digest", *CLAIMS.split()}
 EXITS = {"UNREADABLE": 2, "INVALID": 1, "CANNOT CHECK": 6, "VALID": 0}  # the worst first
@@ -87,6 +90,10 @@ def check(doc: Json) -> str:
         if bound is None:
             return "no common unrolling exists"
         return f"no common unrolling is below {shown(doc['objective'], bound, units)}"
+    if doc["format"] == ORDERS:
+        proven, units = check_orders(doc, sha256, mapspace, refute), doc["problem"]["units_per_pj"]
+        return "no mapping exists" if proven is None else below(doc["objectives"], proven, units)
+    need("free_order" not in doc["problem"], f"memories in any order have the format {ORDERS!r}")
     ruled = bool(doc["problem"].get("rules"))
     known = WITH_RULES if ruled else WITH_PLACES if doc["problem"].get("memories") else FORMAT
     known = SPARSE if "sparse" in doc["problem"] else known
@@ -121,6 +128,11 @@ def check(doc: Json) -> str:
         found = f": one has {better[name]:,}" if better else ""
         need(better is None, f"no mapping has {name} below {bound:,}{found}")
         limits[name] = bound
+    return below(names, bounds, units)
+
+
+def below(names: Sequence[str], bounds: Sequence[int], units: int) -> str:
+    """What bounds on objectives, one after the other, come to."""
     return "no mapping is below " + ", then ".join(
         shown(*bound, units) for bound in zip(names, bounds, strict=False)
     )
