@@ -1,10 +1,10 @@
 """Orders of memories: the mapspaces that make up one whose memories may lie in any order in the nest.
 
-The tile of a dataspace in a memory is *held* at one place of the nest. Those of one dataspace lie in the order
-of the hardware. Those of different dataspaces may lie in any order if one of their memories is in
-`Mapspace.free_order`. Each order is a mapspace whose nodes are in the order of the nest (`in_order`). With one
-choice of spatial factors, it is as good as a mapspace without fanouts (`unrolled`): what fanouts do to tiles
-and words are constant factors then.
+The tile of a dataspace in a memory is *held* at one place of the nest. Those of one dataspace lie in the
+order of the hardware. Those of different dataspaces may lie in any order if one of their memories is in
+`Mapspace.free_order`. Each order is a mapspace whose nodes are in the order of the nest (`in_order`). With
+one choice of spatial factors, it is as good as a mapspace without fanouts (`unrolled`): what fanouts do to
+tiles and words are constant factors then.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def _obstacles(mapspace: Mapspace) -> Iterator[str]:
         yield "are not searched where the outermost memory need not keep all tensors"
     if any(level.tolls or level.cluster_size > 1 or level.passing for level in levels):
         yield "are not searched with tolls, clusters or uncoalesced words"
-    if any(own.block_size > 1 for level in levels for own in (level, *level.packing)):
+    names = [space.name for space in mapspace.problem.dataspaces]
+    if any(level.packing_of(name).block_size > 1 for level in levels for name in names):
         yield "are not searched where words come in blocks"
     if any(level.free_first_touches or level.other_reads or level.other_writes for level in levels):
         yield "are not searched for layers with one unrolling in common"
@@ -70,14 +71,14 @@ def _obstacles(mapspace: Mapspace) -> Iterator[str]:
 def _fanout_obstacles(mapspace: Mapspace) -> Iterator[str]:
     """Yield what fanouts may do that is no constant factor of tiles and words."""
     bounds = mapspace.problem.bound
-    for fanout, rules in zip(mapspace.architecture.fanouts, mapspace.spatial, strict=True):
+    pairs = zip(mapspace.architecture.fanouts, mapspace.spatial, strict=True)
+    for (fanout, rules), space in product(pairs, mapspace.problem.dataspaces):
         fixed = {rule.dim for rule in rules.factors if rule.relation != ">=" and rule.value == 1}
         live = {dim for dim, bound in bounds.items() if bound > 1} - fixed
-        for space in mapspace.problem.dataspaces:
-            if live & _sliding(space):
-                yield f"are not searched where `{fanout.name}` may unroll windows of {space.name}"
-            if space.name in fanout.no_multicast and live - space.dims:
-                yield f"are not searched where `{fanout.name}` may unroll what {space.name} is not multicast to"
+        if live & _sliding(space):
+            yield f"are not searched where `{fanout.name}` may unroll windows of {space.name}"
+        if space.name in fanout.no_multicast and live - space.dims:
+            yield f"are not searched where `{fanout.name}` may unroll {space.name} without multicast"
 
 
 def _sliding(space: Dataspace) -> set[str]:
@@ -200,7 +201,7 @@ class _Factors:
 
 
 def unrolled(mapspace: Mapspace, unrolling: Unrolling) -> Mapspace:
-    """Return the temporal loops of one order with one choice of spatial factors, as a mapspace without fanouts.
+    """Return the temporal loops of one order with one choice of spatial factors: a mapspace without fanouts.
 
     Its mappings have the energy and cycles of those of the order, and fit where they do.
 

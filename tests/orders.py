@@ -1,13 +1,12 @@
 """Small mapspaces whose memories may lie in any order, and complete enumerations of them.
 
-Nothing here is shared with `model.orders`: an enumeration places each tile and each loop anywhere in the nest,
-and leaves it to the cost model which nests there are.
+An enumeration places each tile and each loop anywhere in the nest, and leaves it to the cost model which
+nests there are. What it shares with `model.orders` is how a nest of one order is written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from fractions import Fraction
 from itertools import permutations, product
 from random import Random
@@ -19,7 +18,6 @@ from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapp
 from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.numbers import divisors
 from model.orders import in_order
-from model.problem import Problem
 from tests.model.cost.nests import MATMUL, problem, rank, space
 
 BATCHED = (space("A", "M", "K"), space("B", "K"), space("Z", "M", read_write=True))
@@ -120,7 +118,9 @@ def every_mapping(mapspace: Mapspace, order: tuple[tuple[int, str], ...]) -> Ite
     for chosen in product(*splits):
         at = {n: [own[place] for own in chosen] for place, n in enumerate((*usable, *fanouts))}
         across = [FanoutMapping(tuple(_along(dims, at[n]))) for n in fanouts]
-        if all(_fits(nodes[n], part, rules) for n, part, rules in zip(fanouts, across, own.spatial, strict=True)):
+        if all(
+            _fits(nodes[n], part, rules) for n, part, rules in zip(fanouts, across, own.spatial, strict=True)
+        ):
             spatial = iter(across)
             yield Mapping(
                 tuple(
@@ -190,6 +190,3 @@ def priced(mapspace: Mapspace, most: int) -> list[tuple[int, int]] | None:
             if not any(own.kind in ("capacity", "min_utilization") for own in cost.violations):
                 found.append((cost.energy, cost.cycles))
     return found
-
-
-__all__ = ["every_mapping", "every_order", "priced", "random_orders", "replace", "Problem"]

@@ -83,8 +83,8 @@ def crossed_slots(
     """Storage levels without loops over a dimension that a fanout unrolls, for the sake of whole tiles.
 
     A memory inside of the fanout has its share of each tile along the dimension. If a loop over it lay
-    inside of a tile in such a memory, and outside of one in a memory that lies outside of the fanout, then the
-    latter would be made of pieces, one of each share.
+    inside of a tile in such a memory, and outside of one in a memory that lies outside of the fanout, then
+    the latter would be made of pieces, one of each share.
 
     Parameters
     ----------
@@ -119,17 +119,20 @@ def check_order(problem: Problem, architecture: Architecture, mapping: Mapping) 
         If one is made of pieces.
     """
     kept = kept_by(architecture, mapping)
-    for number, position in enumerate(architecture.fanout_indices):
-        entry = mapping.nodes[position]
-        unrolled = entry.spatial if isinstance(entry, FanoutMapping) else ()
-        for dim in sorted({loop.dim for loop in unrolled if loop.bound > 1}):
-            spaces = [space.name for space in problem.dataspaces if dim in space.dims]
-            slots = crossed_slots(architecture, kept, number, spaces)
-            entries = (mapping.nodes[architecture.storage_indices[slot]] for slot in slots)
-            loops = (loop for own in entries if isinstance(own, StorageMapping) for loop in own.temporal)
-            if any(loop.dim == dim and loop.bound > 1 for loop in loops):
-                name = architecture.nodes[position].name
-                raise ValueError(f"a tile is made of pieces along {dim!r}, which {name!r} unrolls")
+    fanouts = enumerate(architecture.fanout_indices)
+    for number, dim in ((n, dim) for n, own in fanouts for dim in sorted(_dims_of(mapping, [own]))):
+        spaces = [space.name for space in problem.dataspaces if dim in space.dims]
+        slots = crossed_slots(architecture, kept, number, spaces)
+        if dim in _dims_of(mapping, [architecture.storage_indices[slot] for slot in slots]):
+            name = architecture.fanouts[number].name
+            raise ValueError(f"a tile is made of pieces along {dim!r}, which {name!r} unrolls")
+
+
+def _dims_of(mapping: Mapping, positions: Sequence[int]) -> set[str]:
+    """Dimensions of the loops of some nodes."""
+    entries = (mapping.nodes[position] for position in positions)
+    every = (own.spatial if isinstance(own, FanoutMapping) else own.temporal for own in entries)
+    return {loop.dim for loops in every for loop in loops if loop.bound > 1}
 
 
 def instances_in_use(architecture: Architecture, nest: Nest, position: int) -> int:

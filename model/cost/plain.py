@@ -153,7 +153,8 @@ def _even_loads(
     deliver = LinkDelivery if link_transfers else MulticastDelivery
     at: dict[int, list[Named]] = {position: [] for position in architecture.storage_indices}
     for space in problem.dataspaces:
-        own, positions = (architecture, mapping, nest), range(len(architecture.nodes))
+        own = architecture, mapping, nest
+        positions = tuple(range(len(architecture.nodes)))
         if architecture.has_own_order:
             seen = seen_by(architecture, mapping, space.name)
             own = seen.architecture, seen.mapping, build_nest(problem, seen.architecture, seen.mapping)

@@ -106,7 +106,9 @@ def _knows_orders(arguments: argparse.Namespace) -> bool:
     if arguments.command not in ("map", "prove") or getattr(arguments, "einsum", None) is None:
         return False
     others = ("pareto", "sensitivity", "price_constraints", "export_model", "mapping", "mapped_spec")
-    return getattr(arguments, "engine", AUTO) != CP_SAT and not any(getattr(arguments, own, None) for own in others)
+    return getattr(arguments, "engine", AUTO) != CP_SAT and not any(
+        getattr(arguments, own, None) for own in others
+    )
 
 
 def _objectives(arguments: argparse.Namespace) -> tuple[str, ...] | None:

@@ -323,15 +323,20 @@ def si_figures(energy_j: float | None, latency_s: Fraction | None, computes: int
 def tile_shapes(mapspace: Mapspace, mapping: LoopMapping) -> list[dict[str, Vector]]:
     """Return per storage level, outermost first, the extents of a full tile of each dataspace, by rank."""
     problem, architecture = mapspace.problem, mapspace.architecture
-    shapes: list[dict[str, Vector]] = [{} for _ in architecture.levels]
-    numbers = {position: number for number, position in enumerate(architecture.storage_indices)}
-    for space in problem.dataspaces:
-        seen = seen_by(architecture, mapping, space.name)
-        nest = build_nest(problem, seen.architecture, seen.mapping)
-        for position, bounds in zip(seen.positions, nest.bounds, strict=False):
-            if position in numbers:
-                shapes[numbers[position]][space.name] = extents(space, bounds)
-    return shapes
+    bounds = {space.name: _seen_bounds(mapspace, mapping, space.name) for space in problem.dataspaces}
+    return [
+        {space.name: extents(space, bounds[space.name][position]) for space in problem.dataspaces}
+        for position in architecture.storage_indices
+    ]
+
+
+def _seen_bounds(mapspace: Mapspace, mapping: LoopMapping, space: str) -> dict[int, dict[str, int]]:
+    """Return by node the iterations of each dimension in a full tile, as a dataspace sees them."""
+    architecture, positions = mapspace.architecture, tuple(range(len(mapping.nodes)))
+    if architecture.has_own_order:
+        seen = seen_by(architecture, mapping, space)
+        architecture, mapping, positions = seen.architecture, seen.mapping, seen.positions
+    return dict(zip(positions, build_nest(mapspace.problem, architecture, mapping).bounds, strict=False))
 
 
 def _level(

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import islice, product
+from itertools import islice, pairwise, product, takewhile
 from typing import NamedTuple
 
 from model.architecture import Fanout
@@ -158,7 +157,10 @@ class _OrderSearch:
         """Take a mapping of an order for the best one; as part of another mapspace it costs as much."""
         evaluation = evaluate_in(mapspace, mapping)
         known = found.evaluation
-        is_equal = known is not None and (known.energy, known.cycles) == (evaluation.energy, evaluation.cycles)
+        is_equal = known is not None and (known.energy, known.cycles) == (
+            evaluation.energy,
+            evaluation.cycles,
+        )
         if not (is_equal and evaluation.valid):
             raise ContradictionError("a mapping costs something else where memories are in the nest's order")
         self._best = _Best(mapspace, Priced(mapping, evaluation))
@@ -176,22 +178,17 @@ class _OrderSearch:
 
     def _minimised(self, objective: str, limits: dict[str, int], parts: Sequence[_Part]) -> int | None:
         """Minimise one objective within limits on others; return the bound, None if there is no mapping."""
-        left = [(math.inf, part) for part in parts]
         open_bound = float(trivial_bound(self._mapspace, objective))
         if self._clock.termination is not None:
             return self._at_most(int(open_bound), objective)
-        with suppress(Stopped):
-            left = sorted(self._bounded(objective, limits, parts), key=lambda own: own[0])
-            while left and not self._settles(left[0][0], objective):
-                open_bound = max(open_bound, left[0][0])
-                if self._is_near(objective, open_bound):
-                    break
-                self._report(objective, open_bound)
-                open_bound = self._searched(objective, limits, *left[0])
-                del left[0]
-            else:
-                return None if self._best is None else self._best.value(objective)
-        return self._at_most(_whole(open_bound), objective)
+        try:
+            bounded = sorted(self._bounded(objective, limits, parts), key=lambda own: own[0])
+            for bound, part in takewhile(lambda own: not self._settles(own[0], objective), bounded):
+                open_bound = max(open_bound, bound)
+                self._search(objective, limits, part, open_bound)
+        except Stopped:
+            return self._at_most(_whole(open_bound), objective)
+        return None if self._best is None else self._best.value(objective)
 
     def _at_most(self, bound: int, objective: str) -> int:
         return bound if self._best is None else min(bound, self._best.value(objective))
@@ -199,14 +196,6 @@ class _OrderSearch:
     def _settles(self, bound: float, objective: str) -> bool:
         """Whether no part with a bound is better than the best mapping."""
         return math.isinf(bound) or (self._best is not None and bound >= float(self._best.value(objective)))
-
-    def _is_near(self, objective: str, bound: float) -> bool:
-        """Whether the gap that is requested is reached."""
-        value = None if self._best is None else self._best.value(objective)
-        is_near = is_within(self._options.gap, value, _whole(bound))
-        if is_near:
-            self._clock.end(Termination.GAP)
-        return is_near
 
     def _bounded(
         self, objective: str, limits: dict[str, int], parts: Sequence[_Part]
@@ -227,8 +216,13 @@ class _OrderSearch:
         """The most that a better mapping may cost."""
         return {} if self._best is None else {objective: self._best.value(objective) - 1}
 
-    def _searched(self, objective: str, limits: dict[str, int], bound: float, part: _Part) -> float:
-        """Search a part; return a bound on all that is not known to be worse than the best mapping."""
+    def _search(self, objective: str, limits: dict[str, int], part: _Part, bound: float) -> None:
+        """Search a part to its end, or raise `Stopped`: no part that is left is below a bound."""
+        value = None if self._best is None else self._best.value(objective)
+        if is_within(self._options.gap, value, _whole(bound)):
+            self._clock.end(Termination.GAP)
+            raise Stopped
+        self._report(objective, bound)
         ordered = in_order(self._mapspace, part.order)
         own = unrolled(ordered, _unrolling(self._mapspace, part.spatial))
         options = replace(self._options, time_limit_s=self._clock.left_s)
@@ -239,10 +233,9 @@ class _OrderSearch:
         if result.mapping is not None:
             spatial = _spatial_loops(self._mapspace, part.spatial)
             self._keep(ordered, with_spatial(ordered, result.mapping, spatial), result)
-        if result.status in (Status.OPTIMAL, Status.INFEASIBLE):
-            return bound
-        self._clock.end(result.termination)
-        raise Stopped
+        if result.status not in (Status.OPTIMAL, Status.INFEASIBLE):
+            self._clock.end(result.termination)
+            raise Stopped
 
     def _count(self, work: Statistics) -> None:
         """Add the work of a part."""
@@ -319,7 +312,7 @@ def _told_apart(mapspace: Mapspace, chosen: Spatial) -> tuple[tuple[int, ...], .
     cuts = sorted({0, len(chosen), *depths, *(own for own in gates if own is not None)})
     return tuple(
         tuple(math.prod(column) for column in zip(*(own.factors for own in chosen[first:last]), strict=True))
-        for first, last in zip(cuts, cuts[1:], strict=False)
+        for first, last in pairwise(cuts)
     )
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.architecture import Architecture, Fanout, StorageLevel
-from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
+from model.mapping import Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.problem import Dataspace, Problem
 from tests.witness.layout import Layout
 from tests.witness.storage import EMPTY, AccessCounts, Link, Store, Toll, Visits, Words, whole_visits
@@ -277,7 +277,9 @@ def _innermost_first(
         for loop in _loops(part):
             at = node
             if architecture.has_own_order and isinstance(loop, SpatialLoop):
-                at = _first_inside(problem, architecture, mapping, architecture.fanout_indices.index(node), loop.dim)
+                at = _first_inside(
+                    problem, architecture, mapping, architecture.fanout_indices.index(node), loop.dim
+                )
             placed.setdefault(at, []).append((node, loop))
     for at in sorted(placed, reverse=True):
         # Spatial loops stand outside of the tile, and so of the loops below it.
@@ -348,7 +350,9 @@ def _has_tolls(architecture: Architecture, place: int) -> bool:
 def _toll(architecture: Architecture, loops: list[_NestLoop], space: Dataspace, place: int) -> Toll:
     level = architecture.nodes[place]
     assert isinstance(level, StorageLevel)
-    instances = math.prod(loop.bound for loop in loops if loop.spatial and _outside(architecture, loop, place))
+    instances = math.prod(
+        loop.bound for loop in loops if loop.spatial and _outside(architecture, loop, place)
+    )
     down, up = level.charges(space.name, "down"), level.charges(space.name, "up")
     return Toll(instances, down, up, elides_first_touch=not space.given)
 

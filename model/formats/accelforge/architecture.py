@@ -413,7 +413,7 @@ def check_beside(top: MappingNode, known: Iterable[str], note: TakeNote) -> None
 
 
 def free_order_of(mapper: Node | None) -> Span | None:
-    """Return where the settings of AccelForge's mapper let all memories lie in any order; None if they do not."""
+    """Return where AccelForge's mapper is told that memories may lie in any order; None if it is not."""
     if not isinstance(mapper, MappingNode):
         return None
     written = given(mapper, FREE_ORDER_KEY)

@@ -16,8 +16,8 @@ from model.extents import ANY
 from model.formats.accelforge.architecture import (
     ARCH_SECTION,
     check_beside,
-    free_order_of,
     check_defined,
+    free_order_of,
     has_arch,
     read_architecture,
     with_arch_settings,

@@ -231,7 +231,7 @@ class PathReader:
         return True
 
     def _check_order(self, placed: Sequence[Placed]) -> None:
-        """Check that tiles and spatial loops stand as their nodes do, or at least the tiles of each tensor."""
+        """Check that tiles and spatial loops stand as their nodes do, or the tiles of each tensor."""
         if not self._any_order or self.is_in_hardware_order(placed):
             self._check_nodes(placed)
             return

@@ -140,7 +140,7 @@ class Memory:
         need(len(self.groups) == len(self.places) > 1, "memories have several places")
         need(len({*map(len, self.groups)}) == 1, "places of a memory have loops alike")
         need(nodes == sorted({*nodes}), "places of a memory are in order")
-        need(0 <= nodes[0] and nodes[-1] < len(problem.nodes), "places of a memory are nodes")
+        need(nodes[0] >= 0 and nodes[-1] < len(problem.nodes), "places of a memory are nodes")
         between = {problem.nodes[p]["kind"] for p in range(nodes[0], nodes[-1])}
         need("spatial" not in between, "places of a memory lie under the same fanouts")
         pairs = zip(self.places, self.groups, strict=True)

@@ -113,11 +113,16 @@ class Orders:
             nodes.append(self.store(p, spatial, first=p not in placed[:n]))
             if n <= len(order):
                 nodes.append(self.loops(n, order, spatial, inside))
-        keep = [[at[0], *(at[n + 1] for n, own in enumerate(order) if own[1] == v)] for v in range(len(self.relevant))]
+        keep = [
+            [at[0], *(at[n + 1] for n, own in enumerate(order) if own[1] == v)]
+            for v in range(len(self.relevant))
+        ]
         several = [[at[n] for n, q in enumerate(placed) if q == p] for p in dict.fromkeys(placed)]
         none = [None] * len(self.bounds)
         memories = [
-            {"places": own, "groups": [[p + 1] for p in own], "factors": none} for own in several if len(own) > 1
+            {"places": own, "groups": [[p + 1] for p in own], "factors": none}
+            for own in several
+            if len(own) > 1
         ]
         doc = {key: self.doc[key] for key in self.doc if key != "rules"}
         spaces = zip(self.doc["dataspaces"], keep, strict=True)
@@ -172,7 +177,7 @@ class Orders:
         return {"kind": "temporal", "name": "", "factors": lists}
 
     def crossed(self, fan: int, d: int, order: Order) -> range:
-        """Slots from the first tile inside of a fanout up to the last one outside of it, of what `d` indexes."""
+        """Slots from the first tile inside of a fanout to the last one outside of it, of what `d` indexes."""
         tiles = [(n + 1, self.above[p]) for n, (p, v) in enumerate(order) if d in self.relevant[v]]
         inside = [n for n, above in tiles if above > fan]
         outside = [n for n, above in tiles if above <= fan]
@@ -207,7 +212,9 @@ class Orders:
         return list(loops)
 
 
-def check_orders(doc: Json, sha256: Callable[[object], str], mapspace: Mapspace, refute: Refute) -> list[int] | None:
+def check_orders(
+    doc: Json, sha256: Callable[[object], str], mapspace: Mapspace, refute: Refute
+) -> list[int] | None:
     """The bounds of the objectives, which are proven; None if it is proven that there is no mapping."""
     need(doc.keys() == KEYS and doc["format"] == FORMAT, f"it has the keys of a {FORMAT!r}")
     need(doc["digest"] == sha256({key: doc[key] for key in doc if key != "digest"}), "the digest is right")
@@ -233,4 +240,3 @@ def check_orders(doc: Json, sha256: Callable[[object], str], mapspace: Mapspace,
         need(not better, f"no mapping has {name} below {bound:,}")
         limits[name] = bound
     return list(bounds)
-

@@ -91,8 +91,8 @@ def check(doc: Json) -> str:
             return "no common unrolling exists"
         return f"no common unrolling is below {shown(doc['objective'], bound, units)}"
     if doc["format"] == ORDERS:
-        proven, units = check_orders(doc, sha256, mapspace, refute), doc["problem"]["units_per_pj"]
-        return "no mapping exists" if proven is None else below(doc["objectives"], proven, units)
+        lowest, units = check_orders(doc, sha256, mapspace, refute), doc["problem"]["units_per_pj"]
+        return "no mapping exists" if lowest is None else below(doc["objectives"], lowest, units)
     need("free_order" not in doc["problem"], f"memories in any order have the format {ORDERS!r}")
     ruled = bool(doc["problem"].get("rules"))
     known = WITH_RULES if ruled else WITH_PLACES if doc["problem"].get("memories") else FORMAT

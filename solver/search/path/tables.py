@@ -150,7 +150,9 @@ class TileFrame:
         crossed = [max(stage.unrolled[dim]) == 1 for stage in space.stages]
         for slot in range(last + 1):
             inside = takewhile(lambda n: crossed[n - 1] and not any(indexed[n]), range(slot + 1, last + 1))
-            outside = takewhile(lambda n: crossed[n - 1] and min(indexed[n], default=False), range(slot, 0, -1))
+            outside = takewhile(
+                lambda n: crossed[n - 1] and min(indexed[n], default=False), range(slot, 0, -1)
+            )
             if any(free[n] for n in inside) or any(free[n - 1] for n in outside):
                 yield slot
 
