@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import partial
 from itertools import permutations, product
+from math import prod
 from random import Random
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
@@ -174,15 +176,25 @@ def _fits_mesh(fanout: Fanout, bounds: list[int]) -> bool:
     return False
 
 
-def priced(mapspace: Mapspace, most: int) -> list[tuple[int, int]] | None:
-    """Energy and cycles of every valid mapping of any order; None if more than `most` were looked at."""
-    found, seen = [], 0
+def small_orders(random: Random, most: int, counting: Counting = ACCELFORGE) -> Mapspace:
+    """A mapspace of `random_orders` that has so many mappings at most, valid or not."""
+    while True:
+        mapspace = random_orders(random, counting)
+        if sum(map(partial(_most_mappings, mapspace), every_order(mapspace))) <= most:
+            return mapspace
+
+
+def _most_mappings(mapspace: Mapspace, order: tuple[tuple[int, str], ...]) -> int:
+    parts = 1 + len(order) + len(mapspace.architecture.fanouts)
+    return prod(len(list(_splits(bound, parts))) for bound in mapspace.problem.bounds)
+
+
+def priced(mapspace: Mapspace) -> list[tuple[int, int]]:
+    """Energy and cycles of every valid mapping of any order."""
+    found = []
     for order in every_order(mapspace):
         own = in_order(mapspace, order)
         for mapping in every_mapping(mapspace, order):
-            seen += 1
-            if seen > most:
-                return None
             try:
                 cost = evaluate_in(own, mapping)
             except ValueError:

@@ -585,6 +585,7 @@ class PathWriter:
         """Add a nest whose memories are in any order.
 
         Each spatial loop stands right above the first tile in a memory inside that its dimension indexes.
+        Loops that do not move a tile come first below it: AccelForge lowers tiles past those that do.
         """
         left = [
             (number, loop, architecture.nodes[position].name)
@@ -593,6 +594,7 @@ class PathWriter:
             if isinstance(entry, FanoutMapping)
             for loop in reversed(entry.spatial)
         ]
+        stood: list[tuple[int, SpatialLoop, str]] = []
         for position in architecture.storage_indices:
             entry, above = mapping.nodes[position], architecture.fanouts_above(position)
             assert isinstance(entry, StorageMapping)
@@ -601,9 +603,17 @@ class PathWriter:
             for own in [own for own in left if own[0] < above and own[1].dim in indexed]:
                 self.loop(own[1].dim, own[1].bound, own[2])
                 left.remove(own)
+                stood.append(own)
+            memory = architecture.level_at(position).component
             for name in kept:
-                self.tile(name, architecture.level_at(position).component)
-            self._loops(entry.temporal)
+                self.tile(name, memory)
+            loops = sorted(entry.temporal, key=lambda loop: loop.dim not in indexed)
+            parted = {loop.dim for number, loop, _ in stood if number >= above} & indexed
+            passed = {loop.dim for loop in loops} if loops and loops[-1].dim in indexed else set()
+            if passed & parted:
+                message = f"AccelForge would lower the tile in `{memory}` past loops over"
+                raise NotWrittenError(f"{message} {listing(sorted(passed & parted))}, which a fanout unrolls")
+            self._loops(loops)
         for _, loop, fanout in left:
             self.loop(loop.dim, loop.bound, fanout)
 
