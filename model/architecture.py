@@ -264,6 +264,8 @@ class Architecture:
         Number of energy units in a picojoule, a power of ten, see `model.energy.figures`.
     cycle_s
         Seconds that a cycle takes, 0 where nothing takes time; None where nobody says.
+    is_accelforge
+        Whether it was written as an ``arch`` of AccelForge, whose mappings and rules are its own.
     """
 
     name: str
@@ -271,6 +273,7 @@ class Architecture:
     compute: Compute
     units_per_pj: int = 1
     cycle_s: Fraction | None = field(default=None, compare=False)
+    is_accelforge: bool = field(default=False, compare=False)
 
     @cached_property
     def storage_indices(self) -> tuple[int, ...]:

@@ -119,7 +119,7 @@ class _OrderSearch:
         should_stop: StopCallback | None,
     ) -> None:
         self._mapspace, self._options, self._on_progress = mapspace, options, on_progress
-        self._objectives = options.objectives or mapspace.objectives
+        self._objectives = options.objectives_for(mapspace)
         self._clock = Clock(options.time_limit_s, should_stop)
         self._watch = Stopwatch()
         self._work = Statistics()

@@ -33,6 +33,8 @@ from solver.certificate.checker.claims import (
     need,
 )
 from solver.certificate.checker.common_claims import check_common
+from solver.certificate.checker.curves import FORMAT as CURVES
+from solver.certificate.checker.curves import check_curves
 from solver.certificate.checker.divisor_bounds import refute_divisors
 from solver.certificate.checker.fused_paths import check_fused
 from solver.certificate.checker.orders import check_orders
@@ -87,12 +89,17 @@ def check(doc: Json) -> str:
         )
     if doc["format"] == SAME:
         bound, units = check_common(doc, sha256, mapspace, refute), doc["problem"]["units_per_pj"]
-        if bound is None:
-            return "no common unrolling exists"
-        return f"no common unrolling is below {shown(doc['objective'], bound, units)}"
+        shows = "no common unrolling exists"
+        return (
+            shows
+            if bound is None
+            else f"no common unrolling is below {shown(doc['objective'], bound, units)}"
+        )
     if doc["format"] == ORDERS:
         lowest, units = check_orders(doc, sha256, mapspace, refute), doc["problem"]["units_per_pj"]
         return "no mapping exists" if lowest is None else below(doc["objectives"], lowest, units)
+    if doc["format"] == CURVES:
+        return check_curves(doc, sha256, mapspace)
     need("free_order" not in doc["problem"], f"memories in any order have the format {ORDERS!r}")
     ruled = bool(doc["problem"].get("rules"))
     known = WITH_RULES if ruled else WITH_PLACES if doc["problem"].get("memories") else FORMAT
