@@ -149,7 +149,7 @@ class TileFrame:
         for level, d in self._idle(mask):
             free[level] &= d != dim
         crossed = [max(stage.unrolled[dim]) == 1 for stage in space.stages]
-        for slot in range(last + 1):
+        for slot in (n for n in range(last + 1) if 1 in space.loop_factors[n][dim]):
             inside = takewhile(lambda n: crossed[n - 1] and not any(indexed[n]), range(slot + 1, last + 1))
             outside = takewhile(
                 lambda n: crossed[n - 1] and min(indexed[n], default=False), range(slot, 0, -1)
