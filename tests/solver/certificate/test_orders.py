@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import cache
 from random import Random
 
 import pytest
@@ -52,6 +53,7 @@ def test_results_are_proven_again(seed: int):
         assert check(document(mapspace, result)).startswith("no mapping")
 
 
+@cache
 def gaining() -> tuple[Mapspace, Result]:
     for seed in range(200):
         mapspace = few_parts(Random(seed))

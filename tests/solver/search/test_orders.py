@@ -1,6 +1,7 @@
 """The search over orders of memories against complete enumerations."""
 
 from dataclasses import replace
+from functools import cache
 from random import Random
 
 import pytest
@@ -37,6 +38,7 @@ def test_optima_are_those_of_a_complete_enumeration(seed: int):
             assert result.hardware_order.value >= result.value
 
 
+@cache
 def gaining() -> tuple:
     """A mapspace in which another order than the hardware's is better, and both results."""
     for seed in range(100):
