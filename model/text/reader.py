@@ -198,7 +198,7 @@ def _check_one_path(node: ScalarNode) -> None:
         return
     message = f"`{node.tag}` takes one path, but more text follows `{words[0]}`"
     hint = (
-        f"write one include per key, as in `name: {node.tag} {words[0]}`, or, in place of lines of their own, "
+        f"write one include per key, as in `name: {node.tag} {words[0]}`, or, for lines of their own, "
         f"`{{{{ include_text('{words[0]}') }}}}` for each"
     )
     raise SpecError(message, node.span, hint=hint)

@@ -189,13 +189,12 @@ def _read_coefficients(
     for name, (span, default) in shape.coefficients.items():
         if name in fields:
             values[name] = as_int(fields[name], f"coefficient `{name}`", names, minimum=0)
-            if values[name] == 0:
-                notes.append(note_at(fields[name].span, _NO_STEP, name))
         elif default is not None:
             values[name] = default
         else:
             related = ((span, "it has no default"),)
             raise SpecError(f"`instance` lacks coefficient `{name}`", instance.span, related)
+    notes += [note_at(fields[name].span, _NO_STEP, name) for name, value in values.items() if value == 0]
     return values
 
 
