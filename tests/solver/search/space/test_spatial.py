@@ -219,3 +219,14 @@ def test_more_spatial_choices_than_memory_holds_are_not_told_apart(monkeypatch: 
 def divisible(space: SearchSpace, members: tuple) -> bool:
     totals = [math.prod(m.factors[d] for m in members) for d in range(len(space.active))]
     return all(bound % total == 0 for bound, total in zip(space.lattice.bounds, totals, strict=True))
+
+
+def test_arranging_dimensions_can_be_stopped_within_a_batch(monkeypatch: pytest.MonkeyPatch):
+    arranged = []
+    monkeypatch.setattr(spatial, "_sets_along_x", lambda *_: arranged.append(None) or iter(()))
+    dims, asked = ("A", "B", "C"), iter((False, False, True))
+    with pytest.raises(Stopped):
+        fanout_choices(
+            Fanout("PE", 8, 8), SpatialRules(), dims, dims, [Extents(2, PERFECT)] * 3, lambda: next(asked)
+        )
+    assert len(arranged) == 2
