@@ -198,9 +198,7 @@ class Edges:
         self.timed = timed = self.counts_cycles or leaks
         self.floors = Floors(cascade, [own for own in doc["least"] if every or is_once(own)], timed, left)
         self.claims: dict[tuple[Any, ...], list[Claim]] = defaultdict(list)
-        self.settled: dict[tuple[Any, ...], list[tuple[Kind, tuple[Any, Any], tuple[Any, ...]]]] = (
-            defaultdict(list)
-        )
+        self.settled: dict[tuple[Any, ...], list[tuple[Kind, Corners, tuple[Any, ...]]]] = defaultdict(list)
         self.left = left
         for claim in doc["edges"]:
             need(type(claim["ruled"]) is bool, "rules bind the outermost loops, or not")
@@ -238,8 +236,7 @@ class Edges:
         is_even = [a * b for a, b in zip(kind.bounds, kind.trips, strict=True)] == einsum.bounds
         is_even = is_even and homes is None and not kind.loose
         if is_even and not ruled and most >= self.cascade.usable and not any(limited):
-            least = (corners[0][0], corners[-1][1]) if corners else (inf, inf)
-            self.settled[einsum.key, above, deep].append((kind, least, stated))
+            self.settled[einsum.key, above, deep].append((kind, corners or ((inf, inf),), stated))
 
     def verify(self, refute: Refute) -> bool:
         """Check all claims that something rests on; whether they count for what they say."""
@@ -387,9 +384,9 @@ class Edges:
         """Least energy and cycles of an Einsum with such ways, by claims on fewer shared loops as well."""
         energy, cycles = self.together(j, cut, ways)
         above = frozenset(v for v, way in enumerate(ways) if way.stored == 1 or way.held)
-        own = self.coarser(self.cascade.einsums[j], cut, above, deep_ways(ways), ())
+        corners = self.coarser(self.cascade.einsums[j], cut, above, deep_ways(ways), ())
         shift = sum(way.energy for way in ways if way.held)
-        return max(energy, own[0] + shift), max(cycles, own[1])
+        return max(energy, corners[0][0] + shift), max(cycles, corners[-1][1])
 
     def choices(
         self, j: int, cut: Cut, ways: Sequence[Way], held: tuple[HeldTile, ...], left: RoomLeft
@@ -399,19 +396,17 @@ class Edges:
         What is `left`: room of each on-chip memory, and how fanouts spread what is stored, if that is known.
         """
         einsum, deep = self.cascade.einsums[j], deep_ways(ways)
-        closed = self.together(j, cut, ways)
+        energy, cycles = self.together(j, cut, ways)
         above = frozenset(v for v, way in enumerate(ways) if way.stored == 1).union(v for v, *_ in held)
-        shift, usable = einsum.shift_energy(held), self.cascade.usable
-        energy, cycles = self.coarser(einsum, cut, above, deep, held)
-        closed = max(closed[0], energy + shift), max(closed[1], cycles)
+        shift, needed = einsum.shift_energy(held), einsum.least_words(above.union(v for v, _ in deep))
+        closed = joint([(energy - shift, cycles)], self.coarser(einsum, cut, above, deep, held))
         claims = self.claims_on(einsum, cut, above, deep, held if self.timed else (), left)
-        if not claims:
-            return [(*closed, 0)]
-        found = [(*closed, claims[0][0] + 1)] if claims[0][0] < usable else []
-        rooms = [*(room for room, _ in claims[1:]), -1]
-        for (_, corners), below in zip(claims, rooms, strict=True):
-            found += [(max(closed[0], e + shift), max(closed[1], c), below + 1) for e, c in corners]
-        return found
+        found, rooms = [], [*(room for room, _ in claims), -1]
+        if not claims or claims[0][0] < self.cascade.usable:
+            found += [(own, max(rooms[0] + 1, needed)) for own in closed]
+        for (_, corners), below in zip(claims, rooms[1:], strict=True):
+            found += [(own, max(below + 1, needed)) for own in joint(closed, corners)]
+        return [(energy + shift, cycles, words) for (energy, cycles), words in found]
 
     def claims_on(
         self,
@@ -475,22 +470,23 @@ class Edges:
 
     def coarser(
         self, einsum: Einsum, cut: Cut, above: frozenset[int], deep: Deep, held: tuple[HeldTile, ...]
-    ) -> tuple[int, int]:
-        """Least costs by claims on fewer shared loops: the others may be the outermost private ones."""
+    ) -> Corners:
+        """Corners by claims on fewer shared loops: the others may be the outermost private ones."""
         ((_, trips), *others) = einsum.kinds(cut)
         if others:
-            return 0, 0
+            return ((0, 0),)
         moved, found = {v: words for v, words, *_ in held}, []
-        for kind, corner, stated in self.settled.get((einsum.key, above, deep), ()):
+        for kind, corners, stated in self.settled.get((einsum.key, above, deep), ()):
             less = all(moved.get(v, 0) >= words for v, words, _ in kind.held)
             if less and all(n % f == 0 for n, f in zip(trips, kind.trips, strict=True)):
-                found.append((corner, stated))
-        nothing: tuple[Any, Any] = (0, 0), ()
-        best = [max(found, key=lambda pair: pair[0][i], default=nothing) for i in (0, 1)]
-        for i, (corner, stated) in enumerate(best):
-            if corner[i]:
-                self.use(*stated)
-        return best[0][0][0], best[1][0][1]
+                found.append((corners, stated))
+        best = []
+        for end, i in ((0, 0), (-1, 1)):  # of the least energy, and of the least cycles
+            claims = [own for own in found if own[0][end][i]]
+            best += [max(claims, key=lambda own: (own[0][end][i], len(own[0])))] if claims else []
+        for _, stated in best:
+            self.use(*stated)
+        return reduce(joint, (corners for corners, _ in best), ((0, 0),))
 
     @staticmethod
     def is_free(einsum: Einsum) -> bool:

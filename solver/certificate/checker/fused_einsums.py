@@ -21,7 +21,6 @@ from solver.certificate.checker.claims import (
     need,
     remembered,
 )
-from solver.certificate.checker.counting import Placed
 from solver.certificate.checker.dataspaces import divisors
 from solver.certificate.checker.fused_visits import (
     UNLIMITED,
@@ -71,8 +70,6 @@ class Einsum:
             CannotCheckError,
         )
         self.bounds, self.spaces = self.space.bounds, self.space.spaces
-        sliding = (isinstance(space, Placed) and not space.dense for space in self.spaces)
-        need(not any(sliding), "no windows slide by AccelForge's rule", CannotCheckError)
         self.ranks = [[[(d, c) for d, c in rank] for rank in own["ranks"]] for own in self.doc["dataspaces"]]
         self.writes = [own["read_write"] for own in self.doc["dataspaces"]]
         self.tensors = [access["tensor"] for access in doc["accesses"]]
@@ -334,12 +331,12 @@ class Einsum:
         return sum(prod(trips) * self.without_holes(v, bounds) for bounds, trips in self.kinds(cut))
 
     def without_holes(self, v: int, extent: Sequence[int]) -> int:
-        """Words at most: sums of indices take at least as many values as without factors."""
+        """At least the words that iterations touch: ranks that share dimensions count once."""
         words = 1
         seen: set[int] = set()
         for rank in self.ranks[v]:
             dims = {d for d, c in rank if c}
-            words *= 1 if seen & dims else 1 + sum(extent[d] - 1 for d in dims)
+            words *= 1 if seen & dims else fewest_sums((abs(c), extent[d]) for d, c in rank if c)
             seen |= dims
         return words
 
@@ -373,6 +370,19 @@ class Einsum:
     def shift_energy(self, held: Iterable[HeldTile]) -> int:
         """Energy of the words of held tiles."""
         return sum(self.priced(self.shifted(*own)) for own in held)
+
+    @remembered
+    def least_words(self, outside: frozenset[int]) -> int:
+        """Least words of nests in the outermost on-chip memory: a value of each tile that it has to keep.
+
+        Stored and held tiles are `outside` of the nests.
+        """
+        sizes = (
+            self.space.at[self.home][v]["size"]
+            for v in self.stay
+            if not self.may_pass[v] and v not in outside
+        )
+        return sum(sizes)
 
     def own_words(self, level: int, loops: Loops, mask: Mask, kind: Kind) -> int:
         """Room of an on-chip memory that the tiles of a nest take."""
@@ -483,6 +493,20 @@ def without_remainders(doc: Json) -> Json:
     memories = [{**own, "factors": listed(own["factors"])} for own in doc.get("memories", [])]
     found = {**doc, "factors": "perfect", "nodes": nodes}
     return {**found, "memories": memories} if memories else found
+
+
+def fewest_sums(terms: Iterable[tuple[int, int]]) -> int:
+    """At least the values of a sum of indices, given factors and numbers of iterations."""
+    count, reach = 1, 0
+    for factor, number in sorted(terms):
+        if factor > reach:  # each iteration has values of its own
+            count *= number
+        elif count > reach:  # no value is left out so far, so none will be
+            count += factor * (number - 1)
+        else:
+            count += number - 1
+        reach += factor * (number - 1)
+    return count
 
 
 def vectors(counts: Iterable[int]) -> Iterator[Numbers]:

@@ -71,6 +71,26 @@ def test_certificates_prove_what_enumeration_finds(
         assert least(document, optimum + 1) == optimum
 
 
+def test_operands_need_room_beside_what_is_stored(tmp_path):
+    """A tensor that takes eight of nine words leaves too few: each operand needs one."""
+    main, buffer = StorageLevel("Main", energy=AccessEnergy(128, 128, 128)), StorageLevel("GLB", size_words=9)
+    architecture = Architecture("small", (main, buffer), Compute("MAC", energy=1))
+    cascade = cascade_of(SHAPES["products"], {"m": 4, "a": 2, "b": 4, "c": 2}, architecture)
+    kept = []
+    for einsum in cascade.einsums:
+        every = KeepRules(frozenset(space.name for space in einsum.problem.dataspaces))
+        kept.append(replace(einsum, mapspace=replace(einsum.mapspace, keep=(every, every))))
+    document = certified(replace(cascade, einsums=tuple(kept)), "energy")
+    assert document["status"] == "OPTIMAL"
+    assert verdict(document, tmp_path)[0] == "VALID"
+
+
+def test_claims_on_fewer_shared_loops_hold_with_energy_and_cycles_together(tmp_path):
+    document = certified(drawn(Random("open projections 4"), "projections"), "edp")
+    assert document["status"] == "OPTIMAL"
+    assert verdict(document, tmp_path)[0] == "VALID"
+
+
 COPIES = {
     "in": SHAPES["copy"],
     "mid": ("T[m,b] = A[m,a] W[a,b]", "U[m,b] <- T[m,b]", "Z[m,c] = U[m,b] V[b,c]"),
