@@ -7,7 +7,7 @@ enumeration decides the nests that the tables leave open. docs/certificates.md e
 import math
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import reduce
 from itertools import chain
@@ -35,7 +35,7 @@ from solver.certificate.checker.claims import (
     remembered,
     satisfies,
 )
-from solver.certificate.checker.conditions import Case
+from solver.certificate.checker.conditions import Part, asked
 from solver.certificate.checker.counting import Placed
 from solver.certificate.checker.dataspaces import Extent, Strides, Whole, divisors
 from solver.certificate.checker.remainders import Access, Bandwidth, Space
@@ -43,7 +43,6 @@ from solver.certificate.checker.tables import Tables
 
 Measure = Bandwidth | None  # None is energy
 Prices = list[tuple[Any, ...]]
-Pins = Sequence[tuple[tuple[int, ...], Any]]
 
 
 class Charge(NamedTuple):
@@ -174,7 +173,7 @@ class LoopTables(Tables):
 
     def __init__(self, space: Space, mask: Mask, i: int) -> None:
         super().__init__(space, mask, {})
-        self.spatial = dict(zip(space.fans, space.spatial[i].tolist(), strict=True))
+        self.spatial = dict(zip(space.fans, map(tuple, space.spatial[i].tolist()), strict=True))
         self.bounds = tuple(
             n // prod(used) for n, *used in zip(space.bounds, *self.spatial.values(), strict=True)
         )
@@ -217,7 +216,7 @@ class LoopTables(Tables):
     def to_go(self, at: "Point") -> Array:
         """The least costs outside of a point."""
         p = (*self.way, -1)[at.i]
-        table = self.inside(p, at.state) if p >= 0 and at.loops[p] else self.table(p, at.state)
+        table = self.table(p, at.state)
         spots = zip(self.place, at.left, strict=True)
         return np.asarray(table[tuple(places[left] for places, left in spots)])
 
@@ -249,10 +248,6 @@ class LoopTables(Tables):
         factors, here = self.space.factors[p], loops[p]
         return all(here.get(d, 1) in factors[d] for d in self.space.every)
 
-    def loops_next(self, p: int, here: Mapping[int, int]) -> Iterable[int]:
-        """The dimensions that the next loop of a node may have, those that it has already included."""
-        return self.space.every
-
     def grown(self, at: Point) -> Iterator[Point]:
         """Yield the points that may come next: at the next node, or after one more loop of this one."""
         p, inside = self.around(at)
@@ -261,7 +256,7 @@ class LoopTables(Tables):
             state = self.crossed(at.state, p) if p in self.space.stores else at.state
             yield at._replace(i=at.i + 1, state=state, paid=at.paid + cost)
         here, stride = at.loops[p], (*self.extents(p, inside),)
-        dims = [d for d in self.loops_next(p, here) if d not in here]
+        dims = [d for d in self.space.every if d not in here and p not in self.idle]
         pairs = [(d, f) for d in dims for f in self.space.factors[p][d] if at.left[d] % f == 0 < f - 1]
         for d, f in pairs:
             ended = chain(*(self.ending(at, v, p, inside, stride) for v, _ in self.moved(at.state, d)))
@@ -299,7 +294,6 @@ class Choice(LoopTables):
         floors: PerChoice,
         mask: Mask,
         i: int,
-        case: Case,
         query: Query,
         low: int,
         high: int | float,
@@ -307,7 +301,13 @@ class Choice(LoopTables):
     ) -> None:
         space = floors.space
         super().__init__(space, mask, i)
-        self.case, self.is_ruled = case, bool(case.parts)
+        self.allowed = {p: space.rules.tiles(p, mask, self.spatial) for p in space.stores}
+        self.others: list[Part] = space.rules.others(mask, self.spatial)
+        asks = {ask for part in self.others for ask in asked(part)}
+        self.asks, self.asks_costs = (
+            sorted(ask for ask in asks if len(ask) > 1),
+            any(len(ask) == 1 for ask in asks),
+        )
         every = chain(*(floors.charges(v, kept) for v, kept in enumerate(mask)))
         charges = [Charge(*charge[:4], *(int(array[i]) for array in charge[4:])) for charge in every]
         limits, prices = zip(
@@ -377,9 +377,8 @@ class Choice(LoopTables):
         once = [v for v in tiles if p != self.mask[v][0] and p not in self.reused[v]]
         cost = sum(self.charge(self.prices[v, p], outer * tiles[v]) for v in once)
         fits = (least <= size) & (size <= most)
-        if self.is_ruled:
-            single = isinstance(outer, int)
-            fits = fits & (self.case.allows_one(p, extent) if single else self.case.allows(p, extent))
+        for allowed in self.allowed[p]:
+            fits = fits & allowed.any_between(extent, extent)
         return cost + np.where(fits, 0, inf)[..., None]
 
     def taken(self, p: int, extent: Extent, loops: Loops | None = None) -> Number:
@@ -422,32 +421,13 @@ class Choice(LoopTables):
         nodes = [p for own in memory.groups for p in own] if memory.binds else []
         return size, *(frozenset(at.loops[p].items()) for p in nodes)
 
-    def looped(self, p: int, state: State) -> Array:
-        """The table inside of a node, where rules may ask for its innermost loop, or for none."""
-        if p not in self.case.first:
-            return super().looped(p, state)
-        d = self.case.first[p]
-        if d is None:
-            return self.table(p - 1, state)
-        return np.asarray(self.due(p, state, d) + self.after(p, self.left_in_place(state, d), d))
-
-    def inside(self, p: int, state: State) -> Array:
-        """The table inside of a node that has a loop inside already."""
-        if p not in self.case.first:
-            return self.table(p, state)
-        return self.once(("inside", p, state), super().looped, p, state)
-
     def may_leave(self, p: int, loops: Loops) -> bool:
-        """Whether a nest may leave node `p`, by rules on innermost loops and places of a memory as well."""
-        waits = self.case.first.get(p) is not None and not loops[p]
-        return super().may_leave(p, loops) and self.possible(p, loops) and not waits
-
-    def loops_next(self, p: int, here: Mapping[int, int]) -> Iterable[int]:
-        """The dimensions that the next loop of a node may have: none at places without loops."""
-        if p in self.idle or (p in self.case.first and self.case.first[p] is None):
-            return []
-        first = self.case.first.get(p)
-        return self.space.every if first is None or here else [first]
+        """Whether a nest may leave node `p`, by rules and places of a memory as well."""
+        if not super().may_leave(p, loops) or not self.possible(p, loops):
+            return False
+        rules = self.space.rules
+        is_ruled = self.others and p in self.space.stores
+        return not is_ruled or rules.case(self.mask, rules.so_far(p, loops, self.mask)) is not None
 
     def settled(self, at: Point) -> Point:
         """A point at which those ended tiles are paid for that all loops to come bring whole."""
@@ -511,8 +491,9 @@ class Choice(LoopTables):
 
         What rules ask of the loops is the same of both, and what both cost as well if a rule asks for that.
         """
-        (sizes, sunk), compare = self.sunk(at), eq if self.case.wide and self.case.prices else le
-        known = seen.setdefault((*self.future(at), sizes, self.case.recalled(at.loops)), [])
+        (sizes, sunk), compare = self.sunk(at), eq if self.asks_costs else le
+        facts = (self.space.rules.fact(ask, at.loops, self.mask) for ask in self.asks)
+        known = seen.setdefault((*self.future(at), sizes, *facts), [])
         if any(all(map(compare, other, sunk)) for other in known):
             return True
         known.append(sunk)
@@ -527,46 +508,37 @@ def decide_divisors(
     floors: PerChoice,
     mask: Mask,
     i: int,
-    pinned: Pins = (),
 ) -> Cost | None:
     """The cost of a mapping with cycles from `low` to `high` that satisfies the query, None if none does.
 
-    Tables of the first two `measures` are enough nearly everywhere. Rules about several levels are decided
-    one value of a tile or of an innermost loop at a time: those are `pinned`.
+    Tables of the first two `measures` are enough nearly everywhere.
     """
-    space = floors.space
-    case = Case(space, mask, i, dict(pinned))
-    if case.parts is None:
-        return None
-    query = space.rules.limited(query, case.parts)
     high = min(high, query.latency)
     if low > high:
         return None
     for counted in dict.fromkeys((measures[:2], measures)):
-        tables = Choice(floors, mask, i, case, query, low, high, counted)
+        tables = Choice(floors, mask, i, query, low, high, counted)
         if not tables.open:
             return None
-    if found := case.next():
-        pins = [(*pinned, (found[0], value)) for value in found[1]]
-        return next(
-            filter(None, (decide_divisors(query, low, high, measures, floors, mask, i, own) for own in pins)),
-            None,
-        )
     if query.edp == inf or not 1.05 * low < high < inf:
         return tables.search(query)
     middle = math.isqrt(low * int(high))
-    lower = decide_divisors(query, low, middle, measures, floors, mask, i, pinned)
-    return lower or decide_divisors(query, middle + 1, high, measures, floors, mask, i, pinned)
+    lower = decide_divisors(query, low, middle, measures, floors, mask, i)
+    return lower or decide_divisors(query, middle + 1, high, measures, floors, mask, i)
 
 
 def refute_divisors(space: Space, query: Query) -> Cost | None:
     """The cost of a mapping that satisfies the query, None if the mapspace has none."""
     floors = PerChoice(space)
-    choices = floored(floors, query)
-    costs = (
-        decide_divisors(query, *cycles, measures, floors, *choice) for cycles, measures, choice in choices
-    )
-    return next(filter(None, costs), None)
+    for cycles, measures, (mask, i) in floored(floors, query):
+        used = dict(zip(space.fans, map(tuple, space.spatial[i].tolist()), strict=True))
+        parts = space.rules.case(mask, space.rules.kept(mask, used))
+        if parts is None:
+            continue
+        found = decide_divisors(space.rules.limited(query, parts), *cycles, measures, floors, mask, i)
+        if found:
+            return found
+    return None
 
 
 def floored(
