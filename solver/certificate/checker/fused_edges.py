@@ -198,7 +198,7 @@ class Edges:
         self.timed = timed = self.counts_cycles or leaks
         self.floors = Floors(cascade, [own for own in doc["least"] if every or is_once(own)], timed, left)
         self.claims: dict[tuple[Any, ...], list[Claim]] = defaultdict(list)
-        self.settled: dict[tuple[Any, ...], list[tuple[Kind, Corners, tuple[Any, ...]]]] = defaultdict(list)
+        self.settled: dict[tuple[Any, ...], list[Claim]] = defaultdict(list)
         self.left = left
         for claim in doc["edges"]:
             need(type(claim["ruled"]) is bool, "rules bind the outermost loops, or not")
@@ -235,8 +235,8 @@ class Edges:
         stated = einsum, kind, room, limited, corners, ruled
         is_even = [a * b for a, b in zip(kind.bounds, kind.trips, strict=True)] == einsum.bounds
         is_even = is_even and homes is None and not kind.loose
-        if is_even and not ruled and most >= self.cascade.usable and not any(limited):
-            self.settled[einsum.key, above, deep].append((kind, corners or ((inf, inf),), stated))
+        if is_even and not ruled:
+            self.settled[einsum.key, above, deep].append((most, corners, stated))
 
     def verify(self, refute: Refute) -> bool:
         """Check all claims that something rests on; whether they count for what they say."""
@@ -422,7 +422,8 @@ class Edges:
         if others:
             return self.joined(einsum, cut, above, deep, left)
         kinds = [Kind(bounds, trips, above, own, deep=deep) for own in dict.fromkeys((held, ()))]
-        known = chain.from_iterable(self.claims.get((einsum.key, kind), ()) for kind in kinds)
+        known = [*chain.from_iterable(self.claims.get((einsum.key, kind), ()) for kind in kinds)]
+        known += self.further(einsum, trips, above, deep, held, is_tight=True)
         claims = sorted((own for own in known if has_room(own, left)), key=lambda claim: -claim[0])
         for *_, stated in claims:
             self.use(*stated)
@@ -473,20 +474,33 @@ class Edges:
     ) -> Corners:
         """Corners by claims on fewer shared loops: the others may be the outermost private ones."""
         ((_, trips), *others) = einsum.kinds(cut)
-        if others:
-            return ((0, 0),)
-        moved, found = {v: words for v, words, *_ in held}, []
-        for kind, corners, stated in self.settled.get((einsum.key, above, deep), ()):
-            less = all(moved.get(v, 0) >= words for v, words, _ in kind.held)
-            if less and all(n % f == 0 for n, f in zip(trips, kind.trips, strict=True)):
-                found.append((corners, stated))
-        best = []
+        known = [] if others else self.further(einsum, trips, above, deep, held)
+        found, best = [(corners or ((inf, inf),), stated) for _, corners, stated in known], []
         for end, i in ((0, 0), (-1, 1)):  # of the least energy, and of the least cycles
             claims = [own for own in found if own[0][end][i]]
             best += [max(claims, key=lambda own: (own[0][end][i], len(own[0])))] if claims else []
         for _, stated in best:
             self.use(*stated)
         return reduce(joint, (corners for corners, _ in best), ((0, 0),))
+
+    def further(
+        self,
+        einsum: Einsum,
+        trips: Numbers,
+        above: frozenset[int],
+        deep: Deep,
+        held: tuple[HeldTile, ...],
+        is_tight: bool = False,
+    ) -> Iterator[Claim]:
+        """Yield claims on as many trips or fewer, which hold for more: with all of the room, or with less."""
+        moved = {v: words for v, words, *_ in held}
+        for most, corners, stated in self.settled.get((einsum.key, above, deep), ()):
+            _, kind, _, limited, *_ = stated
+            less = all(moved.get(v, 0) >= words for v, words, _ in kind.held)
+            fewer = all(n % f == 0 for n, f in zip(trips, kind.trips, strict=True))
+            whole = most >= self.cascade.usable and not any(limited)
+            if less and fewer and whole != is_tight:
+                yield most, corners, stated
 
     @staticmethod
     def is_free(einsum: Einsum) -> bool:

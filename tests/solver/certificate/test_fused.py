@@ -85,8 +85,9 @@ def test_operands_need_room_beside_what_is_stored(tmp_path):
     assert verdict(document, tmp_path)[0] == "VALID"
 
 
-def test_claims_on_fewer_shared_loops_hold_with_energy_and_cycles_together(tmp_path):
-    document = certified(drawn(Random("open projections 4"), "projections"), "edp")
+@pytest.mark.parametrize("name, seed", [("projections", 4), ("skip", 9)])
+def test_claims_on_fewer_shared_loops_hold_with_all_corners_and_rooms(name: str, seed: int, tmp_path):
+    document = certified(drawn(Random(f"open {name} {seed}"), name), "edp")
     assert document["status"] == "OPTIMAL"
     assert verdict(document, tmp_path)[0] == "VALID"
 
