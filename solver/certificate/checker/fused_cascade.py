@@ -89,7 +89,10 @@ class Cascade:
 
     @cached_property
     def known(self) -> list[int]:
-        """Numbers of the memories farther in that may store tensors: no rules order fanouts outside."""
+        """Numbers of the memories farther in that may store tensors.
+
+        They have one size, and no rules order loops of the fanouts outside.
+        """
         found = []
         for number in range(2, len(self.rooms) + 1):
             outside = [e.outside(number) for e in self.einsums]
@@ -97,7 +100,8 @@ class Cascade:
                 e.is_ordered(p) for e, own in zip(self.einsums, outside, strict=True) for p, _ in own.values()
             )
             alike = len({tuple((n, mesh) for n, (_, mesh) in own.items()) for own in outside}) == 1
-            if alike and not ordered and not any(least for _, least in self.sizes(number)):
+            sizes = {*self.sizes(number)}
+            if alike and not ordered and len(sizes) == 1 and not any(least for _, least in sizes):
                 found.append(number)
         return found
 
