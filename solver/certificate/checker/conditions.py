@@ -58,8 +58,10 @@ COMPARED = ("==", "!=", "<", "<=", ">", ">=")
 Part = tuple[Any, ...]  # of a rule: an operator with its operands
 Ask = tuple[Any, ...]  # a quantity with its arguments
 ValueOf = Callable[[Ask], Any]  # the value of a quantity, None if it is open
-Used = Mapping[int, Sequence[int]]  # factors of fanouts by dimension, as far as they are known
-NOTHING: Used = {}
+Used = tuple[tuple[int, tuple[int, ...]], ...]  # fanouts and their factors, as far as they are known
+Pins = tuple[
+    tuple[tuple[int, int], int], ...
+]  # levels and dimensions, and extents of tiles that are looked at
 
 
 class RulePlace(NamedTuple):
@@ -512,23 +514,32 @@ class Rules:
         """Whether rules ask for the order of loops."""
         return any(ask[0] == "innermost" for part in self.parts for ask in asked(part))
 
-    def tiles(self, p: int, mask: Mask, used: Used = NOTHING) -> list["Allowed"]:
-        """For each rule about the tile at level `p`, if it is not too large, the extents that it allows."""
-        return [
-            own
-            for own in self.sorted_out(mask, tuple(used.items()))
-            if isinstance(own, Allowed) and own.p == p
-        ]
-
-    def others(self, mask: Mask, used: Used = NOTHING) -> list[Part]:
-        """The rules that neither one tile decides nor a limit of costs."""
-        return [own for own in self.sorted_out(mask, tuple(used.items())) if isinstance(own, tuple)]
-
     @remembered
-    def sorted_out(self, mask: Mask, used: tuple[tuple[int, Sequence[int]], ...]) -> list[Any]:
-        """What one tile decides, and what neither that does nor a limit of costs."""
-        parts = self.case(mask, self.kept(mask, dict(used))) if self.parts else []
-        return [self.allowed(own, mask) or own for own in parts or () if not cost_limit(own)]
+    def sorted_out(self, mask: Mask, used: Used = (), pins: Pins = ()) -> tuple[list["Allowed"], list[Part]]:
+        """The extents that rules about one tile allow, if these are few; other rules but limits of costs."""
+        parts = [
+            *(self.case(mask, self.kept(mask, used, pins)) or ()),
+            *(("==", ("ask", "tile", *own), ("value", n)) for own, n in pins),
+        ]
+        allowed = [(part, self.allowed(part, mask)) for part in parts if not cost_limit(part)]
+        return [own for _, own in allowed if own], [part for part, own in allowed if not own]
+
+    def pin(self, parts: Iterable[Part], pins: Pins) -> tuple[tuple[int, int], Sequence[int]] | None:
+        """A level and a dimension whose extent some parts ask for, and its values; None without one."""
+        found = []
+        for part in parts:
+            asks = {
+                (p, *of) for kind, p, *of in (ask for ask in asked(part) if len(ask) > 2) if kind == "tile"
+            }
+            for _, p, d in (ask for ask in asked(part) if ask[0] == "temporal"):
+                asks |= {(q, d) for q in (p, self.below(p)) if q is not None}
+            found.append(sorted((p, d) for p, d in asks if p and (p, d) not in dict(pins)))
+        best = min(filter(None, found), key=len, default=None)
+        return None if best is None else (best[0], divisors(self.problem.bounds[best[0][1]]))
+
+    def below(self, p: int) -> int | None:
+        """The level inside of a level, None for the innermost one."""
+        return next((q for q in self.problem.stores if q > p), None)
 
     @remembered
     def allowed(self, part: Part, mask: Mask) -> "Allowed | None":
@@ -547,13 +558,24 @@ class Rules:
         ]
         return Allowed(asks[0][1], decided(part, asks, columns), values)
 
-    def kept(self, mask: Mask, used: Used = NOTHING) -> ValueOf:
-        """What is known once it is known which levels keep what, and what fanouts are used for."""
+    def kept(self, mask: Mask, used: Used = (), pins: Pins = ()) -> ValueOf:
+        """What is known once it is known which levels keep what, what fanouts do, and some extents."""
+        fans, extents = dict(used), dict(pins)
 
-        def known(ask: Ask) -> bool | int | None:
+        def extent(p: int | None, d: int) -> int | None:
+            return 1 if p is None else int(self.problem.bounds[d]) if p == 0 else extents.get((p, d))
+
+        def known(ask: Ask) -> Any:
             kind, *of = ask
-            if kind in ("spatial", "instances") and of[0] in used:
-                return used[of[0]][of[1]] if kind == "spatial" else prod(used[of[0]])
+            if kind in ("spatial", "instances") and of[0] in fans:
+                return fans[of[0]][of[1]] if kind == "spatial" else prod(fans[of[0]])
+            if kind == "tile":
+                return extents.get((*of,))
+            if kind == "temporal" and extents:
+                below = self.below(of[0])
+                outer, inner = extent(*of), extent(below, of[1])
+                unrolled = prod(own[of[1]] for p, own in used if of[0] < p and (below is None or p < below))
+                return outer and inner and outer // (inner * unrolled)
             if kind in ("keeps", "words") and of[0] not in mask[of[1]]:
                 return 0 if kind == "words" else False
             return True if kind == "keeps" else None
@@ -585,7 +607,7 @@ def decided(part: Part, asks: Sequence[Ask], columns: Sequence[Any]) -> Array:
 
 
 class Allowed:
-    """Which extents, out of lists of `values`, a rule about the tile of level `p` allows."""
+    """Which extents, out of lists of `values`, a rule about the tile at level `p` allows."""
 
     def __init__(self, p: int, holds: Array, values: Sequence[Sequence[int]]) -> None:
         self.p = p

@@ -35,7 +35,7 @@ from solver.certificate.checker.claims import (
     remembered,
     satisfies,
 )
-from solver.certificate.checker.conditions import Part, asked
+from solver.certificate.checker.conditions import Pins, asked
 from solver.certificate.checker.counting import Placed
 from solver.certificate.checker.dataspaces import Extent, Strides, Whole, divisors
 from solver.certificate.checker.remainders import Access, Bandwidth, Space
@@ -298,11 +298,11 @@ class Choice(LoopTables):
         low: int,
         high: int | float,
         measures: Sequence[Measure],
+        pins: Pins = (),
     ) -> None:
         space = floors.space
         super().__init__(space, mask, i)
-        self.allowed = {p: space.rules.tiles(p, mask, self.spatial) for p in space.stores}
-        self.others: list[Part] = space.rules.others(mask, self.spatial)
+        self.allowed, self.others = space.rules.sorted_out(mask, (*self.spatial.items(),), pins)
         asks = {ask for part in self.others for ask in asked(part)}
         self.asks, self.asks_costs = (
             sorted(ask for ask in asks if len(ask) > 1),
@@ -377,7 +377,7 @@ class Choice(LoopTables):
         once = [v for v in tiles if p != self.mask[v][0] and p not in self.reused[v]]
         cost = sum(self.charge(self.prices[v, p], outer * tiles[v]) for v in once)
         fits = (least <= size) & (size <= most)
-        for allowed in self.allowed[p]:
+        for allowed in (own for own in self.allowed if own.p == p):
             fits = fits & allowed.any_between(extent, extent)
         return cost + np.where(fits, 0, inf)[..., None]
 
@@ -508,37 +508,43 @@ def decide_divisors(
     floors: PerChoice,
     mask: Mask,
     i: int,
+    pins: Pins = (),
 ) -> Cost | None:
     """The cost of a mapping with cycles from `low` to `high` that satisfies the query, None if none does.
 
-    Tables of the first two `measures` are enough nearly everywhere.
+    Tables of the first two `measures` are enough nearly everywhere. Extents that rules about several levels
+    ask for are looked at value by value: those are `pins`.
     """
+    space, rules = floors.space, floors.space.rules
+    used = tuple(zip(space.fans, map(tuple, space.spatial[i].tolist()), strict=True))
+    parts = rules.case(mask, rules.kept(mask, used, pins))
+    query = rules.limited(query, parts or ())
     high = min(high, query.latency)
-    if low > high:
+    if parts is None or low > high:
         return None
     for counted in dict.fromkeys((measures[:2], measures)):
-        tables = Choice(floors, mask, i, query, low, high, counted)
+        tables = Choice(floors, mask, i, query, low, high, counted, pins)
         if not tables.open:
             return None
+    if pin := rules.pin(tables.others, pins):
+        every = ((*pins, (pin[0], n)) for n in pin[1])
+        found = (decide_divisors(query, low, high, measures, floors, mask, i, own) for own in every)
+        return next(filter(None, found), None)
     if query.edp == inf or not 1.05 * low < high < inf:
         return tables.search(query)
     middle = math.isqrt(low * int(high))
-    lower = decide_divisors(query, low, middle, measures, floors, mask, i)
-    return lower or decide_divisors(query, middle + 1, high, measures, floors, mask, i)
+    lower = decide_divisors(query, low, middle, measures, floors, mask, i, pins)
+    return lower or decide_divisors(query, middle + 1, high, measures, floors, mask, i, pins)
 
 
 def refute_divisors(space: Space, query: Query) -> Cost | None:
     """The cost of a mapping that satisfies the query, None if the mapspace has none."""
     floors = PerChoice(space)
-    for cycles, measures, (mask, i) in floored(floors, query):
-        used = dict(zip(space.fans, map(tuple, space.spatial[i].tolist()), strict=True))
-        parts = space.rules.case(mask, space.rules.kept(mask, used))
-        if parts is None:
-            continue
-        found = decide_divisors(space.rules.limited(query, parts), *cycles, measures, floors, mask, i)
-        if found:
-            return found
-    return None
+    choices = floored(floors, query)
+    costs = (
+        decide_divisors(query, *cycles, measures, floors, *choice) for cycles, measures, choice in choices
+    )
+    return next(filter(None, costs), None)
 
 
 def floored(

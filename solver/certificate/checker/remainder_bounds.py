@@ -133,7 +133,7 @@ class TileTables(Tables):
         self.place, levels = space.place, range(-1, self.size + 1)
         self.fixed = self.fixed_dims()
         self.single = len(rows) == 1
-        self.used = {p: tuple(own.tolist()) for p, own in self.low.items() if self.single}
+        self.used = tuple((p, (*own.tolist(),)) for p, own in self.low.items() if self.single)
         self.keys: dict[tuple[int, State], tuple[Any, ...]] = {}
         powers = [1 << i for i in range(31)]
         self.few, self.many = (
@@ -406,8 +406,8 @@ class TileTables(Tables):
         once = [v for v in held if p != self.mask[v][0] and p not in self.reused[v]]
         cost = sum(self.cost(v, p, p, cell) for v in once)
         fits = (low <= most) & (high >= least)
-        for allowed in self.space.rules.tiles(p, self.mask, self.used):
-            fits = fits & allowed.any_between(small, large)
+        for allowed in self.space.rules.sorted_out(self.mask, self.used)[0]:
+            fits = fits & (allowed.any_between(small, large) if allowed.p == p else True)
         return np.broadcast_to(cost + np.where(fits, 0.0, inf), self.end.shape)
 
     def smallest(self, p: int, cell: Sequence[Number]) -> list[Number]:
