@@ -137,7 +137,7 @@ class Memory:
     def __init__(self, doc: Json, problem: "Problem") -> None:
         self.places, self.groups, self.factors = doc["places"], doc["groups"], doc["factors"]
         nodes = [p for place, own in zip(self.places, self.groups, strict=True) for p in (place, *own)]
-        need(len(self.groups) == len(self.places) > 1, "memories have several places")
+        need(len(self.groups) == len(self.places) > 1, "an element of `memories` has several places")
         need(len({*map(len, self.groups)}) == 1, "places of a memory have loops alike")
         need(nodes == [*range(nodes[0], nodes[0] + len(nodes))], "places of a memory are neighbours")
         need(nodes[-1] < len(problem.nodes), "places of a memory are nodes")
@@ -300,7 +300,7 @@ class Problem:
         need({*left} <= {1}, "loops cover the bounds")
         pairs = zip(loops, self.factors, strict=True)
         allowed = all(own.get(d, 1) in choices for own, lists in pairs for d, choices in enumerate(lists))
-        need(allowed, "factors are allowed")
+        need(allowed, "the nodes allow all factors")
         rows = [[loops[p].get(d, 1) for d in self.every] for p in self.fans]
         fans = np.array(rows, dtype=np.int64).reshape(-1, len(self.bounds))
         need((self.spatial == fans).all(axis=(1, 2)).any(), "the spatial factors fit their meshes")

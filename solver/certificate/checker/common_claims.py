@@ -185,7 +185,7 @@ class Proof:
     def close(self, region: Json, box: Widths) -> None:
         """Check that nothing in a box, for which a region has been searched, is below the limit."""
         self.left -= 1
-        need(self.left, "too many sets of unrollings are left open", CannotCheckError)
+        need(self.left, "the bounds leave too many sets of unrollings open", CannotCheckError)
         within = self.common.snapped(box)
         if within is None or self.common.excluded(within) or self.bounded(within):
             return
@@ -284,9 +284,12 @@ def check_common(
     doc: Json, sha256: Callable[[object], str], mapspace: Callable[[Json], Any], refute: Refute
 ) -> int | None:
     """The value that no common unrolling is below, None if there is none; raises unless this is shown."""
-    need(doc.keys() == KEYS and doc["format"] == FORMAT, f"it has the keys of a {FORMAT!r}")
-    need(doc["digest"] == sha256({key: doc[key] for key in doc if key != "digest"}), "the digest is right")
-    need(doc["problem_sha256"] == sha256(doc["problem"]), "the hash matches the problem")
+    need(doc.keys() == KEYS and doc["format"] == FORMAT, f"it has the keys of the format {FORMAT!r}")
+    need(
+        doc["digest"] == sha256({key: doc[key] for key in doc if key != "digest"}),
+        "`digest` is the hash of the certificate",
+    )
+    need(doc["problem_sha256"] == sha256(doc["problem"]), "`problem_sha256` is the hash of the problem")
     objective, bound = doc["objective"], doc["bound"]
     need(objective in Query._fields, "the objective is known")
     common, units = Common(doc["problem"]), [own["units_per_pj"] for own in doc["problem"]["mapspaces"]]
@@ -296,7 +299,10 @@ def check_common(
     scale = [1 if objective == "latency" else unit // units[own.number] for own in common.layers]
     weights = [own.times * n for own, n in zip(common.layers, scale, strict=True)]
     if doc["status"] == "INFEASIBLE":
-        need(doc["mappings"] is doc["loops"] is doc["cost"] is bound is None, "nothing is claimed")
+        need(
+            doc["mappings"] is doc["loops"] is doc["cost"] is bound is None,
+            "INFEASIBLE claims no mapping, no cost and no bound",
+        )
     else:
         need(doc["status"] == "OPTIMAL" and type(bound) is int, "the status is known")
         need(bound == doc["cost"] == priced(common, doc, weights, mapspace), "the cost matches the mappings")

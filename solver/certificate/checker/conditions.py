@@ -346,7 +346,7 @@ class Rules:
     def __init__(self, doc: Json, problem: Any) -> None:
         self.problem, self.units, texts = problem, doc["units_per_pj"], doc.get("rules", [])
         need(type(texts) is list and {*map(type, texts)} <= {str}, "rules are texts")
-        need(len(texts) <= MOST_RULES, "there are too many rules", CannotCheckError)
+        need(len(texts) <= MOST_RULES, "there are too many user-defined constraints", CannotCheckError)
         self.dims, nodes = doc["dims"], [*enumerate(problem.nodes)]
         self.places = {
             "dimension": {name: d for d, name in enumerate(doc["dims"])},
@@ -362,7 +362,11 @@ class Rules:
         self.of_masks: dict[Mask, list[Part]] = {}
         loops = [ask for part in self.parts for ask in asked(part) if ask[0] in ("temporal", "innermost")]
         known = not any(p in self.memory for _, p, *_ in loops)
-        need(known, "rules on loops at several places of a memory are not known", CannotCheckError)
+        need(
+            known,
+            "the checker does not know constraints on loops of a memory with several places",
+            CannotCheckError,
+        )
 
     def numbered(self, part: Part) -> Part:
         """A part of a rule with numbers in the place of names."""
@@ -442,7 +446,7 @@ class Rules:
 
     @property
     def are_spatial(self) -> bool:
-        """Whether all rules are about the factors of fanouts."""
+        """Whether all the checker knows only constraints on factors of fanouts in fused mappings."""
         return {ask[0] for part in self.parts for ask in asked(part)} <= {"spatial", "instances"}
 
     def broken(self, loops: Loops, mask: Mask, cost: Cost | None = None) -> bool:
@@ -598,9 +602,17 @@ def decided(part: Part, asks: Sequence[Ask], columns: Sequence[Any]) -> Array:
     code, first = np.zeros(columns[0].size, dtype=np.int64), np.zeros(1, dtype=np.int64)
     for column in columns:
         values, index = np.unique(column.ravel(), return_inverse=True)
-        need(len(first) * len(values) < 1 << 62, "a rule has too many cases", CannotCheckError)
+        need(
+            len(first) * len(values) < 1 << 62,
+            "a user-defined constraint has too many combinations of values",
+            CannotCheckError,
+        )
         _, first, code = np.unique(code * len(values) + index, return_index=True, return_inverse=True)
-    need(len(first) <= MOST_CASES, "a rule has too many cases", CannotCheckError)
+    need(
+        len(first) <= MOST_CASES,
+        "a user-defined constraint has too many combinations of values",
+        CannotCheckError,
+    )
     rows = zip(*(column.ravel()[first].tolist() for column in columns), strict=True)
     holds = [settled(part, dict(zip(asks, row, strict=True)).get) == ("value", True) for row in rows]
     return np.array(holds, dtype=bool)[code].reshape(columns[0].shape)

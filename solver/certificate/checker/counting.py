@@ -243,7 +243,11 @@ class Placed(Dataspace):
     def __init__(self, doc: Json, bounds: Sequence[int]) -> None:
         super().__init__(doc, bounds)
         self.ending, self.sliding = {*range(len(bounds))}, sorted(self.relevant - self.plain)
-        need(self.dense or not self.rw, "outputs have no windows by this rule", CannotCheckError)
+        need(
+            self.dense or not self.rw,
+            "the checker does not know outputs with windows by AccelForge's counting rule",
+            CannotCheckError,
+        )
 
     def stays(self, doc: Json) -> bool:
         """Whether a part of a tile may stay."""

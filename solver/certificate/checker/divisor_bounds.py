@@ -188,7 +188,7 @@ class LoopTables(Tables):
         self.within = [n // rest for n, rest in zip(self.bounds, self.left, strict=True)]
         nothing = np.full((*self.outer.shape, len(self.limits)), inf)
         entries = nothing.size * len(self.way) * prod(len(levels) + 1 for levels in self.reused)
-        need(entries < MOST_ENTRIES, "too many tiles may stay in place", CannotCheckError)
+        need(entries < MOST_ENTRIES, "the tables would be too large", CannotCheckError)
         self.end = np.where(self.outer[..., None] == 1, 0, nothing)
 
     def boundary(self, p: int) -> Array:
@@ -482,7 +482,7 @@ class Choice(LoopTables):
                 return cost
             if not cost and not self.undercut(at, seen):
                 budget -= 1
-                need(budget, "too many nests are left open by the bounds", CannotCheckError)
+                need(budget, "the bounds leave too many loop nests open", CannotCheckError)
                 stack += self.grown(at)
         return None
 

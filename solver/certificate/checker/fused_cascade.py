@@ -70,13 +70,21 @@ class Cascade:
             sizes = {size for size, _ in self.sizes(number)}
             need(room is None or sizes == {room}, "Einsums share the on-chip memories")
         filled = any(least for _, least in self.sizes(1))
-        need(not filled, "the on-chip memory has no least utilization", CannotCheckError)
+        need(
+            not filled,
+            "the checker does not know a least utilization of the outermost on-chip memory",
+            CannotCheckError,
+        )
         may_stay = [own["may_stay"] for own in doc["tensors"]]
         need(natural(may_stay), "memories have numbers")
         pairs = {t: [n for n in may_stay[t] if n in self.may_store(t)] for t in self.readers}
         self.storable = {t: own for t, own in pairs.items() if own}
         numbers = {*chain(*self.storable.values())}
-        need(numbers <= {1, *self.known}, "memories store tensors without rules on order", CannotCheckError)
+        need(
+            numbers <= {1, *self.known},
+            "the checker does not know constraints that order the loops outside of a store",
+            CannotCheckError,
+        )
 
     def sizes(self, number: int) -> Iterator[tuple[int, int]]:
         """Most and least words of an on-chip memory, Einsum by Einsum."""

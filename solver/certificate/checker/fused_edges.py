@@ -66,7 +66,7 @@ class Floors:
             whole = all(type(n) is int and n >= 0 for n in numbers)
             need(whole, "least costs are natural numbers")
             may_stay = exchanging <= {*einsum.stay} and not einsum.is_copy
-            need(may_stay, "tiles are exchanged that may be on chip")
+            need(may_stay, "exchanged tiles are tiles that may be on chip")
             deep, visits = deep_of(cascade, einsum, claim), visits_of(einsum, claim)
             numbers = left.get((einsum.key, deep, exchanging, visits, numbers), numbers)
             self.known[einsum.key, deep, exchanging].append((visits, *numbers))
@@ -201,7 +201,7 @@ class Edges:
         self.settled: dict[tuple[Any, ...], list[Claim]] = defaultdict(list)
         self.left = left
         for claim in doc["edges"]:
-            need(type(claim["ruled"]) is bool, "rules bind the outermost loops, or not")
+            need(type(claim["ruled"]) is bool, "`ruled` is true or false")
             if every or claim["ruled"] or is_once(claim):
                 self.add(cascade.einsums[claim["einsum"]], claim)
         for key, own in left.items():
@@ -217,13 +217,16 @@ class Edges:
         lists = [[] if own is None else own for own in (homes, room if room is None else [room])]
         numbers = [*above, *chain(*held, *corners, *lists)]
         need(all(type(n) is int and n >= 0 for n in numbers), "claims have natural numbers")
-        need(type(claim["loose"]) is bool, "bandwidths count, or not")
-        need(not einsum.is_copy and above <= {*einsum.stay}, "tiles are above that may be on chip")
-        need(room is not None or self.cascade.usable == inf, "claims have some room")
+        need(type(claim["loose"]) is bool, "`loose` is true or false")
+        need(
+            not einsum.is_copy and above <= {*einsum.stay},
+            "tiles above the nests are tiles that may be on chip",
+        )
+        need(room is not None or self.cascade.usable == inf, "claims state their space")
         homes = homes if homes is None else tuple(sorted(homes))
         deep, rooms = deep_of(self.cascade, einsum, claim), rooms_of(self.cascade, claim)
         limited = rooms, shares_of(einsum, claim)
-        need(not above & dict(deep).keys(), "tiles are above the nests once")
+        need(not above & dict(deep).keys(), "no tile is both above the nests and stored farther in")
         visits, held = visits_of(einsum, claim), held if self.timed else ()
         kind, most = Kind(*visits, above, held, homes, claim["loose"], deep), inf if room is None else room
         # What is stored farther in may be moved by further shared loops, but not by private ones.
@@ -309,10 +312,8 @@ class Edges:
         for energy, cycles in ends:
             if energy and cycles:
                 found = refute(space, Query(energy=energy - 1, latency=cycles - 1))
-                need(
-                    not found,
-                    f"Einsum {einsum.number} costs {corners} at least in {prod(kind.trips):,} visits",
-                )
+                what = f"{corners} (energy, cycles) in {prod(kind.trips):,} visits"
+                need(not found, f"Einsum {einsum.number} costs at least {what}")
         return corners
 
     # Closed forms
@@ -525,7 +526,7 @@ def least(problem: Posed, einsum: Einsum, kind: Kind, refute: Refute, **claimed:
     query = Query(**{QUERIED[key]: most - 1 for key in claimed})
     holds = not most or not refute(space, query)
     what = f"{most:,} {'units of energy' if 'energy' in claimed else 'cycles'}"
-    need(holds, f"Einsum {einsum.number} costs {what} at least with all its tiles on chip")
+    need(holds, f"Einsum {einsum.number} costs at least {what} with all its tiles on chip")
     return most
 
 
@@ -601,7 +602,10 @@ def visits_of(einsum: Einsum, claim: Json) -> VisitKind:
 def deep_of(cascade: Cascade, einsum: Einsum, claim: Json) -> Deep:
     """What a claim has stored in memories farther in: dataspaces, and numbers of memories."""
     deep, known = tuple(map(tuple, claim["deeper"])), cascade.known
-    need(all(len(own) == 2 and natural([*own]) for own in deep), "what is stored has numbers")
+    need(
+        all(len(own) == 2 and natural([*own]) for own in deep),
+        "stored dataspaces and their memories have numbers",
+    )
     need([v for v, _ in deep] == sorted(dict(deep)), "dataspaces are stored once, in order")
     places = range(len(einsum.tensors))
     may_store = all(v in places and n in known and n in einsum.may_store[v] for v, n in deep)

@@ -46,16 +46,24 @@ class Einsum:
         self.runs: list[int] = [doc["n_instances"], doc["cycle_length"]]
         need(type(self.is_copy) is bool and natural(self.runs) and all(self.runs), "Einsums run some times")
         counting, self.placed = self.doc["counting"], self.doc["counting"] == "accelforge"
-        need(counting in {"exact", "accelforge"}, "the counting is known")
+        need(counting in {"exact", "accelforge"}, "the counting rule is exact or accelforge")
         need(self.doc["factors"] in {"perfect", "any"}, "loops have factors of a known kind")
         self.is_any = self.doc["factors"] == "any"
         self.space = Space(self.doc)
-        need(self.space.rules.are_spatial, "rules are about the factors of fanouts", CannotCheckError)
+        need(
+            self.space.rules.are_spatial,
+            "the checker knows only constraints on factors of fanouts in fused mappings",
+            CannotCheckError,
+        )
         self.even_doc = without_remainders(self.doc) if self.is_any else self.doc
         tolled = {p for p, own in self.space.at.items() if any("toll" in held for held in own)}
         alike = all("toll" in held for p in tolled for held in self.space.at[p])
         need(alike, "tolls store nothing")
-        need(not (tolled and self.is_any), "words with remainders pass no tolls", CannotCheckError)
+        need(
+            not (tolled and self.is_any),
+            "the checker does not know tolls where loops have remainders",
+            CannotCheckError,
+        )
         memories = [p for p in self.space.stores if p not in tolled]
         need(len(memories) > 1, "there is an on-chip memory")
         self.home, self.tolled = memories[1], tolled
@@ -66,7 +74,7 @@ class Einsum:
         fans = [self.space.nodes[p] for p in self.space.fans if p < self.home]
         need(
             all(n["mesh_x"] * n["mesh_y"] == 1 for n in fans),
-            "the on-chip memory exists once",
+            "the checker knows only one instance of the outermost on-chip memory",
             CannotCheckError,
         )
         self.bounds, self.spaces = self.space.bounds, self.space.spaces
@@ -271,7 +279,11 @@ class Einsum:
         found = []
         for own, n, whole in zip(lists, bounds, self.bounds, strict=True):
             free = own is None or own == [1] or whole % n == 0 or own == divisors(whole)
-            need(free, "rules on factors are about the whole dimension", CannotCheckError)
+            need(
+                free,
+                "the checker knows no constraints on factors of dimensions that are cut into unequal parts",
+                CannotCheckError,
+            )
             every = own if own is None or own == [1] or whole % n == 0 else divisors(n)
             found.append(every and [f for f in every if n % f == 0])
         return found
@@ -298,7 +310,11 @@ class Einsum:
     def all_homes(self, above: frozenset[int], deep: Deep) -> Iterator[Numbers]:
         """Yield the sets of on-chip levels that visits of several kinds may keep the output at."""
         outputs = [v for v, own in enumerate(self.writes) if own]
-        need(len(outputs) == 1, "visits that differ have one output", CannotCheckError)
+        need(
+            len(outputs) == 1,
+            "the checker knows unequal visits only of Einsums with one output",
+            CannotCheckError,
+        )
         kind = Kind(self.bounds, (), above, (), deep=deep)
         sets = [self.homes_of(outputs[0], own, kind) for own in self.kept(outputs[0], kind)]
         yield from {tuple(sorted(own)) for own in sets}
@@ -408,7 +424,7 @@ class Einsum:
             kind = Kind(bounds, trips, above, () if edges else held, deep=deep)
             edge = Visits(self, kind, self.visit(kind, None))
             loops, mask = edge.read(given[bounds])
-            need(not edge.rules.broken(loops, mask), "the nests satisfy all rules")
+            need(not edge.rules.broken(loops, mask), "the nests satisfy all user-defined constraints")
             own = [self.own_words(n, loops, mask, kind) for n, _ in enumerate(rooms, 1)]
             rooms = [*map(max, rooms, own)]
             homes.add(tuple((v, *mask[v]) for v, own in enumerate(self.writes) if own))
@@ -417,7 +433,11 @@ class Einsum:
         need(len(homes) == 1, "all visits keep the outputs in the same memories")
         apart = [d for d, parts in enumerate(cut) if len(parts) > 1]
         joint = all({*apart} <= self.dims[v] for v, own in enumerate(self.writes) if own)
-        need(joint, "parts that differ are parts of the output", CannotCheckError)
+        need(
+            joint,
+            "the checker knows unequal parts only of dimensions that index the output",
+            CannotCheckError,
+        )
         total = Together(edges[0])
         for edge, (loops, mask) in zip(edges, read, strict=True):
             total.add(edge, Nest(edge, loops), mask)

@@ -197,7 +197,7 @@ class Paths:
     def look(self) -> None:
         """Count a part of a path."""
         self.looks_left -= 1
-        need(self.looks_left, "too many fused mappings are left open by the bounds", CannotCheckError)
+        need(self.looks_left, "the bounds leave too many fused mappings open", CannotCheckError)
 
     def left(self, place: int, ctx: Context) -> tuple[Any, Any]:
         """Least energy and cycles from a place to the end of all open bodies."""
@@ -519,7 +519,7 @@ class Paths:
     def divide_apart(self, ctx: Context, body: Open, slides: bool) -> bool:
         """Whether the loops of a body leave no remainders, but where visits go as far as others read."""
         outer, every = len(self.loops(ctx)), self.loops((*ctx, body))
-        need(slides or outer, "a body has loops")
+        need(slides or outer, "a fused group has loops")
         ends, places = range(outer + 1, len(every) + 1), range(body.start, body.end)
         return all(self.cascade.moves_once(j, every) for j in places) and all(
             self.cascade.divides(j, every[:end]) for j in places for end in ends
@@ -739,14 +739,20 @@ KEYS = {"format", "versions", "seed", "command", "digest", *CLAIMS.split()}
 
 def check_fused(doc: Json, sha256: Callable[[object], str], refute: Refute) -> int | None:
     """The value that no fused mapping is below, None if there is no mapping; raises unless this is shown."""
-    need(doc.keys() == KEYS and doc["format"] == FORMAT, f"it has the keys of a {FORMAT!r}")
-    need(doc["digest"] == sha256({key: doc[key] for key in doc if key != "digest"}), "the digest is right")
-    need(doc["problem_sha256"] == sha256(doc["problem"]), "the hash matches the problem")
+    need(doc.keys() == KEYS and doc["format"] == FORMAT, f"it has the keys of the format {FORMAT!r}")
+    need(
+        doc["digest"] == sha256({key: doc[key] for key in doc if key != "digest"}),
+        "`digest` is the hash of the certificate",
+    )
+    need(doc["problem_sha256"] == sha256(doc["problem"]), "`problem_sha256` is the hash of the problem")
     objective, status, bound = doc["objective"], doc["status"], doc["bound"]
     need(objective in Query._fields, "the objective is known")
     cascade = Cascade(doc["problem"])
     if status == "INFEASIBLE":
-        need(doc["mapping"] is doc["cost"] is bound is None, "nothing is claimed")
+        need(
+            doc["mapping"] is doc["cost"] is bound is None,
+            "INFEASIBLE claims no mapping, no cost and no bound",
+        )
     else:
         need(type(bound) is int and bound >= 0, "the bound is a natural number")
         need(doc["cost"] == Tree(cascade, doc["mapping"]).price(), "the cost matches the mapping")
@@ -757,7 +763,9 @@ def check_fused(doc: Json, sha256: Callable[[object], str], refute: Refute) -> i
     limit = inf if bound is None else bound
     least = confirmed(cascade, doc, limit, refute) if limit else limit
     text = "no fused mapping exists" if limit == inf else f"no fused mapping has {objective} below {limit:,}"
-    need(least >= limit, f"{text}: edges as listed leave some from {least:,} on open", CannotCheckError)
+    need(
+        least >= limit, f"{text}: the listed claims do not exclude values from {least:,} on", CannotCheckError
+    )
     return None if bound is None else int(bound)
 
 

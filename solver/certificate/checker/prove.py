@@ -90,27 +90,39 @@ def check(doc: Json) -> str:
     ruled = bool(doc["problem"].get("rules"))
     known = WITH_RULES if ruled else WITH_PLACES if doc["problem"].get("memories") else FORMAT
     known = SPARSE if "sparse" in doc["problem"] else known
-    need(not (ruled and known == SPARSE), "no rules are about sparse data")
+    need(not (ruled and known == SPARSE), "certificates of sparse data have no user-defined constraints")
     keys = KEYS | {"rules"} if ruled else KEYS
-    need(doc.keys() == keys and doc["format"] == known, f"it has the keys of a {known!r}")
-    need(doc["digest"] == sha256({key: doc[key] for key in doc if key != "digest"}), "the digest is right")
-    need(doc["problem_sha256"] == sha256(doc["problem"]), "the hash matches the problem")
+    need(doc.keys() == keys and doc["format"] == known, f"it has the keys of the format {known!r}")
+    need(
+        doc["digest"] == sha256({key: doc[key] for key in doc if key != "digest"}),
+        "`digest` is the hash of the certificate",
+    )
+    need(doc["problem_sha256"] == sha256(doc["problem"]), "`problem_sha256` is the hash of the problem")
     space, units = mapspace(doc["problem"]), doc["problem"]["units_per_pj"]
     need(type(units) is int and units > 0, "energies have a unit")
     units = units * doc["problem"]["sparse"]["unit"] if known == SPARSE else units
     status, names, bounds = doc["status"], doc["objectives"], doc["bounds"]
     need(names in [[*x] for n in (1, 2, 3) for x in permutations(Query._fields, n)], "objectives are known")
     need(type(bounds) is list and natural(bounds), "bounds are non-negative integers")
-    need(doc["spatial_choices"] == len(space.spatial), "all choices are covered")
+    need(
+        doc["spatial_choices"] == len(space.spatial),
+        "`spatial_choices` is the number of choices of spatial factors",
+    )
     space.rules.written(doc.get("rules", []))
     if status == "INFEASIBLE":
-        need(doc["mapping"] is doc["cost"] is None and not bounds, "nothing is claimed")
+        need(
+            doc["mapping"] is doc["cost"] is None and not bounds,
+            "INFEASIBLE claims no mapping, no cost and no bound",
+        )
         need(refute(space, Query()) is None, "no mapping exists")
         return "no mapping exists"
     mapping = space.read(doc["mapping"])
     cost = space.price(*mapping)
     need(cost.pop("fits"), "the mapping respects all capacities")
-    need(not (ruled and space.rules.broken(*mapping, cost)), "the mapping satisfies all rules")
+    need(
+        not (ruled and space.rules.broken(*mapping, cost)),
+        "the mapping satisfies all user-defined constraints",
+    )
     need(doc["cost"] == cost, "the cost matches the mapping")
     values = [cost[name] for name in names]
     proven = {"OPTIMAL": bounds == values, "FEASIBLE": len(bounds) == 1 and bounds <= values}
@@ -147,7 +159,7 @@ def within_time(seconds: float) -> Iterator[None]:
     """Raise `CannotCheckError` after that many seconds, whatever is at work."""
 
     def stop(*_: object) -> None:
-        raise CannotCheckError("it is not decided within the time limit")
+        raise CannotCheckError("the time limit was reached")
 
     if seconds == inf:
         yield

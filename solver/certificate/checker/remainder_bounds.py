@@ -365,7 +365,7 @@ class TileTables(Tables):
         self.cell = np.ix_(*(np.array(own, dtype=np.int64) for own in space.numbers))
         outer = reduce(np.multiply, self.tiles(-1, self.cell))
         entries = outer.size * self.size * prod(len(levels) + 1 for levels in self.reused)
-        need(entries < MOST_ENTRIES, "too many tiles may stay in place", CannotCheckError)
+        need(entries < MOST_ENTRIES, "the tables would be too large", CannotCheckError)
         self.price_list = tuple(charge[:4] for own in self.prices.values() for charge in own)
         self.end = np.where(outer == 1, 0.0, inf)
         least, direct = self.table(self.size - 1, self.start)[self.spot(space.bounds)], self.direct(rows)
@@ -467,7 +467,7 @@ class TileTables(Tables):
         while stack:
             at = stack.pop()
             budget -= 1
-            need(budget, "too many nests are left open by the bounds", CannotCheckError)
+            need(budget, "the bounds leave too many loop nests open", CannotCheckError)
             if at.i >= 0:
                 stack += self.grown(at)
             elif found := self.settle(at, query):

@@ -493,7 +493,7 @@ class SparseChoice(LoopTables):
                 stack += () if self.is_known(at, seen) else self.grown(at)
                 continue
             budget -= len(sides)
-            need(budget > 0, "too many nests are left open by the bounds", CannotCheckError)
+            need(budget > 0, "the bounds leave too many loop nests open", CannotCheckError)
             costs = (self.bounds_of.price(at.loops, self.mask, own) for own in sides)
             found = next((cost for cost in costs if satisfies(cost, query)), None)
             if found:

@@ -176,7 +176,10 @@ def test_a_nest_that_breaks_a_rule_is_no_claim(tmp_path: Path):
     )
     parts = ("mapping", "cost", "bound", "least", "edges")
     forged = digested({**document, **{key: other[key] for key in parts}})
-    assert verdict(forged, tmp_path) == ("INVALID", "this claim fails: the nests satisfy all rules")
+    assert verdict(forged, tmp_path) == (
+        "INVALID",
+        "this claim fails: the nests satisfy all user-defined constraints",
+    )
 
 
 def test_rules_about_tiles_are_refused():
