@@ -238,8 +238,9 @@ class Edges:
         stated = einsum, kind, room, limited, corners, ruled
         is_even = [a * b for a, b in zip(kind.bounds, kind.trips, strict=True)] == einsum.bounds
         is_even = is_even and homes is None and not kind.loose
+        is_whole = most >= self.cascade.usable and not any(limited)
         if is_even and not ruled:
-            self.settled[einsum.key, above, deep].append((most, corners, stated))
+            self.settled[einsum.key, above, deep, is_whole].append((most, corners, stated))
 
     def verify(self, refute: Refute) -> bool:
         """Check all claims that something rests on; whether they count for what they say."""
@@ -470,6 +471,7 @@ class Edges:
             energy, cycles = energy + corners[0][0], cycles + corners[-1][1]
         return max(0, energy - spare), cycles
 
+    @remembered
     def coarser(
         self, einsum: Einsum, cut: Cut, above: frozenset[int], deep: Deep, held: tuple[HeldTile, ...]
     ) -> Corners:
@@ -495,13 +497,11 @@ class Edges:
     ) -> Iterator[Claim]:
         """Yield claims on as many trips or fewer, which hold for more: with all of the room, or with less."""
         moved = {v: words for v, words, *_ in held}
-        for most, corners, stated in self.settled.get((einsum.key, above, deep), ()):
-            _, kind, _, limited, *_ = stated
-            less = all(moved.get(v, 0) >= words for v, words, _ in kind.held)
+        for claim in self.settled.get((einsum.key, above, deep, not is_tight), ()):
+            _, kind, *_ = claim[2]
             fewer = all(n % f == 0 for n, f in zip(trips, kind.trips, strict=True))
-            whole = most >= self.cascade.usable and not any(limited)
-            if less and fewer and whole != is_tight:
-                yield most, corners, stated
+            if fewer and all(moved.get(v, 0) >= words for v, words, _ in kind.held):
+                yield claim
 
     @staticmethod
     def is_free(einsum: Einsum) -> bool:
