@@ -94,6 +94,11 @@ def need(condition: object, claim: str, error: type[Exception] = InvalidError) -
         raise error(claim)
 
 
+def able(condition: object, reason: str) -> None:
+    """Raise `CannotCheckError` unless `condition` holds."""
+    need(condition, reason, CannotCheckError)
+
+
 def natural(value: object) -> bool:
     """Whether a JSON value has no other numbers than natural ones; names and ranks are left out."""
     if isinstance(value, dict):
@@ -215,7 +220,7 @@ class Problem:
         small = len(ranks) + len(self.nodes) + len(doc["dataspaces"]) <= MOST_PARTS
         small = small and all(abs(c) < EXACT for _, c in chain(*ranks))
         small = small and len(self.bounds) <= MOST_DIMS and max(self.bounds) < MOST_BOUND
-        need(small, "the problem is too large", CannotCheckError)
+        able(small, "the problem is too large")
         self.stores = [p for p, kind in enumerate(kinds) if kind == "storage"]
         self.fans = [p for p, kind in enumerate(kinds) if kind == "spatial"]
         need(
@@ -245,7 +250,7 @@ class Problem:
         self.latency: int = doc["network_latency"]
         self.arithmetic: int = self.computes * doc["compute_energy"]
         masks = prod(len(space["keep"]) for space in doc["dataspaces"]) <= MOST_MASKS
-        need(masks, "the problem is too large", CannotCheckError)
+        able(masks, "the problem is too large")
 
     def allowed(self, lists: Any) -> Sequence[Any]:
         """The factors that a node may have by dimension: lists in ascending order, with remainders ranges."""
@@ -266,16 +271,16 @@ class Problem:
         for i, p in reversed([*enumerate(self.fans)]):
             mesh_x, mesh_y = self.nodes[p]["mesh_x"], self.nodes[p]["mesh_y"]
             sides = len(self.nodes[p]["along_x"])
-            need(sides <= MOST_MASKS, "too many sets of dimensions along X", CannotCheckError)
+            able(sides <= MOST_MASKS, "too many sets of dimensions along X")
             for d, own in enumerate(self.factors[p]):
                 number = bisect_right(own, mesh_x * mesh_y)
                 most = max(rows.size, len(rows) * max(number, sides))
-                need(most <= MOST_NUMBERS, "too many spatial choices", CannotCheckError)
+                able(most <= MOST_NUMBERS, "too many spatial choices")
                 factors = np.array(own[:number], dtype=np.int64)
                 fits = self.splits(left[:, d, None], factors)
                 fits &= np.outer(rows[:, i].prod(axis=1), factors) <= mesh_x * mesh_y
                 row, index = np.nonzero(fits)
-                need(len(row) <= MOST_CHOICES, "too many spatial choices", CannotCheckError)
+                able(len(row) <= MOST_CHOICES, "too many spatial choices")
                 rows, left = rows[row], left[row]
                 rows[:, i, d] = factors[index]
                 left[:, d] = ceiling(left[:, d], factors[index])
@@ -343,4 +348,4 @@ class Problem:
         pairs = [pair for docs in self.at.values() for pair in zip(spaces, docs, strict=True)]
         most = [space.most * max(1, doc["size"]) for space, doc in pairs]
         small = len(spaces) * max([self.computes, self.latency, *most]) < EXACT
-        need(small, "the problem is too large", CannotCheckError)
+        able(small, "the problem is too large")

@@ -15,17 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from solver.certificate.checker.claims import (
-    Array,
-    CannotCheckError,
-    Cost,
-    Json,
-    Loops,
-    Mask,
-    Query,
-    need,
-    remembered,
-)
+from solver.certificate.checker.claims import Array, Cost, Json, Loops, Mask, Query, able, need, remembered
 from solver.certificate.checker.dataspaces import divisors
 
 MOST_RULES, MOST_TEXT = 256, 1 << 16
@@ -75,7 +65,7 @@ class Reader:
     """Reads the text of one rule, of a whole mapspace or at a place of it."""
 
     def __init__(self, text: str, place: RulePlace | None, dims: Sequence[str]) -> None:
-        need(len(text) <= MOST_TEXT, "a rule is too long", CannotCheckError)
+        able(len(text) <= MOST_TEXT, "a rule is too long")
         self.place, self.dims, self.i = place, dims, 0
         self.tokens: list[tuple[str, str]] = []
         text, at = " ".join(text.split("\n")).rstrip(), 0
@@ -166,7 +156,7 @@ class Reader:
         kind, found = self.kind(), self.take()
         if kind == "name":
             return found
-        need(not re.search(r"\\[^\\'\"]", found), "a name is written with escapes", CannotCheckError)
+        able(not re.search(r"\\[^\\'\"]", found), "a name is written with escapes")
         return re.sub(r"\\(.)", r"\1", found[1:-1])
 
     def sum(self, signs: tuple[str, ...] = ("+", "-")) -> Part:
@@ -205,7 +195,7 @@ class Reader:
     def number(text: str) -> Fraction:
         """A number, exactly."""
         digits, _, exponent = text.replace("_", "").lower().partition("e")
-        need(len(digits) <= 1 << 12 and len(exponent) <= 4, "a number is too long", CannotCheckError)
+        able(len(digits) <= 1 << 12 and len(exponent) <= 4, "a number is too long")
         return Fraction(digits) * Fraction(10) ** int(exponent or 0)
 
     def quantity(self, name: str) -> Part:
@@ -346,7 +336,7 @@ class Rules:
     def __init__(self, doc: Json, problem: Any) -> None:
         self.problem, self.units, texts = problem, doc["units_per_pj"], doc.get("rules", [])
         need(type(texts) is list and {*map(type, texts)} <= {str}, "rules are texts")
-        need(len(texts) <= MOST_RULES, "there are too many user-defined constraints", CannotCheckError)
+        able(len(texts) <= MOST_RULES, "there are too many user-defined constraints")
         self.dims, nodes = doc["dims"], [*enumerate(problem.nodes)]
         self.places = {
             "dimension": {name: d for d, name in enumerate(doc["dims"])},
@@ -362,11 +352,7 @@ class Rules:
         self.of_masks: dict[Mask, list[Part]] = {}
         loops = [ask for part in self.parts for ask in asked(part) if ask[0] in ("temporal", "innermost")]
         known = not any(p in self.memory for _, p, *_ in loops)
-        need(
-            known,
-            "the checker does not know constraints on loops of a memory with several places",
-            CannotCheckError,
-        )
+        able(known, "the checker does not know constraints on loops of a memory with several places")
 
     def numbered(self, part: Part) -> Part:
         """A part of a rule with numbers in the place of names."""
@@ -602,17 +588,12 @@ def decided(part: Part, asks: Sequence[Ask], columns: Sequence[Any]) -> Array:
     code, first = np.zeros(columns[0].size, dtype=np.int64), np.zeros(1, dtype=np.int64)
     for column in columns:
         values, index = np.unique(column.ravel(), return_inverse=True)
-        need(
+        able(
             len(first) * len(values) < 1 << 62,
             "a user-defined constraint has too many combinations of values",
-            CannotCheckError,
         )
         _, first, code = np.unique(code * len(values) + index, return_index=True, return_inverse=True)
-    need(
-        len(first) <= MOST_CASES,
-        "a user-defined constraint has too many combinations of values",
-        CannotCheckError,
-    )
+    able(len(first) <= MOST_CASES, "a user-defined constraint has too many combinations of values")
     rows = zip(*(column.ravel()[first].tolist() for column in columns), strict=True)
     holds = [settled(part, dict(zip(asks, row, strict=True)).get) == ("value", True) for row in rows]
     return np.array(holds, dtype=bool)[code].reshape(columns[0].shape)

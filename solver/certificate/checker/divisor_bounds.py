@@ -23,7 +23,6 @@ from solver.certificate.checker.claims import (
     MOST_NESTS,
     SLACK,
     Array,
-    CannotCheckError,
     Cost,
     Levels,
     Loops,
@@ -31,7 +30,7 @@ from solver.certificate.checker.claims import (
     Number,
     Query,
     State,
-    need,
+    able,
     remembered,
     satisfies,
 )
@@ -188,7 +187,7 @@ class LoopTables(Tables):
         self.within = [n // rest for n, rest in zip(self.bounds, self.left, strict=True)]
         nothing = np.full((*self.outer.shape, len(self.limits)), inf)
         entries = nothing.size * len(self.way) * prod(len(levels) + 1 for levels in self.reused)
-        need(entries < MOST_ENTRIES, "the tables would be too large", CannotCheckError)
+        able(entries < MOST_ENTRIES, "the tables would be too large")
         self.end = np.where(self.outer[..., None] == 1, 0, nothing)
 
     def boundary(self, p: int) -> Array:
@@ -482,7 +481,7 @@ class Choice(LoopTables):
                 return cost
             if not cost and not self.undercut(at, seen):
                 budget -= 1
-                need(budget, "the bounds leave too many loop nests open", CannotCheckError)
+                able(budget, "the bounds leave too many loop nests open")
                 stack += self.grown(at)
         return None
 

@@ -7,7 +7,7 @@ from itertools import chain
 from math import inf, prod
 from typing import Any, NamedTuple
 
-from solver.certificate.checker.claims import CannotCheckError, Json, natural, need, remembered
+from solver.certificate.checker.claims import Json, able, natural, need, remembered
 from solver.certificate.checker.fused_einsums import Cut, Einsum
 from solver.certificate.checker.fused_visits import Numbers
 
@@ -31,7 +31,7 @@ class Cascade:
     """The cascade of a certificate, and what of it may be fused."""
 
     def __init__(self, doc: Json) -> None:
-        need(0 < len(doc["einsums"]) <= MOST_EINSUMS, "there are Einsums, and not too many", CannotCheckError)
+        able(0 < len(doc["einsums"]) <= MOST_EINSUMS, "there are Einsums, and not too many")
         self.einsums = [Einsum(own, number) for number, own in enumerate(doc["einsums"])]
         self.rooms, self.most_loops, self.most_per_rank = (
             doc[key] for key in ("rooms", "most_loops", "most_loops_per_rank")
@@ -70,20 +70,15 @@ class Cascade:
             sizes = {size for size, _ in self.sizes(number)}
             need(room is None or sizes == {room}, "Einsums share the on-chip memories")
         filled = any(least for _, least in self.sizes(1))
-        need(
-            not filled,
-            "the checker does not know a least utilization of the outermost on-chip memory",
-            CannotCheckError,
-        )
+        able(not filled, "the checker does not know a least utilization of the outermost on-chip memory")
         may_stay = [own["may_stay"] for own in doc["tensors"]]
         need(natural(may_stay), "memories have numbers")
         pairs = {t: [n for n in may_stay[t] if n in self.may_store(t)] for t in self.readers}
         self.storable = {t: own for t, own in pairs.items() if own}
         numbers = {*chain(*self.storable.values())}
-        need(
+        able(
             numbers <= {1, *self.known},
             "the checker does not know constraints that order the loops outside of a store",
-            CannotCheckError,
         )
 
     def sizes(self, number: int) -> Iterator[tuple[int, int]]:
@@ -293,7 +288,7 @@ class Cascade:
         parents = self.spans(j, d, tuple(outer))
         if last.dims[j - last.start] != d:
             return parents
-        need(len(parents) * last.trips <= MOST_PARTS, "loops cut too many parts", CannotCheckError)
+        able(len(parents) * last.trips <= MOST_PARTS, "loops cut too many parts")
         asked = [*self.asked(j, d, loops)]
         need(
             all(len(own) == len(parents) * last.trips for own in asked),

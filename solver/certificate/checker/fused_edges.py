@@ -15,14 +15,7 @@ from solver.certificate.checker.dataspaces import divisors
 from solver.certificate.checker.fused_cascade import Cascade
 from solver.certificate.checker.fused_einsums import Cut, Einsum, Rooms, Spread, vectors
 from solver.certificate.checker.fused_further import floor
-from solver.certificate.checker.fused_visits import (
-    UNLIMITED,
-    Deep,
-    HeldTile,
-    Kind,
-    Numbers,
-    Visits,
-)
+from solver.certificate.checker.fused_visits import UNLIMITED, Deep, HeldTile, Kind, Numbers, Visits
 from solver.certificate.checker.remainders import Space
 
 QUERIED = {"energy": "energy", "cycles": "latency"}

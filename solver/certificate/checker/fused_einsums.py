@@ -12,24 +12,17 @@ from typing import Any
 
 from solver.certificate.checker.claims import (
     EXACT,
-    CannotCheckError,
     Json,
     Levels,
     Loops,
     Mask,
+    able,
     natural,
     need,
     remembered,
 )
 from solver.certificate.checker.dataspaces import divisors
-from solver.certificate.checker.fused_visits import (
-    UNLIMITED,
-    Deep,
-    HeldTile,
-    Kind,
-    Numbers,
-    Visits,
-)
+from solver.certificate.checker.fused_visits import UNLIMITED, Deep, HeldTile, Kind, Numbers, Visits
 from solver.certificate.checker.remainders import Access, Bandwidth, Nest, Space
 
 Cut = tuple[tuple[tuple[int, int], ...], ...]  # per dimension the extents of parts, and how many there are
@@ -50,20 +43,15 @@ class Einsum:
         need(self.doc["factors"] in {"perfect", "any"}, "loops have factors of a known kind")
         self.is_any = self.doc["factors"] == "any"
         self.space = Space(self.doc)
-        need(
+        able(
             self.space.rules.are_spatial,
             "the checker knows only constraints on factors of fanouts in fused mappings",
-            CannotCheckError,
         )
         self.even_doc = without_remainders(self.doc) if self.is_any else self.doc
         tolled = {p for p, own in self.space.at.items() if any("toll" in held for held in own)}
         alike = all("toll" in held for p in tolled for held in self.space.at[p])
         need(alike, "tolls store nothing")
-        need(
-            not (tolled and self.is_any),
-            "the checker does not know tolls where loops have remainders",
-            CannotCheckError,
-        )
+        able(not (tolled and self.is_any), "the checker does not know tolls where loops have remainders")
         memories = [p for p in self.space.stores if p not in tolled]
         need(len(memories) > 1, "there is an on-chip memory")
         self.home, self.tolled = memories[1], tolled
@@ -72,10 +60,9 @@ class Einsum:
         self.levels = [several.get(p, [p]) for p in memories[1:] if p not in inner]
         self.places = self.levels[0]
         fans = [self.space.nodes[p] for p in self.space.fans if p < self.home]
-        need(
+        able(
             all(n["mesh_x"] * n["mesh_y"] == 1 for n in fans),
             "the checker knows only one instance of the outermost on-chip memory",
-            CannotCheckError,
         )
         self.bounds, self.spaces = self.space.bounds, self.space.spaces
         self.ranks = [[[(d, c) for d, c in rank] for rank in own["ranks"]] for own in self.doc["dataspaces"]]
@@ -279,10 +266,9 @@ class Einsum:
         found = []
         for own, n, whole in zip(lists, bounds, self.bounds, strict=True):
             free = own is None or own == [1] or whole % n == 0 or own == divisors(whole)
-            need(
+            able(
                 free,
                 "the checker knows no constraints on factors of dimensions that are cut into unequal parts",
-                CannotCheckError,
             )
             every = own if own is None or own == [1] or whole % n == 0 else divisors(n)
             found.append(every and [f for f in every if n % f == 0])
@@ -310,11 +296,7 @@ class Einsum:
     def all_homes(self, above: frozenset[int], deep: Deep) -> Iterator[Numbers]:
         """Yield the sets of on-chip levels that visits of several kinds may keep the output at."""
         outputs = [v for v, own in enumerate(self.writes) if own]
-        need(
-            len(outputs) == 1,
-            "the checker knows unequal visits only of Einsums with one output",
-            CannotCheckError,
-        )
+        able(len(outputs) == 1, "the checker knows unequal visits only of Einsums with one output")
         kind = Kind(self.bounds, (), above, (), deep=deep)
         sets = [self.homes_of(outputs[0], own, kind) for own in self.kept(outputs[0], kind)]
         yield from {tuple(sorted(own)) for own in sets}
@@ -433,11 +415,7 @@ class Einsum:
         need(len(homes) == 1, "all visits keep the outputs in the same memories")
         apart = [d for d, parts in enumerate(cut) if len(parts) > 1]
         joint = all({*apart} <= self.dims[v] for v, own in enumerate(self.writes) if own)
-        need(
-            joint,
-            "the checker knows unequal parts only of dimensions that index the output",
-            CannotCheckError,
-        )
+        able(joint, "the checker knows unequal parts only of dimensions that index the output")
         total = Together(edges[0])
         for edge, (loops, mask) in zip(edges, read, strict=True):
             total.add(edge, Nest(edge, loops), mask)

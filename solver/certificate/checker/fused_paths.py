@@ -7,7 +7,7 @@ the places between these at which tiles may be held, as far as these bounds do n
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import chain, pairwise, product
@@ -15,7 +15,7 @@ from math import inf, prod
 from operator import le
 from typing import Any, NamedTuple
 
-from solver.certificate.checker.claims import CannotCheckError, Json, Query, Refute, need, remembered
+from solver.certificate.checker.claims import CannotCheckError, Json, Query, Refute, able, need, remembered
 from solver.certificate.checker.dataspaces import divisors
 from solver.certificate.checker.fused_cascade import Above, Cascade, Shared, SharedLoop
 from solver.certificate.checker.fused_edges import Edge, Edges, Left, Way
@@ -197,7 +197,7 @@ class Paths:
     def look(self) -> None:
         """Count a part of a path."""
         self.looks_left -= 1
-        need(self.looks_left, "the bounds leave too many fused mappings open", CannotCheckError)
+        able(self.looks_left, "the bounds leave too many fused mappings open")
 
     def left(self, place: int, ctx: Context) -> tuple[Any, Any]:
         """Least energy and cycles from a place to the end of all open bodies."""
@@ -732,19 +732,8 @@ def parted(above: set[int], below: set[int], kinds: Iterable[tuple[frozenset[int
     return above <= moving and below <= again
 
 
-FORMAT = "tilewright certificate fused 4"
-CLAIMS = "problem problem_sha256 status objective bound mapping cost least edges"
-KEYS = {"format", "versions", "seed", "command", "digest", *CLAIMS.split()}
-
-
-def check_fused(doc: Json, sha256: Callable[[object], str], refute: Refute) -> int | None:
-    """The value that no fused mapping is below, None if there is no mapping; raises unless this is shown."""
-    need(doc.keys() == KEYS and doc["format"] == FORMAT, f"it has the keys of the format {FORMAT!r}")
-    need(
-        doc["digest"] == sha256({key: doc[key] for key in doc if key != "digest"}),
-        "`digest` is the hash of the certificate",
-    )
-    need(doc["problem_sha256"] == sha256(doc["problem"]), "`problem_sha256` is the hash of the problem")
+def check_fused(doc: Json, mapspace: object, refute: Refute) -> tuple[int | None, int]:
+    """The value that no fused mapping is below, None if there is none, and its unit; raises unless shown."""
     objective, status, bound = doc["objective"], doc["status"], doc["bound"]
     need(objective in Query._fields, "the objective is known")
     cascade = Cascade(doc["problem"])
@@ -763,10 +752,8 @@ def check_fused(doc: Json, sha256: Callable[[object], str], refute: Refute) -> i
     limit = inf if bound is None else bound
     least = confirmed(cascade, doc, limit, refute) if limit else limit
     text = "no fused mapping exists" if limit == inf else f"no fused mapping has {objective} below {limit:,}"
-    need(
-        least >= limit, f"{text}: the listed claims do not exclude values from {least:,} on", CannotCheckError
-    )
-    return None if bound is None else int(bound)
+    able(least >= limit, f"{text}: the listed claims do not exclude values from {least:,} on")
+    return bound, cascade.einsums[0].doc["units_per_pj"]
 
 
 def confirmed(cascade: Cascade, doc: Json, limit: int | float, refute: Refute) -> int | float:

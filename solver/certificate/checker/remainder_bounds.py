@@ -21,14 +21,13 @@ from solver.certificate.checker.claims import (
     MOST_NESTS,
     MOST_NUMBERS,
     Array,
-    CannotCheckError,
     Cost,
     Mask,
     Number,
     Query,
     State,
+    able,
     ceiling,
-    need,
     satisfies,
 )
 from solver.certificate.checker.remainders import Access, Bandwidth, Nest, Space, between, leaving
@@ -365,7 +364,7 @@ class TileTables(Tables):
         self.cell = np.ix_(*(np.array(own, dtype=np.int64) for own in space.numbers))
         outer = reduce(np.multiply, self.tiles(-1, self.cell))
         entries = outer.size * self.size * prod(len(levels) + 1 for levels in self.reused)
-        need(entries < MOST_ENTRIES, "the tables would be too large", CannotCheckError)
+        able(entries < MOST_ENTRIES, "the tables would be too large")
         self.price_list = tuple(charge[:4] for own in self.prices.values() for charge in own)
         self.end = np.where(outer == 1, 0.0, inf)
         least, direct = self.table(self.size - 1, self.start)[self.spot(space.bounds)], self.direct(rows)
@@ -467,7 +466,7 @@ class TileTables(Tables):
         while stack:
             at = stack.pop()
             budget -= 1
-            need(budget, "the bounds leave too many loop nests open", CannotCheckError)
+            able(budget, "the bounds leave too many loop nests open")
             if at.i >= 0:
                 stack += self.grown(at)
             elif found := self.settle(at, query):
