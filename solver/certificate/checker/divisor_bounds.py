@@ -38,7 +38,7 @@ from solver.certificate.checker.conditions import Pins, asked
 from solver.certificate.checker.counting import Placed
 from solver.certificate.checker.dataspaces import Extent, Strides, Whole, divisors
 from solver.certificate.checker.remainders import Access, Bandwidth, Space
-from solver.certificate.checker.tables import Tables
+from solver.certificate.checker.tables import Known, Tables
 
 Measure = Bandwidth | None  # None is energy
 Prices = list[tuple[Any, ...]]
@@ -67,6 +67,13 @@ class PerChoice:
         self.space, self.spaces, self.spatial = space, space.spaces, space.spatial
         self.steps = space.computes // self.spatial.prod(axis=(1, 2))
         self.fans = dict(zip(space.fans, np.moveaxis(self.spatial, 1, 0), strict=True))
+        self.counted: tuple[int, Known] = -1, {}
+
+    def words(self, i: int) -> Known:
+        """Words that tables of choice `i` have counted; those of other choices are forgotten."""
+        if self.counted[0] != i:
+            self.counted = i, {}
+        return self.counted[1]
 
     def above(self, p: int, dims: Iterable[int]) -> Array:
         """Per choice, the product of the factors over `dims` in the fanouts above node `p`."""
@@ -179,6 +186,7 @@ class LoopTables(Tables):
         self.place = [{left: i for i, left in enumerate(divisors(n))} for n in self.bounds]
         self.way = [p for p in reversed(range(self.size)) if p not in self.spatial]
         self.joined: dict[tuple[int, int], dict[int, list[int]]] = {}
+        self.words: Known = {}
 
     def prepare(self) -> None:
         """Make what tables are made of."""
@@ -208,8 +216,9 @@ class LoopTables(Tables):
         total: Any = 0.0
         for c in (c for c in self.reused[v] if p < c <= since):
             tile = self.extents(c, self.within)
-            words = self.spaces[v].few_words(tile, stride, self.left, self.outer)
-            total = total + self.charge(self.priced(v, c, tile, stride, p), words)
+            if (v, c, p) not in self.words:
+                self.words[v, c, p] = self.spaces[v].few_words(tile, stride, self.left, self.outer)
+            total = total + self.charge(self.priced(v, c, tile, stride, p), self.words[v, c, p])
         return np.asarray(total)
 
     def to_go(self, at: "Point") -> Array:
@@ -301,6 +310,7 @@ class Choice(LoopTables):
     ) -> None:
         space = floors.space
         super().__init__(space, mask, i)
+        self.words = floors.words(i)
         self.allowed, self.others = space.rules.sorted_out(mask, (*self.spatial.items(),), pins)
         asks = {ask for part in self.others for ask in asked(part)}
         self.asks, self.asks_costs = (
