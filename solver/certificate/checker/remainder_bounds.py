@@ -4,7 +4,7 @@ docs/certificates.md explains why they hold.
 """
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -134,19 +134,10 @@ class TileTables(Tables):
         self.single = len(rows) == 1
         self.used = tuple((p, (*own.tolist(),)) for p, own in self.low.items() if self.single)
         self.keys: dict[tuple[int, State], tuple[Any, ...]] = {}
-        powers = [1 << i for i in range(31)]
-        self.few, self.many = (
-            {
-                p: own[p]
-                if self.single
-                else [
-                    powers[bisect(powers, int(n)) - 1 if bisect is bisect_right else bisect(powers, int(n))]
-                    for n in own[p]
-                ]
-                for p in own
-            }
-            for own, bisect in ((self.low, bisect_right), (self.high, bisect_left))
-        )
+        self.few, self.many = dict(self.low), dict(self.high)
+        if not self.single:  # powers of two, so that tables of other choices serve as well
+            self.few = {p: [1 << (int(n).bit_length() - 1) for n in own] for p, own in self.low.items()}
+            self.many = {p: [1 << int(n - 1).bit_length() for n in own] for p, own in self.high.items()}
         self.by = [[self.fixed_inside(p, d) for d in space.every] for p in levels]
         used = prod(ceiling(n, rows[:, :, d].prod(axis=1)) for d, n in enumerate(space.bounds)) * space.visits
         self.leaks, used = self.leak(), np.maximum(used, self.slow(rows))
