@@ -1,7 +1,9 @@
 """Einsums that use a chip differently: clocks and computes of their own, least use of arrays, windows."""
 
+import copy
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -15,7 +17,7 @@ from model.fused.cascade import Cascade
 from model.fused.cost import evaluate_fused
 from model.mapspace import KeepRules
 from model.text.source import SpecError
-from solver.certificate.canonical import CertificateError
+from solver.certificate.canonical import canonical_sha256
 from solver.fusion import FusedResult, fuse_cascade
 from solver.fusion.certificate import fused_certificate
 from solver.fusion.limits import NotSearchedError
@@ -28,6 +30,7 @@ from tests.reference import SHARED
 from tests.slow import few
 from tests.solver.certificate.checker import digested, verdict
 from tests.solver.fusion.test_optimum import OBJECTIVES, by_place, drawn, windowed
+from tests.solver.fusion.test_stores import deep
 
 ARCHES = SHARED / "reference" / "accelforge_arches"
 
@@ -173,7 +176,10 @@ def test_a_nest_that_breaks_a_rule_is_no_claim(tmp_path: Path):
     )
     parts = ("mapping", "cost", "bound", "least", "edges")
     forged = digested({**document, **{key: other[key] for key in parts}})
-    assert verdict(forged, tmp_path) == ("INVALID", "this claim fails: the nests satisfy all rules")
+    assert verdict(forged, tmp_path) == (
+        "INVALID",
+        "this claim fails: the nests satisfy all user-defined constraints",
+    )
 
 
 def test_rules_about_tiles_are_refused():
@@ -185,9 +191,10 @@ def test_rules_about_tiles_are_refused():
 
 
 @pytest.mark.parametrize(
-    "name, seed, objectives", few([("window", 1, OBJECTIVES), ("depthwise", 5, ("energy",))], 2)
+    "name, seed, objectives",
+    few([("window", 1, OBJECTIVES), ("two windows", 0, ("latency",)), ("depthwise", 5, ("energy",))], 3),
 )
-def test_windows_by_accelforges_rule(name: str, seed: int, objectives: tuple[str, ...]):
+def test_windows_by_accelforges_rule(name: str, seed: int, objectives: tuple[str, ...], tmp_path: Path):
     cascade = by_place(windowed(Random(f"{name} {seed}"), name))
     optima = BruteForce(cascade, divided=True).optima(objectives)
     for objective, optimum in optima.items():
@@ -195,8 +202,11 @@ def test_windows_by_accelforges_rule(name: str, seed: int, objectives: tuple[str
         assert result.status is Status.OPTIMAL
         assert result.value == result.bound == optimum.value
         assert "shared loops move no windows" in result.restrictions
-        with pytest.raises(CertificateError, match="sliding windows are not certified"):
-            fused_certificate(result, ["python"])
+        document = json.loads(json.dumps(fused_certificate(result, ["python"])))
+        assert verdict(document, tmp_path)[0] == "VALID"
+        if objective == "latency":
+            raised = [{**own, "cycles": own["cycles"] + 1} for own in document["least"]]
+            assert verdict(digested({**document, "least": raised}), tmp_path)[0] == "INVALID"
 
 
 def test_shared_loops_that_move_windows_have_no_price():
@@ -252,6 +262,37 @@ def test_values_of_several_sizes(tmp_path: Path):
     assert "`Register` stores nothing for several Einsums, as it has other room for some" in str(
         result.restrictions
     )
+
+
+def resized(cascade: Cascade, name: str, sizes: Sequence[int]) -> Cascade:
+    """The same cascade with another size of a memory for each Einsum."""
+    einsums = []
+    for einsum, size in zip(cascade.einsums, sizes, strict=True):
+        architecture = einsum.mapspace.architecture
+        nodes = (replace(n, size_words=size) if n.name == name else n for n in architecture.nodes)
+        architecture = replace(architecture, nodes=tuple(nodes))
+        einsums.append(replace(einsum, mapspace=replace(einsum.mapspace, architecture=architecture)))
+    return replace(cascade, einsums=tuple(einsums))
+
+
+@pytest.mark.parametrize("sizes, objective", [((1, 4), "energy"), ((4, 1), "edp")])
+def test_registers_of_several_sizes_have_certificates(sizes: tuple[int, int], objective: str, tmp_path: Path):
+    cascade = resized(deep(Random("products 10"), "products"), "RF", sizes)
+    result = check(cascade, objective, tmp_path, even=True)
+    document = json.loads(json.dumps(fused_certificate(result, ["python"])))
+    assert document["problem"]["rooms"][1] is None
+    none = copy.deepcopy(document)
+    for einsum in none["problem"]["einsums"]:
+        for node in einsum["mapspace"]["nodes"]:
+            if node["kind"] == "storage" and node["name"] == "RF":
+                node["most_size"] = 0
+    none["problem_sha256"] = canonical_sha256(none["problem"])
+    assert verdict(digested(none), tmp_path)[0] == "INVALID"
+
+
+def test_an_outermost_on_chip_memory_has_one_size():
+    with pytest.raises(NotSearchedError, match="`GLB` has other room for some Einsums"):
+        fuse_cascade(resized(drawn(Random("unlike 0"), "products"), "GLB", (8, 14)), "energy")
 
 
 def test_what_einsums_must_have_in_common(tmp_path: Path):
