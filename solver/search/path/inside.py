@@ -718,13 +718,9 @@ class Inside:
     def _fewest_rounds(self, place: int, listed: Listed) -> FloatArray:
         """Rounds outside of the meeting slot in which a dataspace in place is brought, at least."""
         slot, unrolled = self.frame.meeting, listed.unrolled
-        fewest = np.ones((1, len(self.frame.axes)))
-        if isinstance(unrolled, Loosest):
-            return fewest
         rounds = -(-self._tiles(listed)[slot + 1] // unrolled.factors[slot])
-        again = self.frame.rounds_again(place, slot, list(rounds.T.astype(np.float64)))
-        if again:
-            fewest = np.repeat(fewest, len(listed), axis=0)
+        again = self.frame.rounds_again(place, slot, list(rounds.T))
+        fewest = np.ones((len(listed) if again else 1, len(self.frame.axes)))
         for d, own in again.items():
             fewest[:, d] = own
         return fewest

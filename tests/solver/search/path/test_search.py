@@ -88,7 +88,9 @@ def test_optimum_where_loops_enclose_all_others(farther_out: bool, factors: str)
     mapspace = free_mapspace(problem, dram, *middle, buffer, Fanout("row", 2), registers)
     keep = [KeepRules(frozenset("WIO")), *(KeepRules(frozenset("O"), frozenset("W")) for _ in middle)]
     keep += [KeepRules(frozenset("I")), KeepRules(frozenset("W"), frozenset("I"))]
-    check(run_outermost(replace(mapspace, factors=factors, keep=tuple(keep)), ("R",)))
+    mapspace = replace(mapspace, factors=factors, keep=tuple(keep))
+    check(run_outermost(mapspace, ("R",)))
+    check(replace(mapspace, temporal=(TemporalRules(outer=("C", "R")), *mapspace.temporal[1:])))
 
 
 @pytest.mark.parametrize("factor", [12, 5, 3])
