@@ -40,7 +40,7 @@ def mapspace_size(mapspace: Mapspace) -> MapspaceSize:
         factorizations=math.prod(_count_factorizations(dim, bound, slots, kind) for dim, bound in bounds),
         orders=math.prod(_orders(bounds, rules, kind) for rules in mapspace.temporal),
         splits=math.prod(
-            _splits(bounds, fanout, rules, kind)
+            _count_axis_splits(bounds, fanout, rules, kind)
             for fanout, rules in zip(architecture.fanouts, mapspace.spatial, strict=True)
         ),
         keep_masks=keep_masks(mapspace),
@@ -101,7 +101,9 @@ def _orders(bounds: Sequence[tuple[str, int]], rules: TemporalRules, kind: Facto
     )
 
 
-def _splits(bounds: Sequence[tuple[str, int]], fanout: Fanout, rules: SpatialRules, kind: Factors) -> int:
+def _count_axis_splits(
+    bounds: Sequence[tuple[str, int]], fanout: Fanout, rules: SpatialRules, kind: Factors
+) -> int:
     if fanout.mesh_x == 1 or fanout.mesh_y == 1:
         return 1
     live = _may_exceed_one(bounds, rules.factors, kind)

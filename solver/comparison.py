@@ -137,7 +137,7 @@ def _prove(
     should_stop: StopCallback | None,
 ) -> tuple[Result, tuple[Improvement, ...]]:
     trace: list[Improvement] = []
-    first = (options.objectives or mapspace.objectives)[0]
+    first = options.objectives_for(mapspace)[0]
 
     def listen(progress: Progress) -> None:
         value = progress.incumbent

@@ -23,6 +23,7 @@ from solver.formulation.engine import FROM_NOTHING, Beginning, map_by_formulatio
 from solver.formulation.model import check_formulated
 from solver.processes import POLL_S, peak_memory_bytes
 from solver.result import (
+    PATIENCE_S,
     Clock,
     ContradictionError,
     Options,
@@ -42,9 +43,6 @@ from solver.search.goal import Goal
 from solver.search.mapper import FEW_PRICES_FROM
 from solver.search.priced import Priced
 from solver.search.shared import Partner
-
-START_AFTER_S = 5.0
-"""Seconds of bounds and branching before CP-SAT is asked as well."""
 
 FEWEST_LEFT_S = 3.0
 """CP-SAT is not asked if the time limit leaves less: its process takes a second or two to start."""
@@ -228,7 +226,7 @@ class Companion(Partner):
         if self._may_descend and self._should_descend():
             self._descend()
         is_due = self._is_willing and self._task is not None and self._process is None
-        if not is_due or self._clock.seconds < START_AFTER_S:
+        if not is_due or self._clock.seconds < PATIENCE_S:
             return
         left_s = self._clock.left_s
         memory_mib = self._memory_left_mib - (0 if self._descents is None else PROCESS_MIB)
@@ -252,7 +250,7 @@ class Companion(Partner):
         self._may_descend = False
         if self._memory_left_mib < 2 * PROCESS_MIB:
             return
-        objective, *_ = self._options.objectives or self._mapspace.objectives
+        objective, *_ = self._options.objectives_for(self._mapspace)
         question = (self._mapspace, objective, self._options.seed)
         with suppress(OSError, BrokenProcessPool):
             self._descents = Beside(descend, question, PROCESS_MIB, gives_way=False)
@@ -342,7 +340,7 @@ class _Waiting:
         beginning: Beginning,
     ) -> None:
         self._mapspace, self._clock, self._on_progress = mapspace, clock, on_progress
-        self._objectives = options.objectives or mapspace.objectives
+        self._objectives = options.objectives_for(mapspace)
         self._limits = beginning.limits
         self._best: Priced | None = None
         self._stopped_s: float | None = None

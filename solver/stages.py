@@ -24,6 +24,7 @@ from solver.result import (
     BOUNDS,
     CP_SAT,
     MODEL,
+    PATIENCE_S,
     REMAINDERS_S,
     Clock,
     Narrower,
@@ -49,9 +50,6 @@ from solver.simplest import simplified
 from solver.sparse_search import judged, map_sparse_by_bounds, searchable, without_zeros
 
 T = TypeVar("T")
-
-PATIENCE_S = 5.0
-"""Seconds without any mapping, once all keep masks are bounded, after which feasibility is checked."""
 
 RESERVE_S = 1.0
 """Seconds before the time limit (half of it, if it is shorter) that are kept for the feasibility check: a
@@ -89,7 +87,7 @@ class EinsumQuestion:
     @property
     def objectives(self) -> tuple[str, ...]:
         """What is minimised."""
-        return self.options.objectives or self.mapspace.objectives
+        return self.options.objectives_for(self.mapspace)
 
     @property
     def is_stopped(self) -> bool:

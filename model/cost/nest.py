@@ -114,14 +114,14 @@ class Nest:
     def moves_above(self, space: Dataspace, position: int) -> Iterator[Move]:
         """Yield the temporal loops above the node at `position`, innermost first, as `space` sees them."""
         for loops in reversed(self.temporal[:position]):
-            yield from _moves(space, loops)
+            yield from _moves_of_loops(space, loops)
 
     def spatial_moves(self, space: Dataspace, position: int) -> Iterator[Move]:
         """Spatial loops of the fanout at `position`, innermost first, as `space` sees them."""
-        return _moves(space, self.spatial[position])
+        return _moves_of_loops(space, self.spatial[position])
 
 
-def _moves(space: Dataspace, loops: tuple[NestLoop, ...]) -> Iterator[Move]:
+def _moves_of_loops(space: Dataspace, loops: tuple[NestLoop, ...]) -> Iterator[Move]:
     return ((loop.bound, displacement(space, loop.dim, loop.stride)) for loop in loops)
 
 

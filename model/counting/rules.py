@@ -197,7 +197,7 @@ def _unshared_moves(
         yield bound, (1,) * max(1, len(move)) if is_unshared else move
 
 
-def _moving(moves: Iterable[Move]) -> int:
+def _moving_loops(moves: Iterable[Move]) -> int:
     """Product of the loops that move a tile, even where children meet at one position."""
     return math.prod(bound for bound, move in moves if any(move))
 
@@ -242,7 +242,7 @@ _RULES: dict[Counting, CountingRule] = {
         latency=unrounded_cycles,
         compared_with=EXACT,
         finding="AccelForge's rule counts {} for this mapping",
-        copies=_moving,
+        copies=_moving_loops,
         drains_are_reads=True,
         by_order=False,
         rounds_cycles=False,

@@ -73,7 +73,9 @@ class FiberTree:
             below = self.fibers[place - 1].tile if place else self.lowest
             idle = self._idle(place)
             found.append(
-                NO_UNITS if idle else _units(ranks[place], count, fiber, (tile, below), known, distribution)
+                NO_UNITS
+                if idle
+                else _units_of_rank(ranks[place], count, fiber, (tile, below), known, distribution)
             )
             count *= fiber.words
             tile = below
@@ -92,7 +94,7 @@ class FiberTree:
         return self.fibers[place].words == 1 and place != first
 
 
-def _units(
+def _units_of_rank(
     rank: Rank,
     count: int,
     fiber: Fiber,

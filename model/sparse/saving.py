@@ -96,7 +96,7 @@ def empty_conditions(
     -----
     docs/sparse.md, "Gating and skipping".
     """
-    target = _target(nest, conditional.target, position, defects)
+    target = _served_loop(nest, conditional.target, position, defects)
     meetings = (
         (name, _meeting(nest, target, conditional.target, name, block_size, defects))
         for name in conditional.conditions
@@ -120,7 +120,7 @@ def useless(empty: Iterable[float]) -> float:
     return 1 - effectual
 
 
-def _target(nest: FullNest, name: str, position: int, defects: bool) -> _Target:
+def _served_loop(nest: FullNest, name: str, position: int, defects: bool) -> _Target:
     """Find the loop that an access serves: the innermost one that moves the target.
 
     Children that want words of their own are not served together. With `defects` they are, an iteration each.

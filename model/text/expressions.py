@@ -135,7 +135,7 @@ class Evaluator:
                 return float_of(self._text.of(node)) if isinstance(constant, float) else bounded(constant)
             case ast.Name() | ast.Attribute() if path := _dotted_name(node):
                 return self._led_to(path, node, depth)
-            case ast.Attribute(value=held, attr=key) if _stem(held):
+            case ast.Attribute(value=held, attr=key) if _first_name(held):
                 return self._item(node, held, key, depth)
             case ast.Subscript(value=held, slice=place) if not isinstance(place, ast.Slice):
                 return self._item(node, held, self._value(place, depth), depth)
@@ -153,7 +153,7 @@ class Evaluator:
                 return [self._value(item, depth) for item in items]
             case ast.Call(func=ast.Name(id=name) as function, args=arguments, keywords=[]):
                 return self._called(name, function, [self._value(argument, depth) for argument in arguments])
-            case ast.Call(func=ast.Attribute() as method) if _stem(method):
+            case ast.Call(func=ast.Attribute() as method) if _first_name(method):
                 return self._of_node(node, method, depth)
         has_caret = isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor)
         hint = "powers are written `**`" if has_caret else None
@@ -242,7 +242,7 @@ def _dotted_name(node: ast.expr) -> str:
     return ".".join((node.id, *reversed(parts))) if isinstance(node, ast.Name) else ""
 
 
-def _stem(node: ast.expr) -> str:
+def _first_name(node: ast.expr) -> str:
     """Return the name at the start of keys and indices, such as ``sizes`` of ``sizes[0].glb``."""
     while isinstance(node, (ast.Attribute, ast.Subscript)):
         node = node.value

@@ -288,13 +288,21 @@ def _unknown_key(key: ScalarNode, known: Sequence[str], what: str, missing: Sequ
 
 
 def one_of(node: MappingNode, keys: Iterable[str], what: str) -> tuple[ScalarNode, Node] | None:
-    """Return the entry whose key is one of several synonyms, or None; SpecError if there are two."""
+    """Return the entry whose key is one of several synonyms, or None; SpecError if two say something."""
     present = [(node.key(key), value) for key in keys if (value := node.get(key)) is not None]
+    if len(present) > 1:
+        present = [entry for entry in present if not _says_nothing(entry[1])] or present[:1]
     if len(present) > 1:
         first, second = present[0][0], present[1][0]
         message = f"`{first.text}` and `{second.text}` are two names for the same key in {what}"
         raise SpecError(message, second.span, ((first.span, "first given here"),))
     return present[0] if present else None
+
+
+def _says_nothing(node: Node) -> bool:
+    """Whether a value is blank, or a list or a mapping without entries."""
+    is_empty = isinstance(node, SequenceNode) and not node.items
+    return is_blank(node) or is_empty or (isinstance(node, MappingNode) and not node.entries)
 
 
 def check_count(items: Sequence[object], most: int, what: str, span: Span) -> None:

@@ -89,7 +89,7 @@ def run_confined(work: Callable[[], _Result], seconds: float, memory_bytes: int)
     """
     if not hasattr(os, "fork"):
         return work(), 0.0
-    child, receiver = _start(work, seconds, memory_bytes)
+    child, receiver = _start_child(work, seconds, memory_bytes)
     try:
         with os.fdopen(receiver, "rb") as stream:
             answer = stream.read()
@@ -107,7 +107,7 @@ def run_confined(work: Callable[[], _Result], seconds: float, memory_bytes: int)
     return result, spent_s
 
 
-def _start(work: Callable[[], object], seconds: float, memory_bytes: int) -> tuple[int, int]:
+def _start_child(work: Callable[[], object], seconds: float, memory_bytes: int) -> tuple[int, int]:
     """Return a child's process number and the file descriptor that its answer comes from."""
     with _FORKING:
         receiver, sender = os.pipe()

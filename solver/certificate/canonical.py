@@ -63,8 +63,8 @@ def canonical(mapspace: Mapspace, *, lists_sides: bool = True) -> Json:
             order = _side_order(problem, rules) if has_sparse_data(mapspace) else {}
             nodes.append({**_fanout_json(mapspace, node, rules, lists_sides), **order})
             continue
-        nodes.append(_storage(problem, architecture, position, places))
-        nodes += [_temporal(node, stage) for stage in _stages(mapspace, next(temporal))]
+        nodes.append(_storage_json(problem, architecture, position, places))
+        nodes += [_temporal_json(node, stage) for stage in _stages(mapspace, next(temporal))]
     return {
         "counting": mapspace.counting,
         "factors": mapspace.factors,
@@ -129,7 +129,7 @@ def _sparse_level(problem: Problem, level: StorageLevel, own: SparseLevel) -> Js
     names = [space.name for space in problem.dataspaces]
     return {
         "layouts": [_layout(problem, own.representations.get(name)) for name in names],
-        "units": [_unit(names, unit) for unit in own.optimizations],
+        "units": [_unit_json(names, unit) for unit in own.optimizations],
         "metadata_word_bits": own.metadata_word_bits,
         "metadata_width_bits": own.metadata_width_bits,
         "metadata_size_bits": own.metadata_size_bits,
@@ -162,7 +162,7 @@ def _layout(problem: Problem, representation: Representation | None) -> Json | N
     return {"fibers": fibers, "inner_to_outer": representation.inner_to_outer}
 
 
-def _unit(names: Sequence[str], unit: Optimization) -> Json:
+def _unit_json(names: Sequence[str], unit: Optimization) -> Json:
     options = [
         {"target": names.index(option.target), "conditions": [names.index(own) for own in option.conditions]}
         for option in unit.options
@@ -264,7 +264,7 @@ def _dataspace_json(mapspace: Mapspace, space: Dataspace, places: Sequence[int])
     }
 
 
-def _storage(problem: Problem, architecture: Architecture, position: int, places: Sequence[int]) -> Json:
+def _storage_json(problem: Problem, architecture: Architecture, position: int, places: Sequence[int]) -> Json:
     level = architecture.nodes[position]
     assert isinstance(level, StorageLevel)
     usable = level.usable_words
@@ -320,7 +320,7 @@ def _toll(level: StorageLevel, dataspace: str) -> list[bool]:
     return [level.charges(dataspace, "down"), level.charges(dataspace, "up")]
 
 
-def _temporal(level: StorageLevel, stage: list[list[int]]) -> Json:
+def _temporal_json(level: StorageLevel, stage: list[list[int]]) -> Json:
     return {"kind": "temporal", "name": level.name, "factors": stage}
 
 

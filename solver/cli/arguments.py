@@ -763,8 +763,19 @@ are decimal, Ki, Mi and Gi binary. docs/bound.md says what such curves say."""
     )
     add_json(parser)
     add_csv_and_plot(parser, "the curves")
+    add_path(
+        parser,
+        "--certificate",
+        "write a certificate of the curves, which `prove OUT` checks without the solver (- is stdout)",
+    )
+    add_flag(
+        parser,
+        "--check",
+        "have the certificate checked without the solver, as `prove` does; the exit code is 0 only if it is "
+        "VALID",
+    )
     add_flag(parser, "--quiet", "no progress and no report; files and exit code only")
-    parser.set_defaults(specs=())
+    parser.set_defaults(specs=(), check_time_limit=None)
     return parser
 
 

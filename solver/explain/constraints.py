@@ -101,7 +101,7 @@ def _without_limits(mapspace: Mapspace, dropped: ConstraintSet) -> Mapspace:
     for level, position in enumerate(mapspace.architecture.storage_indices):
         storage = mapspace.architecture.levels[level]
         lifted = [type(c) for c in dropped if isinstance(c, Capacity | Utilization) and c.level == level]
-        nodes[position] = _storage(storage, lifted, mapspace)
+        nodes[position] = _lifted_storage(storage, lifted, mapspace)
     for constraint in dropped:
         if isinstance(constraint, Mesh):
             nodes[constraint.node] = _wider(nodes[constraint.node], constraint, mapspace.problem.computes)
@@ -124,7 +124,9 @@ def _sized(mapspace: Mapspace, dropped: ConstraintSet, rules: Iterable[Rule]) ->
         yield rule.given({asked: size for asked, size in sizes.items() if size is not None})
 
 
-def _storage(storage: StorageLevel, lifted: Collection[type[Constraint]], mapspace: Mapspace) -> StorageLevel:
+def _lifted_storage(
+    storage: StorageLevel, lifted: Collection[type[Constraint]], mapspace: Mapspace
+) -> StorageLevel:
     if Utilization in lifted:
         storage = replace(storage, min_utilization=Fraction(0))
     if Capacity not in lifted:

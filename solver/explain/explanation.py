@@ -45,6 +45,7 @@ MOST_CONFLICTS = 3
 """The number of conflicts without a common constraint that are reported."""
 
 DEFAULT_TIME_LIMIT_S = 60.0
+"""Seconds for the reasons, of all layers of a network together; later layers are marked as not examined."""
 
 LEAST_TIME_S = 2.0
 """Seconds for the reasons, however short the time limit is: most conflicts are found in that time."""
@@ -192,7 +193,7 @@ def _reasons(
         )
         changes, complete = levers(model, rest, conflict.constraints, share)
         yield Reason(
-            text=_headline(conflict, shortfalls, mapspace),
+            text=_conflict_headline(conflict, shortfalls, mapspace),
             sources=tuple(dict.fromkeys(source for s in statements for source in s.sources)),
             constraints=statements,
             irreducible=conflict.irreducible,
@@ -265,7 +266,7 @@ def _is_share_of(hardware: Constraint, asked: Constraint) -> bool:
     return False
 
 
-def _headline(conflict: Conflict, shortfalls: Collection[Shortfall], mapspace: Mapspace) -> str:
+def _conflict_headline(conflict: Conflict, shortfalls: Collection[Shortfall], mapspace: Mapspace) -> str:
     for missing in shortfalls:
         return missing.text
     if not conflict.constraints:

@@ -74,7 +74,7 @@ def _rooms(mapspace: Mapspace) -> Iterator[_LimitedRoom]:
         if sparse.representations and not sparse.allow_overbooking:
             bits = sparse.metadata_size_bits
             text = f"`{level.name}` holds {bits:,} bits of metadata"
-            yield _LimitedRoom(number, text, "bits of metadata", bits, (), _metadata(number))
+            yield _LimitedRoom(number, text, "bits of metadata", bits, (), _metadata_widener(number))
         if level.min_utilization:
             text = f"`{level.name}` must be filled to {float(level.min_utilization):.0%} by compressed tiles"
             yield _LimitedRoom(number, text, "least share", 0, sources, _unfilled(number))
@@ -98,7 +98,7 @@ def _unfilled(number: int) -> Callable[[Mapspace, int | None], Mapspace]:
     )
 
 
-def _metadata(number: int) -> Callable[[Mapspace, int | None], Mapspace]:
+def _metadata_widener(number: int) -> Callable[[Mapspace, int | None], Mapspace]:
     def widened(mapspace: Mapspace, bits: int | None) -> Mapspace:
         size = PLENTY if bits is None else bits
         return _with_level(mapspace, number, lambda own: replace(own, metadata_size_bits=size))
@@ -195,7 +195,7 @@ def _formats(mapspace: Mapspace, roomy: Mapspace, clock: Clock) -> Reason:
         text="no mapping is possible with the formats of compressed tiles: "
         "too few ranks, incompatible formats "
         "of neighbouring levels, or a level that cannot compress or decompress",
-        constraints=tuple(Statement(_format_text(mapspace, *stored)) for stored in needed),
+        constraints=tuple(Statement(_ranks_text(mapspace, *stored)) for stored in needed),
         irreducible=clock.termination is None,
         levers=levers,
         complete=clock.termination is None,
@@ -213,7 +213,7 @@ def _stored(mapspace: Mapspace) -> list[tuple[int, str]]:
     return [(number, name) for number, sparse in levels for name in sparse.representations]
 
 
-def _format_text(mapspace: Mapspace, number: int, dataspace: str) -> str:
+def _ranks_text(mapspace: Mapspace, number: int, dataspace: str) -> str:
     assert mapspace.sparsity is not None
     ranks = mapspace.sparsity.levels[number].representations[dataspace].ranks
     formats = " ".join(rank.format for rank in reversed(ranks))

@@ -162,7 +162,7 @@ class _Run:
 
     def minimise(self) -> Result:
         """Minimise the objectives lexicographically."""
-        objectives = self._options.objectives or self._mapspace.objectives
+        objectives = self._options.objectives_for(self._mapspace)
         bounds: list[int | None] = []
         if self._known is not None:
             self._price(self._known, objectives[0])

@@ -230,7 +230,7 @@ class _CommonSearch:
 
     @cached_property
     def _objective(self) -> str:
-        return (self._options.objectives or next(iter(self._layers.values())).mapspace.objectives)[0]
+        return self._options.objectives_for(next(iter(self._layers.values())).mapspace)[0]
 
     @cached_property
     def _weights(self) -> dict[int, int]:

@@ -62,7 +62,7 @@ def search_task(
         answer = stages.map_einsum(mapspace, options, on_progress, should_stop, reasons=False)
         return replace(answer, dense=None)  # it would not be renamed
     except TooLargeError:
-        objectives = options.objectives or mapspace.objectives
+        objectives = options.objectives_for(mapspace)
         units = mapspace.architecture.units_per_pj
         return Result(Status.UNKNOWN, Termination.TOO_LARGE, objectives, units)
 

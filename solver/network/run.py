@@ -15,7 +15,7 @@ from model.mapspace import Mapspace
 from model.sparse import evaluate_totals
 from solver.certificate.canonical import canonical, canonical_sha256
 from solver.explain import Verdict, diagnose, explain_infeasible, explain_sparse, reasons_time_s
-from solver.explain.explanation import NOT_FOUND
+from solver.explain.explanation import DEFAULT_TIME_LIMIT_S, NOT_FOUND
 from solver.formulation.requirements import constraints_of
 from solver.network.cache import ResultCache
 from solver.network.executors import Executor, Serial
@@ -289,7 +289,7 @@ class _Answers:
         return Result(
             Status.INFEASIBLE,
             Termination.PROVEN,
-            self._options.objectives or mapspace.objectives,
+            self._options.objectives_for(mapspace),
             mapspace.architecture.units_per_pj,
             reasons=tuple(_reason(overfull) for overfull in layer.overfull),
         )
@@ -327,10 +327,6 @@ def _renamed(result: Result, layer: Layer) -> Result:
     return replace(result, mapping=mapping, evaluation=evaluate_totals(layer.mapspace, mapping))
 
 
-LONGEST_ANALYSIS_S = 60.0
-"""Time for the reasons of all layers together; those of later layers are marked as not examined."""
-
-
 def with_reasons(
     results: Sequence[NetworkResult],
     should_stop: StopCallback,
@@ -366,7 +362,7 @@ class _Explainer:
     """Explains each mapspace once, as long as there is time."""
 
     def __init__(self, should_stop: StopCallback, time_limit_s: float | None) -> None:
-        self._end = time.monotonic() + LONGEST_ANALYSIS_S
+        self._end = time.monotonic() + DEFAULT_TIME_LIMIT_S
         self._should_stop = should_stop
         self._time_limit_s = time_limit_s
         self._known: dict[Hashable, tuple[Reason, ...]] = {}
@@ -391,7 +387,9 @@ class _Explainer:
             if narrow is not None and left > 0 and NOT_FOUND not in reasons:
                 found = diagnose(narrow, self._should_stop, min(left, time_s))
                 is_enough = found.verdict is Verdict.FEASIBLE
-                reasons = tuple(_narrowed(reason, layer) if is_enough else reason for reason in reasons)
+                reasons = tuple(
+                    _narrower_values(reason, layer) if is_enough else reason for reason in reasons
+                )
             self._known[question] = reasons
         return self._known[question]
 
@@ -403,7 +401,7 @@ def _narrow(layer: Layer) -> Mapspace | None:
     return replace(layer.mapspace, architecture=layer.narrowing.architecture)
 
 
-def _narrowed(reason: Reason, layer: Layer) -> Reason:
+def _narrower_values(reason: Reason, layer: Layer) -> Reason:
     """Return a reason that proposes narrower values instead of larger levels."""
     assert layer.narrowing is not None
     sizes = {level.size_source for level in layer.mapspace.architecture.levels} - {None}

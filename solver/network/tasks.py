@@ -211,6 +211,6 @@ def _task_key(
 def _key_of_new_task(mapspace: Mapspace, layer: Layer, options: Options, tasks: dict[str, Task]) -> str:
     """Add the task of a layer if it is new; return its key."""
     renamed = by_position(mapspace.problem).mapspace(mapspace)
-    key = cache_key(renamed, options.objectives or renamed.objectives)
+    key = cache_key(renamed, options.objectives_for(renamed))
     tasks.setdefault(key, Task(key, renamed, layer))
     return key

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from solver.report.drawing import (
@@ -148,12 +148,14 @@ class Curve:
 
 @dataclass(frozen=True)
 class ChartAxis:
-    """The quantity on an axis; `texts` formats its figures."""
+    """The quantity on an axis; `text` formats its figures, and ticks of a logarithm are powers of `base`."""
 
     name: str
     is_log: bool = False
     from_zero: bool = False
     bounds: tuple[float, float] | None = field(default=None)
+    base: int = 10
+    text: Callable[[float], str] = field(default_factory=lambda: tick_text)
 
 
 @dataclass(frozen=True)
@@ -183,7 +185,7 @@ def curves_scene(
     y_scale = _scale([mark.y for mark in marks], up)
     named = [*((curve.name, curve.ink) for curve in curves), *((band.name, band.ink) for band in bands)]
     key = legend([(name, ink) for name, ink in dict.fromkeys(named) if name], width)
-    ticks = [(value, tick_text(value)) for value in y_scale.ticks]
+    ticks = [(value, up.text(value)) for value in y_scale.ticks]
     left = max((text_width(text, SMALL) for _, text in ticks), default=0.0) + 8
     frame = _PlotArea(
         left, key.height + 22, width - 10, key.height + 22 + CHART_HEIGHT_PX * min(1, width / 500)
@@ -196,7 +198,7 @@ def curves_scene(
         y = frame.up(y_scale.share(value))
         parts.append(Polyline(((frame.left, y), (frame.right, y)), "idle"))
         parts.append(TextLine(frame.left - 5, y + 4, text, "muted", SMALL, "end"))
-    parts += _ticks_across(frame, x_scale)
+    parts += _ticks_across(frame, x_scale, across.text)
     for curve in curves:
         parts += _curve_parts(curve, frame, x_scale, y_scale)
     parts.sort(key=lambda part: isinstance(part, Dot) and part.fill != "page")  # filled ones on top
@@ -230,6 +232,7 @@ class _Scale:
     least: float
     most: float
     is_log: bool
+    base: int = 10
 
     def share(self, value: float) -> float:
         """Return the place of a value between the ends, from 0 to 1."""
@@ -249,10 +252,11 @@ class _Scale:
         return [step * number for number in range(first, math.floor(self.most / step + 1e-9) + 1)]
 
     def _powers(self) -> list[float]:
-        """Return powers of ten between the ends, or where those are few, 2 and 5 times them as well."""
-        low, high = math.floor(math.log10(self.least)), math.ceil(math.log10(self.most))
+        """Return powers of the base between the ends, or where those are few, 2 and 5 times them as well."""
+        low, high = math.floor(math.log(self.least, self.base)), math.ceil(math.log(self.most, self.base))
         every = max(1, -((low - high - 1) // MOST_DECADES))
-        tens = [10.0**power for power in range(low, high + 1, every)]
+        low -= low % every if self.base == 2 else 0
+        tens = [float(self.base) ** power for power in range(low, high + 1, every)]
         for found in (tens, [factor * ten for ten in tens for factor in (1, 2, 5)]):
             within = [value for value in found if self.least <= value <= self.most]
             if len(within) >= 2:
@@ -264,7 +268,7 @@ def _scale(values: Sequence[float], axis: ChartAxis) -> _Scale:
     is_log = axis.is_log and min(values) > 0
     least, most = axis.bounds or (min(values), max(values))
     if is_log:
-        return _Scale(least / 1.2, most * 1.2, True)
+        return _Scale(least / 1.2, most * 1.2, True, axis.base)
     if axis.from_zero:
         least = min(0.0, least)
     margin = (most - least) * 0.06 or abs(most) * 0.1 or 1.0
@@ -285,11 +289,11 @@ def tick_text(value: float) -> str:
     return f"{value:,.10g}" if abs(value) >= 1 else f"{value:.4g}"
 
 
-def _ticks_across(frame: _PlotArea, scale: _Scale) -> Iterator[Part]:
+def _ticks_across(frame: _PlotArea, scale: _Scale, text_of: Callable[[float], str]) -> Iterator[Part]:
     """Yield the ticks of the horizontal axis that do not touch the one before."""
     end = -math.inf
     for value in scale.ticks:
-        x, text = frame.across(scale.share(value)), tick_text(value)
+        x, text = frame.across(scale.share(value)), text_of(value)
         half = text_width(text, SMALL) / 2
         yield Polyline(((x, frame.top), (x, frame.bottom)), "idle")
         if x - half > end and x + half <= frame.right + 10:

@@ -44,25 +44,25 @@ def print_check(console: Console, mapspace: Mapspace) -> None:
     console.print(Text.assemble(("Problem", "bold"), f" of {name}" if name else ""))
     console.print(einsum_text(mapspace.problem))
     console.print(problem_table(mapspace.problem))
-    console.print(_title("Hierarchy, outermost first"))
+    console.print(_table_title("Hierarchy, outermost first"))
     console.print(hierarchy_table(mapspace))
-    console.print(_title("Energy per access"))
+    console.print(_table_title("Energy per access"))
     architecture = gathered(mapspace).architecture
     console.print(prices_table(architecture))
     if any(component.area_um2 is not None for component, _ in architecture.components):
-        console.print(_title("Area"))
+        console.print(_table_title("Area"))
         console.print(areas_table(architecture))
-    console.print(_title("Mapspace"))
+    console.print(_table_title("Mapspace"))
     console.print(size_table(mapspace))
     if mapspace.rules:
-        console.print(_title("Rules"))
+        console.print(_table_title("Rules"))
     for rule in mapspace.rules:
         console.print(str(rule), markup=False)
     for note in mapspace.notes:
         console.print(f"note: {note}")
 
 
-def _title(text: str) -> Text:
+def _table_title(text: str) -> Text:
     """Return the line above a table."""
     return Text.assemble("\n", (text, "bold"))
 

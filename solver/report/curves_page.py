@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from solver.report.curve_charts import bound_lines, bound_scene, letters
+from solver.report.curve_charts import bound_lines, bound_scene
 from solver.report.einsum_page import ENDINGS
 from solver.report.figures import NOTHING, bytes_text, count_text, counted, percent, seconds_text, significant
 from solver.report.page import Cell, Fact, Figure, Page, Section, Table, joined
@@ -24,14 +24,14 @@ def bound_page(document: Value) -> Page:
     return Page(
         "Least traffic between memory and buffer",
         document["status"].text(),
-        _verdict(document),
+        _curves_verdict(document),
         [fact for own in curves for fact in _curve_facts(own)] + [_factors_fact(document)],
         sections,
         notes=document["notes"].texts(),
     )
 
 
-def _verdict(document: Value) -> str:
+def _curves_verdict(document: Value) -> str:
     curves = document["curves"].entries()
     missing = sum(len(own["missing"].entries()) for own in curves)
     known = sum(len(own["layers"].entries()) for own in curves)
@@ -69,13 +69,10 @@ def _curve_facts(own: Value) -> Iterator[Fact]:
 
 def _overview(document: Value) -> Section:
     """The picture of all curves."""
-    names = [own["name"].text() for own in document["curves"].entries()]
-    remarks = [f"{letter}: {name}" for letter, name in zip(letters(document), names, strict=True) if letter]
     return Section(
         "Least traffic by size of the buffer",
         figures=[Figure(partial(bound_scene, document))] if _has_steps(document) else (),
         chart=partial(bound_lines, document) if _has_steps(document) else None,
-        remarks=remarks if _has_steps(document) else (),
     )
 
 
@@ -196,12 +193,12 @@ def _fused_table(fused: Value) -> Table:
         gap = "" if not point["gap"].raw else f"gap {percent(point['gap'].number())}"
         rows.append(
             [
-                _size(point["capacity_bytes"]),
-                _size(room),
-                _size(value),
-                _size(point["bound_bytes"]),
+                _size_cell(point["capacity_bytes"]),
+                _size_cell(room),
+                _size_cell(value),
+                _size_cell(point["bound_bytes"]),
                 ", ".join(filter(None, (point["status"].text(), gap))),
-                _size(alone),
+                _size_cell(alone),
                 saved,
             ]
         )
@@ -209,5 +206,5 @@ def _fused_table(fused: Value) -> Table:
     return Table("", headings, rows)
 
 
-def _size(value: Value) -> Cell:
+def _size_cell(value: Value) -> Cell:
     return NOTHING if value.raw is None else (bytes_text(value.number()), value.number())

@@ -80,7 +80,7 @@ def mapping_page(document: Value) -> Page:
     """Return the report of ``map`` or ``evaluate`` on dense data."""
     shown = shown_mapping(document)
     facts = [] if shown is None else _cost_facts(document)
-    found = [] if shown is None else [*_mapping_sections(document, shown), totals_section(facts)]
+    found = [] if shown is None else [*_picture_sections(document, shown), totals_section(facts)]
     return einsum_page(document, facts, found)
 
 
@@ -251,7 +251,7 @@ def _limiting_text(document: Value) -> str:
     return f"limited by the bandwidth of {slowest['name'].text()} ({count_text(computes)} without it)"
 
 
-def _mapping_sections(document: Value, shown: ShownMapping) -> Iterator[Section]:
+def _picture_sections(document: Value, shown: ShownMapping) -> Iterator[Section]:
     """Yield pictures, tiles and accesses, what limits the cycles, and slack."""
     yield from nest_sections(document, shown)
     yield _capacity_section(shown)
@@ -476,7 +476,7 @@ def _slack_section(document: Value) -> Section:
             limit, used, unused = slack["limit"].number(), slack["used"].number(), slack["unused"].signed()
             figures = [(_amount(number), number) for number in (limit, used, unused)]
             share = unused / limit if limit else 0.0
-            row = (memories.get(name, name), resource.replace("_", " "), _unit(resource))
+            row = (memories.get(name, name), resource.replace("_", " "), _unit_of(resource))
             rows.append((*row, *figures, (percent(share), share)))
     headings = ("Level", "Resource", "Unit", ">Limit", ">Used", ">Unused", ">Unused share")
     table = Table("Limits", headings, rows, ("Unit", "Unused"), is_grouped=True)
@@ -484,7 +484,7 @@ def _slack_section(document: Value) -> Section:
     return Section("Slack", text if rows else "", tables=[table] if rows else (), where=VERBOSE)
 
 
-def _unit(resource: str) -> str:
+def _unit_of(resource: str) -> str:
     return "words" if resource == "capacity" else "words/cycle"
 
 
@@ -562,7 +562,7 @@ def sensitivity_sections(document: Value) -> Iterator[Section]:
     for effect in effects:
         limit, value = _amount(effect["limit"].number()), value_text(effect["value"], units)
         name = effect["level"].text(), effect["resource"].text().replace("_", " ")
-        head = (*name, f"{effect['factor'].number():g}", limit, _unit(effect["resource"].text()))
+        head = (*name, f"{effect['factor'].number():g}", limit, _unit_of(effect["resource"].text()))
         rows.append((*head, effect["status"].text(), value, _change_text(effect, later)))
     headings = ("Level", "Resource", ">Factor", ">Limit", "Unit", "Status", ">Optimum", ">Change")
     left = document.get("sensitivity_left")

@@ -106,9 +106,9 @@ def dot_text(graph: LayeredGraph) -> str:
     lines += [f"  {name} [shape=circle];" for name in (SOURCE, SINK)]
     for node in graph.nodes():
         label = f"{graph.label(node)}\n{cost_text(graph.cost(node))} {network.unit}"
-        lines.append(f"  {_name(node)} [label={_quoted(label)}{_mark(graph.is_chosen(node))}];")
+        lines.append(f"  {_name(node)} [label={_quoted(label)}{_edge_style(graph.is_chosen(node))}];")
     for arc in graph.arcs():
-        label = f"label={_quoted(cost_text(arc.cost))}{_mark(arc.is_chosen)}"
+        label = f"label={_quoted(cost_text(arc.cost))}{_edge_style(arc.is_chosen)}"
         lines.append(f"  {_name(arc.tail)} -> {_name(arc.head)} [{label}];")
     first, last = set(graph.first_layers()), set(graph.last_layers())
     for node in graph.nodes():
@@ -124,7 +124,7 @@ def _name(node: Place) -> str:
     return f"l{node[0]}m{node[1]}"
 
 
-def _mark(is_chosen: bool) -> str:
+def _edge_style(is_chosen: bool) -> str:
     return ", style=bold, color=red" if is_chosen else ""
 
 

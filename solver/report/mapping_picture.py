@@ -182,7 +182,7 @@ def array_scene(shown: ShownMapping, width: float) -> Scene | None:
     fanouts = [node for node in shown.fanouts if math.prod(node.mesh) > 1 or node.loops]
     if not fanouts:
         return None
-    sides = _sides(fanouts)
+    sides = _drawn_axes(fanouts)
     across, down = (_ranges_along(nodes, axis) for _, nodes, axis in sides)
     left, top = 22.0, 20.0
     grid = _array_scene(across, down, width - left - 2)
@@ -209,7 +209,7 @@ Side = tuple[str, Sequence[ShownNode], Axis]
 """What one side of the array shows: its name, the fanouts and the axis of theirs."""
 
 
-def _sides(fanouts: Sequence[ShownNode]) -> tuple[Side, Side]:
+def _drawn_axes(fanouts: Sequence[ShownNode]) -> tuple[Side, Side]:
     """Return the axes drawn across and down: X and Y, or the last of several fanouts along X alone."""
     if len(fanouts) > 1 and all(node.mesh[1] == 1 and not node.along("y") for node in fanouts):
         return ("→ along X", fanouts[:-1], "x"), ("↓ along X", fanouts[-1:], "x")

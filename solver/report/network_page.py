@@ -89,10 +89,10 @@ def _network_parts(document: Value) -> Iterator[str]:
         if result
     ]
     too_large = [name for name, ending in ended if ending == "TOO_LARGE"]
-    yield from _stopped(Counter(ending for _, ending in ended), too_large)
+    yield from _early_endings(Counter(ending for _, ending in ended), too_large)
 
 
-def _stopped(endings: Mapping[str, int], too_large: Sequence[str]) -> Iterator[str]:
+def _early_endings(endings: Mapping[str, int], too_large: Sequence[str]) -> Iterator[str]:
     """Yield how many searches ended early, by what ended them."""
     for ending in ("TIME_LIMIT", "MEMORY_LIMIT"):
         if endings.get(ending):
@@ -449,7 +449,7 @@ def _sweep_parts(document: Value) -> Iterator[str]:
     if document["is_stopped"].flag():
         yield "stopped; --resume continues"
     endings = {ending: number.count() for ending, number in document["terminations"].items()}
-    yield from _stopped(endings, document["too_large"].texts())
+    yield from _early_endings(endings, document["too_large"].texts())
     searches, seconds = document["searches"].count(), seconds_text(document["seconds"].number())
     yield f"{counted(searches, 'search', 'searches')}, {seconds}"
 

@@ -44,7 +44,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; headings of figures begin with ``>``, and without headings it is a grid.
+    """A table; headings of figures begin with ``>``, of long texts with ``...``; without any it is a grid.
 
     A narrow terminal can do without the columns in `optional`, the last one first. If it `is_grouped`, a
     terminal shows a repeated first cell once.

@@ -516,10 +516,10 @@ def _decomposition_sections(document: Value) -> Iterator[Section]:
     yield Section("Decomposition", lines=[*lines, *kernels])
     steps = decomposition["steps"].entries()
     where = BOTH if len(steps) <= SHORT_DECOMPOSITION else DETAIL
-    yield Section("Steps of the decomposition", lines=_step_lines(document), where=where)
+    yield Section("Steps of the decomposition", lines=_elimination_lines(document), where=where)
 
 
-def _step_lines(document: Value) -> list[str]:
+def _elimination_lines(document: Value) -> list[str]:
     steps = [step.texts() for step in document["decomposition"]["steps"].entries()]
     lines = []
     for rule, layer, *others in steps:

@@ -198,16 +198,16 @@ def _dataspace_document(space: SparseDataspaceCost, units: int) -> Document:
         "metadata": {
             "size": _rank_documents(space.metadata_size),
             "size_bits": space.metadata_size_bits,
-            **_metadata(moved.metadata),
-            "gated": _metadata(moved.gated_metadata),
-            "skipped": _metadata(moved.skipped_metadata),
+            **_metadata_document(moved.metadata),
+            "gated": _metadata_document(moved.gated_metadata),
+            "skipped": _metadata_document(moved.skipped_metadata),
         },
         **picked(space, "temporal_reductions", "decompressions", "compressions", "instances", "confidence"),
         "energy_pj": float(space.energy / units),
     }
 
 
-def _metadata(metadata: MetadataAccesses) -> Document:
+def _metadata_document(metadata: MetadataAccesses) -> Document:
     return {access: _rank_documents(getattr(metadata, access)) for access in ACCESSES}
 
 

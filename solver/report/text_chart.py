@@ -48,7 +48,7 @@ def chart_lines(
         Characters of the lines.
     """
     least, most = ends
-    figures = [own for curve in curves for own in _within(curve, ends)]
+    figures = [own for curve in curves for own in _figures_between(curve, ends)]
     if not figures or most <= least:
         return []
     low, high = min(figures), max(figures)
@@ -64,7 +64,7 @@ def chart_lines(
     return [*lines, f"{'':>{margin}} +{'-' * columns}", f"{'':>{margin}}  {_ticks(ends, text, columns)}"]
 
 
-def _within(curve: Stairs, ends: tuple[float, float]) -> Iterator[float]:
+def _figures_between(curve: Stairs, ends: tuple[float, float]) -> Iterator[float]:
     """Yield the figures that a staircase has between the ends."""
     if (first := curve.at(ends[0])) is not None:
         yield first

@@ -185,7 +185,7 @@ def map_by_bounds(
         Parts of the program disagree: a defect, never an answer.
     """
     search = SharedSearch(mapspace, options, on_progress, should_stop, partner)
-    return search.minimise(options.objectives or mapspace.objectives, known=known)
+    return search.minimise(options.objectives_for(mapspace), known=known)
 
 
 class Minimum(NamedTuple):
@@ -272,7 +272,7 @@ class SharedSearch:
         before: dict[SearchScope, Narrower] = {}
         result: Result | None = None
         for scope, search in self._stages[-1:] if is_short else self._stages:
-            best = known if scope is EVERYTHING else _narrowed(search.mapspace, known)
+            best = known if scope is EVERYTHING else _in_narrower(search.mapspace, known)
             if result is not None:
                 best = _better(objectives, best, _widened(search.mapspace, result))
             with self._watch.during(scope.name, BOUNDS):
@@ -488,7 +488,7 @@ class ScopeSearch:
         )
 
 
-def _narrowed(mapspace: Mapspace, known: Priced | None) -> Priced | None:
+def _in_narrower(mapspace: Mapspace, known: Priced | None) -> Priced | None:
     """A mapping as one of a narrower mapspace, if it is one."""
     if known is None or len(known.mapping.nodes) != len(mapspace.architecture.nodes):
         return None

@@ -15,10 +15,11 @@ from model.mapping import Mapping
 from model.mapspace import Mapspace
 from model.sparse import FIXED_POINT
 from solver.search.goal import Goal
-from solver.search.path.costs import Cost, Part, PartPrice
+from solver.search.path.costs import Cost, Part, PartCosts, PartPrice
 from solver.search.path.factors import Factors
 from solver.search.path.leaves import Bones, CostOf, Leads, Leaves, TilePath
 from solver.search.path.orders import Dims
+from solver.search.path.ruled import RuledCosts
 from solver.search.path.words import DimLoops
 from solver.search.priced import Priced
 from solver.search.space.keep_masks import KeepMask
@@ -27,7 +28,6 @@ from solver.search.stopping import Stop
 from solver.sparse_search.charges import LEAST, Each, OneChoice, SparseCharges, Tiles
 from solver.sparse_search.choices import arrangements, unrolled
 from solver.sparse_search.orders import SparseOrders
-from solver.sparse_search.words import SparseCosts, SparseRuledCosts
 
 Judge = Callable[[Mapping], Priced | None]
 """Prices a mapping; None if it is not allowed, or formats cannot hold it."""
@@ -208,3 +208,21 @@ class _SparsePrice:
                 loads[resource] += number * each / self.price.used
         parts = (math.floor(own * LEAST * FIXED_POINT) for own in loads)
         return Cost(math.floor(energy * LEAST), tuple(parts))
+
+
+class SparseCosts(PartCosts):
+    """Words of all instances together; loads are counted in `FIXED_POINT` parts of a cycle."""
+
+    def by_instance(self, part: Part, lines: Sequence[DimLoops]) -> Iterator[Part]:
+        """All instances together."""
+        del lines
+        yield part
+
+    @cached_property
+    def units(self) -> tuple[int, ...]:
+        """Parts of a cycle, by resource."""
+        return (FIXED_POINT,) * len(self._space.resources)
+
+
+class SparseRuledCosts(SparseCosts, RuledCosts):
+    """Words of all instances together by Timeloop's rule, those of windows at least."""

@@ -396,13 +396,13 @@ def level_energy(
     rows = np.array([float(packing.accesses_per_block) for packing in packings])
     energy = np.zeros(len(reads))
     for words, per_row in ((reads, price.read), (fills, price.fill), (updates, price.update)):
-        vectors = _vectors(words, [packing.block_size for packing in packings])
+        vectors = _whole_blocks(words, [packing.block_size for packing in packings])
         accesses = vectors.sum(axis=1) if (rows == 1).all() else vectors @ rows
         energy += accesses * float(per_row)
     return energy
 
 
-def _vectors(words: Integers, blocks: Sequence[int]) -> Integers:
+def _whole_blocks(words: Integers, blocks: Sequence[int]) -> Integers:
     """Whole blocks that hold words of all dataspaces (the last axis); dividing by one number is faster."""
     divisors: Integers = np.array(blocks if len(set(blocks)) > 1 else blocks[:1])
     return words if (divisors == 1).all() else -(-words // divisors)

@@ -268,7 +268,7 @@ class _Route:
                 for dim, of_dim in enumerate(kinds)
             ]
             return self._words(turns)[0]
-        starts = [[_start(own, full[dim]) for own in of_dim] for dim, of_dim in enumerate(kinds)]
+        starts = [[_start_turn(own, full[dim]) for own in of_dim] for dim, of_dim in enumerate(kinds)]
         return self._words(starts)[0] + self._fresh(kinds, full)
 
     def _kinds(self, dim: int, first_only: bool) -> Kinds:
@@ -360,7 +360,7 @@ def _tiles_of_share(kind: Kind, full: Integers) -> tuple[Integers, Integers]:
     return tiles, iterations - (tiles - 1) * full
 
 
-def _start(kind: Kind, full: Integers) -> _Turn:
+def _start_turn(kind: Kind, full: Integers) -> _Turn:
     tile = np.minimum(np.maximum(kind.iterations, 1), full)
     return _Turn(kind.instances, np.zeros_like(tile), tile, tile, np.ones(tile.shape, dtype=np.bool_))
 

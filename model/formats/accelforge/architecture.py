@@ -458,17 +458,17 @@ def with_arch_settings(node: Node, settings: Iterable[AttributeSetting]) -> Node
     """
     for setting in settings:
         names: list[str] = []
-        node = _with_setting(node, setting, "", names)
+        node = _node_with_setting(node, setting, "", names)
         if setting.node not in names:
             hint = suggestion(setting.node, names, "there are")
             raise SpecError(f"the architecture has no `{setting.node}`", setting.span, hint=hint)
     return node
 
 
-def _with_setting(node: Node, setting: AttributeSetting, owner: str, names: list[str]) -> Node:
+def _node_with_setting(node: Node, setting: AttributeSetting, owner: str, names: list[str]) -> Node:
     """Return a part of the architecture with a value set; the names that it has are added to `names`."""
     if isinstance(node, SequenceNode):
-        items = tuple(_with_setting(item, setting, owner, names) for item in node.items)
+        items = tuple(_node_with_setting(item, setting, owner, names) for item in node.items)
         return SequenceNode(items, node.span, node.tag)
     if not isinstance(node, MappingNode):
         return node
@@ -480,7 +480,7 @@ def _with_setting(node: Node, setting: AttributeSetting, owner: str, names: list
     for key in ("nodes", "spatial", "actions"):
         inner = node.get(key)
         if inner is not None:
-            node = with_entry(node, key, _with_setting(inner, setting, owner, names))
+            node = with_entry(node, key, _node_with_setting(inner, setting, owner, names))
     return node
 
 

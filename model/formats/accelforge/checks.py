@@ -191,7 +191,7 @@ def check_dependencies(einsums: Sequence[WrittenEinsum]) -> None:
 def _check_chain(start: WrittenEinsum, writers: Mapping[str, WrittenEinsum], done: set[str]) -> None:
     """Follow reads to their writers, depth first, without recursion: chains may be long."""
     path: list[tuple[WrittenEinsum, WrittenAccess | None]] = [(start, None)]
-    pending = [_needed(start, writers, done)]
+    pending = [_needed_writers(start, writers, done)]
     places = {start.name: 0}
     while path:
         step = next(pending[-1], None)
@@ -205,10 +205,10 @@ def _check_chain(start: WrittenEinsum, writers: Mapping[str, WrittenEinsum], don
             raise _cycle([*path[places[step[0].name] :], step])
         places[step[0].name] = len(path)
         path.append(step)
-        pending.append(_needed(step[0], writers, done))
+        pending.append(_needed_writers(step[0], writers, done))
 
 
-def _needed(
+def _needed_writers(
     einsum: WrittenEinsum, writers: Mapping[str, WrittenEinsum], done: set[str]
 ) -> Iterator[tuple[WrittenEinsum, WrittenAccess]]:
     """Yield the Einsums that write what an Einsum reads, each with the read."""

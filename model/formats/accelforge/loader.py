@@ -176,7 +176,7 @@ def read_workload(text: WorkloadText, ignore_sparse: bool = False) -> LoadedWork
     check_dependencies(section.cascade.einsums)
     names = [einsum.name for einsum in section.cascade.einsums]
     top_renames = read_top_renames(given(top, "renames"), names)
-    shaped = [_shaped(einsum, section, notes.append) for einsum in section.cascade.einsums]
+    shaped = [_shaped_einsum(einsum, section, notes.append) for einsum in section.cascade.einsums]
     check_rank_variables(shaped)
     check_tensors(shaped, notes.append)
     note_unreached(shaped, notes.append)
@@ -244,7 +244,7 @@ def _instances(node: Node | None, variables: Names) -> int:
     return 1 if node is None else as_int(node, "`n_instances`", variables, 1, MOST_INSTANCES)
 
 
-def _shaped(einsum: WrittenEinsum, section: _Section, note: TakeNote) -> ShapedEinsum:
+def _shaped_einsum(einsum: WrittenEinsum, section: _Section, note: TakeNote) -> ShapedEinsum:
     sizes, local_sizes = section.sizes, einsum.get("rank_sizes")
     variables = frozenset(einsum.rank_variables)
     inherited = (condition for condition in section.conditions if condition.variables <= variables)

@@ -92,7 +92,7 @@ def load_method_network(
     offered = read_methods(options.files.read([methods], variables, names))
     notes = unused_notes(variables or {}, names)
     named = read_layers(section, SHAPED_LAYER_KEYS)
-    shaped = _shaped(section, named, offered, notes)
+    shaped = _shaped_network(section, named, offered, notes)
     hardware = options.files.read(architectures, variables)
     if PROBLEM in hardware:
         raise SpecError(
@@ -106,7 +106,7 @@ def load_method_network(
     return loader.network(shaped)
 
 
-def _shaped(
+def _shaped_network(
     section: MappingNode, named: Sequence[NamedLayer], offered: MethodFile, notes: list[Note]
 ) -> ShapedNetwork:
     check_keys(section, SHAPED_NETWORK_KEYS, f"`{SECTION}`")

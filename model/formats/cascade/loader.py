@@ -294,7 +294,7 @@ def _classified(
         else:
             architectures.append(path)
     _check_layers(layers)
-    title = _title([path for path, _ in layers], paths)
+    title = _layers_title([path for path, _ in layers], paths)
     return _Given(tuple(models), tuple(workloads), tuple(layers), tuple(architectures), title, tuple(arches))
 
 
@@ -313,7 +313,7 @@ def check_einsums_of(top: MappingNode) -> None:
         check_einsums(einsums)
 
 
-def _title(layers: Sequence[Path], named: Sequence[Path]) -> str:
+def _layers_title(layers: Sequence[Path], named: Sequence[Path]) -> str:
     """Return the name of a single layer's file, if that was named itself, else of the layers' directories."""
     if len(layers) == 1 and layers[0] in named:
         return _distinct_names(layers)[0]
@@ -398,7 +398,7 @@ def read_on_arch(
     section = with_arch_settings(top.require(ARCH_SECTION), options.files.settings)
     written = top.get("variables")
     setting = Setting(
-        arch=read_architecture(section, _stem(arches[0]), notes.append),
+        arch=read_architecture(section, _file_stem(arches[0]), notes.append),
         table=None
         if options.accelforge.costs is None
         else load_costs(options.accelforge.costs, options.files.limits),
@@ -410,7 +410,7 @@ def read_on_arch(
     return OnArch(text.name, loaded, setting, top, (*loaded.notes, *notes))
 
 
-def _stem(path: Path) -> str:
+def _file_stem(path: Path) -> str:
     return printable(path.name.split(".")[0])
 
 

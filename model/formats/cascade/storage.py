@@ -174,12 +174,12 @@ def stored_as_a_whole(mapspace: Mapspace) -> Mapspace:
     levels = range(len(mapspace.keep))
     return replace(
         mapspace,
-        temporal=tuple(_temporal(mapspace, homes, level) for level in levels),
+        temporal=tuple(_temporal_rules(mapspace, homes, level) for level in levels),
         keep=tuple(_keep_rules(mapspace.keep[level], homes, level) for level in levels),
     )
 
 
-def _temporal(mapspace: Mapspace, homes: Mapping[str, int], level: int) -> TemporalRules:
+def _temporal_rules(mapspace: Mapspace, homes: Mapping[str, int], level: int) -> TemporalRules:
     farther_in = [name for name, home in homes.items() if home > level]
     rules = mapspace.temporal[level]
     return replace(rules, factors=(*rules.factors, *_without_loops(mapspace.problem, farther_in)))

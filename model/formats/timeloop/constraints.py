@@ -380,10 +380,10 @@ def without_rules(name: str, constraint: Node) -> Node | None:
 def _asks_nothing(node: MappingNode, kind: Kind) -> bool:
     """Whether a constraint is left empty, or says so list by list: it may stand anywhere then."""
     values = [(key.text, value) for key, value in node.entries if key.text not in ADDRESS_KEYS]
-    return kind in _LISTS and all(key in _LISTS[kind] and _is_empty(value) for key, value in values)
+    return kind in _LISTS and all(key in _LISTS[kind] and _says_nothing(value) for key, value in values)
 
 
-def _is_empty(value: Node) -> bool:
+def _says_nothing(value: Node) -> bool:
     return not value.items if isinstance(value, SequenceNode) else is_blank(value)
 
 

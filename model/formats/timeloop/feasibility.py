@@ -32,11 +32,11 @@ NONE: dict[Factors, str] = {PERFECT: "no divisor", ANY: "no factor"}
 def irreducible(parts: Sequence[Part], conflict: Callable[[Sequence[Part]], bool]) -> list[Part]:
     """Return parts that still conflict, of which none can be left out, by Junker's QuickXplain."""
     all_parts = list(parts)
-    needed = _needed([], False, all_parts, conflict)
+    needed = _needed_parts([], False, all_parts, conflict)
     return [part for part in all_parts if any(part is other for other in needed)]
 
 
-def _needed(
+def _needed_parts(
     background: list[Part], grown: bool, parts: list[Part], conflict: Callable[[Sequence[Part]], bool]
 ) -> list[Part]:
     """Return the `parts` that conflict with `background`; `grown` says that it has parts it lacked before."""
@@ -46,8 +46,8 @@ def _needed(
         return parts
     middle = len(parts) // 2
     first, second = parts[:middle], parts[middle:]
-    from_second = _needed([*background, *first], True, second, conflict)
-    from_first = _needed([*background, *from_second], bool(from_second), first, conflict)
+    from_second = _needed_parts([*background, *first], True, second, conflict)
+    from_first = _needed_parts([*background, *from_second], bool(from_second), first, conflict)
     return [*from_first, *from_second]
 
 

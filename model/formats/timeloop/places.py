@@ -24,7 +24,7 @@ from model.wording import listing
 
 def names_places(sections: Iterable[Node], mapspace: Mapspace) -> bool:
     """Whether targets of a mapping are places of memories that have several."""
-    named = set(chain.from_iterable(map(_targets, sections)))
+    named = set(chain.from_iterable(map(_target_names, sections)))
     return any(not named.isdisjoint(own) for own in place_names(mapspace).values())
 
 
@@ -99,16 +99,16 @@ def place_names(mapspace: Mapspace) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _targets(node: Node) -> Iterator[str]:
+def _target_names(node: Node) -> Iterator[str]:
     """Yield the names under ``target`` anywhere below a node."""
     if isinstance(node, SequenceNode):
-        yield from chain.from_iterable(map(_targets, node.items))
+        yield from chain.from_iterable(map(_target_names, node.items))
     if not isinstance(node, MappingNode):
         return
     for key, value in node.entries:
         if key.text == "target" and isinstance(value, ScalarNode):
             yield value.text
-        yield from _targets(value)
+        yield from _target_names(value)
 
 
 def _levels_by_place(

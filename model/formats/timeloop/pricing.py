@@ -163,7 +163,7 @@ def build_architecture(
     context: Context,
 ) -> Architecture:
     """Return the architecture with its energies as integers of one unit."""
-    units = _units(prices, context)
+    units = _units_per_pj(prices, context)
     if not any(figure for price in prices.values() for figure in _prices_of(price)):
         context.note(
             Note("all energies are 0: every mapping has the energy and the EDP 0, and none is better")
@@ -216,7 +216,7 @@ def _prices_of(prices: ComponentPrices) -> tuple[Decimal, ...]:
     return (prices.read, prices.fill, prices.update, prices.leak, prices.compute, *prices.further.values())
 
 
-def _units(prices: Mapping[str, ComponentPrices], context: Context) -> int:
+def _units_per_pj(prices: Mapping[str, ComponentPrices], context: Context) -> int:
     by_name = {name: _prices_of(price) for name, price in prices.items()}
     figures = [figure for of_component in by_name.values() for figure in of_component]
     try:

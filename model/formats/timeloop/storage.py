@@ -217,8 +217,8 @@ def read_storage(leaf: ArchLeaf, fanouts: frozenset[ArchLeaf], context: Context)
         word_bits=word_bits,
         block_size=block_size,
         cluster_size=cluster_size,
-        multiple_buffering=_within(reader, "multiple_buffering", Fraction(1), lowest=Fraction(1)),
-        min_utilization=_within(reader, "min_utilization", Fraction(0), Fraction(0), Fraction(1)),
+        multiple_buffering=_fraction_within(reader, "multiple_buffering", Fraction(1), lowest=Fraction(1)),
+        min_utilization=_fraction_within(reader, "min_utilization", Fraction(0), Fraction(0), Fraction(1)),
         read_bandwidth=_port_bandwidth(reader, "read_bandwidth"),
         write_bandwidth=_port_bandwidth(reader, "write_bandwidth"),
         shared_bandwidth=_bandwidth(reader, "shared_bandwidth"),
@@ -227,9 +227,9 @@ def read_storage(leaf: ArchLeaf, fanouts: frozenset[ArchLeaf], context: Context)
         network_drain_latency=reader.integer_or("network_drain_latency", 0, minimum=0),
         gating_fanouts=_gating_fanouts(reader, fanouts, context),
         rows_per_word=None if reader.find("depth") is None else Fraction(1, block_size),
-        size_source=_source(reader, "depth", "entries", "sizeKB"),
-        buffering_source=_source(reader, "multiple_buffering"),
-        utilization_source=_source(reader, "min_utilization"),
+        size_source=_attribute_source(reader, "depth", "entries", "sizeKB"),
+        buffering_source=_attribute_source(reader, "multiple_buffering"),
+        utilization_source=_attribute_source(reader, "min_utilization"),
     )
 
 
@@ -286,7 +286,7 @@ def read_sparse_support(leaf: ArchLeaf, context: Context) -> SparseSupport:
     return SparseSupport(level, reader.place("metadata_storage_width"))
 
 
-def _source(reader: _AttributeReader, *names: str) -> SourceRef | None:
+def _attribute_source(reader: _AttributeReader, *names: str) -> SourceRef | None:
     """Return the place of the first of these attributes that is given."""
     present = (name for name in names if reader.node(name) is not None)
     name = next(present, None)
@@ -414,7 +414,7 @@ def _note_bandwidth(reader: _AttributeReader, context: Context) -> None:
     context.note(note_at(reader.place("bandwidth"), sentence, reader.leaf.name))
 
 
-def _within(
+def _fraction_within(
     reader: _AttributeReader, name: str, default: Fraction, lowest: Fraction, highest: Fraction | None = None
 ) -> Fraction:
     value = reader.fraction(name)

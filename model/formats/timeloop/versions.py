@@ -155,7 +155,7 @@ def _section(name: str, value: Node, storages: Sequence[str], note: TakeNote) ->
         return value
     value = _with_version(value)
     if kind in ("constraints", "mapping"):
-        return _targets(value, storages, note)
+        return _by_target(value, storages, note)
     if kind == "mapper" and isinstance(value, MappingNode):
         return with_underscores(value)
     return _deeply(value) if kind == SPARSE_SECTION else value
@@ -204,23 +204,23 @@ def _with_underscores(value: Node) -> Node:
     return ScalarNode(text, text, True, value.span, value.tag)
 
 
-def _targets(value: Node, storages: Sequence[str], note: TakeNote) -> Node:
+def _by_target(value: Node, storages: Sequence[str], note: TakeNote) -> Node:
     """Return a section of constraints, or a mapping, with all that is said of one target in one item."""
     if isinstance(value, SequenceNode):
-        items = tuple(part for item in value.items for part in _target(item, storages, note))
+        items = tuple(part for item in value.items for part in _target_constraints(item, storages, note))
         return SequenceNode(items, value.span, value.tag)
     if not isinstance(value, MappingNode):
         return value
     if _NAMED in value and "targets" not in value:
         constraints = _constraints_in(value)
-        return value if constraints is None else _targets(constraints, storages, note)
+        return value if constraints is None else _by_target(constraints, storages, note)
     targets = value.get("targets")
     if not isinstance(targets, SequenceNode):
         return value
-    return with_entry(value, "targets", _targets(targets, storages, note))
+    return with_entry(value, "targets", _by_target(targets, storages, note))
 
 
-def _target(item: Node, storages: Sequence[str], note: TakeNote) -> Iterator[Node]:
+def _target_constraints(item: Node, storages: Sequence[str], note: TakeNote) -> Iterator[Node]:
     """Yield one constraint, or those that are listed inside of a target."""
     if not isinstance(item, MappingNode):
         yield item

@@ -455,7 +455,7 @@ class Branch:
         whole = np.array(self._places(ones))
         if not all(frame.loops[0].reach[d][own, site.rounds[d]] for d, own in enumerate(whole)):
             return
-        loops = _moving(site.rounds, whole)
+        loops = _moving_dims(site.rounds, whole)
         able = not loops if site.lead is None else self._may_lead(site, loops)
         if frame.counted.leads_are_loops and not able:
             return
@@ -627,7 +627,7 @@ class Branch:
         if self._passes_again(slot - 1, slot, tiles):
             return
         vector = np.array([numbers])
-        loops = _moving(site.rounds, places)
+        loops = _moving_dims(site.rounds, places)
         pairs = list(zip(site.still, closes, strict=True))
         spent = site.spent + self._known_better(site, loops)
         for own in (own for own, here in pairs if here):
@@ -724,7 +724,7 @@ def _entry_at(table: FloatArray, places: IntArray) -> FloatArray:
     return entry
 
 
-def _moving(rounds: IntArray, places: IntArray) -> frozenset[int]:
+def _moving_dims(rounds: IntArray, places: IntArray) -> frozenset[int]:
     """Dimensions of the loops of a slot, given places of the numbers of tiles inside and outside of it."""
     return frozenset(np.flatnonzero(rounds != places).tolist())
 

@@ -70,7 +70,7 @@ def _words_if_leads(
     none = np.zeros_like(own)
     if not component.linear or lattice.grains:
         return none, none + 1
-    step, spans = _moves(component, lattice, unrolling)
+    step, spans = _window_moves(component, lattice, unrolling)
     others = sum((own for d, own in spans.items() if d != dim), np.zeros_like(box))
     only = others == 0
     start = np.where(only, np.minimum(step[dim], box), _least_start(component, dim, step, spans, box))
@@ -89,7 +89,7 @@ def _words_if_leads(
     return again, np.maximum(begun, again)
 
 
-def _moves(
+def _window_moves(
     component: Component, lattice: CountLattice, unrolling: Unrolling
 ) -> tuple[dict[int, IntArray], dict[int, IntArray]]:
     """Words by which loops over each dimension move a window: one iteration at least, all of them at most."""
@@ -165,7 +165,7 @@ def _first_along(component: Component, lattice: CountLattice, unrolling: Unrolli
     if not component.linear:
         return least
     own = covered(component, lattice)
-    steps, spans = _moves(component, lattice, unrolling)
+    steps, spans = _window_moves(component, lattice, unrolling)
     moving = {d: span > 0 for d, span in spans.items()}
     several = sum(moving.values(), np.zeros_like(box))
     for d, moves in moving.items():
@@ -188,7 +188,7 @@ def _advances(
 
     A loop over `dim` leads. Each of the others comes to all of its tiles, to all but the first by advancing.
     """
-    step, spans = _moves(component, lattice, unrolling)
+    step, spans = _window_moves(component, lattice, unrolling)
     box, every = _tile_words(component, lattice), sum(spans.values())
     # After a pass of a single tile such a delivery counts as a step already.
     known = np.maximum(start, np.minimum(step[dim], box))
@@ -199,7 +199,7 @@ def _advances(
         advances = np.maximum(lattice.tiles_along(d) - unrolling.used[d], 0)
         words = words + np.where(spans[d] > 0, more * advances * used, 0)
     for other in (own for own in view.components if own is not component):
-        still = sum(_moves(other, lattice, unrolling)[1].values()) == 0 if other.linear else False
+        still = sum(_window_moves(other, lattice, unrolling)[1].values()) == 0 if other.linear else False
         any_tile = math.prod(unrolling.used[d] for d in other.dims)
         own = covered(other, lattice)
         words = words * (np.where(still, own, any_tile) if other.sliding else own)
