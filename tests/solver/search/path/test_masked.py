@@ -8,7 +8,7 @@ import pytest
 from model.architecture import AccessEnergy, Fanout, StorageLevel
 from model.extents import ANY, PERFECT, Factors
 from model.mapping import FanoutMapping, Mapping, StorageMapping
-from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.mapspace import FactorRule, KeepRules, Mapspace, TemporalRules
 from model.problem import Dataspace, Problem, Term
 from solver.search.goal import Goal
 from solver.search.path.bounds import Bounds
@@ -129,8 +129,7 @@ def test_an_order_outside_of_the_fanouts_holds_for_each_choice(factors: Factors)
     dram = StorageLevel("DRAM", energy=AccessEnergy(200, 170, 190))
     registers = StorageLevel("registers", 4, energy=AccessEnergy(1, 2, 1))
     mapspace = free_mapspace(matmul(2, 2, 3), dram, Fanout("row", 4), registers)
-    rules = TemporalRules(outer=("K",)), TemporalRules()
-    mapspace = replace(mapspace, spatial=(SpatialRules((FactorRule("K", "=", 1),)),))
+    rules = TemporalRules((FactorRule("K", "=", 3),), outer=("K",)), TemporalRules()
     space = SearchSpace(replace(mapspace, factors=factors, temporal=rules))
     least: dict[object, int] = {}
     for own in valid_mappings(space.mapspace, innermost_orders=False):
