@@ -13,13 +13,12 @@ from model.problem import Dataspace, Problem, Term
 from solver.search.goal import Goal
 from solver.search.path.search import EinsumSearch
 from solver.search.space.search_space import SearchSpace
-from solver.search.stopping import Stop
 from tests import strategies
 from tests.bruteforce import optima, optimum
 from tests.mapspaces import free_mapspace, matmul
 from tests.random_rules import with_binding_rules
 from tests.slow import few
-from tests.solver.search.path.alone import quiet, searched
+from tests.solver.search.path.alone import quiet, searched, stops_after
 from tests.solver.search.path.test_tables import SHIFTED, outer_loop_fixed
 from tests.strategies import (
     CONVOLUTIONS,
@@ -37,12 +36,6 @@ def check(mapspace: Mapspace) -> None:
     for objective, best in zip(OBJECTIVES, optima(mapspace, OBJECTIVES), strict=True):
         value = None if best is None else best[0]
         assert searched(mapspace, objective) == (value, value)
-
-
-def stops_after(calls: int) -> Stop:
-    """Say no so many times, then yes."""
-    left = iter(range(calls))
-    return lambda: next(left, None) is None
 
 
 @pytest.mark.parametrize("seed", few(range(4)))
