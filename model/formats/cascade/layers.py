@@ -154,9 +154,13 @@ def network_on_arch(loaded: LoadedWorkload, setting: Setting, options: LoadOptio
 
 def mapspaces_on_arch(
     loaded: LoadedWorkload, setting: Setting, options: LoadOptions, notes: list[Note]
-) -> list[Mapspace]:
-    """Return the mapspace of each Einsum alone, with one place for each memory."""
-    return [read.mapspace for read in _each_on_arch(loaded, setting, options, notes)]
+) -> tuple[list[Mapspace], list[bool]]:
+    """Return the mapspace of each Einsum alone, with one place for each memory.
+
+    And for each Einsum whether the second memory keeps each tensor that the outermost one does not.
+    """
+    each = _each_on_arch(loaded, setting, options, notes)
+    return [read.mapspace for read in each], [read.keeps_rest for read in each]
 
 
 def _each_on_arch(
@@ -225,6 +229,7 @@ class _Read:
     word_rows: tuple[Fraction, ...]  # rows of each written level that one of its words in `mapspace` takes
     all_inputs: tuple[Span, ...] = ()
     memories_with_places: frozenset[str] = frozenset()  # memories that may have several places
+    keeps_rest: bool = False  # whether the second memory keeps each tensor that the outermost one does not
     narrowing: Narrowing | None = None
 
     @property
@@ -332,7 +337,9 @@ def _read_on_arch(
     bits = tuple(replace(level, word_bits=1, block_size=1, packing=()) for level in levels)
     rows = tuple(Fraction(level.word_bits) for level in levels)
     spread_out = frozenset(level.name for level in levels if options.has_places)
-    return _Read(einsum, mapspace, bits, rows, memories_with_places=spread_out)
+    return _Read(
+        einsum, mapspace, bits, rows, memories_with_places=spread_out, keeps_rest=found.keeps_rest
+    )
 
 
 def _all_inputs_notes(read: Iterable[_Read]) -> Iterator[Note]:
