@@ -35,6 +35,9 @@ Deeper = tuple[tuple[str, int], ...]
 MOST_BOXES = 400
 """Boxes of extents of which a bound for any parts looks at each one."""
 
+STEP_S = 1.0
+"""Seconds of a first search for one Einsum: some settle nothing for long but which of many equal mappings."""
+
 LARGE = 64
 """How many times as long as the whole a box is in each dimension that visits are small beside."""
 
@@ -108,6 +111,8 @@ class EdgeBounds:
     """Whether loops of nests may have remainders."""
     search_s: float = math.inf
     """Seconds of a search for nests with remainders, at most."""
+    step_s: float = STEP_S
+    """Seconds of a search without remainders, at most; one that is tried again has twice as many."""
     in_closed_form: bool = False
     """Whether bounds leave out floors and searches: once a search is over."""
     _last: _Last | None = None
@@ -587,7 +592,9 @@ class EdgeBounds:
         return Inner(free, paid, cycles)
 
     def _bound(self, mapspace: Mapspace, objective: str) -> int:
-        return 0 if self.in_closed_form else self.searched(mapspace, (objective,), Caps()).bound or 0
+        if self.in_closed_form:
+            return 0
+        return self.searched(mapspace, (objective,), Caps(), None, self.step_s).bound or 0
 
     def _inner_mapspace(
         self,
@@ -635,23 +642,30 @@ class EdgeBounds:
         return math.ceil(energy * SHARE_KEPT), math.ceil(cycles * SHARE_KEPT)
 
     def searched(
-        self, mapspace: Mapspace, objectives: tuple[str, ...], caps: Caps, known: Priced | None = None
+        self,
+        mapspace: Mapspace,
+        objectives: tuple[str, ...],
+        caps: Caps,
+        known: Priced | None = None,
+        most_s: float = math.inf,
     ) -> Result:
         """The optimum of a mapspace, from a known mapping, in the time that is left."""
         self.searches += 1
         last = self._last
         reused = last is not None and (last.mapspace, last.clock) == (mapspace, self.clock)
-        search = last.search if last is not None and reused else self._begun(mapspace)
+        search = last.search if last is not None and reused else self._begun(mapspace, most_s)
         result = search.minimise(objectives, caps, known)
         # A mapspace is often searched for energy and then for latency: its tables serve both.
         is_proven = result.termination is Termination.PROVEN
         self._last = _Last(mapspace, self.clock, search) if is_proven else None
         return result
 
-    def _begun(self, mapspace: Mapspace) -> SharedSearch:
+    def _begun(self, mapspace: Mapspace, most_s: float) -> SharedSearch:
         limit_s = self.clock.left_s
-        if mapspace.factors != PERFECT and self.search_s < math.inf:
-            limit_s = self.search_s if limit_s is None else min(limit_s, self.search_s)
+        if mapspace.factors != PERFECT:
+            most_s = self.search_s
+        if most_s < math.inf:
+            limit_s = most_s if limit_s is None else min(limit_s, most_s)
         return SharedSearch(mapspace, replace(self.options, time_limit_s=limit_s), None, self.clock.stop)
 
 

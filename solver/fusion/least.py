@@ -59,6 +59,8 @@ class _Core:
     """Searches of edges that differ in names alone, at several rooms."""
 
     solved: list[_Solved] = field(default_factory=list)  # by falling room
+    times: int = 1
+    """How many times as long as a first search the next one without remainders may take."""
 
 
 class _Settled(NamedTuple):
@@ -196,6 +198,8 @@ class EdgePricer(EdgeBounds):
 
     is_cut_short: bool = False
     """Whether there was no time for a search with remainders to end."""
+    is_patient: bool = False
+    """Whether searches that were cut short are tried again, in twice the time."""
     edges: dict[EdgeKind, Edge] = field(default_factory=dict)
     cores: dict[EdgeKind, _Core] = field(default_factory=dict)
     coarser: Coarser = field(default_factory=Coarser)
@@ -331,6 +335,9 @@ class EdgePricer(EdgeBounds):
         most = self.space.memory.usable_words
         room = room_words if solved or effort is Effort.ROOM_LEFT else most
         at = next((known for known in solved if known.room_words == room), None)
+        is_again = at is not None and at.is_cut_short and not edge.space.kind.remainders
+        if at is not None and is_again:
+            return self.is_patient and self._search_again(edge, at)
         if at is not None:
             # Where its front is complete, what is open is the front of a smaller room.
             rest = solved[solved.index(at) :]
@@ -350,6 +357,17 @@ class EdgePricer(EdgeBounds):
         is_roomy = room_words is None or any(point.need_words <= room_words for point in at.points)
         if at.points and not is_roomy and not self.clock.stop():
             self._refine(edge, room_words)
+        return True
+
+    def _search_again(self, edge: Edge, before: _Solved) -> bool:
+        """Repeat a search that was cut short, in twice the time, from the mappings that are known."""
+        edge.core.times *= 2
+        at = _Solved(before.room_words, [], None)
+        self._first_points(edge, at)
+        if at.beyond is not None and before.beyond is not None:
+            energy, cycles = map(max, at.beyond, before.beyond)
+            at.beyond = energy, cycles
+        edge.core.solved[edge.core.solved.index(before)] = at
         return True
 
     def _is_raised(self, edge: Edge) -> bool:
@@ -392,16 +410,15 @@ class EdgePricer(EdgeBounds):
         return (energy, 0) if is_known and self.objective == "energy" else (0, cycles if is_known else 0)
 
     def _search(self, edge: Edge, room: int | None, objectives: tuple[str, ...], caps: Caps) -> Result:
-        known = self._without_remainders(edge, room, caps) if edge.space.kind.remainders else None
-        return self.searched(edge.mapspace(room), objectives, caps, known)
+        known, most_s = self._known_mapping(edge, room, caps), self.step_s * edge.core.times
+        return self.searched(edge.mapspace(room), objectives, caps, known, most_s)
 
-    def _without_remainders(self, edge: Edge, room: int | None, caps: Caps) -> Priced | None:
+    def _known_mapping(self, edge: Edge, room: int | None, caps: Caps) -> Priced | None:
         """The best known mapping of an edge without remainders, to begin with."""
         even = self.edge(replace(edge.space.kind, remainders=False))
         fitting = [
             point
-            for known in even.core.solved
-            for point in known.points
+            for point in even.points
             if (room is None or point.need_words <= room)
             and (caps.cycles is None or point.cycles <= caps.cycles)
         ]

@@ -14,6 +14,7 @@ from model.fused.report import FusedEvaluation
 from model.objective import objective_value
 from solver.fusion.assembly import fused_mapping, is_spread_alike, rooms_left
 from solver.fusion.bodies import BodyBounds
+from solver.fusion.bounds import STEP_S
 from solver.fusion.edges import Choice, EdgeKind, Left, Point
 from solver.fusion.evidence import evidence_of
 from solver.fusion.labels import Label, Step
@@ -236,12 +237,25 @@ class _Search:
         steps = [self._step_alone(search, place) for place in range(len(self.cascade.einsums))]
         if all(step.kind is not None or step.choice is not None for step in steps):
             left = rooms_left(search.space, steps)
-            self._refine(steps, left)
+            self._refine_one_by_one(steps, left)
             self._price_path(search.space, steps, left, best)
             if best.value is None and not self._is_interrupted():
                 self._price_hinted(search.space, steps, left, best)
             self._report(best, None)
         return best
+
+    def _refine_one_by_one(self, steps: Sequence[Step], left: Sequence[Left]) -> None:
+        """Map each Einsum alone, in its share of the time."""
+        kinds = {
+            id(self.pricer.edge(step.kind).core): (step, room)
+            for step, room in zip(steps, left, strict=True)
+            if step.kind is not None
+        }
+        for number, (step, room) in enumerate(kinds.values()):
+            left_s = self.alone.left_s
+            self.pricer.step_s = STEP_S if left_s is None else min(STEP_S, left_s / (len(kinds) - number))
+            self._refine([step], [room])
+        self.pricer.step_s = STEP_S
 
     def _price_hinted(
         self, space: FusionSpace, steps: Sequence[Step], left: Sequence[Left], best: _Best
@@ -271,7 +285,7 @@ class _Search:
 
     def _unfused(self, best: _Best) -> _Outcome:
         """Map each Einsum alone, with all tensors outside."""
-        return self._solve(self._unfused_space, best)
+        return self._solve(self._unfused_space, best, is_patient=False)
 
     def _fused(self, best: _Best) -> _Outcome:
         """Search with tensors in the outermost on-chip memory first, where others may store them, too."""
@@ -381,8 +395,12 @@ class _Search:
             self.watch.costs,
         )
 
-    def _solve(self, space: FusionSpace, best: _Best) -> _Outcome:
-        """Search one space, from a known mapping on; edges are priced where a shortest path needs them."""
+    def _solve(self, space: FusionSpace, best: _Best, is_patient: bool = True) -> _Outcome:
+        """Search one space, from a known mapping on; edges are priced where a shortest path needs them.
+
+        Searches that were cut short are tried again if this `is_patient`, once nothing else is left to do.
+        """
+        self.pricer.is_patient = False
         search = self._paths(space)
         self._report(best, None)
         bound = 0
@@ -395,6 +413,9 @@ class _Search:
                 return _Outcome(best, bound, proven=False)
             self._report(best, bound)
             if self._settle(search, path, best):
+                if is_patient and not self.pricer.is_patient and best.value != bound:
+                    self.pricer.is_patient = True
+                    continue
                 complete = not self.pricer.clock.stop()
                 self._improve_by_nests(space, best, bound)
                 return _Outcome(best, bound, best.value == bound, complete)
