@@ -38,6 +38,9 @@ MOST_BOXES = 400
 STEP_S = 1.0
 """Seconds of a first search for one Einsum: some settle nothing for long but which of many equal mappings."""
 
+BOUNDED_SHARE = 1 / 8
+"""Share of the time that is left which searches for bounds on all Einsums may take."""
+
 LARGE = 64
 """How many times as long as the whole a box is in each dimension that visits are small beside."""
 
@@ -594,7 +597,10 @@ class EdgeBounds:
     def _bound(self, mapspace: Mapspace, objective: str) -> int:
         if self.in_closed_form:
             return 0
-        return self.searched(mapspace, (objective,), Caps(), None, self.step_s).bound or 0
+        left_s, most_s = self.clock.left_s, self.step_s
+        if left_s is not None:
+            most_s = min(most_s, left_s * BOUNDED_SHARE / len(set(self.alike)))
+        return self.searched(mapspace, (objective,), Caps(), None, most_s).bound or 0
 
     def _inner_mapspace(
         self,

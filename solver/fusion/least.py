@@ -130,6 +130,11 @@ class Edge:
         """All mappings that are known."""
         return chain.from_iterable(known.points for known in self.core.solved)
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether its least costs are known at each room that was looked at."""
+        return all(known.beyond is None for known in self.core.solved)
+
     @cached_property
     def renaming(self) -> Renaming:
         """Names that say the position only."""

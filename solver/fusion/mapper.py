@@ -183,7 +183,7 @@ class _Search:
         with self.watch.during("each Einsum alone", BOUNDS):
             first = self._unfused_at_once()
             self.pricer.clock = self.clock.share(2) if self.is_any else self.clock
-            unfused, perfect, even = self._unfused(first), None, None
+            unfused, perfect, even = self._alone(first), None, None
         best = replace(unfused.best)
         with self.watch.during("divisors", BOUNDS):
             outcome = self._fused(best)
@@ -283,11 +283,34 @@ class _Search:
         may_be = cost is not None and search.successors.may_write(place, {})
         return Step(place, (), None, Choice(*cost, 0, None) if cost and may_be else None, (), ())
 
+    def _alone(self, best: _Best) -> _Outcome:
+        """What Einsums alone come to that are mapped: each at its least cost, unless two costs matter."""
+        if best.value is None or self.objective == "edp":
+            return self._unfused(best)
+        kinds = (step.kind for step in best.steps if step.kind is not None)
+        is_proven = all(self.pricer.edge(kind).is_settled for kind in kinds)
+        return _Outcome(best, best.value if is_proven else None, is_proven, complete=True)
+
     def _unfused(self, best: _Best) -> _Outcome:
         """Map each Einsum alone, with all tensors outside."""
         return self._solve(self._unfused_space, best, is_patient=False)
 
     def _fused(self, best: _Best) -> _Outcome:
+        """Search without shared loops first, then with them."""
+        if self.space.storable and self.limits.max_loops != 0:
+            with self._within_half_of_time(), suppress(Stopped):
+                self._find_whole(best)
+        return self._looped_by_memories(best)
+
+    def _find_whole(self, best: _Best) -> None:
+        """Find a good mapping without shared loops: tensors are stored as a whole, or not at all."""
+        search = self._paths(replace(self.space, limits=replace(self.limits, max_loops=0)))
+        for _ in range(ROUNDS):
+            path, _ = self._path(search, best)
+            if path is None or self._settle(search, path, best):
+                return
+
+    def _looped_by_memories(self, best: _Best) -> _Outcome:
         """Search with tensors in the outermost on-chip memory first, where others may store them, too."""
         outermost, allowed = self.space.memory.name, self.limits.memories
         if self.space.is_deep and (allowed is None or outermost in allowed):
