@@ -509,8 +509,8 @@ class _Search:
 
     def _settle_rough_path(self, search: PathSearch, best: _Best) -> bool:
         """Settle a path that looks at a few bodies; whether there is nothing more to find."""
-        search.tighten(best.value, WIDTH)
-        path, _ = search.path(best.value, WIDTH)
+        import os
+        path = search.dive(best.value, WIDTH)
         return path is None or self._settle(search, path, best)
 
     def _settle(self, search: PathSearch, path: Sequence[Step], best: _Best) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,10 +18,10 @@ from solver.fusion.amounts import UNLIMITED, FloatArray, worth
 from solver.fusion.bodies import BodyBounds
 from solver.fusion.copies import WaitingTiles
 from solver.fusion.groups import MOST_WAITING
-from solver.fusion.labels import Draft, Label, Queue, Room, Step, StoredTile, room_of
+from solver.fusion.labels import DRAFTS, Draft, Label, Queue, Room, Step, StoredTile, room_of
 from solver.fusion.least import EdgePricer
 from solver.fusion.remembered import remembered, remembered_by
-from solver.fusion.space import Frame, Frames, FusionSpace
+from solver.fusion.space import Frame, Frames, FusionSpace, Segment
 from solver.fusion.successors import Successors
 from solver.fusion.trips import BodyLoops
 from solver.fusion.ways import DECIDED_OUTSIDE, Given
@@ -40,6 +41,12 @@ SHARED = (
 )
 """Tables that the searches for rests of paths have in common."""
 
+
+PROMISING = 64
+"""Bodies of some Einsums that one pass for a good path looks at."""
+
+MOST_ORDERED = 1 << 14
+"""Bodies of some Einsums that are compared then, about."""
 
 Limits = dict[str, int]
 """By objective, a value."""
@@ -492,6 +499,41 @@ class PathSearch:
         except Stopped:
             return None, queue.least
 
+    def dive(self, limit: int | None, width: int) -> list[Step] | None:
+        """A good path that one pass over the cuts finds; None if it meets none below a limit.
+
+        Of labels that are as far along, with bodies of the same Einsums, the best ones alone go on.
+        """
+        queue, start = Queue(limit, None), self.start(0, frozenset())
+        labels: dict[int, list[tuple[int, Label]]] = {0: [(self.value(start), start)]}
+        for at in range(len(self.space.einsums)):
+            here = labels.pop(at, [])
+            while here:
+                found = list(self._after_each(queue, here, width))
+                for own in (own for own in found if own[1].at > at):
+                    labels.setdefault(own[1].at, []).append(own)
+                here = [own for own in found if own[1].at == at]
+        complete = labels.get(len(self.space.einsums), [])
+        best = min(complete, key=lambda own: own[0], default=None)
+        return None if best is None else best[1].steps()
+
+    def _after_each(
+        self, queue: Queue, labels: Sequence[tuple[int, Label]], width: int
+    ) -> Iterator[tuple[int, Label]]:
+        """Yield what follows the best labels of each shape, with its value."""
+        looks = Counter[object]()
+        for value, label in sorted(labels, key=lambda own: own[0]):
+            looks[label.shape] += 1
+            if looks[label.shape] > width * (1 if label.draft is None else DRAFTS):
+                continue
+            self.pricer.heed()
+            self.counts.expanded += 1
+            self.counts.settled = max(self.counts.settled, label.at)
+            for following, rough in self._following(label, queue):
+                own = max(value, self.value(following) if rough is None else rough)
+                if queue.improves(own) and queue.enter(following, self._costs(following)):
+                    yield own, following
+
     def _emptied(
         self, queue: Queue, last: int | None, ends: Callable[[Label], bool]
     ) -> tuple[Label | None, int | None]:
@@ -562,7 +604,9 @@ class PathSearch:
     def _following(self, label: Label, queue: Queue) -> Iterator[tuple[Label, int | None]]:
         """Yield what follows a label, with a lower bound on its value if that is known."""
         if label.draft is not None:
-            yield from self._drawn(label, label.draft, queue)
+            is_plain = not self.space.remainders and not self._slides(label)
+            draw = self._drawn if self.longest is None or not is_plain else self._drawn_at_once
+            yield from draw(label, label.draft, queue)
             return
         if label.opening:
             yield replace(label, opening=False, parent=label, step=None), None
@@ -587,11 +631,7 @@ class PathSearch:
         given = tuple(self._given(label, place) for place in range(draft.frame.start, draft.frame.end))
         frames, lefts, energies, cycles = self._drawn_bodies(label.frames, draft, given)
         outside = self.rest(label, draft.frame.end)
-        values = np.ones_like(energies)
-        if self.objective != "latency":
-            values = values * (energies + float(label.energy + outside[0]))
-        if self.objective != "energy":
-            values = values * (cycles + float(label.cycles + outside[1]))
+        values = self._values(label, energies + float(outside[0]), cycles + float(outside[1]))
         for longer, left, value in zip(frames, lefts, worth(values), strict=True):
             if queue.improves(value):
                 yield self.with_body(label, longer, left), value
@@ -612,6 +652,50 @@ class PathSearch:
             least = self.bodies.of_bodies(outside, frame, np.array(following), np.array(lefts), given)
         return _Bodies(frames, lefts, *least)
 
+    def _drawn_at_once(
+        self, label: Label, draft: Draft, queue: Queue
+    ) -> Iterator[tuple[Label, int | None]]:
+        """Yield the label with those of the bodies with each rank looped once that promise most."""
+        given = tuple(self._given(label, place) for place in range(draft.frame.start, draft.frame.end))
+        bodies, energies, cycles = self._ordered_bodies(label.frames, draft.frame, given)
+        outside = self.rest(label, draft.frame.end)
+        values = self._values(label, energies + float(outside[0]), cycles + float(outside[1]))
+        best = np.argsort(values, kind="stable")[:PROMISING]
+        for number, value in zip(best.tolist(), worth(values[best]), strict=True):
+            if queue.improves(value):
+                yield self.with_body(label, bodies[number], (1,)), value
+
+    @remembered
+    def _ordered_bodies(
+        self, outside: Frames, frame: Frame, given: tuple[Given, ...]
+    ) -> tuple[list[Frame], FloatArray, FloatArray]:
+        """Bodies with all loops in each order, and the least costs of their Einsums."""
+        totals = np.array(list(self.loops.totals(outside, frame.start, frame.end)), np.int64)
+        frames, costs = list[Frame](), [np.zeros((2, 0))]
+        for order in self.loops.orders(frame.start, frame.end) if len(totals) else ():
+            self.pricer.heed()
+            masks = [np.isin(np.arange(totals.shape[1]), list(own)) for own in order]
+            # With fewer loops it is a body of another order.
+            own = totals[np.logical_and.reduce([(totals[:, mask] > 1).any(axis=1) for mask in masks])]
+            segments = [np.where(mask, own, 1) for mask in masks]
+            if len(own):
+                costs.append(np.array(self.bodies.bounds.ordered(outside, frame, segments, given)))
+                pairs = zip(*(map(_as_segment, counts.tolist()) for counts in segments), strict=True)
+                frames += [replace(frame, segments=loops) for loops in pairs]
+            if len(frames) > MOST_ORDERED:
+                break
+        energies, cycles = np.concatenate(costs, axis=1)
+        return frames, energies, cycles
+
+    def _values(self, label: Label, energies: FloatArray, cycles: FloatArray) -> FloatArray:
+        """Values of the objective of a label with further costs."""
+        values = np.ones_like(energies)
+        if self.objective != "latency":
+            values = values * (energies + float(label.energy))
+        if self.objective != "energy":
+            values = values * (cycles + float(label.cycles))
+        return values
+
     def with_body(self, label: Label, frame: Frame, left: tuple[int, ...]) -> Label:
         """The label with a body that is drafted, or opened once no loops are left."""
         if max(left) > 1:
@@ -622,6 +706,11 @@ class PathSearch:
         room = Room(label.room.held + more, label.room.peaks + more, inner, apart)
         parted = (*label.parted[:-1], True, False) if label.parted else (False,)
         return replace(label, frames=(*label.frames, frame), room=room, draft=None, parted=parted)
+
+
+def _as_segment(counts: Sequence[int]) -> Segment:
+    """The loops of a segment, by trips of all classes."""
+    return tuple((number, count) for number, count in enumerate(counts) if count > 1)
 
 
 def _counts(frame: Frame, classes: int) -> tuple[int, ...]:

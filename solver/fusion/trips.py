@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from functools import cached_property
+from itertools import combinations, product
 
 from model.extents import ANY, PERFECT, Extents, tiles_of
 from model.fused.visits import Visits
 from model.numbers import divisors
 from solver.fusion.remembered import remembered, remembered_by
 from solver.fusion.space import Frame, Frames, FusionSpace, Segment, TileKind, Trips
+from solver.fusion.unrolling import UnrolledVisits
 from solver.search.stopping import Stop, heed, heeding, never
 
 Total = tuple[int, ...]
@@ -39,7 +41,42 @@ class BodyLoops:
         for chosen in found:
             heed(self.stop)
             if is_plain or self._is_known(frames, start, end, chosen):
-                yield chosen
+                if not is_plain or space.remainders or self._may_unroll(left, start, end, chosen):
+                    yield chosen
+
+    def _may_unroll(self, left: Sequence[Trips], start: int, end: int, chosen: Total) -> bool:
+        """Whether visits are large enough for what rules ask of fanouts."""
+        pairs = list(zip(self.space.classes(start, end), chosen, strict=True))
+        for place, own in zip(range(start, end), left, strict=True):
+            extents = dict(own)
+            for dims, count in pairs:
+                extents[dims[place - start]] //= count
+            if not self.unrolling.may_be(place, extents):
+                return False
+        return True
+
+    @cached_property
+    def unrolling(self) -> UnrolledVisits:
+        """What rules ask of fanouts."""
+        return UnrolledVisits(self.space.cascade)
+
+    @remembered
+    def orders(self, start: int, end: int) -> tuple[tuple[frozenset[int], ...], ...]:
+        """Segments that a body may have with one loop of each class at most, those with few segments first."""
+        kinds, large = self.space.tile_kinds(start, end), bool(self.space.stores.least)
+        whole = [self.parts_left((), place) for place in range(start, end)]
+        classes = enumerate(self.space.classes(start, end))
+        sizes = {n: [whole[k][dim] for k, dim in enumerate(dims)] for n, dims in classes}
+        able = frozenset(number for number, own in sizes.items() if math.gcd(*own) > 1)
+        found, open_ = list[tuple[frozenset[int], ...]](), [((), able)]
+        while open_:
+            heed(self.stop)
+            before, left = open_.pop()
+            for own in _subsets(left):
+                if not before or _is_parted(before[-1], own, kinds, large):
+                    longer = (*before, own)
+                    open_.append((longer, left - own)) if own < left else found.append(longer)
+        return tuple(sorted(found, key=len))
 
     def longer(self, frames: Frames, frame: Frame, left: Total) -> Iterator[tuple[Frame, Total]]:
         """Yield a body with each further segment, and the trips that are left then; none of it if all 1.
@@ -232,6 +269,12 @@ def _is_divided(visits: Visits, place: int, dim: str, depth: int, trips: int) ->
     cut = math.prod(loop.trips for loop in path.loops[:depth] if loop.dim(path.leaf.einsum) == dim)
     led = any(True for _ in visits.needs(place, dim, depth))
     return cut <= bound and (led or all(size % trips == 0 for size in visits.extents(place, dim, depth - 1)))
+
+
+def _subsets(members: frozenset[int]) -> Iterator[frozenset[int]]:
+    """Yield all subsets but the empty one."""
+    for size in range(1, len(members) + 1):
+        yield from map(frozenset, combinations(sorted(members), size))
 
 
 def _segment(counts: Sequence[int]) -> Segment:
