@@ -199,8 +199,8 @@ class DraftBounds:
         joint = JointBound(size, self.usable_words, FEW_SHARES)
         loops = [tuple(enumerate(counts.T)) for counts in segments]
         for place, known in zip(range(frame.start, frame.end), given, strict=True):
-            ways = self._ways_ordered((*frames, frame), place, loops, known)
-            joint.add([way.over(size) for way in ways], known.taken_words, self.space.einsums[place].times)
+            ways = [way.over(size) for way in self._ways_ordered((*frames, frame), place, loops, known)]
+            joint.add(ways, known.taken_words, self.space.einsums[place].times)
         energies, cycles = joint.least()
         return energies, cycles
 

@@ -340,13 +340,8 @@ class EdgePricer(EdgeBounds):
         most = self.space.memory.usable_words
         room = room_words if solved or effort is Effort.ROOM_LEFT else most
         at = next((known for known in solved if known.room_words == room), None)
-        is_again = at is not None and at.is_cut_short and not edge.space.kind.remainders
-        if at is not None and is_again:
-            return self.is_patient and self._search_again(edge, at)
         if at is not None:
-            # Where its front is complete, what is open is the front of a smaller room.
-            rest = solved[solved.index(at) :]
-            return self._next_point(edge, next((known for known in rest if known.beyond is not None), at))
+            return self._goes_on(edge, at)
         at = _Solved(room, [], None)
         points = self._unlike_points if edge.space.kind.is_mixed else self._first_points
         points(edge, at)
@@ -363,6 +358,14 @@ class EdgePricer(EdgeBounds):
         if at.points and not is_roomy and not self.clock.stop():
             self._refine(edge, room_words)
         return True
+
+    def _goes_on(self, edge: Edge, at: _Solved) -> bool:
+        """Find out more where a search was made before; whether there was more to find."""
+        if at.is_cut_short and not edge.space.kind.remainders:
+            return self.is_patient and self._search_again(edge, at)
+        # Where its front is complete, what is open is the front of a smaller room.
+        rest = edge.core.solved[edge.core.solved.index(at) :]
+        return self._next_point(edge, next((known for known in rest if known.beyond is not None), at))
 
     def _search_again(self, edge: Edge, before: _Solved) -> bool:
         """Repeat a search that was cut short, in twice the time, from the mappings that are known."""

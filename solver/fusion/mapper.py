@@ -435,10 +435,11 @@ class _Search:
             if path is None:
                 return _Outcome(best, bound, proven=False)
             self._report(best, bound)
-            if self._settle(search, path, best):
-                if is_patient and not self.pricer.is_patient and best.value != bound:
-                    self.pricer.is_patient = True
-                    continue
+            is_last = self._settle(search, path, best)
+            if is_last and is_patient and not self.pricer.is_patient and best.value != bound:
+                self.pricer.is_patient = True
+                continue
+            if is_last:
                 complete = not self.pricer.clock.stop()
                 self._improve_by_nests(space, best, bound)
                 return _Outcome(best, bound, best.value == bound, complete)
@@ -509,8 +510,8 @@ class _Search:
 
     def _settle_rough_path(self, search: PathSearch, best: _Best) -> bool:
         """Settle a path that looks at a few bodies; whether there is nothing more to find."""
-        import os
-        path = search.dive(best.value, WIDTH)
+        search.tighten(best.value, WIDTH)
+        path, _ = search.path(best.value, WIDTH)
         return path is None or self._settle(search, path, best)
 
     def _settle(self, search: PathSearch, path: Sequence[Step], best: _Best) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,7 +17,7 @@ from solver.fusion.amounts import UNLIMITED, FloatArray, worth
 from solver.fusion.bodies import BodyBounds
 from solver.fusion.copies import WaitingTiles
 from solver.fusion.groups import MOST_WAITING
-from solver.fusion.labels import DRAFTS, Draft, Label, Queue, Room, Step, StoredTile, room_of
+from solver.fusion.labels import Draft, Label, Queue, Room, Step, StoredTile, room_of
 from solver.fusion.least import EdgePricer
 from solver.fusion.remembered import remembered, remembered_by
 from solver.fusion.space import Frame, Frames, FusionSpace, Segment
@@ -499,41 +498,6 @@ class PathSearch:
         except Stopped:
             return None, queue.least
 
-    def dive(self, limit: int | None, width: int) -> list[Step] | None:
-        """A good path that one pass over the cuts finds; None if it meets none below a limit.
-
-        Of labels that are as far along, with bodies of the same Einsums, the best ones alone go on.
-        """
-        queue, start = Queue(limit, None), self.start(0, frozenset())
-        labels: dict[int, list[tuple[int, Label]]] = {0: [(self.value(start), start)]}
-        for at in range(len(self.space.einsums)):
-            here = labels.pop(at, [])
-            while here:
-                found = list(self._after_each(queue, here, width))
-                for own in (own for own in found if own[1].at > at):
-                    labels.setdefault(own[1].at, []).append(own)
-                here = [own for own in found if own[1].at == at]
-        complete = labels.get(len(self.space.einsums), [])
-        best = min(complete, key=lambda own: own[0], default=None)
-        return None if best is None else best[1].steps()
-
-    def _after_each(
-        self, queue: Queue, labels: Sequence[tuple[int, Label]], width: int
-    ) -> Iterator[tuple[int, Label]]:
-        """Yield what follows the best labels of each shape, with its value."""
-        looks = Counter[object]()
-        for value, label in sorted(labels, key=lambda own: own[0]):
-            looks[label.shape] += 1
-            if looks[label.shape] > width * (1 if label.draft is None else DRAFTS):
-                continue
-            self.pricer.heed()
-            self.counts.expanded += 1
-            self.counts.settled = max(self.counts.settled, label.at)
-            for following, rough in self._following(label, queue):
-                own = max(value, self.value(following) if rough is None else rough)
-                if queue.improves(own) and queue.enter(following, self._costs(following)):
-                    yield own, following
-
     def _emptied(
         self, queue: Queue, last: int | None, ends: Callable[[Label], bool]
     ) -> tuple[Label | None, int | None]:
@@ -662,7 +626,8 @@ class PathSearch:
         values = self._values(label, energies + float(outside[0]), cycles + float(outside[1]))
         best = np.argsort(values, kind="stable")[:PROMISING]
         for number, value in zip(best.tolist(), worth(values[best]), strict=True):
-            if queue.improves(value):
+            is_allowed = self.loops.is_within_limits((*label.frames, bodies[number]))
+            if is_allowed and queue.improves(value):
                 yield self.with_body(label, bodies[number], (1,)), value
 
     @remembered

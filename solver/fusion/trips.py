@@ -40,9 +40,12 @@ class BodyLoops:
         found = self._chosen(space.classes(start, end), left, (), self.leaders(start, end))
         for chosen in found:
             heed(self.stop)
-            if is_plain or self._is_known(frames, start, end, chosen):
-                if not is_plain or space.remainders or self._may_unroll(left, start, end, chosen):
-                    yield chosen
+            if not is_plain:
+                is_allowed = self._is_known(frames, start, end, chosen)
+            else:
+                is_allowed = space.remainders or self._may_unroll(left, start, end, chosen)
+            if is_allowed:
+                yield chosen
 
     def _may_unroll(self, left: Sequence[Trips], start: int, end: int, chosen: Total) -> bool:
         """Whether visits are large enough for what rules ask of fanouts."""
@@ -62,21 +65,26 @@ class BodyLoops:
 
     @remembered
     def orders(self, start: int, end: int) -> tuple[tuple[frozenset[int], ...], ...]:
-        """Segments that a body may have with one loop of each class at most, those with few segments first."""
-        kinds, large = self.space.tile_kinds(start, end), bool(self.space.stores.least)
+        """The segments that a body may have with one loop of each class at most, few ones first."""
         whole = [self.parts_left((), place) for place in range(start, end)]
-        classes = enumerate(self.space.classes(start, end))
-        sizes = {n: [whole[k][dim] for k, dim in enumerate(dims)] for n, dims in classes}
-        able = frozenset(number for number, own in sizes.items() if math.gcd(*own) > 1)
-        found, open_ = list[tuple[frozenset[int], ...]](), [((), able)]
-        while open_:
-            heed(self.stop)
-            before, left = open_.pop()
-            for own in _subsets(left):
-                if not before or _is_parted(before[-1], own, kinds, large):
-                    longer = (*before, own)
-                    open_.append((longer, left - own)) if own < left else found.append(longer)
-        return tuple(sorted(found, key=len))
+        sizes = (
+            math.gcd(*(own[dim] for own, dim in zip(whole, dims, strict=True)))
+            for dims in self.space.classes(start, end)
+        )
+        able = frozenset(number for number, size in enumerate(sizes) if size > 1)
+        return tuple(sorted(self._orders(self.space.tile_kinds(start, end), (), able), key=len))
+
+    def _orders(
+        self, kinds: frozenset[TileKind], before: tuple[frozenset[int], ...], left: frozenset[int]
+    ) -> Iterator[tuple[frozenset[int], ...]]:
+        """Yield some segments with each way to put the other classes below them."""
+        heed(self.stop)
+        if not left:
+            yield before
+            return
+        for own in _subsets(left):
+            if not before or _is_parted(before[-1], own, kinds, bool(self.space.stores.least)):
+                yield from self._orders(kinds, (*before, own), left - own)
 
     def longer(self, frames: Frames, frame: Frame, left: Total) -> Iterator[tuple[Frame, Total]]:
         """Yield a body with each further segment, and the trips that are left then; none of it if all 1.
@@ -92,7 +100,7 @@ class BodyLoops:
             if not segment or not self._may_follow(frame, segment, kinds):
                 continue
             longer = replace(frame, segments=(*frame.segments, segment))
-            if self._is_within_limits((*frames, longer)):
+            if self.is_within_limits((*frames, longer)):
                 yield longer, tuple(rest for _, rest in pairs)
 
     def _steps(self, frames: Frames, frame: Frame, left: Total) -> Iterator[list[tuple[int, int]]]:
@@ -134,7 +142,7 @@ class BodyLoops:
         below = {number for number, _ in segment}
         return len(below & sliding) > 1 or len(above) > 1 or bool(above and below - above)
 
-    def _is_within_limits(self, frames: Frames) -> bool:
+    def is_within_limits(self, frames: Frames) -> bool:
         """Whether a path has no more loops than are allowed, and none that windows leave without work."""
         space, limits = self.space, self.space.limits
         loops = [space.loops(frame) for frame in frames]

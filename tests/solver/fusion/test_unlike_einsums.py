@@ -200,7 +200,7 @@ def test_windows_by_accelforges_rule(name: str, seed: int, objectives: tuple[str
 
 
 def test_shared_loops_that_move_windows_have_no_price():
-    cascade = windowed(Random("window 1"), "window")
+    cascade = windowed(Random("window 2"), "window")
     mapping = fuse_cascade(cascade, "energy").mapping
     assert mapping is not None
     with pytest.raises(ValueError, match="does not count shared loops that move windows, as `q` of `Z` does"):
