@@ -194,7 +194,7 @@ class DraftBounds:
     def ordered(
         self, frames: Frames, frame: Frame, segments: Sequence[Counts], given: Sequence[Given]
     ) -> tuple[FloatArray, FloatArray]:
-        """Least energy and cycles of each body like `least`, where the trips of all its segments are known."""
+        """Least energy and cycles of each body like `least`, where trips of all its segments are known."""
         size = len(segments[0])
         joint = JointBound(size, self.usable_words, FEW_SHARES)
         loops = [tuple(enumerate(counts.T)) for counts in segments]
