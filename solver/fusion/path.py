@@ -616,9 +616,7 @@ class PathSearch:
             least = self.bodies.of_bodies(outside, frame, np.array(following), np.array(lefts), given)
         return _Bodies(frames, lefts, *least)
 
-    def _drawn_at_once(
-        self, label: Label, draft: Draft, queue: Queue
-    ) -> Iterator[tuple[Label, int | None]]:
+    def _drawn_at_once(self, label: Label, draft: Draft, queue: Queue) -> Iterator[tuple[Label, int | None]]:
         """Yield the label with those of the bodies with each rank looped once that promise most."""
         given = tuple(self._given(label, place) for place in range(draft.frame.start, draft.frame.end))
         bodies, energies, cycles = self._ordered_bodies(label.frames, draft.frame, given)

@@ -337,9 +337,7 @@ def _read_on_arch(
     bits = tuple(replace(level, word_bits=1, block_size=1, packing=()) for level in levels)
     rows = tuple(Fraction(level.word_bits) for level in levels)
     spread_out = frozenset(level.name for level in levels if options.has_places)
-    return _Read(
-        einsum, mapspace, bits, rows, memories_with_places=spread_out, keeps_rest=found.keeps_rest
-    )
+    return _Read(einsum, mapspace, bits, rows, memories_with_places=spread_out, keeps_rest=found.keeps_rest)
 
 
 def _all_inputs_notes(read: Iterable[_Read]) -> Iterator[Note]:
