@@ -229,8 +229,8 @@ class _Read:
     word_rows: tuple[Fraction, ...]  # rows of each written level that one of its words in `mapspace` takes
     all_inputs: tuple[Span, ...] = ()
     memories_with_places: frozenset[str] = frozenset()  # memories that may have several places
-    keeps_rest: bool = False  # whether the second memory keeps each tensor that the outermost one does not
     narrowing: Narrowing | None = None
+    keeps_rest: bool = False  # whether the second memory keeps each tensor that the outermost one does not
 
     @property
     def homes(self) -> dict[str, int]:
