@@ -35,8 +35,14 @@ Deeper = tuple[tuple[str, int], ...]
 MOST_BOXES = 400
 """Boxes of extents of which a bound for any parts looks at each one."""
 
-STEP_S = 1.0
-"""Seconds of a first search for one Einsum: some settle nothing for long but which of many equal mappings."""
+STEP_SHARE, STEP_S, UNHURRIED_S = 1 / 16, 1.0, 10.0
+"""Of the time that is left, what a first search for one Einsum may take; at least; and without a limit.
+
+Some settle nothing for long but which of many equal mappings is the best one.
+"""
+
+AGAIN = 4
+"""How many times as long a search may take that is tried again."""
 
 BOUNDED_SHARE = 1 / 8
 """Share of the time that is left which searches for bounds on all Einsums may take."""
@@ -114,8 +120,8 @@ class EdgeBounds:
     """Whether loops of nests may have remainders."""
     search_s: float = math.inf
     """Seconds of a search for nests with remainders, at most."""
-    step_s: float = STEP_S
-    """Seconds of a search without remainders, at most; one that is tried again has twice as many."""
+    step_s: float = math.inf
+    """Seconds of a search without remainders, at most; one that is tried again has `AGAIN` times as many."""
     in_closed_form: bool = False
     """Whether bounds leave out floors and searches: once a search is over."""
     _last: _Last | None = None
@@ -597,7 +603,7 @@ class EdgeBounds:
     def _bound(self, mapspace: Mapspace, objective: str) -> int:
         if self.in_closed_form:
             return 0
-        left_s, most_s = self.clock.left_s, self.step_s
+        left_s, most_s = self.clock.left_s, self.first_s
         if left_s is not None:
             most_s = min(most_s, left_s * BOUNDED_SHARE / len(set(self.alike)))
         return self.searched(mapspace, (objective,), Caps(), None, most_s).bound or 0
@@ -632,6 +638,12 @@ class EdgeBounds:
         return with_places_of(self.space.einsums[place], mapspace, above)
 
     # By floors and searches
+
+    @property
+    def first_s(self) -> float:
+        """Seconds of a search without remainders that was not tried before, at most."""
+        left_s = self.clock.left_s
+        return min(self.step_s, UNHURRIED_S if left_s is None else max(STEP_S, left_s * STEP_SHARE))
 
     def floor(self, mapspace: Mapspace) -> tuple[int, int]:
         """Least energy and cycles by the floor of a mapspace; 0 where it takes too much.

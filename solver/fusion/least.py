@@ -20,7 +20,7 @@ from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
 from model.objective import objective_value
 from solver.fusion.amounts import UNLIMITED
-from solver.fusion.bounds import Deeper, EdgeBounds
+from solver.fusion.bounds import AGAIN, Deeper, EdgeBounds
 from solver.fusion.edges import Choice, EdgeKind, EdgeSpace, Left, Point, Shift
 from solver.fusion.remembered import remembered, remembered_by
 from solver.fusion.space import Cut, Trips
@@ -204,7 +204,7 @@ class EdgePricer(EdgeBounds):
     is_cut_short: bool = False
     """Whether there was no time for a search with remainders to end."""
     is_patient: bool = False
-    """Whether searches that were cut short are tried again, in twice the time."""
+    """Whether searches that were cut short are tried again, with more time."""
     edges: dict[EdgeKind, Edge] = field(default_factory=dict)
     cores: dict[EdgeKind, _Core] = field(default_factory=dict)
     coarser: Coarser = field(default_factory=Coarser)
@@ -368,8 +368,8 @@ class EdgePricer(EdgeBounds):
         return self._next_point(edge, next((known for known in rest if known.beyond is not None), at))
 
     def _search_again(self, edge: Edge, before: _Solved) -> bool:
-        """Repeat a search that was cut short, in twice the time, from the mappings that are known."""
-        edge.core.times *= 2
+        """Repeat a search that was cut short, with more time, from the mappings that are known."""
+        edge.core.times *= AGAIN
         at = _Solved(before.room_words, [], None)
         self._first_points(edge, at)
         if at.beyond is not None and before.beyond is not None:
@@ -418,7 +418,7 @@ class EdgePricer(EdgeBounds):
         return (energy, 0) if is_known and self.objective == "energy" else (0, cycles if is_known else 0)
 
     def _search(self, edge: Edge, room: int | None, objectives: tuple[str, ...], caps: Caps) -> Result:
-        known, most_s = self._known_mapping(edge, room, caps), self.step_s * edge.core.times
+        known, most_s = self._known_mapping(edge, room, caps), self.first_s * edge.core.times
         return self.searched(edge.mapspace(room), objectives, caps, known, most_s)
 
     def _known_mapping(self, edge: Edge, room: int | None, caps: Caps) -> Priced | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -14,7 +15,6 @@ from model.fused.report import FusedEvaluation
 from model.objective import objective_value
 from solver.fusion.assembly import fused_mapping, is_spread_alike, rooms_left
 from solver.fusion.bodies import BodyBounds
-from solver.fusion.bounds import STEP_S
 from solver.fusion.edges import Choice, EdgeKind, Left, Point
 from solver.fusion.evidence import evidence_of
 from solver.fusion.labels import Label, Step
@@ -253,9 +253,9 @@ class _Search:
         }
         for number, (step, room) in enumerate(kinds.values()):
             left_s = self.alone.left_s
-            self.pricer.step_s = STEP_S if left_s is None else min(STEP_S, left_s / (len(kinds) - number))
+            self.pricer.step_s = math.inf if left_s is None else left_s / (len(kinds) - number)
             self._refine([step], [room])
-        self.pricer.step_s = STEP_S
+        self.pricer.step_s = math.inf
 
     def _price_hinted(
         self, space: FusionSpace, steps: Sequence[Step], left: Sequence[Left], best: _Best

@@ -234,7 +234,7 @@ def test_visits_have_to_fill_an_array(tmp_path: Path):
 def test_searches_that_are_cut_short_are_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     cascade = read(tmp_path, PRODUCT_AND_COPY, TWO_COMPUTES)
     at_once = fuse_cascade(cascade, "energy")
-    monkeypatch.setattr("solver.fusion.mapper.STEP_S", 1e-5)
+    monkeypatch.setattr("solver.fusion.bounds.UNHURRIED_S", 1e-4)
     in_steps = fuse_cascade(cascade, "energy")
     assert in_steps.statistics.searches > at_once.statistics.searches
     assert (
