@@ -259,6 +259,8 @@ class Architecture:
         Number of energy units in a picojoule, a power of ten, see `model.energy.figures`.
     cycle_s
         Seconds that a cycle takes, 0 where nothing takes time; None where nobody says.
+    is_accelforge
+        Whether it was written as an ``arch`` of AccelForge, whose mappings and rules are its own.
     """
 
     name: str
@@ -266,6 +268,7 @@ class Architecture:
     compute: Compute
     units_per_pj: int = 1
     cycle_s: Fraction | None = field(default=None, compare=False)
+    is_accelforge: bool = field(default=False, compare=False)
 
     @cached_property
     def storage_indices(self) -> tuple[int, ...]:
@@ -384,11 +387,11 @@ def with_places(architecture: Architecture, places: Mapping[str, int]) -> Archit
     nodes: list[Node] = []
     for node in architecture.nodes:
         count = places.get(node.name, 1) if isinstance(node, StorageLevel) else 1
-        nodes += [node] if count == 1 or isinstance(node, Fanout) else _places(node, count)
+        nodes += [node] if count == 1 or isinstance(node, Fanout) else _split_level(node, count)
     return replace(architecture, nodes=tuple(nodes))
 
 
-def _places(level: StorageLevel, count: int) -> list[StorageLevel]:
+def _split_level(level: StorageLevel, count: int) -> list[StorageLevel]:
     outermost = replace(level, name=f"{level.name}#1", memory=level.name)
     inner = replace(
         outermost,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations
+from itertools import combinations
 
 from model.extents import ANY, PERFECT, Extents, Factors
 from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules
+from model.numbers import subsets
 
 
 def allowed_factors(
@@ -106,8 +107,7 @@ def keep_sets(mapspace: Mapspace, dataspace: str) -> Iterator[frozenset[int]]:
     choice = KeepChoice.of(mapspace.keep, dataspace)
     if choice is None:
         return
-    sizes = range(len(choice.free) + 1)
-    for chosen in chain.from_iterable(combinations(choice.free, size) for size in sizes):
+    for chosen in subsets(choice.free):
         kept = choice.forced.union(chosen)
         if kept and all(group.allows(dataspace, kept) for group in mapspace.parallel):
             yield kept

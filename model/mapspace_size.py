@@ -37,10 +37,10 @@ def mapspace_size(mapspace: Mapspace) -> MapspaceSize:
     slots, kind = mapspace.factor_rules, mapspace.factors
     bounds = list(zip(problem.dims, problem.bounds, strict=True))
     return MapspaceSize(
-        factorizations=math.prod(_factorizations(dim, bound, slots, kind) for dim, bound in bounds),
+        factorizations=math.prod(_count_factorizations(dim, bound, slots, kind) for dim, bound in bounds),
         orders=math.prod(_orders(bounds, rules, kind) for rules in mapspace.temporal),
         splits=math.prod(
-            _splits(bounds, fanout, rules, kind)
+            _count_axis_splits(bounds, fanout, rules, kind)
             for fanout, rules in zip(architecture.fanouts, mapspace.spatial, strict=True)
         ),
         keep_masks=keep_masks(mapspace),
@@ -53,7 +53,7 @@ def keep_masks(mapspace: Mapspace) -> int:
     return math.prod(_keep_masks(space.name, mapspace.keep, mapspace.parallel) for space in spaces)
 
 
-def _factorizations(dim: str, bound: int, slots: Sequence[Sequence[FactorRule]], kind: Factors) -> int:
+def _count_factorizations(dim: str, bound: int, slots: Sequence[Sequence[FactorRule]], kind: Factors) -> int:
     """Count the ordered factorizations of `bound`, one factor a slot, by the tiles that remain outside."""
     if kind == ANY and bound > LARGEST_COUNTED:
         return math.prod(len(allowed_factors(rules, dim, bound, kind)) for rules in slots[1:])
@@ -87,20 +87,26 @@ def _kinds_of_factors(factors: Sequence[int], bound: int) -> Iterator[tuple[int,
         factor = higher
 
 
-def _live(bounds: Iterable[tuple[str, int]], rules: Sequence[FactorRule], kind: Factors) -> set[str]:
+def _may_exceed_one(
+    bounds: Iterable[tuple[str, int]], rules: Sequence[FactorRule], kind: Factors
+) -> set[str]:
     """Return the dimensions whose factor may exceed 1."""
     allowed = ((dim, allowed_factors(rules, dim, bound, kind)) for dim, bound in bounds)
     return {dim for dim, factors in allowed if factors and factors[-1] > 1}
 
 
 def _orders(bounds: Sequence[tuple[str, int]], rules: TemporalRules, kind: Factors) -> int:
-    return math.factorial(len(_live(bounds, rules.factors, kind).difference(rules.inner, rules.outer)))
+    return math.factorial(
+        len(_may_exceed_one(bounds, rules.factors, kind).difference(rules.inner, rules.outer))
+    )
 
 
-def _splits(bounds: Sequence[tuple[str, int]], fanout: Fanout, rules: SpatialRules, kind: Factors) -> int:
+def _count_axis_splits(
+    bounds: Sequence[tuple[str, int]], fanout: Fanout, rules: SpatialRules, kind: Factors
+) -> int:
     if fanout.mesh_x == 1 or fanout.mesh_y == 1:
         return 1
-    live = _live(bounds, rules.factors, kind)
+    live = _may_exceed_one(bounds, rules.factors, kind)
     unlisted = {dim for dim, _ in bounds}.difference(rules.inner, rules.outer, rules.uncounted)
     free = len(unlisted & live)
     if rules.split is None:

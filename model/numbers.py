@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context
 from fractions import Fraction
 from functools import cache
+from itertools import combinations
+from typing import TypeVar
+
+Item = TypeVar("Item")
 
 EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 """Sums and products of decimals in it are exact; the usual context rounds to 28 digits."""
@@ -41,3 +46,9 @@ def common_divisor(first: Fraction, second: Fraction) -> Fraction:
     """Return the largest number of which both are multiples; of 0 everything is one."""
     shared = math.lcm(first.denominator, second.denominator)
     return Fraction(math.gcd(int(first * shared), int(second * shared)), shared)
+
+
+def subsets(items: Iterable[Item]) -> Iterator[tuple[Item, ...]]:
+    """Yield the subsets of some items, in their order, by rising size."""
+    own = tuple(items)
+    return (chosen for size in range(len(own) + 1) for chosen in combinations(own, size))

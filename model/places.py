@@ -82,7 +82,7 @@ def spread(mapspace: Mapspace, memories: Collection[str] | None = None) -> Mapsp
         architecture=architecture,
         temporal=tuple(temporal),
         keep=tuple(keep),
-        parallel=tuple(_groups(mapspace, numbers)),
+        parallel=tuple(_groups_with_places(mapspace, numbers)),
         joint=tuple(joint),
     )
 
@@ -101,7 +101,7 @@ def _of_one_place(rules: TemporalRules) -> TemporalRules:
     return replace(rules, factors=tuple[FactorRule, ...](most))
 
 
-def _groups(mapspace: Mapspace, numbers: Sequence[Sequence[int]]) -> Iterator[ParallelGroup]:
+def _groups_with_places(mapspace: Mapspace, numbers: Sequence[Sequence[int]]) -> Iterator[ParallelGroup]:
     """Yield the branches with all places of their memories, and the places of each other memory."""
     branches = {level for group in mapspace.parallel for level in group.levels}
     for group in mapspace.parallel:
@@ -158,13 +158,13 @@ def on_places(mapspace: Mapspace, mapping: Mapping) -> Mapping:
     for position in (own for own in range(len(architecture.nodes)) if own not in inner):
         node = next(given)
         if isinstance(node, StorageMapping) and position in joint:
-            nodes += _apart(mapspace, node, joint[position])
+            nodes += _one_dataspace_each(mapspace, node, joint[position])
         else:
             nodes.append(node)
     return Mapping(tuple(nodes))
 
 
-def _apart(mapspace: Mapspace, node: StorageMapping, count: int) -> list[StorageMapping]:
+def _one_dataspace_each(mapspace: Mapspace, node: StorageMapping, count: int) -> list[StorageMapping]:
     kept = [frozenset((space.name,)) for space in mapspace.problem.dataspaces if space.name in node.keep]
     *first, last = kept or [frozenset()]
     alone = [StorageMapping(keep=own) for own in first]
@@ -180,12 +180,12 @@ def tidied(mapspace: Mapspace, mapping: Mapping) -> Mapping:
     for rules in mapspace.joint:
         positions = [mapspace.architecture.storage_indices[level] for level in rules.levels]
         own = [node for node in map(nodes.__getitem__, positions) if isinstance(node, StorageMapping)]
-        for position, place in zip(positions, _joined(own), strict=True):
+        for position, place in zip(positions, _united_places(own), strict=True):
             nodes[position] = place
     return Mapping(tuple(nodes))
 
 
-def _joined(places: Sequence[StorageMapping]) -> list[StorageMapping]:
+def _united_places(places: Sequence[StorageMapping]) -> list[StorageMapping]:
     """Places of a memory, those without loops between them as one."""
     joined: list[StorageMapping] = []
     for place in places:

@@ -60,6 +60,11 @@ class Problem:
         """Bound of each dimension by name."""
         return dict(zip(self.dims, self.bounds, strict=True))
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the dimensions and of the dataspaces."""
+        return (*self.dims, *(space.name for space in self.dataspaces))
+
     @cached_property
     def computes(self) -> int:
         """Number of points of the iteration space, one multiply-accumulate each."""

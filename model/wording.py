@@ -58,11 +58,13 @@ def nearest(word: str, candidates: Iterable[str]) -> str | None:
     known = dict.fromkeys(islice(candidates, _MOST_CANDIDATES))
     names = [name for name in known if len(name) <= _LONGEST_WORD]
     folded = [name for name in names if fold_name(name) == fold_name(word) and name != word]
-    close = folded or [name for name in get_close_matches(word, names, n=3, cutoff=0.6) if _alike(name, word)]
+    close = folded or [
+        name for name in get_close_matches(word, names, n=3, cutoff=0.6) if _may_be_slip(name, word)
+    ]
     return close[0] if close else None
 
 
-def _alike(name: str, word: str) -> bool:
+def _may_be_slip(name: str, word: str) -> bool:
     """Whether a word may be a slip of a name close to it: few slips change the first letter."""
     same_start = name[:1].casefold() == word[:1].casefold()
     return name != word and (same_start or SequenceMatcher(None, name, word).ratio() >= _ALIKE)

@@ -24,6 +24,11 @@ class RankIndex:
     terms: tuple[Term, ...]
     offset: int = 0
 
+    @classmethod
+    def of(cls, rank: str, *terms: tuple[str, int], offset: int = 0) -> RankIndex:
+        """Return the index of a rank by pairs of a variable and its coefficient."""
+        return cls(rank, tuple(Term(name, coefficient) for name, coefficient in terms), offset)
+
 
 @dataclass(frozen=True)
 class TensorAccess:

@@ -18,7 +18,7 @@ from model.formats.cascade import read_network
 from model.formats.fused import load_cascade
 from model.formats.timeloop import LoadOptions
 from model.problem import Dataspace, Problem, Term
-from solver.cli.bound import MEMORY, MEMORY_AND_BUFFER
+from solver.cli.curve_inputs import MEMORY, MEMORY_AND_BUFFER
 from solver.cli.options import SHIPPED
 from solver.curves.fused import fused_curve
 from solver.curves.network import Part, network_curve

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from fuzz_formats import FORMATS
 from rich.console import Console
 from spec_mutation import SPECS, architecture_seeds
 
@@ -174,8 +175,9 @@ class Reader:
     flag says so, and returns how far it went; SpecError if the file is refused.
     """
 
-    seeds: Callable[[], tuple[str, ...]]
+    seeds: Callable[[], tuple[str, ...] | tuple[bytes, ...]]
     use: Callable[[Path, bool], str]
+    suffix: str = ".yaml"
 
 
 def use_architecture(path: Path, search: bool) -> str:
@@ -263,4 +265,5 @@ READERS = {
     "network": Reader(lambda: _seeds("networks", TABLES), use_network),
     "methods": Reader(lambda: _seeds("methods"), use_methods),
     "backend": Reader(lambda: _seeds("backends"), use_backend),
+    **{name: Reader(*parts) for name, parts in FORMATS.items()},
 }

@@ -1,7 +1,8 @@
 """Feeds damaged specs to the readers and counts the outcomes.
 
 `--reader` selects the kind of spec: an architecture with a problem, an AccelForge workload or architecture,
-a network for `assign`, its methods, or a tiling backend. Every input must load, or end in a printable
+a network for `assign`, its methods, a tiling backend, an older spec, a topology, a model, a fused mapping,
+a result, a contest's instance, or a cached result. Every input must load, or end in a printable
 `SpecError`, within `--slowest` seconds. What loads is used as the commands use it
 (`scripts/fuzz_readers.py`), and every `--map-every`-th input is searched briefly. Anything else is a failure:
 the input is written into the directory `--failures`, and the exit code is 1.
@@ -31,7 +32,7 @@ from types import FrameType
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from fuzz_readers import READERS
-from spec_mutation import Mutator
+from spec_mutation import BytesMutator, JsonMutator, Mutator
 
 from model.text.source import SpecError
 
@@ -65,9 +66,17 @@ class Tally:
         self.peak_mib = max(self.peak_mib, other.peak_mib)
 
 
-def mutator_of(reader: str, seed: int) -> Mutator:
+AnyMutator = Mutator | JsonMutator | BytesMutator
+
+
+def mutator_of(reader: str, seed: int) -> AnyMutator:
     """Return the mutator of the specs of a reader."""
-    return Mutator(seed, READERS[reader].seeds())
+    seeds = READERS[reader].seeds()
+    files = tuple(own for own in seeds if isinstance(own, bytes))
+    if files:
+        return BytesMutator(seed, files)
+    texts = tuple(map(str, seeds))
+    return JsonMutator(seed, texts) if READERS[reader].suffix == ".json" else Mutator(seed, texts)
 
 
 def examine(reader: str, path: Path, search: bool) -> str:
@@ -89,9 +98,9 @@ def fuzz(seed: int, numbers: range, slowest_s: float, map_every: int, reader: st
     signal.signal(signal.SIGPROF, _on_alarm)
     signal.signal(signal.SIGALRM, _on_alarm)
     with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory) / "spec.yaml"
+        path = Path(directory) / f"spec{READERS[reader].suffix}"
         for number in numbers:
-            path.write_bytes(mutator.text(number).encode("utf-8", "surrogatepass"))
+            path.write_bytes(mutator.content(number))
             work = partial(examine, reader, path, number % map_every == 0)
             tally.add(_tally_of(number, work, slowest_s))
     tally.peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / KIBI_PER_MEBI
@@ -148,11 +157,10 @@ def _report(options: argparse.Namespace, tally: Tally, seconds: float) -> str:
     return "\n".join([*lines, *(f"{count:>9,}    {text.removeprefix('refused: ')}" for text, count in most)])
 
 
-def _write_failures(directory: Path, mutator: Mutator, name: str, failures: list[tuple[int, str]]) -> None:
+def _write_failures(directory: Path, mutator: AnyMutator, name: str, failures: list[tuple[int, str]]) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for number, text in failures:
-        content = mutator.text(number).encode("utf-8", "surrogatepass")
-        (directory / f"{name}-{number}.yaml").write_bytes(content)
+        (directory / f"{name}-{number}.input").write_bytes(mutator.content(number))
         (directory / f"{name}-{number}.txt").write_text(text)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 import re
@@ -271,6 +272,81 @@ class Mutator:
             other = _at(tree, rng.choice(places))
             tree = _changed(tree, rng.choice(places), lambda old, other=other: _new(rng, old, other))
         return emitted(tree)
+
+    def content(self, number: int) -> bytes:
+        """Return input `number` as the bytes of a file."""
+        return self.text(number).encode("utf-8", "surrogatepass")
+
+
+STRANGE = (None, True, -1, 0, 1e308, 10**400, "", "\x1b[31m", "x" * 300, [], {}, [[]], "ö\u202e", 0.5, -0.0)
+"""Values that stand where they are not expected in JSON."""
+
+
+class JsonMutator:
+    """Damages JSON so that most of it stays JSON; the result depends only on the seed and the number."""
+
+    def __init__(self, seed: int, seeds: tuple[str, ...]) -> None:
+        self._seed, self._seeds = seed, seeds
+
+    def content(self, number: int) -> bytes:
+        """Return input `number` as the bytes of a file."""
+        rng = random.Random(f"{self._seed}:{number}")
+        text = rng.choice(self._seeds)
+        if rng.random() < 0.1:
+            place = rng.randrange(len(text))
+            return (text[:place] + _inserted(rng, text) + text[place:]).encode("utf-8", "surrogatepass")
+        document = json.loads(text)
+        for _ in range(rng.choice((1, 1, 2, 4))):
+            _damage(rng, document)
+        return json.dumps(document).encode()
+
+
+def _damage(rng: random.Random, document: object) -> None:
+    """Change one member of an object or a list."""
+    holders = list(_holders(document))
+    if not holders:
+        return
+    holder = rng.choice(holders)
+    key = rng.choice(list(holder) if isinstance(holder, dict) else range(len(holder)))
+    other = rng.choice(holders)
+    kind = rng.randrange(4)
+    if kind == 0:
+        del holder[key]
+    elif kind == 1 and isinstance(holder, list):
+        holder.append(copy.deepcopy(holder[key]))
+    else:
+        holder[key] = copy.deepcopy(other) if kind == 2 else copy.copy(rng.choice(STRANGE))
+
+
+def _holders(document: object) -> Iterator[dict[str, object] | list[object]]:
+    """Yield the objects and lists that have members."""
+    if not isinstance(document, dict | list):
+        return
+    if document:
+        yield document
+    for member in document.values() if isinstance(document, dict) else document:
+        yield from _holders(member)
+
+
+class BytesMutator:
+    """Damages files that are no texts; the result depends only on the seed and the number."""
+
+    def __init__(self, seed: int, seeds: tuple[bytes, ...]) -> None:
+        self._seed, self._seeds = seed, seeds
+
+    def content(self, number: int) -> bytes:
+        """Return input `number`."""
+        rng = random.Random(f"{self._seed}:{number}")
+        content = rng.choice(self._seeds)
+        for _ in range(rng.choice((1, 1, 2, 3, 8))):
+            place = rng.randrange(len(content) + 1)
+            end = min(len(content), place + rng.choice((0, 0, 1, 1, 2, 10, 200)))
+            start = rng.randrange(max(1, len(content)))
+            copied = content[start : start + rng.choice((1, 4, 40))]
+            new = rng.choice((rng.randbytes(1), rng.randbytes(4), b"\xff" * rng.choice((1, 9)), b"", copied))
+            end = place + len(new) if rng.random() < 0.7 else end
+            content = content[:place] + new + content[end:]
+        return content
 
 
 @contextmanager

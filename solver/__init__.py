@@ -8,12 +8,12 @@ TYPE_CHECKING = False  # not from `typing`: until `__main__` has begun, that may
 
 if TYPE_CHECKING:
     from solver.fusion import FusionLimits
-    from solver.notebook import load, map_einsum, map_fused, map_network
+    from solver.notebook import load, map_einsum, map_fused, map_network, traffic_curve
     from solver.result import Options, Progress, Result, Statistics, Status, Termination
 
 HOMES = {
     "FusionLimits": "solver.fusion",
-    **dict.fromkeys(("load", "map_einsum", "map_fused", "map_network"), "solver.notebook"),
+    **dict.fromkeys(("load", "map_einsum", "map_fused", "map_network", "traffic_curve"), "solver.notebook"),
 }
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "map_einsum",
     "map_fused",
     "map_network",
+    "traffic_curve",
 ]
 
 

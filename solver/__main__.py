@@ -69,7 +69,7 @@ def _report(error: Exception) -> None:
 
     if os.environ.get(TRACEBACK):
         text = "".join(traceback.format_exception(error))
-    elif any(map(_lacks_memory, _chain(error))):
+    elif any(map(_lacks_memory, _errors_behind(error))):
         text = "error: there is not enough memory; --jobs 1 and a smaller --memory-limit need less\n"
     else:
         what = " ".join("".join(traceback.format_exception_only(error)).split())
@@ -98,10 +98,10 @@ def occupy_standard_streams() -> None:
 
 def follows_interrupt(error: BaseException) -> bool:
     """Whether an error is an interrupt or was raised while handling one, as in class bodies."""
-    return any(isinstance(each, KeyboardInterrupt) for each in _chain(error))
+    return any(isinstance(each, KeyboardInterrupt) for each in _errors_behind(error))
 
 
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
+def _errors_behind(error: BaseException | None) -> Iterator[BaseException]:
     """Yield an error and those that led to it."""
     while error is not None:
         yield error

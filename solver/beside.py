@@ -24,13 +24,13 @@ from model.mapspace import Mapspace
 from solver.heuristics.interface import Budget, BudgetSpent, MapperError
 from solver.heuristics.local_search import GreedyDescent
 from solver.heuristics.pricing import Pricing
-from solver.processes import Workers, peak_memory_bytes
+from solver.processes import POLL_S, Workers, peak_memory_bytes
 
-MEMORY_PERIOD_S = 0.2
-"""How often the memory in use is looked at."""
+EQUAL_S = 2.0
+"""CPU seconds after which greedy descents give way to others."""
 
-EQUAL_S, LATER_COURTESY = 2.0, 8
-"""CPU seconds after which greedy descents give way to others, and by how much."""
+COURTESY = 5
+"""By how much a process gives way: a search by bounds is hardly slower for it on busy cores."""
 
 MEMORY = "it takes more memory than --memory-limit leaves"
 
@@ -80,10 +80,10 @@ class PipeEnd:
     def _listen(self) -> None:
         with suppress(EOFError, OSError), self._connection:
             while True:
-                self._take(*self._connection.recv())
+                self._take_message(*self._connection.recv())
         self.is_open = False
 
-    def _take(self, kind: Kind, value: object) -> None:
+    def _take_message(self, kind: Kind, value: object) -> None:
         if isinstance(value, Mapping):
             self._mapping = value
         elif isinstance(value, int):
@@ -104,20 +104,21 @@ def search_line() -> PipeEnd:
     return _LINES[0]
 
 
-def _give_way(courtesy: int) -> None:
+def _give_way() -> None:
     """Let other processes go first."""
     with suppress(AttributeError, OSError):
-        os.nice(courtesy)
+        os.nice(COURTESY)
 
 
-def _prepare(connection: Connection, most_bytes: int, courtesy: int) -> None:
-    """Begin a process: it gives way to others, and ends once it has too much memory."""
+def _prepare(connection: Connection, most_bytes: int, gives_way: bool) -> None:
+    """Begin a process, which ends once it has too much memory."""
     _LINES[:] = [PipeEnd(connection)]
-    _give_way(courtesy)
+    if gives_way:
+        _give_way()
 
     def watch() -> None:
         while peak_memory_bytes() <= most_bytes:
-            time.sleep(MEMORY_PERIOD_S)
+            time.sleep(POLL_S)
         _LINES[0].say("refused", MEMORY)
         os._exit(1)
 
@@ -135,8 +136,8 @@ class Beside(Generic[Answer]):
         The argument of `work`.
     memory_mib
         Memory that it may have.
-    courtesy
-        By how much it gives way to others.
+    gives_way
+        Whether other processes go first.
 
     Raises
     ------
@@ -145,10 +146,10 @@ class Beside(Generic[Answer]):
     """
 
     def __init__(
-        self, work: Callable[[Any], Answer], question: object, memory_mib: int, courtesy: int
+        self, work: Callable[[Any], Answer], question: object, memory_mib: int, gives_way: bool = True
     ) -> None:
         here, there = multiprocessing.get_context("spawn").Pipe()
-        self._workers = Workers(1, _prepare, there, memory_mib << 20, courtesy)
+        self._workers = Workers(1, _prepare, there, memory_mib << 20, gives_way)
         try:
             self.answer: Future[Answer] = self._workers.submit(work, [(question,)])[0]
         finally:
@@ -196,7 +197,7 @@ def descend(question: tuple[Mapspace, str, int]) -> None:
         nonlocal told, equal
         if equal and time.process_time() > EQUAL_S:
             equal = False
-            _give_way(LATER_COURTESY)
+            _give_way()
         if len(pricing.trace) > told:
             told = len(pricing.trace)
             end.found(pricing.trace[-1].mapping)

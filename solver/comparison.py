@@ -119,7 +119,7 @@ def compare(
             comparison = replace(comparison, left_out=(*comparison.left_out, name))
             continue
         outcome = _run_mapper(name, mapper, comparison, on_progress, should_stop)
-        _check(outcome, result)
+        _check_not_better(outcome, result)
         comparison = replace(comparison, outcomes=(*comparison.outcomes, outcome))
     return comparison
 
@@ -137,7 +137,7 @@ def _prove(
     should_stop: StopCallback | None,
 ) -> tuple[Result, tuple[Improvement, ...]]:
     trace: list[Improvement] = []
-    first = (options.objectives or mapspace.objectives)[0]
+    first = options.objectives_for(mapspace)[0]
 
     def listen(progress: Progress) -> None:
         value = progress.incumbent
@@ -176,7 +176,7 @@ def _run_mapper(
         pricing = Pricing(mapspace, objectives, comparison.budget, comparison.seed, stop)
     except MapperError as error:
         return MapperRun(name, seconds=0.0, evaluations=0, valid=0, remark=str(error))
-    remark, failure = _searched(mapper, pricing)
+    remark, failure = _remark_of_run(mapper, pricing)
     even = "even tiles only" if mapspace != comparison.mapspace and pricing.best else ""
     return MapperRun(
         mapper=name,
@@ -193,7 +193,7 @@ def _run_mapper(
     )
 
 
-def _searched(mapper: Mapper, pricing: Pricing) -> tuple[str, str]:
+def _remark_of_run(mapper: Mapper, pricing: Pricing) -> tuple[str, str]:
     """Run a mapper; return a remark for people, and the traceback if it failed."""
     try:
         answer = mapper.find_mapping(pricing.mapspace, pricing)
@@ -209,7 +209,7 @@ def _searched(mapper: Mapper, pricing: Pricing) -> tuple[str, str]:
     return f"its answer breaks {broken}" if broken else "", ""
 
 
-def _check(outcome: MapperRun, result: Result) -> None:
+def _check_not_better(outcome: MapperRun, result: Result) -> None:
     """Raise `ContradictionError` if a mapping is better than what the exact search proved."""
     if outcome.best is None:
         return

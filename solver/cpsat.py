@@ -14,6 +14,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from solver.processes import POLL_S
+
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model, cp_model_helper
 
@@ -27,9 +29,6 @@ around for one that always holds (google/or-tools #5293)."""
 
 ROUNDING = 1e-6
 """CP-SAT reports objectives in floating point, though they are whole."""
-
-POLL_S = 0.02
-"""How often `stop` is called while CP-SAT runs."""
 
 
 def name() -> str:
@@ -212,7 +211,7 @@ class CheckedModel:
             raise ModelError("objectives are minimised")
         terms = zip(objective.coeffs, objective.vars, strict=True)
         least: int = sum(min(c * end for end in self._domains[v]) for c, v in terms)
-        return least + _whole(objective.offset)
+        return least + _nearest_integer(objective.offset)
 
     def _outcome(self, solver: cp_model.CpSolver, least: int) -> Outcome:
         from ortools.sat.python import cp_model  # noqa: PLC0415 (imported with the model)
@@ -244,8 +243,8 @@ class CheckedModel:
             return None
         objective = self.model.proto.objective
         total: int = sum(c * values[v] for c, v in zip(objective.coeffs, objective.vars, strict=True))
-        total += _whole(objective.offset)
-        if _whole(response.objective_value) != total:
+        total += _nearest_integer(objective.offset)
+        if _nearest_integer(response.objective_value) != total:
             raise ModelError(f"CP-SAT reports an objective of {response.objective_value!r} for {total:,}")
         return total
 
@@ -303,7 +302,7 @@ def _listener(on_answer: Callable[[Answer], None]) -> Any:
     return Listener()
 
 
-def _whole(value: float) -> int:
+def _nearest_integer(value: float) -> int:
     """Return the whole number that CP-SAT means by a floating-point one."""
     if not math.isfinite(value) or abs(value - round(value)) > ROUNDING:
         raise ModelError(f"CP-SAT reports {value!r} for a whole number")

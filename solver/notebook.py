@@ -27,21 +27,34 @@ from model.places import spread
 from model.problem import Problem
 from model.text.source import SpecError
 from solver import stages
+from solver.cli.curve_inputs import DEFAULT_BITS, Bits, Reading, parts_of, read_subject, read_texts
 from solver.cli.einsum_text import is_einsum, workload_of
 from solver.cli.options import SHIPPED, input_path
 from solver.cli.sparse import UNASKED_NOTE, with_sparse_data
+from solver.curves.network import NetworkCurve, Part, network_curve
 from solver.fusion import fuse_cascade
 from solver.fusion import result as fused
 from solver.fusion.limits import FusionLimits
 from solver.heartbeat import regular
 from solver.network import run
+from solver.report.curves import CurveQuestion, InputCurve, bound_document
 from solver.report.document import Document, headed, result_document
 from solver.report.fused import fused_result_document
 from solver.report.network import network_document
 from solver.report.pages import report_fragment, report_html
 from solver.report.reading import as_value
 from solver.report.sparse import sparse_result_document
-from solver.result import Options, Phase, Progress, ProgressCallback, Result, Status, StopCallback
+from solver.result import (
+    Clock,
+    Options,
+    Phase,
+    Progress,
+    ProgressCallback,
+    Result,
+    Status,
+    StopCallback,
+    Termination,
+)
 from solver.sparse_search import lack_of_remainders
 
 if TYPE_CHECKING:
@@ -94,7 +107,7 @@ class ShownResult:
         return report_fragment(as_value(headed(self.document())))
 
 
-def _verdict(status: Status, objective: str, value: float | None, gap: float | None) -> str:
+def _verdict_line(status: Status, objective: str, value: float | None, gap: float | None) -> str:
     """Return status, value and gap of one search in one line."""
     if value is None:
         return status.value
@@ -140,7 +153,7 @@ class EinsumResult(ShownResult, Result):
         return _frame([*rows, *_rows_without_dataspace(document, rows[0])])
 
     def _verdict(self) -> str:
-        return _verdict(self.status, self.objective, self.reported_value, self.gap)
+        return _verdict_line(self.status, self.objective, self.reported_value, self.gap)
 
 
 def _rows_without_dataspace(
@@ -237,7 +250,7 @@ class FusedResult(ShownResult, fused.FusedResult):
         return in_reported_unit(self.objective, quantity, self.units_per_pj)
 
     def _verdict(self) -> str:
-        return _verdict(self.status, self.objective, self.reported_value, self.gap)
+        return _verdict_line(self.status, self.objective, self.reported_value, self.gap)
 
     def document(self) -> Document:
         """Return the result as ``network --fuse --json`` writes it; docs/json.md lists the keys."""
@@ -260,6 +273,93 @@ class FusedResult(ShownResult, fused.FusedResult):
         columns = ("einsum", "visits", "n_instances", "energy_pj", "cycles", "limited_by")
         einsums: Any = self.document().get("einsums", ())
         return _frame([{column: einsum[column] for column in columns} for einsum in einsums])
+
+
+@dataclass(frozen=True, repr=False)
+class TrafficCurve(ShownResult):
+    """The least traffic between a memory and one buffer by the size of the buffer, proven at every size.
+
+    Parameters
+    ----------
+    name
+        Of what it is about.
+    curve
+        Of all layers, one after the other; those that there was no time for, or that are too large, are
+        missing.
+    factors
+        Out of `model.extents.FACTORS`.
+    termination
+        Why the work ended.
+    seconds
+        That it took.
+    notes
+        Remarks about the specs.
+    """
+
+    name: str
+    curve: NetworkCurve
+    factors: Factors
+    termination: Termination
+    seconds: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def status(self) -> Status:
+        """OPTIMAL, or UNKNOWN where layers are missing."""
+        return self._found.status
+
+    @property
+    def _found(self) -> InputCurve:
+        return InputCurve(self.name, self.curve)
+
+    def traffic_bytes(self, buffer_bytes: int) -> float:
+        """Return the least traffic with a buffer of so many bytes, over the layers that are not missing."""
+        return self.curve.traffic_bits(8 * buffer_bytes) / 8
+
+    def buffer_bytes(self, traffic_bytes: float) -> float | None:
+        """Return the least buffer with which at most so much moves; None if no buffer is enough."""
+        steps = self.curve.steps()
+        return next((own.capacity_bits / 8 for own in steps if own.traffic_bits <= 8 * traffic_bytes), None)
+
+    def document(self) -> Document:
+        """Return the curve as ``bound --json`` writes it; docs/json.md lists the keys."""
+        return bound_document(
+            [self._found], CurveQuestion(self.factors), self.termination, self.seconds, self.notes
+        )
+
+    def to_frame(self) -> DataFrame:
+        """Return a row per size of the buffer at which the traffic falls.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Sizes and traffic in bytes, and multiply-accumulates per byte.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
+        return _frame(
+            [
+                {
+                    "buffer_bytes": step.capacity_bits / 8,
+                    "traffic_bytes": step.traffic_bits / 8,
+                    "macs_per_byte": 8 * self.curve.computes / step.traffic_bits,
+                }
+                for step in self.curve.steps()
+            ]
+        )
+
+    def _verdict(self) -> str:
+        parts, missing = [self.status.value], len(self.curve.missing)
+        if self.curve.layers:
+            *_, last = self.curve.steps()
+            least = f"at least {last.traffic_bits / 8:,.0f} bytes"
+            parts.append(f"{least}, reached with a buffer of {last.capacity_bits / 8:,.0f} bytes")
+        if missing:
+            parts.append(f"{missing} of {missing + len(self.curve.layers)} layers missing")
+        return ", ".join(parts)
 
 
 def _frame(rows: Sequence[Mapping[str, object]]) -> DataFrame:
@@ -346,9 +446,9 @@ def load(
     with tempfile.TemporaryDirectory() as folder:
         if text is not None:
             workload = workload_of([text], bounds, {"All": bits}, "load(..., {}=64)")
-            paths = _paths((workload, *_given(arch)), Path(folder))
+            paths = _spec_paths((workload, *_given_architecture(arch)), Path(folder))
             return load_einsum(paths, workload["workload"]["einsums"][0]["name"], variables, options).mapspace
-        paths = _paths((*specs, *_given(arch)), Path(folder))
+        paths = _spec_paths((*specs, *_given_architecture(arch)), Path(folder))
         if fuse:
             cascade, notes = load_cascade(paths, variables, options)
             # Searches keep to the constraints.
@@ -395,10 +495,10 @@ def map_einsum(
         If the search does not support the mapspace, see `solver.stages.map_einsum`.
     """
     own = _as_loaded(mapspace, Mapspace, "map_einsum")
-    first = Progress(Phase.SURVEY, 0.0, (options.objectives or own.objectives)[0])
+    first = Progress(Phase.SURVEY, 0.0, options.objectives_for(own)[0])
     with regular(on_progress, first, _after) as told:
         result = stages.map_einsum(own, options, told, should_stop)
-    return EinsumResult(**_values(result), mapspace=own)
+    return EinsumResult(**_field_values(result), mapspace=own)
 
 
 def map_network(
@@ -429,7 +529,7 @@ def map_network(
     own = _as_loaded(network, Network, "map_network")
     with regular(how.on_progress, None, lambda progress, _: progress) as told:
         result = run.map_network(own, options, replace(how, on_progress=told))
-    return NetworkResult(**_values(result))
+    return NetworkResult(**_field_values(result))
 
 
 def map_fused(
@@ -473,7 +573,79 @@ def map_fused(
     first = fused.FusionProgress(0.0, aim, 0, len(own.cascade.einsums), 0, None, None)
     with regular(on_progress, first, _after) as told:
         result = fuse_cascade(own.cascade, aim, options, limits, told, should_stop)
-    return FusedResult(**_values(result), notes=own.notes)
+    return FusedResult(**_field_values(result), notes=own.notes)
+
+
+def traffic_curve(
+    spec: Spec,
+    bits: Bits = None,
+    factors: Factors = ANY,
+    time_limit_s: float | None = None,
+    on_layer: Callable[[str], object] = str,
+    should_stop: StopCallback | None = None,
+    variables: Mapping[str, object] | None = None,
+    **bounds: int,
+) -> TrafficCurve:
+    """Find the least traffic between a memory and one buffer for all sizes of the buffer, and prove it.
+
+    Parameters
+    ----------
+    spec
+        An Einsum as text, whose indices have the sizes of `bounds`; a path of a layer, a workload or a model;
+        a dictionary; or a problem.
+    bits
+        Of values: of all, or by tensor; default: what the spec says, or 8.
+    factors
+        Out of `model.extents.FACTORS`.
+    time_limit_s
+        After which layers that are not done are missing.
+    on_layer, should_stop
+        Called with the name of each layer before it is searched, and to check whether to stop.
+    variables
+        Template variables.
+    **bounds
+        Sizes of the indices of an Einsum that is given as text.
+
+    Returns
+    -------
+    TrafficCurve
+        Every size at which the traffic falls; renders inline in a notebook.
+
+    Raises
+    ------
+    SpecError
+        For invalid specs.
+
+    Examples
+    --------
+    >>> traffic_curve("Z[m,n] = A[m,k] * B[k,n]", m=64, n=64, k=64).traffic_bytes(1024)
+    24576.0
+    """
+    is_text = isinstance(spec, str) and is_einsum(spec)
+    if bounds and not is_text:
+        raise SpecError(f"`{min(bounds)}` is the size of an index, but no Einsum is given as text")
+    name, parts, notes = _parts_of(spec, Reading(bits, factors, variables or {}), bounds)
+    clock = Clock(time_limit_s, should_stop)
+    curve = network_curve(parts, factors, clock.stop, lambda part: on_layer(part.name))
+    ended = Termination.TOO_LARGE if curve.missing else Termination.PROVEN
+    return TrafficCurve(name, curve, factors, clock.termination or ended, clock.seconds, notes)
+
+
+def _parts_of(
+    spec: Spec, reading: Reading, bounds: Mapping[str, int]
+) -> tuple[str, list[Part], tuple[str, ...]]:
+    """Return the name, the layers and the notes of what a curve is about."""
+    if isinstance(spec, Problem):
+        known = reading.bits if isinstance(reading.bits, Mapping) else {}
+        every = reading.bits if isinstance(reading.bits, int) else DEFAULT_BITS
+        own = {space.name: known.get(space.name, every) for space in spec.dataspaces}
+        return spec.name, [Part(spec.name, spec, own)], ()
+    if isinstance(spec, str) and is_einsum(spec):
+        subject = read_texts([spec], bounds, reading, "traffic_curve(..., {}=64)")
+        return subject.name, parts_of(subject, reading.bits), subject.notes
+    with tempfile.TemporaryDirectory() as folder:
+        subject = read_subject(_spec_paths([spec], Path(folder))[0], reading)
+    return subject.name, parts_of(subject, reading.bits), subject.notes
 
 
 def _one_objective(cascade: Cascade, objective: str | None, options: Options) -> str:
@@ -519,11 +691,11 @@ def _as_searched(mapspace: Mapspace, remainders: bool) -> Mapspace:
     return mapspace if known else replace(mapspace, factors=PERFECT)
 
 
-def _values(result: Result | run.NetworkResult | fused.FusedResult) -> dict[str, Any]:
+def _field_values(result: Result | run.NetworkResult | fused.FusedResult) -> dict[str, Any]:
     return {field.name: getattr(result, field.name) for field in fields(result)}
 
 
-def _given(arch: object) -> tuple[Spec, ...]:
+def _given_architecture(arch: object) -> tuple[Spec, ...]:
     """Return the architecture as one of the specs; a name is that of a shipped one."""
     if arch is None:
         return ()
@@ -538,7 +710,7 @@ def _given(arch: object) -> tuple[Spec, ...]:
     raise SpecError("an `Architecture` needs a `Problem`; with specs, give a path or a dictionary")
 
 
-def _paths(specs: Sequence[Spec], folder: Path) -> list[Path]:
+def _spec_paths(specs: Sequence[Spec], folder: Path) -> list[Path]:
     """Return the paths of specs; those that are dictionaries are written into a folder."""
     paths = []
     for number, spec in enumerate(specs, 1):

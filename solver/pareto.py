@@ -37,7 +37,7 @@ from solver.search.trivial import trivial_bound
 from solver.sparse_search import sparse_search
 from solver.stages import (
     SPARSE,
-    Question,
+    EinsumQuestion,
     Stage,
     State,
     again,
@@ -107,7 +107,7 @@ def pareto_front(
     When stopped, it has the points that were proven so far, other mappings that were found, and open ranges.
     """
     refuse_gap(options, "a front")
-    question = Question(mapspace, options, on_progress, should_stop)
+    question = EinsumQuestion(mapspace, options, on_progress, should_stop)
     front: Front = through(STAGES, question, State())
     most = mapspace.max_temporal_loops
     if most is None or all(point.mapping.temporal_loops <= most for point in front.points):
@@ -118,15 +118,15 @@ def pareto_front(
     )
 
 
-def _walked(question: Question, state: State) -> Front:
+def _walked(question: EinsumQuestion, state: State) -> Front:
     """Walk along the front of dense data."""
-    walk = _Walk(question.ask(SharedSearch))
+    walk = _FrontWalk(question.ask(SharedSearch))
     return walk.run(state.known)
 
 
-def _walked_over_sparse_data(question: Question, state: State) -> State:
+def _walked_over_sparse_data(question: EinsumQuestion, state: State) -> State:
     """Walk along the front of sparse data, without remainders."""
-    walk = _Walk(question.about(DIVISORS.of(question.mapspace)).ask(sparse_search))
+    walk = _FrontWalk(question.about(DIVISORS.of(question.mapspace)).ask(sparse_search))
     return state.told(walk.run(state.known))
 
 
@@ -140,7 +140,7 @@ STAGES = (
 """The stages of a search for a front, in order."""
 
 
-class _Walk:
+class _FrontWalk:
     """The walk from the slow end of the front to the fast one."""
 
     def __init__(self, search: SharedSearch) -> None:
@@ -150,7 +150,7 @@ class _Walk:
 
     def run(self, known: Priced | None) -> Front:
         """Walk as far as time allows, with a mapping to begin with, if there is one."""
-        last = self._step(NO_CAPS, known)
+        last = self._next_point(NO_CAPS, known)
         if last.status is Status.INFEASIBLE:
             return self._front(last)
         if last.status is not Status.OPTIMAL:
@@ -159,16 +159,16 @@ class _Walk:
         self._found.extend(_front_points(fast, proven=False))
         least_cycles = fast.bound or 1
         if fast.status is not Status.OPTIMAL:
-            return self._front(fast, self._open(last, least_cycles, _costs(last).cycles - 1))
-        while _costs(last).cycles > least_cycles:
-            cap = _costs(last).cycles - 1
-            step = self._step(Caps(cycles=cap), fast.found)
+            return self._front(fast, self._open(last, least_cycles, _evaluation_of(last).cycles - 1))
+        while _evaluation_of(last).cycles > least_cycles:
+            cap = _evaluation_of(last).cycles - 1
+            step = self._next_point(Caps(cycles=cap), fast.found)
             if step.status is not Status.OPTIMAL:
-                return self._front(step, self._open(step, least_cycles, cap, _costs(last).energy))
+                return self._front(step, self._open(step, least_cycles, cap, _evaluation_of(last).energy))
             last = step
         return self._front(last)
 
-    def _step(self, caps: Caps, known: Priced | None = None) -> Result:
+    def _next_point(self, caps: Caps, known: Priced | None = None) -> Result:
         """Find the next point: the least energy within `caps`, and the least latency at that energy."""
         result = self._search.minimise(("energy", "latency"), caps, known)
         proven = result.status is Status.OPTIMAL
@@ -214,6 +214,6 @@ def _front_points(result: Result, proven: bool) -> list[FrontPoint]:
     return [FrontPoint(result.mapping, result.evaluation, proven)]
 
 
-def _costs(result: Result) -> Evaluation:
+def _evaluation_of(result: Result) -> Evaluation:
     assert result.evaluation is not None  # a proven optimum has one
     return result.evaluation

@@ -21,8 +21,9 @@ from solver.beside import Beside, descend, search_line
 from solver.cpsat import RangeError
 from solver.formulation.engine import FROM_NOTHING, Beginning, map_by_formulation
 from solver.formulation.model import check_formulated
-from solver.processes import peak_memory_bytes
+from solver.processes import POLL_S, peak_memory_bytes
 from solver.result import (
+    PATIENCE_S,
     Clock,
     ContradictionError,
     Options,
@@ -43,28 +44,16 @@ from solver.search.mapper import FEW_PRICES_FROM
 from solver.search.priced import Priced
 from solver.search.shared import Partner
 
-START_AFTER_S = 5.0
-"""Seconds of bounds and branching before CP-SAT is asked as well."""
-
 FEWEST_LEFT_S = 3.0
 """CP-SAT is not asked if the time limit leaves less: its process takes a second or two to start."""
 
-LEAST_MEMORY_MIB = 256
-"""CP-SAT is not asked if the memory limit leaves less."""
+PROCESS_MIB = 384
+"""Memory without which no process is started: all that the heuristic may have, and the least for CP-SAT."""
 
-COURTESY = 5
-"""By how much CP-SAT beside bounds gives way to others: these are hardly slower for it on busy cores."""
-
-DESCEND_AFTER_S, DESCEND_LATEST_S = 0.25, 0.75
-"""CPU seconds, or seconds, of a search before a heuristic is asked beside it: most are over by then.
+DESCEND_AFTER_S = 0.25
+"""CPU seconds of a search before a heuristic is asked beside it: most are over by then.
 
 Where tiles times keep masks are many (`solver.search.mapper.FEW_PRICES_FROM`), it is asked at once."""
-
-DESCENT_MIB = 384
-"""Memory that the heuristic may have; it is not asked if the limit leaves less beside what CP-SAT needs."""
-
-POLL_S = 0.05
-"""How often messages are looked at."""
 
 GRACE_S = 1.0
 """Seconds that CP-SAT has to end after it is stopped, before its process is."""
@@ -84,7 +73,7 @@ class _Question(NamedTuple):
     beginning: Beginning
 
 
-def _answer(question: _Question) -> Result | None:
+def _search_here(question: _Question) -> Result | None:
     """Search by CP-SAT, and tell of all that is found; None where the formulation refuses the problem."""
     end = search_line()
     beginning = replace(question.beginning, peer=end)
@@ -127,7 +116,7 @@ class Companion(Partner):
         self._told: Priced | None = None
         self._limit: int | None = None
         self._seconds = 0.0
-        self.remark = _refusal(mapspace)
+        self.remark = _why_not_stated(mapspace)
         self._is_willing = not self.remark
         if self._is_willing and options.jobs == 1:
             self.remark, self._is_willing = "not used: it needs a second worker", False
@@ -237,22 +226,20 @@ class Companion(Partner):
         if self._may_descend and self._should_descend():
             self._descend()
         is_due = self._is_willing and self._task is not None and self._process is None
-        if not is_due or self._clock.seconds < START_AFTER_S:
+        if not is_due or self._clock.seconds < PATIENCE_S:
             return
         left_s = self._clock.left_s
-        memory_mib = self._memory_left_mib - (0 if self._descents is None else DESCENT_MIB)
+        memory_mib = self._memory_left_mib - (0 if self._descents is None else PROCESS_MIB)
         if left_s is not None and left_s < FEWEST_LEFT_S:
             self._give_up("not used: too little time was left")
-        elif memory_mib < LEAST_MEMORY_MIB:
+        elif memory_mib < PROCESS_MIB:
             self._give_up("not used: too little memory was left")
         else:
             self._begin(memory_mib)
 
     def _should_descend(self) -> bool:
         """Whether it is time for the heuristic."""
-        if self._is_slow or self._clock.seconds >= DESCEND_LATEST_S:
-            return True
-        return time.process_time() - self._begun_s >= DESCEND_AFTER_S
+        return self._is_slow or time.process_time() - self._begun_s >= DESCEND_AFTER_S
 
     @property
     def _memory_left_mib(self) -> int:
@@ -261,12 +248,12 @@ class Companion(Partner):
     def _descend(self) -> None:
         """Start the heuristic, once."""
         self._may_descend = False
-        if self._memory_left_mib < DESCENT_MIB + LEAST_MEMORY_MIB:
+        if self._memory_left_mib < 2 * PROCESS_MIB:
             return
-        objective, *_ = self._options.objectives or self._mapspace.objectives
+        objective, *_ = self._options.objectives_for(self._mapspace)
         question = (self._mapspace, objective, self._options.seed)
         with suppress(OSError, BrokenProcessPool):
-            self._descents = Beside(descend, question, DESCENT_MIB, courtesy=0)
+            self._descents = Beside(descend, question, PROCESS_MIB, gives_way=False)
 
     def _end_descents(self) -> None:
         if self._descents is not None:
@@ -281,7 +268,7 @@ class Companion(Partner):
         question = _Question(self._mapspace, options, Beginning(limits, known))
         self._told = best
         try:
-            self._process = Beside(_answer, question, memory_mib, COURTESY)
+            self._process = Beside(_search_here, question, memory_mib)
         except (OSError, BrokenProcessPool) as error:
             self._give_up(f"not used: {error}")
             return
@@ -304,7 +291,7 @@ def _most_subproblems(mapspace: Mapspace) -> int:
     return tiles * keep_masks(mapspace)
 
 
-def _refusal(mapspace: Mapspace) -> str:
+def _why_not_stated(mapspace: Mapspace) -> str:
     """Why the formulation does not state a problem; empty if it does."""
     try:
         check_formulated(mapspace)
@@ -319,7 +306,7 @@ def _refusal(mapspace: Mapspace) -> str:
 def is_worth_a_process(options: Options) -> bool:
     """Whether time and memory suffice for a process of CP-SAT."""
     has_time = options.time_limit_s is None or options.time_limit_s >= FEWEST_LEFT_S
-    return has_time and options.memory_limit_mib >= LEAST_MEMORY_MIB
+    return has_time and options.memory_limit_mib >= PROCESS_MIB
 
 
 def map_by_cp_sat(
@@ -353,14 +340,14 @@ class _Waiting:
         beginning: Beginning,
     ) -> None:
         self._mapspace, self._clock, self._on_progress = mapspace, clock, on_progress
-        self._objectives = options.objectives or mapspace.objectives
+        self._objectives = options.objectives_for(mapspace)
         self._limits = beginning.limits
         self._best: Priced | None = None
         self._stopped_s: float | None = None
         if beginning.known is not None:
             self._consider(beginning.known)
         question = _Question(mapspace, options, beginning)
-        self._process = Beside(_answer, question, options.memory_limit_mib, COURTESY)
+        self._process = Beside(_search_here, question, options.memory_limit_mib)
 
     def result(self) -> Result:
         """Wait for the result; one that does not come in time is made of what was told."""
@@ -368,7 +355,7 @@ class _Waiting:
             while not self._process.is_over and not self._is_late():
                 time.sleep(POLL_S)
                 self._hear()
-            answer = self._answer()
+            answer = self._answer_of_process()
         finally:
             self._process.end()
         if answer is None:
@@ -377,7 +364,7 @@ class _Waiting:
             return replace(answer, termination=self._clock.termination)
         return answer
 
-    def _answer(self) -> Result | None:
+    def _answer_of_process(self) -> Result | None:
         """The result of the process; None if it is lost, or has none yet."""
         if not self._process.is_over:
             return None

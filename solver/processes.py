@@ -18,6 +18,9 @@ from typing import Any, TypeVar
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """Signals that ask a run to stop; a terminal sends them to worker processes as well."""
 
+POLL_S = 0.05
+"""How often other processes are looked at."""
+
 SAFE_PATH = "PYTHONSAFEPATH"
 """The environment variable that keeps new interpreters from looking for modules in the working directory."""
 
@@ -56,7 +59,9 @@ class Workers:
         context = multiprocessing.get_context("spawn")
         leash, self._held = context.Pipe(duplex=False)
         with _safe_path():
-            self._pool = ProcessPoolExecutor(count, context, _begin, (_Leash(leash), prepare, arguments))
+            self._pool = ProcessPoolExecutor(
+                count, context, _prepare_worker, (_Leash(leash), prepare, arguments)
+            )
 
     def submit(self, work: Callable[..., Answer], tasks: Sequence[tuple[Any, ...]]) -> list[Future[Answer]]:
         """Call `work` with the arguments of each task; ``OSError`` if processes cannot be started."""
@@ -125,5 +130,5 @@ def _end_with_parent(leash: Connection) -> Connection:
     return leash
 
 
-def _begin(_leash: object, prepare: Callable[..., None], arguments: tuple[object, ...]) -> None:
+def _prepare_worker(_leash: object, prepare: Callable[..., None], arguments: tuple[object, ...]) -> None:
     prepare(*arguments)

@@ -63,6 +63,9 @@ class Termination(Enum):
 REMAINDERS_S = 10.0
 """Seconds per Einsum that mappings with remainders are searched at most, if there is no time limit."""
 
+PATIENCE_S = 5.0
+"""Seconds of bounds before CP-SAT is asked as well or, without any mapping, before feasibility is checked."""
+
 AUTO, BOUNDS, CP_SAT = ENGINES = ("auto", "bounds", "cp-sat")
 """Search engines: `auto` is bounds, with CP-SAT in parallel where bounds leave a gap."""
 
@@ -107,7 +110,7 @@ class Options:
         the message says which.
     """
 
-    objectives: tuple[str, ...] | None = None
+    objectives: str | tuple[str, ...] | None = None
     time_limit_s: float | None = None
     jobs: int = 1
     seed: int = 0
@@ -135,6 +138,11 @@ class Options:
             raise ValueError("jobs and the memory limit must be at least 1")
         if not 0 <= self.gap < 1:
             raise ValueError("the gap must be at least 0 and less than 1")
+
+    def objectives_for(self, mapspace: Mapspace) -> tuple[str, ...]:
+        """Return the names of the objectives, those of a mapspace where none are given."""
+        named = self.objectives or mapspace.objectives
+        return (named,) if isinstance(named, str) else named
 
 
 def refuse_gap(options: Options, searched: str) -> None:

@@ -100,9 +100,9 @@ def sensitivity(
         changed = replace(even, architecture=varied(even.architecture, variation))
         changed = spread_like(mapspace, changed)
         known = _known(changed, base)
-        kept = None if known is None else _kept(changed, base, known, variation)
+        kept = None if known is None else _still_best(changed, base, known, variation)
         result = kept or search(changed, options, on_progress, should_stop, known)
-        level = _level(changed, variation)
+        level = _chosen_level(changed, variation)
         limit = limit_of(level, variation.resource)
         assert limit is not None
         ratio, *later = (_ratio(name, result, base) for name in base.objectives)
@@ -110,7 +110,7 @@ def sensitivity(
     return tuple(effects)
 
 
-def _level(mapspace: Mapspace, variation: Variation) -> StorageLevel:
+def _chosen_level(mapspace: Mapspace, variation: Variation) -> StorageLevel:
     levels = mapspace.architecture.levels
     return next(level for level in levels if level.component == variation.level)
 
@@ -123,7 +123,7 @@ def _known(changed: Mapspace, base: Result) -> Priced | None:
     return Priced(base.mapping, evaluation) if evaluation is not None and evaluation.valid else None
 
 
-def _kept(changed: Mapspace, base: Result, known: Priced, variation: Variation) -> Result | None:
+def _still_best(changed: Mapspace, base: Result, known: Priced, variation: Variation) -> Result | None:
     """Return the result if the best mapping is known to stay the best one, None if that takes a search.
 
     A tighter limit allows no further mapping and makes none cheaper, so a proven optimum that still fits at
@@ -132,11 +132,11 @@ def _kept(changed: Mapspace, base: Result, known: Priced, variation: Variation) 
     """
     if base.status is not Status.OPTIMAL or variation.factor > 1 or overflows(changed):
         return None
-    level = _level(changed, variation)
+    level = _chosen_level(changed, variation)
     if variation.resource == CAPACITY and level.min_utilization:
         return None
     assert base.evaluation is not None
-    if _values(known.evaluation, base) != _values(base.evaluation, base):
+    if _objective_values(known.evaluation, base) != _objective_values(base.evaluation, base):
         return None
     return replace(base, evaluation=known.evaluation)
 
@@ -147,7 +147,7 @@ def overflows(mapspace: Mapspace) -> bool:
     return any(level.allow_overbooking for level in levels)
 
 
-def _values(evaluation: Evaluation, base: Result) -> tuple[int, ...]:
+def _objective_values(evaluation: Evaluation, base: Result) -> tuple[int, ...]:
     return tuple(map(evaluation.value, base.objectives))
 
 

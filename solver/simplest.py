@@ -73,13 +73,13 @@ def _complexity(mapspace: Mapspace, mapping: Mapping) -> tuple[int, int]:
     pairs = [
         (loop.bound, last)
         for node, lasts in zip(mapping.nodes, mapping.remainders(mapspace.problem.bound), strict=True)
-        for loop, last in zip(_loops(node), lasts, strict=True)
+        for loop, last in zip(_loops_of_node(node), lasts, strict=True)
         if loop.bound > 1
     ]
     return len(pairs), sum(bound != last for bound, last in pairs)
 
 
-def _loops(node: NodeMapping) -> Sequence[Loop | SpatialLoop]:
+def _loops_of_node(node: NodeMapping) -> Sequence[Loop | SpatialLoop]:
     return node.temporal if isinstance(node, StorageMapping) else node.spatial
 
 
@@ -99,39 +99,39 @@ def _without_idle(node: NodeMapping, bounds: Sequence[int]) -> NodeMapping:
 def _variants(mapspace: Mapspace, mapping: Mapping) -> Iterator[Mapping]:
     """Yield mappings that differ in the loops of one dimension."""
     for dim, bound in mapspace.problem.bound.items():
-        places = [place for place in _places(mapping) if _loop(mapping, place).dim == dim]
-        factors = tuple(_loop(mapping, place).bound for place in places)
-        changes = dict.fromkeys(_changes(bound, factors))
+        places = [place for place in _loop_places(mapping) if _loop_at(mapping, place).dim == dim]
+        factors = tuple(_loop_at(mapping, place).bound for place in places)
+        changes = dict.fromkeys(_other_factors(bound, factors))
         yield from (_with_factors(mapping, places, own) for own in changes if own != factors)
 
 
-def _places(mapping: Mapping) -> Iterator[_Place]:
+def _loop_places(mapping: Mapping) -> Iterator[_Place]:
     """Yield where there are loops, innermost first."""
     for node in reversed(range(len(mapping.nodes))):
-        yield from (_Place(node, position) for position in range(len(_loops(mapping.nodes[node]))))
+        yield from (_Place(node, position) for position in range(len(_loops_of_node(mapping.nodes[node]))))
 
 
-def _loop(mapping: Mapping, place: _Place) -> Loop | SpatialLoop:
-    return _loops(mapping.nodes[place.node])[place.position]
+def _loop_at(mapping: Mapping, place: _Place) -> Loop | SpatialLoop:
+    return _loops_of_node(mapping.nodes[place.node])[place.position]
 
 
-def _changes(bound: int, factors: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+def _other_factors(bound: int, factors: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     """Yield other factors of a dimension's loops, innermost first: 1 where a loop is left out."""
     numbers = range(len(factors))
     for dropped in reversed(numbers):
-        kept = _changed(factors, dropped, 1)
+        kept = _with_factor(factors, dropped, 1)
         yield _covering(bound, kept)
         others = (number for number in numbers if number != dropped)
-        needed = ((number, tiles_of(bound, math.prod(_changed(kept, number, 1)))) for number in others)
-        yield from (_covering(bound, _changed(kept, *own)) for own in needed)
+        needed = ((number, tiles_of(bound, math.prod(_with_factor(kept, number, 1)))) for number in others)
+        yield from (_covering(bound, _with_factor(kept, *own)) for own in needed)
     left = bound
     for number, factor in enumerate(factors):
         outside = tiles_of(left, factor)
-        yield _covering(bound, _changed(factors, number, tiles_of(left, outside)))
+        yield _covering(bound, _with_factor(factors, number, tiles_of(left, outside)))
         left = outside
 
 
-def _changed(factors: tuple[int, ...], number: int, factor: int) -> tuple[int, ...]:
+def _with_factor(factors: tuple[int, ...], number: int, factor: int) -> tuple[int, ...]:
     return (*factors[:number], factor, *factors[number + 1 :])
 
 
@@ -151,7 +151,9 @@ def _with_factors(mapping: Mapping, places: Sequence[_Place], factors: Sequence[
     bounds = dict(zip(places, factors, strict=True))
     nodes: list[NodeMapping] = []
     for number, node in enumerate(mapping.nodes):
-        own = [bounds.get(_Place(number, place), loop.bound) for place, loop in enumerate(_loops(node))]
+        own = [
+            bounds.get(_Place(number, place), loop.bound) for place, loop in enumerate(_loops_of_node(node))
+        ]
         nodes.append(_without_idle(node, own))
     return Mapping(tuple(nodes))
 
@@ -173,6 +175,6 @@ def _is_allowed(mapspace: Mapspace, mapping: Mapping) -> bool:
 def _iterations(node: NodeMapping) -> dict[str, int]:
     """Iterations of a node's loops by dimension, where there are several."""
     found: dict[str, int] = {}
-    for loop in _loops(node):
+    for loop in _loops_of_node(node):
         found[loop.dim] = found.get(loop.dim, 1) * loop.bound
     return found

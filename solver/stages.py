@@ -24,6 +24,7 @@ from solver.result import (
     BOUNDS,
     CP_SAT,
     MODEL,
+    PATIENCE_S,
     REMAINDERS_S,
     Clock,
     Narrower,
@@ -50,9 +51,6 @@ from solver.sparse_search import judged, map_sparse_by_bounds, searchable, witho
 
 T = TypeVar("T")
 
-PATIENCE_S = 5.0
-"""Seconds without any mapping, once all keep masks are bounded, after which feasibility is checked."""
-
 RESERVE_S = 1.0
 """Seconds before the time limit (half of it, if it is shorter) that are kept for the feasibility check: a
 search that has not begun to list paths by then has no time to find a mapping."""
@@ -77,7 +75,7 @@ SPARSE = "sparse data"
 
 
 @dataclass(frozen=True)
-class Question:
+class EinsumQuestion:
     """What is searched and how, as `map_einsum` takes it."""
 
     mapspace: Mapspace
@@ -89,7 +87,7 @@ class Question:
     @property
     def objectives(self) -> tuple[str, ...]:
         """What is minimised."""
-        return self.options.objectives or self.mapspace.objectives
+        return self.options.objectives_for(self.mapspace)
 
     @property
     def is_stopped(self) -> bool:
@@ -103,7 +101,7 @@ class Question:
             return SPARSE
         return self.options.engine if self.mapspace.has_simple_rules else CP_SAT
 
-    def within(self, clock: Clock, share: float = 1.0, most_s: float = math.inf) -> Question:
+    def within(self, clock: Clock, share: float = 1.0, most_s: float = math.inf) -> EinsumQuestion:
         """Return the question for a share of the time that a clock leaves, and so many seconds at most."""
         passed, left_s, told = clock.seconds, clock.left_s, self.on_progress
 
@@ -116,7 +114,7 @@ class Question:
         options = replace(self.options, time_limit_s=None if is_free else limit_s)
         return replace(self, options=options, on_progress=None if told is None else report)
 
-    def about(self, mapspace: Mapspace) -> Question:
+    def about(self, mapspace: Mapspace) -> EinsumQuestion:
         """Return the question about other mappings."""
         return replace(self, mapspace=mapspace)
 
@@ -187,14 +185,14 @@ class Stage:
     name: str
     engine: str
     routes: tuple[str, ...]
-    search: Callable[[Question, State], State]
+    search: Callable[[EinsumQuestion, State], State]
     scopes: tuple[SearchScope, ...] = (EVERYTHING,)
     share: float = 1.0
     most_s: float = math.inf
-    is_due: Callable[[Question, State], bool] | None = None
+    is_due: Callable[[EinsumQuestion, State], bool] | None = None
 
 
-def through(stages: Sequence[Stage], question: Question, state: State) -> Any:
+def through(stages: Sequence[Stage], question: EinsumQuestion, state: State) -> Any:
     """Go through the stages that are due, one after the other; return the answer with its statistics."""
     clock = Clock(question.options.time_limit_s)
     for stage in stages:
@@ -213,31 +211,31 @@ def through(stages: Sequence[Stage], question: Question, state: State) -> Any:
 # ----------------------------------------------------------------------------- sparse data
 
 
-def _without_zeros(question: Question, state: State) -> State:
+def _without_zeros(question: EinsumQuestion, state: State) -> State:
     """Search dense data; their best mapping is the first one of sparse data."""
     options = replace(question.options, objectives=question.objectives)
     dense = map_by_bounds(without_zeros(question.mapspace), options, None, question.should_stop)
     every = [None if state.known is None else state.known.mapping, dense.mapping]
     priced = [judged(question.mapspace, own) for own in every if own is not None]
-    best = _best(question.objectives, priced)
+    best = _best_of(question.objectives, priced)
     return replace(state, known=best, dense=dense)
 
 
-def _frugal(question: Question, state: State) -> State:
+def _frugal(question: EinsumQuestion, state: State) -> State:
     """Search the least EDP; its mapping is another one to begin with."""
     mapspace, options = DIVISORS.of(question.mapspace), Options((EDP,), question.options.time_limit_s)
     known = None if state.known is None else judged(mapspace, state.known.mapping)
     found = map_sparse_by_bounds(mapspace, options, None, question.should_stop, known)
-    return replace(state, known=_best(question.objectives, [state.known, found.found]))
+    return replace(state, known=_best_of(question.objectives, [state.known, found.found]))
 
 
-def _on_sparse_data(question: Question, state: State) -> State:
+def _on_sparse_data(question: EinsumQuestion, state: State) -> State:
     """Search sparse data by bounds; the feasibility model does not know their room."""
     answer = question.ask(map_sparse_by_bounds, state.known)
     return state.told(replace(answer, dense=state.dense))
 
 
-def _best(objectives: Sequence[str], every: Sequence[Priced | None]) -> Priced | None:
+def _best_of(objectives: Sequence[str], every: Sequence[Priced | None]) -> Priced | None:
     found = (own for own in every if own is not None)
     return min(found, key=lambda own: [own.evaluation.value(name) for name in objectives], default=None)
 
@@ -248,7 +246,7 @@ def _best(objectives: Sequence[str], every: Sequence[Priced | None]) -> Priced |
 class Patience:
     """Follows a search, and stops it once it has looked for a mapping in vain for too long."""
 
-    def __init__(self, question: Question, has_mapping: bool = False) -> None:
+    def __init__(self, question: EinsumQuestion, has_mapping: bool = False) -> None:
         limit_s = question.options.time_limit_s or math.inf
         self._question = question
         self._survey_ends = time.monotonic() + limit_s - min(RESERVE_S, limit_s / 2)
@@ -274,7 +272,9 @@ class Patience:
         return self.is_over
 
 
-def patiently(search: Callable[[Question, State], Any], question: Question, state: State) -> State:
+def patiently(
+    search: Callable[[EinsumQuestion, State], Any], question: EinsumQuestion, state: State
+) -> State:
     """Search until there is a mapping, or for as long as patience lasts."""
     patience = Patience(question, state.known is not None)
     followed = replace(question, on_progress=patience.hear, should_stop=patience.stop)
@@ -284,12 +284,12 @@ def patiently(search: Callable[[Question, State], Any], question: Question, stat
     return state.told(answer, is_stuck=gave_up or found_nothing)
 
 
-def is_stuck(_: Question, state: State) -> bool:
+def is_stuck(_: EinsumQuestion, state: State) -> bool:
     """Whether bounds have found nothing, and feasibility does not say that nothing fits."""
     return state.is_stuck
 
 
-def feasibility(question: Question, state: State) -> State:
+def feasibility(question: EinsumQuestion, state: State) -> State:
     """Decide whether anything fits: a mapping to begin with, or the reasons why not, if they are wanted."""
     late = state.answer.found  # between the decision to stop and the end of the search
     if late is not None:
@@ -308,24 +308,24 @@ def feasibility(question: Question, state: State) -> State:
     return replace(state, known=known, work=state.work.together(Statistics(mappings_priced=1)))
 
 
-def again(search: Callable[[Question, State], Any], question: Question, state: State) -> State:
+def again(search: Callable[[EinsumQuestion, State], Any], question: EinsumQuestion, state: State) -> State:
     """Search again, with what feasibility has found."""
     answer = search(question, state)
     return state.told(answer.with_bound_of(state.answer))
 
 
-def _by_bounds(question: Question, state: State) -> Result:
+def _by_bounds(question: EinsumQuestion, state: State) -> Result:
     """Search dense data by bounds, with a partner beside them."""
     return question.ask(map_by_bounds, state.known, state.partner)
 
 
-def is_infeasible(question: Question, state: State) -> bool:
+def is_infeasible(question: EinsumQuestion, state: State) -> bool:
     """Whether reasons are wanted and not known; they know no limit on loops."""
     is_wanted = question.wants_reasons and question.mapspace.max_temporal_loops is None
     return is_wanted and state.answer.status is Status.INFEASIBLE and not state.answer.reasons
 
 
-def reasons(question: Question, state: State) -> State:
+def reasons(question: EinsumQuestion, state: State) -> State:
     """Find the reasons why nothing fits."""
     from solver.explain import explain_infeasible, explain_sparse, reasons_time_s  # noqa: PLC0415 (rare)
 
@@ -336,12 +336,12 @@ def reasons(question: Question, state: State) -> State:
     return replace(state, answer=replace(state.answer, reasons=found))
 
 
-def _report_explanation(question: Question) -> None:
+def _report_explanation(question: EinsumQuestion) -> None:
     if question.on_progress is not None:
         question.on_progress(Progress(Phase.EXPLANATION, 0.0, question.objectives[0]))
 
 
-def _simplest(question: Question, state: State) -> State:
+def _simplest(question: EinsumQuestion, state: State) -> State:
     """Return a simple mapping of the value, and what the result says of gap and loop limit."""
     mapspace = question.mapspace
     answer = with_gap(simplified(mapspace, state.answer), question.options.gap)
@@ -351,7 +351,7 @@ def _simplest(question: Question, state: State) -> State:
 # ------------------------------------------------------------------------------- CP-SAT
 
 
-def _ended_early(question: Question, state: State) -> bool:
+def _ended_early(question: EinsumQuestion, state: State) -> bool:
     """Whether bounds ended for another reason than time, and CP-SAT may go on."""
     if state.answer.termination not in UNSEARCHED or state.partner.is_refused:
         return False
@@ -362,14 +362,14 @@ def _ended_early(question: Question, state: State) -> bool:
     return is_worth_a_process(replace(question.options, time_limit_s=left_s))
 
 
-def _leaves_divisors(question: Question, state: State) -> bool:
+def _leaves_divisors(question: EinsumQuestion, state: State) -> bool:
     """Whether bounds leave to CP-SAT mappings without remainders, too."""
     perfect = state.answer.perfect_factors
     is_open = perfect is not None and perfect.status not in (Status.OPTIMAL, Status.INFEASIBLE)
     return is_open and _ended_early(question, state)
 
 
-def _formulated(question: Question, known: Mapping | None) -> Result:
+def _formulated(question: EinsumQuestion, known: Mapping | None) -> Result:
     """Search by CP-SAT, within the default limit where loops may have remainders and there is no other.
 
     It has a process of its own where it is asked for: time and memory are kept to. After bounds, its effort
@@ -389,7 +389,7 @@ def _formulated(question: Question, known: Mapping | None) -> Result:
     return answer
 
 
-def _on_divisors(question: Question, state: State) -> State:
+def _on_divisors(question: EinsumQuestion, state: State) -> State:
     """Let CP-SAT search mappings without remainders, or improve on those of bounds; or bounds under rules."""
     first: Result | None = state.answer
     known = None if first is None else first.mapping
@@ -422,7 +422,7 @@ def _on_divisors(question: Question, state: State) -> State:
     return replace(state, answer=improved, work=work, is_formulated=True)
 
 
-def _by_cp_sat(question: Question, state: State) -> State:
+def _by_cp_sat(question: EinsumQuestion, state: State) -> State:
     """Search all mappings by CP-SAT: alone, or from where bounds have ended."""
     first: Result | None = state.answer
     known = state.known if first is None else first.found
@@ -447,16 +447,16 @@ def _by_cp_sat(question: Question, state: State) -> State:
 # ---------------------------------------------------------------------------- the table
 
 
-def _is_about_latency(question: Question, _: State) -> bool:
+def _is_about_latency(question: EinsumQuestion, _: State) -> bool:
     """Whether latency comes first: bounds on energy lead to fast mappings, too."""
     return question.objectives[0] == LATENCY
 
 
-def _has_remainders(question: Question, state: State) -> bool:
+def _has_remainders(question: EinsumQuestion, state: State) -> bool:
     return question.mapspace.factors != PERFECT and state.known is None
 
 
-def _is_formulated(_: Question, state: State) -> bool:
+def _is_formulated(_: EinsumQuestion, state: State) -> bool:
     return state.is_formulated
 
 
@@ -524,7 +524,7 @@ def map_einsum(
     if mapspace.sparsity is not None and options.engine == CP_SAT:
         raise ValueError("CP-SAT does not search sparse data: the engine must be auto or bounds")
     own = mapspace if mapspace.sparsity is None else searchable(mapspace)
-    question = Question(own, options, on_progress, should_stop, reasons)
+    question = EinsumQuestion(own, options, on_progress, should_stop, reasons)
     with closing(_partner(question)) as partner:
         answer: Result = through(STAGES, question, State(known=known, partner=partner))
     work = answer.statistics
@@ -536,7 +536,7 @@ def map_einsum(
     return replace(answer, statistics=work)
 
 
-def _partner(question: Question) -> Partner:
+def _partner(question: EinsumQuestion) -> Partner:
     """Return what searches beside bounds."""
     if question.route != AUTO:
         return ALONE

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.processes import POLL_S
 from solver.result import ContradictionError
 
 PACKAGE = "pytoulbar2"
@@ -31,9 +32,6 @@ CHILD = Path(__file__).with_name("toulbar_child.py")
 
 LARGEST = 1 << 52
 """No sum of costs may reach this: doubles still tell all whole numbers apart."""
-
-POLL_S = 0.02
-"""How often `stop` is called while toulbar2 runs."""
 
 
 def is_available() -> bool:

@@ -27,13 +27,13 @@ ROUNDING = 1e-6
 
 def receive() -> Any:
     """Return the next message on the standard input, None at its end."""
-    head = _read(8)
+    head = _read_bytes(8)
     if len(head) < 8:
         return None
-    return pickle.loads(_read(struct.unpack("<q", head)[0]))
+    return pickle.loads(_read_bytes(struct.unpack("<q", head)[0]))
 
 
-def _read(count: int) -> bytes:
+def _read_bytes(count: int) -> bytes:
     """Read without a buffer, so that `select` knows of all that is unread."""
     parts = []
     while count > 0 and (part := os.read(0, min(count, 1 << 24))):
@@ -129,9 +129,9 @@ class Searching:
 
     def _understood(self, line: str) -> tuple[str, Any] | None:
         if line.startswith(OPTIMALITY_GAP):
-            return "bound", _whole(line[len(OPTIMALITY_GAP) :].split(",")[0])
+            return "bound", _printed_integer(line[len(OPTIMALITY_GAP) :].split(",")[0])
         if line.startswith(NEW_SOLUTION):
-            self._total = _whole(line[len(NEW_SOLUTION) :].split(" ")[0])
+            self._total = _printed_integer(line[len(NEW_SOLUTION) :].split(" ")[0])
             self._is_next = True
             return None
         if line.startswith(RESULT):
@@ -151,7 +151,7 @@ class Searching:
         return status
 
 
-def _whole(text: str) -> int | None:
+def _printed_integer(text: str) -> int | None:
     """Return a number that was printed in full; None for one with an exponent."""
     return int(text) if text.lstrip("-").isdigit() else None
 

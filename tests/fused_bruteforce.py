@@ -23,7 +23,7 @@ from itertools import islice, permutations, product
 from model.architecture import Architecture, Fanout, with_places
 from model.cost.nest import Nest, build_nest
 from model.cost.prices import leaking_instances, network_latency
-from model.cost.remainders import Way
+from model.cost.remainders import Route
 from model.cost.traffic import MulticastDelivery, dataspace_traffic, kept_positions
 from model.counting import rule_of
 from model.counting.words import extents
@@ -31,7 +31,7 @@ from model.extents import ANY, Extents, tiles_of
 from model.fused.cascade import Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError, check_fused, check_tree, loop_choices
 from model.fused.cost import evaluate_fused
-from model.fused.mapping import Body, FusedMapping, Held, Leaf, Path, PrivateNest, SharedLoop, Stored
+from model.fused.mapping import Body, FusedMapping, Held, Leaf, LeafPath, PrivateNest, SharedLoop, Stored
 from model.fused.report import FusedEvaluation
 from model.fused.room import room_roots
 from model.fused.visits import Visits, multi_term_dims, path_dims
@@ -117,7 +117,7 @@ def trees(cascade: Cascade, once_per_rank: bool = False, ragged: bool = False) -
             yield mapping
 
 
-def _moves_a_window(einsum: CascadeEinsum, path: Path) -> bool:
+def _moves_a_window(einsum: CascadeEinsum, path: LeafPath) -> bool:
     """Whether a shared loop moves a window, and words are counted by places alone."""
     bound, moving = einsum.problem.bound, set[str]()
     for space in einsum.problem.dataspaces:
@@ -533,7 +533,7 @@ def _counted(
     skipped = kept[1] if above == "held" else None
     for at in reversed(kept):
         shares = {dim: nest.shares(dim, at) for dim in nest.bounds[0]}
-        served, received = (Way(architecture, nest, space, at, inner) for inner in (asking, at))
+        served, received = (Route(architecture, nest, space, at, inner) for inner in (asking, at))
         stream = 0 if asking == skipped else served.brought_words(shares, reuse=served.reuses)
         filled = 0 if at in (kept[0], skipped) else received.brought_words(shares, reuse=received.reuses)
         level = number.get(at, 2)

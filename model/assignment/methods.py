@@ -56,20 +56,20 @@ def lower(shape: ConvolutionShape, lowering: str) -> Lowered:
         rows = (Term("R"), Term("P", shape.stride))
         columns = (Term("S"), Term("Q", shape.stride))
         bounds = (high, wide, shape.height, shape.width, channels, features, 1)
-        return Lowered(_problem(bounds, (rows, columns)))
+        return Lowered(_convolution_problem(bounds, (rows, columns)))
     positions = (Term("P"),)
     if lowering == IM2COL:
         bounds = (1, 1, shape.positions, 1, channels * shape.window, features, 1)
-        return Lowered(_problem(bounds, (positions,)))
+        return Lowered(_convolution_problem(bounds, (positions,)))
     if lowering == KN2ROW:
         bounds = (high, wide, shape.positions, 1, channels, features, 1)
         shifted = ((Term("R"),), (Term("S"),), positions)
         outermost = tuple(dim for dim, bound in (("S", wide), ("R", high)) if bound > 1)
-        return Lowered(_problem(bounds, shifted), outermost)
+        return Lowered(_convolution_problem(bounds, shifted), outermost)
     raise ValueError(f"{lowering} is not a lowering")
 
 
-def _problem(bounds: Sequence[int], window: tuple[tuple[Term, ...], ...]) -> Problem:
+def _convolution_problem(bounds: Sequence[int], window: tuple[tuple[Term, ...], ...]) -> Problem:
     weights, outputs = (tuple((Term(dim),) for dim in dims) for dims in ("CKRS", "NKQP"))
     inputs = ((Term("N"),), (Term("C"),), *window)
     spaces = (

@@ -234,14 +234,14 @@ class CostedNetwork:
 
     def execution(self, choice: Sequence[int]) -> list[int | None]:
         """Return each layer's cost in steps under the chosen methods, None where it is forbidden."""
-        return [_steps(layer.costs[k]) for layer, k in zip(self.layers, choice, strict=True)]
+        return [_steps_or_none(layer.costs[k]) for layer, k in zip(self.layers, choice, strict=True)]
 
     def transitions(self, choice: Sequence[int]) -> list[int | None]:
         """Return each edge's cost in steps under the chosen methods, None where it is forbidden."""
         return [
             0
             if edge.transition is None
-            else _steps(edge.transition[choice[edge.source], choice[edge.target]])
+            else _steps_or_none(edge.transition[choice[edge.source], choice[edge.target]])
             for edge in self.edges
         ]
 
@@ -273,7 +273,7 @@ def find_cycle(edges: Iterable[tuple[int, int]]) -> list[int]:
     return []
 
 
-def _steps(cost: Any) -> int | None:
+def _steps_or_none(cost: Any) -> int | None:
     return None if cost == FORBIDDEN else int(cost)
 
 
@@ -351,7 +351,7 @@ def build_network(
     if any(isinstance(cost, bool) or not isinstance(cost, (int, Fraction)) for cost in costs):
         raise ValueError("a cost is an int, a Fraction, or None")
     steps_per_unit = math.lcm(*(cost.denominator for cost in costs))
-    scale = _Scale(steps_per_unit, sum(costs, Fraction(0)) * steps_per_unit > LARGEST_TOTAL)
+    scale = _CommonStep(steps_per_unit, sum(costs, Fraction(0)) * steps_per_unit > LARGEST_TOTAL)
     positions = {layer.name: position for position, layer in enumerate(layers)}
     methods = {layer.name: tuple(layer.costs) for layer in layers}
     return CostedNetwork(
@@ -362,13 +362,13 @@ def build_network(
             CostedLayer(layer.name, tuple(layer.costs), scale.vector(layer.costs), layer.place)
             for layer in layers
         ),
-        tuple(_edge(edge, positions, methods, scale) for edge in edges),
+        tuple(_edge_in_steps(edge, positions, methods, scale) for edge in edges),
         notes,
     )
 
 
 @dataclass(frozen=True)
-class _Scale:
+class _CommonStep:
     """The common step, and whether 64 bits are too few."""
 
     steps_per_unit: int
@@ -392,8 +392,8 @@ class _Scale:
         return int(cost * self.steps_per_unit)
 
 
-def _edge(
-    edge: EdgeCosts, positions: Mapping[str, int], methods: Mapping[str, tuple[str, ...]], scale: _Scale
+def _edge_in_steps(
+    edge: EdgeCosts, positions: Mapping[str, int], methods: Mapping[str, tuple[str, ...]], scale: _CommonStep
 ) -> Edge:
     for end in (edge.source, edge.target):
         if end not in positions:

@@ -106,18 +106,18 @@ def method_times(method: str, shape: ConvolutionShape, model: SystolicModel) -> 
         depth *= shape.window
         words = positions * depth + depth * outputs
         load_ms = words * model.element_bytes / model.bytes_per_ms
-        return tuple(_products(positions, depth, outputs, Fraction(1), load_ms, model))
+        return tuple(_product_times(positions, depth, outputs, Fraction(1), load_ms, model))
     if method == KN2ROW:
-        return tuple(_products(positions, depth, outputs, Fraction(shape.window), Fraction(0), model))
+        return tuple(_product_times(positions, depth, outputs, Fraction(shape.window), Fraction(0), model))
     if method != WINOGRAD or not shape.allows_winograd:
         raise ValueError(f"{method} is not a method for {shape}")
     repeats = model.kernel_tiles(shape.kernel[0]) * model.winograd_tile**2
     transform_ms = repeats * max(model.winograd_outputs, model.winograd_kernel) / model.cycles_per_ms
     tiles = positions / model.winograd_outputs**2
-    return tuple(_products(tiles, depth, outputs, repeats, transform_ms, model))
+    return tuple(_product_times(tiles, depth, outputs, repeats, transform_ms, model))
 
 
-def _products(
+def _product_times(
     rows: Fraction, depth: int, columns: int, repeats: Fraction, fixed_ms: Fraction, model: SystolicModel
 ) -> Iterator[ArrayTime]:
     """Yield the time of ``repeats`` products (rows x depth) by (depth x columns), per dataflow."""

@@ -102,7 +102,7 @@ class _Step(NamedTuple):
     words_before: int
 
 
-def _steps(first: int, changes: Sequence[Change]) -> Iterator[_Step]:
+def _kinds_of_steps(first: int, changes: Sequence[Change]) -> Iterator[_Step]:
     """All kinds of steps of the temporal loops, `first` words being brought by the very first.
 
     The innermost loop advances after the first step or after a step of a loop farther out; any
@@ -147,7 +147,7 @@ def share(grid: ChildGrid, first: int, advances: tuple[Change, ...], multicast: 
     children = len(grid.offsets)
     plain = grid.groups(nobody, multicast)
     accesses, received, linked = first * plain, first * children, 0
-    for step in _steps(first, advances):
+    for step in _kinds_of_steps(first, advances):
         same_shape = step.words and step.words == step.words_before
         helped = grid.linked(step.jump) if links and same_shape else nobody
         groups = grid.groups(helped, multicast)
@@ -160,7 +160,7 @@ def share(grid: ChildGrid, first: int, advances: tuple[Change, ...], multicast: 
     return Sharing(accesses, received, linked)
 
 
-def _grid(fanout: Fanout, nest: Nest, space: Dataspace, position: int) -> ChildGrid:
+def _child_grid(fanout: Fanout, nest: Nest, space: Dataspace, position: int) -> ChildGrid:
     offsets: list[Vector] = [(0,) * len(space.ranks)]
     for bound, move in nest.spatial_moves(space, position):
         offsets = [
@@ -222,7 +222,7 @@ class LinkDelivery:
         if not reuses(self.architecture, self.space, position + 1):
             advances = tuple(change._replace(words=math.prod(tile)) for change in advances)
         return share(
-            _grid(fanout, self.nest, self.space, position),
+            _child_grid(fanout, self.nest, self.space, position),
             math.prod(tile),
             advances,
             multicast=self.space.name not in fanout.no_multicast,

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
 from model.architecture import Architecture, Fanout
-from model.cost.shares import Row, RowLoop, Share, deal, first
+from model.cost.shares import LoopsAbove, RowLoop, Share, deal, first
 from model.counting.words import Move, displacement
 from model.extents import tiles_of
 from model.mapping import Axis, FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
@@ -91,7 +91,7 @@ class Nest:
             )
         return math.prod(map(self.children, range(position)))
 
-    def row(self, dim: str, position: int) -> Row:
+    def row(self, dim: str, position: int) -> LoopsAbove:
         """The loops over a dimension above the node at `position`."""
         above = self.loops_above(position)
         temporal = (RowLoop(n, loop.bound, loop.stride) for n, loop in enumerate(above) if loop.dim == dim)
@@ -101,7 +101,7 @@ class Nest:
             for loop in reversed(loops)
             if loop.dim == dim
         )
-        return Row(self.bounds[position][dim], tuple(temporal), tuple(spatial))
+        return LoopsAbove(self.bounds[position][dim], tuple(temporal), tuple(spatial))
 
     def shares(self, dim: str, position: int) -> tuple[Share, ...]:
         """Iterations of a dimension that the instances of a node execute; the largest share comes first."""
@@ -114,14 +114,14 @@ class Nest:
     def moves_above(self, space: Dataspace, position: int) -> Iterator[Move]:
         """Yield the temporal loops above the node at `position`, innermost first, as `space` sees them."""
         for loops in reversed(self.temporal[:position]):
-            yield from _moves(space, loops)
+            yield from _moves_of_loops(space, loops)
 
     def spatial_moves(self, space: Dataspace, position: int) -> Iterator[Move]:
         """Spatial loops of the fanout at `position`, innermost first, as `space` sees them."""
-        return _moves(space, self.spatial[position])
+        return _moves_of_loops(space, self.spatial[position])
 
 
-def _moves(space: Dataspace, loops: tuple[NestLoop, ...]) -> Iterator[Move]:
+def _moves_of_loops(space: Dataspace, loops: tuple[NestLoop, ...]) -> Iterator[Move]:
     return ((loop.bound, displacement(space, loop.dim, loop.stride)) for loop in loops)
 
 

@@ -17,13 +17,13 @@ from typing import NamedTuple
 
 from model.architecture import Architecture, StorageLevel
 from model.cost.nest import Nest
-from model.cost.shares import Row, RowLoop, Share, Turn, Turns, deal, first, share_of
+from model.cost.shares import LoopsAbove, RowLoop, Share, Turn, Turns, deal, first, share_of
 from model.cost.traffic import (
     Traffic,
     accesses,
     askers,
     in_passing,
-    kept_positions,
+    kept_anywhere,
     reuses,
     sharing_fanouts,
 )
@@ -62,10 +62,10 @@ class Group:
     def box(self, starts: Sequence[int], extents: Sequence[int]) -> Box:
         """Words that a block of iterations touches, given its start and its extent per dimension."""
         at = dict(zip(self.dims, zip(starts, extents, strict=True), strict=True))
-        return tuple(_interval(rank, at) for rank in self.ranks)
+        return tuple(_interval_along(rank, at) for rank in self.ranks)
 
 
-def _interval(rank: Iterable[Term], at: Named[str, tuple[int, int]]) -> Interval:
+def _interval_along(rank: Iterable[Term], at: Named[str, tuple[int, int]]) -> Interval:
     low = high = 0
     for term in rank:
         start, extent = at[term.dim]
@@ -104,7 +104,7 @@ class _Moment(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Way:
+class Route:
     """The way of a dataspace from a level to the next one inwards, or to the arithmetic.
 
     Parameters
@@ -132,7 +132,7 @@ class Way:
         return groups_of(self.space, self.nest.bounds[0])
 
     @cached_property
-    def _rows(self) -> dict[str, Row]:
+    def _rows(self) -> dict[str, LoopsAbove]:
         return {dim: self.nest.row(dim, self.inner) for dim in self.nest.bounds[0]}
 
     @cached_property
@@ -192,7 +192,7 @@ class Way:
         whole = kept = 0
         for chosen in product(*turns):
             times = math.prod(count for count, _ in chosen)
-            tile, held = _boxes(group, [0] * len(chosen), [turn for _, turn in chosen])
+            tile, held = _tile_and_held(group, [0] * len(chosen), [turn for _, turn in chosen])
             whole += times * box_words(tile)
             kept += times * box_words(common(tile, held))
         return whole, kept
@@ -231,7 +231,9 @@ class Way:
         whole = kept = 0
         for chosen in product(*moments):
             times = math.prod(moment.times for moment in chosen)
-            asked = [_asked(group, combined) for combined in product(*(m.children for m in chosen))]
+            asked = [
+                _asked_by_children(group, combined) for combined in product(*(m.children for m in chosen))
+            ]
             for tile, held in self._requests(asked, fanouts).values():
                 whole += times * box_words(tile)
                 kept += times * box_words(held)
@@ -240,7 +242,7 @@ class Way:
     def _moments(self, dim: str, shares: tuple[Share, ...], kind: int | str | None) -> Iterator[_Moment]:
         """Yield the kinds of rounds, summed over the level's instances."""
         for share in shares:
-            children = list(_children(self._rows[dim], self._between(dim), share.iterations, kind))
+            children = list(_children_in_use(self._rows[dim], self._between(dim), share.iterations, kind))
             yield from _moments(children, share.instances)
 
     def _requests(self, asked: list[_Asked], fanouts: Sequence[int]) -> dict[_Key, tuple[Box, Box]]:
@@ -285,7 +287,7 @@ class Way:
         if not group.ranks:
             return 1
         if len(group.dims) == 1 and len(group.ranks) == 1:
-            return _apart(group, rows[0], iterations[0])
+            return _words_apart(group, rows[0], iterations[0])
         loops = [(*row.temporal, *self._between(dim)) for dim, row in zip(group.dims, rows, strict=True)]
         if all(
             row.extent * math.prod(loop.bound for loop in own) == count
@@ -299,7 +301,7 @@ class Way:
             ]
             return covered_words([last - first + 1 for first, last in tile], moves)
         tiles = [
-            list(_tiles(row, sorted(own, key=lambda loop: loop.stride), count))
+            list(_blocks_of_tiles(row, sorted(own, key=lambda loop: loop.stride), count))
             for row, own, count in zip(rows, loops, iterations, strict=True)
         ]
         return _union(group, tiles)
@@ -320,15 +322,15 @@ def _digits_at(digits: Iterable[tuple[tuple[int, int], ...]], place: int) -> tup
     return tuple(tuple(digit for own, digit in of_dim if own == place) for of_dim in digits)
 
 
-def _turns_of(row: Row, iterations: int, kind: int | str | None) -> Turns:
+def _turns_of(row: LoopsAbove, iterations: int, kind: int | str | None) -> Turns:
     """The turns of an instance: when it starts, in every step, or when a loop advances."""
     if kind is None:
         return row.every(iterations)
     return row.starting(iterations) if isinstance(kind, str) else row.advancing(iterations, kind)
 
 
-def _children(
-    row: Row, loops: Sequence[RowLoop], iterations: int, kind: int | str | None
+def _children_in_use(
+    row: LoopsAbove, loops: Sequence[RowLoop], iterations: int, kind: int | str | None
 ) -> Iterator[_Child]:
     """Yield the children in use along one dimension, the one with most to do first."""
     for digits in product(*(range(loop.bound) for loop in loops)):
@@ -352,13 +354,13 @@ def _moments(children: Sequence[_Child], instances: int) -> Iterator[_Moment]:
             yield _Moment(times, tuple(present))
 
 
-def _asked(group: Group, combined: Sequence[tuple[_Child, Turn]]) -> _Asked:
+def _asked_by_children(group: Group, combined: Sequence[tuple[_Child, Turn]]) -> _Asked:
     starts = [child.start for child, _ in combined]
-    tile, held = _boxes(group, starts, [turn for _, turn in combined])
+    tile, held = _tile_and_held(group, starts, [turn for _, turn in combined])
     return _Asked(tuple(child.digits for child, _ in combined), tile, held)
 
 
-def _boxes(group: Group, starts: Sequence[int], turns: Sequence[Turn]) -> tuple[Box, Box]:
+def _tile_and_held(group: Group, starts: Sequence[int], turns: Sequence[Turn]) -> tuple[Box, Box]:
     """The tile after a step, and what is held of the one before."""
     tile = group.box(starts, [turn.after for turn in turns])
     if any(turn.anew for turn in turns):
@@ -382,7 +384,7 @@ def _coefficient(rank: Iterable[Term], dim: str) -> int:
     return sum(term.coefficient for term in rank if term.dim == dim)
 
 
-def _apart(group: Group, row: Row, iterations: int) -> int:
+def _words_apart(group: Group, row: LoopsAbove, iterations: int) -> int:
     """Words of the tiles of one dimension in one rank: they do not overlap."""
     tiles = -(-iterations // row.extent)
     last = iterations - (tiles - 1) * row.extent
@@ -398,7 +400,7 @@ class _Tiles(NamedTuple):
     loops: tuple[tuple[int, int], ...]
 
 
-def _tiles(row: Row, loops: Sequence[RowLoop], iterations: int) -> Iterator[_Tiles]:
+def _blocks_of_tiles(row: LoopsAbove, loops: Sequence[RowLoop], iterations: int) -> Iterator[_Tiles]:
     """Yield all tiles of a share, as blocks whose loops run in full; loops innermost first."""
     tiles = -(-iterations // row.extent)
     last, start = tiles - 1, 0
@@ -433,7 +435,7 @@ def _union(group: Group, tiles: Sequence[Sequence[_Tiles]]) -> int:
         ]
         loops += [(high - low + 1, weight) for (low, high), weight in zip(box, weights, strict=True)]
         at = origin + sum(w * low for w, (low, _) in zip(weights, box, strict=True))
-        covered |= _spread(at, loops)
+        covered |= _reached_positions(at, loops)
     return covered.bit_count()
 
 
@@ -445,7 +447,7 @@ def _reach(tiles: Iterable[_Tiles]) -> int:
     )
 
 
-def _spread(at: int, loops: Iterable[tuple[int, int]]) -> int:
+def _reached_positions(at: int, loops: Iterable[tuple[int, int]]) -> int:
     """The set of positions that loops reach from a first one, as bits."""
     bits = 1
     for bound, step in loops:
@@ -482,16 +484,14 @@ def traffic_with_remainders(
     ValueError
         If no level keeps `space`.
     """
-    kept = kept_positions(architecture, mapping, space.name)
-    if not kept:
-        raise ValueError(f"no level keeps dataspace {space.name!r}")
+    kept = kept_anywhere(architecture, mapping, space.name)
     for position, level, asking in askers(architecture, kept, space):
-        served = Way(architecture, nest, space, position, asking)
-        received = Way(architecture, nest, space, position, position)
+        served = Route(architecture, nest, space, position, asking)
+        received = Route(architecture, nest, space, position, position)
         yield position, partial(_traffic, level, served, received, position == kept[0])
 
 
-def _traffic(level: StorageLevel, served: Way, received: Way, outermost: bool, shares: Shares) -> Traffic:
+def _traffic(level: StorageLevel, served: Route, received: Route, outermost: bool, shares: Shares) -> Traffic:
     """What instances of a level do with these shares."""
     space, position = served.space, received.inner
     above = 0 if outermost else received.brought_words(shares, reuse=received.reuses)

@@ -99,7 +99,7 @@ class Turns:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LoopsAbove:
     """The loops over one dimension above a node.
 
     Parameters
@@ -183,7 +183,7 @@ def deal(shares: Iterable[Share], loops: Iterable[RowLoop]) -> tuple[Share, ...]
     dealt = tuple(shares)
     for loop in loops:
         found: dict[int, int] = {}
-        for own, instances in (part for share in dealt for part in _dealt(share, loop)):
+        for own, instances in (part for share in dealt for part in _shares_of_children(share, loop)):
             found[own] = found.get(own, 0) + instances
         dealt = tuple(Share(*item) for item in sorted(found.items(), reverse=True))
     return dealt
@@ -197,7 +197,7 @@ def first(shares: Iterable[Share], loops: Sequence[RowLoop]) -> tuple[Share, ...
     )
 
 
-def _dealt(share: Share, loop: RowLoop) -> Iterator[Share]:
+def _shares_of_children(share: Share, loop: RowLoop) -> Iterator[Share]:
     """Yield the different shares of a loop's children."""
     full = share.iterations % (loop.bound * loop.stride) // loop.stride
     for child, times in ((0, full), (full, 1), (loop.bound - 1, loop.bound - full - 1)):

@@ -154,6 +154,14 @@ def kept_positions(architecture: Architecture, mapping: Mapping, space: str) -> 
     return tuple(kept)
 
 
+def kept_anywhere(architecture: Architecture, mapping: Mapping, space: str) -> tuple[int, ...]:
+    """Return `kept_positions`; ValueError if there are none."""
+    kept = kept_positions(architecture, mapping, space)
+    if not kept:
+        raise ValueError(f"no level keeps dataspace {space!r}")
+    return kept
+
+
 def askers(
     architecture: Architecture, kept: Sequence[int], space: Dataspace
 ) -> Iterator[tuple[int, StorageLevel, int]]:
@@ -198,9 +206,7 @@ def dataspace_traffic(
     ValueError
         If no level keeps `space`.
     """
-    kept = kept_positions(architecture, mapping, space.name)
-    if not kept:
-        raise ValueError(f"no level keeps dataspace {space.name!r}")
+    kept = kept_anywhere(architecture, mapping, space.name)
     tiles = [tile_words(space, bounds) for bounds in nest.bounds]
     touched = rule.touched(architecture, nest, space)
     traffic: list[Traffic] = []

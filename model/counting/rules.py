@@ -157,7 +157,7 @@ class CountingRule:
         return math.prod(tile) + sum(change.repeats * change.words for change in self.changes(tile, moves))
 
 
-def _covered(architecture: Architecture, nest: Loops, space: Dataspace) -> Touched:
+def _covered_by_loops(architecture: Architecture, nest: Loops, space: Dataspace) -> Touched:
     """What the tiles cover while all loops run but the spatial ones outside."""
 
     def touched(outer: int, inner: int) -> int:
@@ -175,7 +175,7 @@ def _partitions(architecture: Architecture, nest: Loops, space: Dataspace) -> To
     return lambda outer, inner: parts[outer]
 
 
-def _placed(architecture: Architecture, nest: Loops, space: Dataspace) -> Touched:
+def _inner_tile_placed(architecture: Architecture, nest: Loops, space: Dataspace) -> Touched:
     """The inner tile, once for each loop outside that moves it."""
 
     def touched(outer: int, inner: int) -> int:
@@ -197,7 +197,7 @@ def _unshared_moves(
         yield bound, (1,) * max(1, len(move)) if is_unshared else move
 
 
-def _moving(moves: Iterable[Move]) -> int:
+def _moving_loops(moves: Iterable[Move]) -> int:
     """Product of the loops that move a tile, even where children meet at one position."""
     return math.prod(bound for bound, move in moves if any(move))
 
@@ -208,7 +208,7 @@ _RULES: dict[Counting, CountingRule] = {
         "the exact rule",
         "words moved by an execution",
         changes=exact_changes,
-        touched=_covered,
+        touched=_covered_by_loops,
         cycles=exact_cycles,
         latency=exact_cycles,
         compared_with=TIMELOOP,
@@ -237,12 +237,12 @@ _RULES: dict[Counting, CountingRule] = {
         "AccelForge's rule",
         "AccelForge's rule",
         changes=place_changes,
-        touched=_placed,
+        touched=_inner_tile_placed,
         cycles=exact_cycles,
         latency=unrounded_cycles,
         compared_with=EXACT,
         finding="AccelForge's rule counts {} for this mapping",
-        copies=_moving,
+        copies=_moving_loops,
         drains_are_reads=True,
         by_order=False,
         rounds_cycles=False,

@@ -105,7 +105,7 @@ def exact_changes(tile: Sequence[int], moves: Iterable[Move]) -> Iterator[Change
     moves
         The temporal loops, innermost first.
     """
-    return _changes(tile, moves, lambda bound: bound - 1, lambda jump, lead: fresh_words(tile, jump))
+    return _changes_outwards(tile, moves, lambda bound: bound - 1, lambda jump, lead: fresh_words(tile, jump))
 
 
 def timeloop_changes(tile: Sequence[int], moves: Iterable[Move]) -> Iterator[Change]:
@@ -128,7 +128,7 @@ def timeloop_changes(tile: Sequence[int], moves: Iterable[Move]) -> Iterator[Cha
             return 0
         return fresh_words(tile, jump) if jump == lead else math.prod(tile)
 
-    return _changes(tile, moves, lambda bound: 1, words)
+    return _changes_outwards(tile, moves, lambda bound: 1, words)
 
 
 def place_changes(tile: Sequence[int], moves: Iterable[Move]) -> Iterator[Change]:
@@ -147,7 +147,7 @@ def place_changes(tile: Sequence[int], moves: Iterable[Move]) -> Iterator[Change
         repeats = outer_repeats
 
 
-def _changes(
+def _changes_outwards(
     tile: Sequence[int],
     moves: Iterable[Move],
     advanced: Callable[[int], int],
@@ -223,15 +223,15 @@ def _counted_words(tile: Sequence[int], moves: Sequence[Move]) -> int:
     loops += [(bound, abs(sum(map(int.__mul__, move, weights)))) for bound, move in moves]
     covered = 1
     for bound, step in loops:
-        covered = _repeated(covered, bound, step)
+        covered = _copies_united(covered, bound, step)
     return covered.bit_count()
 
 
-def _repeated(bits: int, times: int, step: int) -> int:
+def _copies_united(bits: int, times: int, step: int) -> int:
     """Union of `times` copies of a set, each `step` farther than the one before."""
     if times == 1:
         return bits
-    half = _repeated(bits, times // 2, step)
+    half = _copies_united(bits, times // 2, step)
     both = half | half << times // 2 * step
     return both | bits << (times - 1) * step
 

@@ -88,7 +88,7 @@ class Subcomponent:
 
 
 @dataclass(frozen=True)
-class Step:
+class SubAction:
     """An action of a subcomponent that an action of the compound class causes."""
 
     action: str  # its name in the class of the subcomponent
@@ -103,7 +103,7 @@ class ActionPart:
 
     name: str
     indices: IndexRange | None  # which of them: only their number counts. One without.
-    steps: tuple[Step, ...]
+    steps: tuple[SubAction, ...]
     span: Span
 
 
@@ -190,8 +190,8 @@ def _load_subcomponent(node: Node) -> Subcomponent:
         indices,
         as_name(entry.require("class", f"the subcomponent `{name}`"), "the subcomponent's `class`"),
         _load_attributes(entry.get("attributes")),
-        _scale(entry, AREA_SCALES, "a subcomponent"),
-        _scale(entry, ("energy_scale",), "a subcomponent"),
+        _scale_entry(entry, AREA_SCALES, "a subcomponent"),
+        _scale_entry(entry, ("energy_scale",), "a subcomponent"),
         entry.span,
     )
 
@@ -210,25 +210,27 @@ def _load_part(node: Node) -> ActionPart:
     return ActionPart(name, indices, steps, entry.span)
 
 
-def _load_step(node: Node) -> Step:
+def _load_step(node: Node) -> SubAction:
     entry = keyed_mapping(node, "an action of a subcomponent", _STEP_KEYS)
-    return Step(
+    return SubAction(
         as_name(entry.require("name", "an action of a subcomponent"), "the action's `name`"),
         _load_arguments(entry.get("arguments")),
-        _scale(entry, _ENERGY_SCALES, "an action of a subcomponent"),
+        _scale_entry(entry, _ENERGY_SCALES, "an action of a subcomponent"),
         entry.span,
     )
 
 
 def _load_attributes(node: Node | None) -> Defaults:
-    return tuple((key.text, value) for key, value in _entries(node, "`attributes`"))
+    return tuple((key.text, value) for key, value in _entries_of(node, "`attributes`"))
 
 
 def _load_arguments(node: Node | None) -> Arguments:
-    return tuple((key.text, _scalar(value, f"`{key.text}`")) for key, value in _entries(node, "`arguments`"))
+    return tuple(
+        (key.text, _scalar(value, f"`{key.text}`")) for key, value in _entries_of(node, "`arguments`")
+    )
 
 
-def _entries(node: Node | None, what: str) -> tuple[tuple[ScalarNode, Node], ...]:
+def _entries_of(node: Node | None, what: str) -> tuple[tuple[ScalarNode, Node], ...]:
     return () if node is None or is_blank(node) else as_mapping(node, what).entries
 
 
@@ -254,7 +256,7 @@ def as_expression(text: str, span: Span) -> ScalarNode:
     return ScalarNode(plain_value(stripped, span), stripped, False, span)
 
 
-def _scale(entry: MappingNode, names: Sequence[str], what: str) -> ScalarNode | None:
+def _scale_entry(entry: MappingNode, names: Sequence[str], what: str) -> ScalarNode | None:
     written = one_of(entry, names, what)
     return None if written is None else _scalar(written[1], f"`{written[0].text}`")
 
@@ -359,7 +361,7 @@ class CompoundComponent:
         return float(
             sum(
                 _count(part.indices, self.names)
-                * _factor(part.area_scale, self.names)
+                * _scale_factor(part.area_scale, self.names)
                 * self._instantiate(part, ()).area_um2()
                 for part in self.compound.subcomponents.values()
             )
@@ -381,8 +383,8 @@ class CompoundComponent:
             raise EnergyError(message, part.span, ((subcomponent.span, "they are declared here"),))
         return float(count * sum(self._step_energy(subcomponent, step, names) for step in part.steps))
 
-    def _step_energy(self, subcomponent: Subcomponent, step: Step, names: Mapping[str, object]) -> float:
-        arguments = tuple((name, _evaluated(node, names)) for name, node in step.arguments)
+    def _step_energy(self, subcomponent: Subcomponent, step: SubAction, names: Mapping[str, object]) -> float:
+        arguments = tuple((name, _attribute_value(node, names)) for name, node in step.arguments)
         component = self._instantiate(subcomponent, arguments)
         energy = component.energy_pj(step.action)
         if energy is None:
@@ -392,13 +394,13 @@ class CompoundComponent:
                 hint=did_you_mean(step.action, component.actions)
                 or f"its actions: {', '.join(component.actions)}",
             )
-        scale = 1.0 if step.action == "leak" else _factor(subcomponent.energy_scale, self.names)
-        return energy * scale * _factor(step.energy_scale, names)
+        scale = 1.0 if step.action == "leak" else _scale_factor(subcomponent.energy_scale, self.names)
+        return energy * scale * _scale_factor(step.energy_scale, names)
 
     def _instantiate(self, part: Subcomponent, arguments: tuple[tuple[str, object], ...]) -> Component:
         """Build a subcomponent; it inherits what describes the process, the rest it is given."""
         attributes = {name: self.names[name] for name in PROCESS_ATTRIBUTES if name in self.names}
-        attributes.update((name, _evaluated(node, self.names)) for name, node in part.attributes)
+        attributes.update((name, _attribute_value(node, self.names)) for name, node in part.attributes)
         attributes.update(arguments)
         return self.library.instantiate(part.component_class, attributes, self.nesting + 1, part.span)
 
@@ -463,7 +465,7 @@ class Library:
             if name in attributes:
                 continue
             if not isinstance(default, ScalarNode) or not is_placeholder(default.value):
-                names[name] = _evaluated(default, names)
+                names[name] = _attribute_value(default, names)
             elif name not in process:
                 raise missing_attribute(name, compound.name)
         return names
@@ -491,9 +493,9 @@ def _argument_choices(
     for name, node in arguments:
         first, dots, last = node.text.partition("..")
         if not dots:
-            yield name, (_evaluated(node, names),)
+            yield name, (_attribute_value(node, names),)
             continue
-        low, high = (_whole(as_expression(text, node.span), names) for text in (first, last))
+        low, high = (_evaluated_integer(as_expression(text, node.span), names) for text in (first, last))
         if high < low:
             raise EnergyError(f"the range `{node.text}` of the argument `{name}` is empty", node.span)
         yield name, range(low, high + 1)
@@ -503,27 +505,27 @@ def _count(indices: IndexRange | None, names: Mapping[str, object]) -> int:
     """Number of the subcomponents in a range, both ends included."""
     if indices is None:
         return 1
-    return max(0, _whole(indices.last, names) - _whole(indices.first, names) + 1)
+    return max(0, _evaluated_integer(indices.last, names) - _evaluated_integer(indices.first, names) + 1)
 
 
-def _whole(node: ScalarNode, names: Mapping[str, object]) -> int:
-    value = _number(node, names)
+def _evaluated_integer(node: ScalarNode, names: Mapping[str, object]) -> int:
+    value = _evaluated_number(node, names)
     if value != int(value):
         raise EnergyError(f"`{node.text}` is {value:g}, but must be a whole number", node.span)
     return int(value)
 
 
-def _factor(node: ScalarNode | None, names: Mapping[str, object]) -> float:
+def _scale_factor(node: ScalarNode | None, names: Mapping[str, object]) -> float:
     if node is None:
         return 1.0
-    value = _number(node, names)
+    value = _evaluated_number(node, names)
     if value < 0:
         raise EnergyError(f"the scale `{node.text}` is {value:g}, but must not be negative", node.span)
     return value
 
 
-def _number(node: ScalarNode, names: Mapping[str, object]) -> float:
-    value = _evaluated(node, names)
+def _evaluated_number(node: ScalarNode, names: Mapping[str, object]) -> float:
+    value = _attribute_value(node, names)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise EnergyError(f"`{node.text}` must be a number, but is {value!r}", node.span)
     if not abs(value) <= LARGEST_ATTRIBUTE:
@@ -531,12 +533,12 @@ def _number(node: ScalarNode, names: Mapping[str, object]) -> float:
     return value
 
 
-def _evaluated(node: Node, names: Mapping[str, object]) -> object:
+def _attribute_value(node: Node, names: Mapping[str, object]) -> object:
     """Value of an attribute, also in lists and mappings: an expression, or a word that names nothing."""
     if isinstance(node, SequenceNode):
-        return [_evaluated(item, names) for item in node.items]
+        return [_attribute_value(item, names) for item in node.items]
     if isinstance(node, MappingNode):
-        return {key.text: _evaluated(value, names) for key, value in node.entries}
+        return {key.text: _attribute_value(value, names) for key, value in node.entries}
     assert isinstance(node, ScalarNode)
     if node.quoted or not isinstance(node.value, str):
         return node.value

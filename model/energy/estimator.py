@@ -288,7 +288,7 @@ def _register(bits: float, rows: float) -> Estimate:
     return _logic(bits * _REGISTER_PJ_PER_BIT, area)
 
 
-def _width(attributes: Attributes) -> float:
+def _width_of(attributes: Attributes) -> float:
     return attributes.number("width", "datawidth", "n_bits", least=1)
 
 
@@ -296,7 +296,7 @@ def _operand_width(attributes: Attributes, *names: str) -> float:
     return attributes.number(*names, "width", "datawidth", "n_bits", "width_a")
 
 
-def _depth(attributes: Attributes) -> float:
+def _depth_of(attributes: Attributes) -> float:
     return attributes.number("depth", least=1)
 
 
@@ -322,15 +322,15 @@ def _unless_absent(model: Callable[[Attributes], Estimate]) -> Callable[[Attribu
 
 
 def _sram_model(attributes: Attributes) -> Estimate:
-    bits, banks = _width(attributes), attributes.number("n_banks", default=1, least=1)
-    capacity, length = bits * _depth(attributes), _wire_length(attributes)
+    bits, banks = _width_of(attributes), attributes.number("n_banks", default=1, least=1)
+    capacity, length = bits * _depth_of(attributes), _wire_length(attributes)
     per_bit = 0.01 + length * (0.0003 * math.sqrt(capacity / banks) + 0.0003 * math.sqrt(capacity))
     area = length**2 * (0.4 * capacity + 2.0 * math.sqrt(capacity * banks))
     return Estimate(bits * per_bit, capacity * _SRAM_LEAK_W_PER_BIT, area)
 
 
 def _register_file_model(attributes: Attributes) -> Estimate:
-    bits, rows, length = _width(attributes), _depth(attributes), _wire_length(attributes)
+    bits, rows, length = _width_of(attributes), _depth_of(attributes), _wire_length(attributes)
     return _logic(bits * (0.005 + 0.0005 * length * rows), length**2 * bits * rows * _REGISTER_UM2_PER_BIT)
 
 
@@ -341,11 +341,11 @@ def _with_address_generators(storage: Estimate, rows: float) -> Estimate:
 
 
 def _smartbuffer_sram_model(attributes: Attributes) -> Estimate:
-    return _with_address_generators(_sram_model(attributes), _depth(attributes))
+    return _with_address_generators(_sram_model(attributes), _depth_of(attributes))
 
 
 def _smartbuffer_rf_model(attributes: Attributes) -> Estimate:
-    return _with_address_generators(_register_file_model(attributes), _depth(attributes))
+    return _with_address_generators(_register_file_model(attributes), _depth_of(attributes))
 
 
 def _register_model(attributes: Attributes) -> Estimate:
@@ -356,7 +356,7 @@ def _register_model(attributes: Attributes) -> Estimate:
 
 def _dram_model(attributes: Attributes) -> Estimate:
     pj_per_bit = dram_pj_per_bit(attributes.lookup("type"))
-    return Estimate(_width(attributes) * pj_per_bit, 0.0, 0.0)
+    return Estimate(_width_of(attributes) * pj_per_bit, 0.0, 0.0)
 
 
 def _int_adder_model(attributes: Attributes) -> Estimate:
@@ -375,7 +375,7 @@ def _int_mac_model(attributes: Attributes) -> Estimate:
 
 def _total_bits(attributes: Attributes) -> float:
     if attributes.lookup("mantissa") is None:
-        return _width(attributes)
+        return _width_of(attributes)
     return 1 + attributes.number("exponent", least=1) + attributes.number("mantissa", least=1)
 
 
@@ -383,7 +383,7 @@ def _significand_bits(attributes: Attributes) -> float:
     """Bits of the significand with its hidden one, of an IEEE format when only the width is known."""
     if attributes.lookup("mantissa") is not None:
         return 1 + attributes.number("mantissa", least=1)
-    bits = _width(attributes)
+    bits = _width_of(attributes)
     if bits not in _SIGNIFICAND_BITS:
         raise EnergyError(
             f"the class `{attributes.component_class}` has no {bits:g}-bit floating point format",

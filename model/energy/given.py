@@ -29,7 +29,7 @@ GIVEN_KEYS = frozenset({"actions", "energy", "area", "vector_access_energy", "en
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenPrices:
     """What a user wrote about a component's energy and area."""
 
     # Picojoule per vector access, operation or cycle (``leak``), by action.
@@ -40,7 +40,7 @@ class Given:
 
 def read_given(
     kind: Kind, component: MappingNode, attributes: MappingNode | None, names: Mapping[str, object]
-) -> Given:
+) -> GivenPrices:
     """Read what a user wrote about energy and area, on the component or among its attributes.
 
     Energies are in picojoule per vector access, per operation (``compute``) or per cycle (``leak``), areas
@@ -52,7 +52,7 @@ def read_given(
     entries = component.entries if attributes is None else (*component.entries, *attributes.entries)
     figures: dict[str | None, Figure] = {}
     spans: dict[str | None, Span] = {}
-    for action, where, node in _written(kind, entries):
+    for action, where, node in _given_figures(kind, entries):
         what = "area" if action is None else action
         if action is not None and action not in _ACTIONS[kind]:
             known = _ACTIONS[kind]
@@ -60,17 +60,17 @@ def read_given(
             hint = did_you_mean(action, known) or f"its actions: {', '.join(usual)}"
             raise SpecError(f"unknown action `{action}` of a {kind} component", where.span, hint=hint)
         add_once(spans, action, node.span, f"`{what}` is given twice", "the first figure is here")
-        figure = _figure(node, "`area`" if action is None else f"the energy of `{action}`", names)
+        figure = _given_figure(node, "`area`" if action is None else f"the energy of `{action}`", names)
         figures[action] = (figure, f"given at {place(node.span)}")
     area = figures.pop(None, None)
-    return Given({action: figure for action, figure in figures.items() if action is not None}, area)
+    return GivenPrices({action: figure for action, figure in figures.items() if action is not None}, area)
 
 
 Written = tuple[str | None, Node, Node]
 """An action, None for the area; where it is named; and its figure."""
 
 
-def _written(kind: Kind, entries: Iterable[tuple[ScalarNode, Node]]) -> Iterator[Written]:
+def _given_figures(kind: Kind, entries: Iterable[tuple[ScalarNode, Node]]) -> Iterator[Written]:
     for key, node in entries:
         name = key.text.replace("-", "_")
         if name in GIVEN_KEYS:
@@ -107,7 +107,7 @@ def _require_kind(wanted: Kind, kind: Kind, key: ScalarNode) -> None:
         raise SpecError(f"`{key.text}` is for {wanted} components, this is {kind}", key.span)
 
 
-def _figure(node: Node, what: str, names: Mapping[str, object]) -> Decimal:
+def _given_figure(node: Node, what: str, names: Mapping[str, object]) -> Decimal:
     if not isinstance(node, ScalarNode) or node.quoted or not isinstance(node.value, str):
         return exact_decimal(node, what)
     value = evaluate_expression(node, names)

@@ -17,7 +17,7 @@ from model.energy.estimator import (
 )
 from model.energy.figures import LARGEST_FIGURE, place, rounded, with_fewer_digits
 from model.energy.given import EnergyTable, EnergyTables
-from model.energy.request import CLASS, EnergyError, EnergyRequest, Figure, Kind, Prices
+from model.energy.request import CLASS, ComponentPrices, EnergyError, EnergyRequest, Figure, Kind
 from model.numbers import EXACT
 from model.text.arithmetic import calculated
 from model.text.source import Span, SpecError
@@ -97,7 +97,7 @@ def price(
     tables: EnergyTables,
     compound_classes: CompoundClasses,
     variables: Mapping[str, object],
-) -> Prices:
+) -> ComponentPrices:
     """Price one component; EnergyError, at the component, where that cannot be done.
 
     Action by action, a figure that the user gave comes first, then the ERT's, then the estimator's. Writes
@@ -113,13 +113,13 @@ def price(
     try:
         return _price(_cleaned(request), tables, Library(compound_classes, _specified(variables)))
     except SpecError as error:
-        message = f"cannot determine the energy of {_unpriced(request)}: {error.message}"
+        message = f"cannot determine the energy of {_missing_prices(request)}: {error.message}"
         cause = () if error.span is None else ((error.span, "it is needed here"),)
         where = request.span if cause else _place_of(error, request, compound_classes)
         raise EnergyError(message, where, (*cause, *error.related), error.hint) from error
 
 
-def _unpriced(request: EnergyRequest) -> str:
+def _missing_prices(request: EnergyRequest) -> str:
     """Return what has no price: the component, or the actions that the user gave no energy of."""
     lacking = [
         action
@@ -154,14 +154,14 @@ def _cleaned(request: EnergyRequest) -> EnergyRequest:
     return replace(request, attributes=attributes)
 
 
-def _price(request: EnergyRequest, tables: EnergyTables, library: Library) -> Prices:
+def _price(request: EnergyRequest, tables: EnergyTables, library: Library) -> ComponentPrices:
     given = _from_user(request, library)
     missing = tuple(action for action in _NAMES[request.kind] if action not in given.figures)
     rest = _figures_not_given(request, missing, tables, library) if missing else _Figures({})
     figures = {**given.figures, **rest.figures}
     area = given.area or tables.areas.get(request.name) or rest.area
     energies = {action: figures[action][0] for action in _NAMES[request.kind]}
-    return Prices(
+    return ComponentPrices(
         **energies,
         area_um2=None if area is None else float(area[0]),
         area_source="" if area is None else area[1],
@@ -229,7 +229,7 @@ def _from_user(request: EnergyRequest, library: Library) -> _Figures:
 
 def _scaled(figure: Figure, what: str, request: EnergyRequest, library: Library) -> Figure:
     """Apply the component's ``energy_scale`` or ``area_scale``; leakage has none."""
-    factor = _scale(what, request, library)
+    factor = _energy_scale(what, request, library)
     if factor is None:
         return figure
     product = EXACT.multiply(figure[0], factor)
@@ -247,7 +247,7 @@ def _scale_key(what: str) -> str:
     return "area_scale" if what == "area" else "energy_scale"
 
 
-def _scale(what: str, request: EnergyRequest, library: Library) -> Decimal | None:
+def _energy_scale(what: str, request: EnergyRequest, library: Library) -> Decimal | None:
     key = _scale_key(what)
     value = request.attributes.get(key)
     compound = library.classes.by_name.get(request.model_class)

@@ -57,7 +57,7 @@ class EnergyRequest:
 
 
 @dataclass(frozen=True)
-class Prices:
+class ComponentPrices:
     """Energies of one component in picojoule, exact as written, or estimated and rounded to six digits."""
 
     # Per vector access of a storage, else zero.

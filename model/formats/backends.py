@@ -68,11 +68,11 @@ def _preference(node: Node | None) -> dict[str, tuple[Strategy, ...]]:
     if node is None:
         return {}
     named = keyed_mapping(node, "`preference`", ("default", *CHOOSING_OPERATORS))
-    default = _order(named, "default") if "default" in named else DEFAULT_ORDER
-    return {key: _order(named, key) if key in named else default for key in CHOOSING_OPERATORS}
+    default = _strategy_order(named, "default") if "default" in named else DEFAULT_ORDER
+    return {key: _strategy_order(named, key) if key in named else default for key in CHOOSING_OPERATORS}
 
 
-def _order(named: MappingNode, key: str) -> tuple[Strategy, ...]:
+def _strategy_order(named: MappingNode, key: str) -> tuple[Strategy, ...]:
     items = as_sequence(named.require(key), f"`{key}`").items
     if not items:
         raise SpecError(f"`{key}` must list at least one strategy", named.key(key).span)

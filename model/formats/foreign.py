@@ -67,10 +67,10 @@ _PROTOBUF_MODEL = re.compile(rb"\x08[\x01-\x20](?:\x12|\x3a|\x1a|\x42)")
 _TEXTS: tuple[tuple[str, Format], ...] = (
     (r"(?i)^[\s\"']*layer(?: name)?\s*[,\t].*(?:filter|\bm\s*[,\t]\s*n\b)", TOPOLOGY),
     (r"(?m)^\[architecture_presets\]|^\s*ArrayHeight\s*[:=]", Format("a SCALE-Sim configuration", _HARDWARE)),
-    (r"(?m)^\s*Network\s+\S+\s*\{", Format("a MAESTRO network", _LAYERS)),
-    (r"(?m)^\s*Layer\s+\S+\s*\{", Format("a MAESTRO network", _LAYERS)),
+    (r"(?m)^(?:[^\n]*;)?\s*(?:Network|Layer)\s+\S+?\s*\{", Format("a MAESTRO network", _LAYERS)),
+    (r"(?m)^\s*Accelerator\s+\S+?\s*\{", Format("a MAESTRO hardware description", _HARDWARE)),
     (r"(?m)^\s*l[12]_size_cstr\s*:", Format("a MAESTRO hardware description", _HARDWARE)),
-    (r"(?m)^\s*(?:SpatialMap|TemporalMap)\s*\(", Format("a MAESTRO dataflow", _CONSTRAINTS)),
+    (r"(?m)(?:^|[;{])\s*(?:SpatialMap|TemporalMap)\s*\(", Format("a MAESTRO dataflow", _CONSTRAINTS)),
     (
         r"(?m)^\s*(?:arch|architecture|mapper|mapspace|problem|mapping|shape)\s*[=:]\s*[{(]\s*$"
         r"|^\s*(?:arch|architecture|mapper|mapspace|problem|mapping|shape)\s*[=:]?\s*\n\s*[{(]\s*$",
@@ -146,13 +146,13 @@ def _text(path: Path, head: bytes) -> Format | None:
     except UnicodeDecodeError:
         return None
     keys = frozenset(_YAML_KEY.findall(text))
-    if keys & _OUR_KEYS and LIBCONFIG is not _searched(text):
+    if keys & _OUR_KEYS and LIBCONFIG is not _format_of_text(text):
         return None
-    found = _searched(text)
+    found = _format_of_text(text)
     if found is not None:
         return found
     return next((found for names, found in _YAML_KEYS if keys.issuperset(names)), None)
 
 
-def _searched(text: str) -> Format | None:
+def _format_of_text(text: str) -> Format | None:
     return next((found for pattern, found in _TEXTS if re.search(pattern, text) is not None), None)

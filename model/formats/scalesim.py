@@ -8,7 +8,6 @@ from pathlib import Path
 
 from model.formats.onnx.loader import BITS, LoadedModel
 from model.note import Note
-from model.problem import Term
 from model.text.fields import LONGEST_NAME
 from model.text.files import display_name, read_text
 from model.text.limits import Limits
@@ -41,15 +40,17 @@ def load_topology(path: Path, variables: Mapping[str, object], limits: Limits) -
     SCALE-Sim a last window may reach beyond the input.
     """
     lines = enumerate(read_text(path, limits).splitlines(), 1)
-    rows = [(number, row) for number, line in lines if len(row := _fields(line)) > 1]  # others are headings
+    rows = [
+        (number, row) for number, line in lines if len(row := _row_fields(line)) > 1
+    ]  # others are headings
     if len(rows) < 2:
         raise SpecError(f"{display_name(path)} has no layers below its header")
     if len(rows) - 1 > MOST_EINSUMS:
         raise SpecError(f"{display_name(path)} has more than {MOST_EINSUMS:,} layers")
-    header, bits = rows[0][1], _bits(variables)
+    header, bits = rows[0][1], _bits_from_variables(variables)
     taken: dict[str, int] = {}
     einsums = tuple(
-        _layer(
+        _row_einsum(
             _free_name(row[0] or f"row {number}", taken), row, header, bits, f"{display_name(path)}:{number}"
         )
         for number, row in rows[1:]
@@ -57,16 +58,16 @@ def load_topology(path: Path, variables: Mapping[str, object], limits: Limits) -
     return LoadedModel(Workload(printable(path.stem), einsums), tuple(_notes(variables)), (BITS,))
 
 
-def _layer(name: str, row: Sequence[str], header: Sequence[str], bits: int, where: str) -> Einsum:
+def _row_einsum(name: str, row: Sequence[str], header: Sequence[str], bits: int, where: str) -> Einsum:
     order = [title.upper() for title in header[1:4]]
     if sorted(order) == sorted(_PRODUCT):
-        return _product(name, dict(zip(order, _sizes(row[1:], order, where), strict=False)), bits)
-    sizes = _sizes(row[1:], _CONVOLUTION, where)
+        return _gemm(name, dict(zip(order, _leading_numbers(row[1:], order, where), strict=False)), bits)
+    sizes = _leading_numbers(row[1:], _CONVOLUTION, where)
     stride_x = sizes[7] if _has_two_strides(header, sizes) else sizes[6]
-    return _convolution(name, sizes, stride_x, bits, where)
+    return _convolution_einsum(name, sizes, stride_x, bits, where)
 
 
-def _fields(line: str) -> list[str]:
+def _row_fields(line: str) -> list[str]:
     """Return the fields of a row; tabs part them where there are no commas, and empty ones at its end go."""
     fields = [field.strip() for field in line.split("," if "," in line else "\t")]
     while fields and not fields[-1]:
@@ -74,7 +75,7 @@ def _fields(line: str) -> list[str]:
     return fields
 
 
-def _bits(variables: Mapping[str, object]) -> int:
+def _bits_from_variables(variables: Mapping[str, object]) -> int:
     bits = variables.get(BITS, DEFAULT_BITS)
     if not isinstance(bits, int) or isinstance(bits, bool) or bits < 1:
         raise SpecError(f"`{BITS}` is not a positive integer")
@@ -87,7 +88,7 @@ def _notes(variables: Mapping[str, object]) -> Iterator[Note]:
         yield note_at(None, sentence, DEFAULT_BITS)
 
 
-def _sizes(fields: Sequence[str], names: Sequence[str], where: str) -> list[int]:
+def _leading_numbers(fields: Sequence[str], names: Sequence[str], where: str) -> list[int]:
     """Return the whole numbers that a row begins with, at least one for each of `names`."""
     if len(fields) < len(names):
         raise SpecError(
@@ -110,13 +111,13 @@ def _has_two_strides(header: Sequence[str], sizes: Sequence[int]) -> bool:
     return len(sizes) > len(_CONVOLUTION) and (len(header) <= 8 or "stride" in header[8].casefold())
 
 
-def _product(name: str, sizes: Mapping[str, int], bits: int) -> Einsum:
+def _gemm(name: str, sizes: Mapping[str, int], bits: int) -> Einsum:
     dims = {"P": sizes["M"], "C": sizes["K"], "K": sizes["N"]}
-    indices = {dim: _index(dim, (dim, 1)) for dim in dims}
-    return _einsum(name, dims, bits, [["P", "C"], ["C", "K"], ["P", "K"]], indices)
+    indices = {dim: RankIndex.of(dim, (dim, 1)) for dim in dims}
+    return _three_tensors(name, dims, bits, [["P", "C"], ["C", "K"], ["P", "K"]], indices)
 
 
-def _convolution(name: str, sizes: Sequence[int], stride_x: int, bits: int, where: str) -> Einsum:
+def _convolution_einsum(name: str, sizes: Sequence[int], stride_x: int, bits: int, where: str) -> Einsum:
     height, width, taps_y, taps_x, channels, filters, stride_y = sizes[:7]
     for size, taps in ((height, taps_y), (width, taps_x)):
         if taps > size:
@@ -125,19 +126,15 @@ def _convolution(name: str, sizes: Sequence[int], stride_x: int, bits: int, wher
     rows, columns = -(-(height - taps_y) // stride_y) + 1, -(-(width - taps_x) // stride_x) + 1
     channel = {} if groups else {"C": channels}
     dims = {"N": 1, **groups, "K": filters, **channel, "P": rows, "R": taps_y, "Q": columns, "S": taps_x}
-    indices = {dim: _index(dim, (dim, 1)) for dim in dims}
-    indices["IP"] = _index("IP", ("P", stride_y), ("R", 1))
-    indices["IQ"] = _index("IQ", ("Q", stride_x), ("S", 1))
+    indices = {dim: RankIndex.of(dim, (dim, 1)) for dim in dims}
+    indices["IP"] = RankIndex.of("IP", ("P", stride_y), ("R", 1))
+    indices["IQ"] = RankIndex.of("IQ", ("Q", stride_x), ("S", 1))
     across = [*groups, *channel]
     accesses = [["N", *across, "IP", "IQ"], [*groups, "K", *channel, "R", "S"], ["N", *groups, "K", "P", "Q"]]
-    return _einsum(name, dims, bits, accesses, indices)
+    return _three_tensors(name, dims, bits, accesses, indices)
 
 
-def _index(rank: str, *terms: tuple[str, int]) -> RankIndex:
-    return RankIndex(rank, tuple(Term(dim, factor) for dim, factor in terms))
-
-
-def _einsum(
+def _three_tensors(
     name: str,
     dims: Mapping[str, int],
     bits: int,

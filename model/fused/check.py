@@ -9,7 +9,7 @@ from itertools import product
 from model.architecture import Architecture, Fanout, with_places
 from model.extents import tiles_of
 from model.fused.cascade import Access, Cascade, CascadeEinsum
-from model.fused.mapping import Body, FusedMapping, Held, Path, PrivateNest, SharedLoop, Stored, leaves
+from model.fused.mapping import Body, FusedMapping, Held, LeafPath, PrivateNest, SharedLoop, Stored, leaves
 from model.fused.visits import Visits, multi_term_dims, path_dims
 from model.mapping import FanoutMapping, StorageMapping
 from model.wording import listing
@@ -67,7 +67,7 @@ def check_tree(cascade: Cascade, mapping: FusedMapping) -> None:
         _check_trips(cascade, mapping, place)
     for tensor, writer in cascade.writers.items():
         for reader in cascade.readers(tensor):
-            _check_windows(cascade, mapping, tensor, mapping.paths[writer], reader)
+            _check_window_moves(cascade, mapping, tensor, mapping.paths[writer], reader)
 
 
 def _check_trips(cascade: Cascade, mapping: FusedMapping, place: int) -> None:
@@ -85,7 +85,9 @@ def _check_trips(cascade: Cascade, mapping: FusedMapping, place: int) -> None:
             raise FusedMappingError(f"more than {MOST_PARTS:,} iterations over `{dim}`", loop)
 
 
-def _check_windows(cascade: Cascade, mapping: FusedMapping, tensor: str, writer: Path, reader: int) -> None:
+def _check_window_moves(
+    cascade: Cascade, mapping: FusedMapping, tensor: str, writer: LeafPath, reader: int
+) -> None:
     """Check that shared loops move each window along one of its dimensions only."""
     einsum, path = cascade.einsums[reader], mapping.paths[reader]
     looped = path_dims(path, path.shared(writer))
@@ -212,7 +214,7 @@ def loop_choices(cascade: Cascade, places: Sequence[int]) -> Iterator[dict[str, 
     handed = handed_over(cascade, places)
     first = cascade.einsums[places[0]]
     for dim in first.problem.dims:
-        found = _extended(cascade, places, handed, {first.name: dim})
+        found = _extended_assignments(cascade, places, handed, {first.name: dim})
         yield from (dims for dims in found if _is_loop(cascade, dims, list(places), handed))
 
 
@@ -224,7 +226,7 @@ def _is_loop(cascade: Cascade, dims: dict[str, str], places: list[int], handed: 
     return True
 
 
-def _extended(
+def _extended_assignments(
     cascade: Cascade, places: Sequence[int], handed: list[str], dims: dict[str, str]
 ) -> Iterator[dict[str, str]]:
     """Yield assignments for all Einsums that agree with those for some, from tensor to tensor."""
@@ -241,7 +243,7 @@ def _extended(
         (einsums[0], einsums[0], ""),
     )
     for dim in _matching(known, other, tensor, dims[known.name]) if tensor else ():
-        yield from _extended(cascade, places, handed, {**dims, other.name: dim})
+        yield from _extended_assignments(cascade, places, handed, {**dims, other.name: dim})
 
 
 def _matching(known: CascadeEinsum, other: CascadeEinsum, tensor: str, dim: str) -> tuple[str, ...]:
@@ -421,10 +423,10 @@ def _check_nest(visits: Visits, place: int, nest: PrivateNest) -> None:
         text = f"`{architecture.levels[0].name}` keeps all that `{einsum.name}` does not store on chip"
         raise FusedMappingError(f"{text}: {listing(sorted(outside))}", nest)
     for name, memory in stored.items():
-        _check_inside(architecture, nest, einsum, name, memory)
+        _check_below_stored(architecture, nest, einsum, name, memory)
 
 
-def _check_inside(
+def _check_below_stored(
     architecture: Architecture, nest: PrivateNest, einsum: CascadeEinsum, name: str, memory: str
 ) -> None:
     """Check that nothing is kept, and no loop moves the tile, outside of where a dataspace is stored."""
@@ -463,7 +465,7 @@ def check_spread(cascade: Cascade, mapping: FusedMapping, stored: Stored) -> Non
         If they do not.
     """
     spreads = {
-        tuple(_spread(cascade.einsums[place], access, nest, stored))
+        tuple(_spatial_parts(cascade.einsums[place], access, nest, stored))
         for place in cascade.users[stored.tensor]
         for access in cascade.einsums[place].accesses_of(stored.tensor)
         for nest in mapping.paths[place].leaf.nests
@@ -491,7 +493,7 @@ def check_held_spread(cascade: Cascade, mapping: FusedMapping) -> None:
             raise FusedMappingError(f"{text}, where it holds a tile", path.leaf.held[0])
 
 
-def _spread(
+def _spatial_parts(
     einsum: CascadeEinsum, access: Access, nest: PrivateNest, stored: Stored
 ) -> Iterator[tuple[str, str, int, str, int]]:
     """Yield fanout, rank, children and axis of spatial loops, and the extent that they divide in a visit."""

@@ -28,7 +28,7 @@ from model.cost.prices import (
     paid_energy,
     paying_instances,
 )
-from model.cost.remainders import Way, equal_instances
+from model.cost.remainders import Route, equal_instances
 from model.cost.report import DataspaceCost, Violation
 from model.cost.traffic import (
     MulticastDelivery,
@@ -44,7 +44,7 @@ from model.fused.cascade import Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError, check_fused, check_held_spread, check_spread
 from model.fused.mapping import FusedMapping, Held
 from model.fused.nests import VisitKind, visit_kinds
-from model.fused.report import EinsumCost, FusedEvaluation, MemoryCost, Room
+from model.fused.report import EinsumCost, FusedEvaluation, MemoryCost, RoomTaken
 from model.fused.room import Rooms, held_extents, largest_tile_words, positions_of
 from model.fused.visits import Visits, path_dims, window_dims
 from model.problem import Dataspace
@@ -119,7 +119,7 @@ def _check_windows(cascade: Cascade, mapping: FusedMapping, rule: CountingRule) 
             raise FusedMappingError(text, loop)
 
 
-def _room_violations(cascade: Cascade, room: Room) -> Iterator[Violation]:
+def _room_violations(cascade: Cascade, room: RoomTaken) -> Iterator[Violation]:
     """Check what is taken of a memory; the least utilization counts the running Einsum's own tiles."""
     einsum = cascade.einsums[cascade.place(room.einsum)]
     level = next(level for level in einsum.mapspace.architecture.levels if level.name == room.memory)
@@ -284,7 +284,7 @@ class _EinsumCounter:
     ) -> Iterator[_Flow]:
         """Yield what each node does where all of its instances do the same."""
         architecture, nest = kind.architecture, kind.nest
-        delivery = _Delivery(self.rule, architecture, nest, space, skipped)
+        delivery = _VisitDelivery(self.rule, architecture, nest, space, skipped)
         asking = {at: inner for at, _, inner in askers(architecture, kept, space)}
         touched = self.counting.touched(architecture, nest, space)
         for traffic in dataspace_traffic(self.rule, architecture, kind.mapping, nest, space, delivery):
@@ -303,8 +303,8 @@ class _EinsumCounter:
             )
         architecture, nest = kind.architecture, kind.nest
         for at, level, asking in askers(architecture, kept, space):
-            served = Way(architecture, nest, space, at, asking)
-            received = Way(architecture, nest, space, at, at)
+            served = Route(architecture, nest, space, at, asking)
+            received = Route(architecture, nest, space, at, at)
             for number, (used, one) in enumerate(equal_instances(nest, at)):
                 stream = 0 if asking == skipped else served.brought_words(one, reuse=served.reuses)
                 filled = 0 if at in {kept[0], skipped} else received.brought_words(one, reuse=received.reuses)
@@ -432,7 +432,7 @@ class _EinsumCounter:
             cycles=self.counting.cycles(level, steps, self._demands(level, words)),
             leak_energy=round(level.energy.leak_per_cycle * busy * leaking),
             dataspaces=tuple(
-                _dataspace_cost(
+                _cost_from_words(
                     level, space.name, self._tile_words(level, space), words[level.name, space.name]
                 )
                 for space in self.einsum.problem.dataspaces
@@ -442,7 +442,7 @@ class _EinsumCounter:
 
 
 @dataclass(frozen=True, slots=True)
-class _Delivery(MulticastDelivery):
+class _VisitDelivery(MulticastDelivery):
     """Delivery within a visit; at `skipped` stands a tile from outside of the visits."""
 
     skipped: int | None
@@ -469,7 +469,7 @@ def _is_first(kind: VisitKind, dims: Iterable[str]) -> bool:
     return kind.first.issuperset(dims)
 
 
-def _dataspace_cost(level: StorageLevel, name: str, tile_words: int, words: _Words) -> DataspaceCost:
+def _cost_from_words(level: StorageLevel, name: str, tile_words: int, words: _Words) -> DataspaceCost:
     packing = level.packing_of(name)
     reads, fills, updates = words.largest
     together = words.together

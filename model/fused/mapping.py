@@ -100,14 +100,14 @@ class Body:
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class LeafPath:
     """A leaf and the loops above it, outermost first; `bodies` says per loop which body it belongs to."""
 
     leaf: Leaf
     loops: tuple[SharedLoop, ...]
     bodies: tuple[int, ...]
 
-    def shared(self, other: Path) -> int:
+    def shared(self, other: LeafPath) -> int:
         """Return the number of loops that two leaves have in common."""
         for depth, (a, b) in enumerate(zip(self.bodies, other.bodies, strict=False)):
             if a != b:
@@ -136,10 +136,10 @@ class FusedMapping:
         return tuple(_bodies(self.children, 0))
 
     @cached_property
-    def paths(self) -> tuple[Path, ...]:
+    def paths(self) -> tuple[LeafPath, ...]:
         """The leaves from the first to the last."""
         numbers = {id(body): number for number, (body, _) in enumerate(self.bodies)}
-        return tuple(_paths(self.children, numbers, (), ()))
+        return tuple(_leaf_paths(self.children, numbers, (), ()))
 
     @cached_property
     def stored_at(self) -> Mapping[str, Stored]:
@@ -163,15 +163,15 @@ def _bodies(children: tuple[Body | Leaf, ...], depth: int) -> Iterator[tuple[Bod
             yield from _bodies(child.children, depth + len(child.loops))
 
 
-def _paths(
+def _leaf_paths(
     children: tuple[Body | Leaf, ...],
     numbers: Mapping[int, int],
     loops: tuple[SharedLoop, ...],
     bodies: tuple[int, ...],
-) -> Iterator[Path]:
+) -> Iterator[LeafPath]:
     for child in children:
         if isinstance(child, Leaf):
-            yield Path(child, loops, bodies)
+            yield LeafPath(child, loops, bodies)
             continue
         below = (*bodies, *(numbers[id(child)] for _ in child.loops))
-        yield from _paths(child.children, numbers, (*loops, *child.loops), below)
+        yield from _leaf_paths(child.children, numbers, (*loops, *child.loops), below)

@@ -79,7 +79,7 @@ def visit_kinds(visits: Visits, place: int) -> tuple[VisitKind, ...]:
             for dim, counter, (size, _) in zip(dims, extents, chosen, strict=True)
             if next(iter(counter)) == size
         )
-        kinds.append(_kind(visits, place, private, bounds, counts, first))
+        kinds.append(_visit_cost(visits, place, private, bounds, counts, first))
     unused = [nest for nest in nests.values() if nest is not only]
     if only is not None and not any(kind.mapping_is_whole for kind in kinds):
         unused.append(only)
@@ -100,7 +100,7 @@ def _nests_by_bounds(problem: Problem, leaf: Leaf) -> dict[tuple[int, ...], Priv
 
 def nest_bounds(problem: Problem, nest: PrivateNest) -> tuple[int, ...]:
     """Return the bounds that a nest is for, or that its loops multiply to, in the order of the dimensions."""
-    loops = [loop for entry in nest.mapping.nodes for loop in _loops(entry)]
+    loops = [loop for entry in nest.mapping.nodes for loop in _loops_of_entry(entry)]
     given = dict(nest.bounds or ())
     return tuple(
         given[dim] if dim in given else math.prod(loop.bound for loop in loops if loop.dim == dim)
@@ -132,11 +132,11 @@ def cut_short(nest: Mapping, problem: Problem) -> Mapping:
     return Mapping(tuple(reversed(nodes)))
 
 
-def _loops(entry: NodeMapping) -> Iterator[Loop | SpatialLoop]:
+def _loops_of_entry(entry: NodeMapping) -> Iterator[Loop | SpatialLoop]:
     yield from entry.spatial if isinstance(entry, FanoutMapping) else entry.temporal
 
 
-def _kind(
+def _visit_cost(
     visits: Visits,
     place: int,
     private: PrivateNest,
@@ -155,7 +155,7 @@ def _kind(
         },
     )
     own = replace(private, mapping=cut_short(private.mapping, problem))
-    mapping = Mapping(tuple(_extended(architecture, own, above)))
+    mapping = Mapping(tuple(_entries_with_places(architecture, own, above)))
     try:
         nest = build_nest(problem, architecture, mapping)
         check_keeps(problem, mapping)
@@ -194,7 +194,7 @@ def _above(visits: Visits, place: int) -> dict[str, frozenset[str]]:
     }
 
 
-def _extended(
+def _entries_with_places(
     architecture: Architecture, private: PrivateNest, above: dict[str, frozenset[str]]
 ) -> Iterator[NodeMapping]:
     """Yield the entries of a nest and of the further places, the first of which takes the outermost loops."""

@@ -118,7 +118,7 @@ class RoomTile:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class RoomTaken:
     """What is taken of a memory while an Einsum runs, in words of one instance; no limit is None."""
 
     memory: str
@@ -153,7 +153,7 @@ class FusedEvaluation:
     """
 
     einsums: tuple[EinsumCost, ...]
-    rooms: tuple[Room, ...]
+    rooms: tuple[RoomTaken, ...]
     violations: tuple[tuple[str, Violation], ...]
     units_per_pj: int
     counting: Counting = EXACT
@@ -213,7 +213,7 @@ class FusedEvaluation:
                 return cost
         raise KeyError(name)
 
-    def room(self, einsum: str, memory: str) -> Room:
+    def room(self, einsum: str, memory: str) -> RoomTaken:
         """Return what is taken of a memory while an Einsum runs; ``KeyError`` if there is none."""
         for room in self.rooms:
             if (room.einsum, room.memory) == (einsum, memory):

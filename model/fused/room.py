@@ -15,7 +15,7 @@ from model.fused.cascade import CascadeEinsum
 from model.fused.check import FusedMappingError
 from model.fused.mapping import Held, Stored
 from model.fused.nests import VisitKind
-from model.fused.report import Room, RoomTile
+from model.fused.report import RoomTaken, RoomTile
 from model.fused.visits import Span, Visits, multi_term_dims
 from model.problem import Dataspace
 
@@ -188,11 +188,11 @@ class Rooms:
     visits: Visits
     kinds: Sequence[tuple[VisitKind, ...]]
 
-    def rooms(self) -> Iterator[Room]:
+    def rooms(self) -> Iterator[RoomTaken]:
         """Yield for each Einsum what is taken of each memory while it runs."""
         for place, einsum in enumerate(self.visits.cascade.einsums):
             for level in (own for own in einsum.mapspace.architecture.levels if not own.tolls):
-                yield Room(level.name, einsum.name, tuple(self._taken(place, level)), level.usable_words)
+                yield RoomTaken(level.name, einsum.name, tuple(self._taken(place, level)), level.usable_words)
 
     def _taken(self, place: int, level: StorageLevel) -> Iterator[RoomTile]:
         largest: dict[str, RoomTile] = {}

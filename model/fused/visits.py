@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from model.fused.cascade import Access, Cascade, CascadeEinsum
-from model.fused.mapping import FusedMapping, Path
+from model.fused.mapping import FusedMapping, LeafPath
 
 Span = tuple[int, int]
 """First index, and the one after the last."""
@@ -183,6 +183,6 @@ def window_dims(einsum: CascadeEinsum) -> frozenset[str]:
     return frozenset(found)
 
 
-def path_dims(path: Path, depth: int) -> tuple[str, ...]:
+def path_dims(path: LeafPath, depth: int) -> tuple[str, ...]:
     """Return the dimensions that the first `depth` loops of a leaf run over."""
     return tuple(dict.fromkeys(loop.dim(path.leaf.einsum) for loop in path.loops[:depth]))

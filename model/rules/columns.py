@@ -40,7 +40,7 @@ def holds_in_rows(
     Booleans
         For which mappings the rule holds, in their order.
     """
-    codes, firsts = _combinations(columns)
+    codes, firsts = _numbered_rows(columns)
     verdicts = np.empty(len(firsts), dtype=np.bool_)
     for number, row in enumerate(firsts.tolist()):
         pause()
@@ -53,7 +53,7 @@ def holds_in_rows(
     return held
 
 
-def _combinations(columns: Sequence[Integers]) -> tuple[Integers, Integers]:
+def _numbered_rows(columns: Sequence[Integers]) -> tuple[Integers, Integers]:
     """Number the combinations; return the number of each row, and a row of each combination."""
     codes = np.zeros(len(columns[0]), dtype=np.int64)
     firsts = np.zeros(min(1, len(codes)), dtype=np.int64)

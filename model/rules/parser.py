@@ -144,14 +144,14 @@ def parse_rule(text: str, scope: RuleScope, source: SourceRef | None = None) -> 
         If it is none, with the part that is wrong.
     """
     line = " ".join(text.split("\n")).strip()
-    condition = _Parser(line, scope).condition()
+    condition = _RuleParser(line, scope).condition()
     rule = Rule(condition, line, scope.text, source)
     if not any(quantity.kind not in ("capacity", "fanout") for quantity in rule.quantities):
         raise ExpressionError("this rule says nothing about a mapping")
     return rule
 
 
-class _Parser:
+class _RuleParser:
     """Walks the syntax tree of one rule."""
 
     def __init__(self, text: str, scope: RuleScope) -> None:
@@ -223,7 +223,7 @@ class _Parser:
                 return self._named(name, node)
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
                 return self._called(name, node, arguments)
-        raise self._error("this is not allowed in a rule", node, _hint(node))
+        raise self._error("this is not allowed in a rule", node, _operator_hint(node))
 
     def _begins(self, node: ast.expr) -> int:
         return extent_of(self._text, node)[0]
@@ -393,7 +393,7 @@ def _article(found: Type) -> str:
     return f"an {found}" if found == "energy" else f"a {found}"
 
 
-def _hint(node: ast.expr) -> str | None:
+def _operator_hint(node: ast.expr) -> str | None:
     """Return what to write instead of an operator of other languages."""
     instead = _INSTEAD.get(type(node.op)) if isinstance(node, ast.BinOp) else None
     return f"write `{instead}`" if instead else None

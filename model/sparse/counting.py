@@ -151,7 +151,7 @@ def combine(
         outer_ranks = len(left[place].metadata.reads) if place in left else 0
         following = next((p for p in places[number + 1 :] if p in units), places[-1])
         for inner in (p for p in places[number + 1 :] if p <= following and p in left):
-            left[inner] = _cut(left[inner], unit, outer_ranks, defects)
+            left[inner] = _without_cut(left[inner], unit, outer_ranks, defects)
         if place not in done and place in left and unit.saved is not None:
             done[place] = _locally(left, place, unit, unit.probability, read_write, defects)
         inner_unit = units.get(following)
@@ -171,7 +171,7 @@ def _remaining(own: float, outer: float, defects: bool) -> float:
     return rest if defects else max(0.0, rest)
 
 
-def _cut(moved: Moved, unit: Unit, outer_ranks: int, defects: bool) -> Moved:
+def _without_cut(moved: Moved, unit: Unit, outer_ranks: int, defects: bool) -> Moved:
     """Return what is left without the accesses that a unit farther out has cut, which nobody makes."""
     share, (reads, fills, updates) = unit.computed, moved.data
     data = Accesses(
@@ -181,13 +181,13 @@ def _cut(moved: Moved, unit: Unit, outer_ranks: int, defects: bool) -> Moved:
     )
     ranks = len(moved.metadata.reads)
     if not defects:
-        cut = MetadataAccesses(*(_kept(words, share, ranks) for words in _lists(moved.metadata)))
+        cut = MetadataAccesses(*(_ranks_cut(words, share, ranks) for words in _lists(moved.metadata)))
         return replace(moved, data=data, metadata=cut)
     lowest = 1 if outer_ranks == 1 else 0
     metadata = replace(
         moved.metadata,
-        reads=_kept(moved.metadata.reads, share, lowest),
-        fills=_kept(moved.metadata.fills, share, lowest),
+        reads=_ranks_cut(moved.metadata.reads, share, lowest),
+        fills=_ranks_cut(moved.metadata.fills, share, lowest),
     )
     return replace(moved, data=data, metadata=metadata)
 
@@ -196,7 +196,7 @@ def _lists(metadata: MetadataAccesses) -> tuple[tuple[RankWords, ...], ...]:
     return metadata.reads, metadata.fills, metadata.updates
 
 
-def _kept(ranks: Sequence[RankWords], share: float, count: int) -> tuple[RankWords, ...]:
+def _ranks_cut(ranks: Sequence[RankWords], share: float, count: int) -> tuple[RankWords, ...]:
     """Cut a share of the words of the lowest `count` ranks."""
     saved = _of_share(ranks, share, count)
     return tuple((a - c, b - d) for (a, b), (c, d) in zip(ranks, saved, strict=True))
@@ -239,8 +239,8 @@ def _locally(
     )
     rest = replace(
         metadata,
-        reads=_kept(metadata.reads, share, ranks),
-        updates=_kept(metadata.updates, share, ranks),
+        reads=_ranks_cut(metadata.reads, share, ranks),
+        updates=_ranks_cut(metadata.updates, share, ranks),
     )
     if unit.saved.skips:
         return replace(moved, data=kept, skipped=useless, metadata=rest, skipped_metadata=saved)

@@ -16,7 +16,7 @@ Extents = tuple[int, ...]
 Chance = tuple[int, float]
 """A number of nonzeros, and its probability."""
 
-_EXACT_WORDS = 1024
+EXACT_WORDS = 1024
 """Probabilities in tensors up to this size are correctly rounded quotients of whole numbers."""
 _MOST_CHANCES = 2048
 """Numbers of nonzeros that are told apart in one tile; in large ones a number stands for its neighbours."""
@@ -71,7 +71,7 @@ class FixedStructured:
 
     def chances(self, tile: Extents) -> tuple[Chance, ...]:
         """See `Distribution`."""
-        low, above = _split(math.prod(tile) * self.mean)
+        low, above = _floor_and_rest(math.prod(tile) * self.mean)
         both = ((low, 1 - above), (low + 1, above))
         return tuple(chance for chance in both if chance[1] != 0)
 
@@ -83,7 +83,7 @@ class FixedStructured:
 
     def most(self, tile: Extents, confidence: float = 1.0) -> int:
         """See `Distribution`."""
-        low, above = _split(math.prod(tile) * self.mean)
+        low, above = _floor_and_rest(math.prod(tile) * self.mean)
         return low if confidence <= 1 - above else low + 1
 
     def least(self, tile: Extents) -> int:
@@ -101,7 +101,7 @@ def _most_pieces(distribution: Distribution, tile: Extents, piece: Extents) -> i
     return min(math.ceil(math.prod(tile) / math.prod(piece)), distribution.most(tile))
 
 
-def _split(nonzeros: float) -> tuple[int, float]:
+def _floor_and_rest(nonzeros: float) -> tuple[int, float]:
     low = math.floor(nonzeros)
     return low, nonzeros - low
 
@@ -163,7 +163,7 @@ def _none_drawn(marked: int, drawn: int, words: int) -> float:
     """Probability that none of `drawn` words is one of `marked`, out of `words`."""
     if marked + drawn > words:
         return 0.0
-    if words <= _EXACT_WORDS:
+    if words <= EXACT_WORDS:
         return math.comb(words - marked, drawn) / math.comb(words, drawn)
     fewer, more = sorted((marked, drawn))
     step = -(-fewer // _MOST_STEPS)
@@ -179,7 +179,7 @@ def _none_drawn(marked: int, drawn: int, words: int) -> float:
 @lru_cache(maxsize=4096)
 def _hypergeometric(marked: int, drawn: int, words: int) -> tuple[Chance, ...]:
     least, most = max(0, marked + drawn - words), min(marked, drawn)
-    if words <= _EXACT_WORDS:
+    if words <= EXACT_WORDS:
         return tuple(_exact_chances(marked, drawn, words, least, most))
     return _relative_chances(marked, drawn, words, least, most)
 

@@ -35,7 +35,7 @@ from model.sparse.counting import (
 from model.sparse.density import Distribution, distribution_of
 from model.sparse.fibers import FiberTree, fiber_trees
 from model.sparse.instances import Instances, SpatialSkip, dense_instances, needed_instances
-from model.sparse.levels import LevelRow, StoredTile
+from model.sparse.levels import CompressedTile, LevelRow
 from model.sparse.nest import FullNest, MappingError, full_nest
 from model.sparse.occupancy import Holding, holdings
 from model.sparse.report import SparseEvaluation
@@ -80,11 +80,11 @@ def evaluate_sparse(
         raise ValueError("sparse data that pay tolls are not counted")
     dense = evaluate(problem, architecture, mapping, counting)
     nest = full_nest(problem, architecture, mapping)
-    analysis = _Analysis(problem, architecture, sparsity, mapping, nest, dense, timeloop_defects)
+    analysis = _MappingAnalysis(problem, architecture, sparsity, mapping, nest, dense, timeloop_defects)
     if nest.plain.remainder_dims and analysis.skips:
         where = architecture.nodes[analysis.skips[0].position].name
         raise MappingError(where, "loops with remainders are not priced where units skip its children")
-    return _priced(analysis, mapping, counting)
+    return _evaluation_of(analysis, mapping, counting)
 
 
 def evaluate_sparse_in(
@@ -166,7 +166,7 @@ def lack_of_packing(
 
 
 @dataclass(frozen=True)
-class _Analysis:
+class _MappingAnalysis:
     """Everything that follows from one mapping, step by step."""
 
     problem: Problem
@@ -228,7 +228,7 @@ class _Analysis:
         if self.nest.plain.remainder_dims:
             every = loads_with_remainders(self.problem, self.architecture, self.mapping, self.nest.plain)
             return {
-                position: [(load.instances, dict(map(_accesses, load.traffic))) for load in loads]
+                position: [(load.instances, dict(map(_named_accesses, load.traffic))) for load in loads]
                 for position, loads in zip(self.positions, every, strict=True)
             }
         levels = zip(self.positions, self.dense.levels, strict=True)
@@ -236,7 +236,7 @@ class _Analysis:
             position: [
                 (
                     self.instances_at(position),
-                    dict(_accesses((own.dataspace, own)) for own in level.dataspaces),
+                    dict(_named_accesses((own.dataspace, own)) for own in level.dataspaces),
                 )
             ]
             for position, level in levels
@@ -382,14 +382,14 @@ class _Analysis:
             for number, (instances, _) in enumerate(self.loads[position])
         ]
 
-    def _stored(self, position: int, number: int) -> tuple[StoredTile, ...]:
+    def _stored(self, position: int, number: int) -> tuple[CompressedTile, ...]:
         spaces = (space for space in self.problem.dataspaces if position in self.nest.kept[space.name])
         return tuple(self._stored_of(space.name, position, number) for space in spaces)
 
-    def _stored_of(self, name: str, position: int, number: int) -> StoredTile:
+    def _stored_of(self, name: str, position: int, number: int) -> CompressedTile:
         unpacked, packed = self._packing(name, position, number)
         most = self.instances.expansions[name][position]
-        return StoredTile(
+        return CompressedTile(
             dataspace=name,
             held=self.holdings[name][position],
             dense=self.dense_accesses(name, position, number),
@@ -420,12 +420,12 @@ class _Analysis:
         return self.instances.average(self.instances_at(nodes), nodes, tuple(self.nest.kept))
 
 
-def _accesses(named: tuple[str, Traffic | DataspaceCost]) -> tuple[str, Accesses]:
+def _named_accesses(named: tuple[str, Traffic | DataspaceCost]) -> tuple[str, Accesses]:
     name, own = named
     return name, Accesses(own.reads, own.fills, own.updates)
 
 
-def _priced(analysis: _Analysis, mapping: LoopMapping, counting: Counting) -> SparseEvaluation:
+def _evaluation_of(analysis: _MappingAnalysis, mapping: LoopMapping, counting: Counting) -> SparseEvaluation:
     """Return the figures of a mapping once all counts are known."""
     architecture, dense, made = analysis.architecture, analysis.dense, analysis.computes
     units = analysis.units_at_work
@@ -466,10 +466,10 @@ def _priced(analysis: _Analysis, mapping: LoopMapping, counting: Counting) -> Sp
 
 
 def _overflowing(
-    analysis: _Analysis, rows: Mapping[int, LevelRow], position: int
-) -> dict[str, tuple[LevelRow, StoredTile]]:
+    analysis: _MappingAnalysis, rows: Mapping[int, LevelRow], position: int
+) -> dict[str, tuple[LevelRow, CompressedTile]]:
     """Return, by dataspace, the next inner level, whose tiles may overflow, and what it moves."""
-    found: dict[str, tuple[LevelRow, StoredTile]] = {}
+    found: dict[str, tuple[LevelRow, CompressedTile]] = {}
     for stored in rows[position].stored:
         child = analysis.nest.child(stored.dataspace, position)
         if child is not None:
@@ -477,7 +477,7 @@ def _overflowing(
     return found
 
 
-def _compute_energy(analysis: _Analysis, made: Computes) -> int:
+def _compute_energy(analysis: _MappingAnalysis, made: Computes) -> int:
     """Return the energy of the arithmetic; what has no price is free, or with defects as dear as any."""
     compute, full = analysis.sparsity.compute, analysis.architecture.compute.energy
     otherwise = full if analysis.defects else 0
@@ -486,7 +486,7 @@ def _compute_energy(analysis: _Analysis, made: Computes) -> int:
     return made.actual * full + made.gated * gated + made.skipped * skipped
 
 
-def _meshes(analysis: _Analysis, mapping: LoopMapping) -> Iterator[Violation]:
+def _meshes(analysis: _MappingAnalysis, mapping: LoopMapping) -> Iterator[Violation]:
     """Yield the fanouts that have too few children, when those that are not needed are left out."""
     if not analysis.skips:
         yield from mesh_violations(analysis.architecture, mapping)

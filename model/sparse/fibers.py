@@ -73,7 +73,9 @@ class FiberTree:
             below = self.fibers[place - 1].tile if place else self.lowest
             idle = self._idle(place)
             found.append(
-                NO_UNITS if idle else _units(ranks[place], count, fiber, (tile, below), known, distribution)
+                NO_UNITS
+                if idle
+                else _units_of_rank(ranks[place], count, fiber, (tile, below), known, distribution)
             )
             count *= fiber.words
             tile = below
@@ -92,7 +94,7 @@ class FiberTree:
         return self.fibers[place].words == 1 and place != first
 
 
-def _units(
+def _units_of_rank(
     rank: Rank,
     count: int,
     fiber: Fiber,
@@ -152,7 +154,7 @@ def fiber_trees(
         if child is not None and representation is not None and representation.compressed:
             inner = trees[child] if nest.words(dataspace, nest.box(child)) > 1 else None
         if inner is not None and representation is not None:
-            _check_stack(names[position], dataspace, representation, inner)
+            _check_inner_format(names[position], dataspace, representation, inner)
         loops = _shaping_loops(nest, dataspace, position, reaches_down=inner is None)
         start = 0 if inner is None else len(inner.fibers)
         fibers, complete = _assigned(nest, dataspace, loops, representation, start)
@@ -165,7 +167,7 @@ def fiber_trees(
     return trees
 
 
-def _check_stack(name: str, dataspace: str, outer: Representation, inner: FiberTree) -> None:
+def _check_inner_format(name: str, dataspace: str, outer: Representation, inner: FiberTree) -> None:
     below = inner.representation
     if len(inner.fibers) > len(outer.ranks):
         message = f"`{dataspace}` has fewer ranks than at the next inner level, for which it is tiled"
@@ -232,13 +234,15 @@ def _grouped(
     """Group loops by rank, in the order in which ranks take them; return those left over, too."""
     groups: list[list[_Shaping]] = []
     left = loops
-    for size in _sizes(representation, [shape.loop.dim for shape in loops], places):
+    for size in _loops_by_rank(representation, [shape.loop.dim for shape in loops], places):
         groups.append(list(left[:size]))
         left = left[size:]
     return groups, left
 
 
-def _sizes(representation: Representation, dims: Sequence[str], places: Iterable[int]) -> Iterator[int]:
+def _loops_by_rank(
+    representation: Representation, dims: Sequence[str], places: Iterable[int]
+) -> Iterator[int]:
     """Yield how many loops over some dimensions each rank takes, as long as there are any.
 
     A rank that flattens other dimensions than the next loop's takes none.
@@ -270,8 +274,8 @@ def has_ranks_for(representation: Representation, dims: Sequence[str], copied: i
     """
     places = range(copied, len(representation.ranks))
     if representation.inner_to_outer:
-        return sum(_sizes(representation, dims[::-1], places)) == len(dims)
-    return sum(_sizes(representation, dims, reversed(places))) == len(dims)
+        return sum(_loops_by_rank(representation, dims[::-1], places)) == len(dims)
+    return sum(_loops_by_rank(representation, dims, reversed(places))) == len(dims)
 
 
 def _fiber(nest: FullNest, dataspace: str, group: Sequence[_Shaping]) -> Fiber:

@@ -98,7 +98,7 @@ def needed_instances(
     Timeloop's order: what levels with metadata see of their own tiles comes first, then the units, and then
     the shares are handed on inwards, up to the next unit.
     """
-    analysis = _Analysis(nest, nodes, announced, distributions)
+    analysis = _SkippingAnalysis(nest, nodes, announced, distributions)
     expansions = {name: analysis.own(name) for name in nest.kept}
     before = {name: {p: replace(e) for p, e in of.items()} for name, of in expansions.items()}
     for skip in skips:
@@ -114,7 +114,7 @@ def needed_instances(
 
 
 @dataclass(frozen=True)
-class _Analysis:
+class _SkippingAnalysis:
     nest: FullNest
     nodes: int
     announced: Mapping[str, frozenset[int]]

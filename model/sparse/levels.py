@@ -29,7 +29,7 @@ _BLOCK_LIMITS: dict[int, tuple[int, ...]] = {
 
 
 @dataclass(frozen=True)
-class StoredTile:
+class CompressedTile:
     """One dataspace at a level.
 
     Parameters
@@ -84,11 +84,11 @@ class LevelRow:
     position: int
     level: StorageLevel
     sparse: SparseLevel
-    stored: tuple[StoredTile, ...]
+    stored: tuple[CompressedTile, ...]
     defects: bool
     instances: int
 
-    def of(self, dataspace: str) -> StoredTile:
+    def of(self, dataspace: str) -> CompressedTile:
         """Return what is stored of a dataspace."""
         return next(stored for stored in self.stored if stored.dataspace == dataspace)
 
@@ -97,7 +97,7 @@ class LevelRow:
         """What each dataspace takes at most."""
         return {stored.dataspace: self._size(stored) for stored in self.stored}
 
-    def _size(self, stored: StoredTile) -> _Size:
+    def _size(self, stored: CompressedTile) -> _Size:
         held = stored.held
         if held.tree is None:
             return _Size(held.words, 0, (), 1.0)
@@ -118,7 +118,7 @@ class LevelRow:
             confidence=confidence,
         )
 
-    def _raised(self, stored: StoredTile, least: float) -> float:
+    def _raised(self, stored: CompressedTile, least: float) -> float:
         """Return the greatest confidence, to one percent, with which a tile fits its share of the level."""
         usable = self.level.usable_words
         assert usable is not None
@@ -138,7 +138,7 @@ class LevelRow:
         return low
 
     @staticmethod
-    def _expected(stored: StoredTile) -> float:
+    def _expected(stored: CompressedTile) -> float:
         return stored.held.expected if stored.held.compressed else stored.held.words
 
     @property
@@ -150,7 +150,7 @@ class LevelRow:
         """Words of the level that all tiles take."""
         return sum(self._size_words(stored) for stored in self.stored)
 
-    def _size_words(self, stored: StoredTile) -> int:
+    def _size_words(self, stored: CompressedTile) -> int:
         packing = self.level.packing_of(stored.dataspace)
         return self.sizes[stored.dataspace].values * packing.size_per_value
 
@@ -169,9 +169,9 @@ class LevelRow:
             for stored in self.stored
         ]
 
-    def _carried(self, stored: StoredTile, *accesses: str) -> int:
+    def _carried(self, stored: CompressedTile, *accesses: str) -> int:
         moved = stored.moved
-        words = sum(_words(part, access) for part in (moved.data, moved.gated) for access in accesses)
+        words = sum(_words_of(part, access) for part in (moved.data, moved.gated) for access in accesses)
         parts = (moved.metadata, moved.gated_metadata)
         bits = sum(self._bits(stored, part, access) for part in parts for access in accesses)
         words += bits // int(self.level.word_bits)
@@ -180,10 +180,10 @@ class LevelRow:
         return math.ceil(words / (stored.most_instances / stored.used))
 
     @staticmethod
-    def _bits(stored: StoredTile, metadata: MetadataAccesses, access: str) -> int:
-        return int(stored.held.bits(_ranks(metadata, access)))
+    def _bits(stored: CompressedTile, metadata: MetadataAccesses, access: str) -> int:
+        return int(stored.held.bits(_metadata_of(metadata, access)))
 
-    def _data_vectors(self, stored: StoredTile, words: int) -> Fraction:
+    def _data_vectors(self, stored: CompressedTile, words: int) -> Fraction:
         """Blocks that are accessed: whole ones, and more of them the more thinly nonzeros are spread."""
         block = self.level.packing_of(stored.dataspace).block_size
         return -(-words // block) * self._spreads[stored.dataspace]
@@ -193,7 +193,7 @@ class LevelRow:
         """Blocks per block that would be full, by dataspace."""
         return {stored.dataspace: Fraction(self._spread(stored)) for stored in self.stored}
 
-    def _spread(self, stored: StoredTile) -> float:
+    def _spread(self, stored: CompressedTile) -> float:
         held, block = stored.held, self.level.packing_of(stored.dataspace).block_size
         if not held.compressed or block == 1 or not 0 < held.density < 1:
             return 1.0
@@ -205,11 +205,11 @@ class LevelRow:
             blocks += math.ceil(number / block) * chance
         return blocks / (held.words * held.density / block)
 
-    def _metadata_vectors(self, stored: StoredTile, metadata: MetadataAccesses, access: str) -> int:
+    def _metadata_vectors(self, stored: CompressedTile, metadata: MetadataAccesses, access: str) -> int:
         width = self.sparse.metadata_width_bits
         return math.ceil(self._bits(stored, metadata, access) / width) if width else 0
 
-    def _access_energy(self, stored: StoredTile) -> Fraction:
+    def _access_energy(self, stored: CompressedTile) -> Fraction:
         """Energy of one instance's accesses of all kinds."""
         rows = self.level.packing_of(stored.dataspace).accesses_per_block
         price, further, moved = self.level.energy, self.sparse.energy, stored.moved
@@ -217,7 +217,7 @@ class LevelRow:
         for access, full in (("read", price.read), ("fill", price.fill), ("update", price.update)):
             for kind, part in (("", moved.data), ("gated_", moved.gated), ("skipped_", moved.skipped)):
                 each = further.get(kind + access, 0) if kind else full
-                total += self._data_vectors(stored, _words(part, access)) * each * rows
+                total += self._data_vectors(stored, _words_of(part, access)) * each * rows
             for kind, metadata in (
                 ("", moved.metadata),
                 ("gated_", moved.gated_metadata),
@@ -229,7 +229,7 @@ class LevelRow:
         total += stored.compressions * further.get("compression", 0)
         return total * Fraction(self.sizes[stored.dataspace].confidence)
 
-    def _overflow_energy(self, inner: LevelRow, stored: StoredTile) -> Fraction:
+    def _overflow_energy(self, inner: LevelRow, stored: CompressedTile) -> Fraction:
         """Energy of reads that a next inner level's tile makes here when it does not fit."""
         missing = 1 - Fraction(inner.sizes[stored.dataspace].confidence)
         moved = stored.moved
@@ -243,7 +243,7 @@ class LevelRow:
         alike: Sequence[LevelRow],
         used: Callable[[int], int],
         cycles: tuple[int, int],
-        overflowing: Mapping[str, tuple[LevelRow, StoredTile]],
+        overflowing: Mapping[str, tuple[LevelRow, CompressedTile]],
     ) -> SparseLevelCost:
         """Return the figures of the level.
 
@@ -278,8 +278,8 @@ class LevelRow:
         self,
         architecture: Architecture,
         alike: Sequence[LevelRow],
-        stored: StoredTile,
-        inner: tuple[LevelRow, StoredTile] | None,
+        stored: CompressedTile,
+        inner: tuple[LevelRow, CompressedTile] | None,
     ) -> SparseDataspaceCost:
         size = self.sizes[stored.dataspace]
         missing = Fraction(0) if inner is None else self._overflow_energy(*inner)
@@ -315,13 +315,13 @@ class LevelRow:
         )
 
 
-def _words(accesses: Accesses, access: str) -> int:
+def _words_of(accesses: Accesses, access: str) -> int:
     """Return the reads, fills or updates."""
     words: int = getattr(accesses, f"{access}s")
     return words
 
 
-def _ranks(metadata: MetadataAccesses, access: str) -> Sequence[RankWords]:
+def _metadata_of(metadata: MetadataAccesses, access: str) -> Sequence[RankWords]:
     """Return the words of reads, fills or updates per rank."""
     words: Sequence[RankWords] = getattr(metadata, f"{access}s")
     return words

@@ -143,7 +143,7 @@ class FullNest:
         """
         if not self.plain.remainder_dims:
             return figure(box)
-        cuts = (self._cut(dim, box[dim], loops) for dim in self.problem.dims)
+        cuts = (self._parts_of(dim, box[dim], loops) for dim in self.problem.dims)
         every = (dict(zip(self.problem.dims, own, strict=True)) for own in product(*cuts))
         weights, total = 0, 0.0
         for own in every:
@@ -155,15 +155,17 @@ class FullNest:
             weights += weight
         return total / weights
 
-    def _cut(self, dim: str, extent: int, loops: Collection[FullLoop] | None) -> Iterable[tuple[int, int]]:
+    def _parts_of(
+        self, dim: str, extent: int, loops: Collection[FullLoop] | None
+    ) -> Iterable[tuple[int, int]]:
         if loops is None:
-            return _cut(self.problem.bound[dim], extent)
+            return _parts_of(self.problem.bound[dim], extent)
         digits = tuple(
             (loop.bound, box[dim] // loop.bound)
             for loop, box in zip(self.loops, self.boxes, strict=True)
             if loop.dim == dim and not loop.trivial and loop not in loops
         )
-        return _alike(self.problem.bound[dim], digits)
+        return _agreeing(self.problem.bound[dim], digits)
 
     def box(self, position: int) -> Bounds:
         """Iterations at and below the node at `position`."""
@@ -175,7 +177,7 @@ class FullNest:
         return dict.fromkeys(self.problem.dims, 1) if first == 0 else self.boxes[first - 1]
 
 
-def _cut(bound: int, extent: int) -> Iterator[tuple[int, int]]:
+def _parts_of(bound: int, extent: int) -> Iterator[tuple[int, int]]:
     """Yield the extents of the parts of a dimension, each with the iterations of all that have it."""
     extent = min(bound, extent)
     rest = bound % extent
@@ -185,7 +187,7 @@ def _cut(bound: int, extent: int) -> Iterator[tuple[int, int]]:
 
 
 @lru_cache(maxsize=4096)
-def _alike(bound: int, loops: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+def _agreeing(bound: int, loops: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
     """How many iterations agree in the digits of some loops, and how often: pairs of a bound and a stride."""
     sizes = Counter(tuple(own // stride % factor for factor, stride in loops) for own in range(bound))
     found = Counter[int]()
@@ -203,12 +205,12 @@ def full_nest(problem: Problem, architecture: Architecture, mapping: Mapping) ->
         If `model.cost.nest.build_nest` raises one.
     """
     plain = build_nest(problem, architecture, mapping)
-    loops = tuple(_loops(problem, architecture, mapping))
+    loops = tuple(_full_loops(problem, architecture, mapping))
     kept = {space.name: kept_positions(architecture, mapping, space.name) for space in problem.dataspaces}
-    return FullNest(problem, plain, loops, tuple(_boxes(problem, loops)), kept)
+    return FullNest(problem, plain, loops, tuple(_boxes_outwards(problem, loops)), kept)
 
 
-def _loops(problem: Problem, architecture: Architecture, mapping: Mapping) -> Iterator[FullLoop]:
+def _full_loops(problem: Problem, architecture: Architecture, mapping: Mapping) -> Iterator[FullLoop]:
     for position in reversed(range(len(architecture.nodes))):
         yield from _of_node(problem, position, mapping.nodes[position])
         if isinstance(architecture.nodes[position], Fanout):
@@ -225,7 +227,7 @@ def _of_node(problem: Problem, position: int, entry: NodeMapping) -> Iterator[Fu
         yield FullLoop(position, loop.dim, loop.bound, loop.axis if isinstance(loop, SpatialLoop) else None)
 
 
-def _boxes(problem: Problem, loops: Iterable[FullLoop]) -> Iterator[Bounds]:
+def _boxes_outwards(problem: Problem, loops: Iterable[FullLoop]) -> Iterator[Bounds]:
     inner = dict.fromkeys(problem.dims, 1)
     for loop in loops:
         inner = {**inner, loop.dim: inner[loop.dim] * loop.bound}

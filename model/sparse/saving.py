@@ -96,7 +96,7 @@ def empty_conditions(
     -----
     docs/sparse.md, "Gating and skipping".
     """
-    target = _target(nest, conditional.target, position, defects)
+    target = _served_loop(nest, conditional.target, position, defects)
     meetings = (
         (name, _meeting(nest, target, conditional.target, name, block_size, defects))
         for name in conditional.conditions
@@ -120,7 +120,7 @@ def useless(empty: Iterable[float]) -> float:
     return 1 - effectual
 
 
-def _target(nest: FullNest, name: str, position: int, defects: bool) -> _Target:
+def _served_loop(nest: FullNest, name: str, position: int, defects: bool) -> _Target:
     """Find the loop that an access serves: the innermost one that moves the target.
 
     Children that want words of their own are not served together. With `defects` they are, an iteration each.
@@ -133,7 +133,7 @@ def _target(nest: FullNest, name: str, position: int, defects: bool) -> _Target:
     scalar = innermost and loop.axis is None
     box = dict.fromkeys(nest.problem.dims, 1) if scalar else nest.boxes[index]
     outside = nest.loops[index + 1 : served.stop]
-    held = tuple(_held(outside, loop.axis is not None, innermost, dims))
+    held = tuple(_loops_of_target(outside, loop.axis is not None, innermost, dims))
     if scalar and not defects:
         held = tuple(own for own in held if own.dim not in dims)
     return _Target(loop, box, () if scalar else nest.loops[: index + 1], held, scalar)
@@ -154,7 +154,7 @@ def _moving_loop(nest: FullNest, served: range, dims: frozenset[str]) -> int:
     return next(moving, served.stop - 1)
 
 
-def _held(
+def _loops_of_target(
     outside: Iterable[FullLoop], spatial: bool, innermost: bool, dims: frozenset[str]
 ) -> Iterator[FullLoop]:
     """Yield spatial loops, and outside of a spatial target the temporal ones up to one that moves it."""

@@ -81,11 +81,11 @@ def calculate(symbol: str, left: object, right: object) -> object:
     of more than 4096 bits, a text or list longer than a million, an infinite float; TypeError for others.
     """
     if symbol == "+" and isinstance(left, (str, list, tuple)):
-        return _joined(left, right)
+        return _plus(left, right)
     if symbol == "*" and isinstance(left, (list, tuple)):
-        return _repeated(left, right)
+        return _times(left, right)
     if symbol == "*" and isinstance(right, (list, tuple)):
-        return _repeated(right, left)
+        return _times(right, left)
     if not (isinstance(left, (int, float)) and isinstance(right, (int, float))):
         raise TypeError(f"`{symbol}` does not take {type_name(left)} and {type_name(right)}")
     result = _power(left, right) if symbol == "**" else _OPERATORS[symbol](left, right)
@@ -197,7 +197,7 @@ def type_name(value: object) -> str:
     return described
 
 
-def _repeated(items: list[object] | tuple[object, ...], times: object) -> object:
+def _times(items: list[object] | tuple[object, ...], times: object) -> object:
     if not isinstance(times, int):
         raise TypeError(f"a list is repeated a whole number of times, not {type_name(times)}")
     if len(items) * times > _TEXT_LENGTH:
@@ -205,7 +205,7 @@ def _repeated(items: list[object] | tuple[object, ...], times: object) -> object
     return items * times
 
 
-def _joined(left: str | list[object] | tuple[object, ...], right: object) -> object:
+def _plus(left: str | list[object] | tuple[object, ...], right: object) -> object:
     if not isinstance(right, (str, list, tuple)) or type(left) is not type(right):
         raise TypeError(f"`+` does not take {type_name(left)} and {type_name(right)}")
     if len(left) + len(right) > _TEXT_LENGTH:
@@ -260,20 +260,20 @@ def _extreme(choose: Callable[[Iterable[float]], float]) -> Function:
 
 
 def _range(*bounds: object) -> list[int]:
-    result = range(*(_whole(bound) for bound in bounds))
+    result = range(*(_as_integer(bound) for bound in bounds))
     if len(result) > _LONGEST_RANGE:
         raise ValueError(f"a range has at most {_LONGEST_RANGE} values")
     return list(result)
 
 
-def _whole(value: object) -> int:
+def _as_integer(value: object) -> int:
     if isinstance(value, int):
         return value
     raise TypeError(f"a whole number is needed, not {type_name(value)}")
 
 
 def _whole_numbers(compute: Callable[..., int]) -> Function:
-    return Function(lambda *values: compute(*(_whole(value) for value in values)), 2, math.inf)
+    return Function(lambda *values: compute(*(_as_integer(value) for value in values)), 2, math.inf)
 
 
 def _lcm(*values: int) -> int:
@@ -310,7 +310,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "floor": _of_number(math.floor),
     "gcd": _whole_numbers(math.gcd),
     "int": Function(_int),
-    "isqrt": Function(lambda value: math.isqrt(_whole(value))),
+    "isqrt": Function(lambda value: math.isqrt(_as_integer(value))),
     "lcm": _whole_numbers(_lcm),
     "len": Function(lambda values: len(container(values))),
     "log": Function(_log, 1, 2),

@@ -351,7 +351,7 @@ def plain_value(text: str, span: Span | None = None, limits: Limits | None = Non
         return None
     if text in _BOOLEANS:
         return _BOOLEANS[text]
-    return _number(text, span, limits or Limits())
+    return _number_or_text(text, span, limits or Limits())
 
 
 def scalar_node(text: str, quoted: bool, span: Span, tag: str | None, limits: Limits) -> ScalarNode:
@@ -377,7 +377,7 @@ def _converted(text: str, kind: str, span: Span, limits: Limits) -> ScalarNode:
     )
 
 
-def _number(text: str, span: Span | None, limits: Limits) -> Scalar:
+def _number_or_text(text: str, span: Span | None, limits: Limits) -> Scalar:
     """Return the number that `text` is, or `text` itself."""
     bases = ((10, _DECIMAL), (8, _OCTAL), (16, _HEXADECIMAL))
     base = next((base for base, pattern in bases if pattern.fullmatch(text)), None)

@@ -133,9 +133,9 @@ class Evaluator:
         match node:
             case ast.Constant(value=bool() | int() | float() | str() as constant):
                 return float_of(self._text.of(node)) if isinstance(constant, float) else bounded(constant)
-            case ast.Name() | ast.Attribute() if path := _path(node):
+            case ast.Name() | ast.Attribute() if path := _dotted_name(node):
                 return self._led_to(path, node, depth)
-            case ast.Attribute(value=held, attr=key) if _stem(held):
+            case ast.Attribute(value=held, attr=key) if _first_name(held):
                 return self._item(node, held, key, depth)
             case ast.Subscript(value=held, slice=place) if not isinstance(place, ast.Slice):
                 return self._item(node, held, self._value(place, depth), depth)
@@ -153,7 +153,7 @@ class Evaluator:
                 return [self._value(item, depth) for item in items]
             case ast.Call(func=ast.Name(id=name) as function, args=arguments, keywords=[]):
                 return self._called(name, function, [self._value(argument, depth) for argument in arguments])
-            case ast.Call(func=ast.Attribute() as method) if _stem(method):
+            case ast.Call(func=ast.Attribute() as method) if _first_name(method):
                 return self._of_node(node, method, depth)
         has_caret = isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor)
         hint = "powers are written `**`" if has_caret else None
@@ -198,7 +198,7 @@ class Evaluator:
         """Return the fanout of a node of the architecture: the instances in its mesh."""
         if method.attr != "get_fanout" or call.args or call.keywords:
             hint = f"write `{method.attr}`" if method.attr in FUNCTIONS else None
-            shown = _path(method) or method.attr
+            shown = _dotted_name(method) or method.attr
             raise SpecError(f"there is no function `{shown}`", self._text.at(method), hint=hint)
         node = self._value(method.value, depth)
         mesh = node.get("spatial", node) if isinstance(node, Mapping) else None
@@ -233,7 +233,7 @@ class Evaluator:
         return True
 
 
-def _path(node: ast.expr) -> str:
+def _dotted_name(node: ast.expr) -> str:
     """Return a name with dots, such as ``spec.problem.instance``, or an empty text."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
@@ -242,7 +242,7 @@ def _path(node: ast.expr) -> str:
     return ".".join((node.id, *reversed(parts))) if isinstance(node, ast.Name) else ""
 
 
-def _stem(node: ast.expr) -> str:
+def _first_name(node: ast.expr) -> str:
     """Return the name at the start of keys and indices, such as ``sizes`` of ``sizes[0].glb``."""
     while isinstance(node, (ast.Attribute, ast.Subscript)):
         node = node.value

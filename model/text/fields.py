@@ -137,16 +137,16 @@ def as_int(
         raise unfit(node, value, f"{what} must be a whole number", hint)
     number = int(value)
     if minimum is not None and number < minimum:
-        raise SpecError(f"{what} must be at least {minimum}, but is {_shown(node, number)}", node.span)
+        raise SpecError(f"{what} must be at least {minimum}, but is {_value_text(node, number)}", node.span)
     if number > maximum:
-        raise SpecError(f"{what} must be at most {maximum}, but is {_shown(node, number)}", node.span)
+        raise SpecError(f"{what} must be at most {maximum}, but is {_value_text(node, number)}", node.span)
     return number
 
 
 def unfit(node: Node, value: object, demand: str, hint: str | None = None) -> SpecError:
     """Return the error for a value that is not as `demand`, a clause, says; quoted text has its own hint."""
     if not isinstance(node, ScalarNode) or not node.quoted:
-        return SpecError(f"{demand}, but is `{_shown(node, value)}`", node.span, hint=hint)
+        return SpecError(f"{demand}, but is `{_value_text(node, value)}`", node.span, hint=hint)
     if not node.text.strip():
         return SpecError(f"{demand}, but is empty", node.span)
     hint = "quoted values are text: remove the quotes" if _starts_with(node, ("'", '"')) else None
@@ -168,11 +168,11 @@ def as_fraction(node: Node, what: str, names: Names = NO_NAMES) -> Fraction:
     """Return a number exactly as written; a computed float counts as its shortest decimal form."""
     scalar = as_scalar(node, what)
     if isinstance(scalar.value, (int, float)) and not isinstance(scalar.value, bool):
-        return _exact(scalar.text, node, what)
+        return _exact_fraction(scalar.text, node, what)
     value = scalar_value(node, names, what)
     if isinstance(value, (bool, str)):
         raise unfit(node, value, f"{what} must be a number")
-    return _exact(repr(value), node, what)
+    return _exact_fraction(repr(value), node, what)
 
 
 def as_share(node: Node, what: str, names: Names = NO_NAMES) -> Fraction:
@@ -217,7 +217,7 @@ def means_all(node: Node) -> bool:
     return any(isinstance(item, ScalarNode) and item.text.strip() == "*" for item in items)
 
 
-def _exact(text: str, node: Node, what: str) -> Fraction:
+def _exact_fraction(text: str, node: Node, what: str) -> Fraction:
     try:
         number = Fraction(Decimal(text.replace("_", "")))
     except (ArithmeticError, ValueError):
@@ -228,7 +228,7 @@ def _exact(text: str, node: Node, what: str) -> Fraction:
     return number
 
 
-def _shown(node: Node, value: object) -> str:
+def _value_text(node: Node, value: object) -> str:
     """Return a value for a message: its text, and the result if it was calculated."""
     text = node.text if isinstance(node, ScalarNode) else str(value)
     literal = isinstance(node, ScalarNode) and node.value is value
@@ -288,13 +288,21 @@ def _unknown_key(key: ScalarNode, known: Sequence[str], what: str, missing: Sequ
 
 
 def one_of(node: MappingNode, keys: Iterable[str], what: str) -> tuple[ScalarNode, Node] | None:
-    """Return the entry whose key is one of several synonyms, or None; SpecError if there are two."""
+    """Return the entry whose key is one of several synonyms, or None; SpecError if two say something."""
     present = [(node.key(key), value) for key in keys if (value := node.get(key)) is not None]
+    if len(present) > 1:
+        present = [entry for entry in present if not _says_nothing(entry[1])] or present[:1]
     if len(present) > 1:
         first, second = present[0][0], present[1][0]
         message = f"`{first.text}` and `{second.text}` are two names for the same key in {what}"
         raise SpecError(message, second.span, ((first.span, "first given here"),))
     return present[0] if present else None
+
+
+def _says_nothing(node: Node) -> bool:
+    """Whether a value is blank, or a list or a mapping without entries."""
+    is_empty = isinstance(node, SequenceNode) and not node.items
+    return is_blank(node) or is_empty or (isinstance(node, MappingNode) and not node.entries)
 
 
 def check_count(items: Sequence[object], most: int, what: str, span: Span) -> None:

@@ -88,7 +88,7 @@ def _named_file(value: object, bases: Iterable[Path]) -> Path | None:
     return next((resolved(path.parent) / path.name for path in candidates if is_file(path)), None)
 
 
-def _holds(test: Callable[[], bool]) -> bool:
+def _test_holds(test: Callable[[], bool]) -> bool:
     """Return what a test of a path says, False where the path cannot be looked at."""
     try:
         return test()
@@ -98,12 +98,12 @@ def _holds(test: Callable[[], bool]) -> bool:
 
 def is_file(path: Path) -> bool:
     """Whether there is such a file that can be looked at."""
-    return _holds(path.is_file)
+    return _test_holds(path.is_file)
 
 
 def is_directory(path: Path) -> bool:
     """Whether there is such a directory that can be looked at."""
-    return _holds(path.is_dir)
+    return _test_holds(path.is_dir)
 
 
 def resolved(path: Path) -> Path:
@@ -124,7 +124,7 @@ def find(wanted: str, directories: Iterable[Path], roots: IncludeRoots) -> Path 
         path = directory / wanted
         if not roots.permits(path):
             outside.append(path)
-        elif _holds(path.exists):
+        elif _test_holds(path.exists):
             return path
     if outside:
         roots.check(outside[0])
@@ -219,7 +219,7 @@ def _nearest_path(path: Path, base: Path) -> Path | None:
     """Return the path below a directory that is closest to another one, part by part; None if none is."""
     known = Path(path.anchor)
     for part in path.relative_to(path.anchor).parts:
-        if part == os.pardir or _holds((base / known / part).exists):
+        if part == os.pardir or _test_holds((base / known / part).exists):
             known /= part
             continue
         try:
@@ -236,7 +236,9 @@ def _shipped_hint(path: Path) -> str | None:
     """Return a hint with the shipped file that a path below ``specs`` means: it is installed elsewhere."""
     shipped = SHIPPED_SPECS.parent / path
     is_shipped = path.parts[:1] == (SHIPPED_SPECS.name,) and resolved(shipped).is_relative_to(SHIPPED_SPECS)
-    return f"the shipped one is {display_name(shipped)}" if is_shipped and _holds(shipped.exists) else None
+    return (
+        f"the shipped one is {display_name(shipped)}" if is_shipped and _test_holds(shipped.exists) else None
+    )
 
 
 def display_name(path: Path) -> str:

@@ -89,7 +89,7 @@ def run_confined(work: Callable[[], _Result], seconds: float, memory_bytes: int)
     """
     if not hasattr(os, "fork"):
         return work(), 0.0
-    child, receiver = _start(work, seconds, memory_bytes)
+    child, receiver = _start_child(work, seconds, memory_bytes)
     try:
         with os.fdopen(receiver, "rb") as stream:
             answer = stream.read()
@@ -107,7 +107,7 @@ def run_confined(work: Callable[[], _Result], seconds: float, memory_bytes: int)
     return result, spent_s
 
 
-def _start(work: Callable[[], object], seconds: float, memory_bytes: int) -> tuple[int, int]:
+def _start_child(work: Callable[[], object], seconds: float, memory_bytes: int) -> tuple[int, int]:
     """Return a child's process number and the file descriptor that its answer comes from."""
     with _FORKING:
         receiver, sender = os.pipe()
@@ -138,7 +138,7 @@ def _serve(work: Callable[[], object], sender: int, seconds: float, memory_bytes
     code = 1
     try:
         _limit(sender, seconds, memory_bytes)
-        answer = _answer(work)
+        answer = _pickled_result(work)
         with os.fdopen(sender, "wb") as stream:
             stream.write(answer)
         code = 0
@@ -146,7 +146,7 @@ def _serve(work: Callable[[], object], sender: int, seconds: float, memory_bytes
         os._exit(code)
 
 
-def _answer(work: Callable[[], object]) -> bytes:
+def _pickled_result(work: Callable[[], object]) -> bytes:
     """Return whether the work was done, and its result or exception, pickled."""
     try:
         return pickle.dumps((True, work()))

@@ -190,7 +190,7 @@ class SpecError(Exception):
             lines += _excerpt(span, gutter)
         if self.hint is not None:
             lines.append(f"help: {self.hint}")
-        return "\n".join(_cut(printable(line)) for line in lines)
+        return "\n".join(_clipped_line(printable(line)) for line in lines)
 
 
 class ConflictError(SpecError):
@@ -241,7 +241,7 @@ def _marked_line(span: Span, gutter: int) -> list[str]:
     ]
 
 
-def _cut(line: str) -> str:
+def _clipped_line(line: str) -> str:
     return line if len(line) <= _LONGEST_LINE else line[: _LONGEST_LINE - len(_CLIPPED)] + _CLIPPED
 
 
@@ -319,7 +319,7 @@ def places_of(*documents: Node) -> dict[SourceRef, Span]:
     for span in (span for node in values_in(*documents) for span in _spans_of(node)):
         place = source_ref(span)
         known = spans.get(place)
-        if known is None or _end(span) < _end(known):
+        if known is None or _end_of(span) < _end_of(known):
             spans[place] = span
     return spans
 
@@ -330,7 +330,7 @@ def _spans_of(node: Node) -> list[Span]:
     return [node.span, *keys]
 
 
-def _end(span: Span) -> tuple[int, int]:
+def _end_of(span: Span) -> tuple[int, int]:
     return span.end_line, span.end_column
 
 

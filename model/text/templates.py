@@ -74,7 +74,7 @@ class TemplateEngine:
                 lambda: self._confined(text, scope), left_s, session.limits.template_memory
             )
         except StoppedError as stopped:
-            raise _stopped(stopped, source, session.limits) from None
+            raise _stopped_error(stopped, source, session.limits) from None
         except OSError as error:
             message = f"no process can be started to render the template: {error.strerror}"
             raise SpecError(message, whole_line_span(source, 1)) from None
@@ -157,7 +157,7 @@ def _failing_line(error: BaseException, source: SourceText) -> Span:
     return whole_line_span(source, line)
 
 
-def _stopped(stopped: StoppedError, source: SourceText, limits: Limits) -> SpecError:
+def _stopped_error(stopped: StoppedError, source: SourceText, limits: Limits) -> SpecError:
     """Return the error for a child that ended early, at the innermost template that is known."""
     name = source.name.encode("ascii", "backslashreplace").decode()
     place = whole_line_span(source, next((line for file, line in stopped.frames if file == name), 1))

@@ -83,7 +83,7 @@ class Convolution:
     def __post_init__(self) -> None:
         """Refuse shapes without any output."""
         _check_positive(self.name, (4,), self.input, (*self.kernel, self.ofmaps, *self.stride))
-        _check_windows(self.name, self.input, self.windows)
+        _check_fields(self.name, self.input, self.windows)
 
     @property
     def windows(self) -> tuple[Window, Window]:
@@ -156,7 +156,7 @@ class Pooling:
     def __post_init__(self) -> None:
         """Refuse shapes without any output."""
         _check_positive(self.name, (4,), self.input, (*self.pool, *self.stride))
-        _check_windows(self.name, self.input, self.windows)
+        _check_fields(self.name, self.input, self.windows)
 
     @property
     def windows(self) -> tuple[Window, Window]:
@@ -251,7 +251,7 @@ def _check_positive(name: str, ranks: tuple[int, ...], shape: Shape, others: Sha
         raise OperatorError(f"{name}: all sizes must be at least 1")
 
 
-def _check_windows(name: str, shape: Shape, windows: tuple[Window, Window]) -> None:
+def _check_fields(name: str, shape: Shape, windows: tuple[Window, Window]) -> None:
     for extent, window, what in zip(shape[1:3], windows, ("rows", "columns"), strict=True):
         padded = extent + window.before + window.after
         if padded < window.field:

@@ -61,16 +61,16 @@ def canonical(mapspace: Mapspace, *, lists_sides: bool = True) -> Json:
         if isinstance(node, Fanout):
             rules = next(spatial)
             order = _side_order(problem, rules) if has_sparse_data(mapspace) else {}
-            nodes.append({**_spatial(mapspace, node, rules, lists_sides), **order})
+            nodes.append({**_fanout_json(mapspace, node, rules, lists_sides), **order})
             continue
-        nodes.append(_storage(problem, architecture, position, places))
-        nodes += [_temporal(node, stage) for stage in _stages(mapspace, next(temporal))]
+        nodes.append(_storage_json(problem, architecture, position, places))
+        nodes += [_temporal_json(node, stage) for stage in _stages(mapspace, next(temporal))]
     return {
         "counting": mapspace.counting,
         "factors": mapspace.factors,
         "dims": list(problem.dims),
         "bounds": list(problem.bounds),
-        "dataspaces": [_dataspace(mapspace, space, places) for space in problem.dataspaces],
+        "dataspaces": [_dataspace_json(mapspace, space, places) for space in problem.dataspaces],
         "nodes": nodes,
         "compute_energy": architecture.compute.energy,
         "units_per_pj": architecture.units_per_pj,
@@ -129,7 +129,7 @@ def _sparse_level(problem: Problem, level: StorageLevel, own: SparseLevel) -> Js
     names = [space.name for space in problem.dataspaces]
     return {
         "layouts": [_layout(problem, own.representations.get(name)) for name in names],
-        "units": [_unit(names, unit) for unit in own.optimizations],
+        "units": [_unit_json(names, unit) for unit in own.optimizations],
         "metadata_word_bits": own.metadata_word_bits,
         "metadata_width_bits": own.metadata_width_bits,
         "metadata_size_bits": own.metadata_size_bits,
@@ -155,14 +155,14 @@ def _layout(problem: Problem, representation: Representation | None) -> Json | N
             "kind": rank.format,
             "metadata_bits": rank.metadata_bits,
             "payload_bits": rank.payload_bits,
-            "flattened": [_numbers(problem, group) for group in rank.flattened],
+            "flattened": [_dim_numbers(problem, group) for group in rank.flattened],
         }
         for rank in representation.ranks
     ]
     return {"fibers": fibers, "inner_to_outer": representation.inner_to_outer}
 
 
-def _unit(names: Sequence[str], unit: Optimization) -> Json:
+def _unit_json(names: Sequence[str], unit: Optimization) -> Json:
     options = [
         {"target": names.index(option.target), "conditions": [names.index(own) for own in option.conditions]}
         for option in unit.options
@@ -176,7 +176,7 @@ def _memory(mapspace: Mapspace, rules: JointRules) -> Json:
     storages = [places[mapspace.architecture.storage_indices[level]] for level in rules.levels]
     groups = len(_stages(mapspace, mapspace.temporal[rules.levels[0]]))
     ruled = {rule.dim for rule in rules.temporal.factors}
-    factors = _products(mapspace, rules.temporal.factors)
+    factors = _product_ends(mapspace, rules.temporal.factors)
     return {
         "places": storages,
         "groups": [list(range(place + 1, place + 1 + groups)) for place in storages],
@@ -184,13 +184,13 @@ def _memory(mapspace: Mapspace, rules: JointRules) -> Json:
     }
 
 
-def _products(mapspace: Mapspace, rules: Sequence[FactorRule]) -> Sequence[Sequence[int | None]]:
+def _product_ends(mapspace: Mapspace, rules: Sequence[FactorRule]) -> Sequence[Sequence[int | None]]:
     """Return what the factors of each dimension at all places may multiply to, with remainders its ends.
 
     Then a product may exceed the bound, and None stands for no upper limit.
     """
     if mapspace.factors == PERFECT:
-        return _factors(mapspace, rules)
+        return _factors_by_dim(mapspace, rules)
     ends: list[list[int | None]] = []
     for dim in mapspace.problem.dims:
         own = [rule for rule in rules if rule.dim == dim]
@@ -219,7 +219,7 @@ def canonical_mapping(mapspace: Mapspace, mapping: Mapping) -> Json:
         if not isinstance(entry, StorageMapping):
             loops.append(_spatial_loops(mapspace, entry.spatial))
             continue
-        node_loops = _loops(problem, entry.temporal)
+        node_loops = _loop_pairs(problem, entry.temporal)
         stages = _stages(mapspace, next(temporal))
         loops += [[], *([loop for loop in node_loops if max(stage[loop[0]]) > 1] for stage in stages)]
     kept = (kept_positions(mapspace.architecture, mapping, space.name) for space in problem.dataspaces)
@@ -236,18 +236,18 @@ def node_places(mapspace: Mapspace) -> list[int]:
 
 def _spatial_loops(mapspace: Mapspace, loops: Sequence[SpatialLoop]) -> list[list[int]]:
     """Return the loops of a fanout; formats and units see their axes, too, 0 for X and 1 for Y."""
-    plain = _loops(mapspace.problem, loops)
+    plain = _loop_pairs(mapspace.problem, loops)
     if not has_sparse_data(mapspace):
         return plain
     axes = [("x", "y").index(loop.axis) for loop in loops if loop.bound > 1]
     return [[*loop, axis] for loop, axis in zip(plain, axes, strict=True)]
 
 
-def _loops(problem: Problem, loops: Iterable[Loop | SpatialLoop]) -> list[list[int]]:
+def _loop_pairs(problem: Problem, loops: Iterable[Loop | SpatialLoop]) -> list[list[int]]:
     return [[problem.dims.index(loop.dim), loop.bound] for loop in loops if loop.bound > 1]
 
 
-def _dataspace(mapspace: Mapspace, space: Dataspace, places: Sequence[int]) -> Json:
+def _dataspace_json(mapspace: Mapspace, space: Dataspace, places: Sequence[int]) -> Json:
     positions = [places[index] for index in mapspace.architecture.storage_indices]
     passing = [space.name in level.passing for level in mapspace.architecture.levels]
     # A level that only passes words on counts once another one keeps them farther out; one must keep them.
@@ -264,7 +264,7 @@ def _dataspace(mapspace: Mapspace, space: Dataspace, places: Sequence[int]) -> J
     }
 
 
-def _storage(problem: Problem, architecture: Architecture, position: int, places: Sequence[int]) -> Json:
+def _storage_json(problem: Problem, architecture: Architecture, position: int, places: Sequence[int]) -> Json:
     level = architecture.nodes[position]
     assert isinstance(level, StorageLevel)
     usable = level.usable_words
@@ -289,7 +289,7 @@ def _storage(problem: Problem, architecture: Architecture, position: int, places
         "most_paying": most_paying_instances(level, architecture.instances_above(position)),
         "leak": level.energy.leak_per_cycle * math.prod(idle),
         "leak_fanouts": [places[index] for index in above[:gating]],
-        "dataspaces": [_held(level, space) for space in problem.dataspaces],
+        "dataspaces": [_access_json(level, space) for space in problem.dataspaces],
     }
 
 
@@ -298,7 +298,7 @@ def _port(port: Port) -> Json:
     return {"read": _fraction(port.read_cycles), "write": _fraction(port.write_cycles)}
 
 
-def _held(level: StorageLevel, space: Dataspace) -> Json:
+def _access_json(level: StorageLevel, space: Dataspace) -> Json:
     """What the accesses of a level to one dataspace cost, and how they are counted."""
     packing, energy = level.packing_of(space.name), level.energy
     return {
@@ -320,7 +320,7 @@ def _toll(level: StorageLevel, dataspace: str) -> list[bool]:
     return [level.charges(dataspace, "down"), level.charges(dataspace, "up")]
 
 
-def _temporal(level: StorageLevel, stage: list[list[int]]) -> Json:
+def _temporal_json(level: StorageLevel, stage: list[list[int]]) -> Json:
     return {"kind": "temporal", "name": level.name, "factors": stage}
 
 
@@ -332,24 +332,24 @@ def _stages(mapspace: Mapspace, rules: TemporalRules) -> list[list[list[int]]]:
     dims, none = mapspace.problem.dims, [1] if mapspace.factors == PERFECT else [1, 1]
     between = [dim for dim in dims if dim not in (*rules.inner, *rules.outer)]
     stages = [*([dim] for dim in reversed(rules.outer)), between, *([dim] for dim in reversed(rules.inner))]
-    factors = dict(zip(dims, _factors(mapspace, rules.factors), strict=True))
+    factors = dict(zip(dims, _factors_by_dim(mapspace, rules.factors), strict=True))
     listed = [[factors[dim] if dim in stage else none for dim in dims] for stage in stages]
     return [stage for stage in listed if any(factors != none for factors in stage)]
 
 
-def _spatial(mapspace: Mapspace, fanout: Fanout, rules: SpatialRules, lists_sides: bool) -> Json:
+def _fanout_json(mapspace: Mapspace, fanout: Fanout, rules: SpatialRules, lists_sides: bool) -> Json:
     return {
         "kind": "spatial",
         "name": fanout.name,
         "mesh_x": fanout.mesh_x,
         "mesh_y": fanout.mesh_y,
         "multicast": [space.name not in fanout.no_multicast for space in mapspace.problem.dataspaces],
-        "factors": _factors(mapspace, rules.factors),
-        "along_x": _along_x(mapspace, rules, lists_sides),
+        "factors": _factors_by_dim(mapspace, rules.factors),
+        "along_x": _sides_json(mapspace, rules, lists_sides),
     }
 
 
-def _along_x(mapspace: Mapspace, rules: SpatialRules, lists_sides: bool) -> list[list[int]] | Json:
+def _sides_json(mapspace: Mapspace, rules: SpatialRules, lists_sides: bool) -> list[list[int]] | Json:
     """Return the sets of dimensions, out of those that may have a factor, that may lie along X.
 
     The order of the dimensions is inner, between, outer; the first ones, as many as the split says, lie
@@ -357,18 +357,18 @@ def _along_x(mapspace: Mapspace, rules: SpatialRules, lists_sides: bool) -> list
     the order itself is the answer, unless `lists_sides`.
     """
     dims = mapspace.problem.dims
-    allowed = _factors(mapspace, rules.factors)
+    allowed = _factors_by_dim(mapspace, rules.factors)
     live = {dim for dim, factors in zip(dims, allowed, strict=True) if max(factors, default=1) > 1}
     order = SideOrder.of(rules, dims)
     if len(order.free(live)) > MOST_FREE:
         if lists_sides:
             raise CertificateError(f"more than {MOST_FREE} dimensions may lie along either side of a fanout")
         return asdict(order)
-    along_x = {tuple(_numbers(mapspace.problem, names)) for names in order.sets_along_x(live)}
+    along_x = {tuple(_dim_numbers(mapspace.problem, names)) for names in order.sets_along_x(live)}
     return [list(numbers) for numbers in sorted(along_x)]
 
 
-def _factors(mapspace: Mapspace, rules: Sequence[FactorRule]) -> list[list[int]]:
+def _factors_by_dim(mapspace: Mapspace, rules: Sequence[FactorRule]) -> list[list[int]]:
     """Return the factors that each dimension may have: all of them, or the least and the most of any."""
     bounds = mapspace.problem.bound.items()
     if mapspace.factors == PERFECT:
@@ -376,7 +376,7 @@ def _factors(mapspace: Mapspace, rules: Sequence[FactorRule]) -> list[list[int]]
     return [list(factor_range(rules, dim, bound)) for dim, bound in bounds]
 
 
-def _numbers(problem: Problem, dims: Iterable[str]) -> list[int]:
+def _dim_numbers(problem: Problem, dims: Iterable[str]) -> list[int]:
     return sorted(map(problem.dims.index, dims))
 
 

@@ -109,11 +109,11 @@ def certificate(mapspace: Mapspace, result: Claims, command: Sequence[str], seed
         "problem_sha256": canonical_sha256(problem),
         "status": result.status.value,
         "objectives": list(result.objectives),
-        "bounds": _bounds(result),
+        "bounds": _claimed_bounds(result),
         "mapping": None if result.mapping is None else canonical_mapping(mapspace, result.mapping),
-        "cost": None if result.evaluation is None else _cost(result.evaluation),
+        "cost": None if result.evaluation is None else _objective_values(result.evaluation),
         "spatial_choices": count_spatial_choices(mapspace),
-        **({"rules": [_written(rule) for rule in mapspace.rules]} if mapspace.rules else {}),
+        **({"rules": [_rule_json(rule) for rule in mapspace.rules]} if mapspace.rules else {}),
     }
     return sealed(document, command, seed)
 
@@ -159,18 +159,18 @@ def certificate_text(document: Json) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def _bounds(result: Claims) -> list[int]:
+def _claimed_bounds(result: Claims) -> list[int]:
     """Bounds that are claimed: each counts among the mappings that reach the ones before."""
     if result.bound is None:
         return []
     return [result.bound, *result.later_bounds] if result.status is Status.OPTIMAL else [result.bound]
 
 
-def _cost(evaluation: Evaluation) -> Json:
+def _objective_values(evaluation: Evaluation) -> Json:
     return {name: evaluation.value(name) for name in OBJECTIVES}
 
 
-def _written(rule: Rule) -> Json:
+def _rule_json(rule: Rule) -> Json:
     """A rule as it is written, where it stands, and what it comes to."""
     kind, _, node = rule.place.partition(" of ")
     return {
@@ -194,7 +194,7 @@ def count_spatial_choices(mapspace: Mapspace) -> int:
         fanouts = tuple(replace(own, mesh_x=most, mesh_y=most) for own in fanouts)
     pairs = list(zip(fanouts, mapspace.spatial, strict=True))
     for fanout, rules in reversed(pairs):
-        fitting = _fitting(mapspace, fanout, rules)
+        fitting = _factors_that_fit(mapspace, fanout, rules)
         count = _left(mapspace.factors, count, fitting)
     return sum(number for (_, units), number in count.items() if units >= mapspace.min_parallelism)
 
@@ -213,7 +213,7 @@ def _left(
     return found
 
 
-def _fitting(mapspace: Mapspace, fanout: Fanout, rules: SpatialRules) -> list[Factors]:
+def _factors_that_fit(mapspace: Mapspace, fanout: Fanout, rules: SpatialRules) -> list[Factors]:
     """Factors of one fanout that its rules allow and that fit its mesh."""
     dims, order = mapspace.problem.dims, SideOrder.of(rules, mapspace.problem.dims)
     vectors: list[Factors] = [()]
@@ -224,10 +224,10 @@ def _fitting(mapspace: Mapspace, fanout: Fanout, rules: SpatialRules) -> list[Fa
             for vector in vectors
             for factor in takewhile(partial(ge, fanout.size // math.prod(vector)), allowed)
         ]
-    return [vector for vector in vectors if _fits(dims, fanout, order, vector)]
+    return [vector for vector in vectors if _fits_mesh(dims, fanout, order, vector)]
 
 
-def _fits(dims: Sequence[str], fanout: Fanout, order: SideOrder, factors: Factors) -> bool:
+def _fits_mesh(dims: Sequence[str], fanout: Fanout, order: SideOrder, factors: Factors) -> bool:
     """Whether some arrangement on X and Y fits the mesh."""
     factor = dict(zip(dims, factors, strict=True))
     for along_x in order.sets_along_x([dim for dim in dims if factor[dim] > 1]):

@@ -108,7 +108,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
 
 def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
     """Return the parser of ``python -m solver``, and the parser of each command."""
-    parser: argparse.ArgumentParser = _Parser(
+    parser: argparse.ArgumentParser = _CommandParser(
         prog="python -m solver",
         description="Find the best mapping of a tensor workload onto an accelerator, and prove it.",
         epilog="`python -m solver SPEC...` means `python -m solver map SPEC...`.\n"
@@ -123,7 +123,7 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     return parser, {name: add(group) for name, add in ADDERS.items()}
 
 
-class _Parser(argparse.ArgumentParser):
+class _CommandParser(argparse.ArgumentParser):
     """A parser, of the program or of a command, that leaves no traceback where a stream cannot be written."""
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
@@ -486,12 +486,19 @@ def _add_prove(commands: Commands) -> argparse.ArgumentParser:
 
 
 def _add_report(commands: Commands) -> argparse.ArgumentParser:
-    summary = "turn a result that --json wrote into an HTML page"
+    summary = "turn a result that --json wrote into an HTML page, or compare two results"
     parser = add_command(commands, "report", summary)
-    parser.add_argument("result", type=file_path, metavar="RESULT", help="JSON document written by --json")
-    add_path(
-        parser, "--output", "HTML page to write (default: RESULT with the suffix .html; - is stdout)", "OUT"
+    parser.add_argument(
+        "results",
+        type=file_path,
+        nargs="+",
+        metavar=("RESULT", "OTHER"),
+        help="JSON document written by --json; of two, print what differs: figures, energy by level, mapping",
     )
+    page = "HTML page to write (- is stdout; default: RESULT with the suffix .html, none for two results)"
+    add_path(parser, "--output", page, "OUT")
+    add_path(parser, "--json", "write the differences of two results as JSON (- is stdout)")
+    add_wide(parser)
     return parser
 
 
@@ -756,8 +763,19 @@ are decimal, Ki, Mi and Gi binary. docs/bound.md says what such curves say."""
     )
     add_json(parser)
     add_csv_and_plot(parser, "the curves")
+    add_path(
+        parser,
+        "--certificate",
+        "write a certificate of the curves, which `prove OUT` checks without the solver (- is stdout)",
+    )
+    add_flag(
+        parser,
+        "--check",
+        "have the certificate checked without the solver, as `prove` does; the exit code is 0 only if it is "
+        "VALID",
+    )
     add_flag(parser, "--quiet", "no progress and no report; files and exit code only")
-    parser.set_defaults(specs=())
+    parser.set_defaults(specs=(), check_time_limit=None)
     return parser
 
 

@@ -55,7 +55,7 @@ def assign_command(arguments: argparse.Namespace) -> int:
     if arguments.uneven:
         raise SpecError("`assign` does not support --uneven")
     solved = _by_costs(arguments, pictures) if arguments.methods is None else _by_mapper(arguments, pictures)
-    deliver(_steps(solved, arguments, outputs))
+    deliver(_output_steps(solved, arguments, outputs))
     return EXIT_OF_STATUS[solved[0].status]
 
 
@@ -64,21 +64,21 @@ def _by_costs(arguments: argparse.Namespace, pictures: Sequence[Path]) -> Solved
     for name in ("objective", "factors", "cache", "no-cache", "resume", "cluster"):
         if getattr(arguments, name.replace("-", "_")):
             raise SpecError(f"--{name} needs --methods: without it, no layer is mapped")
-    loaded = _loaded(arguments)
+    loaded = _load_network(arguments)
     network = loaded.network or loaded.shaped
     assert network is not None  # the loader returns one or the other
-    _check_sizes(network, pictures)
+    _check_drawable(network, pictures)
     hardware, criterion = _hardware(loaded, arguments), arguments.array_criterion
     if criterion != TOTAL and (hardware is None or hardware.dsp_budget is None):
         raise SpecError("--array-criterion needs a budget of multipliers: without it, no array is chosen")
     from solver.assignment.array_search import assign_costed
 
-    with interruptible() as stop, _shown(arguments) as on_progress:
+    with interruptible() as stop, _shown_progress(arguments) as on_progress:
         solved = assign_costed(network, hardware, criterion, _options(arguments), stop.is_set, on_progress)
         return *solved, None
 
 
-def _loaded(arguments: argparse.Namespace) -> LoadedAssignment:
+def _load_network(arguments: argparse.Namespace) -> LoadedAssignment:
     """Read a network, or an instance of the contest on intra-operator parallelism."""
     from model.formats.assignment import LoadedAssignment, load_assignment
     from model.formats.assignment.contest import is_contest_file, load_contest
@@ -97,7 +97,7 @@ def _loaded(arguments: argparse.Namespace) -> LoadedAssignment:
 
 
 @contextmanager
-def _shown(arguments: argparse.Namespace) -> Iterator[Callable[[int | None, int], None] | None]:
+def _shown_progress(arguments: argparse.Namespace) -> Iterator[Callable[[int | None, int], None] | None]:
     """Yield what is told of totals and bounds, and shows them while a search runs; None if quiet."""
     if arguments.quiet:
         yield None
@@ -146,7 +146,7 @@ def _by_mapper(arguments: argparse.Namespace, pictures: Sequence[Path]) -> Solve
 
     variables, options = parse_assignments(arguments.variables), load_options(arguments)
     problem = load_method_network(arguments.specs, arguments.methods, variables, options)
-    _check_sizes(problem.shaped, pictures)
+    _check_drawable(problem.shaped, pictures)
     (objective,) = arguments.objective or ADDITIVE[:1]
     from solver.assignment.mapped import assign_mapped, searches_of
     from solver.network import map_network
@@ -185,7 +185,7 @@ def _hardware(loaded: LoadedAssignment, arguments: argparse.Namespace) -> Hardwa
     return replace(loaded.hardware, array=None, dsp_budget=budget)
 
 
-def _check_sizes(network: CostedNetwork | ShapedNetwork, pictures: Sequence[Path]) -> None:
+def _check_drawable(network: CostedNetwork | ShapedNetwork, pictures: Sequence[Path]) -> None:
     """Refuse before the work to draw a picture that would show nothing."""
     from solver.report.layered_graph import LARGEST_PICTURE, most_arcs
 
@@ -199,7 +199,9 @@ def _is_picture(path: Path) -> bool:
     return path.suffix.lower() in FORMATS
 
 
-def _steps(solved: Solved, arguments: argparse.Namespace, outputs: Sequence[Path | None]) -> Iterator[Step]:
+def _output_steps(
+    solved: Solved, arguments: argparse.Namespace, outputs: Sequence[Path | None]
+) -> Iterator[Step]:
     """Yield the steps that print, write and draw an assignment."""
     from solver.report.assignment import assignment_document
 

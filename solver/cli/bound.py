@@ -9,49 +9,40 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
-import yaml
-
-from model.cascade import Layer
-from model.formats.cascade import read_network
-from model.formats.cascade.layers import VALUES_COUNT
-from model.formats.fused import load_cascade
-from model.formats.fused.loader import CONSTRAINTS_NOTE
-from model.formats.timeloop import LoadOptions
 from model.fused.cascade import Cascade
 from model.text.reader import parse_assignments
-from model.text.source import SpecError
 from model.wording import printable
 from solver.cli.arguments import FUSED_TIME_LIMIT_S
-from solver.cli.einsum_text import indices_of, is_einsum, tensors_of, workload_of
-from solver.cli.options import SHIPPED, input_path, quantity, shown
+from solver.cli.certificates import UNCHECKED, check_checked, checked
+from solver.cli.curve_inputs import Reading, Subject, parts_of, read_subject, read_texts
+from solver.cli.einsum_text import indices_of, is_einsum
+from solver.cli.options import input_path, quantity, shown
 from solver.cli.output import (
+    STDOUT,
     OutputError,
+    Step,
     check_outputs,
     deliver,
     plot_steps,
     result_steps,
     write_output,
+    write_stderr,
+    write_stdout,
 )
 from solver.cli.progress import interruptible, logged
 from solver.cli.running import EXIT_OF_STATUS
 from solver.curves.fused import FusedCurve, fused_curve
-from solver.curves.network import NetworkCurve, Part, network_curve
+from solver.curves.network import LayerCurve, NetworkCurve, network_curve
+from solver.exit_codes import EXIT_OPTIMAL, EXIT_UNCHECKED
 from solver.fusion import NotSearchedError
-from solver.report.curves import Found, Question, Roofline, bound_csv, bound_document, status_of
+from solver.report.curves import CurveQuestion, InputCurve, Roofline, bound_csv, bound_document, status_of
 from solver.report.figures import bytes_text
 from solver.report.pictures import check_plot
 from solver.result import Clock, Status, Termination, TooLargeError
-
-DEFAULT_BITS = 8
-"""Of a value, where neither the file nor the user says."""
-
-MEMORY = SHIPPED / "curves" / "memory.yaml"
-MEMORY_AND_BUFFER = SHIPPED / "curves" / "memory_and_buffer.yaml"
 
 LEAST_FUSED, MOST_FUSED = 1024, 12
 """Bytes from which on fused cascades are searched, and at how many capacities, unless the user says."""
@@ -61,26 +52,16 @@ SIZE_DIGITS = 9
 """Of an index."""
 
 
-@dataclass(frozen=True)
-class _Input:
-    """What one curve is about: a name, layers with what is known of bits, and the cascade if it is fused."""
-
-    name: str
-    layers: tuple[Layer, ...]
-    says_bits: bool
-    notes: tuple[str, ...]
-    cascade: Cascade | None = None
-
-
 def bound_command(arguments: argparse.Namespace) -> int:
     """Find curves of least traffic, write and print them."""
     texts, sizes, paths = _sorted_inputs(arguments.inputs)
     arguments.specs = paths
     _check_options(arguments, texts, sizes)
-    check_outputs((arguments.json, arguments.csv, arguments.plot, arguments.report), paths)
+    outputs = (arguments.json, arguments.csv, arguments.plot, arguments.report, arguments.certificate)
+    check_outputs(outputs, paths)
     check_plot(arguments.plot)
-    inputs = list(_read(arguments, texts, sizes))
-    parts = [_parts(own, arguments.bits) for own in inputs]
+    inputs = list(_read_inputs(arguments, texts, sizes))
+    parts = [parts_of(own, arguments.bits) for own in inputs]
     _check_bits(arguments.bits, {name for layers in parts for part in layers for name in part.bits})
     question = _question(arguments)
     limit_s = arguments.time_limit
@@ -91,7 +72,7 @@ def bound_command(arguments: argparse.Namespace) -> int:
         for own, layers in zip(inputs, parts, strict=True):
             curve = network_curve(layers, arguments.factors, clock.stop, lambda part: tell(part.name))
             fused = None if own.cascade is None else _fused(own.cascade, curve, question, clock, tell)
-            found.append(Found(own.name, curve, fused))
+            found.append(InputCurve(own.name, curve, fused))
     reasons = [reason for own in found for _, reason in own.curve.missing]
     if reasons and clock.termination is None and not any(own.curve.layers for own in found):
         raise TooLargeError(reasons[0])
@@ -101,8 +82,47 @@ def bound_command(arguments: argparse.Namespace) -> int:
     if arguments.csv is not None:
         steps.append(lambda: write_output(arguments.csv, bound_csv(found)))
     lack = "" if any(own.curve.layers for own in found) else "curve"
-    deliver([*steps, *plot_steps(arguments.plot, document, lack)])
-    return EXIT_OF_STATUS[status_of(found)]
+    steps += plot_steps(arguments.plot, document, lack)
+    code = _certified(steps, found, arguments, clock)
+    return code or EXIT_OF_STATUS[status_of(found)]
+
+
+def _certified(
+    steps: list[Step], found: Sequence[InputCurve], arguments: argparse.Namespace, clock: Clock
+) -> int:
+    """Take all steps, write the certificate and have it checked, as requested; return the checker's code."""
+    if arguments.certificate is None and not arguments.check:
+        deliver(steps)
+        return EXIT_OPTIMAL
+    curves = [layer for own in found for layer in own.curve.layers]
+    if not curves:
+        deliver([*steps, lambda: write_stderr("note: no certificate is written: no curve is known\n")])
+        return EXIT_OPTIMAL
+    with tempfile.TemporaryDirectory() as folder:
+        path = arguments.certificate or Path(folder) / "certificate.json"
+        deliver([*steps, lambda: _certify(path, curves, arguments)])
+        return _verdict(path, arguments, clock) if arguments.check else EXIT_OPTIMAL
+
+
+def _certify(path: Path, curves: Sequence[LayerCurve], arguments: argparse.Namespace) -> None:
+    """Write the certificate of all curves."""
+    from solver.certificate.document import certificate_text
+    from solver.curves.certificate import curves_certificate
+
+    command = ["python", "-m", "solver", *arguments.words]
+    write_output(path, certificate_text(curves_certificate(curves, command)))
+
+
+def _verdict(path: Path, arguments: argparse.Namespace, clock: Clock) -> int:
+    """Have a certificate checked, and print the verdict; return the exit code of the checker."""
+    if clock.termination is Termination.INTERRUPTED:
+        write_stderr(f"note: {UNCHECKED}\n")
+        return EXIT_UNCHECKED
+    code, verdict = checked([path], None)
+    taken = STDOUT in (arguments.json, arguments.csv, arguments.report) or arguments.quiet
+    named = f"{printable(str(path))}: " if arguments.certificate else ""
+    (write_stderr if taken else write_stdout)(verdict.replace(f"{path}: ", named))
+    return code
 
 
 def _sorted_inputs(inputs: Sequence[str]) -> tuple[list[str], dict[str, int], list[Path]]:
@@ -117,22 +137,22 @@ def _sorted_inputs(inputs: Sequence[str]) -> tuple[list[str], dict[str, int], li
         elif "[" in text and "=" in text and not Path(text).exists():
             raise OutputError(f"{shown(text)} is not an Einsum, such as 'Z[m,n] = A[m,k] * B[k,n]'")
         elif size is None or Path(text).exists():
-            paths.append(_path(text))
+            paths.append(_given_path(text))
         elif size[1] in sizes:
             raise OutputError(f"the size of {size[1]} is given twice")
         else:
-            sizes[size[1]] = _size(size[1], size[2])
+            sizes[size[1]] = _index_size(size[1], size[2])
     return texts, sizes, paths
 
 
-def _path(text: str) -> Path:
+def _given_path(text: str) -> Path:
     try:
         return input_path(text)
     except argparse.ArgumentTypeError as error:
         raise OutputError(str(error)) from None
 
 
-def _size(name: str, text: str) -> int:
+def _index_size(name: str, text: str) -> int:
     """Read the size of an index."""
     try:
         size = quantity(text)
@@ -157,6 +177,9 @@ def _check_options(arguments: argparse.Namespace, texts: Sequence[str], sizes: M
         raise OutputError(
             "--bandwidth and --macs must be given together: bytes and multiply-accumulates per unit of time"
         )
+    check_checked(arguments)
+    if arguments.fuse and (arguments.certificate is not None or arguments.check):
+        raise OutputError("certificates of curves are about Einsums alone: leave out --fuse")
     if arguments.fuse and arguments.specs and arguments.bits is not None:
         raise OutputError("--bits cannot be combined with --fuse: set `bits_per_value` in the workload")
 
@@ -168,9 +191,9 @@ def _check_bits(bits: int | Mapping[str, int] | None, known: set[str]) -> None:
             raise OutputError(f"--bits: there is no tensor {name}; there are {', '.join(sorted(known))}")
 
 
-def _question(arguments: argparse.Namespace) -> Question:
+def _question(arguments: argparse.Namespace) -> CurveQuestion:
     roofline = None if arguments.macs is None else Roofline(arguments.bandwidth, arguments.macs)
-    return Question(
+    return CurveQuestion(
         arguments.factors,
         arguments.capacity,
         tuple(sorted(set(arguments.at))),
@@ -179,79 +202,22 @@ def _question(arguments: argparse.Namespace) -> Question:
     )
 
 
-def _read(arguments: argparse.Namespace, texts: Sequence[str], sizes: Mapping[str, int]) -> Iterator[_Input]:
+def _read_inputs(
+    arguments: argparse.Namespace, texts: Sequence[str], sizes: Mapping[str, int]
+) -> Iterator[Subject]:
     """Yield what each curve is about; with --fuse, all Einsums that are given as text are one cascade."""
+    reading = Reading(
+        arguments.bits, arguments.factors, parse_assignments(arguments.variables), arguments.fuse
+    )
     groups = [texts] if arguments.fuse and texts else [[text] for text in texts]
     for group in groups:
-        try:
-            yield _read_text(arguments, group, sizes)
-        except SpecError as error:  # without a place in a file that the user did not write
-            raise SpecError(error.message, hint=error.hint) from None
+        yield read_texts(group, sizes, reading, "{}=64, after the Einsum")
     for path in arguments.specs:
-        yield _read_path(arguments, path)
-
-
-def _read_text(arguments: argparse.Namespace, texts: Sequence[str], sizes: Mapping[str, int]) -> _Input:
-    """Read Einsums that are given as text, as a workload."""
-    given = {} if arguments.bits is None else arguments.bits
-    indices = set[str]().union(*map(indices_of, texts))
-    own = {name: size for name, size in sizes.items() if name in indices}
-    names = dict.fromkeys(name for text in texts for name in tensors_of(text))
-    bits = {name: given if isinstance(given, int) else given.get(name, DEFAULT_BITS) for name in names}
-    workload = workload_of(texts, own, bits, "{}=64, after the Einsum")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "Einsum.yaml"
-        path.write_text(yaml.safe_dump(workload, sort_keys=False), encoding="utf-8")
-        return _read_path(arguments, path)
-
-
-def _read_path(arguments: argparse.Namespace, path: Path) -> _Input:
-    """Read the layers of one input, and its cascade with --fuse."""
-    values = parse_assignments(arguments.variables)
-    options = LoadOptions(ignore_sparse=True, factors=arguments.factors)
-    loaded = read_network([path, MEMORY], values, options)
-    network = loaded.network
-    layers = tuple(layer for layer in network.layers if not layer.is_copy)
-    if not layers:
-        raise SpecError(f"{network.name} has only copy operations: there is nothing to compute")
-    copies = [layer.name for layer in network.layers if layer.is_copy]
-    notes = [str(note) for note in network.notes if note.sentence != VALUES_COUNT]
-    notes += (
-        [f"{', '.join(copies)}: copy operations need no traffic here, and are left out"] if copies else []
-    )
-    cascade = None
-    if arguments.fuse:
-        cascade, read = load_cascade([path, MEMORY_AND_BUFFER], values, options)
-        notes += [str(note) for note in read if note.sentence not in (CONSTRAINTS_NOTE, VALUES_COUNT)]
-    says_bits = "problem" not in loaded.documents[0]
-    name = network.name if len(network.layers) > 1 else network.layers[0].name
-    return _Input(name, layers, says_bits, tuple(notes), cascade)
-
-
-def _parts(own: _Input, bits: int | Mapping[str, int] | None) -> list[Part]:
-    """Return the layers of an input with the bits of their values."""
-    return [
-        Part(layer.name, layer.mapspace.problem, _bits_of(layer, own.says_bits, bits), layer.n_instances)
-        for layer in own.layers
-    ]
-
-
-def _bits_of(layer: Layer, says_bits: bool, bits: int | Mapping[str, int] | None) -> dict[str, int]:
-    """Return bits of a value, by dataspace: those of the user, else of the file, else the default."""
-    memory = layer.mapspace.architecture.levels[0]
-    sizes = {own.dataspace: own.size_per_value for own in memory.packing}
-    says_bits = says_bits or bool(sizes) or memory.word_bits > 1
-    names = [space.name for space in layer.mapspace.problem.dataspaces]
-    if isinstance(bits, int):
-        return dict.fromkeys(names, bits)
-    known = {
-        name: int(memory.word_bits * sizes.get(name, 1)) if says_bits else DEFAULT_BITS for name in names
-    }
-    return {name: (bits or {}).get(name, size) for name, size in known.items()}
+        yield read_subject(path, reading)
 
 
 def _fused(
-    cascade: Cascade, curve: NetworkCurve, question: Question, clock: Clock, tell: Callable[[str], None]
+    cascade: Cascade, curve: NetworkCurve, question: CurveQuestion, clock: Clock, tell: Callable[[str], None]
 ) -> FusedCurve:
     """Search the fused cascade at the capacities asked for, or at powers of two."""
     capacities = question.at_bits or _powers(curve, question)
@@ -261,7 +227,7 @@ def _fused(
         raise OutputError(f"--fuse: {error}") from None
 
 
-def _powers(curve: NetworkCurve, question: Question) -> list[int]:
+def _powers(curve: NetworkCurve, question: CurveQuestion) -> list[int]:
     """Return powers of two, up to where everything has room unless the user says."""
     least, most = question.range_bits
     if most is None:
@@ -296,7 +262,7 @@ def _told(quiet: bool) -> Iterator[Callable[[str], None]]:
         yield status.update
 
 
-def _termination(found: Sequence[Found], clock: Clock) -> Termination:
+def _termination(found: Sequence[InputCurve], clock: Clock) -> Termination:
     """Why the work ended."""
     if clock.termination is not None or all(own.status is Status.OPTIMAL for own in found):
         return clock.termination or Termination.PROVEN

@@ -22,17 +22,15 @@ from solver.cli.output import (
 )
 from solver.cli.progress import interruptible
 from solver.exit_codes import EXIT_OPTIMAL, EXIT_UNCHECKED
+from solver.processes import POLL_S
 from solver.result import Status, Termination
 
 if TYPE_CHECKING:
     from model.mapspace import Mapspace
     from solver.certificate.document import Claims
     from solver.cli.output import Step
-    from solver.result import Result
-
-POLL_S = 0.1
-"""Seconds between two looks of the checker's parent at whether to stop."""
-
+    from solver.processes import POLL_S
+from solver.result import Result
 
 LEASHED = """
 import os, runpy, sys, threading

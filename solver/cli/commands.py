@@ -54,6 +54,7 @@ from solver.cli.running import (
     mapped_spec_text,
     mapping_steps,
     refuse,
+    refuse_options,
     refused_reasons,
     refused_result,
     search,
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from solver.heuristics.interface import Budget
     from solver.heuristics.registry import Mapper, OptionValue
     from solver.report.document import Document
+    from solver.report.reading import Value
     from solver.report.tiling import TilingReport
     from solver.result import ProgressCallback, StopCallback
     from solver.sensitivity import Effect
@@ -181,7 +183,7 @@ class _Further:
 def _constraint_costs(mapspace: Mapspace, arguments: argparse.Namespace) -> tuple[Mapspace, CostReport]:
     """Search without each constraint; an interrupt ends that with what is known."""
     with watched(mapspace, arguments.quiet) as callbacks:
-        return _priced(mapspace, arguments, *callbacks)
+        return _cost_report(mapspace, arguments, *callbacks)
 
 
 OVERFLOWING = (
@@ -190,7 +192,7 @@ OVERFLOWING = (
 )
 
 
-def _priced(
+def _cost_report(
     mapspace: Mapspace,
     arguments: argparse.Namespace,
     on_progress: ProgressCallback | None,
@@ -440,17 +442,17 @@ def explain_command(arguments: argparse.Namespace) -> int:
 def _explain(
     mapspace: Mapspace, arguments: argparse.Namespace
 ) -> tuple[Mapspace, tuple[Reason, ...], CostReport | None]:
-    """Return the reasons of an infeasible mapspace, or the costs of a feasible one, see `_priced`."""
+    """Return the reasons of an infeasible mapspace, or the costs of a feasible one, see `_cost_report`."""
     from solver.explain import explain_infeasible, explain_sparse, reasons_time_s
 
     time_s = reasons_time_s(arguments.time_limit)
     with watched(mapspace) as (on_progress, should_stop):
         if on_progress is not None:
             on_progress(Progress(Phase.EXPLANATION, 0.0, mapspace.objectives[0]))
-        reasons = _conflicts(mapspace, should_stop, time_s)
+        reasons = _reasons_in_time(mapspace, should_stop, time_s)
         if reasons is not None:
             return mapspace, reasons, None
-        priced, report = _priced(mapspace, arguments, on_progress, should_stop)
+        priced, report = _cost_report(mapspace, arguments, on_progress, should_stop)
         if report.baseline.status is not Status.INFEASIBLE:
             return priced, (), report
         # The search proved what could not be decided in that time.
@@ -458,7 +460,9 @@ def _explain(
         return mapspace, explain(mapspace, should_stop, time_s), None
 
 
-def _conflicts(mapspace: Mapspace, should_stop: StopCallback, time_s: float) -> tuple[Reason, ...] | None:
+def _reasons_in_time(
+    mapspace: Mapspace, should_stop: StopCallback, time_s: float
+) -> tuple[Reason, ...] | None:
     """Return why nothing fits; None if something does, or that is not decided in time."""
     from solver.explain import Verdict, diagnose, explain_sparse
     from solver.result import Clock
@@ -472,8 +476,11 @@ def _conflicts(mapspace: Mapspace, should_stop: StopCallback, time_s: float) -> 
 
 
 def report_command(arguments: argparse.Namespace) -> int:
-    """Turn a result that ``--json`` wrote into a page."""
-    path: Path = arguments.result
+    """Turn a result that ``--json`` wrote into a page, or print and write how two differ."""
+    path: Path = arguments.results[0]
+    if len(arguments.results) > 1:
+        return _print_difference(arguments)
+    refuse_options(arguments, {"json": "", "wide": ""}, "goes with two results")
     output = arguments.output or path.with_suffix(".html")
     check_outputs((output,), (path,))
     from solver.report.pages import report_html
@@ -485,6 +492,36 @@ def report_command(arguments: argparse.Namespace) -> int:
         raise OutputError(f"{path}: {error}") from error
     write_output(output, page)
     return EXIT_OPTIMAL
+
+
+def _print_difference(arguments: argparse.Namespace) -> int:
+    paths: list[Path] = arguments.results
+    if len(paths) > 2:
+        raise OutputError(f"two results are compared, not {len(paths)}")
+    check_outputs((arguments.output, arguments.json), paths)
+    from solver.report.difference import difference_document
+    from solver.report.reading import DocumentError, read_document
+
+    arguments.report = arguments.output
+    read: list[Value] = []
+    for path in paths:
+        try:
+            read.append(read_document(path))
+        except DocumentError as error:
+            raise OutputError(f"{path}: {error}") from error
+    try:
+        document = difference_document(read[0], read[1], _distinct_names(*paths))
+    except DocumentError as error:
+        raise OutputError(f"{paths[0]}, {paths[1]}: {error}") from error
+    deliver(result_steps(lambda: document, arguments))
+    return EXIT_OPTIMAL
+
+
+def _distinct_names(first: Path, second: Path) -> tuple[str, str]:
+    """Return the names of two files, with folders where needed, to tell them apart."""
+    if first.name != second.name:
+        return first.name, second.name
+    return str(first), str(second) if first != second else f"{second} (again)"
 
 
 def compare_command(arguments: argparse.Namespace) -> int:

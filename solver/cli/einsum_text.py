@@ -53,12 +53,12 @@ def workload_of(
         "workload": {
             "bits_per_value": dict(bits),
             "iteration_space_shape": {name: f"0 <= {name} < {size}" for name, size in bounds.items()},
-            "einsums": list(map(_einsum, texts)),
+            "einsums": list(map(_workload_einsum, texts)),
         }
     }
 
 
-def _einsum(text: str) -> dict[str, Any]:
+def _workload_einsum(text: str) -> dict[str, Any]:
     """An Einsum of a workload, whose first operand is the input, and all others weights."""
     (output, _), *operands = _TENSOR.findall(text)
     names = list(dict.fromkeys(name for name, _ in operands))

@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     raise `OutputError`, `PlotError`, `SpecError` and `TooLargeError`, which this function reports.
     """
     try:
-        return _run(parse_arguments(sys.argv[1:] if arguments is None else arguments))
+        return _run_command(parse_arguments(sys.argv[1:] if arguments is None else arguments))
     except (OutputError, PlotError, TooLargeError) as error:
         write_error(error)
         return EXIT_INVALID
@@ -47,7 +47,7 @@ def _has_directory() -> bool:
     return True
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run_command(options: argparse.Namespace) -> int:
     """Run a command; errors in its specs are reported on stderr."""
     from model.text.source import ConflictError, SpecError
 

@@ -470,10 +470,10 @@ def quantity(text: str) -> Fraction:
 
 def byte_sizes(text: str) -> tuple[int, ...]:
     """Read comma-separated numbers of bytes, in bits."""
-    return tuple(_bits(part.strip()) for part in text.split(","))
+    return tuple(_bytes_in_bits(part.strip()) for part in text.split(","))
 
 
-def _bits(text: str) -> int:
+def _bytes_in_bits(text: str) -> int:
     """Read a number of bytes that are whole bits, in bits."""
     bits = 8 * quantity(text)
     if bits.denominator != 1:
@@ -486,7 +486,7 @@ def byte_range(text: str) -> tuple[int | None, int | None]:
     least, colon, most = text.partition(":")
     if not colon:
         raise _wrong(f"{shown(text)} is not LEAST:MOST, such as 256:16Mi")
-    ends = _bits(least) if least else None, _bits(most) if most else None
+    ends = _bytes_in_bits(least) if least else None, _bytes_in_bits(most) if most else None
     if ends[0] is not None and ends[1] is not None and ends[0] >= ends[1]:
         raise _wrong(f"{shown(text)}: the least capacity is not below the most")
     return ends

@@ -162,10 +162,10 @@ def document_steps(document: Callable[[], Document], arguments: Namespace) -> It
 def plot_steps(path: Path | None, document: Callable[[], Document], lack: str = "") -> Iterator[Step]:
     """Yield the step that draws a document, if requested; if there is no `lack` to draw, that says so."""
     if path is not None:
-        yield partial(say_undrawn, path, lack) if lack else partial(_draw, path, document)
+        yield partial(say_undrawn, path, lack) if lack else partial(_draw_document, path, document)
 
 
-def _draw(path: Path, document: Callable[[], Document]) -> None:
+def _draw_document(path: Path, document: Callable[[], Document]) -> None:
     from solver.report.pictures import draw_plot
     from solver.report.reading import as_value
 
@@ -233,7 +233,9 @@ def _with_run(document: Document, arguments: Namespace) -> Document:
     """Add how a document of a kind that reports know was made: command line, inputs with their SHA-256."""
     if "kind" not in document:
         return document
-    groups = (getattr(arguments, name, None) or () for name in ("specs", "workloads", "architectures"))
+    groups = (
+        getattr(arguments, name, None) or () for name in ("specs", "workloads", "architectures", "results")
+    )
     paths = [path for group in groups for path in group]
     options = ("methods", "mapping") if arguments.command == "evaluate" else ("methods",)
     paths += [path for name in options if (path := getattr(arguments, name, None)) is not None]

@@ -63,18 +63,18 @@ def prove_command(arguments: argparse.Namespace) -> int:
     if any(map(is_certificate, arguments.specs)):
         return _check_again(arguments)
     loaded = load_unmapped(arguments, refuse_infeasible=False, sparse=True, all_rules=True)
-    mapspace, result = _searched(loaded, arguments)
+    mapspace, result = _search_result(loaded, arguments)
     by_bounds = mapspace.has_simple_rules
     from solver.report.figures import seconds_text
     from solver.report.reasons import reason_lines
 
-    document, places = _document(mapspace, result), places_of(loaded.document)
+    document, places = _result_document(mapspace, result), places_of(loaded.document)
     spans = {str(place): span for place, span in places.items()}
     for line in reason_lines(document["reasons"].entries(), spans):
         write_stdout(f"{line}\n")
     seconds = seconds_text(result.statistics.seconds)
     solver = "the optimizer" if by_bounds else "CP-SAT alone"
-    write_stdout(f"{result.status.value} by {solver} in {seconds}: {_outcome(document)}\n")
+    write_stdout(f"{result.status.value} by {solver} in {seconds}: {_outcome_text(document)}\n")
     if arguments.engine == CP_SAT and by_bounds:
         _compare_with_formulation(mapspace, result, arguments)
     with tempfile.TemporaryDirectory() as folder:
@@ -91,7 +91,7 @@ def prove_command(arguments: argparse.Namespace) -> int:
     return code or EXIT_OF_STATUS[result.status]
 
 
-def _document(mapspace: Mapspace, result: Result) -> Value:
+def _result_document(mapspace: Mapspace, result: Result) -> Value:
     from solver.report.document import result_document
     from solver.report.reading import as_value
     from solver.report.sparse import sparse_result_document
@@ -100,14 +100,14 @@ def _document(mapspace: Mapspace, result: Result) -> Value:
     return as_value(documented(mapspace, result))
 
 
-def _outcome(document: Value) -> str:
+def _outcome_text(document: Value) -> str:
     """Return value, bound and gap."""
     from solver.report.einsum_page import outcome_text
 
     return outcome_text(document)
 
 
-def _searched(loaded: LoadedSpec, arguments: argparse.Namespace) -> tuple[Mapspace, Result]:
+def _search_result(loaded: LoadedSpec, arguments: argparse.Namespace) -> tuple[Mapspace, Result]:
     """Search for the best mapping, by bounds alone where they know all rules; return the mapspace, too."""
     sparsity = loaded.mapspace.sparsity
     if sparsity is None or not sparsity.optimized:
@@ -145,10 +145,11 @@ def _compare_with_formulation(mapspace: Mapspace, result: Result, arguments: arg
     has_mapping = any(one.mapping is not None for one in (result, other))
     if below or len(statuses) > 1 or (Status.INFEASIBLE in statuses and has_mapping):
         raise ContradictionError("bounds and CP-SAT disagree on the optimum")
-    seconds = seconds_text(other.statistics.seconds)
-    write_stdout(
-        f"{other.status.value} by CP-SAT alone in {seconds}: {_outcome(_document(mapspace, other))}\n"
+    seconds, outcome = (
+        seconds_text(other.statistics.seconds),
+        _outcome_text(_result_document(mapspace, other)),
     )
+    write_stdout(f"{other.status.value} by CP-SAT alone in {seconds}: {outcome}\n")
 
 
 def is_certificate(path: Path) -> bool:

@@ -341,9 +341,8 @@ def counting_notes(
     from model.cost import evaluate
     from model.cost.nest import build_nest
 
-    is_timed = mapspace.architecture.cycle_s is not None
     other = rule_of(mapspace.counting_rule.compared_with)
-    if is_timed and not other.is_executed:
+    if mapspace.architecture.is_accelforge and not other.is_executed:
         return ()  # nobody asks Timeloop about an architecture of AccelForge
     if build_nest(mapspace.problem, mapspace.architecture, mapping).remainder_dims:
         return (Note(NO_RULE),)
@@ -369,7 +368,7 @@ NO_RULE = "the mapping has remainders; Timeloop miscounts their accesses and cyc
 
 def link_transfer_notes(mapspace: Mapspace, result: Result) -> tuple[Note, ...]:
     """Note what link transfers between neighbours would save, which Timeloop counts by default."""
-    is_timeloop = mapspace.architecture.cycle_s is None
+    is_timeloop = not mapspace.architecture.is_accelforge
     is_dense = mapspace.sparsity is None
     if result.mapping is None or result.evaluation is None or not is_timeloop or not is_dense:
         return ()
@@ -449,7 +448,7 @@ def mapping_steps(
 
 def check_accelforge(mapspace: Mapspace, arguments: argparse.Namespace) -> None:
     """Refuse ``--accelforge-mapping`` on architectures of other forms, before the search begins."""
-    if arguments.accelforge_mapping is not None and mapspace.architecture.cycle_s is None:
+    if arguments.accelforge_mapping is not None and not mapspace.architecture.is_accelforge:
         raise OutputError("--accelforge-mapping needs an `arch` of AccelForge")
 
 

@@ -6,7 +6,7 @@ import argparse
 import math
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import chain
@@ -93,7 +93,7 @@ def fuse(arguments: argparse.Namespace) -> int:
     cascade, read = load_cascade(arguments.specs, values, load_options(arguments))
     check_accelforge(cascade.einsums[0].mapspace, arguments)
     notes = [note for note in read if note.sentence != CONSTRAINTS_NOTE]  # searches keep to them
-    limits = _limits(arguments)
+    limits = _fusion_limits(arguments)
     search = search_options(arguments)
     objectives = search.objectives or cascade.einsums[0].mapspace.objectives
     if len(objectives) > 1:
@@ -114,13 +114,10 @@ def fuse(arguments: argparse.Namespace) -> int:
     text = None if result.mapping is None else fused_yaml(cascade, result.mapping)
     document = partial(fused_result_document, result, notes, text)
     steps = [*report_steps(document, arguments), *_mapping_steps(cascade, result, text, arguments)]
-    with _certificate_file(arguments) as certificate:
-        if certificate is not None:
-            steps.append(partial(_certify_whole, partial(fused_certificate, result), certificate, arguments))
-        with documents_last(document, arguments) as verdict:
-            deliver(steps)
-            code = _check_file(result.termination, certificate, arguments, verdict)
-    return code or EXIT_OF_STATUS[result.status]
+    certify = partial(fused_certificate, result)
+    return (
+        _delivered(steps, document, certify, result.termination, arguments) or EXIT_OF_STATUS[result.status]
+    )
 
 
 def _mapping_steps(
@@ -137,7 +134,7 @@ def _mapping_steps(
         yield accelforge_step(arguments.accelforge_mapping, result.mapping, tree)
 
 
-def _limits(arguments: argparse.Namespace) -> FusionLimits:
+def _fusion_limits(arguments: argparse.Namespace) -> FusionLimits:
     """Return the limits on fused mappings that the options set."""
     from solver.fusion import FusionLimits
 
@@ -204,13 +201,26 @@ def with_common_loops(arguments: argparse.Namespace) -> int:
         *report_steps(document, arguments, nodes=loaded.documents),
         *layer_mapping_steps(mapped, None if result.common is None else arguments.mappings),
     ]
+    certify = partial(common_certificate, result)
+    return (
+        _delivered(steps, document, certify, result.termination, arguments) or EXIT_OF_STATUS[result.status]
+    )
+
+
+def _delivered(
+    steps: Sequence[Callable[[], object]],
+    document: Callable[[str | None], dict[str, object]],
+    certify: Callable[[list[str], int], dict[str, object]],
+    termination: Termination,
+    arguments: argparse.Namespace,
+) -> int:
+    """Take the steps, write the certificate and have it checked as asked; return the code of the check."""
     with _certificate_file(arguments) as certificate:
         if certificate is not None:
-            steps.append(partial(_certify_whole, partial(common_certificate, result), certificate, arguments))
+            steps = [*steps, partial(_certify_whole, certify, certificate, arguments)]
         with documents_last(document, arguments) as verdict:
             deliver(steps)
-            code = _check_file(result.termination, certificate, arguments, verdict)
-    return code or EXIT_OF_STATUS[result.status]
+            return _check_file(termination, certificate, arguments, verdict)
 
 
 @contextmanager

@@ -1,32 +1,35 @@
 """The curve of one Einsum: the least traffic for every capacity at once.
 
 Every mapping onto a memory and a buffer is a tile, an order of the loops around it, and the dataspaces that
-the buffer keeps. What a loop brings when it advances depends on which loops lie inside of it, and not on
-their order. So the best order for a tile is a shortest path: nodes are the sets of loops that lie inside
-already, a step adds one loop and costs the words that it brings. All tiles go through it together, as arrays.
+the buffer keeps. What stays when a loop advances depends on which loops lie inside of it, and not on their
+order. So the best order for a tile is a shortest path: nodes are the sets of loops that lie inside already,
+a step adds one loop and saves the words that stay. All tiles go through it together, as arrays.
+
+Where windows slide, it may matter which of several extents a tile has that make as many tiles. Then all of
+these are bounded together, and those that the bound leaves below the best so far are tried one by one.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import chain, product
-from typing import NamedTuple
 
 import numpy as np
 
 from model.cost import evaluate_in
 from model.cost.batch.counts import most_words
 from model.mapping import Loop, Mapping, StorageMapping
-from model.problem import Dataspace
+from model.problem import Problem
 from solver.curves.design import BUFFER, MEMORY, Design
+from solver.curves.steps import LARGEST, Grid, Kind, Rate, Steps, Sums, kinds_of, least_costs
 from solver.result import ContradictionError, TooLargeError
-from solver.search.arrays import BoolArray, IntArray
+from solver.search.arrays import IntArray
 from solver.search.path.charges import Charges
-from solver.search.path.words import ExecutedWords, Line, Lines
+from solver.search.path.words import DimLoops, ExecutedWords, Lines
 from solver.search.space.dataspaces import bounding_box
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
@@ -34,9 +37,6 @@ from solver.search.stopping import Stop, Stopped, never
 
 CHUNK = 1 << 13
 """Tiles that go through the orders together."""
-
-LARGEST = 1 << 62
-"""Words up to which 64 bits hold the traffic."""
 
 PROMISING = 256
 """Tiles of about a size that go through the orders before it is seen which others may be better."""
@@ -114,146 +114,6 @@ def traffic_curve(design: Design, should_stop: Stop = never) -> Curve:
     return _Search(design, should_stop).curve()
 
 
-Kind = tuple[tuple[bool, ...], int | None]
-"""When words of a group come: which of its loops lie inside of the one that advances, and which that is."""
-
-
-class _Sums(NamedTuple):
-    """Words of one group of a dataspace's dimensions, by numbers of tiles along these, as flat tables.
-
-    Parameters
-    ----------
-    dims, is_indexed, shape
-        The dimensions, whether they index the dataspace, and the numbers of tiles along each.
-    start, visits, touched
-        Words of the first tile, of all tiles whenever a loop advances, and distinct ones.
-    steps
-        By kind: words of the tiles whenever a loop advances, and those of them that are there already.
-    """
-
-    dims: tuple[int, ...]
-    is_indexed: bool
-    shape: tuple[int, ...]
-    start: IntArray
-    visits: IntArray
-    touched: IntArray
-    steps: dict[Kind, tuple[IntArray, IntArray]]
-
-    def entries(self, places: IntArray) -> IntArray:
-        """Where some tiles are in the tables, given their places along all dimensions."""
-        found: IntArray = np.ravel_multi_index(tuple(places[:, d] for d in self.dims), self.shape)
-        return found
-
-
-_Groups = Sequence[tuple[_Sums, IntArray]]
-"""The groups of a dataspace, and where some tiles are in their tables."""
-
-
-class _Rate(NamedTuple):
-    """What words of a dataspace cost: each that is brought, less so much for each that is new."""
-
-    brought: int
-    first: int
-
-
-class _Steps:
-    """What loops bring under one keep mask, for some tiles.
-
-    Parameters
-    ----------
-    rates, sums
-        Of the dataspaces that the buffer keeps.
-    places, several
-        Of the tiles, shape (tiles, dimensions), and where there are several along a dimension.
-    """
-
-    def __init__(
-        self,
-        rates: Sequence[_Rate],
-        sums: Sequence[Sequence[_Sums]],
-        places: IntArray,
-        several: BoolArray,
-    ) -> None:
-        self._rates, self._several, self._rows = rates, several, len(places)
-        self._sums = [[(own, own.entries(places)) for own in groups] for groups in sums]
-
-    @property
-    def begun(self) -> IntArray:
-        """Cost of the first tiles, without what is new."""
-        total = np.zeros(self._rows, dtype=np.int64)
-        for rate, groups in zip(self._rates, self._sums, strict=True):
-            start = _product(own.start[rows] for own, rows in groups)
-            touched = _product(own.touched[rows] for own, rows in groups)
-            total += rate.brought * start - rate.first * touched
-        return total
-
-    @property
-    def floors(self) -> IntArray:
-        """Cost in any order, at least.
-
-        Of a dataspace that the innermost loop moves, and that has no window along it, all tiles come anew in
-        every step; of others what this loop brings, and each word once.
-        """
-        least = np.full(self._rows, LARGEST)
-        least[~self._several.any(axis=1)] = 0
-        for dim in range(self._several.shape[1]):
-            total = np.zeros(self._rows, dtype=np.int64)
-            for rate, groups in zip(self._rates, self._sums, strict=True):
-                touched = _product(own.touched[rows] for own, rows in groups)
-                total += rate.brought * self._fewest(groups, dim, touched) - rate.first * touched
-            least = np.where(self._several[:, dim], np.minimum(least, total), least)
-        return least
-
-    def _fewest(self, groups: _Groups, dim: int, touched: IntArray) -> IntArray:
-        """Words of a dataspace with this loop innermost, at least."""
-        if any(own.dims == (dim,) and own.is_indexed for own, _ in groups):
-            return _product(own.visits[rows] for own, rows in groups)
-        start = _product(own.start[rows] for own, rows in groups)
-        fewest: IntArray = np.maximum(touched, start + self._fresh(groups, frozenset(), dim))
-        return fewest
-
-    def brought(self, inside: frozenset[int], dim: int) -> IntArray:
-        """Cost of what comes whenever the loop over a dimension advances, with some loops inside of it."""
-        total = np.zeros(self._rows, dtype=np.int64)
-        for rate, groups in zip(self._rates, self._sums, strict=True):
-            total += rate.brought * self._fresh(groups, inside, dim)
-        return total * self._several[:, dim]
-
-    @staticmethod
-    def _fresh(groups: _Groups, inside: frozenset[int], dim: int) -> IntArray:
-        """Words of one dataspace that come then."""
-        kinds = (
-            (tuple(d in inside for d in own.dims), dim if dim in own.dims else None) for own, _ in groups
-        )
-        tables = [(own.steps[kind], rows) for (own, rows), kind in zip(groups, kinds, strict=True)]
-        words = _product(every[rows] for (every, _), rows in tables)
-        return words - _product(kept[rows] for (_, kept), rows in tables)
-
-
-def _product(factors: Iterable[IntArray]) -> IntArray:
-    """Return the product of arrays, of ones if there are none."""
-    return reduce(np.multiply, factors, np.ones(1, dtype=np.int64))
-
-
-def _least(steps: _Steps, dims: int, stop: Stop) -> Iterator[tuple[IntArray, IntArray]]:
-    """Yield the least cost with each set of loops inside, and which of them is its outermost one.
-
-    Sets are numbers whose bits are dimensions, in ascending order: the last one has all loops.
-    """
-    known: list[IntArray] = [steps.begun]
-    yield known[0], np.zeros(len(known[0]), dtype=np.int64)
-    for chosen in range(1, 1 << dims):
-        if stop():
-            raise Stopped
-        members = [d for d in range(dims) if chosen >> d & 1]
-        every = np.stack(
-            [known[chosen ^ 1 << d] + steps.brought(frozenset(members) - {d}, d) for d in members]
-        )
-        outermost = every.argmin(axis=0)
-        known.append(np.take_along_axis(every, outermost[np.newaxis], axis=0)[0])
-        yield known[-1], np.array(members)[outermost]
-
-
 class _Front:
     """The best tiles so far: by rising capacities, of falling traffic."""
 
@@ -291,34 +151,59 @@ class _Search:
         if 4 * sum(words) > LARGEST:
             raise TooLargeError(f"{problem.name} moves more words than 64 bits can count")
         self._sizes = sizes
-        if math.prod(self._shape) > MOST_TILES:
-            raise TooLargeError(
-                f"{problem.name} has {math.prod(self._shape):,} tiles; at most {MOST_TILES:,} are tried"
-            )
-
-    @cached_property
-    def _sides(self) -> tuple[IntArray, ...]:
-        """By dimension, the extents of tiles that are tried, ascending."""
-        return tuple(map(self._sides_along, range(len(self._space.active))))
-
-    def _sides_along(self, dim: int) -> IntArray:
-        """The least of all extents that have as many tiles, or every one where it may matter which.
-
-        Where tiles have holes, because another dimension moves them by several words, a last tile of a few
-        iterations may save words that tiles of equal extents do not.
-        """
-        name = self._space.active[dim]
-        allowed = self._design.mapspace.extents(name)
-        matters = any(_meets_holes(space, name) for space in self._design.problem.dataspaces)
-        return np.array(allowed.values if matters else allowed.least_factors(1), dtype=np.int64)
+        tiles = math.prod(map(len, self._starts))
+        if tiles > MOST_TILES:
+            raise TooLargeError(f"{problem.name} has {tiles:,} tiles; at most {MOST_TILES:,} are tried")
 
     @cached_property
     def _bounds(self) -> IntArray:
         return np.array([self._design.problem.bound[dim] for dim in self._space.active], dtype=np.int64)
 
     @cached_property
-    def _shape(self) -> tuple[int, ...]:
-        return tuple(map(len, self._sides))
+    def _sides(self) -> tuple[IntArray, ...]:
+        """By dimension, the extents of tiles that are tried, ascending."""
+        return tuple(map(self._sides_along, self._space.active))
+
+    def _sides_along(self, dim: str) -> IntArray:
+        """The least of all extents that have as many tiles, or every one where it may matter which.
+
+        Along a rank of its own tiles never meet, and have all words of it together.
+        """
+        allowed = self._design.mapspace.extents(dim)
+        alone = _is_alone(self._design.problem, dim)
+        return np.array(allowed.least_factors(1) if alone else allowed.values, dtype=np.int64)
+
+    @cached_property
+    def _numbers(self) -> tuple[IntArray, ...]:
+        """Of tiles along each dimension, by their extents."""
+        return tuple(-(-bound // side) for bound, side in zip(self._bounds, self._sides, strict=True))
+
+    @cached_property
+    def _starts(self) -> tuple[IntArray, ...]:
+        """Where extents begin that have another number of tiles, by dimension."""
+        return tuple(np.flatnonzero(np.diff(own, prepend=0)) for own in self._numbers)
+
+    @cached_property
+    def _single(self) -> Grid:
+        """All tiles."""
+        every = range(len(self._space.views))
+        sums = [
+            [self._sums_of(v, number) for number in range(len(self._words.dims_by_group(v)))] for v in every
+        ]
+        return Grid(self._sides, self._numbers, sums)
+
+    @cached_property
+    def _together(self) -> Grid:
+        """Tiles that are equally many along each dimension as one, with the least of each of them."""
+        if all(len(own) == len(starts) for own, starts in zip(self._sides, self._starts, strict=True)):
+            return self._single
+        sides, numbers = (
+            tuple(own[starts] for own, starts in zip(by, self._starts, strict=True))
+            for by in (self._sides, self._numbers)
+        )
+        return Grid(
+            sides, numbers, [[own.together(self._starts) for own in sums] for sums in self._single.sums]
+        )
 
     def curve(self) -> Curve:
         """The curve, of all keep masks."""
@@ -330,26 +215,61 @@ class _Search:
 
     def _add(self, front: _Front, number: int, mask: KeepMask) -> None:
         """Add the tiles under a keep mask."""
-        kept = sorted(mask[BUFFER])
-        passing = self._passing(mask)
-        size, most = math.prod(self._shape), front.most_room(passing)
+        grid, passing = self._together, self._passing(mask)
+        size, most = math.prod(grid.shape), front.most_room(passing)
         rooms, floors = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
         for chunk in self._chunks(np.arange(size)):
-            places = self._places(chunk)
-            rooms[chunk], floors[chunk] = self._rooms(places, kept), self._steps(mask, places).floors
+            places = grid.places(chunk)
+            rooms[chunk] = self._rooms(grid, mask, places)
+            floors[chunk] = self._steps(grid, mask, places).floors + passing
         left = np.flatnonzero(rooms < most)
         left = left[np.lexsort((floors[left], _octaves(rooms[left])))]
+        found = [np.empty((2, 0), dtype=np.int64)]
         while len(left):
             # The most promising tiles of every size first: they leave little of the others.
             octaves = _octaves(rooms[left])
             ranks = np.arange(len(left)) - np.searchsorted(octaves, octaves)
             for chunk in self._chunks(left[ranks < PROMISING]):
-                *_, (traffic, _) = _least(
-                    self._steps(mask, self._places(chunk)), len(self._shape), self._stop
-                )
-                front.add(rooms[chunk], traffic + passing, number, chunk)
+                bounds = self._traffic(grid, mask, grid.places(chunk)) + passing
+                below = bounds < front.least(rooms[chunk])
+                found.append(np.stack([chunk[below], bounds[below]]))
+                self._try(front, number, mask, self._smallest(chunk[below]), passing)
             left = left[ranks >= PROMISING]
-            left = left[floors[left] + passing < front.least(rooms[left])]
+            left = left[floors[left] < front.least(rooms[left])]
+        cells, bounds = np.concatenate(found, axis=1)
+        for tiles in self._others(cells[bounds < front.least(rooms[cells])]):
+            self._try(front, number, mask, tiles, passing)
+
+    def _try(self, front: _Front, number: int, mask: KeepMask, places: IntArray, passing: int) -> None:
+        """Add some of all tiles under the keep mask with a number."""
+        grid = self._single
+        rooms = self._rooms(grid, mask, places)
+        open_ = self._steps(grid, mask, places).floors + passing < front.least(rooms)
+        places, rooms = places[open_], rooms[open_]
+        if len(places):
+            traffic = self._traffic(grid, mask, places) + passing
+            tiles = np.ravel_multi_index(tuple(places.T), grid.shape) if grid.shape else np.zeros_like(rooms)
+            front.add(rooms, traffic, number, tiles)
+
+    def _smallest(self, cells: IntArray) -> IntArray:
+        """The places of the smallest tiles of those that are equally many."""
+        places = self._together.places(cells)
+        columns = [own[places[:, d]] for d, own in enumerate(self._starts)]
+        return np.stack(columns, axis=1) if columns else places
+
+    def _others(self, cells: IntArray) -> Iterator[IntArray]:
+        """Yield the places of all but the smallest of tiles that are equally many, so many at a time."""
+        smallest, places = self._smallest(cells), self._together.places(cells)
+        ends = [np.append(own[1:], len(side)) for own, side in zip(self._starts, self._sides, strict=True)]
+        alike = [end[places[:, d]] - smallest[:, d] for d, end in enumerate(ends)]
+        number = np.cumsum(_product(alike, len(cells)) - 1)
+        for chunk in self._chunks(np.arange(int(number[-1]) if len(cells) else 0)):
+            own = np.searchsorted(number, chunk, side="right")
+            rest, tiles = chunk - np.append(0, number)[own] + 1, smallest[own]
+            for d, many in enumerate(alike):
+                rest, step = np.divmod(rest, many[own])
+                tiles[:, d] += step
+            yield tiles
 
     def _chunks(self, tiles: IntArray) -> Iterator[IntArray]:
         """Yield so many tiles at a time."""
@@ -358,95 +278,79 @@ class _Search:
                 raise Stopped
             yield tiles[first : first + CHUNK]
 
-    def _places(self, tiles: IntArray) -> IntArray:
-        """Places of some tiles along all dimensions, shape (tiles, dimensions)."""
-        if not self._shape:
-            return np.zeros((len(tiles), 0), dtype=np.int64)
-        return np.stack(np.unravel_index(tiles, self._shape), axis=1)
-
-    def _extents(self, places: IntArray) -> IntArray:
-        """Of some tiles, shape (tiles, dimensions)."""
-        columns = [side[places[:, d]] for d, side in enumerate(self._sides)]
-        return np.stack(columns, axis=1) if columns else places
-
-    def _numbers(self, places: IntArray) -> IntArray:
-        """Of tiles along each dimension."""
-        return -(-self._bounds // self._extents(places))
-
-    def _rooms(self, places: IntArray, kept: Sequence[int]) -> IntArray:
-        extents, views = self._extents(places), self._space.views
+    def _rooms(self, grid: Grid, mask: KeepMask, places: IntArray) -> IntArray:
+        """Words that tiles take of the buffer."""
+        extents, views = grid.extents(places), self._space.views
         none = np.zeros(len(places), dtype=np.int64)
-        return sum((self._sizes[v] * bounding_box(views[v], extents) for v in kept), none)
+        return sum((self._sizes[v] * bounding_box(views[v], extents) for v in mask[BUFFER]), none)
 
-    def _steps(self, mask: KeepMask, places: IntArray) -> _Steps:
-        kept = sorted(mask[BUFFER])
-        rates = [self._rates[v] for v in kept]
-        return _Steps(rates, [self._sums[v] for v in kept], places, self._numbers(places) > 1)
+    def _steps(self, grid: Grid, mask: KeepMask, places: IntArray) -> Steps:
+        return Steps(grid, {v: self._rates[v] for v in sorted(mask[BUFFER])}, places)
+
+    def _traffic(self, grid: Grid, mask: KeepMask, places: IntArray) -> IntArray:
+        """Traffic of what the buffer keeps, in the best order of the loops around each tile."""
+        *_, (traffic, _) = least_costs(self._steps(grid, mask, places), len(grid.shape), self._stop)
+        return traffic
 
     @cached_property
-    def _rates(self) -> list[_Rate]:
+    def _rates(self) -> list[Rate]:
         """What words between the memory and the buffer cost, by dataspace."""
         everything = frozenset(range(len(self._space.views)))
         charges = Charges(self._space, (everything, everything))
         found = []
         for view in self._space.views:
             own = [c for c in charges.of(view.place) if (c.boundary, c.level) == (BUFFER, MEMORY)]
-            found.append(_Rate(int(sum(c.exact for c in own)), int(sum(c.exact * int(c.free) for c in own))))
+            found.append(Rate(int(sum(c.exact for c in own)), int(sum(c.exact * int(c.free) for c in own))))
         return found
 
-    @cached_property
-    def _sums(self) -> list[list[_Sums]]:
-        """Of all groups, by dataspace."""
-        every = range(len(self._space.views))
-        return [
-            [self._sums_of(v, number) for number in range(len(self._words.dims_by_group(v)))] for v in every
-        ]
-
-    def _sums_of(self, place: int, number: int) -> _Sums:
+    def _sums_of(self, place: int, number: int) -> Sums:
         dims = self._words.dims_by_group(place)[number]
-        shape = tuple(self._shape[d] for d in dims)
-        kinds = list(_kinds(dims))
-        columns: list[list[int]] = []
-        for places in product(*map(range, shape)):
+        sides, kinds = [self._sides[d] for d in dims], list(kinds_of(dims))
+        rows: list[list[int]] = []
+        for extents in product(*(side.tolist() for side in sides)):
             if self._stop():
                 raise Stopped
-            own = {d: int(self._sides[d][p]) for d, p in zip(dims, places, strict=True)}
-            columns.append(self._row(place, number, own, kinds))
-        table = np.array(columns, dtype=np.int64).T
-        steps = {kind: (table[2 * n + 3], table[2 * n + 4]) for n, kind in enumerate(kinds)}
+            rows.append(self._row(place, number, dict(zip(dims, extents, strict=True)), kinds))
+        shape = tuple(map(len, sides))
+        visits, touched, *others = np.array(rows, dtype=np.int64).T.reshape(-1, *shape)
+        staying = dict(zip(kinds, others[: len(kinds)], strict=True))
+        fresh = dict(zip(dims, others[len(kinds) :], strict=True))
         is_indexed = dims[0] in self._space.views[place].relevant
-        return _Sums(dims, is_indexed, shape, table[0], table[1], table[2], steps)
+        return Sums(dims, is_indexed, visits, touched, touched, staying, fresh)
 
     def _row(self, place: int, number: int, extents: dict[int, int], kinds: Sequence[Kind]) -> list[int]:
         """Sums of one group with tiles of these extents along its dimensions."""
         lines = [self._line(d, extents.get(d, int(bound))) for d, bound in enumerate(self._bounds)]
         profile = self._words.profiles(place, MEMORY, BUFFER, lines)[number]
-        row = [profile.sums("start")[0], profile.sums(None)[0], profile.touched()]
         several = [lines[d].temporal[MEMORY] > 1 for d in profile.dims]
+        staying, fresh = list[int](), dict[int, int]()
         for inside, dim in kinds:
-            if dim is not None and lines[dim].temporal[MEMORY] == 1:
-                row += [0, 0]
-                continue
             counts = tuple(int(own and loops) for own, loops in zip(inside, several, strict=True))
-            row += profile.sums((counts, dim))
-        return row
+            advances = dim is None or lines[dim].temporal[MEMORY] > 1
+            words, kept = profile.sums((counts, dim)) if advances else (0, 0)
+            staying.append(kept)
+            if dim is not None and not any(inside):
+                fresh[dim] = words - kept
+        return [profile.sums(None)[0], profile.touched(), *staying, *(fresh[d] for d in profile.dims)]
 
-    def _line(self, dim: int, extent: int) -> Line:
+    def _line(self, dim: int, extent: int) -> DimLoops:
         return self._lines.line(dim, (-(-int(self._bounds[dim]) // extent), extent), ())
 
     def _passing(self, mask: KeepMask) -> int:
         """Traffic of what the buffer does not keep: the cost model says how much."""
-        whole = np.array([self._shape], dtype=np.int64) - 1
+        whole = np.array([self._single.shape], dtype=np.int64) - 1
         cost = evaluate_in(self._space.mapspace, self._mapping(mask, whole[0], ())).energy
-        return cost - int(self._steps(mask, whole).begun[0])
+        return cost - int(self._steps(self._single, mask, whole).visits[0])
 
     def _points(self, masks: Sequence[KeepMask], front: _Front) -> Iterator[list[Point]]:
         """Yield the points of a front, of which those under one keep mask follow each other."""
         changes = np.flatnonzero(np.diff(front.rows[:, 2])) + 1
         for rows in np.split(front.rows, changes):
-            mask, places = masks[int(rows[0, 2])], self._places(rows[:, 3])
-            steps = self._steps(mask, places)
-            outermost = np.stack([own for _, own in _least(steps, len(self._shape), self._stop)])
+            mask, places = masks[int(rows[0, 2])], self._single.places(rows[:, 3])
+            costs_to = least_costs(
+                self._steps(self._single, mask, places), len(self._single.shape), self._stop
+            )
+            outermost = np.stack([own for _, own in costs_to])
             found = enumerate(rows[:, :2].tolist())
             yield [self._point(mask, places[n], outermost[:, n], *costs) for n, costs in found]
 
@@ -467,7 +371,8 @@ class _Search:
     def _mapping(self, mask: KeepMask, places: IntArray, order: Sequence[int]) -> Mapping:
         """The mapping with these tiles and this order of loops around them, innermost first."""
         names = [space.name for space in self._design.problem.dataspaces]
-        numbers, extents = self._numbers(places[np.newaxis])[0], self._extents(places[np.newaxis])[0]
+        rows = places[np.newaxis]
+        numbers, extents = self._single.counts(rows)[0], self._single.extents(rows)[0]
         dims = self._space.active
         outer = tuple(Loop(dims[d], int(numbers[d])) for d in order if numbers[d] > 1)
         inner = tuple(Loop(dims[d], int(extents[d])) for d in range(len(dims)))
@@ -479,11 +384,14 @@ class _Search:
         )
 
 
-def _meets_holes(space: Dataspace, dim: str) -> bool:
-    """Whether another dimension moves a dataspace by several words along a rank of this one."""
-    together = (rank for rank in space.ranks if any(term.dim == dim for term in rank))
-    others = (term for rank in together for term in rank if term.dim != dim)
-    return any(abs(term.coefficient) > 1 for term in others)
+def _is_alone(problem: Problem, dim: str) -> bool:
+    """Whether a dimension has ranks of its own only, one of a dataspace at most."""
+    for space in problem.dataspaces:
+        ranks = [rank for rank in space.ranks if any(term.dim == dim for term in rank)]
+        others = (term.dim for rank in ranks for term in rank if term.dim != dim)
+        if len(ranks) > 1 or any(problem.bound[other] > 1 for other in others):
+            return False
+    return True
 
 
 def _octaves(rooms: IntArray) -> IntArray:
@@ -492,8 +400,6 @@ def _octaves(rooms: IntArray) -> IntArray:
     return octaves
 
 
-def _kinds(dims: Sequence[int]) -> Iterator[Kind]:
-    """All kinds of a group: the loop that advances is no loop inside of itself."""
-    for inside in product((False, True), repeat=len(dims)):
-        for dim in (None, *(d for own, d in zip(inside, dims, strict=True) if not own)):
-            yield inside, dim
+def _product(factors: Sequence[IntArray], rows: int) -> IntArray:
+    """Return the product of arrays of so many rows."""
+    return math.prod(factors, start=np.ones(rows, dtype=np.int64))

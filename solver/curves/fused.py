@@ -93,8 +93,8 @@ def fused_curve(
         if on_capacity is not None:
             on_capacity(capacity)
         own = clock.share(len(descending) - number)
-        options = Options(time_limit_s=own.left_s, jobs=1)
-        result = fuse_cascade(_with_buffer(cascade, capacity), ENERGY, options, should_stop=own.stop)
+        options, sized = Options(time_limit_s=own.left_s, jobs=1), _with_buffer(cascade, capacity)
+        result = fuse_cascade(sized, ENERGY, options, should_stop=own.stop, grain=_word_bits(cascade))
         restrictions = result.restrictions
         found.append(_point(result, capacity, above))
     return FusedCurve(tuple(_with_mappings_of_smaller(found[::-1])), restrictions)
@@ -110,7 +110,7 @@ def _point(result: FusedResult, capacity: int, above: FusedPoint | None) -> Fuse
 
     Only whole words move, so that the bound is rounded up to a multiple of their bits.
     """
-    word = int(_buffer(result.cascade).word_bits)
+    word = _word_bits(result.cascade)
     bound = max(-(-(result.bound or 0) // word) * word, 0 if above is None else above.bound_bits)
     if result.value is None or result.evaluation is None:
         return FusedPoint(capacity, None, bound, None)
@@ -128,6 +128,10 @@ def _with_mappings_of_smaller(points: Sequence[FusedPoint]) -> Iterator[FusedPoi
 
 def _buffer(cascade: Cascade) -> StorageLevel:
     return cascade.einsums[0].mapspace.architecture.levels[1]
+
+
+def _word_bits(cascade: Cascade) -> int:
+    return int(_buffer(cascade).word_bits)
 
 
 def _room_bits(cascade: Cascade, evaluation: FusedEvaluation) -> int:

@@ -79,7 +79,7 @@ def without(
     ruled = [rule for rule in mapspace.rules if UserRule(rule) not in parts]
     limits = replace(_without_limits(mapspace, dropped), rules=tuple(_sized(mapspace, dropped, ruled)))
     temporal = [
-        replace(rules, factors=_factors(rules, position, dropped))
+        replace(rules, factors=_rules_left(rules, position, dropped))
         for position, rules in zip(mapspace.architecture.storage_indices, mapspace.temporal, strict=True)
     ]
     for order in (part for part in parts if isinstance(part, TemporalOrder)):
@@ -101,7 +101,7 @@ def _without_limits(mapspace: Mapspace, dropped: ConstraintSet) -> Mapspace:
     for level, position in enumerate(mapspace.architecture.storage_indices):
         storage = mapspace.architecture.levels[level]
         lifted = [type(c) for c in dropped if isinstance(c, Capacity | Utilization) and c.level == level]
-        nodes[position] = _storage(storage, lifted, mapspace)
+        nodes[position] = _lifted_storage(storage, lifted, mapspace)
     for constraint in dropped:
         if isinstance(constraint, Mesh):
             nodes[constraint.node] = _wider(nodes[constraint.node], constraint, mapspace.problem.computes)
@@ -124,7 +124,9 @@ def _sized(mapspace: Mapspace, dropped: ConstraintSet, rules: Iterable[Rule]) ->
         yield rule.given({asked: size for asked, size in sizes.items() if size is not None})
 
 
-def _storage(storage: StorageLevel, lifted: Collection[type[Constraint]], mapspace: Mapspace) -> StorageLevel:
+def _lifted_storage(
+    storage: StorageLevel, lifted: Collection[type[Constraint]], mapspace: Mapspace
+) -> StorageLevel:
     if Utilization in lifted:
         storage = replace(storage, min_utilization=Fraction(0))
     if Capacity not in lifted:
@@ -148,7 +150,7 @@ def _wider(node: Node, mesh: Mesh, children: int) -> Node:
     return replace(node, mesh_x=children) if mesh.axis == "x" else replace(node, mesh_y=children)
 
 
-def _factors(
+def _rules_left(
     rules: TemporalRules | SpatialRules, position: int, dropped: ConstraintSet
 ) -> tuple[FactorRule, ...]:
     freed = _freed(dropped)
@@ -173,12 +175,14 @@ def _spatial_variants(
     split = None if rules.split is None or any(isinstance(c, AxisSplit) for c in of_fanout) else rules.split
     rules = replace(
         rules,
-        factors=_factors(rules, position, dropped),
+        factors=_rules_left(rules, position, dropped),
         inner=rules.inner if ordered else (),
         outer=rules.outer if ordered else (),
         split=None if split is None else min(split, len(counted)),
     )
-    freed = [dim for dim in mapspace.problem.dims if dim in rules.uncounted and _live(mapspace, rules, dim)]
+    freed = [
+        dim for dim in mapspace.problem.dims if dim in rules.uncounted and _is_live(mapspace, rules, dim)
+    ]
     rules = replace(rules, uncounted=rules.uncounted.difference(freed))
     if rules.split is None and not (rules.inner or rules.outer):
         yield rules
@@ -189,15 +193,15 @@ def _spatial_variants(
     # A freed dimension takes a place in the order, or still takes none and lies along either axis.
     ways = [*axes, ""] if rules.split is not None else axes
     for places in product(ways, repeat=len(freed)):
-        yield _placed(rules, dict(zip(freed, places, strict=True)))
+        yield _order_by_axes(rules, dict(zip(freed, places, strict=True)))
 
 
-def _live(mapspace: Mapspace, rules: SpatialRules, dim: str) -> bool:
+def _is_live(mapspace: Mapspace, rules: SpatialRules, dim: str) -> bool:
     allowed = allowed_factors(rules.factors, dim, mapspace.problem.bound[dim], mapspace.factors)
     return bool(allowed) and allowed[-1] > 1
 
 
-def _placed(rules: SpatialRules, axes: dict[str, str]) -> SpatialRules:
+def _order_by_axes(rules: SpatialRules, axes: dict[str, str]) -> SpatialRules:
     """Put dimensions along X before the order and those along Y after it, the others as before."""
     along_x = tuple(dim for dim, axis in axes.items() if axis == "x")
     along_y = tuple(dim for dim, axis in axes.items() if axis == "y")

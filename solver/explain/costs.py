@@ -94,13 +94,13 @@ def constraint_costs(
         spaces = () if _is_idle(clause, even) else without(even, clause)
         results: list[Result] = []
         for space in (spread_like(mapspace, own) for own in spaces):
-            known = _best(baseline, results)
+            known = _best_without(baseline, results)
             # A memory that may keep more has more places: mappings of it have other nodes.
             fits = len(known.mapping.nodes) == len(space.architecture.nodes)
             results.append(search(space, options, report, should_stop, known if fits else None))
         answers.append((_statement(clause, even), results))
     baseline = _with_best_bound(baseline, [results for _, results in answers])
-    costs = [_cost(statement, baseline, results) for statement, results in answers]
+    costs = [_clause_cost(statement, baseline, results) for statement, results in answers]
     names = baseline.objectives
     costs.sort(key=lambda cost: [-cost.share if name == cost.objective else 0.0 for name in names])
     return CostReport(baseline, tuple(costs), tuple(left_out))
@@ -114,12 +114,12 @@ def _with_best_bound(baseline: Result, answers: Iterable[Sequence[Result]]) -> R
     return bounded(baseline, int(min(baseline.value, max((*floors, baseline.bound or 0)))))
 
 
-def _best(baseline: Result, results: Iterable[Result]) -> Priced:
+def _best_without(baseline: Result, results: Iterable[Result]) -> Priced:
     """Return the best known mapping without a clause; the limits that are lifted do not change its costs.
 
     Of several mapspaces it need not be in the one that is searched next, but it bounds the best of all.
     """
-    best = min((baseline, *results), key=_values)
+    best = min((baseline, *results), key=_objective_values)
     assert best.mapping is not None
     assert best.evaluation is not None
     return Priced(best.mapping, best.evaluation)
@@ -152,28 +152,28 @@ def _numbered(on_progress: ProgressCallback | None, prefix: str) -> ProgressCall
     return lambda progress: on_progress(replace(progress, label=prefix))
 
 
-def _cost(statement: Statement, baseline: Result, results: list[Result]) -> ClauseCost:
+def _clause_cost(statement: Statement, baseline: Result, results: list[Result]) -> ClauseCost:
     """Compare the baseline with the results of the mapspaces that together allow what a clause forbids."""
-    names, today = baseline.objectives, _values(baseline)
+    names, today = baseline.objectives, _objective_values(baseline)
     if not results:
         return ClauseCost(statement, baseline, 0.0, 0.0, 0.0, names[0])
     left = _feasible(results)
-    if all(_bounds(result) > today[: len(_bounds(result))] for result in left):
+    if all(_known_bounds(result) > today[: len(_known_bounds(result))] for result in left):
         raise ContradictionError(f"without {statement.text}, the search excludes the best mapping with it")
-    best = min((baseline, *results), key=_values)
-    values = _values(best)
+    best = min((baseline, *results), key=_objective_values)
+    values = _objective_values(best)
     floors = [_floor(left, values[:place]) for place in range(len(names))]
     pairs = enumerate(zip(floors, values, strict=True))
     proven = next((place for place, (floor, value) in pairs if floor is None or floor < value), len(names))
     # The first objective that improves, or may.
     place = next((place for place, new in enumerate(values) if new < today[place] or place == proven), 0)
-    floor, known = floors[place], _bounds(baseline)
+    floor, known = floors[place], _known_bounds(baseline)
     return ClauseCost(
         statement,
         best,
-        share=_share(today[place], values[place]),
-        least=max(0.0, _share(known[place], values[place])) if place < len(known) else 0.0,
-        most=None if floor is None else _share(today[place], min(floor, values[place])),
+        share=_relative_saving(today[place], values[place]),
+        least=max(0.0, _relative_saving(known[place], values[place])) if place < len(known) else 0.0,
+        most=None if floor is None else _relative_saving(today[place], min(floor, values[place])),
         objective=names[place],
         unproven=names[proven:],
     )
@@ -187,7 +187,7 @@ def _floor(results: Iterable[Result], best: tuple[float, ...]) -> float | None:
     """Return a bound on the next objective of mappings that are `best` in earlier ones, None if unknown."""
     floor = math.inf
     for result in results:
-        bounds = _bounds(result)
+        bounds = _known_bounds(result)
         if bounds[: len(best)] > best[: len(bounds)]:
             continue  # it has no such mapping
         if len(bounds) <= len(best):
@@ -196,16 +196,16 @@ def _floor(results: Iterable[Result], best: tuple[float, ...]) -> float | None:
     return floor
 
 
-def _share(value: float, least: float) -> float:
+def _relative_saving(value: float, least: float) -> float:
     return (value - least) / value if value else 0.0
 
 
-def _bounds(result: Result) -> tuple[float, ...]:
+def _known_bounds(result: Result) -> tuple[float, ...]:
     """Return the known bounds on objectives, each on mappings that are best in earlier ones."""
     return () if result.bound is None else (result.bound, *result.later_bounds)
 
 
-def _values(result: Result) -> tuple[float, ...]:
+def _objective_values(result: Result) -> tuple[float, ...]:
     """Return the objectives in order, infinite without a mapping."""
     if result.evaluation is None:
         return (math.inf,) * len(result.objectives)

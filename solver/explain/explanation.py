@@ -45,6 +45,7 @@ MOST_CONFLICTS = 3
 """The number of conflicts without a common constraint that are reported."""
 
 DEFAULT_TIME_LIMIT_S = 60.0
+"""Seconds for the reasons, of all layers of a network together; later layers are marked as not examined."""
 
 LEAST_TIME_S = 2.0
 """Seconds for the reasons, however short the time limit is: most conflicts are found in that time."""
@@ -187,11 +188,12 @@ def _reasons(
         shortfalls = _shortfalls(model, given, conflict.constraints, asked)
         together = [*given, *conflict.constraints]
         statements = tuple(
-            Statement(statement_text(c, mapspace), _places(model, together, c)) for c in conflict.constraints
+            Statement(statement_text(c, mapspace), _sources_of(model, together, c))
+            for c in conflict.constraints
         )
         changes, complete = levers(model, rest, conflict.constraints, share)
         yield Reason(
-            text=_headline(conflict, shortfalls, mapspace),
+            text=_conflict_headline(conflict, shortfalls, mapspace),
             sources=tuple(dict.fromkeys(source for s in statements for source in s.sources)),
             constraints=statements,
             irreducible=conflict.irreducible,
@@ -201,7 +203,7 @@ def _reasons(
         )
 
 
-def _places(
+def _sources_of(
     feasibility: Feasibility, together: ConstraintSet, constraint: Constraint
 ) -> tuple[SourceRef, ...]:
     """Return where a constraint of the conflict `together` is written, multiple buffering if it matters."""
@@ -241,11 +243,11 @@ def _missing(
         if suffices is None or not suffices.exact:
             continue
         if isinstance(constraint, Capacity):
-            suffices = _keeping(feasibility, [*others, *asked], constraint, suffices)
+            suffices = _with_wishes(feasibility, [*others, *asked], constraint, suffices)
         yield shortfall(constraint, suffices.value, suffices.witness, feasibility.mapspace)
 
 
-def _keeping(
+def _with_wishes(
     feasibility: Feasibility, wishes: ConstraintSet, capacity: Capacity, suffices: Nearest
 ) -> Nearest:
     """Return `suffices` with a mapping that fulfils all `wishes` at this capacity, where there is one."""
@@ -264,7 +266,7 @@ def _is_share_of(hardware: Constraint, asked: Constraint) -> bool:
     return False
 
 
-def _headline(conflict: Conflict, shortfalls: Collection[Shortfall], mapspace: Mapspace) -> str:
+def _conflict_headline(conflict: Conflict, shortfalls: Collection[Shortfall], mapspace: Mapspace) -> str:
     for missing in shortfalls:
         return missing.text
     if not conflict.constraints:
@@ -299,7 +301,7 @@ def find_conflict(feasibility: Feasibility, constraints: ConstraintSet) -> Confl
         rest = [c for c in open_ if c not in block]
         if feasibility.decide([*given, *rest]).verdict is Verdict.INFEASIBLE:
             open_ = rest
-    lines = _lines(c for block in _blocks(open_) for c in block)
+    lines = _written_together(c for block in _blocks(open_) for c in block)
     lines, irreducible = _filtered(feasibility, given, lines)
     # A line may apply to several nodes of which only some matter.
     single = [line[0] for line in lines if len(line) == 1]
@@ -315,7 +317,7 @@ def find_conflict(feasibility: Feasibility, constraints: ConstraintSet) -> Confl
     return Conflict(tuple(c for c in constraints if c in needed), irreducible and is_exact)
 
 
-def _lines(constraints: Iterable[Constraint]) -> list[list[Constraint]]:
+def _written_together(constraints: Iterable[Constraint]) -> list[list[Constraint]]:
     """Group constraints that are written together: deleting their line drops all of them."""
     lines: list[list[Constraint]] = []
     for constraint in constraints:

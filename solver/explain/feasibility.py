@@ -220,7 +220,7 @@ class Feasibility:
             raise ModelError("CP-SAT's answer and the mapping that it encodes have different tiles")
         leave: list[Literal] = [tenants[name].negated() for name in sorted(tile.kept)]
         shrink = [
-            self._step(extent, -1, tile.extents[dim])
+            self._literal_beyond(extent, -1, tile.extents[dim])
             for dim, extent in tiles.items()
             if tile.extents[dim] > 1
         ]
@@ -257,19 +257,19 @@ class Feasibility:
     def _more_units(self, answer: Answer) -> list[Literal]:
         """Other factors: larger ones at a fanout or, if a last tile may use fewer units, any others."""
         fanouts, numbers = self.mapspace.architecture.fanout_indices, self._numbers
-        uneven = isinstance(numbers, AnyIntegers) and len(fanouts) > 1
+        has_remainders = isinstance(numbers, AnyIntegers) and len(fanouts) > 1
         return [
             self._beyond(factor, direction, answer)
             for (node, _), factor in numbers.factors.items()
-            for direction in ((-1, 1) if uneven else (1,))
-            if uneven or node in fanouts
+            for direction in ((-1, 1) if has_remainders else (1,))
+            if has_remainders or node in fanouts
         ]
 
     def _beyond(self, factor: Factor, direction: int, answer: Answer) -> Variable:
         """Return a literal that requires a factor below (-1) or above (1) that of the answer."""
-        return self._step(factor, direction, self._numbers.read(factor, answer))
+        return self._literal_beyond(factor, direction, self._numbers.read(factor, answer))
 
-    def _step(self, factor: Factor, direction: int, value: int) -> Variable:
+    def _literal_beyond(self, factor: Factor, direction: int, value: int) -> Variable:
         """Return a literal that requires a factor below (-1) or above (1) `value`."""
         model = self._numbers.model
         place, index = self._numbers.place(factor.dim, value), self._numbers.index(factor)
@@ -344,7 +344,7 @@ def least_oversize(
     open_ = [dim for dim, extent in least.items() if extent > 1]
     while open_:
         # Shrink dimensions in turns: a tile of even extents is part of more tiles than a narrow one.
-        smaller = {dim: _below(Extents(problem.bound[dim], kind), least[dim]) for dim in open_}
+        smaller = {dim: _next_smaller(Extents(problem.bound[dim], kind), least[dim]) for dim in open_}
         open_ = [dim for dim in open_ if words(left, {**least, dim: smaller[dim]}) > limit]
         for dim in open_:
             fits = words(left, {**least, dim: smaller[dim]}) <= limit
@@ -353,7 +353,7 @@ def least_oversize(
     return Oversize(frozenset(left), least, words(left, least))
 
 
-def _below(extents: Extents, extent: int) -> int:
+def _next_smaller(extents: Extents, extent: int) -> int:
     """Return a smaller extent: the next one of perfect factors."""
     if extents.kind == ANY:
         return extent - max(1, extent // 16)

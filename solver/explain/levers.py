@@ -54,7 +54,7 @@ class Nearest:
 
 
 @dataclass(frozen=True)
-class _Scale:
+class _Dependence:
     """How a constraint depends on one number."""
 
     limit: int
@@ -67,7 +67,7 @@ def nearest(
     feasibility: Feasibility, context: ConstraintSet, constraint: Constraint, twins: Sequence[Constraint] = ()
 ) -> Nearest | None:
     """Return the value nearest to that of `constraint` that suffices in `context`, None if none was found."""
-    scales = [scale for scale in map(_scale, (constraint, *twins)) if scale is not None]
+    scales = [scale for scale in map(_dependence, (constraint, *twins)) if scale is not None]
     if scales and not any(_is_held_at_one(feasibility.mapspace, limit) for limit in (constraint, *twins)):
         return _bisect(feasibility, context, scales)
     if isinstance(constraint, FactorLimit) and feasibility.mapspace.factors == ANY and not twins:
@@ -97,7 +97,9 @@ def with_value(constraint: Constraint, value: int) -> Constraint:
             assert_never(constraint)
 
 
-def _bisect(feasibility: Feasibility, context: ConstraintSet, scales: Sequence[_Scale]) -> Nearest | None:
+def _bisect(
+    feasibility: Feasibility, context: ConstraintSet, scales: Sequence[_Dependence]
+) -> Nearest | None:
     """Bisect between the limit, which does not suffice, and the need of the mappings found so far."""
     furthest = max if scales[0].upper else min
 
@@ -129,7 +131,7 @@ def _nearest_factor(feasibility: Feasibility, context: ConstraintSet, limit: Fac
         if not 1 <= start <= mapspace.problem.bound[rule.dim]:
             continue
         side = FactorLimit(limit.node, replace(rule, relation=relation, value=start))
-        scale = _scale(FactorLimit(limit.node, replace(rule, relation=opposite)))
+        scale = _dependence(FactorLimit(limit.node, replace(rule, relation=opposite)))
         assert scale is not None  # limits on one side have one
         suffices = _bisect(feasibility, [*context, side], [scale])
         if suffices is not None and not _shifts_an_order(mapspace, limit, suffices.value):
@@ -145,24 +147,24 @@ def _ratio(one: int, other: int) -> Fraction:
     return Fraction(max(one, other), min(one, other))
 
 
-def _scale(constraint: Constraint) -> _Scale | None:
+def _dependence(constraint: Constraint) -> _Dependence | None:
     """Return the scale of a constraint that is monotone in its number, None for any other."""
     at = partial(with_value, constraint)
     match constraint:
         case Capacity() | Utilization():
             return _scale_of_words(constraint)
         case Mesh(node, axis, size):
-            return _Scale(size, True, lambda witness: witness.along(node, axis), at)
+            return _Dependence(size, True, lambda witness: witness.along(node, axis), at)
         case Parallelism():
-            return _Scale(constraint.least, False, lambda witness: witness.units, at)
+            return _Dependence(constraint.least, False, lambda witness: witness.units, at)
         case FactorLimit(node, rule) if rule.relation != "=":
             upper = rule.relation == "<="
-            return _Scale(rule.value, upper, lambda witness: witness.factor(node, rule.dim), at)
+            return _Dependence(rule.value, upper, lambda witness: witness.factor(node, rule.dim), at)
         case _:
             return None
 
 
-def _scale_of_words(constraint: Capacity | Utilization) -> _Scale:
+def _scale_of_words(constraint: Capacity | Utilization) -> _Dependence:
     level, storage = constraint.level, constraint.storage
 
     def capacity(words: int) -> Constraint:
@@ -174,7 +176,7 @@ def _scale_of_words(constraint: Capacity | Utilization) -> _Scale:
 
     upper = isinstance(constraint, Capacity)
     at = capacity if upper else utilization
-    return _Scale(constraint.words, upper, lambda witness: witness.words(level), at)
+    return _Dependence(constraint.words, upper, lambda witness: witness.words(level), at)
 
 
 def _candidates(mapspace: Mapspace, constraint: Constraint, twins: Sequence[Constraint]) -> Iterator[int]:
@@ -389,17 +391,19 @@ def _sufficient(
         case Utilization():
             yield from _filled_less(feasibility, rest, changed)
         case FactorLimit() | AxisSplit() | KeptOrBypassed() | Parallelism():
-            yield from _changed(feasibility, rest, changed)
+            yield from _levers_for(feasibility, rest, changed)
         case _:
             assert_never(constraint)
 
 
-def _changed(feasibility: Feasibility, rest: ConstraintSet, changed: Sequence[Constraint]) -> Iterator[Lever]:
+def _levers_for(
+    feasibility: Feasibility, rest: ConstraintSet, changed: Sequence[Constraint]
+) -> Iterator[Lever]:
     """Yield the nearest other value that suffices, or dropping the constraint where there is none."""
     constraint, *twins = changed
     suffices = nearest(feasibility, rest, constraint, twins)
     if suffices is not None:
-        yield _lever(feasibility.mapspace, changed, suffices.value, _number(constraint))
+        yield _number_lever(feasibility.mapspace, changed, suffices.value, _number_of_constraint(constraint))
     elif feasibility.decide(rest).witness is not None:
         yield _dropped(feasibility, rest, constraint, twins)
 
@@ -459,7 +463,7 @@ def _resized_mesh(
     found = [size for size in sizes if size is not None]
     if found:
         needed = min(found, key=lambda size: abs(size - present))
-        yield _lever(feasibility.mapspace, meshes, needed, present)
+        yield _number_lever(feasibility.mapspace, meshes, needed, present)
 
 
 def _resized_storage(
@@ -474,7 +478,10 @@ def _resized_storage(
     size = search(feasibility, others, sized_storages(capacities, filled))
     if size is not None:
         words, present = size * unit_words(storage), storage.size_words or 0
-        lever, reserved = _lever(feasibility.mapspace, capacities, words, present), storage.reserved_words
+        lever, reserved = (
+            _number_lever(feasibility.mapspace, capacities, words, present),
+            storage.reserved_words,
+        )
         yield replace(lever, current=present + reserved, needed=words + reserved)
 
 
@@ -486,7 +493,7 @@ def _filled_less(
     first = utilizations[0]
     words = next_smaller(feasibility, rest, sized_utilizations(utilizations))
     if words is not None:
-        yield _lever(feasibility.mapspace, utilizations, words, first.words)
+        yield _number_lever(feasibility.mapspace, utilizations, words, first.words)
     elif feasibility.decide(rest).witness is not None:
         yield Lever(without_text(first, feasibility.mapspace), sources=first.sources)
     capacity = Capacity(first.level, first.storage)
@@ -527,13 +534,13 @@ def _keeps_something(keeping: KeptOrBypassed, rest: ConstraintSet, mapspace: Map
     return not others <= {c.dataspace for c in of_level if c.verb == "bypass"}
 
 
-def _lever(mapspace: Mapspace, changed: Sequence[Constraint], needed: int, current: int) -> Lever:
+def _number_lever(mapspace: Mapspace, changed: Sequence[Constraint], needed: int, current: int) -> Lever:
     """Return the lever that gives constraints that are written together another number."""
     text = change_text(changed[0], needed, mapspace) + also_text(changed[1:], mapspace)
     return Lever(text, current, needed, changed[0].sources[:1])
 
 
-def _number(constraint: Constraint) -> int:
+def _number_of_constraint(constraint: Constraint) -> int:
     match constraint:
         case Parallelism():
             return constraint.least

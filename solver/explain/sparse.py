@@ -23,7 +23,7 @@ PLENTY = 1 << 50
 
 
 @dataclass(frozen=True)
-class _Room:
+class _LimitedRoom:
     """A room that tiles or metadata take: what a level has of it, and the mapspace with another one."""
 
     level: int
@@ -62,7 +62,7 @@ def explain_sparse(
     return (_formats(mapspace, roomy, clock),)
 
 
-def _rooms(mapspace: Mapspace) -> Iterator[_Room]:
+def _rooms(mapspace: Mapspace) -> Iterator[_LimitedRoom]:
     assert mapspace.sparsity is not None
     pairs = zip(mapspace.architecture.levels, mapspace.sparsity.levels, strict=True)
     for number, (level, sparse) in enumerate(pairs):
@@ -70,35 +70,35 @@ def _rooms(mapspace: Mapspace) -> Iterator[_Room]:
             continue
         sources = Capacity(number, level).sources
         text = f"`{level.name}` holds {level.usable_words:,} words of compressed tiles"
-        yield _Room(number, text, "words", level.size_words, sources, _capacity(number))
+        yield _LimitedRoom(number, text, "words", level.size_words, sources, _capacity_widener(number))
         if sparse.representations and not sparse.allow_overbooking:
             bits = sparse.metadata_size_bits
             text = f"`{level.name}` holds {bits:,} bits of metadata"
-            yield _Room(number, text, "bits of metadata", bits, (), _metadata(number))
+            yield _LimitedRoom(number, text, "bits of metadata", bits, (), _metadata_widener(number))
         if level.min_utilization:
             text = f"`{level.name}` must be filled to {float(level.min_utilization):.0%} by compressed tiles"
-            yield _Room(number, text, "least share", 0, sources, _unfilled(number))
+            yield _LimitedRoom(number, text, "least share", 0, sources, _unfilled(number))
 
 
-def _capacity(number: int) -> Callable[[Mapspace, int | None], Mapspace]:
+def _capacity_widener(number: int) -> Callable[[Mapspace, int | None], Mapspace]:
     def change(level: StorageLevel) -> StorageLevel:
         return replace(level, size_words=PLENTY, min_utilization=Fraction(0))
 
     def widened(mapspace: Mapspace, words: int | None) -> Mapspace:
         if words is None:
-            return _changed(mapspace, number, change)
-        return _changed(mapspace, number, lambda level: replace(level, size_words=words))
+            return _with_changed_level(mapspace, number, change)
+        return _with_changed_level(mapspace, number, lambda level: replace(level, size_words=words))
 
     return widened
 
 
 def _unfilled(number: int) -> Callable[[Mapspace, int | None], Mapspace]:
-    return lambda mapspace, _: _changed(
+    return lambda mapspace, _: _with_changed_level(
         mapspace, number, lambda level: replace(level, min_utilization=Fraction(0))
     )
 
 
-def _metadata(number: int) -> Callable[[Mapspace, int | None], Mapspace]:
+def _metadata_widener(number: int) -> Callable[[Mapspace, int | None], Mapspace]:
     def widened(mapspace: Mapspace, bits: int | None) -> Mapspace:
         size = PLENTY if bits is None else bits
         return _with_level(mapspace, number, lambda own: replace(own, metadata_size_bits=size))
@@ -106,7 +106,9 @@ def _metadata(number: int) -> Callable[[Mapspace, int | None], Mapspace]:
     return widened
 
 
-def _changed(mapspace: Mapspace, number: int, change: Callable[[StorageLevel], StorageLevel]) -> Mapspace:
+def _with_changed_level(
+    mapspace: Mapspace, number: int, change: Callable[[StorageLevel], StorageLevel]
+) -> Mapspace:
     """Return a mapspace with another storage level."""
     architecture, place = mapspace.architecture, mapspace.architecture.storage_indices[number]
     node = architecture.nodes[place]
@@ -123,14 +125,14 @@ def _with_level(mapspace: Mapspace, number: int, change: Callable[[SparseLevel],
     return replace(mapspace, sparsity=replace(mapspace.sparsity, levels=tuple(levels)))
 
 
-def _with_room(mapspace: Mapspace, rooms: Sequence[_Room]) -> Mapspace:
+def _with_room(mapspace: Mapspace, rooms: Sequence[_LimitedRoom]) -> Mapspace:
     """Return a mapspace without some limits."""
     for room in rooms:
         mapspace = room.widened(mapspace, None)
     return mapspace
 
 
-def _short_of_room(mapspace: Mapspace, rooms: Sequence[_Room], clock: Clock) -> Reason:
+def _short_of_room(mapspace: Mapspace, rooms: Sequence[_LimitedRoom], clock: Clock) -> Reason:
     """Return the capacities that are too small together, and the size that each needs."""
     needed = list(rooms)
     for room in rooms:
@@ -138,7 +140,7 @@ def _short_of_room(mapspace: Mapspace, rooms: Sequence[_Room], clock: Clock) -> 
         lifted = _with_room(mapspace, [own for own in rooms if own not in others])
         if first_mapping(lifted, clock) is Status.INFEASIBLE:
             needed = others
-    levers = [lever for lever in (_lever(mapspace, room, clock) for room in needed) if lever is not None]
+    levers = [lever for lever in (_room_lever(mapspace, room, clock) for room in needed) if lever is not None]
     shortfalls = [
         Shortfall(
             f"{room.text}: a mapping needs a size of {lever.needed:,}", lever.needed, room.current, room.unit
@@ -160,7 +162,7 @@ def _short_of_room(mapspace: Mapspace, rooms: Sequence[_Room], clock: Clock) -> 
     )
 
 
-def _lever(mapspace: Mapspace, room: _Room, clock: Clock) -> Lever | None:
+def _room_lever(mapspace: Mapspace, room: _LimitedRoom, clock: Clock) -> Lever | None:
     """Return the least room of one kind with which a mapping exists; None if it does not suffice."""
     if first_mapping(room.widened(mapspace, None), clock) is not Status.FEASIBLE:
         return None
@@ -193,7 +195,7 @@ def _formats(mapspace: Mapspace, roomy: Mapspace, clock: Clock) -> Reason:
         text="no mapping is possible with the formats of compressed tiles: "
         "too few ranks, incompatible formats "
         "of neighbouring levels, or a level that cannot compress or decompress",
-        constraints=tuple(Statement(_format_text(mapspace, *stored)) for stored in needed),
+        constraints=tuple(Statement(_ranks_text(mapspace, *stored)) for stored in needed),
         irreducible=clock.termination is None,
         levers=levers,
         complete=clock.termination is None,
@@ -211,7 +213,7 @@ def _stored(mapspace: Mapspace) -> list[tuple[int, str]]:
     return [(number, name) for number, sparse in levels for name in sparse.representations]
 
 
-def _format_text(mapspace: Mapspace, number: int, dataspace: str) -> str:
+def _ranks_text(mapspace: Mapspace, number: int, dataspace: str) -> str:
     assert mapspace.sparsity is not None
     ranks = mapspace.sparsity.levels[number].representations[dataspace].ranks
     formats = " ".join(rank.format for rank in reversed(ranks))

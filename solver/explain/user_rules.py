@@ -33,7 +33,7 @@ def rules_reason(
         sufficient += [rule] if status is not Status.UNKNOWN else []
     statements = tuple(Statement(str(rule), _sources(rule)) for rule in needed)
     return Reason(
-        text=_headline(needed),
+        text=_rules_headline(needed),
         sources=tuple(dict.fromkeys(source for statement in statements for source in statement.sources)),
         constraints=statements,
         irreducible=needed == sufficient,
@@ -63,7 +63,7 @@ def _sources(rule: Rule) -> tuple[SourceRef, ...]:
     return () if rule.source is None else (rule.source,)
 
 
-def _headline(rules: Sequence[Rule]) -> str:
+def _rules_headline(rules: Sequence[Rule]) -> str:
     if len(rules) == 1:
         return "no mapping that satisfies all other constraints satisfies this rule"
     return f"no mapping that satisfies all other constraints satisfies these {len(rules)} rules together"

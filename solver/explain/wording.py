@@ -34,25 +34,26 @@ def statement_text(constraint: Constraint, mapspace: Mapspace) -> str:
     """Return the requirement of `constraint` as a text."""
     match constraint:
         case FactorLimit(node, rule):
-            text = f"{_rule(rule)} in {_loops(mapspace, node)}"
+            text = f"{_rule(rule)} in {_loops_text(mapspace, node)}"
         case SpatialOrder(node):
-            text = f"the order of {_loops(mapspace, node)}"
+            text = f"the order of {_loops_text(mapspace, node)}"
         case AxisSplit(node, count):
-            text = f"split {count} of `{_node(mapspace, node)}`: the number of dimensions along X"
+            text = f"split {count} of `{_node_name(mapspace, node)}`: the number of dimensions along X"
         case KeptOrBypassed(level, dataspace, verb):
-            text = f"`{_level(mapspace, level)}` {'keeps' if verb == 'keep' else 'bypasses'} {dataspace}"
+            text = f"`{_level_name(mapspace, level)}` {'keeps' if verb == 'keep' else 'bypasses'} {dataspace}"
         case Whole():
-            text = _whole(constraint, mapspace)
+            text = _stored_whole_text(constraint, mapspace)
         case Capacity(_, storage):
-            room = f"{_words(constraint.words)}{_buffering(storage)}{_reserved(storage)}"
+            room = f"{_words_text(constraint.words)}{_buffering(storage)}{_reserved(storage)}"
             text = f"`{storage.name}` holds {room}"
         case Utilization(_, storage):
-            share = (
-                f"min_utilization {_share(storage.min_utilization)} of {_words(storage.usable_words or 0)}"
-            )
-            text = f"`{storage.name}` must hold at least {_words(constraint.words)} ({share})"
+            share, usable = _share_text(storage.min_utilization), _words_text(storage.usable_words or 0)
+            demand = f"{_words_text(constraint.words)} (min_utilization {share} of {usable})"
+            text = f"`{storage.name}` must hold at least {demand}"
         case Mesh(node, axis, size):
-            text = f"`{_node(mapspace, node)}` is {size:,} wide along {axis.upper()} (mesh{axis.upper()})"
+            text = (
+                f"`{_node_name(mapspace, node)}` is {size:,} wide along {axis.upper()} (mesh{axis.upper()})"
+            )
         case Parallelism():
             units = mapspace.architecture.compute_instances
             text = f"at least {constraint.least:,} of {units:,} compute units must be in use"
@@ -70,12 +71,12 @@ def clause_text(parts: Iterable[Constraint | TemporalOrder | UserRule], mapspace
             case FactorLimit(node, rule):
                 factors.setdefault(node, []).append(_rule(rule))
             case TemporalOrder(level):
-                texts.append(f"the order of the temporal loops of `{_level(mapspace, level)}`")
+                texts.append(f"the order of the temporal loops of `{_level_name(mapspace, level)}`")
             case UserRule(rule):
                 texts.append(str(rule))
             case _:
                 texts.append(statement_text(part, mapspace))
-    limits = (f"{', '.join(rules)} in {_loops(mapspace, node)}" for node, rules in factors.items())
+    limits = (f"{', '.join(rules)} in {_loops_text(mapspace, node)}" for node, rules in factors.items())
     return "; ".join((*limits, *texts))
 
 
@@ -85,18 +86,18 @@ def shortfall(constraint: Constraint, value: int, witness: Witness, mapspace: Ma
         case Capacity(level, storage):
             limit, unit = constraint.words, "words"
             tiles = witness.evaluation.levels[level].dataspaces
-            parts = " + ".join(f"{tile.dataspace} {_tile(tile, storage)}" for tile in tiles)
-            total = f"{parts} = at least {_words(value)}"
-            demand = total if len(tiles) > 1 else f"{tiles[0].dataspace} needs at least {_words(value)}"
+            parts = " + ".join(f"{tile.dataspace} {_tile_text(tile, storage)}" for tile in tiles)
+            total = f"{parts} = at least {_words_text(value)}"
+            demand = total if len(tiles) > 1 else f"{tiles[0].dataspace} needs at least {_words_text(value)}"
             text = f"{demand}, `{storage.name}` holds {limit:,}{_wide(storage)}"
         case Utilization(_, storage):
             limit, unit = constraint.words, "words"
             demand = f"min_utilization requires {limit:,}"
-            text = f"the tiles in `{storage.name}` total at most {_words(value)}, {demand}"
+            text = f"the tiles in `{storage.name}` total at most {_words_text(value)}, {demand}"
         case Mesh(node, axis, limit):
             unit = "children"
-            room = f"there {'is' if limit == 1 else 'are'} {limit:,}"
-            text = f"`{_node(mapspace, node)}` needs at least {value:,} children along {axis.upper()}, {room}"
+            needs = f"`{_node_name(mapspace, node)}` needs at least {value:,} children along {axis.upper()}"
+            text = f"{needs}, there {'is' if limit == 1 else 'are'} {limit:,}"
         case Parallelism():
             limit, unit = constraint.least, "units"
             text = f"at most {value:,} compute units can be in use, {limit:,} are required"
@@ -112,21 +113,21 @@ def change_text(constraint: Constraint, value: int, mapspace: Mapspace) -> str:
     match constraint:
         case FactorLimit(node, rule):
             changed = FactorRule(rule.dim, rule.relation, value)
-            return f"{_rule(changed)} instead of {_rule(rule)} in {_loops(mapspace, node)}"
+            return f"{_rule(changed)} instead of {_rule(rule)} in {_loops_text(mapspace, node)}"
         case AxisSplit(node, count):
-            return f"split {value} instead of {count} of `{_node(mapspace, node)}`"
+            return f"split {value} instead of {count} of `{_node_name(mapspace, node)}`"
         case Capacity(_, storage):
             words, before = (usable + storage.reserved_words for usable in (value, storage.size_words or 0))
-            rows = _depth(storage, words, before)
-            return f"`{storage.name}` with {_words(words)} instead of {before:,}{rows}"
+            rows = _rows_text(storage, words, before)
+            return f"`{storage.name}` with {_words_text(words)} instead of {before:,}{rows}"
         case Utilization(_, storage):
             room = storage.usable_words or 1
             share = _share_below(Fraction(value, room))
-            was = _share(storage.min_utilization)
-            return f"min_utilization {share} instead of {was} of `{storage.name}` ({_words(value)})"
+            was = _share_text(storage.min_utilization)
+            return f"min_utilization {share} instead of {was} of `{storage.name}` ({_words_text(value)})"
         case Mesh(node, axis, size):
             name = f"mesh{axis.upper()}"
-            return f"{name} {value:,} instead of {size:,} of `{_node(mapspace, node)}`"
+            return f"{name} {value:,} instead of {size:,} of `{_node_name(mapspace, node)}`"
         case Parallelism():
             units = mapspace.architecture.compute_instances
             share = _share_below(Fraction(value, units))
@@ -139,39 +140,41 @@ def change_text(constraint: Constraint, value: int, mapspace: Mapspace) -> str:
 
 def order_text(constraint: SpatialOrder, order: Iterable[str], mapspace: Mapspace) -> str:
     """Return the change of a fanout's spatial loops to another order, innermost first."""
-    return f"permutation [{', '.join(order)}] of `{_node(mapspace, constraint.node)}` instead of this one"
+    return (
+        f"permutation [{', '.join(order)}] of `{_node_name(mapspace, constraint.node)}` instead of this one"
+    )
 
 
 def without_text(constraint: Constraint, mapspace: Mapspace, inverted: bool = False) -> str:
     """Return that `constraint` is dropped, or, if `inverted`, that a level does the opposite."""
     if isinstance(constraint, KeptOrBypassed) and inverted:
         opposite = "bypassing" if constraint.verb == "keep" else "keeping"
-        return f"`{_level(mapspace, constraint.level)}` {opposite} {constraint.dataspace}"
+        return f"`{_level_name(mapspace, constraint.level)}` {opposite} {constraint.dataspace}"
     return f"without this: {statement_text(constraint, mapspace)}"
 
 
 def also_text(twins: Iterable[Constraint], mapspace: Mapspace) -> str:
     """Return the nodes that also change, because they share the text of a constraint."""
-    names = dict.fromkeys(_named(twin, mapspace) for twin in twins)
+    names = dict.fromkeys(_name_of_place(twin, mapspace) for twin in twins)
     return f"; the line also applies to {listing(names)}" if names else ""
 
 
-def _named(constraint: Constraint, mapspace: Mapspace) -> str:
+def _name_of_place(constraint: Constraint, mapspace: Mapspace) -> str:
     match constraint:
         case FactorLimit(node) | Mesh(node) | AxisSplit(node) | SpatialOrder(node):
-            return _node(mapspace, node)
+            return _node_name(mapspace, node)
         case Capacity(level) | Utilization(level) | KeptOrBypassed(level) | Whole(level):
-            return _level(mapspace, level)
+            return _level_name(mapspace, level)
         case Parallelism():
             raise ValueError("a least parallelism belongs to no node")
         case _:
             assert_never(constraint)
 
 
-def _whole(whole: Whole, mapspace: Mapspace) -> str:
+def _stored_whole_text(whole: Whole, mapspace: Mapspace) -> str:
     """Return that a level stores all of a dataspace, and why."""
     count = mapspace.architecture.instances_above(mapspace.architecture.storage_indices[whole.level])
-    name, outside = _level(mapspace, whole.level), [_node(mapspace, node) for node in whole.outside]
+    name, outside = _level_name(mapspace, whole.level), [_node_name(mapspace, node) for node in whole.outside]
     who = f"`{name}` stores" if count == 1 else f"the instances of `{name}` together store"
     verb = "bypasses" if len(outside) == 1 else "bypass"
     return f"{who} {whole.dataspace} as a whole, as {listing(outside)} {verb} it"
@@ -181,24 +184,24 @@ def _rule(rule: FactorRule) -> str:
     return f"{rule.dim}{rule.relation}{rule.value}"
 
 
-def _node(mapspace: Mapspace, node: int) -> str:
+def _node_name(mapspace: Mapspace, node: int) -> str:
     return mapspace.architecture.nodes[node].name
 
 
-def _level(mapspace: Mapspace, level: int) -> str:
+def _level_name(mapspace: Mapspace, level: int) -> str:
     return mapspace.architecture.levels[level].name
 
 
-def _loops(mapspace: Mapspace, node: int) -> str:
+def _loops_text(mapspace: Mapspace, node: int) -> str:
     spatial = node in mapspace.architecture.fanout_indices
-    return f"the {'spatial' if spatial else 'temporal'} loops of `{_node(mapspace, node)}`"
+    return f"the {'spatial' if spatial else 'temporal'} loops of `{_node_name(mapspace, node)}`"
 
 
-def _words(count: int) -> str:
+def _words_text(count: int) -> str:
     return f"{count:,} word{'' if count == 1 else 's'}"
 
 
-def _tile(tile: DataspaceCost, storage: StorageLevel) -> str:
+def _tile_text(tile: DataspaceCost, storage: StorageLevel) -> str:
     """Return the words of a tile, as a product where each value takes several."""
     size = storage.packing_of(tile.dataspace).size_per_value
     return f"{tile.tile_words:,}" if size == 1 else f"{tile.tile_words:,} x {size:,}"
@@ -215,7 +218,7 @@ def _wide(storage: StorageLevel) -> str:
 def _buffering(storage: StorageLevel) -> str:
     if storage.multiple_buffering == 1:
         return ""
-    return f" ({storage.size_words or 0:,} over multiple_buffering {_share(storage.multiple_buffering)})"
+    return f" ({storage.size_words or 0:,} over multiple_buffering {_share_text(storage.multiple_buffering)})"
 
 
 def _reserved(storage: StorageLevel) -> str:
@@ -223,7 +226,7 @@ def _reserved(storage: StorageLevel) -> str:
     return f" besides {taken:,} for tensors that stay there" if taken > 0 else ""
 
 
-def _depth(storage: StorageLevel, words: int, before: int) -> str:
+def _rows_text(storage: StorageLevel, words: int, before: int) -> str:
     """Return the number of rows for these words, where the capacity is given in rows of another size."""
     if storage.rows_per_word is None or storage.rows_per_word == 1:
         return ""
@@ -233,7 +236,7 @@ def _depth(storage: StorageLevel, words: int, before: int) -> str:
     return f" (depth {math.ceil(rows):,})"
 
 
-def _share(share: Fraction) -> str:
+def _share_text(share: Fraction) -> str:
     """Return a fraction with four digits."""
     return f"{float(share):.4g}"
 

@@ -25,7 +25,7 @@ Tally = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Arc:
+class LoopArc:
     """A loop of a node: from the extent inside of it to the one outside."""
 
     inner: int
@@ -61,14 +61,14 @@ class Chain:
         self.bound = mapspace.problem.bound[dim]
         arcs = _reachable(mapspace, dim)
         self.nodes = len(arcs)
-        self.steps: list[dict[Arc, Literal]] = [{} for _ in arcs]
+        self.steps: list[dict[LoopArc, Literal]] = [{} for _ in arcs]
         self.layers: list[Layer] = [{} for _ in range(self.nodes + 1)]
         self.layers[self.nodes] = {1: program.true}
         for node in reversed(range(self.nodes)):
             self._add_step(node, arcs[node])
         self._tallies: dict[tuple[frozenset[int], ...], LiteralChoice[tuple[int, ...]]] = {}
 
-    def _add_step(self, node: int, arcs: Sequence[Arc]) -> None:
+    def _add_step(self, node: int, arcs: Sequence[LoopArc]) -> None:
         """Let a path leave each extent inside of a node by one arc, and enter one extent outside."""
         inside = self.layers[node + 1]
         for extent, literal in inside.items():
@@ -83,7 +83,7 @@ class Chain:
             for extent, parts in entering.items()
         }
 
-    def _split(self, arcs: Sequence[Arc], whole: Literal, name: str) -> dict[Arc, Literal]:
+    def _split(self, arcs: Sequence[LoopArc], whole: Literal, name: str) -> dict[LoopArc, Literal]:
         if len(arcs) == 1:
             return {arcs[0]: whole}
         literals = [self.program.literal(f"{name}:{arc.inner}*{arc.factor}") for arc in arcs]
@@ -186,8 +186,8 @@ class Chain:
         return {state: self.program.any_of(parts) for state, parts in arrived.items()}
 
     def _meetings(
-        self, node: int, states: Sequence[tuple[tuple[Tally, ...], Literal]], arcs: Sequence[Arc]
-    ) -> dict[tuple[tuple[Tally, ...], Arc], Literal]:
+        self, node: int, states: Sequence[tuple[tuple[Tally, ...], Literal]], arcs: Sequence[LoopArc]
+    ) -> dict[tuple[tuple[Tally, ...], LoopArc], Literal]:
         """A literal for every state and arc at one extent."""
         steps = self.steps[node]
         if len(states) == 1:
@@ -201,7 +201,7 @@ class Chain:
             self.program.equal([met[tallies, arc] for tallies, _ in states], steps[arc])
         return met
 
-    def _moved(self, tallies: tuple[Tally, ...], arc: Arc, label: int | None) -> tuple[Tally, ...]:
+    def _moved(self, tallies: tuple[Tally, ...], arc: LoopArc, label: int | None) -> tuple[Tally, ...]:
         """Tallies outside of an arc."""
         rounds = tiles_of(self._last(arc.outer), arc.inner)
         return tuple(
@@ -226,17 +226,17 @@ def _first_break(live: Sequence[int], label: dict[int, int]) -> tuple[int | None
     return next((node for node in live if label.get(node) != own), None), own
 
 
-def _reachable(mapspace: Mapspace, dim: str) -> list[list[Arc]]:
+def _reachable(mapspace: Mapspace, dim: str) -> list[list[LoopArc]]:
     """The arcs of every node that lie on a path from a single iteration to the bound."""
     extents = mapspace.extents(dim)
     rules = mapspace.factor_rules
-    arcs: list[list[Arc]] = [[] for _ in rules]
+    arcs: list[list[LoopArc]] = [[] for _ in rules]
     inside = {1}
     for node in reversed(range(len(rules))):
         for extent in sorted(inside):
             tiles = extents.tiles(extent)
             factors = allowed_factors(rules[node], dim, tiles, extents.kind)
-            arcs[node] += [Arc(extent, f, extents.grown(extent, f)) for f in factors]
+            arcs[node] += [LoopArc(extent, f, extents.grown(extent, f)) for f in factors]
         _check_arcs(dim, len(arcs[node]))
         inside = {arc.outer for arc in arcs[node]}
     outside = {mapspace.problem.bound[dim]}

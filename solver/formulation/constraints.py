@@ -327,20 +327,20 @@ def mapping_of(
         factors = {dim: chosen.factor(node, dim) for dim in mapspace.problem.dims}
         live = [dim for dim, factor in factors.items() if factor > 1]
         if isinstance(hardware, Fanout):
-            spatial = _in_order(live, next(fanouts))
+            spatial = _allowed_order(live, next(fanouts))
             along_x = [dim for dim in spatial if chosen.along_x(node, dim)]
             x = [SpatialLoop(dim, factors[dim], "x") for dim in along_x]
             y = [SpatialLoop(dim, factors[dim], "y") for dim in spatial if dim not in along_x]
             entries.append(FanoutMapping((*x, *y)))
             continue
         level, rules = next(levels)
-        temporal = _in_order(live, rules) if order is None else order(level, live)
+        temporal = _allowed_order(live, rules) if order is None else order(level, live)
         kept = frozenset(name for name in names if chosen.keeps(level, name))
         entries.append(StorageMapping(tuple(Loop(dim, factors[dim]) for dim in temporal), kept))
     return Mapping(tuple(entries))
 
 
-def _in_order(live: list[str], rules: TemporalRules | SpatialRules) -> list[str]:
+def _allowed_order(live: list[str], rules: TemporalRules | SpatialRules) -> list[str]:
     """Sort loops into an order that the rules allow, innermost first."""
     loose = sorted(dim for dim in live if dim not in rules.inner and dim not in rules.outer)
     return [dim for dim in (*rules.inner, *loose, *rules.outer) if dim in live]

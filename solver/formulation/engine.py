@@ -15,7 +15,7 @@ from model.mapping import Mapping
 from model.mapspace import Mapspace
 from model.objective import EDP, ENERGY, LATENCY
 from solver.cpsat import ModelError, Outcome, Settings
-from solver.formulation.model import Candidate, Formulation, Scaled, check_formulated
+from solver.formulation.model import CandidateMapping, Formulation, Scaled, check_formulated
 from solver.formulation.program import EmptyProgramError, UnfinishedError
 from solver.heuristics.interface import Budget, BudgetSpent, MapperError
 from solver.heuristics.local_search import GreedyDescent
@@ -162,7 +162,7 @@ class _Run:
 
     def minimise(self) -> Result:
         """Minimise the objectives lexicographically."""
-        objectives = self._options.objectives or self._mapspace.objectives
+        objectives = self._options.objectives_for(self._mapspace)
         bounds: list[int | None] = []
         if self._known is not None:
             self._price(self._known, objectives[0])
@@ -240,7 +240,7 @@ class _Run:
     def _is_proven(self, objective: str, bound: int) -> bool:
         return self._best is not None and bound >= self._best.evaluation.value(objective)
 
-    def _formulated(self, objective: str, waits: bool) -> _Search | None:
+    def _formulated(self, objective: str, waits: bool) -> _ObjectiveSearch | None:
         """The search within the limits; None if nothing is allowed."""
         timed = waits or objective != ENERGY or any(name != ENERGY for name, _ in self._limits)
         try:
@@ -251,7 +251,7 @@ class _Run:
                 self._limit(formulation, name, most)
         except EmptyProgramError:
             return None
-        return _Search(self, formulation, objective)
+        return _ObjectiveSearch(self, formulation, objective)
 
     @staticmethod
     def _limit(formulation: Formulation, objective: str, most: int) -> None:
@@ -262,7 +262,7 @@ class _Run:
         }
         limits[objective](most)
 
-    def price(self, candidate: Candidate, objective: str) -> Evaluation:
+    def price(self, candidate: CandidateMapping, objective: str) -> Evaluation:
         """Price a mapping, which becomes the incumbent if it is the best within all limits."""
         return self._price(candidate.mapping, objective)
 
@@ -340,7 +340,7 @@ class _Run:
             self._on_progress(Progress(Phase.FORMULATION, self._clock.seconds, objective, value, bound))
 
 
-class _Search:
+class _ObjectiveSearch:
     """The search for one objective, with one formulation."""
 
     def __init__(self, run: _Run, formulation: Formulation, objective: str) -> None:
@@ -385,7 +385,7 @@ class _Search:
         bound = 0
         while True:
             scale = self._formulation.minimise(self._objective, self._room(), self._is_close)
-            found = self._step(scale, bound)
+            found = self._solve_once(scale, bound)
             value = self._value()
             if found is None or (value is not None and found >= value):
                 return value
@@ -411,7 +411,7 @@ class _Search:
                 formulation.limit_cycles(room // max(1, energy))
             known = room
             most = None if room is None else room // fewest
-            found = self._step(formulation.minimise_energy(most, self._is_close), energy, fewest)
+            found = self._solve_once(formulation.minimise_energy(most, self._is_close), energy, fewest)
             value = self._value()
             if found is None or (value is not None and found * fewest >= value):
                 return value
@@ -439,13 +439,13 @@ class _Search:
 
     def _solve(
         self, scale: Scaled, slice_s: float, on_bound: Callable[[int], None] | None = None
-    ) -> tuple[Outcome, list[tuple[Candidate, Evaluation]]] | None:
+    ) -> tuple[Outcome, list[tuple[CandidateMapping, Evaluation]]] | None:
         """Solve once and price what is found; None if there is nothing left."""
         run, formulation = self._run, self._formulation
         settings = run.settings(slice_s, self._linearization)
         known: dict[Mapping, Evaluation] = {}
 
-        def price(candidate: Candidate) -> None:
+        def price(candidate: CandidateMapping) -> None:
             known[candidate.mapping] = run.price(candidate, self._objective)
 
         outcome, candidates = formulation.solve(settings, run.stop, price, on_bound)
@@ -459,7 +459,7 @@ class _Search:
         self._check(priced)
         return outcome, priced
 
-    def _check(self, priced: Sequence[tuple[Candidate, Evaluation]]) -> None:
+    def _check(self, priced: Sequence[tuple[CandidateMapping, Evaluation]]) -> None:
         """Raise `ModelError` for answers that break what the program states."""
         formulation = self._formulation
         if not formulation.tables.rounded and any(own.violations for _, own in priced):
@@ -468,7 +468,7 @@ class _Search:
         if any(not rule.limits_costs for rule in broken.difference(formulation.rules.unstated)):
             raise ModelError("an answer breaks a rule")
 
-    def _step(self, scale: Scaled, bound: int, times: int = 1) -> int | None:
+    def _solve_once(self, scale: Scaled, bound: int, times: int = 1) -> int | None:
         """Solve once, and exclude what is found; return the bound, None if nothing is left.
 
         The objective is at least so many `times` what is minimised.

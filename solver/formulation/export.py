@@ -91,18 +91,18 @@ def rows_of(proto: Any) -> Iterator[LinearRow]:
     ExportError
         A constraint is no sum and no clause.
     """
-    domains = [_ends(own) for own in proto.variables]
+    domains = [_domain_ends(own) for own in proto.variables]
     for constraint in proto.constraints:
-        for row in _rows(constraint):
+        for row in _linear_rows(constraint):
             yield _enforced(row, list(constraint.enforcement_literal), domains)
 
 
-def _ends(variable: Any) -> tuple[int, int]:
+def _domain_ends(variable: Any) -> tuple[int, int]:
     domain = list(variable.domain)
     return domain[0], domain[-1]
 
 
-def _rows(constraint: Any) -> Iterator[LinearRow]:
+def _linear_rows(constraint: Any) -> Iterator[LinearRow]:
     """A constraint without its enforcement literals."""
     if constraint.has_linear():
         linear = constraint.linear
@@ -113,18 +113,18 @@ def _rows(constraint: Any) -> Iterator[LinearRow]:
         most = None if domain[1] >= UNLIMITED else domain[1]
         yield LinearRow(tuple(zip(linear.coeffs, linear.vars, strict=True)), least, most)
     elif constraint.has_bool_or():
-        yield _counted(constraint.bool_or.literals, 1, None)
+        yield _count_of_literals(constraint.bool_or.literals, 1, None)
     elif constraint.has_at_most_one():
-        yield _counted(constraint.at_most_one.literals, None, 1)
+        yield _count_of_literals(constraint.at_most_one.literals, None, 1)
     elif constraint.has_exactly_one():
-        yield _counted(constraint.exactly_one.literals, 1, 1)
+        yield _count_of_literals(constraint.exactly_one.literals, 1, 1)
     elif constraint.has_bool_and():
-        yield from (_counted([literal], 1, None) for literal in constraint.bool_and.literals)
+        yield from (_count_of_literals([literal], 1, None) for literal in constraint.bool_and.literals)
     else:
         raise ExportError("a constraint is neither a sum nor a clause")
 
 
-def _counted(literals: Iterable[int], least: int | None, most: int | None) -> LinearRow:
+def _count_of_literals(literals: Iterable[int], least: int | None, most: int | None) -> LinearRow:
     """How many of some literals hold; CP-SAT writes the negation of variable v as -v - 1."""
     every = list(literals)
     negated = sum(literal < 0 for literal in every)
@@ -158,7 +158,7 @@ def _enforced(row: LinearRow, literals: Sequence[int], domains: Sequence[tuple[i
     return LinearRow(tuple(terms), *lifted)
 
 
-def _merged(row: LinearRow) -> dict[int, int]:
+def _coefficients(row: LinearRow) -> dict[int, int]:
     """Coefficients by variable."""
     found: dict[int, int] = {}
     for coefficient, variable in row.terms:
@@ -176,12 +176,12 @@ def _mps(proto: Any, remarks: Iterable[str]) -> Iterator[str]:
     rows = list(rows_of(proto))
     yield "ROWS"
     yield " N cost"
-    yield from (f" {_kind(row)} r{number}" for number, row in enumerate(rows))
+    yield from (f" {_row_letter(row)} r{number}" for number, row in enumerate(rows))
     columns: list[list[str]] = [[] for _ in proto.variables]
     for coefficient, variable in zip(proto.objective.coeffs, proto.objective.vars, strict=True):
         columns[variable].append(f"cost {coefficient}")
     for number, row in enumerate(rows):
-        for variable, coefficient in _merged(row).items():
+        for variable, coefficient in _coefficients(row).items():
             columns[variable].append(f"r{number} {coefficient}")
     yield "COLUMNS"
     yield " M 'MARKER' 'INTORG'"
@@ -199,13 +199,13 @@ def _mps(proto: Any, remarks: Iterable[str]) -> Iterator[str]:
             yield f" RANGES r{number} {row.most - row.least}"
     yield "BOUNDS"
     for number, variable in enumerate(proto.variables):
-        least, most = _ends(variable)
+        least, most = _domain_ends(variable)
         yield f" LO BOUND x{number} {least}"
         yield f" UP BOUND x{number} {most}"
     yield "ENDATA"
 
 
-def _kind(row: LinearRow) -> str:
+def _row_letter(row: LinearRow) -> str:
     if row.least is None:
         return "N" if row.most is None else "L"
     return "E" if row.least == row.most else "G"
@@ -218,21 +218,21 @@ def _flatzinc(proto: Any, remarks: Iterable[str]) -> Iterator[str]:
     """Yield the lines of a FlatZinc model, of integers and linear constraints alone."""
     yield from (f"% {remark}" for remark in remarks)
     for number, variable in enumerate(proto.variables):
-        least, most = _ends(variable)
+        least, most = _domain_ends(variable)
         yield f"var {least}..{most}: x{number}:: output_var;"
     total = {v: c for c, v in zip(proto.objective.coeffs, proto.objective.vars, strict=True) if c}
-    domains = [_ends(own) for own in proto.variables]
+    domains = [_domain_ends(own) for own in proto.variables]
     ends = [sorted((c * domains[v][0], c * domains[v][1])) for v, c in total.items()]
     yield f"var {sum(low for low, _ in ends)}..{sum(high for _, high in ends)}: cost:: output_var;"
     for row in rows_of(proto):
-        yield from _linear(_merged(row), row.least, row.most)
-    yield f"constraint int_lin_eq({_vector([*total.values(), -1])},{_names(total, 'cost')},0);"
+        yield from _linear(_coefficients(row), row.least, row.most)
+    yield f"constraint int_lin_eq({_vector([*total.values(), -1])},{_variable_names(total, 'cost')},0);"
     yield "solve minimize cost;"
     yield ""
 
 
 def _linear(terms: dict[int, int], least: int | None, most: int | None) -> Iterator[str]:
-    variables = _names(terms)
+    variables = _variable_names(terms)
     if least is not None and least == most:
         yield f"constraint int_lin_eq({_vector(terms.values())},{variables},{least});"
         return
@@ -246,5 +246,5 @@ def _vector(numbers: Iterable[int]) -> str:
     return f"[{','.join(map(str, numbers))}]"
 
 
-def _names(variables: Iterable[int], *more: str) -> str:
+def _variable_names(variables: Iterable[int], *more: str) -> str:
     return f"[{','.join([*(f'x{number}' for number in variables), *more])}]"

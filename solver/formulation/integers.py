@@ -229,7 +229,7 @@ class Integers(ABC):
         for tile in tiles:
             size = min(tile.size_per_value, most + 1)
             room = max(1, most // size)
-            ranks = [self._where((tile.held, counted), rank, room) for rank in _ranks(tile, values)]
+            ranks = [self._where((tile.held, counted), rank, room) for rank in _rank_extents(tile, values)]
             total += size * self._where((tile.held,), self._product(ranks, room), room, otherwise=0)
         return total, counted
 
@@ -247,7 +247,7 @@ class Integers(ABC):
         for tile in tiles:
             size = min(tile.size_per_value, enough)
             full = -(-enough // size)
-            some = self._some(_ranks(tile, values), full)
+            some = self._some(_rank_extents(tile, values), full)
             total += size * self._where((tile.held,), some, 2 * full, otherwise=0)
         return total
 
@@ -306,7 +306,7 @@ def _room(limit: int) -> int:
     return 1 << (limit - 1).bit_length()
 
 
-def _ranks(tile: TakenRoom[Factor], extents: dict[str, Variable]) -> list[Expression]:
+def _rank_extents(tile: TakenRoom[Factor], extents: dict[str, Variable]) -> list[Expression]:
     """Return the extent per rank of a tile with these extents per dimension."""
     return [
         1 + sum(abs(t.coefficient) * (extents[t.dim] - 1) for t in rank if t.dim in extents)

@@ -271,7 +271,7 @@ class _Decoder:
     def price(self, factors: Integers, resting: Sequence[int]) -> None:
         """Price factors of shape ``(nodes, dims)``, with the dataspace that rests in each level."""
         problem, temporal = self._mapspace.problem, self._mapspace.temporal
-        order = [_order(problem, rules, space) for rules, space in zip(temporal, resting, strict=True)]
+        order = [_loop_order(problem, rules, space) for rules, space in zip(temporal, resting, strict=True)]
         rows = len(self._masks)
         batch = MappingBatch(
             np.tile(factors, (rows, 1, 1)), np.tile(np.array(order), (rows, 1, 1)), self._masks
@@ -299,7 +299,7 @@ def _solve(model: LogModel, decoder: _Decoder, pricing: Pricing, deadline: float
     return answers > 0
 
 
-def _order(problem: Problem, rules: TemporalRules, resting: int) -> list[int]:
+def _loop_order(problem: Problem, rules: TemporalRules, resting: int) -> list[int]:
     """Dimensions innermost first: those that leave the resting dataspace in place lie innermost."""
     moved = {dim: sum(dim in space.dims for space in problem.dataspaces) for dim in problem.dims}
     rests = problem.dataspaces[resting]

@@ -15,7 +15,7 @@ from model.mapspace import Mapspace
 from model.objective import ENERGY, LATENCY
 from solver.cpsat import Answer, Literal, Outcome, Settings
 from solver.formulation.constraints import ChosenValues, mapping_of
-from solver.formulation.objective import CostTable, CostTables
+from solver.formulation.objective import CostTables, TabledCost
 from solver.formulation.program import LARGEST_TOTAL, EmptyProgramError, whole_multiple
 from solver.formulation.rules import UserRules
 from solver.formulation.tables import Tables, rank_groups
@@ -50,7 +50,7 @@ def check_formulated(mapspace: Mapspace) -> None:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class CandidateMapping:
     """A mapping that an answer stands for, and what the tables say of it.
 
     Parameters
@@ -120,7 +120,7 @@ class Formulation:
     timed: bool = True
     waits: bool = False
     stop: StopCallback = lambda: False
-    cuts: list[CostTable] = field(default_factory=list)
+    cuts: list[TabledCost] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Build the program."""
@@ -137,7 +137,7 @@ class Formulation:
 
     def scaled(
         self,
-        tables: Sequence[CostTable],
+        tables: Sequence[TabledCost],
         base: Fraction | int,
         most: Fraction | int | None,
         largest: int = LARGEST_TOTAL,
@@ -160,14 +160,14 @@ class Formulation:
         quantum = max(whole_multiple(costs), Fraction(math.ceil(sum(map(abs, costs)) / largest)))
         return Scaled(tuple(literal for literal, _ in entries), costs, total, quantum, least)
 
-    def _open(self, table: CostTable) -> CostTable:
+    def _open(self, table: TabledCost) -> TabledCost:
         """A table without the entries that are excluded already."""
         entries = tuple(own for own in table.entries if not self.program.is_forbidden(own[0]))
         if table.complete and not entries:
             raise EmptyProgramError("costs")
         return replace(table, entries=entries)
 
-    def _within(self, table: CostTable, window: Fraction) -> CostTable:
+    def _within(self, table: TabledCost, window: Fraction) -> TabledCost:
         """A table without the entries that cost more than `window` above its least; these are excluded."""
         if window < 0:
             raise EmptyProgramError("costs")
@@ -176,7 +176,7 @@ class Formulation:
         return replace(table, entries=tuple(own for own in table.entries if own[1] <= most))
 
     @property
-    def energy_tables(self) -> list[CostTable]:
+    def energy_tables(self) -> list[TabledCost]:
         """All tables of energy."""
         return [*self.costs.energy, *self.cuts]
 
@@ -247,7 +247,7 @@ class Formulation:
         if most is not None:
             self.limit_cycles(most)
         network = self.costs.network_cycles
-        steps = CostTable(tuple((x, Fraction(own)) for own, x in self.costs.steps.items()), True)
+        steps = TabledCost(tuple((x, Fraction(own)) for own, x in self.costs.steps.items()), True)
         if not self.costs.loads:
             scale = self.scaled([steps], network, most)
             self.program.model.minimize(self.program.sum_of(scale.literals, scale.weights))
@@ -282,14 +282,14 @@ class Formulation:
         self,
         settings: Settings,
         stop: StopCallback,
-        on_candidate: Callable[[Candidate], None] | None = None,
+        on_candidate: Callable[[CandidateMapping], None] | None = None,
         on_bound: Callable[[int], None] | None = None,
-    ) -> tuple[Outcome, tuple[Candidate, ...]]:
+    ) -> tuple[Outcome, tuple[CandidateMapping, ...]]:
         """Solve the program; also return the mappings of all answers on the way, the best one last.
 
         Other threads call `on_candidate` with each of them, and `on_bound` with every better bound in quanta.
         """
-        found: list[Candidate] = []
+        found: list[CandidateMapping] = []
 
         def hear(answer: Answer) -> None:
             found.append(self.candidate(answer))
@@ -302,7 +302,7 @@ class Formulation:
             found = [*(own for own in found if own.mapping != last.mapping), last]
         return outcome, tuple(found)
 
-    def candidate(self, answer: Answer) -> Candidate:
+    def candidate(self, answer: Answer) -> CandidateMapping:
         """Return the mapping of an answer."""
         held = self._held_arcs(answer)
         by_site: dict[Site, Fraction] = {}
@@ -317,7 +317,7 @@ class Formulation:
         for name, choice in self.variables.keeping.items():
             place = answer.choice(choice.literals)
             kept[name] = choice.values[place], choice.literals[place]
-        return Candidate(
+        return CandidateMapping(
             mapping=self._mapping(answer, held, kept),
             energy=energy,
             cycles=self._cycles_of(answer),
@@ -387,7 +387,7 @@ class Formulation:
 
     # -------------------------------------------------------------------- tightening
 
-    def tighten(self, priced: Iterable[tuple[Candidate, Evaluation]]) -> None:
+    def tighten(self, priced: Iterable[tuple[CandidateMapping, Evaluation]]) -> None:
         """Let the objective say what parts of mappings cost that were found in one solve.
 
         What a dataspace costs at a level depends on what is kept of it, and on the loops outside of the next
@@ -406,19 +406,21 @@ class Formulation:
                 added.add(key)
                 self.cuts.append(self._entry(parts, cost, *site))
 
-    def _understated(self, candidate: Candidate, evaluation: Evaluation) -> Iterator[tuple[Site, Fraction]]:
+    def _understated(
+        self, candidate: CandidateMapping, evaluation: Evaluation
+    ) -> Iterator[tuple[Site, Fraction]]:
         """Yield by how much each dataspace costs more at a level than its tables say."""
         for (number, name), known in candidate.by_site.items():
             own = [space for space in evaluation.levels[number].dataspaces if space.dataspace == name]
             if own and own[0].energy > known:
                 yield (number, name), own[0].energy - known
 
-    def exclude(self, candidate: Candidate) -> None:
+    def exclude(self, candidate: CandidateMapping) -> None:
         """Exclude a mapping, and all that cost the same and differ in nothing that unstated rules ask for."""
         literals = self._distinct([*self._whole(candidate), *self._asked_orders(candidate)])
         self.program.model.add_bool_or([literal.negated() for literal in literals])
 
-    def _asked_orders(self, candidate: Candidate) -> Iterator[Literal]:
+    def _asked_orders(self, candidate: CandidateMapping) -> Iterator[Literal]:
         """Yield what tells which loops are innermost, where unstated rules ask for that."""
         asked = {q.node for rule in self.rules.unstated for q in rule.quantities if q.kind == "innermost"}
         levels = enumerate(self.mapspace.architecture.levels)
@@ -429,13 +431,13 @@ class Formulation:
             orders = (self.variables.slots[number].inside(*pair) for pair in pairs)
             yield from (order for order in orders if not isinstance(order, bool))
 
-    def _entry(self, parts: Iterable[Literal], cost: Fraction, level: int, dataspace: str) -> CostTable:
+    def _entry(self, parts: Iterable[Literal], cost: Fraction, level: int, dataspace: str) -> TabledCost:
         """A cost where all parts hold."""
         literal = self.program.literal(f"cut{len(self.cuts)}")
         self.program.model.add_bool_or([literal, *(part.negated() for part in parts)])
-        return CostTable(((literal, cost),), False, level, dataspace)
+        return TabledCost(((literal, cost),), False, level, dataspace)
 
-    def _part(self, candidate: Candidate, level: int, name: str) -> list[Literal]:
+    def _part(self, candidate: CandidateMapping, level: int, name: str) -> list[Literal]:
         """Literals on which the cost of a dataspace at a level depends."""
         levels, kept = candidate.kept[name]
         asking = [
@@ -449,7 +451,7 @@ class Formulation:
         orders = [own for slot in range(slots) for own in self._order_of(candidate, slot, name)]
         return self._distinct([kept, *arcs, *orders])
 
-    def _whole(self, candidate: Candidate) -> list[Literal]:
+    def _whole(self, candidate: CandidateMapping) -> list[Literal]:
         """Literals that only this mapping has, but for arrangements that cost the same."""
         kept = [literal for _, literal in candidate.kept.values()]
         arcs = [literal for own in candidate.arcs for literal in own]
@@ -466,7 +468,7 @@ class Formulation:
             {literal.index: literal for literal in literals if literal is not self.program.true}.values()
         )
 
-    def _order_of(self, candidate: Candidate, level: int, name: str) -> Iterator[Literal]:
+    def _order_of(self, candidate: CandidateMapping, level: int, name: str) -> Iterator[Literal]:
         """Yield what a dataspace can tell of the order of a level's loops.
 
         Loops that do not move the tile may change places among each other, as may all beyond the first one

@@ -45,7 +45,7 @@ Entry = tuple[Literal, Fraction]
 
 
 @dataclass(frozen=True)
-class CostTable:
+class TabledCost:
     """Entries of which at most one holds, exactly one if it is complete; and whose costs they are."""
 
     entries: tuple[Entry, ...]
@@ -69,7 +69,7 @@ class CostTable:
 class PortTime:
     """Time that a port of a memory takes, in cycles."""
 
-    tables: tuple[CostTable, ...]
+    tables: tuple[TabledCost, ...]
 
 
 @dataclass(frozen=True)
@@ -487,13 +487,13 @@ class CostTables:
 
     # ---------------------------------------------------------------------- energy
 
-    def _energy(self) -> tuple[CostTable, ...]:
+    def _energy(self) -> tuple[TabledCost, ...]:
         """Energy of all accesses and of leakage, at least; the arithmetic is left out."""
         tables = [table for space in self._problem.dataspaces for table in self._accesses(space)]
         tables += self._leaks()
         return tuple(table for table in tables if any(cost for _, cost in table.entries))
 
-    def _accesses(self, space: Dataspace) -> Iterator[CostTable]:
+    def _accesses(self, space: Dataspace) -> Iterator[TabledCost]:
         for service, gate in self._services(space):
             yield from self._served(space, service, gate)
         for level in range(1, len(self._variables.positions)):
@@ -516,7 +516,7 @@ class CostTables:
             if space.name not in self._variables.level(level).passing:
                 asking = level
 
-    def _served(self, space: Dataspace, service: Service, gate: Literal) -> Iterator[CostTable]:
+    def _served(self, space: Dataspace, service: Service, gate: Literal) -> Iterator[TabledCost]:
         level, node = self._variables.level(service.level), self._variables.positions[service.level]
         view, price = self._views[space.name], level.energy
         price = replace(
@@ -547,7 +547,7 @@ class CostTables:
             touches = view.first_touches(node)
             yield self._table(touches, gate, service.level, space, Fraction(0), -read)
 
-    def _filled(self, space: Dataspace, number: int) -> Iterator[CostTable]:
+    def _filled(self, space: Dataspace, number: int) -> Iterator[TabledCost]:
         """What is filled from outside; the outermost level that holds a dataspace is not."""
         level, node = self._variables.level(number), self._variables.positions[number]
         gate = self._variables.keeps(space.name, lambda held: number in held[1:])
@@ -581,7 +581,7 @@ class CostTables:
         level: int,
         space: Dataspace,
         price: Fraction,
-    ) -> Iterator[CostTable]:
+    ) -> Iterator[TabledCost]:
         """Words that the tiles of a level bring beyond what a table says, as digits of a binary number."""
         view = self._views[space.name]
         if not price or not view.has_steps:
@@ -601,7 +601,7 @@ class CostTables:
         numbers += [*(-(-own // unit) * -1 for own in whole), *(-weight for weight in weights)]
         self._program.model.add(self._program.sum_of(literals, numbers) <= 0)
         for digit, weight in zip(digits, weights, strict=True):
-            yield CostTable(((digit, price * unit * weight),), False, level, space.name)
+            yield TabledCost(((digit, price * unit * weight),), False, level, space.name)
 
     def _price(self, space: Dataspace, number: int, price: int) -> Fraction:
         """Energy per word of a full block, shared by as many instances of a cluster as may."""
@@ -619,7 +619,7 @@ class CostTables:
         space: Dataspace,
         in_blocks: Fraction,
         by_word: Fraction = Fraction(0),
-    ) -> CostTable:
+    ) -> TabledCost:
         """A table of words at two prices, one of them for whole blocks.
 
         Instances round up one by one, so that together they pay no less than their sum rounded up.
@@ -630,7 +630,7 @@ class CostTables:
             (literal, in_blocks * block * math.ceil(Fraction(own, block)) + by_word * own)
             for own, literal in given.items()
         )
-        return CostTable(entries, gate is self._program.true, level, space.name)
+        return TabledCost(entries, gate is self._program.true, level, space.name)
 
     def _leakage(self, number: int, positions: Collection[int]) -> LiteralChoice[Number]:
         """Instances of a level that leak, those in use or gated with them, times positions of other nodes."""
@@ -645,7 +645,7 @@ class CostTables:
         total = self._program.least_product(parts, f"leak{number}")
         return self._program.mapped(total, lambda own: own * gated)
 
-    def _leaks(self) -> Iterator[CostTable]:
+    def _leaks(self) -> Iterator[TabledCost]:
         """Yield what levels leak in the steps of the arithmetic, and while it waits for ports."""
         leaks = [own.energy.leak_per_cycle for own in self._architecture.levels]
         leaking = [number for number, leak in enumerate(leaks) if leak]
@@ -657,7 +657,7 @@ class CostTables:
             instances = self._leakage(number, ())
             for literal, cycles in digits:
                 given = self._program.given(instances, literal)
-                yield CostTable(tuple((own, leaks[number] * cycles * n) for n, own in given.items()), False)
+                yield TabledCost(tuple((own, leaks[number] * cycles * n) for n, own in given.items()), False)
 
     def _waiting(self) -> list[Entry]:
         """Cycles that ports need beyond the steps, at least, as the digits of a binary number."""
@@ -678,8 +678,8 @@ class CostTables:
             self._program.model.add(self._program.sum_of(literals, numbers) <= 0)
         return [(literal, unit * weight) for literal, weight in zip(digits, weights, strict=True)]
 
-    def _table_of(self, choice: LiteralChoice[Number], price: Fraction) -> CostTable:
-        return CostTable(tuple((literal, price * own) for own, literal in choice.items()), True)
+    def _table_of(self, choice: LiteralChoice[Number], price: Fraction) -> TabledCost:
+        return TabledCost(tuple((literal, price * own) for own, literal in choice.items()), True)
 
     # ---------------------------------------------------------------------- cycles
 
@@ -703,7 +703,7 @@ class CostTables:
 
     def _transfers(
         self, space: Dataspace, number: int, counts: tuple[bool, bool], time: Fraction
-    ) -> Iterator[CostTable]:
+    ) -> Iterator[TabledCost]:
         """Times of reads and writes of one instance, on average; the busiest one takes no less."""
         level, node = self._variables.level(number), self._variables.positions[number]
         view, name = self._views[space.name], space.name

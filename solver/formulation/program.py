@@ -29,7 +29,7 @@ MOST_LITERALS = 500_000
 """Booleans that a program may have; CP-SAT would take gigabytes for more."""
 
 MOST_PAIRS = 20_000
-"""Pairs of values up to which two choices are combined; above, values are rounded down to fewer ones."""
+"""Values up to which choices are combined; above, they are rounded down to fewer, or a rule is left out."""
 
 
 class EmptyProgramError(Exception):

@@ -186,7 +186,7 @@ ConstraintSet = Collection[Constraint]
 
 def constraints_of(mapspace: Mapspace) -> tuple[Constraint, ...]:
     """Return all constraints of `mapspace` once, outermost node first; orders of temporal loops are none."""
-    return tuple(dict.fromkeys(_constraints(mapspace)))
+    return tuple(dict.fromkeys(_own_constraints(mapspace)))
 
 
 def temporal_orders(mapspace: Mapspace) -> tuple[TemporalOrder, ...]:
@@ -216,7 +216,7 @@ def stored_at(mapspace: Mapspace, level: int, dataspace: str) -> Whole:
     )
 
 
-def _constraints(mapspace: Mapspace) -> Iterator[Constraint]:
+def _own_constraints(mapspace: Mapspace) -> Iterator[Constraint]:
     levels, fanouts = iter(enumerate(mapspace.temporal)), iter(mapspace.spatial)
     for position, node in enumerate(mapspace.architecture.nodes):
         if isinstance(node, Fanout):

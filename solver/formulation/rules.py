@@ -6,12 +6,9 @@ import math
 
 from model.rules import Quantity, Rule
 from model.rules.language import OF_HARDWARE, Value
-from solver.formulation.program import EmptyProgramError, LiteralChoice
+from solver.formulation.program import MOST_PAIRS, EmptyProgramError, LiteralChoice
 from solver.formulation.tables import Tables
 from solver.formulation.variables import Variables
-
-MOST_ENTRIES = 20_000
-"""Combinations of values that a rule's table may have."""
 
 
 class UserRules:
@@ -57,7 +54,7 @@ class UserRules:
         asked = [own for own in rule.quantities if own not in facts]
         choices = [self._choice(own) for own in asked]
         known = [choice for choice in choices if choice is not None]
-        if len(known) < len(choices) or math.prod(len(own.values) for own in known) > MOST_ENTRIES:
+        if len(known) < len(choices) or math.prod(len(own.values) for own in known) > MOST_PAIRS:
             return False
         every: LiteralChoice[tuple[Value, ...]] = self._program.constant(())
         for choice in known:

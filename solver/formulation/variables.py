@@ -37,7 +37,7 @@ class LoopOrder:
         self._program = program
         self._chains = {chain.dim: chain for chain in chains if node in chain.live}
         self._node = node
-        self._rank = _ranks(rules)
+        self._rank = _fixed_places(rules)
         self.dims = tuple(self._chains)
         loose = [dim for dim in self.dims if dim not in self._rank]
         self._before = {
@@ -123,7 +123,7 @@ class LoopOrder:
         return inside if isinstance(inside, bool) else answer.holds(inside)
 
 
-def _ranks(rules: TemporalRules) -> dict[str, int]:
+def _fixed_places(rules: TemporalRules) -> dict[str, int]:
     """Places of the loops whose place is fixed: below 0 inside of all others, above 0 outside."""
     inner = {dim: place - len(rules.inner) for place, dim in enumerate(rules.inner)}
     return inner | {dim: 1 + place for place, dim in enumerate(rules.outer)}

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from model.fused.cascade import Cascade
 from model.fused.cost import evaluate_fused
-from model.fused.mapping import FusedMapping
+from model.fused.mapping import FusedMapping, Leaf
 from model.fused.report import FusedEvaluation
 from model.objective import objective_value
 from solver.fusion.assembly import fused_mapping, is_spread_alike, rooms_left
@@ -20,6 +20,7 @@ from solver.fusion.evidence import evidence_of
 from solver.fusion.labels import Label, Step
 from solver.fusion.least import EdgePricer, Effort
 from solver.fusion.limits import FusionLimits
+from solver.fusion.one_buffer import good_mapping, is_known
 from solver.fusion.path import Counts, PathSearch
 from solver.fusion.result import (
     FusedResult,
@@ -61,11 +62,8 @@ MOST = 500
 GRACE_S = 0.6
 """Seconds beyond half of a time limit in which each Einsum is mapped alone before all else."""
 
-HINTS_S = 0.6
-"""Seconds beyond that for a heuristic, which maps what is not mapped even then."""
-
-BOUND_S = 0.4
-"""Seconds for a bound in closed form once a search is over."""
+LATE_S = 0.5
+"""Seconds each for a heuristic, which maps what is not mapped even then, and for a bound in closed form."""
 
 HEARTBEAT = 32
 """Questions whether to stop between looks at the memory in use and reports of progress."""
@@ -103,6 +101,7 @@ def fuse_cascade(
     limits: FusionLimits = FusionLimits(),
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
+    grain: int = 1,
 ) -> FusedResult:
     """Find the fused mapping of a cascade with the least energy, latency or EDP, and prove it.
 
@@ -118,6 +117,8 @@ def fuse_cascade(
         What narrows the space.
     on_progress, should_stop
         Called from time to time; once `should_stop` answers True the best mapping is returned with its bound.
+    grain
+        What the caller knows all costs to be multiples of: bounds that leave less to save are a proof.
 
     Returns
     -------
@@ -136,7 +137,7 @@ def fuse_cascade(
         Parts of the program disagree: a defect.
     """
     refuse_gap(options, "a fused cascade")
-    return _Search(cascade, objective, options, limits, on_progress, should_stop).run()
+    return _Search(cascade, objective, options, limits, on_progress, should_stop, grain).run()
 
 
 @dataclass
@@ -158,8 +159,9 @@ class _Search:
         limits: FusionLimits,
         on_progress: ProgressCallback | None,
         should_stop: StopCallback | None,
+        grain: int = 1,
     ) -> None:
-        self.cascade, self.objective, self.limits = cascade, objective, limits
+        self.cascade, self.objective, self.limits, self.grain = cascade, objective, limits, grain
         self.options, self.should_stop, self.questions = options, should_stop, 0
         self.clock, self.watch = Clock(options.time_limit_s, self._is_interrupted), Stopwatch()
         limit_s = options.time_limit_s
@@ -185,6 +187,8 @@ class _Search:
             self.pricer.clock = self.clock.share(2) if self.is_any else self.clock
             unfused, perfect, even = self._alone(first), None, None
         best = replace(unfused.best)
+        with suppress(Stopped):
+            self._try_formulas(best)
         with self.watch.during("divisors", BOUNDS):
             outcome = self._fused(best)
         if self.is_any:
@@ -257,11 +261,24 @@ class _Search:
             self._refine([step], [room])
         self.pricer.step_s = math.inf
 
+    def _try_formulas(self, best: _Best) -> None:
+        """Price a good mapping onto one buffer that formulas find, where they know the cascade."""
+        if best.mapping is None or best.evaluation is None or not is_known(self.space):
+            return
+        leaves = [own for own in best.mapping.children if isinstance(own, Leaf)]
+        energies = [cost.energy * cost.n_instances for cost in best.evaluation.einsums]
+        energy, mapping = good_mapping(self.space, leaves, energies, self.clock.stop)
+        cost = evaluate_fused(self.cascade, mapping)
+        if not cost.valid or cost.energy != energy:
+            raise ContradictionError(f"formulas say {energy}, but a mapping costs {cost.energy}")
+        best.take(cost.value(self.objective), mapping, cost, ())
+        self._report(best, None)
+
     def _price_hinted(
         self, space: FusionSpace, steps: Sequence[Step], left: Sequence[Left], best: _Best
     ) -> None:
         """Price Einsums alone with mappings that a heuristic finds, where there was no time for others."""
-        clock, found, points = Clock(HINTS_S), dict[int, Point | None](), list[Point | None]()
+        clock, found, points = Clock(LATE_S), dict[int, Point | None](), list[Point | None]()
         for step, room in zip(steps, left, strict=True):
             if step.kind is None:
                 points.append(None)
@@ -448,16 +465,20 @@ class _Search:
         """The best path by what is known, if it is below the best mapping, see `PathSearch.path`."""
         self.paths += 1
         with suppress(Stopped):
-            search.tighten(best.value)
+            search.tighten(self._limit(best))
         try:
-            return search.path(best.value)
+            return search.path(self._limit(best))
         except Stopped:
             return None, self._bound_at_once(search)
+
+    def _limit(self, best: _Best) -> int | None:
+        """What a better mapping is below: it costs less by a grain."""
+        return None if best.value is None else best.value - self.grain + 1
 
     @cached_property
     def _last(self) -> Clock:
         """What is left of time once the search is over, or was interrupted."""
-        return Clock(BOUND_S)
+        return Clock(LATE_S)
 
     def _bound_at_once(self, search: PathSearch) -> int:
         """A bound on all paths that takes little time: by each Einsum alone, or by its arithmetic."""
@@ -510,8 +531,8 @@ class _Search:
 
     def _settle_rough_path(self, search: PathSearch, best: _Best) -> bool:
         """Settle a path that looks at a few bodies; whether there is nothing more to find."""
-        search.tighten(best.value, WIDTH)
-        path, _ = search.path(best.value, WIDTH)
+        search.tighten(self._limit(best), WIDTH)
+        path, _ = search.path(self._limit(best), WIDTH)
         return path is None or self._settle(search, path, best)
 
     def _settle(self, search: PathSearch, path: Sequence[Step], best: _Best) -> bool:

@@ -84,13 +84,13 @@ class Way(NamedTuple):
     stored: frozenset[str] = frozenset()  # tensors, as far as this decides about them
 
     def changed(self, change: Callable[[Amount], Amount]) -> Way:
-        """The same with each amount changed."""
+        """Return a way of changed amounts."""
         return Way(
             change(self.words), change(self.lasting), change(self.energy), change(self.cycles), self.stored
         )
 
     def over(self, size: int) -> Way:
-        """The same as arrays for so many bodies."""
+        """Return a way whose amounts are arrays, an entry for each of so many bodies."""
         return self.changed(lambda own: np.broadcast_to(np.asarray(own, np.float64), size))
 
     @property

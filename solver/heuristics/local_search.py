@@ -171,12 +171,12 @@ class Annealing:
             hottest = self._hottest
             if len(moves) > 1 and len(even):
                 current = current.part(np.resize(even, self._chains))
-                current = self._run(pricing, random, moves[0], current, steps, hottest)
+                current = self._anneal(pricing, random, moves[0], current, steps, hottest)
                 hottest = max(self._coldest, hottest / 10)
-            self._run(pricing, random, moves[-1], current, steps, hottest)
+            self._anneal(pricing, random, moves[-1], current, steps, hottest)
             steps *= 2
 
-    def _run(
+    def _anneal(
         self,
         pricing: Pricing,
         random: np.random.Generator,

@@ -25,11 +25,8 @@ from solver.heuristics.interface import Budget, BudgetSpent
 from solver.heuristics.rules import MapspaceRules
 from solver.result import ContradictionError
 
-AT_ONCE = 64
-"""Mappings that are priced one by one before the budget is looked at again."""
-
-AT_ONCE_WITH_REMAINDERS = 256
-"""Mappings with remainders that are priced before the budget is looked at again: some take long."""
+AT_ONCE = 256
+"""Mappings that take long, with remainders or one by one, before the budget is looked at again."""
 
 ROUNDING = 1 + 1e-12
 """Values of doubles this close to each other are compared exactly."""
@@ -160,8 +157,8 @@ class Pricing:
 
         Of memories with several places, those that keep nothing are as `MapspaceRules.arranged` has them.
         """
-        together = MAPPINGS_PER_CHUNK if self.mapspace.factors == PERFECT else AT_ONCE_WITH_REMAINDERS
-        return self._in_chunks(batch, self._chunk, AT_ONCE if self._evaluator is None else together)
+        is_fast = self.mapspace.factors == PERFECT and self._evaluator is not None
+        return self._in_chunks(batch, self._chunk, MAPPINGS_PER_CHUNK if is_fast else AT_ONCE)
 
     def estimate_batch(self, batch: MappingBatch) -> BatchPrices:
         """Price mappings as `price_batch` does, but with remainders about: see `BatchEvaluator.estimate`.

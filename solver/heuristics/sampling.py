@@ -74,7 +74,7 @@ class _Factorizations:
             of_dim = [rule for rule in mapspace.factor_rules[position] if rule.dim == dim]
             most = _longest_side(mapspace, position)
             fits = np.array([f <= most and all(rule.allows(f) for rule in of_dim) for f in numbers])
-            weights = np.where(fits, self._factors ** (inward * _depth(mapspace, position)), 0.0)
+            weights = np.where(fits, self._factors ** (inward * _relative_depth(mapspace, position)), 0.0)
             chances = np.where(self._rest >= 0, weights * ways[self._rest], 0.0)
             ways = chances.sum(axis=1)
             ways /= max(ways.max(), 1.0)
@@ -115,7 +115,7 @@ def _longest_side(mapspace: Mapspace, position: int) -> int:
     return max(node.mesh_x, node.mesh_y) if isinstance(node, Fanout) else max(mapspace.problem.bounds)
 
 
-def _depth(mapspace: Mapspace, position: int) -> float:
+def _relative_depth(mapspace: Mapspace, position: int) -> float:
     """How far in a node lies among the storage levels, from 0 to 1; fanouts count as their level above."""
     levels = mapspace.architecture.storage_indices
     above = sum(index <= position for index in levels) - 1

@@ -102,7 +102,7 @@ def _reordered(mapspace: Mapspace, pricing: Pricing) -> Iterator[MappingBatch]:
     keeps = pricing.rules.keep_masks()
     for factors in _factorizations(mapspace, pricing.rules):
         pricing.check_budget()
-        for fitting in _fitting(factors, keeps, mapspace, pricing):
+        for fitting in _allowed_batches(factors, keeps, mapspace, pricing):
             yield from _with_orders(fitting, mapspace)
 
 
@@ -122,7 +122,7 @@ def _in_larger_batches(batches: Iterable[MappingBatch]) -> Iterator[MappingBatch
 
 def _factorizations(mapspace: Mapspace, rules: MapspaceRules) -> Iterator[Integers]:
     """Yield factors that fit the rules of single factors and the meshes, shape ``(n, nodes, dims)``."""
-    splits = [_splits(mapspace, number) for number in range(len(mapspace.problem.dims))]
+    splits = [_factor_chains(mapspace, number) for number in range(len(mapspace.problem.dims))]
     sizes = [len(split) for split in splits]
     total = math.prod(sizes)
     for start in range(0, total, MAPPINGS_PER_CHUNK):
@@ -131,7 +131,7 @@ def _factorizations(mapspace: Mapspace, rules: MapspaceRules) -> Iterator[Intege
         yield factors[rules.fits_meshes(factors)]
 
 
-def _splits(mapspace: Mapspace, number: int) -> Integers:
+def _factor_chains(mapspace: Mapspace, number: int) -> Integers:
     """Chains of factors of one dimension within the rules, shape ``(n, nodes)``."""
     dim, bound = mapspace.problem.dims[number], mapspace.problem.bounds[number]
     found = np.ones((1, 0), dtype=np.int64)
@@ -150,7 +150,7 @@ def _splits(mapspace: Mapspace, number: int) -> Integers:
     return complete[np.lexsort(complete.T)]
 
 
-def _fitting(
+def _allowed_batches(
     factors: Integers, keeps: Booleans, mapspace: Mapspace, pricing: Pricing
 ) -> Iterator[MappingBatch]:
     """Yield, per factorization, the mappings in one order that break neither a rule nor a limit."""

@@ -101,7 +101,7 @@ class ResultCache:
         self.directory.mkdir(parents=True, exist_ok=True)
         secret = _key_for(self.directory)
         name = _file_name(secret, key)
-        content = json.dumps(_document(result), allow_nan=False).encode()
+        content = json.dumps(_result_json(result), allow_nan=False).encode()
         whole = HEAD % _checksum(secret, name, content) + content + TAIL
         if len(whole) > MOST_BYTES:
             return
@@ -113,7 +113,7 @@ class ResultCache:
         try:
             secret = _key_in(self.directory)
             name = _file_name(secret, key)
-            whole = _read(self.directory / name, MOST_BYTES)
+            whole = _read_file(self.directory / name, MOST_BYTES)
         except OSError:
             return None
         head = len(HEAD % _checksum(secret, name, b""))
@@ -126,7 +126,7 @@ class ResultCache:
             return None
 
 
-def _read(path: Path, most_bytes: int, *, private: bool = False) -> bytes:
+def _read_file(path: Path, most_bytes: int, *, private: bool = False) -> bytes:
     """Return the content of a regular file; raise ``OSError`` if it is too large or not private."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as stream:
@@ -143,7 +143,7 @@ def _read(path: Path, most_bytes: int, *, private: bool = False) -> bytes:
 
 def _key_in(directory: Path) -> bytes:
     """Return the key of a directory; ``OSError`` unless there is one that is private."""
-    secret = _read(directory / KEY_NAME, KEY_BYTES, private=True)
+    secret = _read_file(directory / KEY_NAME, KEY_BYTES, private=True)
     if len(secret) != KEY_BYTES:
         raise OSError(errno.EINVAL, "not a key")
     return secret
@@ -177,18 +177,18 @@ def _remove_if_left(path: Path) -> None:
         path.unlink()
 
 
-def _document(result: Result) -> Mapping[str, object]:
+def _result_json(result: Result) -> Mapping[str, object]:
     return {
         "status": result.status.value,
         "objectives": list(result.objectives),
         "values": [] if result.value is None else [result.value, *result.later_bounds],
-        "mapping": None if result.mapping is None else [_node(node) for node in result.mapping.nodes],
+        "mapping": None if result.mapping is None else [_node_json(node) for node in result.mapping.nodes],
         "statistics": asdict(result.statistics),
         "evidence": [asdict(evidence) for evidence in result.evidence],
     }
 
 
-def _node(node: NodeMapping) -> Mapping[str, object]:
+def _node_json(node: NodeMapping) -> Mapping[str, object]:
     if isinstance(node, FanoutMapping):
         return {"spatial": [[loop.dim, loop.bound, loop.axis] for loop in node.spatial]}
     return {"temporal": [[loop.dim, loop.bound] for loop in node.temporal], "keep": sorted(node.keep)}

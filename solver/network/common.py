@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
 from typing import NamedTuple, TypeVar
 
 from model.architecture import Fanout
@@ -25,7 +24,7 @@ from model.extents import PERFECT, tiles_of
 from model.mapping import FanoutMapping, NodeMapping, SpatialLoop
 from model.mapping import Mapping as LoopNest
 from model.mapspace import FactorRule, Mapspace, SpatialRules
-from model.numbers import divisors
+from model.numbers import divisors, subsets
 from model.objective import LATENCY
 from model.rules.language import Constant, Operation, Quantity, Rule
 from solver.network.executors import Serial
@@ -58,7 +57,7 @@ Range = tuple[int, int]
 """The least and the largest width."""
 
 
-class Slot(NamedTuple):
+class SpatialSlot(NamedTuple):
     """A common spatial loop: a fanout, by its place in ``Architecture.fanouts``, and a dimension."""
 
     fanout: int
@@ -82,7 +81,7 @@ class CommonLoop:
 class CommonRegion:
     """A set of unrollings: least and largest widths, and the parts that it was split into, if it was."""
 
-    ranges: Mapping[Slot, Range]
+    ranges: Mapping[SpatialSlot, Range]
     parts: tuple[CommonRegion, ...] = ()
 
 
@@ -90,7 +89,7 @@ class CommonClaim(NamedTuple):
     """A bound on a layer's mappings whose spatial factors are within ranges; None if there is none."""
 
     layer: int
-    ranges: tuple[tuple[Slot, Range], ...]
+    ranges: tuple[tuple[SpatialSlot, Range], ...]
     bound: int | None
 
 
@@ -177,13 +176,13 @@ def map_with_common_unrolling(
         If the layers have different fanouts, or none is to be mapped.
     """
     refuse_gap(options, "a common unrolling")
-    return _Search(network, options, run).result()
+    return _CommonSearch(network, options, run).result()
 
 
 class _Region(NamedTuple):
     """Ranges of widths, and the results of all layers within them, by place."""
 
-    ranges: Mapping[Slot, Range]
+    ranges: Mapping[SpatialSlot, Range]
     results: Mapping[int, Result]
     bound: int
 
@@ -191,11 +190,11 @@ class _Region(NamedTuple):
 class _Agreement(NamedTuple):
     """Widths that all mappings have, or where to split: a slot, and the largest width of the first part."""
 
-    widths: Mapping[Slot, int]
-    split: tuple[Slot, int] | None
+    widths: Mapping[SpatialSlot, int]
+    split: tuple[SpatialSlot, int] | None
 
 
-class _Search:
+class _CommonSearch:
     """The search for one network."""
 
     def __init__(self, network: Network, options: Options, run: Run) -> None:
@@ -204,14 +203,14 @@ class _Search:
         self._options = options
         keys = plan([network], options).keys[0]
         self._layers = {n: layer for n, layer in enumerate(network.layers) if keys[n] is not None}
-        self._keys = {n: (keys[n], _names(layer)) for n, layer in self._layers.items()}
+        self._keys = {n: (keys[n], layer.mapspace.problem.names) for n, layer in self._layers.items()}
         self._alone: dict[int, Result] = {}  # the layers' own optima
         self._known: dict[object, Result] = {}
         self._tried: set[tuple[int, ...]] = set()
-        self._best: tuple[int, Mapping[Slot, int], Mapping[int, Result]] | None = None
+        self._best: tuple[int, Mapping[SpatialSlot, int], Mapping[int, Result]] | None = None
         self._unsettled: list[int] = []
-        self._splits: dict[tuple[tuple[Slot, Range], ...], list[dict[Slot, Range]]] = {}
-        self._claims: dict[tuple[object, tuple[tuple[Slot, Range], ...]], CommonClaim] = {}
+        self._splits: dict[tuple[tuple[SpatialSlot, Range], ...], list[dict[SpatialSlot, Range]]] = {}
+        self._claims: dict[tuple[object, tuple[tuple[SpatialSlot, Range], ...]], CommonClaim] = {}
         self._regions = 0
         self._check_fanouts()
 
@@ -231,7 +230,7 @@ class _Search:
 
     @cached_property
     def _objective(self) -> str:
-        return (self._options.objectives or next(iter(self._layers.values())).mapspace.objectives)[0]
+        return self._options.objectives_for(next(iter(self._layers.values())).mapspace)[0]
 
     @cached_property
     def _weights(self) -> dict[int, int]:
@@ -244,7 +243,7 @@ class _Search:
         }
 
     @cached_property
-    def _widths(self) -> dict[Slot, list[int]]:
+    def _widths(self) -> dict[SpatialSlot, list[int]]:
         """All common loops that there may be, innermost fanout first, with the widths that matter."""
         most: dict[str, int] = {}
         for layer in self._layers.values():
@@ -252,7 +251,7 @@ class _Search:
                 most[dim] = max(bound, most.get(dim, 1))
         places = reversed([*enumerate(self._fanouts)])
         return {
-            Slot(place, dim): [
+            SpatialSlot(place, dim): [
                 width
                 for width in range(1, min(bound, max(fanout.mesh_x, fanout.mesh_y)) + 1)
                 if self._is_possible(place, dim, width)
@@ -273,11 +272,11 @@ class _Search:
         return not bounds or len(bounds) < len(self._layers) or any(bound % width == 0 for bound in bounds)
 
     @cached_property
-    def _slots(self) -> dict[Slot, Range]:
+    def _slots(self) -> dict[SpatialSlot, Range]:
         """All loops with their least and largest widths."""
         return {slot: (widths[0], widths[-1]) for slot, widths in self._widths.items()}
 
-    def _within(self, slot: Slot, low: int, high: int) -> Range | None:
+    def _within(self, slot: SpatialSlot, low: int, high: int) -> Range | None:
         """The widths between two as a range, None if there are none."""
         widths = [width for width in self._widths[slot] if low <= width <= high]
         return (widths[0], widths[-1]) if widths else None
@@ -334,7 +333,7 @@ class _Search:
         """The open parts of a region; none if it is settled, None if there is no time for that."""
         agreement = self._agreement(region)
         if agreement.split is not None:
-            self._try(self._majority(region))
+            self._try_widths(self._majority(region))
             slot, most = agreement.split
             low, high = region.ranges[slot]
             splits = self._split(region, slot, ((low, most), (most + 1, high)))
@@ -349,19 +348,21 @@ class _Search:
         limit = math.inf if self._best is None else self._best[0]
         return [part for part in parts if part is not None and part.bound < limit]
 
-    def _split(self, region: _Region, slot: Slot, ranges: Iterable[Range]) -> list[dict[Slot, Range]]:
+    def _split(
+        self, region: _Region, slot: SpatialSlot, ranges: Iterable[Range]
+    ) -> list[dict[SpatialSlot, Range]]:
         """Parts of a region by the width of one loop."""
         found = (self._within(slot, *own) for own in ranges)
         return [{**region.ranges, slot: own} for own in found if own is not None]
 
-    def _settle(self, region: _Region, widths: Mapping[Slot, int]) -> list[_Region]:
+    def _settle(self, region: _Region, widths: Mapping[SpatialSlot, int]) -> list[_Region]:
         """Take an unrolling that all optima of a region agree on."""
         self._offer(widths, region.results)
         if self._value(region.results) > region.bound:
             self._unsettled.append(region.bound)  # some searches were stopped
         return []
 
-    def _around(self, region: _Region, widths: Mapping[Slot, int]) -> list[dict[Slot, Range]]:
+    def _around(self, region: _Region, widths: Mapping[SpatialSlot, int]) -> list[dict[SpatialSlot, Range]]:
         """Parts of a region whose mappings agree on an unrolling that no arrangement allows.
 
         If widths are too large for the mesh of a fanout, at least one of them has to be less. Otherwise rules
@@ -383,17 +384,17 @@ class _Search:
         width, (low, high) = widths[slot], region.ranges[slot]
         return self._split(region, slot, ((low, width - 1), (width, width), (width + 1, high)))
 
-    def _too_wide(self, widths: Mapping[Slot, int]) -> list[Slot]:
+    def _too_wide(self, widths: Mapping[SpatialSlot, int]) -> list[SpatialSlot]:
         """The loops of a fanout whose mesh they do not fit, whatever the order; none if all fanouts do."""
         for place, fanout in enumerate(self._fanouts):
             own = {slot: width for slot, width in widths.items() if slot.fanout == place and width > 1}
             whole = math.prod(own.values())
-            sides = (math.prod(own[slot] for slot in chosen) for chosen in _subsets(own))
+            sides = (math.prod(own[slot] for slot in chosen) for chosen in subsets(own))
             if not any(side <= fanout.mesh_x and whole // side <= fanout.mesh_y for side in sides):
                 return list(own)
         return []
 
-    def _has_room(self, ranges: Mapping[Slot, Range]) -> bool:
+    def _has_room(self, ranges: Mapping[SpatialSlot, Range]) -> bool:
         """Whether the least widths fit their fanouts."""
         least = (
             math.prod(low for slot, (low, _) in ranges.items() if slot.fanout == place)
@@ -438,7 +439,7 @@ class _Search:
 
     # ------------------------------------------------------------- searches of the layers
 
-    def _region(self, ranges: Mapping[Slot, Range], parent: _Region | None) -> _Region | None:
+    def _region(self, ranges: Mapping[SpatialSlot, Range], parent: _Region | None) -> _Region | None:
         """The region with results of all layers; None if one has no mapping, or if there is no time."""
         asked = {n: self._of_layer(n, ranges) for n in self._layers}
         results = {n: self._found(n, own, parent) for n, own in asked.items()}
@@ -453,7 +454,7 @@ class _Search:
             return None
         return _Region(ranges, known, max(self._bound(known), 0 if parent is None else parent.bound))
 
-    def _found(self, n: int, ranges: Mapping[Slot, Range], parent: _Region | None) -> Result | None:
+    def _found(self, n: int, ranges: Mapping[SpatialSlot, Range], parent: _Region | None) -> Result | None:
         """A layer's result that is known: of the same ranges, or of wider ones if its mapping lies within."""
         known = self._known.get(self._key(n, ranges))
         if known is not None or parent is None:
@@ -466,16 +467,16 @@ class _Search:
         )
         return before if within and before.mapping is not None else None
 
-    def _is_common(self, n: int, slot: Slot, factor: int) -> bool:
+    def _is_common(self, n: int, slot: SpatialSlot, factor: int) -> bool:
         """Whether a layer's factor comes of a width that all layers may have."""
         bound = self._layers[n].mapspace.problem.bound[slot.dim]
         return not self._is_last(slot) or any(min(width, bound) == factor for width in self._widths[slot])
 
-    def _is_last(self, slot: Slot) -> bool:
+    def _is_last(self, slot: SpatialSlot) -> bool:
         """Whether a loop is one of the innermost fanout: all of a dimension is left to it."""
         return slot.fanout + 1 == len(self._fanouts)
 
-    def _mapped(self, asked: Mapping[int, Mapping[Slot, Range]]) -> dict[int, Result]:
+    def _mapped(self, asked: Mapping[int, Mapping[SpatialSlot, Range]]) -> dict[int, Result]:
         """Search layers within ranges, those that are alike once."""
         layers = {n: self._restricted(self._layers[n], ranges) for n, ranges in asked.items()}
         network = replace(self._network, layers=tuple(layers.values()))
@@ -494,7 +495,7 @@ class _Search:
                 self._known[self._key(n, asked[n])] = result
         return found
 
-    def _claim(self, n: int, ranges: Mapping[Slot, Range], result: Result) -> None:
+    def _claim(self, n: int, ranges: Mapping[SpatialSlot, Range], result: Result) -> None:
         """Remember what is known of a layer's mappings."""
         own = tuple(ranges.items())
         bound = None if result.status is Status.INFEASIBLE else result.bound or 0
@@ -505,7 +506,7 @@ class _Search:
         claims = tuple(self._claims.values())
         return CommonProof(self._recorded(self._slots), claims, self._layers, self._weights)
 
-    def _recorded(self, ranges: Mapping[Slot, Range]) -> CommonRegion:
+    def _recorded(self, ranges: Mapping[SpatialSlot, Range]) -> CommonRegion:
         splits = self._splits.get(tuple(ranges.items()), [])
         return CommonRegion(ranges, tuple(map(self._recorded, splits)))
 
@@ -516,12 +517,12 @@ class _Search:
     def _stoppable(self) -> Run:
         return replace(self._run, should_stop=self._clock.stop)
 
-    def _key(self, n: int, ranges: Mapping[Slot, Range]) -> object:
+    def _key(self, n: int, ranges: Mapping[SpatialSlot, Range]) -> object:
         return self._keys[n], tuple(ranges.items())
 
-    def _of_layer(self, n: int, ranges: Mapping[Slot, Range]) -> dict[Slot, Range]:
+    def _of_layer(self, n: int, ranges: Mapping[SpatialSlot, Range]) -> dict[SpatialSlot, Range]:
         """The factors that a layer's own loops may have: what is left of its dimensions may be less."""
-        found: dict[Slot, Range] = {}
+        found: dict[SpatialSlot, Range] = {}
         left = {dim: (bound, bound) for dim, bound in self._layers[n].mapspace.problem.bound.items()}
         for slot, (least, most) in ranges.items():
             if slot.dim not in left:
@@ -532,9 +533,9 @@ class _Search:
             left[slot.dim] = tiles_of(few, own[1]), tiles_of(many, own[0])
         return found
 
-    def _restricted(self, layer: Layer, ranges: Mapping[Slot, Range]) -> Layer:
+    def _restricted(self, layer: Layer, ranges: Mapping[SpatialSlot, Range]) -> Layer:
         spatial = [
-            replace(rules, factors=(*rules.factors, *_limits(place, ranges)))
+            replace(rules, factors=(*rules.factors, *_range_rules(place, ranges)))
             for place, rules in enumerate(layer.mapspace.spatial)
         ]
         mapspace, rules = replace(layer.mapspace, spatial=tuple(spatial)), layer.mapspace.rules
@@ -542,7 +543,7 @@ class _Search:
             rules = (*rules, *(rule for own in ranges.items() if (rule := self._rule(layer, *own))))
         return replace(layer, mapspace=replace(mapspace, rules=rules))
 
-    def _rule(self, layer: Layer, slot: Slot, within: Range) -> Rule | None:
+    def _rule(self, layer: Layer, slot: SpatialSlot, within: Range) -> Rule | None:
         """A rule that a layer's factor is one that all layers can have; None if each within a range is."""
         bound, (low, high) = layer.mapspace.problem.bound[slot.dim], within
         widths = self._widths[slot]
@@ -554,7 +555,7 @@ class _Search:
         equal = [Operation("==", (asked, Constant(own))) for own in sorted(allowed) if low <= own <= high]
         return Rule(equal[0] if len(equal) == 1 else Operation("or", tuple(equal)))
 
-    def _factors(self, n: int, result: Result) -> dict[Slot, int]:
+    def _factors(self, n: int, result: Result) -> dict[SpatialSlot, int]:
         """The factors of a mapping's spatial loops."""
         assert result.mapping is not None
         mapspace = self._layers[n].mapspace
@@ -563,7 +564,7 @@ class _Search:
         for place, node in enumerate(nodes):
             assert isinstance(node, FanoutMapping)
             for loop in node.spatial:
-                found[Slot(place, loop.dim)] *= loop.bound
+                found[SpatialSlot(place, loop.dim)] *= loop.bound
         return found
 
     def _value(self, results: Mapping[int, Result]) -> int:
@@ -578,8 +579,8 @@ class _Search:
         """Whether the results of a region have one common unrolling, and where they differ most."""
         left = {n: dict(layer.mapspace.problem.bound) for n, layer in self._layers.items()}
         factors = {n: self._factors(n, result) for n, result in region.results.items()}
-        widths: dict[Slot, int] = {}
-        splits: list[tuple[int, Slot, int]] = []
+        widths: dict[SpatialSlot, int] = {}
+        splits: list[tuple[int, SpatialSlot, int]] = []
         for slot, (least, _) in region.ranges.items():
             own = {n: (found[slot], left[n][slot.dim]) for n, found in factors.items() if slot in found}
             for n, (factor, rest) in own.items():
@@ -597,7 +598,7 @@ class _Search:
                 splits.append((against, *self._cut(region, slot, asked)))
         return _Agreement(widths, max(splits)[1:] if splits else None)
 
-    def _cut(self, region: _Region, slot: Slot, asked: Sequence[int]) -> tuple[Slot, int]:
+    def _cut(self, region: _Region, slot: SpatialSlot, asked: Sequence[int]) -> tuple[SpatialSlot, int]:
         """Where to split a region in which layers ask for several widths of a loop: the first part's largest.
 
         What is left to an outer loop depends on the inner one. Where that is open, a layer's factor may be
@@ -615,9 +616,9 @@ class _Search:
     def _cost(self, n: int, region: _Region) -> int:
         return self._weights[n] * (region.results[n].value or 0)
 
-    def _majority(self, region: _Region) -> dict[Slot, int]:
+    def _majority(self, region: _Region) -> dict[SpatialSlot, int]:
         """For each loop the width that layers of the highest cost have."""
-        votes: dict[Slot, Counter[int]] = {slot: Counter() for slot in region.ranges}
+        votes: dict[SpatialSlot, Counter[int]] = {slot: Counter() for slot in region.ranges}
         for n, result in region.results.items():
             bound = self._layers[n].mapspace.problem.bound
             own = {slot: width for slot, width in self._factors(n, result).items() if bound[slot.dim] > 1}
@@ -635,15 +636,17 @@ class _Search:
         for n in by_cost[:FIRST_TRIED]:
             factors = self._factors(n, root.results[n])
             least = {slot: factors.get(slot, 1) for slot in self._slots}
-            self._try({slot: next(w for w in self._widths[slot] if w >= own) for slot, own in least.items()})
-        self._try(self._majority(root))
+            self._try_widths(
+                {slot: next(w for w in self._widths[slot] if w >= own) for slot, own in least.items()}
+            )
+        self._try_widths(self._majority(root))
         if self._best is None:
-            self._try(dict.fromkeys(self._slots, 1))
+            self._try_widths(dict.fromkeys(self._slots, 1))
         if self._best is None or self._best[0] > FAR_APART * root.bound:
-            self._try(self._widest())
+            self._try_widths(self._widest())
             self._climb()
 
-    def _widest(self) -> dict[Slot, int]:
+    def _widest(self) -> dict[SpatialSlot, int]:
         """An unrolling that nothing can be added to: the widest loops first."""
         widths = dict.fromkeys(self._slots, 1)
         for slot in sorted(self._slots, key=lambda own: -self._widths[own][-1]):
@@ -659,18 +662,18 @@ class _Search:
             for slot in self._slots:
                 self._widen(slot)
 
-    def _widen(self, slot: Slot) -> None:
+    def _widen(self, slot: SpatialSlot) -> None:
         """Make a loop of the best unrolling as wide as it helps, the widest first; some widths in between."""
         assert self._best is not None
         value, widths, _ = self._best
         wider = [width for width in self._widths[slot] if width > widths[slot]]
         wider = [width for width in wider if self._arranged({**widths, slot: width}) is not None]
         for width in wider[:: -max(1, len(wider) // WIDTHS_TRIED)]:
-            self._try({**widths, slot: width})
+            self._try_widths({**widths, slot: width})
             if self._best[0] < value:
                 return
 
-    def _try(self, widths: Mapping[Slot, int]) -> None:
+    def _try_widths(self, widths: Mapping[SpatialSlot, int]) -> None:
         """Price one unrolling, unless it was tried before."""
         chosen = tuple(widths[slot] for slot in self._slots)
         if chosen in self._tried or self._clock.stop():
@@ -682,14 +685,14 @@ class _Search:
         if region is not None:
             self._offer(widths, region.results)
 
-    def _offer(self, widths: Mapping[Slot, int], results: Mapping[int, Result]) -> None:
+    def _offer(self, widths: Mapping[SpatialSlot, int], results: Mapping[int, Result]) -> None:
         value = self._value(results)
         if self._best is None or value < self._best[0]:
             self._best = value, dict(widths), dict(results)
 
     # ------------------------------------------------------------------------------- axes
 
-    def _arranged(self, widths: Mapping[Slot, int]) -> list[frozenset[str]] | None:
+    def _arranged(self, widths: Mapping[SpatialSlot, int]) -> list[frozenset[str]] | None:
         """Per fanout the dimensions along X, as all layers allow it; None if there is no such arrangement."""
         found = []
         for place, fanout in enumerate(self._fanouts):
@@ -697,7 +700,7 @@ class _Search:
             sets = self._allowed_sets(place, widths)
             fitting = (
                 along_x
-                for along_x in map(frozenset, _subsets(own))
+                for along_x in map(frozenset, subsets(own))
                 if math.prod(own[dim] for dim in along_x) <= fanout.mesh_x
                 and math.prod(own[dim] for dim in own.keys() - along_x) <= fanout.mesh_y
                 and all(along_x & live in allowed for live, allowed in sets)
@@ -709,7 +712,7 @@ class _Search:
         return found
 
     def _allowed_sets(
-        self, place: int, widths: Mapping[Slot, int]
+        self, place: int, widths: Mapping[SpatialSlot, int]
     ) -> list[tuple[frozenset[str], frozenset[frozenset[str]]]]:
         """Per layer its dimensions with loops at a fanout, and which of them may lie along X together."""
         found = []
@@ -732,7 +735,7 @@ class _Search:
         assert along_x is not None  # others are not offered
         loops = tuple(
             CommonLoop(
-                self._fanouts[slot.fanout].name, slot.dim, width, _axis(slot.dim, along_x[slot.fanout])
+                self._fanouts[slot.fanout].name, slot.dim, width, _axis_of(slot.dim, along_x[slot.fanout])
             )
             for slot, width in sorted(widths.items(), key=lambda pair: pair[0].fanout)
             if width > 1
@@ -747,12 +750,7 @@ class _Search:
         return NetworkResult(self._network, tuple(layers), self._clock.seconds), loops
 
 
-def _names(layer: Layer) -> tuple[str, ...]:
-    problem = layer.mapspace.problem
-    return (*problem.dims, *(space.name for space in problem.dataspaces))
-
-
-def _limits(place: int, ranges: Mapping[Slot, Range]) -> Iterator[FactorRule]:
+def _range_rules(place: int, ranges: Mapping[SpatialSlot, Range]) -> Iterator[FactorRule]:
     """The rules that keep a fanout's factors within ranges."""
     for slot, (least, most) in ranges.items():
         if slot.fanout != place:
@@ -765,12 +763,7 @@ def _limits(place: int, ranges: Mapping[Slot, Range]) -> Iterator[FactorRule]:
             yield FactorRule(slot.dim, ">=", least)
 
 
-def _subsets(items: Iterable[Item]) -> Iterator[tuple[Item, ...]]:
-    own = list(items)
-    return (chosen for size in range(len(own) + 1) for chosen in combinations(own, size))
-
-
-def _axis(dim: str, along_x: frozenset[str]) -> str:
+def _axis_of(dim: str, along_x: frozenset[str]) -> str:
     return "x" if dim in along_x else "y"
 
 

@@ -16,7 +16,7 @@ from solver.certificate.canonical import (
     has_sparse_data,
 )
 from solver.certificate.document import check_certifiable, sealed
-from solver.network.common import CommonProof, CommonRegion, CommonResult, Range, Slot
+from solver.network.common import CommonProof, CommonRegion, CommonResult, Range, SpatialSlot
 from solver.result import Status
 
 FORMAT = "tilewright certificate same 1"
@@ -40,7 +40,7 @@ def common_certificate(result: CommonResult, command: Sequence[str], seed: int =
     if result.status not in (Status.OPTIMAL, Status.INFEASIBLE):
         raise CertificateError("only a proven unrolling is certified")
     proof, is_optimal = result.proof, result.status is Status.OPTIMAL
-    problem = _problem(proof)
+    problem = _mapspaces_json(proof)
     document: Json = {
         "format": FORMAT,
         "problem": problem,
@@ -48,7 +48,7 @@ def common_certificate(result: CommonResult, command: Sequence[str], seed: int =
         "status": result.status.value,
         "objective": result.objective,
         "bound": result.bound if is_optimal else None,
-        "loops": _loops(result) if is_optimal else None,
+        "loops": _common_loop_rows(result) if is_optimal else None,
         "mappings": list(_mappings(result)) if is_optimal else None,
         "cost": result.value if is_optimal else None,
         "regions": _region(proof.whole, {}),
@@ -57,7 +57,7 @@ def common_certificate(result: CommonResult, command: Sequence[str], seed: int =
     return sealed(document, command, seed)
 
 
-def _problem(proof: CommonProof) -> Json:
+def _mapspaces_json(proof: CommonProof) -> Json:
     """Return the mapspaces, each once, and the layers that have them."""
     numbers: dict[str, int] = {}
     mapspaces: list[Json] = []
@@ -79,7 +79,7 @@ def _certifiable(mapspace: Mapspace) -> Mapspace:
     return mapspace
 
 
-def _loops(result: CommonResult) -> list[list[object]]:
+def _common_loop_rows(result: CommonResult) -> list[list[object]]:
     fanouts = [own.name for own in next(iter(result.proof.layers.values())).mapspace.architecture.fanouts]
     return [[fanouts.index(loop.fanout), loop.dim, loop.width] for loop in result.loops]
 
@@ -93,17 +93,17 @@ def _mappings(result: CommonResult) -> Iterator[Json]:
         yield canonical_mapping(layer.mapspace, found.mapping)
 
 
-def _rows(ranges: Mapping[Slot, Range]) -> list[list[object]]:
+def _range_rows(ranges: Mapping[SpatialSlot, Range]) -> list[list[object]]:
     return [[slot.fanout, slot.dim, low, high] for slot, (low, high) in ranges.items()]
 
 
-def _region(region: CommonRegion, outer: Mapping[Slot, Range]) -> Json:
+def _region(region: CommonRegion, outer: Mapping[SpatialSlot, Range]) -> Json:
     """Return the ranges that differ from those of the region around, and the parts."""
     changed = {slot: own for slot, own in region.ranges.items() if outer and outer[slot] != own}
-    return {"ranges": _rows(changed), "parts": [_region(part, region.ranges) for part in region.parts]}
+    return {"ranges": _range_rows(changed), "parts": [_region(part, region.ranges) for part in region.parts]}
 
 
 def _claims(proof: CommonProof) -> Iterator[Json]:
     numbers = {n: number for number, n in enumerate(proof.layers)}
     for claim in proof.claims:
-        yield {"layer": numbers[claim.layer], "ranges": _rows(dict(claim.ranges)), "bound": claim.bound}
+        yield {"layer": numbers[claim.layer], "ranges": _range_rows(dict(claim.ranges)), "bound": claim.bound}

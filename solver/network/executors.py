@@ -19,7 +19,7 @@ from model.mapspace import Mapspace
 from solver import stages
 from solver.network.cache import VERSION, sources_digest
 from solver.network.tasks import Task
-from solver.processes import Workers
+from solver.processes import POLL_S, Workers
 from solver.result import (
     Options,
     Progress,
@@ -40,7 +40,6 @@ Searcher = Callable[..., Result]
 Report = Callable[[Task, Progress | None], None]
 Answers = Iterator[tuple[Task, Result]]
 
-POLL_S = 0.2
 MOST_LOSSES = 3
 """Times in a row, without a result in between, that workers may be lost before a run is given up."""
 
@@ -63,7 +62,7 @@ def search_task(
         answer = stages.map_einsum(mapspace, options, on_progress, should_stop, reasons=False)
         return replace(answer, dense=None)  # it would not be renamed
     except TooLargeError:
-        objectives = options.objectives or mapspace.objectives
+        objectives = options.objectives_for(mapspace)
         units = mapspace.architecture.units_per_pj
         return Result(Status.UNKNOWN, Termination.TOO_LARGE, objectives, units)
 
@@ -247,7 +246,7 @@ class Cluster:
 
     def __init__(self, address: str) -> None:
         self._address = address
-        self._distributed = _library()
+        self._distributed = _import_distributed()
 
     def run(
         self, tasks: Sequence[Task], options: Options, report: Report, should_stop: StopCallback
@@ -271,12 +270,12 @@ class Cluster:
     def _connected(self) -> Any:
         # A client that cannot even try leaves a traceback when it is given up, and takes half a minute.
         try:
-            asyncio.run(self._try())
+            asyncio.run(self._try_connection())
             return self._distributed.Client(self._address, timeout=CONNECT_S, set_as_default=False)
         except (OSError, ValueError, TypeError, ImportError, RuntimeError) as error:
             raise ExecutorError(f"no Dask scheduler answers at {self._address}: {error}") from None
 
-    async def _try(self) -> None:
+    async def _try_connection(self) -> None:
         """Connect to the scheduler as clients do, and leave again."""
         how = self._distributed.Security().get_connection_args("client")
         connection = await self._distributed.comm.connect(self._address, timeout=CONNECT_S, **how)
@@ -334,11 +333,11 @@ def _program() -> Program:
 
 def silence_logs() -> None:
     """Keep Dask from logging to stderr; errors that matter are raised."""
-    for handler in logging.getLogger(_library().__name__).handlers:
+    for handler in logging.getLogger(_import_distributed().__name__).handlers:
         handler.setLevel(logging.CRITICAL)
 
 
-def _library() -> ModuleType:
+def _import_distributed() -> ModuleType:
     try:
         import distributed  # noqa: PLC0415 (an optional extra)
     except ImportError:

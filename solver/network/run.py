@@ -15,7 +15,7 @@ from model.mapspace import Mapspace
 from model.sparse import evaluate_totals
 from solver.certificate.canonical import canonical, canonical_sha256
 from solver.explain import Verdict, diagnose, explain_infeasible, explain_sparse, reasons_time_s
-from solver.explain.explanation import NOT_FOUND
+from solver.explain.explanation import DEFAULT_TIME_LIMIT_S, NOT_FOUND
 from solver.formulation.requirements import constraints_of
 from solver.network.cache import ResultCache
 from solver.network.executors import Executor, Serial
@@ -289,7 +289,7 @@ class _Answers:
         return Result(
             Status.INFEASIBLE,
             Termination.PROVEN,
-            self._options.objectives or mapspace.objectives,
+            self._options.objectives_for(mapspace),
             mapspace.architecture.units_per_pj,
             reasons=tuple(_reason(overfull) for overfull in layer.overfull),
         )
@@ -303,8 +303,7 @@ class _Answers:
 
     def _result(self, key: str, layer: Layer) -> Result:
         """Return a result in the layer's own names, priced once for all layers that have the same ones."""
-        problem = layer.mapspace.problem
-        names = (key, *problem.dims, *(space.name for space in problem.dataspaces))
+        names = (key, *layer.mapspace.problem.names)
         if names not in self._renamed:
             self._renamed[names] = _renamed(self._known[key], layer)
         return self._renamed[names]
@@ -326,10 +325,6 @@ def _renamed(result: Result, layer: Layer) -> Result:
         return result
     mapping = by_position(layer.mapspace.problem).inverse.mapping(result.mapping)
     return replace(result, mapping=mapping, evaluation=evaluate_totals(layer.mapspace, mapping))
-
-
-LONGEST_ANALYSIS_S = 60.0
-"""Time for the reasons of all layers together; those of later layers are marked as not examined."""
 
 
 def with_reasons(
@@ -367,7 +362,7 @@ class _Explainer:
     """Explains each mapspace once, as long as there is time."""
 
     def __init__(self, should_stop: StopCallback, time_limit_s: float | None) -> None:
-        self._end = time.monotonic() + LONGEST_ANALYSIS_S
+        self._end = time.monotonic() + DEFAULT_TIME_LIMIT_S
         self._should_stop = should_stop
         self._time_limit_s = time_limit_s
         self._known: dict[Hashable, tuple[Reason, ...]] = {}
@@ -392,7 +387,9 @@ class _Explainer:
             if narrow is not None and left > 0 and NOT_FOUND not in reasons:
                 found = diagnose(narrow, self._should_stop, min(left, time_s))
                 is_enough = found.verdict is Verdict.FEASIBLE
-                reasons = tuple(_narrowed(reason, layer) if is_enough else reason for reason in reasons)
+                reasons = tuple(
+                    _narrower_values(reason, layer) if is_enough else reason for reason in reasons
+                )
             self._known[question] = reasons
         return self._known[question]
 
@@ -404,7 +401,7 @@ def _narrow(layer: Layer) -> Mapspace | None:
     return replace(layer.mapspace, architecture=layer.narrowing.architecture)
 
 
-def _narrowed(reason: Reason, layer: Layer) -> Reason:
+def _narrower_values(reason: Reason, layer: Layer) -> Reason:
     """Return a reason that proposes narrower values instead of larger levels."""
     assert layer.narrowing is not None
     sizes = {level.size_source for level in layer.mapspace.architecture.levels} - {None}
@@ -417,7 +414,7 @@ def _question(mapspace: Mapspace) -> Hashable:
     architecture = mapspace.architecture
     unpriced = replace(
         architecture,
-        nodes=tuple(map(_unpriced, architecture.nodes)),
+        nodes=tuple(map(_without_prices, architecture.nodes)),
         compute=Compute(architecture.compute.name),
         units_per_pj=1,
     )
@@ -427,7 +424,7 @@ def _question(mapspace: Mapspace) -> Hashable:
     return replace(mapspace, architecture=unpriced, notes=()), written
 
 
-def _unpriced(node: Node) -> Node:
+def _without_prices(node: Node) -> Node:
     if not isinstance(node, StorageLevel):
         return node
     return replace(

@@ -189,26 +189,28 @@ def plan(networks: Sequence[Network], options: Options) -> Plan:
     tasks: dict[str, Task] = {}
     known: dict[Mapspace, str] = {}
     keys = tuple(
-        tuple(_key(layer, options, tasks, known) for layer in network.layers) for network in networks
+        tuple(_task_key(layer, options, tasks, known) for layer in network.layers) for network in networks
     )
     return Plan(tasks, keys)
 
 
-def _key(layer: Layer, options: Options, tasks: dict[str, Task], known: dict[Mapspace, str]) -> str | None:
+def _task_key(
+    layer: Layer, options: Options, tasks: dict[str, Task], known: dict[Mapspace, str]
+) -> str | None:
     """Return the key of a layer's task, and add the task if it is new; `known` saves most of the work."""
     if layer.is_copy or layer.overfull:
         return None
     mapspace = replace(layer.mapspace, problem=replace(layer.mapspace.problem, name=""), notes=())
     if mapspace.sparsity is not None:  # it has tables, by which none can be found
-        return _added(mapspace, layer, options, tasks)
+        return _key_of_new_task(mapspace, layer, options, tasks)
     if mapspace not in known:
-        known[mapspace] = _added(mapspace, layer, options, tasks)
+        known[mapspace] = _key_of_new_task(mapspace, layer, options, tasks)
     return known[mapspace]
 
 
-def _added(mapspace: Mapspace, layer: Layer, options: Options, tasks: dict[str, Task]) -> str:
+def _key_of_new_task(mapspace: Mapspace, layer: Layer, options: Options, tasks: dict[str, Task]) -> str:
     """Add the task of a layer if it is new; return its key."""
     renamed = by_position(mapspace.problem).mapspace(mapspace)
-    key = cache_key(renamed, options.objectives or renamed.objectives)
+    key = cache_key(renamed, options.objectives_for(renamed))
     tasks.setdefault(key, Task(key, renamed, layer))
     return key

@@ -22,12 +22,12 @@ def assignment_document(
         "network": network.name,
         **picked(result, "status", "termination", "method_used", "proof"),
         "unit": network.unit,
-        "total": _number(result, result.total),
-        "total_exact": _exact(result, result.total),
-        "bound": _number(result, result.bound),
+        "total": _cost_number(result, result.total),
+        "total_exact": _exact_text(result, result.total),
+        "bound": _cost_number(result, result.bound),
         "gap": result.gap,
-        "execution": None if best is None else _number(result, sum(best.execution)),
-        "transition": None if best is None else _number(result, sum(best.transition)),
+        "execution": None if best is None else _cost_number(result, sum(best.execution)),
+        "transition": None if best is None else _cost_number(result, sum(best.transition)),
         "usage": None
         if network.usage_limit is None
         else {
@@ -35,20 +35,20 @@ def assignment_document(
             "peak": None if best is None else network.peak_usage(best.choice),
         },
         "assignment": _methods(result, best),
-        "layers": None if best is None else _layers(result, best),
+        "layers": None if best is None else _layer_documents(result, best),
         "edges": None if best is None else _edges(result, best),
         "runner_up": second
         and {
-            "total": _number(result, second.total),
+            "total": _cost_number(result, second.total),
             "is_proven": result.margin is not None,
             "assignment": _methods(result, second),
         },
-        "margin": _number(result, result.margin),
-        "margin_exact": _exact(result, result.margin),
+        "margin": _cost_number(result, result.margin),
+        "margin_exact": _exact_text(result, result.margin),
         "policies": [
             {
                 "name": policy.name,
-                "total": _number(result, policy.total),
+                "total": _cost_number(result, policy.total),
                 **picked(policy, "layers_followed", "known"),
             }
             for policy in result.policies
@@ -71,12 +71,12 @@ def assignment_document(
     }
 
 
-def _number(result: AssignResult, steps: int | None) -> float | None:
+def _cost_number(result: AssignResult, steps: int | None) -> float | None:
     cost = result.in_unit(steps)
     return None if cost is None else float(cost)
 
 
-def _exact(result: AssignResult, steps: int | None) -> str | None:
+def _exact_text(result: AssignResult, steps: int | None) -> str | None:
     """Return a cost as a decimal if it has a finite one, else as a fraction."""
     cost = result.in_unit(steps)
     return None if cost is None else exact_text(cost)
@@ -104,7 +104,7 @@ def _methods(result: AssignResult, assignment: Assignment | None) -> dict[str, s
     return dict(zip(names, assignment.methods(result.network), strict=True))
 
 
-def _layers(result: AssignResult, best: Assignment) -> list[Document]:
+def _layer_documents(result: AssignResult, best: Assignment) -> list[Document]:
     network = result.network
     others = (None,) * len(network.layers) if result.runner_up is None else result.runner_up.methods(network)
     instead = alternatives(result) or (None,) * len(network.layers)
@@ -114,11 +114,14 @@ def _layers(result: AssignResult, best: Assignment) -> list[Document]:
         {
             "name": layer.name,
             "method": method,
-            "execution": _number(result, execution),
-            "transition": _number(result, transition),
+            "execution": _cost_number(result, execution),
+            "transition": _cost_number(result, transition),
             "runner_up": other,
             "alternative": alternative
-            and {"method": layer.methods[alternative.method], "margin": _number(result, alternative.margin)},
+            and {
+                "method": layer.methods[alternative.method],
+                "margin": _cost_number(result, alternative.margin),
+            },
         }
         for layer, method, execution, transition, other, alternative in rows
     ]
@@ -130,7 +133,7 @@ def _edges(result: AssignResult, best: Assignment) -> list[Document]:
         {
             "from": layers[edge.source].name,
             "to": layers[edge.target].name,
-            "transition": _number(result, steps),
+            "transition": _cost_number(result, steps),
         }
         for edge, steps in zip(result.network.edges, best.transition, strict=True)
     ]

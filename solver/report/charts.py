@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from solver.report.drawing import (
@@ -11,10 +11,10 @@ from solver.report.drawing import (
     Box,
     Dot,
     Ink,
-    Label,
-    Line,
     Part,
+    Polyline,
     Scene,
+    TextLine,
     fitted,
     legend,
     series_ink,
@@ -74,7 +74,7 @@ def bars_scene(title: str, bars: Sequence[Bar], width: float, key: Key = (), mos
     parts: list[Part] = list(entries.parts)
     y = entries.height + (8 if key else 0)
     for bar in bars:
-        name = Label(0, y + 12, bar.label, size=SMALL + 0.5)
+        name = TextLine(0, y + 12, bar.label, size=SMALL + 0.5)
         if not is_beside:
             parts.append(fitted(name, width))
             y += 17
@@ -87,7 +87,7 @@ def bars_scene(title: str, bars: Sequence[Bar], width: float, key: Key = (), mos
             length = max(length, LEAST_VISIBLE_PX) if segment.value else 0.0
             parts.append(Box(end, y, length, BAR_HEIGHT, segment.ink, note=segment.note))
             end += length
-        text = Label((left + room if most else end) + TEXT_GAP_PX, y + 12, bar.text, "muted", SMALL)
+        text = TextLine((left + room if most else end) + TEXT_GAP_PX, y + 12, bar.text, "muted", SMALL)
         parts.append(replace(text, x=min(text.x, width - texts + TEXT_GAP_PX)))
         y += BAR_HEIGHT + BAR_GAP
     described = "; ".join(f"{bar.label}: {bar.text}" for bar in bars)
@@ -147,13 +147,15 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Axis:
-    """The quantity on an axis; `texts` formats its figures."""
+class ChartAxis:
+    """The quantity on an axis; `text` formats its figures, and ticks of a logarithm are powers of `base`."""
 
     name: str
     is_log: bool = False
     from_zero: bool = False
     bounds: tuple[float, float] | None = field(default=None)
+    base: int = 10
+    text: Callable[[float], str] = field(default_factory=lambda: tick_text)
 
 
 @dataclass(frozen=True)
@@ -167,7 +169,12 @@ class Band:
 
 
 def curves_scene(
-    title: str, curves: Sequence[Curve], across: Axis, up: Axis, width: float, bands: Sequence[Band] = ()
+    title: str,
+    curves: Sequence[Curve],
+    across: ChartAxis,
+    up: ChartAxis,
+    width: float,
+    bands: Sequence[Band] = (),
 ) -> Scene:
     """Return points and lines on two axes, with a legend of the curves and bands that have names."""
     curves = [replace(curve, marks=list(filter(_is_drawable, curve.marks))) for curve in curves]
@@ -178,23 +185,25 @@ def curves_scene(
     y_scale = _scale([mark.y for mark in marks], up)
     named = [*((curve.name, curve.ink) for curve in curves), *((band.name, band.ink) for band in bands)]
     key = legend([(name, ink) for name, ink in dict.fromkeys(named) if name], width)
-    ticks = [(value, tick_text(value)) for value in y_scale.ticks]
+    ticks = [(value, up.text(value)) for value in y_scale.ticks]
     left = max((text_width(text, SMALL) for _, text in ticks), default=0.0) + 8
-    frame = _Frame(left, key.height + 22, width - 10, key.height + 22 + CHART_HEIGHT_PX * min(1, width / 500))
-    parts: list[Part] = [*key.parts, Label(0, key.height + 13, up.name, "muted", SMALL)]
+    frame = _PlotArea(
+        left, key.height + 22, width - 10, key.height + 22 + CHART_HEIGHT_PX * min(1, width / 500)
+    )
+    parts: list[Part] = [*key.parts, TextLine(0, key.height + 13, up.name, "muted", SMALL)]
     for band in bands:
         left, right = (frame.across(x_scale.share(end)) for end in (band.least, band.most or x_scale.most))
         parts.append(Box(left, frame.top, right - left, frame.bottom - frame.top, band.ink, opacity=0.12))
     for value, text in ticks:
         y = frame.up(y_scale.share(value))
-        parts.append(Line(((frame.left, y), (frame.right, y)), "idle"))
-        parts.append(Label(frame.left - 5, y + 4, text, "muted", SMALL, "end"))
-    parts += _ticks_across(frame, x_scale)
+        parts.append(Polyline(((frame.left, y), (frame.right, y)), "idle"))
+        parts.append(TextLine(frame.left - 5, y + 4, text, "muted", SMALL, "end"))
+    parts += _ticks_across(frame, x_scale, across.text)
     for curve in curves:
         parts += _curve_parts(curve, frame, x_scale, y_scale)
     parts.sort(key=lambda part: isinstance(part, Dot) and part.fill != "page")  # filled ones on top
     parts += _labels(curves, frame, x_scale, y_scale)
-    parts.append(Label(frame.right, frame.bottom + 34, across.name, "muted", SMALL, "end"))
+    parts.append(TextLine(frame.right, frame.bottom + 34, across.name, "muted", SMALL, "end"))
     described = f"{up.name} against {across.name}: {len(marks)} points"
     return Scene(width, frame.bottom + 40, title, tuple(parts), described)
 
@@ -205,7 +214,7 @@ def _is_drawable(mark: Mark) -> bool:
 
 
 @dataclass(frozen=True)
-class _Frame:
+class _PlotArea:
     left: float
     top: float
     right: float
@@ -223,6 +232,7 @@ class _Scale:
     least: float
     most: float
     is_log: bool
+    base: int = 10
 
     def share(self, value: float) -> float:
         """Return the place of a value between the ends, from 0 to 1."""
@@ -242,10 +252,11 @@ class _Scale:
         return [step * number for number in range(first, math.floor(self.most / step + 1e-9) + 1)]
 
     def _powers(self) -> list[float]:
-        """Return powers of ten between the ends, or where those are few, 2 and 5 times them as well."""
-        low, high = math.floor(math.log10(self.least)), math.ceil(math.log10(self.most))
+        """Return powers of the base between the ends, or where those are few, 2 and 5 times them as well."""
+        low, high = math.floor(math.log(self.least, self.base)), math.ceil(math.log(self.most, self.base))
         every = max(1, -((low - high - 1) // MOST_DECADES))
-        tens = [10.0**power for power in range(low, high + 1, every)]
+        low -= low % every if self.base == 2 else 0
+        tens = [float(self.base) ** power for power in range(low, high + 1, every)]
         for found in (tens, [factor * ten for ten in tens for factor in (1, 2, 5)]):
             within = [value for value in found if self.least <= value <= self.most]
             if len(within) >= 2:
@@ -253,11 +264,11 @@ class _Scale:
         return []
 
 
-def _scale(values: Sequence[float], axis: Axis) -> _Scale:
+def _scale(values: Sequence[float], axis: ChartAxis) -> _Scale:
     is_log = axis.is_log and min(values) > 0
     least, most = axis.bounds or (min(values), max(values))
     if is_log:
-        return _Scale(least / 1.2, most * 1.2, True)
+        return _Scale(least / 1.2, most * 1.2, True, axis.base)
     if axis.from_zero:
         least = min(0.0, least)
     margin = (most - least) * 0.06 or abs(most) * 0.1 or 1.0
@@ -278,36 +289,36 @@ def tick_text(value: float) -> str:
     return f"{value:,.10g}" if abs(value) >= 1 else f"{value:.4g}"
 
 
-def _ticks_across(frame: _Frame, scale: _Scale) -> Iterator[Part]:
+def _ticks_across(frame: _PlotArea, scale: _Scale, text_of: Callable[[float], str]) -> Iterator[Part]:
     """Yield the ticks of the horizontal axis that do not touch the one before."""
     end = -math.inf
     for value in scale.ticks:
-        x, text = frame.across(scale.share(value)), tick_text(value)
+        x, text = frame.across(scale.share(value)), text_of(value)
         half = text_width(text, SMALL) / 2
-        yield Line(((x, frame.top), (x, frame.bottom)), "idle")
+        yield Polyline(((x, frame.top), (x, frame.bottom)), "idle")
         if x - half > end and x + half <= frame.right + 10:
-            yield Label(x, frame.bottom + TICK_SPACE_PX, text, "muted", SMALL, "middle")
+            yield TextLine(x, frame.bottom + TICK_SPACE_PX, text, "muted", SMALL, "middle")
             end = x + half + 6
-    yield Line(((frame.left, frame.bottom), (frame.right, frame.bottom)), "muted")
+    yield Polyline(((frame.left, frame.bottom), (frame.right, frame.bottom)), "muted")
 
 
-def _curve_parts(curve: Curve, frame: _Frame, x_scale: _Scale, y_scale: _Scale) -> Iterator[Part]:
+def _curve_parts(curve: Curve, frame: _PlotArea, x_scale: _Scale, y_scale: _Scale) -> Iterator[Part]:
     places = [(frame.across(x_scale.share(m.x)), frame.up(y_scale.share(m.y))) for m in curve.marks]
     if curve.join and len(places) > 1:
         points = tuple(_staircase(places)) if curve.join == "steps" else tuple(places)
-        yield Line(points, curve.ink, 1.8, curve.is_dashed)
+        yield Polyline(points, curve.ink, 1.8, curve.is_dashed)
     if curve.has_dots:
         for mark, (x, y) in zip(curve.marks, places, strict=True):
             yield Dot(x, y, 4.0, "page" if mark.is_hollow else curve.ink, curve.ink, mark.note)
 
 
-def _labels(curves: Sequence[Curve], frame: _Frame, x_scale: _Scale, y_scale: _Scale) -> Iterator[Part]:
+def _labels(curves: Sequence[Curve], frame: _PlotArea, x_scale: _Scale, y_scale: _Scale) -> Iterator[Part]:
     """Yield the labels of points where they have room, those of filled points first."""
     marks = [mark for curve in curves for mark in curve.marks if mark.label]
     taken: list[tuple[float, float, float]] = []
     for mark in sorted(marks, key=lambda mark: mark.is_hollow):
         x, y = frame.across(x_scale.share(mark.x)), frame.up(y_scale.share(mark.y)) - 5
-        label = fitted(Label(x + 7, y, mark.label, size=SMALL), LONGEST_LABEL_PX)
+        label = fitted(TextLine(x + 7, y, mark.label, size=SMALL), LONGEST_LABEL_PX)
         width = text_width(label.text, SMALL)
         left = x + 7 if x + 7 + width <= frame.right else x - 7 - width
         if not any(
@@ -326,7 +337,7 @@ def _staircase(places: Sequence[tuple[float, float]]) -> Iterator[tuple[float, f
 
 
 @dataclass(frozen=True)
-class Span:
+class TimeSpan:
     """The contents of a memory during a span of time, from the bottom up."""
 
     label: str
@@ -336,7 +347,7 @@ class Span:
 
 
 def timeline_scene(
-    title: str, spans: Sequence[Span], limit: float, texts: tuple[str, str], key: Key, width: float
+    title: str, spans: Sequence[TimeSpan], limit: float, texts: tuple[str, str], key: Key, width: float
 ) -> Scene:
     """Return the occupancy of a memory over time: a column per span, whose width is its duration.
 
@@ -346,7 +357,7 @@ def timeline_scene(
     top, height, left = entries.height + 30.0, 120.0, 2.0
     whole = sum(span.duration for span in spans)
     fullest = max([limit, *(sum(fill.value for fill in span.fills) for span in spans), 1e-300])
-    parts: list[Part] = [*entries.parts, Label(0, top - 9, texts[1], "muted", SMALL)]
+    parts: list[Part] = [*entries.parts, TextLine(0, top - 9, texts[1], "muted", SMALL)]
     x = left
     for number, span in enumerate(spans):
         broad = (width - 2 * left) * (span.duration / whole if whole else 1 / len(spans))
@@ -357,10 +368,10 @@ def timeline_scene(
             parts.append(Box(x, bottom - tall, broad, tall, fill.ink, "page", fill.note))
             bottom -= tall
         if broad > 24:
-            parts.append(fitted(Label(x + 2, top + height + 14, span.label, size=SMALL), broad - 4))
+            parts.append(fitted(TextLine(x + 2, top + height + 14, span.label, size=SMALL), broad - 4))
         x += broad
     if limit:
         y = top + height - height * limit / fullest
-        parts.append(Line(((left, y), (width - left, y)), "warn", 1.5, dashed=True))
-    parts.append(Label(width - 2, top + height + 30, texts[0], "muted", SMALL, "end"))
+        parts.append(Polyline(((left, y), (width - left, y)), "warn", 1.5, dashed=True))
+    parts.append(TextLine(width - 2, top + height + 30, texts[0], "muted", SMALL, "end"))
     return Scene(width, top + height + 36, title, tuple(parts))

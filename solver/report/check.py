@@ -44,25 +44,25 @@ def print_check(console: Console, mapspace: Mapspace) -> None:
     console.print(Text.assemble(("Problem", "bold"), f" of {name}" if name else ""))
     console.print(einsum_text(mapspace.problem))
     console.print(problem_table(mapspace.problem))
-    console.print(_title("Hierarchy, outermost first"))
+    console.print(_table_title("Hierarchy, outermost first"))
     console.print(hierarchy_table(mapspace))
-    console.print(_title("Energy per access"))
+    console.print(_table_title("Energy per access"))
     architecture = gathered(mapspace).architecture
     console.print(prices_table(architecture))
     if any(component.area_um2 is not None for component, _ in architecture.components):
-        console.print(_title("Area"))
+        console.print(_table_title("Area"))
         console.print(areas_table(architecture))
-    console.print(_title("Mapspace"))
+    console.print(_table_title("Mapspace"))
     console.print(size_table(mapspace))
     if mapspace.rules:
-        console.print(_title("Rules"))
+        console.print(_table_title("Rules"))
     for rule in mapspace.rules:
         console.print(str(rule), markup=False)
     for note in mapspace.notes:
         console.print(f"note: {note}")
 
 
-def _title(text: str) -> Text:
+def _table_title(text: str) -> Text:
     """Return the line above a table."""
     return Text.assemble("\n", (text, "bold"))
 
@@ -161,7 +161,7 @@ def hierarchy_table(mapspace: Mapspace) -> ReportTable:
         if isinstance(node, Fanout):
             children = count_text(architecture.instances_above(position) * node.size)
             kind = f"fanout {node.mesh_x} x {node.mesh_y}"
-            constraints = _joined((*_loops_text(next(spatial)), *_flags_text(node)))
+            constraints = _listed_text((*_loops_text(next(spatial)), *_flags_text(node)))
             table.add_row(node.name, kind, children, *(NOTHING,) * 3, constraints)
             continue
         loops, keep = next(temporal)
@@ -174,7 +174,7 @@ def hierarchy_table(mapspace: Mapspace) -> ReportTable:
         parts = (*several, *_keep_text(keep), *_loops_text(loops), *flags)
         words = "unlimited" if node.usable_words is None else count_text(node.usable_words)
         size = (words, str(node.word_bits), block_text(node))
-        table.add_row(node.name, "storage", instances, *size, _joined(parts))
+        table.add_row(node.name, "storage", instances, *size, _listed_text(parts))
     units = count_text(architecture.compute_instances)
     least = math.ceil(mapspace.min_parallelism)
     parallelism = f"at least {count_text(least)} in use" if least > 1 else NOTHING
@@ -201,7 +201,7 @@ def size_table(mapspace: Mapspace) -> ReportTable:
     return table
 
 
-def _joined(parts: Iterable[str]) -> str:
+def _listed_text(parts: Iterable[str]) -> str:
     return "; ".join(parts) or NOTHING
 
 

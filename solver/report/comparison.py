@@ -9,7 +9,15 @@ from collections.abc import Iterator, Sequence
 from model.objective import UNITS, in_reported_unit
 from model.places import gathered
 from solver.comparison import MILESTONES_PERCENT, Comparison, Improvement, MapperRun
-from solver.report.document import FIGURES, Document, outcome_document, picked, plain, reason_document
+from solver.report.document import (
+    FIGURES,
+    Document,
+    evaluation_si_figures,
+    outcome_document,
+    picked,
+    plain,
+    reason_document,
+)
 from solver.report.figures import objective_text
 from solver.report.timeloop_mapping import mapping_targets
 
@@ -35,6 +43,7 @@ def comparison_document(comparison: Comparison) -> Document:
         "gap": result.gap,
         "ratio": comparison.ratio(exact_outcome(comparison).value),
         **picked(result.evaluation, *FIGURES),
+        **({} if result.evaluation is None else evaluation_si_figures(result.evaluation)),
         **picked(result, "status", "termination"),
         "proven": comparison.proven,
         "seconds": result.statistics.seconds,
@@ -43,7 +52,7 @@ def comparison_document(comparison: Comparison) -> Document:
         "trace": [_point(comparison, point) for point in comparison.trace],
         "budget": picked(comparison.budget, "seconds", "evaluations"),
         "seed": comparison.seed,
-        "mappers": [_outcome(comparison, outcome) for outcome in comparison.outcomes],
+        "mappers": [_run_document(comparison, outcome) for outcome in comparison.outcomes],
         "left_out": list(comparison.left_out),
         "notes": plain(mapspace.notes),
         "reasons": list(map(reason_document, result.reasons)),
@@ -81,7 +90,7 @@ def _point(comparison: Comparison, point: Improvement) -> Document:
     return {**picked(point, "seconds", "evaluations"), "value": _reported(comparison, point.value)}
 
 
-def _outcome(comparison: Comparison, outcome: MapperRun) -> Document:
+def _run_document(comparison: Comparison, outcome: MapperRun) -> Document:
     problem, architecture = comparison.mapspace.problem, gathered(comparison.mapspace).architecture
     best = outcome.best
     return {

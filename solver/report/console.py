@@ -46,13 +46,13 @@ class ReportTable(RichTable):
         Optional columns go where breaking headings and folding texts do not suffice; no figure is cut off.
         """
         columns = list(self.columns)
-        natural, least = {id(c): _width(c) for c in columns}, {id(c): _least_width(c) for c in columns}
+        natural, least = {id(c): _column_width(c) for c in columns}, {id(c): _least_width(c) for c in columns}
         excess = _total(columns, natural) - width
         if excess <= 0:
             return self, []
         if not self.show_header:
             last = columns[-1]
-            last.width, last.overflow = max(NARROWEST, _width(last) - excess), "fold"
+            last.width, last.overflow = max(NARROWEST, _column_width(last) - excess), "fold"
             return self, []
         headings = list(self.optional)
         while _total(columns, least) > width and headings:
@@ -79,7 +79,7 @@ def _widest(texts: Iterable[object]) -> int:
     return max((cell_len(str(text)) for text in texts), default=0)
 
 
-def _width(column: Column) -> int:
+def _column_width(column: Column) -> int:
     widest = _widest((column.header, *column.cells))
     return min(widest, column.max_width or widest)
 
@@ -88,7 +88,7 @@ def _least_width(column: Column) -> int:
     """Return the width to which a column shrinks: headings are broken, texts are folded between words."""
     words = (word for text in column.cells for word in str(text).split())
     body = max(NARROWEST, min(_widest(words), LONGEST_WORD)) if _is_text(column) else _widest(column.cells)
-    return min(_width(column), max(body, _widest(_pieces(str(column.header)))))
+    return min(_column_width(column), max(body, _widest(_pieces(str(column.header)))))
 
 
 def _total(columns: Sequence[Column], widths: Mapping[int, int]) -> int:

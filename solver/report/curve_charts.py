@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from string import ascii_lowercase
 
-from solver.report.charts import Axis, Curve, Mark, curves_scene
+from solver.report.charts import ChartAxis, Curve, Mark, curves_scene
 from solver.report.drawing import Scene, series_ink
 from solver.report.figures import bytes_text
 from solver.report.reading import Value
@@ -23,7 +23,7 @@ def curves_title(document: Value) -> str:
     )
 
 
-def letters(document: Value) -> list[str]:
+def _letters(document: Value) -> list[str]:
     """Return the letter of each curve in a chart of characters; none for a single one."""
     number = len(document["curves"].entries())
     return [ascii_lowercase[place % len(ascii_lowercase)] for place in range(number)] if number > 1 else [""]
@@ -41,12 +41,15 @@ def shown_range(document: Value) -> tuple[float, float]:
 
 def bound_lines(document: Value, width: int) -> Sequence[str]:
     """Return the curves in characters."""
-    stairs = [Stairs(*_figures(own["steps"])) for own in document["curves"].entries()]
+    stairs = [Stairs(*_bytes_of_steps(own["steps"])) for own in document["curves"].entries()]
     lines = chart_lines(stairs, shown_range(document), bytes_text, width)
-    return [*lines, "traffic (up) by size of the buffer (across), logarithmic"] if lines else []
+    names = [own["name"].text() for own in document["curves"].entries()]
+    pairs = zip(_letters(document), names, strict=True)
+    key = [f"{letter}: {name}" for letter, name in pairs if letter]
+    return [*lines, "traffic (up) by size of the buffer (across), logarithmic", *key] if lines else []
 
 
-def _figures(steps: Value) -> tuple[list[float], list[float]]:
+def _bytes_of_steps(steps: Value) -> tuple[list[float], list[float]]:
     entries = steps.entries()
     return [own["capacity_bytes"].number() for own in entries], [
         own["traffic_bytes"].number() for own in entries
@@ -61,13 +64,14 @@ def bound_scene(document: Value, width: float) -> Scene:
         for number, own in enumerate(document["curves"].entries())
         for curve in _curves(own, number, ends)
     ]
-    axes = Axis("buffer (bytes)", True, bounds=ends), Axis("traffic (bytes)", True)
+    across = ChartAxis("buffer", True, bounds=ends, base=2, text=bytes_text)
+    axes = across, ChartAxis("traffic", True, base=2, text=bytes_text)
     return curves_scene(curves_title(document), curves, *axes, width)
 
 
 def _curves(own: Value, number: int, ends: tuple[float, float]) -> Iterator[Curve]:
     name, ink = own["name"].text(), series_ink(2 * number)
-    stairs = Stairs(*_figures(own["steps"]))
+    stairs = Stairs(*_bytes_of_steps(own["steps"]))
     marks = [
         Mark(place, figure)
         for place, figure in zip(stairs.places, stairs.figures, strict=True)
@@ -82,14 +86,14 @@ def _curves(own: Value, number: int, ends: tuple[float, float]) -> Iterator[Curv
     known += [
         ("", at["capacity_bytes"], at["traffic_bytes"]) for at in own["at"].entries() if at["asked"].flag()
     ]
-    yield Curve(name, ink, [_mark(*each) for each in known if ends[0] <= each[1].number() <= ends[1]])
+    yield Curve(name, ink, [_point_mark(*each) for each in known if ends[0] <= each[1].number() <= ends[1]])
     points = own["fused"]["points"].entries() if own["fused"] else []
     fused = [_fused_mark(point) for point in points if point["traffic_bytes"].raw is not None]
     if fused:
         yield Curve(f"{name}, fused", series_ink(2 * number + 1), fused, "steps", is_dashed=True)
 
 
-def _mark(what: str, capacity: Value, traffic: Value) -> Mark:
+def _point_mark(what: str, capacity: Value, traffic: Value) -> Mark:
     x, y = capacity.number(), traffic.number()
     return Mark(x, y, f"{bytes_text(x)}: {bytes_text(y)}", label=f"{what} {bytes_text(y)}".strip())
 

@@ -33,7 +33,7 @@ class Roofline:
 
 
 @dataclass(frozen=True)
-class Question:
+class CurveQuestion:
     """What is asked of curves.
 
     Parameters
@@ -52,7 +52,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Found:
+class InputCurve:
     """The curve of one input, and that of its fused cascade where it was asked for."""
 
     name: str
@@ -68,7 +68,7 @@ class Found:
         return next((own for own in (Status.UNKNOWN, Status.FEASIBLE) if own in statuses), Status.OPTIMAL)
 
 
-def status_of(found: Iterable[Found]) -> Status:
+def status_of(found: Iterable[InputCurve]) -> Status:
     """Return the status of several inputs: the worst one."""
     statuses = {own.status for own in found}
     return next((own for own in (Status.UNKNOWN, Status.FEASIBLE) if own in statuses), Status.OPTIMAL)
@@ -80,8 +80,8 @@ def in_bytes(bits: int) -> int | float:
 
 
 def bound_document(
-    found: Sequence[Found],
-    question: Question,
+    found: Sequence[InputCurve],
+    question: CurveQuestion,
     termination: Termination,
     seconds: float,
     notes: Sequence[str] = (),
@@ -99,7 +99,7 @@ def bound_document(
     }
 
 
-def _curve_document(found: Found, question: Question) -> Document:
+def _curve_document(found: InputCurve, question: CurveQuestion) -> Document:
     curve = found.curve
     steps = list(curve.steps()) if curve.layers else []
     return {
@@ -137,7 +137,7 @@ MOST_SHOWN = 12
 """Capacities that are shown where none are asked for."""
 
 
-def _shown_capacities(steps: Sequence[Step], question: Question) -> list[int]:
+def _shown_capacities(steps: Sequence[Step], question: CurveQuestion) -> list[int]:
     """Return the capacities asked for, powers of two between them, and the one with the least traffic."""
     ends = question.range_bits
     least = ends[0] or next((own.capacity_bits for own in steps if own.capacity_bits), 8)
@@ -232,9 +232,9 @@ def _point_document(layer: LayerCurve, point: Point) -> Document:
     return {
         "capacity_words": point.capacity,
         "traffic_words": point.traffic,
-        "tile": _tile(layer, point),
-        "loops": [[loop.dim, loop.bound] for loop in reversed(_loops(point))],
-        "keep": _kept(layer, point),
+        "tile": _tile_extents(layer, point),
+        "loops": [[loop.dim, loop.bound] for loop in reversed(_loops_around_tile(point))],
+        "keep": _buffered(layer, point),
     }
 
 
@@ -242,26 +242,26 @@ LARGEST_POWER = 63
 """Of two: bytes beyond it are in no buffer."""
 
 
-def _loops(point: Point) -> Sequence[Loop]:
+def _loops_around_tile(point: Point) -> Sequence[Loop]:
     """Loops around the tile, innermost first."""
-    return _level(point, MEMORY).temporal
+    return _mapping_of_level(point, MEMORY).temporal
 
 
-def _level(point: Point, level: int) -> StorageMapping:
+def _mapping_of_level(point: Point, level: int) -> StorageMapping:
     own = point.mapping.nodes[level]
     assert isinstance(own, StorageMapping)  # the design has no fanouts
     return own
 
 
-def _tile(layer: LayerCurve, point: Point) -> dict[str, int]:
+def _tile_extents(layer: LayerCurve, point: Point) -> dict[str, int]:
     """Extents of the tile, without dimensions along which there is but one iteration."""
     bound = layer.curve.design.problem.bound
-    extents = {loop.dim: loop.bound for loop in _level(point, BUFFER).temporal}
+    extents = {loop.dim: loop.bound for loop in _mapping_of_level(point, BUFFER).temporal}
     return {dim: extents.get(dim, 1) for dim in bound if bound[dim] > 1}
 
 
-def _kept(layer: LayerCurve, point: Point) -> list[str]:
-    kept = _level(point, BUFFER).keep
+def _buffered(layer: LayerCurve, point: Point) -> list[str]:
+    kept = _mapping_of_level(point, BUFFER).keep
     return [space.name for space in layer.curve.design.problem.dataspaces if space.name in kept]
 
 
@@ -291,25 +291,25 @@ COLUMNS = (
 )
 
 
-def bound_csv(found: Sequence[Found]) -> str:
+def bound_csv(found: Sequence[InputCurve]) -> str:
     """Return every step of every curve, and every breakpoint of one run of each distinct layer."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
     for own in found:
-        writer.writerows(_rows(own))
+        writer.writerows(_csv_rows(own))
     return text.getvalue()
 
 
-def _rows(found: Found) -> Iterator[Sequence[object]]:
+def _csv_rows(found: InputCurve) -> Iterator[Sequence[object]]:
     for step in found.curve.steps():
         yield (found.name, "", "", in_bytes(step.capacity_bits), in_bytes(step.traffic_bits), *[""] * 5)
     for layer in (own for own in found.curve.layers if not own.same_as):
         unit = layer.curve.design.unit_bits
         for point in layer.curve.points:
             sizes = in_bytes(point.capacity * unit), in_bytes(point.traffic * unit)
-            loops = " ".join(f"{loop.dim}{loop.bound}" for loop in reversed(_loops(point)))
-            tile = " ".join(f"{dim}{extent}" for dim, extent in _tile(layer, point).items())
+            loops = " ".join(f"{loop.dim}{loop.bound}" for loop in reversed(_loops_around_tile(point)))
+            tile = " ".join(f"{dim}{extent}" for dim, extent in _tile_extents(layer, point).items())
             words = point.capacity, point.traffic
-            kept = " ".join(_kept(layer, point))
+            kept = " ".join(_buffered(layer, point))
             yield (found.name, layer.name, layer.n_instances, *sizes, *words, tile, loops, kept)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from solver.report.curve_charts import bound_lines, bound_scene, letters
+from solver.report.curve_charts import bound_lines, bound_scene
 from solver.report.einsum_page import ENDINGS
 from solver.report.figures import NOTHING, bytes_text, count_text, counted, percent, seconds_text, significant
 from solver.report.page import Cell, Fact, Figure, Page, Section, Table, joined
@@ -20,18 +20,18 @@ def bound_page(document: Value) -> Page:
     curves = document["curves"].entries()
     sections = [_overview(document)]
     for own in curves:
-        sections += _sections(own, len(curves) > 1)
+        sections += _curve_sections(own, len(curves) > 1)
     return Page(
         "Least traffic between memory and buffer",
         document["status"].text(),
-        _verdict(document),
-        [fact for own in curves for fact in _facts(own)] + [_factors_fact(document)],
+        _curves_verdict(document),
+        [fact for own in curves for fact in _curve_facts(own)] + [_factors_fact(document)],
         sections,
         notes=document["notes"].texts(),
     )
 
 
-def _verdict(document: Value) -> str:
+def _curves_verdict(document: Value) -> str:
     curves = document["curves"].entries()
     missing = sum(len(own["missing"].entries()) for own in curves)
     known = sum(len(own["layers"].entries()) for own in curves)
@@ -52,7 +52,7 @@ def _factors_fact(document: Value) -> Fact:
     return "Factors of loops", factors, "divisors only" if factors == "perfect" else "remainders, too"
 
 
-def _facts(own: Value) -> Iterator[Fact]:
+def _curve_facts(own: Value) -> Iterator[Fact]:
     layers = own["layers"].entries()
     if len(layers) == 1:
         layer = layers[0]
@@ -69,13 +69,10 @@ def _facts(own: Value) -> Iterator[Fact]:
 
 def _overview(document: Value) -> Section:
     """The picture of all curves."""
-    names = [own["name"].text() for own in document["curves"].entries()]
-    remarks = [f"{letter}: {name}" for letter, name in zip(letters(document), names, strict=True) if letter]
     return Section(
         "Least traffic by size of the buffer",
         figures=[Figure(partial(bound_scene, document))] if _has_steps(document) else (),
         chart=partial(bound_lines, document) if _has_steps(document) else None,
-        remarks=remarks if _has_steps(document) else (),
     )
 
 
@@ -83,7 +80,7 @@ def _has_steps(document: Value) -> bool:
     return any(own["layers"].entries() for own in document["curves"].entries())
 
 
-def _sections(own: Value, is_named: bool) -> Iterator[Section]:
+def _curve_sections(own: Value, is_named: bool) -> Iterator[Section]:
     """Yield what is said of one input."""
     name = f" of {own['name'].text()}" if is_named else ""
     layers = own["layers"].entries()
@@ -95,13 +92,13 @@ def _sections(own: Value, is_named: bool) -> Iterator[Section]:
         tables = [_fused_table(own["fused"])] if own["fused"]["points"].entries() else []
         yield Section(f"Fused{name}", tables=tables, remarks=remarks)
     if len(layers) > 1:
-        yield Section(f"Layers{name}", tables=[_layers_table(own)])
+        yield Section(f"Layers{name}", tables=[_traffic_table(own)])
     if own["missing"]:
         rows = [[each["name"].text(), each["reason"].text()] for each in own["missing"].entries()]
         yield Section(f"Layers without a curve{name}", tables=[Table("", ("Layer", "...Why"), rows)])
 
 
-def _figures(at: Value, own: Value) -> list[Cell]:
+def _point_cells(at: Value, own: Value) -> list[Cell]:
     """Buffer, what tiles take of it, traffic, and computes per byte."""
     sizes = [at[key].number() for key in ("capacity_bytes", "taken_bytes", "traffic_bytes")]
     intensity = own["computes"].number() / sizes[-1]
@@ -124,7 +121,7 @@ def _points_table(own: Value) -> Table:
         )
         kept = ", ".join(point["keep"].texts())
         words: Cell = (count_text(traffic), traffic)
-        rows.append([*_figures(at, own), words, tile or NOTHING, loops or NOTHING, kept or NOTHING])
+        rows.append([*_point_cells(at, own), words, tile or NOTHING, loops or NOTHING, kept or NOTHING])
     headings = (*HEADINGS, ">words", "...Tile", "...Loops, outermost first", "Kept")
     return Table("", headings, rows, ("words",))
 
@@ -135,7 +132,7 @@ def _capacities_table(own: Value) -> Table:
     for at in own["at"].entries():
         most = at["layers"].entries()[:MOST_NAMED]
         named = (f"{each['name'].text()} {percent(each['share'].number())}" for each in most)
-        rows.append([*_figures(at, own), ", ".join(named)])
+        rows.append([*_point_cells(at, own), ", ".join(named)])
     return Table("", (*HEADINGS, "...Most of it"), rows)
 
 
@@ -166,7 +163,7 @@ def _exact_size(size: float) -> str:
     return f"{bytes_text(size)} ({size:,} bytes)"
 
 
-def _layers_table(own: Value) -> Table:
+def _traffic_table(own: Value) -> Table:
     """Return a row per layer: its least traffic, and the buffer that this takes."""
     rows: list[list[Cell]] = []
     is_rated = bool(own["roofline"])
@@ -196,12 +193,12 @@ def _fused_table(fused: Value) -> Table:
         gap = "" if not point["gap"].raw else f"gap {percent(point['gap'].number())}"
         rows.append(
             [
-                _size(point["capacity_bytes"]),
-                _size(room),
-                _size(value),
-                _size(point["bound_bytes"]),
+                _size_cell(point["capacity_bytes"]),
+                _size_cell(room),
+                _size_cell(value),
+                _size_cell(point["bound_bytes"]),
                 ", ".join(filter(None, (point["status"].text(), gap))),
-                _size(alone),
+                _size_cell(alone),
                 saved,
             ]
         )
@@ -209,5 +206,5 @@ def _fused_table(fused: Value) -> Table:
     return Table("", headings, rows)
 
 
-def _size(value: Value) -> Cell:
+def _size_cell(value: Value) -> Cell:
     return NOTHING if value.raw is None else (bytes_text(value.number()), value.number())

@@ -89,7 +89,7 @@ def result_document(
         "perfect_factors": narrower_document(result.perfect_factors, result.objective, result.units_per_pj),
         "even_tiles": narrower_document(result.even_tiles, result.objective, result.units_per_pj),
         "seconds": result.statistics.seconds,
-        **_cost(mapspace, result.mapping, result.evaluation),
+        **_cost_document(mapspace, result.mapping, result.evaluation),
         "statistics": {**asdict(result.statistics), "settled": _settled(result)},
         **background(mapspace, result.reasons),
         "check": check,
@@ -155,7 +155,7 @@ def evaluation_document(
         "valid": evaluation is not None and evaluation.valid,
         "violations": list(map(violation_document, evaluation.violations if evaluation else ())),
         "broken_rules": list(map(broken_rule_document, evaluation.broken_rules if evaluation else ())),
-        **_cost(mapspace, mapping, evaluation),
+        **_cost_document(mapspace, mapping, evaluation),
         **background(mapspace, reasons),
     }
 
@@ -196,14 +196,14 @@ def architecture_document(architecture: Architecture) -> Document:
     return {
         "name": architecture.name,
         "nodes": [
-            {**_node(node), "instances": architecture.instances_above(position)}
+            {**_node_document(node), "instances": architecture.instances_above(position)}
             for position, node in enumerate(architecture.nodes)
         ],
         "compute": {"name": architecture.compute.name, "instances": architecture.compute_instances},
     }
 
 
-def _node(node: Node) -> Document:
+def _node_document(node: Node) -> Document:
     if isinstance(node, StorageLevel):
         return {
             "type": "storage",
@@ -263,7 +263,9 @@ def effect_document(effect: Effect) -> Document:
     }
 
 
-def _cost(mapspace: Mapspace, mapping: LoopMapping | None, evaluation: Evaluation | None) -> Document:
+def _cost_document(
+    mapspace: Mapspace, mapping: LoopMapping | None, evaluation: Evaluation | None
+) -> Document:
     """Return the figures of a mapping, all null without one."""
     if mapping is None or evaluation is None:
         energies = ("compute_energy_pj", "leak_energy_pj")
@@ -275,11 +277,11 @@ def _cost(mapspace: Mapspace, mapping: LoopMapping | None, evaluation: Evaluatio
     units = evaluation.units_per_pj
     return {
         **picked(evaluation, *FIGURES, "utilization", "compute_cycles", "compute_instances"),
-        **si_figures(evaluation.energy_j, evaluation.latency_s, evaluation.computes),
+        **evaluation_si_figures(evaluation),
         "compute_energy_pj": evaluation.compute_energy / units,
         "leak_energy_pj": evaluation.leak_energy / units,
         "levels": [
-            _level(
+            _level_document(
                 level, shapes, units, [slack for slack in unused if slack.level == memories.get(level.name)]
             )
             for level, shapes in zip(evaluation.levels, tile_shapes(mapspace, mapping), strict=True)
@@ -310,6 +312,11 @@ def si_figures(energy_j: float | None, latency_s: Fraction | None, computes: int
     }
 
 
+def evaluation_si_figures(evaluation: Evaluation) -> Document:
+    """Return the figures of a priced mapping in SI units; nothing without a clock."""
+    return si_figures(evaluation.energy_j, evaluation.latency_s, evaluation.computes)
+
+
 def tile_shapes(mapspace: Mapspace, mapping: LoopMapping) -> list[dict[str, Vector]]:
     """Return per storage level, outermost first, the extents of a full tile of each dataspace, by rank."""
     nest = build_nest(mapspace.problem, mapspace.architecture, mapping)
@@ -319,7 +326,7 @@ def tile_shapes(mapspace: Mapspace, mapping: LoopMapping) -> list[dict[str, Vect
     ]
 
 
-def _level(
+def _level_document(
     level: LevelCost, shapes: Mapping[str, Vector], units_per_pj: int, unused: Iterable[Slack]
 ) -> Document:
     return {
@@ -389,6 +396,7 @@ def front_document(mapspace: Mapspace, front: Front) -> Document:
             {
                 "proven": point.proven,
                 **picked(point.evaluation, *figures),
+                **evaluation_si_figures(point.evaluation),
                 "mapping": mapping_targets(problem, architecture, point.mapping),
             }
             for point in front.points
@@ -429,7 +437,7 @@ def explanation_document(
 def costs_document(report: CostReport | None) -> Document:
     """Return the cost of each constraint; None without a report."""
     return {
-        "with_all": None if report is None else _outcome(report.baseline),
+        "with_all": None if report is None else _outcome_document(report.baseline),
         "without": [] if report is None else list(map(_clause, report.clauses)),
         "left_out": [] if report is None else [statement.text for statement in report.left_out],
     }
@@ -439,11 +447,11 @@ def _clause(cost: ClauseCost) -> Document:
     return {
         **picked(cost.statement, "text", "sources"),
         **picked(cost, "share", "least", "most", "proven", "objective", "unproven"),
-        **_outcome(cost.result),
+        **_outcome_document(cost.result),
     }
 
 
-def _outcome(result: Result) -> Document:
+def _outcome_document(result: Result) -> Document:
     return {
         **picked(result, "status", "objectives"),
         "value": result.reported_value,

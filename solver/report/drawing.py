@@ -106,7 +106,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Line:
+class Polyline:
     """Straight lines through points."""
 
     points: tuple[Point, ...]
@@ -118,7 +118,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Label:
+class TextLine:
     """One line of text; `y` is its baseline."""
 
     x: float
@@ -144,7 +144,7 @@ class Dot:
     note: str = ""
 
 
-Part = Box | Line | Label | Dot
+Part = Box | Polyline | TextLine | Dot
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class Scene:
 
 
 def _moved(part: Part, x: float, y: float) -> Part:
-    if isinstance(part, Line):
+    if isinstance(part, Polyline):
         return replace(part, points=tuple((left + x, top + y) for left, top in part.points))
     return replace(part, x=part.x + x, y=part.y + y)
 
@@ -182,7 +182,7 @@ def headed_scene(heading: Sequence[str], scene: Scene) -> Scene:
     """Return a scene under lines of text, the first of which is bold."""
     lines = tuple(
         fitted(
-            Label(0, 14 + 19 * n, line, "text" if n == 0 else "muted", TEXT_SIZE_PX + 2 - n, bold=n == 0),
+            TextLine(0, 14 + 19 * n, line, "text" if n == 0 else "muted", TEXT_SIZE_PX + 2 - n, bold=n == 0),
             scene.width,
         )
         for n, line in enumerate(heading)
@@ -218,7 +218,7 @@ def _is_broad(character: str) -> bool:
     return unicodedata.east_asian_width(character) in "WF"
 
 
-def fitted(label: Label, width: float) -> Label:
+def fitted(label: TextLine, width: float) -> TextLine:
     """Return a label that is no wider than `width`: a longer text is cut off, and whole on hovering."""
     text = printable(label.text)
     if text_width(text, label.size, label.monospace) <= width:
@@ -245,9 +245,9 @@ def svg_element(scene: Scene, paint: Paint = VARIABLES, identity: str = "") -> E
         "svg",
         {
             "xmlns": "http://www.w3.org/2000/svg",
-            "viewBox": f"0 0 {_number(scene.width)} {_number(scene.height)}",
-            "width": _number(scene.width),
-            "height": _number(scene.height),
+            "viewBox": f"0 0 {_length_text(scene.width)} {_length_text(scene.height)}",
+            "width": _length_text(scene.width),
+            "height": _length_text(scene.height),
             "role": "img",
             "font-family": SANS,
         },
@@ -276,62 +276,62 @@ def _child(
 
 
 def _draw_element(root: ElementTree.Element, part: Part, paint: Paint) -> None:
-    if isinstance(part, Label):
+    if isinstance(part, TextLine):
         element = ElementTree.SubElement(root, "text", _label_attributes(part, paint))
         element.text = printable(part.text)
-    elif isinstance(part, Line):
+    elif isinstance(part, Polyline):
         element = ElementTree.SubElement(root, "path", _line_attributes(part, paint))
     elif isinstance(part, Dot):
-        place = {"cx": _number(part.x), "cy": _number(part.y), "r": _number(part.radius)}
+        place = {"cx": _length_text(part.x), "cy": _length_text(part.y), "r": _length_text(part.radius)}
         element = ElementTree.SubElement(root, "circle", {**place, **_colours(part.fill, part.stroke, paint)})
     else:
         element = ElementTree.SubElement(root, "rect", _box_attributes(part, paint))
     if part.note:
         _child(element, "title", part.note)
-        if isinstance(part, Label):
+        if isinstance(part, TextLine):
             element.text, element[0].tail = "", printable(part.text)
 
 
-def _label_attributes(part: Label, paint: Paint) -> dict[str, str]:
+def _label_attributes(part: TextLine, paint: Paint) -> dict[str, str]:
     attributes = {
-        "x": _number(part.x),
-        "y": _number(part.y),
+        "x": _length_text(part.x),
+        "y": _length_text(part.y),
         "fill": paint[part.ink],
-        "font-size": _number(part.size),
+        "font-size": _length_text(part.size),
     }
     attributes |= {"text-anchor": part.anchor} if part.anchor != "start" else {}
     attributes |= {"font-weight": "600"} if part.bold else {}
     return attributes | ({"font-family": MONOSPACE} if part.monospace else {})
 
 
-def _line_attributes(part: Line, paint: Paint) -> dict[str, str]:
-    path = " ".join(f"{_number(x)},{_number(y)}" for x, y in part.points)
+def _line_attributes(part: Polyline, paint: Paint) -> dict[str, str]:
+    path = " ".join(f"{_length_text(x)},{_length_text(y)}" for x, y in part.points)
     attributes = {
         "d": f"M{path}{'Z' if part.closed_fill else ''}",
         "fill": paint[part.closed_fill] if part.closed_fill else "none",
         "stroke": paint[part.ink],
-        "stroke-width": _number(part.width),
+        "stroke-width": _length_text(part.width),
     }
     return attributes | ({"stroke-dasharray": "4 3"} if part.dashed else {})
 
 
 def _box_attributes(part: Box, paint: Paint) -> dict[str, str]:
     attributes = {
-        "x": _number(part.x),
-        "y": _number(part.y),
-        "width": _number(max(0.0, part.width)),
-        "height": _number(max(0.0, part.height)),
+        "x": _length_text(part.x),
+        "y": _length_text(part.y),
+        "width": _length_text(max(0.0, part.width)),
+        "height": _length_text(max(0.0, part.height)),
         **_colours(part.fill, part.stroke, paint),
     }
-    attributes |= {"rx": _number(part.radius)} if part.radius else {}
-    return attributes | ({"fill-opacity": _number(part.opacity)} if part.opacity < 1 else {})
+    attributes |= {"rx": _length_text(part.radius)} if part.radius else {}
+    return attributes | ({"fill-opacity": _length_text(part.opacity)} if part.opacity < 1 else {})
 
 
 def _colours(fill: Ink | None, stroke: Ink | None, paint: Paint) -> dict[str, str]:
     return {"fill": paint[fill] if fill else "none"} | ({"stroke": paint[stroke]} if stroke else {})
 
 
-def _number(value: float) -> str:
+def _length_text(value: float) -> str:
     """Return a length with two decimals at most, the same on every machine."""
     return f"{round(value, 2):.2f}".rstrip("0").rstrip(".") or "0"
 
@@ -377,7 +377,7 @@ def _by_matplotlib(scene: Scene, kind: str) -> bytes:
 def _draw_artist(axes: Axes, part: Part, order: int) -> None:
     from matplotlib.patches import Circle, Polygon, Rectangle  # noqa: PLC0415
 
-    if isinstance(part, Label):
+    if isinstance(part, TextLine):
         axes.text(
             part.x,
             part.y,
@@ -390,11 +390,11 @@ def _draw_artist(axes: Axes, part: Part, order: int) -> None:
             family="monospace" if part.monospace else "sans-serif",
             zorder=order,
         )
-    elif isinstance(part, Line) and not part.closed_fill:
+    elif isinstance(part, Polyline) and not part.closed_fill:
         style = "--" if part.dashed else "-"
         across, down = zip(*part.points, strict=True)
         axes.plot(across, down, color=LIGHT[part.ink], lw=part.width, ls=style, zorder=order)
-    elif isinstance(part, Line):
+    elif isinstance(part, Polyline):
         axes.add_patch(Polygon(part.points, **_faces(part.closed_fill, part.ink), zorder=order))
     elif isinstance(part, Dot):
         axes.add_patch(Circle((part.x, part.y), part.radius, **_faces(part.fill, part.stroke), zorder=order))
@@ -415,14 +415,14 @@ def _faces(fill: Ink | None, stroke: Ink | None) -> dict[str, Any]:
 def legend(entries: Sequence[tuple[str, Ink]], width: float) -> Scene:
     """Return squares with their meanings, in as many rows as it takes."""
     parts = list(_legend_parts(entries, width))
-    bottom = max((part.y for part in parts if isinstance(part, Label)), default=0.0)
+    bottom = max((part.y for part in parts if isinstance(part, TextLine)), default=0.0)
     return Scene(width, bottom + 5 if parts else 0.0, "", tuple(parts))
 
 
 def _legend_parts(entries: Sequence[tuple[str, Ink]], width: float) -> Iterator[Part]:
     x, y = 0.0, 12.0
     for text, ink in entries:
-        label = fitted(Label(0, 0, text, "muted", SMALL), width - 16)
+        label = fitted(TextLine(0, 0, text, "muted", SMALL), width - 16)
         room = 16 + text_width(label.text, SMALL) + 12
         if x and x + room > width + 12:
             x, y = 0.0, y + 17

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import zip_longest
 
 from model.objective import EDP, UNITS
-from solver.report.charts import Axis, Bar, Curve, Mark, Segment, bars_scene, curves_scene
+from solver.report.charts import Bar, ChartAxis, Curve, Mark, Segment, bars_scene, curves_scene
 from solver.report.drawing import Ink, Scene
 from solver.report.figures import (
     NOTHING,
@@ -79,8 +79,8 @@ LEAKAGE: Ink = "late"
 def mapping_page(document: Value) -> Page:
     """Return the report of ``map`` or ``evaluate`` on dense data."""
     shown = shown_mapping(document)
-    facts = [] if shown is None else _facts(document)
-    found = [] if shown is None else [*_mapping_sections(document, shown), totals_section(facts)]
+    facts = [] if shown is None else _cost_facts(document)
+    found = [] if shown is None else [*_picture_sections(document, shown), totals_section(facts)]
     return einsum_page(document, facts, found)
 
 
@@ -205,11 +205,11 @@ def _given_verdict(document: Value) -> str:
         return "the mapping exceeds limits of the hardware"
     return (
         "the mapping "
-        f"{'breaks user-defined constraints' if document['broken_rules'] else 'cannot be evaluated'}"
+        f"{'violates user-defined constraints' if document['broken_rules'] else 'cannot be evaluated'}"
     )
 
 
-def _facts(document: Value) -> list[Fact]:
+def _cost_facts(document: Value) -> list[Fact]:
     """Return energy with the share of each level, cycles with what limits them, EDP and utilization."""
     compute = document["architecture"]["compute"]["name"].text()
     energy, leak = document["energy_pj"].number(), document["leak_energy_pj"].number()
@@ -251,7 +251,7 @@ def _limiting_text(document: Value) -> str:
     return f"limited by the bandwidth of {slowest['name'].text()} ({count_text(computes)} without it)"
 
 
-def _mapping_sections(document: Value, shown: ShownMapping) -> Iterator[Section]:
+def _picture_sections(document: Value, shown: ShownMapping) -> Iterator[Section]:
     """Yield pictures, tiles and accesses, what limits the cycles, and slack."""
     yield from nest_sections(document, shown)
     yield _capacity_section(shown)
@@ -458,7 +458,7 @@ def _roofline_scene(document: Value, shown: ShownMapping, width: float) -> Scene
         curves.append(Curve(label, ink, [Mark(place, speed, note)]))
     roof = [Mark(min(ridge), peak), Mark(most, peak)]
     curves.append(Curve(f"{shown.compute} ({count_text(peak)})", "text", roof, "line", True, False))
-    axes = Axis("computes per word", True), Axis("computes per cycle", True)
+    axes = ChartAxis("computes per word", True), ChartAxis("computes per cycle", True)
     return curves_scene("Roofline", curves, *axes, width)
 
 
@@ -476,7 +476,7 @@ def _slack_section(document: Value) -> Section:
             limit, used, unused = slack["limit"].number(), slack["used"].number(), slack["unused"].signed()
             figures = [(_amount(number), number) for number in (limit, used, unused)]
             share = unused / limit if limit else 0.0
-            row = (memories.get(name, name), resource.replace("_", " "), _unit(resource))
+            row = (memories.get(name, name), resource.replace("_", " "), _unit_of(resource))
             rows.append((*row, *figures, (percent(share), share)))
     headings = ("Level", "Resource", "Unit", ">Limit", ">Used", ">Unused", ">Unused share")
     table = Table("Limits", headings, rows, ("Unit", "Unused"), is_grouped=True)
@@ -484,7 +484,7 @@ def _slack_section(document: Value) -> Section:
     return Section("Slack", text if rows else "", tables=[table] if rows else (), where=VERBOSE)
 
 
-def _unit(resource: str) -> str:
+def _unit_of(resource: str) -> str:
     return "words" if resource == "capacity" else "words/cycle"
 
 
@@ -499,7 +499,7 @@ def violation_sections(document: Value) -> Iterator[Section]:
     rules = [f"  {broken_rule_text(each)}" for each in document.get("broken_rules").entries()]
     yield Section("", lines=[*broken, *rules], where=TERMINAL)
     yield Section("Exceeded limits", lines=broken, where=PAGE)
-    yield Section("Broken user-defined constraints", lines=rules, where=PAGE)
+    yield Section("Violated user-defined constraints", lines=rules, where=PAGE)
 
 
 def violation_text(violation: Value) -> str:
@@ -562,7 +562,7 @@ def sensitivity_sections(document: Value) -> Iterator[Section]:
     for effect in effects:
         limit, value = _amount(effect["limit"].number()), value_text(effect["value"], units)
         name = effect["level"].text(), effect["resource"].text().replace("_", " ")
-        head = (*name, f"{effect['factor'].number():g}", limit, _unit(effect["resource"].text()))
+        head = (*name, f"{effect['factor'].number():g}", limit, _unit_of(effect["resource"].text()))
         rows.append((*head, effect["status"].text(), value, _change_text(effect, later)))
     headings = ("Level", "Resource", ">Factor", ">Limit", "Unit", "Status", ">Optimum", ">Change")
     left = document.get("sensitivity_left")
@@ -757,7 +757,7 @@ def _proof_remarks(with_all: Value, clauses: Sequence[Value], untried: Sequence[
 def constraint_cost_text(clause: Value, names_objective: bool) -> str:
     """Return the proven range of a constraint's cost, and the objectives that are not proven."""
     least, most = clause["least"].number(), clause["most"]
-    text = _range_text(least, None if most.raw is None else most.number())
+    text = _proven_range(least, None if most.raw is None else most.number())
     text += f" of {clause['objective'].text()}" if names_objective and text not in (FREE, OPEN) else ""
     besides = _open_besides(clause)
     return f"{text}; {' and '.join(besides)} not proven" if besides else text
@@ -771,7 +771,7 @@ def _open_besides(clause: Value) -> list[str]:
     return [name for name in clause["unproven"].texts() if is_proven or name != own]
 
 
-def _range_text(least: float, most: float | None) -> str:
+def _proven_range(least: float, most: float | None) -> str:
     """Return what is proven of a cost; exactly nothing does not read like what is rounded to it."""
     if most is None:
         return f"at least {percent(least)}" if least else OPEN

@@ -8,8 +8,8 @@ from typing import Any
 
 from model.architecture import with_places
 from model.fused.cascade import Cascade
-from model.fused.mapping import Body, FusedMapping, Leaf, Path, Stored
-from model.fused.report import EinsumCost, FusedEvaluation, Room
+from model.fused.mapping import Body, FusedMapping, Leaf, LeafPath, Stored
+from model.fused.report import EinsumCost, FusedEvaluation, RoomTaken
 from model.fused.visits import Visits
 from model.note import Note
 from model.objective import UNITS, in_reported_unit
@@ -61,7 +61,7 @@ def fused_document(
     }
 
 
-def _nests(cascade: Cascade, path: Path) -> Iterator[list[str]]:
+def _nests(cascade: Cascade, path: LeafPath) -> Iterator[list[str]]:
     """Yield the loop nest of an Einsum in each kind of its visits, as text."""
     einsum = cascade.einsums[cascade.place(path.leaf.einsum)]
     for nest in path.leaf.nests:
@@ -145,7 +145,7 @@ def _einsum_document(cost: EinsumCost, evaluation: FusedEvaluation) -> Document:
     }
 
 
-def _room_document(room: Room) -> Document:
+def _room_document(room: RoomTaken) -> Document:
     return {
         **picked(room, "memory", "size_words", "usable_words"),
         "tiles": [picked(tile, "tensor", "einsum", "kind", "size_words") for tile in room.tiles],
@@ -174,14 +174,14 @@ def _leaf_document(visits: Visits, evaluation: FusedEvaluation, leaf: Leaf) -> A
         held.append({**picked(tile, "dataspace", "depth"), "above": above, "memory": memory, "words": words})
     written = [a.tensor for a in einsum.accesses if a.tensor in einsum.written]
     waits = [
-        {"tensor": tensor, "memory": stored.memory, "shape": _shape(visits, stored)}
+        {"tensor": tensor, "memory": stored.memory, "shape": _largest_tile(visits, stored)}
         for tensor in written
         if (stored := visits.mapping.stored_at.get(tensor)) is not None
     ]
     return {"einsum": leaf.einsum, "held": held, "waits": waits}
 
 
-def _shape(visits: Visits, stored: Stored) -> list[int]:
+def _largest_tile(visits: Visits, stored: Stored) -> list[int]:
     """Return the extents of a stored tensor's largest tile, rank by rank."""
     ranks = visits.tile(stored.tensor, stored.depth)
     return [max(high - low for low, high in spans) for _, spans in ranks]

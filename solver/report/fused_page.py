@@ -7,8 +7,8 @@ from functools import partial
 
 from model.extents import ANY, PERFECT
 from model.objective import EDP, UNITS
-from solver.report.charts import COMPUTE, Segment, Span, energies_scene, first_of, timeline_scene
-from solver.report.drawing import SMALL, Box, Ink, Label, Part, Scene, fitted, series_ink
+from solver.report.charts import COMPUTE, Segment, TimeSpan, energies_scene, first_of, timeline_scene
+from solver.report.drawing import SMALL, Box, Ink, Part, Scene, TextLine, fitted, series_ink
 from solver.report.einsum_page import ENDINGS, stages_section, violation_sections
 from solver.report.figures import NOTHING, count_text, energy_text, percent, seconds_text, significant
 from solver.report.mapped import STEP
@@ -55,7 +55,7 @@ def fused_page(document: Value) -> Page:
         f"Fused mapping of {document['workload'].text()}",
         "VALID" if is_valid else "INVALID",
         "the mapping respects every limit of the hardware" if is_valid else broken,
-        _facts(document),
+        _cascade_facts(document),
         tuple(_mapping_sections(document)),
         notes=document["notes"].texts(),
     )
@@ -68,7 +68,7 @@ def fused_result_page(document: Value) -> Page:
         f"Fused mapping of {document['workload'].text()}",
         document["status"].text(),
         joined(_result_parts(document)),
-        _facts(document) if found else (),
+        _cascade_facts(document) if found else (),
         (
             _search_section(document),
             *(_mapping_sections(document) if found else ()),
@@ -95,7 +95,7 @@ def _result_parts(document: Value) -> Iterator[str]:
     yield ENDINGS.get(document["termination"].text(), "")
 
 
-def _facts(document: Value) -> list[Fact]:
+def _cascade_facts(document: Value) -> list[Fact]:
     return [
         counting_fact(document),
         ("Energy", energy_text(document["energy_pj"].number()), "all Einsums"),
@@ -134,11 +134,11 @@ def _gain_text(known: Value, key: str, without: str, saves: str, document: Value
 def _mapping_sections(document: Value) -> Iterator[Section]:
     """Yield the sections about a fused mapping and its cost."""
     einsums = document["einsums"].entries()
-    parts = [(each["einsum"].text(), _fused_energies(each)) for each in einsums]
+    parts = [(each["einsum"].text(), fused_energies(each)) for each in einsums]
     yield from violation_sections(document)
     yield Section(
         f"Fused mapping of {document['workload'].text()}",
-        lines=list(_tree_lines(document["tree"].entries(), 0)),
+        lines=list(tree_lines(document["tree"].entries(), 0)),
         where=TERMINAL,
     )
     yield Section(
@@ -160,7 +160,7 @@ def _mapping_sections(document: Value) -> Iterator[Section]:
         [Figure(partial(energies_scene, "Energy by Einsum", parts), first_of(parts))],
         where=PAGE,
     )
-    yield totals_section(_facts(document))
+    yield totals_section(_cascade_facts(document))
 
 
 def _nest_lines(einsum: Value) -> Iterator[str]:
@@ -172,7 +172,7 @@ def _nest_lines(einsum: Value) -> Iterator[str]:
         yield from nest.texts()
 
 
-def _tree_lines(children: Sequence[Value], indent: int) -> Iterator[str]:
+def tree_lines(children: Sequence[Value], indent: int) -> Iterator[str]:
     """Yield the tree: a fused group with its loops and their tiles, then its Einsums with held tiles."""
     for child in children:
         if child.get("einsum"):
@@ -180,35 +180,35 @@ def _tree_lines(children: Sequence[Value], indent: int) -> Iterator[str]:
             yield f"{STEP * indent}{name}{f'  {facts[0]}' if facts else ''}"
             yield from (f"{STEP * indent}{' ' * len(name)}  {fact}" for fact in facts[1:])
             continue
-        yield f"{STEP * indent}group {', '.join(map(_loop, child['loops'].entries()))}"
-        yield from _tree_lines(child["children"].entries(), indent + 1)
+        yield f"{STEP * indent}group {', '.join(map(_shared_loop_text, child['loops'].entries()))}"
+        yield from tree_lines(child["children"].entries(), indent + 1)
 
 
 def _tree_scene(children: Sequence[Value], width: float) -> Scene:
     """Return bodies as boxes in each other, with their Einsums."""
     parts: list[Part] = []
-    height = _draw(parts, children, 0.0, 0.0, width)
+    height = _draw_tree(parts, children, 0.0, 0.0, width)
     return Scene(width, max(1.0, height), "Tree of fused groups and Einsums", tuple(parts))
 
 
-def _draw(parts: list[Part], children: Sequence[Value], x: float, y: float, width: float) -> float:
+def _draw_tree(parts: list[Part], children: Sequence[Value], x: float, y: float, width: float) -> float:
     """Add parts of a tree below each other; return where they end."""
     for child in children:
         if child.get("einsum"):
             y = _draw_einsum(parts, child, x, y, width)
             continue
         place, inner = len(parts), max(width - 2 * INDENT, 2 * INDENT)
-        title = f"group {', '.join(map(_loop, child['loops'].entries()))}"
+        title = f"group {', '.join(map(_shared_loop_text, child['loops'].entries()))}"
         parts.append(
-            fitted(Label(x + INDENT, y + HEAD - 8, title, size=SMALL + 1, bold=True, note=title), inner)
+            fitted(TextLine(x + INDENT, y + HEAD - 8, title, size=SMALL + 1, bold=True, note=title), inner)
         )
-        end = _draw(parts, child["children"].entries(), x + INDENT, y + HEAD, inner)
+        end = _draw_tree(parts, child["children"].entries(), x + INDENT, y + HEAD, inner)
         parts.insert(place, Box(x, y, width, end - y, "panel", "line", title, 6))
         y = end + GAP
     return y
 
 
-def _loop(loop: Value) -> str:
+def _shared_loop_text(loop: Value) -> str:
     """Return a shared loop: its dimensions in the Einsums below, its trips, and how long a part is."""
     dims = list(dict.fromkeys(dim.text() for _, dim in loop["dims"].items()))
     tile = loop["tile"].count()
@@ -220,9 +220,9 @@ def _draw_einsum(parts: list[Part], leaf: Value, x: float, y: float, width: floa
     name, rows = leaf["einsum"].text(), list(_leaf_facts(leaf))
     height = 8 + ROW * (1 + len(rows))
     parts.append(Box(x, y, width, height, "page", "line", name, 4))
-    parts.append(fitted(Label(x + 8, y + ROW - 1, name, bold=True, note=name), width - 16))
+    parts.append(fitted(TextLine(x + 8, y + ROW - 1, name, bold=True, note=name), width - 16))
     for number, row in enumerate(rows, 1):
-        label = Label(x + 8, y + ROW * (1 + number) - 2, row, "muted", SMALL, note=row)
+        label = TextLine(x + 8, y + ROW * (1 + number) - 2, row, "muted", SMALL, note=row)
         parts.append(fitted(label, width - 16))
     return y + height + GAP
 
@@ -238,7 +238,7 @@ def _leaf_facts(leaf: Value) -> Iterator[str]:
         yield f"{tile['tensor'].text()} stays in {tile['memory'].text()} ({shape})"
 
 
-def _fused_energies(einsum: Value) -> list[tuple[str, float]]:
+def fused_energies(einsum: Value) -> list[tuple[str, float]]:
     """Return the energy of each memory, and of the computes."""
     memories = einsum["memories"].entries()
     energies = [(memory["name"].text(), memory["energy_pj"].number()) for memory in memories]
@@ -248,7 +248,7 @@ def _fused_energies(einsum: Value) -> list[tuple[str, float]]:
 def _room_section(einsums: Sequence[Value]) -> Section:
     """Return the occupancy of each limited memory while each Einsum runs."""
     limited = [room["memory"].text() for each in einsums for room in _limited_rooms(each)]
-    headings = ("While", "Memory", ">Words", ">Of", "Own tiles", "Held and stored")
+    headings = ("Einsum", "Memory", ">Words", ">Capacity", "Own tiles", "Held and stored")
     return Section(
         "Buffer occupancy",
         "Words per instance while each Einsum runs. In the picture, the width of a column is the cycles of "
@@ -270,7 +270,7 @@ def _fused_section(document: Value) -> Section:
                 each["einsum"].text(),
                 *(count_cell(each[key].count()) for key in ("visits", "n_instances")),
                 energy_cell(each["energy_pj"].number()),
-                count_cell(_cycles(each)),
+                count_cell(fused_cycles(each)),
                 each["limited_by"].text(),
                 ", ".join(stored) or NOTHING,
             )
@@ -281,7 +281,7 @@ def _fused_section(document: Value) -> Section:
     )
 
 
-def _cycles(einsum: Value) -> int:
+def fused_cycles(einsum: Value) -> int:
     """Return the cycles of an Einsum by the clock of all of them."""
     return einsum["cycles"].count() * einsum["cycle_length"].count()
 
@@ -315,7 +315,7 @@ def _room_scene(einsums: Sequence[Value], memory: str, width: float) -> Scene:
         limit = max([limit, *(room["usable_words"].count() for room in rooms)])
         tiles = [tile for room in rooms for tile in room["tiles"].entries()]
         fills = [_tile_segment(tile, inks) for tile in tiles]
-        spans.append(Span(each["einsum"].text(), _cycles(each), fills, each["einsum"].text()))
+        spans.append(TimeSpan(each["einsum"].text(), fused_cycles(each), fills, each["einsum"].text()))
     whole = sum(span.duration for span in spans)
     texts = f"{count_text(int(whole))} cycles", f"{count_text(limit)} words"
     return timeline_scene(f"Occupancy of {memory}", spans, limit, texts, list(inks.items()), width)

@@ -42,17 +42,17 @@ LONGEST_WORD, SHORTEST_TEXT = 32, 14
 def page_text(page: Page, document: Value) -> str:
     """Return the page of a document as HTML that needs nothing else."""
     version = document.get("version").text()
-    parts = _parts(page, document)
+    parts = _template_values(page, document)
     return _template("report.html.jinja").render(**parts, version=version, script=_asset("report.js"))
 
 
 def fragment_text(page: Page, document: Value) -> str:
     """Return a page as an HTML fragment for a notebook, without a script; its style is its own."""
     prefix = f"t{hashlib.sha256(repr(page.facts).encode()).hexdigest()[:8]}-"
-    return _template("fragment.html.jinja").render(**_parts(page, document, prefix))
+    return _template("fragment.html.jinja").render(**_template_values(page, document, prefix))
 
 
-def _parts(page: Page, document: Value, prefix: str = "") -> dict[str, object]:
+def _template_values(page: Page, document: Value, prefix: str = "") -> dict[str, object]:
     """Return the values for templates; `prefix` distinguishes the ids of several pages in one notebook."""
     from markupsafe import Markup  # noqa: PLC0415 (with jinja2)
 
@@ -65,14 +65,14 @@ def _parts(page: Page, document: Value, prefix: str = "") -> dict[str, object]:
         "style": Markup(_style()),
         "script_hash": f"sha256-{digest}",
         "sections": [
-            _shown(section, f"{prefix}s{number}")
-            for number, section in enumerate(_sections(page, document))
+            _section_values(section, f"{prefix}s{number}")
+            for number, section in enumerate(_page_sections(page, document))
             if section and section.where not in (TERMINAL, DETAIL)
         ],
     }
 
 
-def _sections(page: Page, document: Value) -> Iterator[Section]:
+def _page_sections(page: Page, document: Value) -> Iterator[Section]:
     """Yield the conflicts, what the page says, the notes, and how the document is made again."""
     yield from _conflict_sections(page.conflicts)
     yield from page.sections
@@ -87,7 +87,7 @@ def _shown_facts(page: Page) -> list[Fact]:
     return [*facts, *([("Checked without the solver", page.check, "")] if page.check else [])]
 
 
-def _shown(section: Section, identity: str) -> dict[str, object]:
+def _section_values(section: Section, identity: str) -> dict[str, object]:
     return {
         "title": section.title,
         "identity": identity,
@@ -147,7 +147,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"shown": _shown_text, "sort_key": _sort_key, "shape": _shape}
+    environment.filters |= {"shown": _shown_text, "sort_key": _sort_key, "shape": _breaking_style}
     return environment
 
 
@@ -157,7 +157,7 @@ def _shown_text(cell: Cell) -> str:
     return text if len(text) <= LONGEST_CELL else f"{text[:LONGEST_CELL]}…"
 
 
-def _shape(cell: Cell) -> str:
+def _breaking_style(cell: Cell) -> str:
     """Return how a text is broken into lines: within words, between them, or not at all."""
     text = _shown_text(cell)
     if max(map(len, text.split()), default=0) > LONGEST_WORD:
@@ -195,7 +195,7 @@ def _conflict_sections(conflicts: Sequence[ConflictReport]) -> Iterator[Section]
 
 
 def _reason_tables(reason: Value) -> Iterator[Table]:
-    constraints = [_placed(each) for each in reason["constraints"].entries()]
+    constraints = [_text_with_sources(each) for each in reason["constraints"].entries()]
     if constraints:
         yield Table("Conflicting constraints", ("Constraint", "At"), constraints)
     shortfalls: list[Sequence[Cell]] = [
@@ -204,10 +204,10 @@ def _reason_tables(reason: Value) -> Iterator[Table]:
     ]
     if shortfalls:
         yield Table("Shortfalls", ("What", ">Demand", ">Limit", "Unit"), shortfalls)
-    levers = [_placed(each) for each in reason["levers"].entries()]
+    levers = [_text_with_sources(each) for each in reason["levers"].entries()]
     if levers:
         yield Table("Any one of these changes suffices", ("Change", "At"), levers)
 
 
-def _placed(written: Value) -> tuple[str, str]:
+def _text_with_sources(written: Value) -> tuple[str, str]:
     return written["text"].text(), ", ".join(written["sources"].texts()) or "-"

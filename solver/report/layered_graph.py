@@ -32,7 +32,7 @@ Place = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Arc:
+class MethodPair:
     """An allowed pair of methods of two layers, its cost, and whether the assignment takes it."""
 
     tail: Place
@@ -70,19 +70,19 @@ class LayeredGraph:
         """Whether the assignment takes the node."""
         return self.choice is not None and self.choice[node[0]] == node[1]
 
-    def arcs(self) -> Iterator[Arc]:
+    def arcs(self) -> Iterator[MethodPair]:
         """Yield the arcs between allowed nodes that no infinite cost forbids."""
         allowed = set(self.nodes())
         for edge in self.network.edges:
             yield from (arc for arc in self._arcs_of(edge) if {arc.tail, arc.head} <= allowed)
 
-    def _arcs_of(self, edge: Edge) -> Iterator[Arc]:
+    def _arcs_of(self, edge: Edge) -> Iterator[MethodPair]:
         sizes = [len(self.network.layers[end].methods) for end in (edge.source, edge.target)]
         costs = np.zeros(sizes, dtype=np.int64) if edge.transition is None else edge.transition
         for k, m in np.argwhere(costs != FORBIDDEN).tolist():
             tail, head = (edge.source, k), (edge.target, m)
             chosen = self.is_chosen(tail) and self.is_chosen(head)
-            yield Arc(tail, head, self.network.in_unit(int(costs[k, m])), chosen)
+            yield MethodPair(tail, head, self.network.in_unit(int(costs[k, m])), chosen)
 
     def first_layers(self) -> list[int]:
         """Return the layers that no edge leads to; the source leads to them."""
@@ -106,9 +106,9 @@ def dot_text(graph: LayeredGraph) -> str:
     lines += [f"  {name} [shape=circle];" for name in (SOURCE, SINK)]
     for node in graph.nodes():
         label = f"{graph.label(node)}\n{cost_text(graph.cost(node))} {network.unit}"
-        lines.append(f"  {_name(node)} [label={_quoted(label)}{_mark(graph.is_chosen(node))}];")
+        lines.append(f"  {_name(node)} [label={_quoted(label)}{_edge_style(graph.is_chosen(node))}];")
     for arc in graph.arcs():
-        label = f"label={_quoted(cost_text(arc.cost))}{_mark(arc.is_chosen)}"
+        label = f"label={_quoted(cost_text(arc.cost))}{_edge_style(arc.is_chosen)}"
         lines.append(f"  {_name(arc.tail)} -> {_name(arc.head)} [{label}];")
     first, last = set(graph.first_layers()), set(graph.last_layers())
     for node in graph.nodes():
@@ -124,7 +124,7 @@ def _name(node: Place) -> str:
     return f"l{node[0]}m{node[1]}"
 
 
-def _mark(is_chosen: bool) -> str:
+def _edge_style(is_chosen: bool) -> str:
     return ", style=bold, color=red" if is_chosen else ""
 
 

@@ -116,7 +116,7 @@ def shown_mapping(document: Value) -> ShownMapping | None:
     einsum, architecture = document["einsum"], document["architecture"]
     levels = {level["name"].text(): level for level in document["levels"].entries()}
     loops = _loops_of(document["mapping"])
-    nodes = [_node(node, levels, loops) for node in architecture["nodes"].entries()]
+    nodes = [_shown_node(node, levels, loops) for node in architecture["nodes"].entries()]
     compute = architecture["compute"]
     spaces = einsum["dataspaces"].entries()
     names = {space["name"].text() for space in spaces}
@@ -137,13 +137,13 @@ def shown_mapping(document: Value) -> ShownMapping | None:
 def _loops_of(mapping: Value) -> dict[tuple[str, bool], tuple[ShownLoop, ...]]:
     """Return the loops of each component, temporal and spatial ones."""
     return {
-        (target["target"].text(), target["type"].text() == "spatial"): tuple(_loops(target))
+        (target["target"].text(), target["type"].text() == "spatial"): tuple(_read_loops(target))
         for target in mapping.entries()
         if target["type"].text() != "dataspace"
     }
 
 
-def _loops(target: Value) -> Iterator[ShownLoop]:
+def _read_loops(target: Value) -> Iterator[ShownLoop]:
     """Yield the loops above 1 of a target, outermost first."""
     factors: dict[str, tuple[int, int]] = {}
     for entry in target["factors"].entries():
@@ -161,7 +161,7 @@ def _loops(target: Value) -> Iterator[ShownLoop]:
             yield ShownLoop(dim, iterations, last_pass, axis)
 
 
-def _node(
+def _shown_node(
     node: Value, levels: Mapping[str, Value], loops: Mapping[tuple[str, bool], tuple[ShownLoop, ...]]
 ) -> ShownNode:
     name, instances = node["name"].text(), node["instances"].count()
@@ -178,13 +178,13 @@ def _node(
         instances,
         level["instances"].count(),
         loops=loops.get((name, False), ()),
-        tiles=tuple(_tile(space, figures) for space, figures in level["dataspaces"].items()),
+        tiles=tuple(_shown_tile(space, figures) for space, figures in level["dataspaces"].items()),
         leak_pj=level["leak_energy_pj"].number(),
         cycles=level["cycles"].count(),
     )
 
 
-def _tile(name: str, figures: Value) -> ShownTile:
+def _shown_tile(name: str, figures: Value) -> ShownTile:
     return ShownTile(
         name,
         tuple(extent.count() for extent in figures["tile_shape"].entries()),
@@ -197,6 +197,28 @@ def _tile(name: str, figures: Value) -> ShownTile:
 STEP = "  "
 
 
+def node_texts(architecture: Value, mapping: Value) -> dict[str, str]:
+    """Return in one line each what nodes keep, and their loops above 1, outermost first, by name."""
+    loops, kept = _loops_of(mapping), _kept(mapping)
+    texts: dict[str, str] = {}
+    for node in architecture["nodes"].entries():
+        name, is_fanout = node["name"].text(), node["type"].text() == "fanout"
+        own = ", ".join(loop.text for loop in loops.get((name, is_fanout), ()))
+        texts[name] = (
+            own if is_fanout else "; ".join(filter(None, (f"keeps {kept.get(name) or 'nothing'}", own)))
+        )
+    return texts
+
+
+def _kept(mapping: Value) -> dict[str, str]:
+    """Return the dataspaces that storage levels keep, by level."""
+    return {
+        target["target"].text(): ", ".join(target["keep"].texts())
+        for target in mapping.entries()
+        if target["type"].text() == "dataspace"
+    }
+
+
 def nest_lines(architecture: Value, mapping: Value, einsum: str) -> list[str]:
     """Return the lines of a loop nest, outermost loop first, without loops of bound 1.
 
@@ -204,12 +226,7 @@ def nest_lines(architecture: Value, mapping: Value, einsum: str) -> list[str]:
     spatial ones; what these enclose is one step deeper. ``last`` is what a loop has in the last pass over its
     dimension if that is cut short.
     """
-    loops = _loops_of(mapping)
-    kept = {
-        target["target"].text(): ", ".join(target["keep"].texts())
-        for target in mapping.entries()
-        if target["type"].text() == "dataspace"
-    }
+    loops, kept = _loops_of(mapping), _kept(mapping)
     lines: list[str] = []
     depth = 0
     for node in architecture["nodes"].entries():

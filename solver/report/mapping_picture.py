@@ -10,10 +10,10 @@ from solver.report.drawing import (
     SMALL,
     Box,
     Ink,
-    Label,
-    Line,
     Part,
+    Polyline,
     Scene,
+    TextLine,
     fitted,
     headed_scene,
     legend,
@@ -51,7 +51,7 @@ def nest_scene(shown: ShownMapping, width: float) -> Scene:
         band = _band(shown, node, width, depth)
         parts += band.at(0, top)
         top += band.height
-        parts.append(Line(((PAD + 6, top), (PAD + 6, top + 10)), "muted", 1.5))
+        parts.append(Polyline(((PAD + 6, top), (PAD + 6, top + 10)), "muted", 1.5))
         top += 10
         depth += len(node.loops)
     parts += _compute_band(shown, width).at(0, top)
@@ -71,7 +71,7 @@ def _band(shown: ShownMapping, node: ShownNode, width: float, depth: int) -> Sce
     is_wide = width >= WIDE_FROM_PX
     column = width * 0.5 if is_wide else width
     left = list(_memory_parts(shown, node, column) if node.memory else _fanout_parts(node, column))
-    height = max((part.y for part in left if isinstance(part, Label)), default=0.0) + PAD
+    height = max((part.y for part in left if isinstance(part, TextLine)), default=0.0) + PAD
     lines = [loop.text for loop in node.loops] or (["(no loops here)"] if node.memory else [])
     indent = min(depth, DEEPEST) * INDENT if is_wide else 0.0
     x, top = (column + PAD, PAD) if is_wide else (2 * PAD, height - 2)
@@ -80,7 +80,7 @@ def _band(shown: ShownMapping, node: ShownNode, width: float, depth: int) -> Sce
     for number, line in enumerate(lines):
         ink: Ink = "text" if node.loops else "muted"
         further = min(indent + number * INDENT, max(0.0, room - 150))
-        label = Label(x + further, top + 11 + number * ROW, line, ink, SMALL + 0.5, monospace=True)
+        label = TextLine(x + further, top + 11 + number * ROW, line, ink, SMALL + 0.5, monospace=True)
         loops.append(fitted(label, room - further))
     height = max(height, top + len(lines) * ROW + 6)
     fill, stroke = ("panel", "line") if node.memory else (None, "line")
@@ -91,9 +91,9 @@ def _memory_parts(shown: ShownMapping, node: ShownNode, width: float) -> Iterato
     """Yield a memory's name, how full it is, and its tiles."""
     used = f"{count_text(node.used)} of {count_text(node.instances)} in use"
     y = PAD + 11
-    name = fitted(Label(PAD, y, node.name, bold=True), width - 2 * PAD - text_width(used, SMALL) - 10)
+    name = fitted(TextLine(PAD, y, node.name, bold=True), width - 2 * PAD - text_width(used, SMALL) - 10)
     yield name
-    yield Label(width - PAD, y, used, "muted", SMALL, "end")
+    yield TextLine(width - PAD, y, used, "muted", SMALL, "end")
     y += 8
     if node.usable_words is not None:
         yield from capacity_bar(node.tiles, node.usable_words, shown, (PAD, y, width - 2 * PAD))
@@ -101,17 +101,17 @@ def _memory_parts(shown: ShownMapping, node: ShownNode, width: float) -> Iterato
         taken = sum(tile.size_words for tile in node.tiles)
         share = f" ({percent(taken / node.usable_words)})" if node.usable_words else ""
         text = f"{count_text(taken)} of {count_text(node.usable_words)} words{share}"
-        yield fitted(Label(PAD, y, text, "muted", SMALL), width - 2 * PAD)
+        yield fitted(TextLine(PAD, y, text, "muted", SMALL), width - 2 * PAD)
     else:
         y += 10
-        yield Label(PAD, y, "no limit on words", "muted", SMALL)
+        yield TextLine(PAD, y, "no limit on words", "muted", SMALL)
     for tile in node.tiles:
         y += ROW
         yield Box(PAD, y - 9, 10, 10, fill=shown.inks[tile.dataspace], radius=2)
-        yield fitted(Label(PAD + 15, y, tile_text(tile), size=SMALL + 0.5), width - 2 * PAD - 15)
+        yield fitted(TextLine(PAD + 15, y, tile_text(tile), size=SMALL + 0.5), width - 2 * PAD - 15)
     if not node.tiles:
         y += ROW
-        yield Label(PAD, y, "keeps nothing", "muted", SMALL)
+        yield TextLine(PAD, y, "keeps nothing", "muted", SMALL)
 
 
 def tile_text(tile: ShownTile) -> str:
@@ -146,9 +146,9 @@ def _fanout_parts(node: ShownNode, width: float) -> Iterator[Part]:
         used = math.prod(loop.factor for loop in node.along(axis))
         if max(size, used) > 1:
             axes.append(f"{count_text(used)} of {count_text(size)} along {axis.upper()}")
-    used_text = fitted(Label(width - PAD, PAD + 11, ", ".join(axes), "muted", SMALL, "end"), width * 0.55)
+    used_text = fitted(TextLine(width - PAD, PAD + 11, ", ".join(axes), "muted", SMALL, "end"), width * 0.55)
     room = width - 2 * PAD - text_width(used_text.text, SMALL) - 10
-    yield fitted(Label(PAD, PAD + 11, node.name, "muted", bold=True), room)
+    yield fitted(TextLine(PAD, PAD + 11, node.name, "muted", bold=True), room)
     yield used_text
 
 
@@ -157,12 +157,14 @@ _AXES: tuple[Axis, Axis] = ("x", "y")
 
 def _compute_band(shown: ShownMapping, width: float) -> Scene:
     used = f"{count_text(shown.compute_used)} of {count_text(shown.compute_instances)} in use"
-    name = fitted(Label(PAD, PAD + 11, shown.compute, bold=True), width - 3 * PAD - text_width(used, SMALL))
-    einsum = fitted(Label(PAD, PAD + 29, shown.einsum, size=SMALL, monospace=True), width - 2 * PAD)
+    name = fitted(
+        TextLine(PAD, PAD + 11, shown.compute, bold=True), width - 3 * PAD - text_width(used, SMALL)
+    )
+    einsum = fitted(TextLine(PAD, PAD + 29, shown.einsum, size=SMALL, monospace=True), width - 2 * PAD)
     parts = (
         Box(0, 0, width, 46, "panel", "line", radius=6),
         name,
-        Label(width - PAD, PAD + 11, used, "muted", SMALL, "end"),
+        TextLine(width - PAD, PAD + 11, used, "muted", SMALL, "end"),
         einsum,
     )
     return Scene(width, 46, "", parts)
@@ -180,20 +182,20 @@ def array_scene(shown: ShownMapping, width: float) -> Scene | None:
     fanouts = [node for node in shown.fanouts if math.prod(node.mesh) > 1 or node.loops]
     if not fanouts:
         return None
-    sides = _sides(fanouts)
-    across, down = (_axis(nodes, axis) for _, nodes, axis in sides)
+    sides = _drawn_axes(fanouts)
+    across, down = (_ranges_along(nodes, axis) for _, nodes, axis in sides)
     left, top = 22.0, 20.0
-    grid = _grid(across, down, width - left - 2)
+    grid = _array_scene(across, down, width - left - 2)
     bottom = top + grid.height
     above, below = (f"{name}: {_axis_text(nodes, axis)}" for name, nodes, axis in sides)
     rows = [
-        fitted(Label(left, 12, above, size=SMALL), width - left),
+        fitted(TextLine(left, 12, above, size=SMALL), width - left),
         *grid.at(left, top),
-        fitted(Label(left, bottom + 16, below, size=SMALL), width - left),
-        Line(((left, top - 3), (left + grid.width, top - 3)), "muted", 1.5),
-        Line(((left - 4, top), (left - 4, bottom)), "muted", 1.5),
-        Label(left - 9, top - 5, sides[0][0][0], "muted", SMALL, "end"),
-        Label(left - 9, top + 10, sides[1][0][0], "muted", SMALL, "end"),
+        fitted(TextLine(left, bottom + 16, below, size=SMALL), width - left),
+        Polyline(((left, top - 3), (left + grid.width, top - 3)), "muted", 1.5),
+        Polyline(((left - 4, top), (left - 4, bottom)), "muted", 1.5),
+        TextLine(left - 9, top - 5, sides[0][0][0], "muted", SMALL, "end"),
+        TextLine(left - 9, top + 10, sides[1][0][0], "muted", SMALL, "end"),
     ]
     states = {state for ranges in (across, down) for _, state in ranges}
     entries = [(state, ink) for state, ink in STATES.items() if state in states]
@@ -207,7 +209,7 @@ Side = tuple[str, Sequence[ShownNode], Axis]
 """What one side of the array shows: its name, the fanouts and the axis of theirs."""
 
 
-def _sides(fanouts: Sequence[ShownNode]) -> tuple[Side, Side]:
+def _drawn_axes(fanouts: Sequence[ShownNode]) -> tuple[Side, Side]:
     """Return the axes drawn across and down: X and Y, or the last of several fanouts along X alone."""
     if len(fanouts) > 1 and all(node.mesh[1] == 1 and not node.along("y") for node in fanouts):
         return ("→ along X", fanouts[:-1], "x"), ("↓ along X", fanouts[-1:], "x")
@@ -218,7 +220,7 @@ Ranges = list[tuple[int, str]]
 """Positions along an axis: how many neighbours are in one state, and the state."""
 
 
-def _axis(fanouts: Sequence[ShownNode], axis: Axis) -> Ranges:
+def _ranges_along(fanouts: Sequence[ShownNode], axis: Axis) -> Ranges:
     """Return the states of the positions along an axis of all fanouts together."""
     ranges: Ranges = [(1, WORKING)]
     for node in reversed(fanouts):  # a position of an outer fanout is a block of all inner ones
@@ -230,13 +232,13 @@ def _axis(fanouts: Sequence[ShownNode], axis: Axis) -> Ranges:
         used = min(used, size)
         whole = min(whole, used)
         late = [(count, LATE if state == WORKING else state) for count, state in inner]
-        ranges = _merged([*_repeated(inner, whole), *_repeated(late, used - whole)])
+        ranges = _joined_ranges([*_repeated_ranges(inner, whole), *_repeated_ranges(late, used - whole)])
         if size > used:
-            ranges = _merged([*ranges, ((size - used) * block, IDLE)])
+            ranges = _joined_ranges([*ranges, ((size - used) * block, IDLE)])
     return ranges
 
 
-def _repeated(ranges: Ranges, times: int) -> Ranges:
+def _repeated_ranges(ranges: Ranges, times: int) -> Ranges:
     """Return so many copies in a row; of very many, the first stands for all, as areas do."""
     if len(ranges) == 1:
         count, state = ranges[0]
@@ -244,7 +246,7 @@ def _repeated(ranges: Ranges, times: int) -> Ranges:
     return ranges * min(times, MOST_CELLS)
 
 
-def _merged(ranges: Ranges) -> Ranges:
+def _joined_ranges(ranges: Ranges) -> Ranges:
     merged: Ranges = []
     for count, state in ranges:
         if merged and merged[-1][1] == state:
@@ -259,7 +261,7 @@ def _worse(first: str, second: str) -> str:
     return order[max(order.index(first), order.index(second))]
 
 
-def _grid(across: Ranges, down: Ranges, width: float) -> Scene:
+def _array_scene(across: Ranges, down: Ranges, width: float) -> Scene:
     columns, rows = (sum(count for count, _ in ranges) for ranges in (across, down))
     cell = max(SMALLEST_CELL, min(width / columns, ARRAY_HEIGHT_PX / rows, LARGEST_CELL))
     is_celled = (
@@ -268,15 +270,15 @@ def _grid(across: Ranges, down: Ranges, width: float) -> Scene:
     wide = cell if is_celled else min(width, max(30.0, ARRAY_HEIGHT_PX * columns / rows)) / columns
     high = cell if is_celled else min(ARRAY_HEIGHT_PX, max(16.0, wide * columns * rows / columns)) / rows
     parts: list[Part] = []
-    for y, tall, below in _placed(down):
-        for x, broad, beside in _placed(across):
+    for y, tall, below in _with_positions(down):
+        for x, broad, beside in _with_positions(across):
             corner, ink = (x * wide, y * high), STATES[_worse(below, beside)]
             area = Box(*corner, broad * wide, tall * high, ink, "page")
             parts += _cells(corner, (broad, tall), cell, ink) if is_celled else [area]
     return Scene(columns * wide, rows * high, "", tuple(parts))
 
 
-def _placed(ranges: Ranges) -> Iterator[tuple[int, int, str]]:
+def _with_positions(ranges: Ranges) -> Iterator[tuple[int, int, str]]:
     """Yield each range with its first position."""
     first = 0
     for count, state in ranges:
@@ -348,9 +350,9 @@ def _tiles_of(shown: ShownMapping, name: str) -> Scene | None:
         for (node, _), size in zip(tiles, sizes, strict=True)
     ]
     width = min(TILES_WIDTH, max(TILE_SIDE + 46, *(text_width(text, SMALL) + 1 for text in texts)))
-    title = fitted(Label(0, 12, name, size=SMALL + 0.5, bold=True), width)
+    title = fitted(TextLine(0, 12, name, size=SMALL + 0.5, bold=True), width)
     axes = f"{printable(ranks[across])} →" + ("" if down is None else f"   {printable(ranks[down])} ↓")
-    parts: list[Part] = [title, fitted(Label(0, 27, axes, "muted", SMALL), width)]
+    parts: list[Part] = [title, fitted(TextLine(0, 27, axes, "muted", SMALL), width)]
     top, shapes = 34.0, set()
     for node, tile in tiles:
         size = tile.shape[across], 1 if down is None else tile.shape[down]
@@ -363,7 +365,7 @@ def _tiles_of(shown: ShownMapping, name: str) -> Scene | None:
         parts.append(Box(0, top, box[0], box[1], ink, "page", note, opacity=0.3))
     bottom = top + tall * units[1] + 14
     for text in texts:
-        parts.append(fitted(Label(0, bottom, text, "muted", SMALL), width))
+        parts.append(fitted(TextLine(0, bottom, text, "muted", SMALL), width))
         bottom += 14
     return Scene(width, bottom - 10, "", tuple(parts))
 
@@ -371,10 +373,12 @@ def _tiles_of(shown: ShownMapping, name: str) -> Scene | None:
 def mapping_scene(shown: ShownMapping, width: float, heading: Sequence[str] = ()) -> Scene:
     """Return the whole picture: a heading, the nest on the hierarchy, the array, tiles to scale."""
     title = f"Mapping of {shown.einsum} onto {shown.architecture}"
-    return headed_scene(heading, stacked(width, title, (nest_scene(shown, width), *_below(shown, width))))
+    return headed_scene(
+        heading, stacked(width, title, (nest_scene(shown, width), *_array_and_tiles(shown, width)))
+    )
 
 
-def _below(shown: ShownMapping, width: float) -> Iterator[Scene]:
+def _array_and_tiles(shown: ShownMapping, width: float) -> Iterator[Scene]:
     """Yield array and tiles, beside each other where there is room."""
     array = array_scene(shown, min(width, WIDE_FROM_PX) * 0.6 if width >= WIDE_FROM_PX else width)
     tiles = tiles_scene(
@@ -390,5 +394,5 @@ def _below(shown: ShownMapping, width: float) -> Iterator[Scene]:
 
 
 def _captioned(scene: Scene) -> Scene:
-    caption = Label(0, 12, scene.title, bold=True)
+    caption = TextLine(0, 12, scene.title, bold=True)
     return Scene(scene.width, scene.height + 20, scene.title, (caption, *scene.at(0, 20)))

@@ -102,10 +102,11 @@ def _layer_document(outcome: LayerResult, first: Mapping[str, LayerResult]) -> D
         limited = None if transfer is None else transfer.limited_by
     else:
         limited = None if result.evaluation is None else bottleneck(result.evaluation)
-    repeats = outcome.same_as in first and _names(outcome) == _names(first[outcome.same_as])
+    problem, other = outcome.layer.mapspace.problem, first.get(outcome.same_as)
+    repeats = other is not None and problem.names == other.layer.mapspace.problem.names
     return {
         "name": outcome.layer.name,
-        "shape": outcome.layer.mapspace.problem.bound,
+        "shape": problem.bound,
         "n_instances": outcome.layer.n_instances,
         "origin": outcome.origin,
         "same_as": outcome.same_as or None,
@@ -121,11 +122,6 @@ def _computes(result: NetworkResult) -> int:
     """Return the computes of all instances of a network's Einsums; copies have none."""
     layers = (layer for layer in result.network.layers if not layer.is_copy)
     return sum(layer.mapspace.problem.computes * layer.n_instances for layer in layers)
-
-
-def _names(outcome: LayerResult) -> tuple[str, ...]:
-    problem = outcome.layer.mapspace.problem
-    return (*problem.dims, *(space.name for space in problem.dataspaces))
 
 
 def _transfer_document(outcome: LayerResult) -> Document | None:
@@ -170,7 +166,7 @@ def sweep_document(result: SweepResult) -> Document:
         "units": dict(UNITS),
         "seconds": result.seconds,
         "searches": result.searched,
-        "points": _rows(result),
+        "points": _point_documents(result),
         "remarks": list(energy_remarks([point.variant for point in result.points])),
         "is_stopped": any(len(point.layers) < len(point.network.layers) for point in points),
         "terminations": dict(Counter(own.termination.value for own in searched)),
@@ -185,7 +181,7 @@ def sweep_csv(result: SweepResult) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["workload", "architecture", *names, *FIGURE_COLUMNS])
-    for point, row in zip(result.points, _rows(result), strict=True):
+    for point, row in zip(result.points, _point_documents(result), strict=True):
         values = [value for _, value in point.variant.settings]
         writer.writerow(
             [row["workload"], row["architecture"], *values, *(row[column] for column in FIGURE_COLUMNS)]
@@ -193,7 +189,7 @@ def sweep_csv(result: SweepResult) -> str:
     return text.getvalue()
 
 
-def _rows(result: SweepResult) -> list[Document]:
+def _point_documents(result: SweepResult) -> list[Document]:
     front = result.front
     return [_row(point, place in front) for place, point in enumerate(result.points)]
 

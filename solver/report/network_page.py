@@ -70,7 +70,7 @@ def network_page(document: Value) -> Page:
         facts,
         (*_network_sections(document), totals_section(facts)),
         notes=brief(document["notes"].texts()),
-        conflicts=_conflicts([(failure, "") for failure in document["infeasible"].entries()]),
+        conflicts=_conflict_reports([(failure, "") for failure in document["infeasible"].entries()]),
         check=document.get("check").text(),
     )
 
@@ -85,14 +85,14 @@ def _network_parts(document: Value) -> Iterator[str]:
         yield f"no mapping of {listing(infeasible)} satisfies the constraints"
     ended = [
         (layer["name"].text(), result["termination"].text())
-        for layer, result in _with_results(layers)
+        for layer, result in with_results(layers)
         if result
     ]
     too_large = [name for name, ending in ended if ending == "TOO_LARGE"]
-    yield from _stopped(Counter(ending for _, ending in ended), too_large)
+    yield from _early_endings(Counter(ending for _, ending in ended), too_large)
 
 
-def _stopped(endings: Mapping[str, int], too_large: Sequence[str]) -> Iterator[str]:
+def _early_endings(endings: Mapping[str, int], too_large: Sequence[str]) -> Iterator[str]:
     """Yield how many searches ended early, by what ended them."""
     for ending in ("TIME_LIMIT", "MEMORY_LIMIT"):
         if endings.get(ending):
@@ -125,7 +125,7 @@ def _totals(document: Value) -> list[Fact]:
 def _network_sections(document: Value) -> Iterator[Section]:
     """Yield the costs of a network, Einsum by Einsum."""
     layers = document["layers"].entries()
-    parts = _energy_parts(layers)
+    parts = energy_parts(layers)
     yield Section(
         "Energy by Einsum",
         "All instances of each Einsum, by level.",
@@ -134,18 +134,22 @@ def _network_sections(document: Value) -> Iterator[Section]:
         else (),
         where=PAGE,
     )
-    cycles = [Figure(partial(_cycles_scene, layers), first_of(layers))] if any(map(_cycles, layers)) else ()
+    cycles = (
+        [Figure(partial(_cycles_scene, layers), first_of(layers))]
+        if any(map(_cycles_or_none, layers))
+        else ()
+    )
     yield Section("Cycles by Einsum", figures=cycles, where=PAGE)
     yield Section(
         f"Network {document['network'].text()}",
         "Energies and cycles are for all runs, values for one; shapes omit dimensions of 1.",
-        tables=[_layers_table(layers)],
+        tables=[_einsums_table(layers)],
     )
 
 
-def _layers_table(layers: Sequence[Value]) -> Table:
+def _einsums_table(layers: Sequence[Value]) -> Table:
     """Return a row per Einsum; the bound only where it is not the value."""
-    pairs = _with_results(layers)
+    pairs = with_results(layers)
     is_bounded = any(result and result["bound"].raw != result["value"].raw for _, result in pairs)
     bound = (">Bound",) if is_bounded else ()
     headings = (
@@ -156,7 +160,7 @@ def _layers_table(layers: Sequence[Value]) -> Table:
     return Table("Einsums", headings, [_layer_row(*pair, is_bounded) for pair in pairs], optional_columns)
 
 
-def _with_results(layers: Sequence[Value]) -> list[tuple[Value, Value]]:
+def with_results(layers: Sequence[Value]) -> list[tuple[Value, Value]]:
     """Return the layers with their results, those of identical ones with that of the layer they repeat."""
     results = {layer["name"].text(): layer["result"] for layer in layers if layer["result"]}
     return [
@@ -198,14 +202,14 @@ def _layer_row(layer: Value, result: Value, is_bounded: bool) -> Sequence[Cell]:
     )
 
 
-def _cycles(layer: Value) -> float | None:
+def _cycles_or_none(layer: Value) -> float | None:
     return optional(layer["cycles"])
 
 
-def _energy_parts(layers: Sequence[Value]) -> list[tuple[str, list[tuple[str, float]]]]:
+def energy_parts(layers: Sequence[Value]) -> list[tuple[str, list[tuple[str, float]]]]:
     """Return per Einsum the energy of each level and of the computes, over all its runs."""
     found = []
-    for layer, result in _with_results(layers):
+    for layer, result in with_results(layers):
         runs, energy = layer["n_instances"].count(), optional(layer["energy_pj"])
         if result and result["levels"]:
             parts = [
@@ -222,7 +226,7 @@ def _energy_parts(layers: Sequence[Value]) -> list[tuple[str, list[tuple[str, fl
 def _cycles_scene(layers: Sequence[Value], width: float) -> Scene:
     bars = []
     for layer in layers[:MOST_BARS]:
-        cycles, limited = _cycles(layer), layer["limited_by"].text()
+        cycles, limited = _cycles_or_none(layer), layer["limited_by"].text()
         if cycles is not None:
             ink = "work" if limited == COMPUTE else "s1"
             bars.append(Bar(layer["name"].text(), [Segment(cycles, ink, limited)], count_text(int(cycles))))
@@ -256,7 +260,7 @@ def common_page(document: Value) -> Page:
         facts,
         (*(found if common else ()), *_network_sections(shown), totals_section(facts)),
         notes=brief(own["notes"].texts()),
-        conflicts=() if common else _conflicts(infeasible),
+        conflicts=() if common else _conflict_reports(infeasible),
         check=document.get("check").text(),
     )
 
@@ -267,7 +271,7 @@ def _common_parts(document: Value) -> Iterator[str]:
     units = UNITS.get(objective, "")
     if document["value"].raw is None or document["own_value"].raw is None:
         is_proven = document["status"].text() == "INFEASIBLE"
-        none = "no spatial unrolling is possible for all Einsums"
+        none = "no spatial unrolling fits all Einsums"
         yield none if is_proven else "no common spatial unrolling was found"
         return
     common, own, bound = (value_text(document[key], units) for key in ("value", "own_value", "bound"))
@@ -281,7 +285,7 @@ def _common_parts(document: Value) -> Iterator[str]:
 
 def _prices_section(document: Value) -> Section:
     """Return the cost of each Einsum alone and under the common unrolling."""
-    own, common = (_with_results(document[key]["layers"].entries()) for key in ("own", "common"))
+    own, common = (with_results(document[key]["layers"].entries()) for key in ("own", "common"))
     units = UNITS.get(document["objective"].text(), "")
     rows: list[Sequence[Cell]] = []
     for (layer, alone), (_, other) in zip(own, common, strict=True):
@@ -326,13 +330,14 @@ def brief(notes: Sequence[str]) -> list[str]:
     """Return notes; of those on one place that differ in names and figures only, the first with a count."""
     kinds: dict[Hashable, list[str]] = {}
     for note in notes:
-        kinds.setdefault(_kind(note), []).append(note)
+        kinds.setdefault(_note_pattern(note), []).append(note)
     return [
-        f"{first} (and {len(others)} more like it)" if others else first for first, *others in kinds.values()
+        f"{first} (and {counted(len(others), 'similar note')})" if others else first
+        for first, *others in kinds.values()
     ]
 
 
-def _kind(note: str) -> Hashable:
+def _note_pattern(note: str) -> Hashable:
     """Return a note's place and its words without names and figures; the note itself if it has no place."""
     place = re.match(r"\S+:\d+:\d+: ", note)
     if place is None:
@@ -371,7 +376,7 @@ def _without_value(source: str) -> str:
     return re.sub(r":\d+$", "", source) if source.startswith("--") else source
 
 
-def _conflicts(failures: Sequence[tuple[Value, str]]) -> Sequence[ConflictReport]:
+def _conflict_reports(failures: Sequence[tuple[Value, str]]) -> Sequence[ConflictReport]:
     """Return why Einsums have no mapping; of several with the same causes, the first with its lines."""
     kinds: dict[Hashable, list[_Failure]] = {}
     for own in failures:
@@ -432,7 +437,7 @@ def sweep_page(document: Value) -> Page:
             _points_section(points),
         ),
         notes=[*document["remarks"].texts(), *brief(document["notes"].texts())],
-        conflicts=_conflicts(list(_shared_failures(points))),
+        conflicts=_conflict_reports(list(_shared_failures(points))),
     )
 
 
@@ -444,7 +449,7 @@ def _sweep_parts(document: Value) -> Iterator[str]:
     if document["is_stopped"].flag():
         yield "stopped; --resume continues"
     endings = {ending: number.count() for ending, number in document["terminations"].items()}
-    yield from _stopped(endings, document["too_large"].texts())
+    yield from _early_endings(endings, document["too_large"].texts())
     searches, seconds = document["searches"].count(), seconds_text(document["seconds"].number())
     yield f"{counted(searches, 'search', 'searches')}, {seconds}"
 
@@ -497,24 +502,26 @@ def _shared_failures(points: Sequence[Value]) -> Iterator[tuple[Value, str]]:
             key = json.dumps(failure.raw, sort_keys=True)
             first.setdefault(key, failure)
             where.setdefault(key, []).append(point)
-    every = _values(points)
+    every = _attribute_values(points)
     for key, failure in first.items():
-        yield failure, _label(where[key], every)
+        yield failure, _points_label(where[key], every)
 
 
-def _label(points: Sequence[Value], every: Sequence[Sequence[str]]) -> str:
+def _points_label(points: Sequence[Value], every: Sequence[Sequence[str]]) -> str:
     """Return where points are, by what distinguishes them from `every` one; nothing if they are all."""
-    values = _values(points)
+    values = _attribute_values(points)
     prefixes = ("", "", *(f"{name}=" for name, _ in points[0]["attributes"].items()))
     if math.prod(map(len, values)) == len(points):
-        named = _range_text(values, every, prefixes)
+        named = _points_text(values, every, prefixes)
         return f" at {named}" if named else ""
-    named = "; ".join(_range_text(_values([point]), every, prefixes) for point in points[:MOST_POINTS])
+    named = "; ".join(
+        _points_text(_attribute_values([point]), every, prefixes) for point in points[:MOST_POINTS]
+    )
     more = len(points) - MOST_POINTS
     return f" at {named} and {more} more" if more > 0 else f" at {named}"
 
 
-def _range_text(
+def _points_text(
     values: Sequence[Sequence[str]], every: Sequence[Sequence[str]], prefixes: Sequence[str]
 ) -> str:
     """Name all points with these values of workload, architecture and attributes."""
@@ -525,7 +532,7 @@ def _range_text(
     )
 
 
-def _values(points: Sequence[Value]) -> list[tuple[str, ...]]:
+def _attribute_values(points: Sequence[Value]) -> list[tuple[str, ...]]:
     """Return the workloads, the architectures, and the values of each attribute that points have."""
     rows = (
         (

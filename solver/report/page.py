@@ -44,7 +44,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; headings of figures begin with ``>``, and without headings it is a grid.
+    """A table; headings of figures begin with ``>``, of long texts with ``...``; without any it is a grid.
 
     A narrow terminal can do without the columns in `optional`, the last one first. If it `is_grouped`, a
     terminal shows a repeated first cell once.
@@ -122,8 +122,11 @@ def counting_fact(document: Value) -> Fact:
     return "Counting", counting, RULES.get(counting, "")
 
 
-def si_facts(document: Value) -> list[Fact]:
-    """Return energy, latency, EDP, power and throughput in SI units; nothing without a clock."""
+def si_facts(document: Value, operations: str = "2 operations per compute") -> list[Fact]:
+    """Return energy, latency, EDP, power and throughput in SI units; nothing without a clock.
+
+    `operations` says what counts as one.
+    """
     if document.get("latency_s").raw is None:
         return []
     joules, seconds, edp = (document[key].number() for key in ("energy_j", "latency_s", "edp_j_s"))
@@ -133,8 +136,16 @@ def si_facts(document: Value) -> list[Fact]:
     if all(figure.raw is not None for figure in known.values()):
         texts = [f"{significant(figure.number())} {unit}" for unit, figure in known.items()]
         time = f"{significant(1e3 * seconds)} ms"
-        facts.append(("Power, speed", ", ".join((time, *texts)), "2 operations per compute"))
+        facts.append(("Power, speed", ", ".join((time, *texts)), operations))
     return facts
+
+
+SI_UNITS = ("ms", "W")
+
+
+def si_cells(document: Value) -> tuple[Cell, Cell]:
+    """Return milliseconds and watts for a table."""
+    return figure_cell(1e3 * document["latency_s"].number()), figure_cell(document["power_w"].number())
 
 
 def count_cell(number: float) -> Cell:

@@ -9,6 +9,7 @@ from functools import partial
 from model.objective import LAYERS, METHODS, TOTAL
 from solver.report.charts import MOST_BARS, Bar, Segment, bars_scene, first_of
 from solver.report.curves_page import bound_page
+from solver.report.difference import difference_page
 from solver.report.drawing import Ink
 from solver.report.einsum_page import (
     ENDINGS,
@@ -26,6 +27,7 @@ from solver.report.page import (
     BOTH,
     DETAIL,
     PAGE,
+    SI_UNITS,
     Cell,
     Fact,
     Figure,
@@ -37,6 +39,8 @@ from solver.report.page import (
     count_cell,
     counting_fact,
     joined,
+    si_cells,
+    si_facts,
     totals_section,
 )
 from solver.report.plots import LEAST_EDP, convergence_scene, density_scene, front_scene, least_edp, traces
@@ -98,7 +102,7 @@ def front_page(document: Value) -> Page:
                 title,
                 figures=[Figure(partial(front_scene, document))] if points else (),
                 tables=[_points_table(document)] if points else (),
-                remarks=[f"open: {_range_text(each)}" for each in document["open"].entries()],
+                remarks=[f"open: {_open_range_text(each)}" for each in document["open"].entries()],
             ),
             work_section(document),
         ),
@@ -111,6 +115,7 @@ def _points_table(document: Value) -> Table:
     """Return a row per point, by rising cycles, with the distances from both ends of what is listed."""
     points, best = document["points"].entries(), least_edp(document)
     fastest, thriftiest = points[0]["cycles"].count(), points[-1]["energy"].count()
+    is_timed = all(point.get("power_w").raw is not None for point in points)
     rows: list[Sequence[Cell]] = []
     for point in points:
         marks = [
@@ -125,12 +130,14 @@ def _points_table(document: Value) -> Table:
                 energy,
                 _excess(point["energy"].count(), thriftiest),
                 edp,
+                *(si_cells(point) if is_timed else ()),
                 percent(point["utilization"].number()),
                 ", ".join(marks),
             )
         )
-    headings = (">Cycles", ">vs. fastest", ">Energy", ">vs. least", ">EDP (pJ*cycles)", ">Utilization", "")
-    return Table("Points", headings, rows, ("EDP (pJ*cycles)", "Utilization"))
+    costs = (">Cycles", ">vs. fastest", ">Energy", ">vs. least", ">EDP (pJ*cycles)")
+    headings = (*costs, *(f">{unit}" for unit in SI_UNITS if is_timed), ">Utilization", "")
+    return Table("Points", headings, rows, (*SI_UNITS, "EDP (pJ*cycles)", "Utilization"))
 
 
 def _excess(value: int, least: int) -> str:
@@ -140,7 +147,7 @@ def _excess(value: int, least: int) -> str:
     return f"+{percent((value - least) / least)}" if least else NOTHING
 
 
-def _range_text(open_range: Value) -> str:
+def _open_range_text(open_range: Value) -> str:
     """Return in words where points may be missing."""
     least, most = count_text(open_range["least_cycles"].count()), open_range["most_cycles"]
     cycles = (
@@ -209,6 +216,7 @@ def comparison_page(document: Value) -> Page:
         [
             ("Budget of each mapper", "no limit" if budget is None else seconds_text(budget), ""),
             counting_fact(document),
+            *si_facts(document),
         ],
         (
             _mappers_section(document),
@@ -325,7 +333,7 @@ def assignment_page(document: Value) -> Page:
                 f"Assignment{f' of {name}' if name else ''}",
                 f"Costs are in {unit}.",
                 [drawn] if bars else (),
-                [_layers_table(document)] if layers else (),
+                [_methods_table(document)] if layers else (),
             ),
             totals_section(facts) if facts else Section(""),
             _policies_section(document),
@@ -345,8 +353,12 @@ def _assigned_parts(document: Value) -> Iterator[str]:
     if document["status"].text() == "INFEASIBLE":
         yield "no assignment is allowed"
     else:
-        parts = [f"total {_costs(document['total'])} {unit}"] if document["total"].raw is not None else []
-        parts.append(f"bound {_costs(document['bound'])} {unit}")
+        parts = (
+            [f"total {_cost_or_nothing(document['total'])} {unit}"]
+            if document["total"].raw is not None
+            else []
+        )
+        parts.append(f"bound {_cost_or_nothing(document['bound'])} {unit}")
         parts += [f"gap {percent(document['gap'].number())}"] if document["gap"].raw is not None else []
         yield ", ".join(parts)
     yield ENDINGS.get(document["termination"].text(), "")
@@ -360,16 +372,16 @@ def _assigned_facts(document: Value) -> list[Fact]:
     total = optional(document["total"])
     if total is None:
         return []
-    facts = [("Total", _costs(document["total"]), "")]
+    facts = [("Total", _cost_or_nothing(document["total"]), "")]
     for name in ("execution", "transition"):
         share = f"{percent(document[name].number() / total)} of the total" if total else ""
-        facts.append((f"  {name}", _costs(document[name]), share))
+        facts.append((f"  {name}", _cost_or_nothing(document[name]), share))
     usage = document["usage"]
     if usage:
         limit = count_text(usage["limit"].count())
         facts.append(("Peak usage", count_text(usage["peak"].count()), f"of {limit} that fit"))
     elif document["runner_up"]:
-        facts.append(("Runner-up", _costs(document["runner_up"]["total"]), _margin_text(document)))
+        facts.append(("Runner-up", _cost_or_nothing(document["runner_up"]["total"]), _margin_text(document)))
     elif document["status"].text() == "OPTIMAL":
         facts.append(("Runner-up", NOTHING, "no other assignment is allowed"))
     return facts
@@ -380,15 +392,15 @@ def _margin_text(document: Value) -> str:
         return "not proven to be the second best"
     if document["margin"].number() == 0:
         return "equally good: the best assignment is not unique"
-    return f"margin {_costs(document['margin'])}"
+    return f"margin {_cost_or_nothing(document['margin'])}"
 
 
-def _costs(value: Value) -> str:
+def _cost_or_nothing(value: Value) -> str:
     return NOTHING if value.raw is None else cost_text(Fraction(value.number()))
 
 
 def _cost_cell(value: Value) -> Cell:
-    return NOTHING if value.raw is None else (_costs(value), value.number())
+    return NOTHING if value.raw is None else (_cost_or_nothing(value), value.number())
 
 
 def _layer_bar(layer: Value) -> Bar:
@@ -398,7 +410,7 @@ def _layer_bar(layer: Value) -> Bar:
     return Bar(f"{layer['name'].text()}: {layer['method'].text()}", segments, whole)
 
 
-def _layers_table(document: Value) -> Table:
+def _methods_table(document: Value) -> Table:
     """Return a row per layer: method, costs, and its best other method or the second-best assignment's."""
     layers = document["layers"].entries()
     is_margin_known = any(layer["alternative"] for layer in layers)
@@ -448,7 +460,7 @@ def _method_cell(cost: Value) -> str:
         return "no mapping"
     if cost["value"].raw is None:
         return "?"
-    return _costs(cost["value"]) + ("" if cost["status"].text() == "OPTIMAL" else " *")
+    return _cost_or_nothing(cost["value"]) + ("" if cost["status"].text() == "OPTIMAL" else " *")
 
 
 def _policies_section(document: Value) -> Section:
@@ -458,12 +470,12 @@ def _policies_section(document: Value) -> Section:
     bars = (
         []
         if total is None
-        else [Bar("this assignment", [Segment(total, "s2", "")], _costs(document["total"]))]
+        else [Bar("this assignment", [Segment(total, "s2", "")], _cost_or_nothing(document["total"]))]
     )
     layers = len(document["layers"].entries())
     for policy in policies:
         own, is_known = optional(policy["total"]), policy["known"].flag()
-        text = "forbidden" if own is None else _costs(policy["total"])
+        text = "forbidden" if own is None else _cost_or_nothing(policy["total"])
         text = text if is_known else "?" if own is None else f"{text} ?"
         more = percent((own - total) / total) if own is not None and total else NOTHING
         followed = count_text(policy["layers_followed"].count()) + (
@@ -486,7 +498,7 @@ def _gain_texts(document: Value) -> Iterator[str]:
     gains = document.get("gain")
     for kind, gain in gains.items() if gains else ():
         if gain:
-            total = f"{_costs(gain['total'])} {document['unit'].text()}"
+            total = f"{_cost_or_nothing(gain['total'])} {document['unit'].text()}"
             other = f"the best single {kind}, {gain['name'].text()} ({total})"
             yield f"Gain {percent(gain['share'].number())} over {other}{hedge}"
 
@@ -504,10 +516,10 @@ def _decomposition_sections(document: Value) -> Iterator[Section]:
     yield Section("Decomposition", lines=[*lines, *kernels])
     steps = decomposition["steps"].entries()
     where = BOTH if len(steps) <= SHORT_DECOMPOSITION else DETAIL
-    yield Section("Steps of the decomposition", lines=_step_lines(document), where=where)
+    yield Section("Steps of the decomposition", lines=_elimination_lines(document), where=where)
 
 
-def _step_lines(document: Value) -> list[str]:
+def _elimination_lines(document: Value) -> list[str]:
     steps = [step.texts() for step in document["decomposition"]["steps"].entries()]
     lines = []
     for rule, layer, *others in steps:
@@ -532,4 +544,5 @@ PAGES: Mapping[str, Callable[[Value], Page]] = {
     "compare": comparison_page,
     "assign": assignment_page,
     "bound": bound_page,
+    "difference": difference_page,
 }

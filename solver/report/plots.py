@@ -7,7 +7,7 @@ from functools import partial
 from itertools import product
 
 from model.objective import EDP, ENERGY, LATENCY
-from solver.report.charts import Axis, Band, Curve, Mark, curves_scene
+from solver.report.charts import Band, ChartAxis, Curve, Mark, curves_scene
 from solver.report.curve_charts import bound_scene, curves_title
 from solver.report.drawing import Scene, headed_scene, series_ink, stacked
 from solver.report.figures import count_text, energy_text, energy_unit, percent, significant
@@ -56,7 +56,7 @@ def front_scene(document: Value, width: float) -> Scene:
         Band("open", "warn", each["least_cycles"].count(), optional(each["most_cycles"]))
         for each in document["open"].entries()
     ]
-    axes = Axis("cycles"), Axis(f"energy ({unit})")
+    axes = ChartAxis("cycles"), ChartAxis(f"energy ({unit})")
     curves = [Curve("", "s0", marks, "steps")]
     return curves_scene("Energy against cycles", curves, *axes, width, bands)
 
@@ -99,7 +99,7 @@ def convergence_scene(document: Value, width: float) -> Scene:
         label = "optimum" if document["proven"].flag() else "bound"
         line = [Mark(min(ends), bound), Mark(max(ends), bound)]
         curves.append(Curve(label, "text", line, "line", is_dashed=True, has_dots=False))
-    axes = Axis("seconds", True), Axis(f"{document['objective'].text()} ({units})", True)
+    axes = ChartAxis("seconds", True), ChartAxis(f"{document['objective'].text()} ({units})", True)
     return curves_scene("Best value against time", curves, *axes, width)
 
 
@@ -133,7 +133,7 @@ def sweep_scene(points: Sequence[Value], workload: str, across: str, width: floa
     ]
     what = {"cycles": "cycles", "area_mm2": "area (mm2)"}[across]
     return curves_scene(
-        f"Energy against {what}", curves, Axis(what, True), Axis(f"energy ({unit})", True), width
+        f"Energy against {what}", curves, ChartAxis(what, True), ChartAxis(f"energy ({unit})", True), width
     )
 
 
@@ -164,7 +164,7 @@ def density_scene(document: Value, width: float) -> Scene:
         Curve("best mapping", "s0", best, "line"),
         Curve("best mapping of dense data", "s1", dense, "line", is_dashed=True),
     ]
-    axes = Axis(f"density of {name}"), Axis(f"{objective} ({units})", from_zero=True)
+    axes = ChartAxis(f"density of {name}"), ChartAxis(f"{objective} ({units})", from_zero=True)
     return curves_scene(f"{objective} against density", curves, *axes, width)
 
 

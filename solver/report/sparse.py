@@ -23,6 +23,7 @@ from solver.report.document import (
     narrower_document,
     picked,
     sensitivity_document,
+    si_figures,
     tile_shapes,
     violation_document,
 )
@@ -45,7 +46,7 @@ def sparse_document(mapspace: Mapspace, mapping: LoopMapping, evaluation: Sparse
         "violations": list(map(violation_document, evaluation.violations)),
         "broken_rules": list(map(broken_rule_document, evaluation.broken_rules)),
         "densities": _densities(mapspace),
-        **_cost(mapspace, mapping, evaluation),
+        **_cost_document(mapspace, mapping, evaluation),
         **background(mapspace, ()),
     }
 
@@ -68,7 +69,7 @@ def sparse_result_document(
     if result.mapping is None or best is None:
         cost = dict.fromkeys((*FIGURES, "levels", "mapping"))
     else:
-        cost = _cost(mapspace, result.mapping, best)
+        cost = _cost_document(mapspace, result.mapping, best)
     return {
         "kind": "map-sparse",
         "problem": mapspace.problem.name,
@@ -123,12 +124,17 @@ def _densities(mapspace: Mapspace) -> Document:
     }
 
 
-def _cost(mapspace: Mapspace, mapping: LoopMapping, evaluation: SparseEvaluation) -> Document:
+def _cost_document(mapspace: Mapspace, mapping: LoopMapping, evaluation: SparseEvaluation) -> Document:
     """Return the figures of a mapping."""
-    units = evaluation.units_per_pj
+    units, cycle_s = evaluation.units_per_pj, mapspace.architecture.cycle_s
     shapes = tile_shapes(mapspace, mapping)
     return {
         **picked(evaluation, *FIGURES, "utilization"),
+        **si_figures(
+            evaluation.energy_pj * 1e-12,
+            None if cycle_s is None else evaluation.cycles * cycle_s,
+            evaluation.dense_computes,
+        ),
         "compute_energy_pj": float(evaluation.compute_energy / units),
         "leak_energy_pj": float(evaluation.leak_energy / units),
         "computes": {
@@ -138,7 +144,9 @@ def _cost(mapspace: Mapspace, mapping: LoopMapping, evaluation: SparseEvaluation
         "compute_cycles": evaluation.compute_cycles,
         "compute_instances": math.ceil(evaluation.compute_instances),
         "dense": {"energy_pj": evaluation.dense_energy / units, "cycles": evaluation.dense_cycles},
-        "levels": [_level(level, own, units) for level, own in zip(evaluation.levels, shapes, strict=True)],
+        "levels": [
+            _level_document(level, own, units) for level, own in zip(evaluation.levels, shapes, strict=True)
+        ],
         "mapping": _ordered_targets(mapspace, mapping),
     }
 
@@ -148,12 +156,14 @@ def _ordered_targets(mapspace: Mapspace, mapping: LoopMapping) -> list[Document]
     orders = iter(mapping.nodes)
     targets = mapping_targets(mapspace.problem, mapspace.architecture, mapping)
     return [
-        target if target["type"] == "dataspace" else {**target, "permutation": _order(mapspace, next(orders))}
+        target
+        if target["type"] == "dataspace"
+        else {**target, "permutation": _loop_order(mapspace, next(orders))}
         for target in targets
     ]
 
 
-def _order(mapspace: Mapspace, entry: NodeMapping) -> list[str]:
+def _loop_order(mapspace: Mapspace, entry: NodeMapping) -> list[str]:
     """Return the dimensions of a node's loops, innermost first, those along X before those along Y."""
     if isinstance(entry, StorageMapping):
         named = [loop.dim for loop in entry.temporal]
@@ -162,7 +172,7 @@ def _order(mapspace: Mapspace, entry: NodeMapping) -> list[str]:
     return [*(dim for dim in mapspace.problem.dims if dim not in named), *named]
 
 
-def _level(level: SparseLevelCost, shapes: Mapping[str, Vector], units: int) -> Document:
+def _level_document(level: SparseLevelCost, shapes: Mapping[str, Vector], units: int) -> Document:
     return {
         **picked(level, "name", "instances", "cycles"),
         "energy_pj": float(level.energy / units),
@@ -170,14 +180,14 @@ def _level(level: SparseLevelCost, shapes: Mapping[str, Vector], units: int) -> 
         "dataspaces": {
             space.dataspace: {
                 "tile_shape": list(shapes[space.dataspace]),
-                **_dataspace(space, units),
+                **_dataspace_document(space, units),
             }
             for space in level.dataspaces
         },
     }
 
 
-def _dataspace(space: SparseDataspaceCost, units: int) -> Document:
+def _dataspace_document(space: SparseDataspaceCost, units: int) -> Document:
     moved = space.moved
     return {
         **picked(space, "format", "density", "tile_words", "size_words", "expected_words"),
@@ -186,22 +196,22 @@ def _dataspace(space: SparseDataspaceCost, units: int) -> Document:
         "gated": picked(moved.gated, *ACCESSES),
         "skipped": picked(moved.skipped, *ACCESSES),
         "metadata": {
-            "size": _ranks(space.metadata_size),
+            "size": _rank_documents(space.metadata_size),
             "size_bits": space.metadata_size_bits,
-            **_metadata(moved.metadata),
-            "gated": _metadata(moved.gated_metadata),
-            "skipped": _metadata(moved.skipped_metadata),
+            **_metadata_document(moved.metadata),
+            "gated": _metadata_document(moved.gated_metadata),
+            "skipped": _metadata_document(moved.skipped_metadata),
         },
         **picked(space, "temporal_reductions", "decompressions", "compressions", "instances", "confidence"),
         "energy_pj": float(space.energy / units),
     }
 
 
-def _metadata(metadata: MetadataAccesses) -> Document:
-    return {access: _ranks(getattr(metadata, access)) for access in ACCESSES}
+def _metadata_document(metadata: MetadataAccesses) -> Document:
+    return {access: _rank_documents(getattr(metadata, access)) for access in ACCESSES}
 
 
-def _ranks(ranks: tuple[RankWords, ...]) -> list[Document]:
+def _rank_documents(ranks: tuple[RankWords, ...]) -> list[Document]:
     """Return the words of each rank, the top one first."""
     return [{"metadata": metadata, "payload": payload} for metadata, payload in reversed(ranks)]
 

@@ -23,6 +23,7 @@ from solver.report.page import (
     energy_cell,
     figure_cell,
     share_cell,
+    si_facts,
     totals_section,
 )
 from solver.report.plots import COST_KEYS
@@ -37,13 +38,13 @@ def sparse_page(document: Value) -> Page:
     shown = shown_mapping(document)
     if shown is None:
         return einsum_page(document, (), ())
-    facts = _facts(document)
-    found = [*_sections(document, shown), totals_section(facts)]
+    facts = _sparse_facts(document)
+    found = [*_sparse_sections(document, shown), totals_section(facts)]
     found += [_dense_section(document)] if document.get("status") else []
     return einsum_page(document, facts, found)
 
 
-def _facts(document: Value) -> list[Fact]:
+def _sparse_facts(document: Value) -> list[Fact]:
     """Return the costs of a mapping of sparse data, each with what it is for dense data."""
     energy, cycles = document["energy_pj"].number(), document["cycles"].count()
     dense_pj, dense_cycles = document["dense"]["energy_pj"].number(), document["dense"]["cycles"].count()
@@ -57,6 +58,7 @@ def _facts(document: Value) -> list[Fact]:
         ("  leakage", energy_text(leak), f"{leakage}, included in the levels above"),
         ("Cycles", count_text(cycles), _against(cycles, dense_cycles, count_text(dense_cycles))),
         ("EDP", significant(document["edp_pj_cycles"].number()), UNITS[EDP]),
+        *si_facts(document, "2 operations per compute, those with zeros too"),
         ("Utilization", percent(document["utilization"].number()), "counting only performed computes"),
     ]
 
@@ -74,7 +76,7 @@ def _against(value: float, dense: float, text: str) -> str:
     return f"{text} for dense data" + (f": {percent(1 - value / dense)} saved" if dense else "")
 
 
-def _sections(document: Value, shown: ShownMapping) -> Iterator[Section]:
+def _sparse_sections(document: Value, shown: ShownMapping) -> Iterator[Section]:
     yield from nest_sections(document, shown)
     yield _compressed_section(document, shown)
     yield Section("Energy", figures=[Figure(partial(energy_scene, document, shown.inks))], where=PAGE)

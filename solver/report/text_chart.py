@@ -48,7 +48,7 @@ def chart_lines(
         Characters of the lines.
     """
     least, most = ends
-    figures = [own for curve in curves for own in _within(curve, ends)]
+    figures = [own for curve in curves for own in _figures_between(curve, ends)]
     if not figures or most <= least:
         return []
     low, high = min(figures), max(figures)
@@ -64,7 +64,7 @@ def chart_lines(
     return [*lines, f"{'':>{margin}} +{'-' * columns}", f"{'':>{margin}}  {_ticks(ends, text, columns)}"]
 
 
-def _within(curve: Stairs, ends: tuple[float, float]) -> Iterator[float]:
+def _figures_between(curve: Stairs, ends: tuple[float, float]) -> Iterator[float]:
     """Yield the figures that a staircase has between the ends."""
     if (first := curve.at(ends[0])) is not None:
         yield first
@@ -97,10 +97,10 @@ class _Canvas:
         across, up = self.columns * self.fine[0], ROWS * self.fine[1]
         before: int | None = None
         for x in range(across):
-            figure = curve.at(_between(self.places, x / max(1, across - 1)))
+            figure = curve.at(_interpolated(self.places, x / max(1, across - 1)))
             if figure is None:
                 continue
-            y = round((up - 1) * (1 - _share(self.figures, figure)))
+            y = round((up - 1) * (1 - _share_between(self.figures, figure)))
             for every in range(min(y, before if before is not None else y), y + 1):
                 yield x, every
             before = y
@@ -115,13 +115,13 @@ def _letters(number: int) -> Iterator[str]:
     return (ascii_lowercase[place % len(ascii_lowercase)] for place in range(number))
 
 
-def _share(ends: tuple[float, float], figure: float) -> float:
+def _share_between(ends: tuple[float, float], figure: float) -> float:
     """Where a figure lies between two ends, from 0 to 1."""
     low, high = map(math.log, ends)
     return 0.5 if high == low else (math.log(figure) - low) / (high - low)
 
 
-def _between(ends: tuple[float, float], share: float) -> float:
+def _interpolated(ends: tuple[float, float], share: float) -> float:
     """Return what lies so far between two ends, and these exactly."""
     if share >= 1:
         return ends[1]
@@ -132,7 +132,7 @@ def _ticks(ends: tuple[float, float], text: Callable[[float], str], columns: int
     """Return the texts of powers of two where they stand."""
     line = ""
     for power in range(math.ceil(math.log2(ends[0])), math.floor(math.log2(ends[1])) + 1):
-        place = round((columns - 1) * _share(ends, 2.0**power))
+        place = round((columns - 1) * _share_between(ends, 2.0**power))
         name = text(2.0**power)
         start = max(0, place - len(name) // 2)
         if (line and start < len(line) + TICK_GAP) or start + len(name) > columns:

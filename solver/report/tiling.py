@@ -63,7 +63,7 @@ def print_tiling(console: Console, report: TilingReport) -> None:
         mapspace, mapping = report.mapped.mapspace, report.mapped.mapping
         evaluation = evaluate_in(mapspace, mapping)
         print_page(console, mapping_page(as_value(evaluation_document(mapspace, mapping, evaluation))))
-        for remark in (*report.mapped.remarks, *_refusal(report.mapped)):
+        for remark in (*report.mapped.remarks, *_broken_note(report.mapped)):
             console.print(f"note: {remark}")
 
 
@@ -82,19 +82,19 @@ def tiling_document(report: TilingReport) -> Document:
     notes, targets = list(tiling.remarks), None
     if mapped is not None:
         mapspace = mapped.mapspace
-        notes += [*map(str, mapspace.notes), *mapped.remarks, *_refusal(mapped)]
+        notes += [*map(str, mapspace.notes), *mapped.remarks, *_broken_note(mapped)]
         targets = mapping_targets(mapspace.problem, mapspace.architecture, mapped.mapping)
     return document | {
         "spad_elements": tiling.backend.capacity,
         "strategies": {tensor.name: _strategy(tensor) for tensor in tiling.tensors},
-        "tiles": {tensor.name: _tiles(tensor) for tensor in tiling.tensors},
+        "tiles": {tensor.name: _tiles_document(tensor) for tensor in tiling.tensors},
         "total_elements": tiling.total_elements,
         "notes": notes,
         "mapping": targets,
     }
 
 
-def _refusal(mapped: MappedReport) -> tuple[str, ...]:
+def _broken_note(mapped: MappedReport) -> tuple[str, ...]:
     return (
         () if mapped.broken is None else (f"the spec does not allow this mapping: it breaks {mapped.broken}",)
     )
@@ -105,19 +105,19 @@ def _table(tiling: Tiling) -> ReportTable:
     for tensor in tiling.tensors:
         table.add_row(
             tensor.name,
-            _shape(tensor.shape),
+            _shape_text(tensor.shape),
             _strategy(tensor) or NOTHING,
-            _shape(tensor.tile),
+            _shape_text(tensor.tile),
             count_text(tensor.listed.count),
-            _shape(tensor.listed.first),
-            _shape(tensor.listed.last),
+            _shape_text(tensor.listed.first),
+            _shape_text(tensor.listed.last),
             count_text(tensor.tile_elements),
             percent(tensor.tile_elements / tiling.backend.capacity),
         )
     return table
 
 
-def _tiles(tensor: TensorTiling) -> Document:
+def _tiles_document(tensor: TensorTiling) -> Document:
     return {
         "tensor": list(tensor.shape),
         "shape": list(tensor.tile),
@@ -133,5 +133,5 @@ def _strategy(tensor: TensorTiling) -> str | None:
     return None if tensor.strategy is None else tensor.strategy.value
 
 
-def _shape(shape: Shape) -> str:
+def _shape_text(shape: Shape) -> str:
     return "x".join(map(str, shape))

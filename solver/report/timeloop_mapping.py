@@ -68,18 +68,18 @@ def _storage_targets(
         "keep": [space for space in names if space in chosen.keep],
         "bypass": [space for space in names if space not in chosen.keep],
     }
-    yield _loops_target(problem, name, "temporal", _live(chosen.temporal, remainders))
+    yield _loops_target(problem, name, "temporal", _iterating(chosen.temporal, remainders))
 
 
 def _spatial_target(problem: Problem, name: str, chosen: FanoutMapping, remainders: Sequence[int]) -> Target:
-    live = _live(chosen.spatial, remainders)
+    live = _iterating(chosen.spatial, remainders)
     along_y = [loop for loop in live if isinstance(loop[0], SpatialLoop) and loop[0].axis == "y"]
     in_order = [*(loop for loop in live if loop not in along_y), *along_y]
     split = len(problem.dims) - len(along_y)
     return {**_loops_target(problem, name, "spatial", in_order), "split": split}
 
 
-def _live(loops: Sequence[Loop | SpatialLoop], remainders: Sequence[int]) -> list[_Counted]:
+def _iterating(loops: Sequence[Loop | SpatialLoop], remainders: Sequence[int]) -> list[_Counted]:
     """Return the loops that iterate, each with its iterations in the last pass."""
     return [pair for pair in zip(loops, remainders, strict=True) if pair[0].bound > 1]
 

@@ -45,11 +45,12 @@ from solver.search.priced import Priced
 from solver.search.shared import ALONE, Partner, Shared
 from solver.search.space.lattice import coarsened
 from solver.search.space.search_space import SearchSpace
+from solver.search.space.spatial import MOST_CHOICES
 from solver.search.stopping import Stopped
 from solver.search.trivial import trivial_bound
 
-MOST_KEEP_MASKS, MOST_SPATIAL_CHOICES = 1 << 18, 1 << 20
-"""Choices of what each level keeps, and of spatial loops, up to which they are searched."""
+MOST_KEEP_MASKS = 1 << 18
+"""Choices of what each level keeps up to which they are searched."""
 
 MOST_TOLD = 1 << 14
 """Keep masks of a search that is stopped up to which it is told what was done for each."""
@@ -184,7 +185,7 @@ def map_by_bounds(
         Parts of the program disagree: a defect, never an answer.
     """
     search = SharedSearch(mapspace, options, on_progress, should_stop, partner)
-    return search.minimise(options.objectives or mapspace.objectives, known=known)
+    return search.minimise(options.objectives_for(mapspace), known=known)
 
 
 class Minimum(NamedTuple):
@@ -271,9 +272,9 @@ class SharedSearch:
         before: dict[SearchScope, Narrower] = {}
         result: Result | None = None
         for scope, search in self._stages[-1:] if is_short else self._stages:
-            best = known if scope is EVERYTHING else _narrowed(search.mapspace, known)
+            best = known if scope is EVERYTHING else _in_narrower(search.mapspace, known)
             if result is not None:
-                best = _better(objectives, best, _priced(search.mapspace, result))
+                best = _better(objectives, best, _widened(search.mapspace, result))
             with self._watch.during(scope.name, BOUNDS):
                 result = search.minimise(objectives, caps, best)
             before[scope] = Narrower.of(result)
@@ -411,7 +412,7 @@ class ScopeSearch:
         space = self._space
         best = self._first(goal) if best is None else best
         with suppress(Stopped):
-            if self.obstacle is None and space.spatial_choices <= MOST_SPATIAL_CHOICES:
+            if self.obstacle is None and space.spatial_choices <= MOST_CHOICES:
                 self.statistics.masks += len(space.keep_masks)
                 self.statistics.spatial_choices = space.spatial_choices
                 paths = self._paths(goal, best)
@@ -487,7 +488,7 @@ class ScopeSearch:
         )
 
 
-def _narrowed(mapspace: Mapspace, known: Priced | None) -> Priced | None:
+def _in_narrower(mapspace: Mapspace, known: Priced | None) -> Priced | None:
     """A mapping as one of a narrower mapspace, if it is one."""
     if known is None or len(known.mapping.nodes) != len(mapspace.architecture.nodes):
         return None
@@ -503,7 +504,7 @@ def _better(objectives: Sequence[str], known: Priced | None, first: Priced | Non
     return first if next(values) < next(values) else known
 
 
-def _priced(mapspace: Mapspace, result: Result) -> Priced | None:
+def _widened(mapspace: Mapspace, result: Result) -> Priced | None:
     """The mapping of a search of fewer mappings, if it has one, as one of the mapspace."""
     own = result.found
     if own is None or not mapspace.joint or len(own.mapping.nodes) == len(mapspace.architecture.nodes):

@@ -7,11 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from model.sparse.density import Distribution, FixedStructured, Hypergeometric
+from model.sparse.density import EXACT_WORDS, Distribution, FixedStructured, Hypergeometric
 from solver.search.arrays import BoolArray, FloatArray, IntArray
-
-FEW_WORDS = 1024
-"""Words of a tensor up to which chances are exact."""
 
 GROWTH = 8
 """By how much sizes differ that are told apart of what may be short."""
@@ -96,7 +93,7 @@ class Chances:
         if isinstance(own, FixedStructured):
             return np.maximum(1 - words * own.mean, 0.0)
         assert isinstance(own, Hypergeometric)
-        if own.words <= FEW_WORDS:
+        if own.words <= EXACT_WORDS:
             found: FloatArray = self._exact[words.astype(np.int64)]
             return found
         fewer, more = np.minimum(words, own.nonzeros), np.maximum(words, own.nonzeros)

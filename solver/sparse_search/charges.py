@@ -246,7 +246,9 @@ class SparseCharges(Charges):
         key = charge.place, charge.level, charge.boundary, charge.action
         if key not in self._known_parts:
             name = self.space.views[charge.place].name
-            self._known_parts[key] = self.figures.parts(name, self.chains[charge.place], _access(charge))
+            self._known_parts[key] = self.figures.parts(
+                name, self.chains[charge.place], _level_access(charge)
+            )
         return self._known_parts[key]
 
     @cached_property
@@ -412,7 +414,9 @@ class SparseCharges(Charges):
 
     def _exact_parts(self, charge: Charge, numbers: Vector, extents: Vector) -> Parts:
         shares = self.figures.exactly(numbers, extents)
-        return shares.parts(self.space.views[charge.place].name, self.chains[charge.place], _access(charge))
+        return shares.parts(
+            self.space.views[charge.place].name, self.chains[charge.place], _level_access(charge)
+        )
 
     def _saved_of(self, charge: Charge, tiles: Tiles, unrolled: SpatialRows) -> FloatArray:
         """Share of the accesses that cost what saved ones do, at most, by row."""
@@ -617,7 +621,7 @@ class SparseCharges(Charges):
         return energies * LEAST
 
 
-def _access(charge: Charge) -> LevelAccess:
+def _level_access(charge: Charge) -> LevelAccess:
     """The access that a charge is for."""
     return LevelAccess(charge.level, charge.action, charge.boundary, charge.shared, bool(charge.free))
 

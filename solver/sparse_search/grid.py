@@ -15,7 +15,7 @@ import numpy as np
 
 from model.problem import Dataspace, Problem
 from solver.search.arrays import FloatArray, IntArray
-from solver.search.path.axes import Axis
+from solver.search.path.axes import TileAxis
 
 ONE = frozenset((1,))
 """The factors of loops that there are not."""
@@ -74,7 +74,7 @@ class TileGrid:
     """
 
     problem: Problem
-    axes: tuple[Axis, ...]
+    axes: tuple[TileAxis, ...]
 
     @cached_property
     def dims(self) -> tuple[str, ...]:
@@ -165,7 +165,7 @@ class TensorGrid:
     def ranks_of(self, iterations: Columns) -> list[IntArray]:
         """Extents per rank of what some iterations touch, given along each active dimension."""
         extents = dict(zip(self.grid.dims, iterations, strict=True))
-        one = np.ones((1,) * _axes(iterations), dtype=np.int64)
+        one = np.ones((1,) * _axes_of_columns(iterations), dtype=np.int64)
         return [
             one + sum((abs(t.coefficient) * (extents[t.dim] - 1) for t in rank if t.dim in extents), 0 * one)
             for rank in self.space.ranks
@@ -173,7 +173,7 @@ class TensorGrid:
 
     def words_of(self, iterations: Columns) -> FloatArray:
         """Words of what some iterations touch."""
-        one = np.ones((1,) * _axes(iterations))
+        one = np.ones((1,) * _axes_of_columns(iterations))
         return reduce(np.multiply, (own.astype(np.float64) for own in self.ranks_of(iterations)), one)
 
     @cached_property
@@ -214,6 +214,6 @@ class TensorGrid:
         return np.unique(np.stack(rows, axis=1), axis=0) if rows else np.empty((1, 0), dtype=np.int64)
 
 
-def _axes(columns: Columns) -> int:
+def _axes_of_columns(columns: Columns) -> int:
     """Axes of columns."""
     return columns[0].ndim if columns else 0

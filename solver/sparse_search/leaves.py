@@ -15,11 +15,12 @@ from model.mapping import Mapping
 from model.mapspace import Mapspace
 from model.sparse import FIXED_POINT
 from solver.search.goal import Goal
-from solver.search.path.costs import Cost, Part, PartPrice
+from solver.search.path.costs import Cost, Part, PartCosts, PartPrice
 from solver.search.path.factors import Factors
-from solver.search.path.leaves import Bones, CostOf, Leads, Leaves, Path
+from solver.search.path.leaves import Bones, CostOf, Leads, Leaves, TilePath
 from solver.search.path.orders import Dims
-from solver.search.path.words import Line
+from solver.search.path.ruled import RuledCosts
+from solver.search.path.words import DimLoops
 from solver.search.priced import Priced
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
@@ -27,7 +28,6 @@ from solver.search.stopping import Stop
 from solver.sparse_search.charges import LEAST, Each, OneChoice, SparseCharges, Tiles
 from solver.sparse_search.choices import arrangements, unrolled
 from solver.sparse_search.orders import SparseOrders
-from solver.sparse_search.words import SparseCosts, SparseRuledCosts
 
 Judge = Callable[[Mapping], Priced | None]
 """Prices a mapping; None if it is not allowed, or formats cannot hold it."""
@@ -63,7 +63,7 @@ class SparseLeaves(Leaves):
         self._costs = (SparseCosts if mapspace.counting_rule.is_executed else SparseRuledCosts)(space)
         self._by_mask: dict[KeepMask, SparseOrders] = {}
 
-    def _hopeful(self, path: Path, goal: Goal) -> Callable[[int], bool]:
+    def _hopeful(self, path: TilePath, goal: Goal) -> Callable[[int], bool]:
         """Whether mappings that take so many steps if data are dense may improve."""
         charges, latency = self._charges(path.mask), self._space.latency
         energy = math.floor(float(np.min(charges.arithmetic(self._chosen(path)))) * LEAST)
@@ -74,16 +74,16 @@ class SparseLeaves(Leaves):
 
         return hopeful
 
-    def _steps(self, path: Path, steps: int) -> float:
+    def _steps(self, path: TilePath, steps: int) -> float:
         """Cycles of the arithmetic, at least, given those of all computations."""
         charges = self._charges(path.mask)
         tiles = np.array([path.tiles[charges.first]]) if charges.first < len(path.tiles) else None
         return float(charges.steps(np.array([float(steps)]), self._chosen(path), tiles)[0])
 
-    def _chosen(self, path: Path) -> OneChoice:
+    def _chosen(self, path: TilePath) -> OneChoice:
         return OneChoice(len(self._space.active), path.spatial)
 
-    def _bones(self, path: Path, lines: tuple[Line, ...], steps: int) -> Bones:
+    def _bones(self, path: TilePath, lines: tuple[DimLoops, ...], steps: int) -> Bones:
         charges = self._charges(path.mask)
         if path.mask not in self._by_mask:
             shares = charges.figures.shares
@@ -208,3 +208,21 @@ class _SparsePrice:
                 loads[resource] += number * each / self.price.used
         parts = (math.floor(own * LEAST * FIXED_POINT) for own in loads)
         return Cost(math.floor(energy * LEAST), tuple(parts))
+
+
+class SparseCosts(PartCosts):
+    """Words of all instances together; loads are counted in `FIXED_POINT` parts of a cycle."""
+
+    def by_instance(self, part: Part, lines: Sequence[DimLoops]) -> Iterator[Part]:
+        """All instances together."""
+        del lines
+        yield part
+
+    @cached_property
+    def units(self) -> tuple[int, ...]:
+        """Parts of a cycle, by resource."""
+        return (FIXED_POINT,) * len(self._space.resources)
+
+
+class SparseRuledCosts(SparseCosts, RuledCosts):
+    """Words of all instances together by Timeloop's rule, those of windows at least."""

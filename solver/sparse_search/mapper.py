@@ -67,7 +67,7 @@ def map_sparse_by_bounds(
         The data are dense, or the mapspace has what only the cost model knows.
     """
     search = sparse_search(mapspace, options, on_progress, should_stop)
-    return search.minimise(options.objectives or mapspace.objectives, known=known)
+    return search.minimise(options.objectives_for(mapspace), known=known)
 
 
 def detailed(mapspace: Mapspace, mapping: Mapping | None) -> SparseEvaluation | None:

@@ -418,12 +418,12 @@ class LeastShares:
         nonzeros = density if single or whole else density * density
         masked = 1 - self.empty(name) if single else np.array(density)
         full = np.array(nonzeros)
-        bits = [_bits(rank, full, masked, arriving) for rank in representation.ranks]
+        bits = [_covered_bits(rank, full, masked, arriving) for rank in representation.ranks]
         least: FloatArray = reduce(np.minimum, bits)
         if single or not self._copies_tile(representation, name, access, chain):
             return least
         filled = self._filled(name)
-        lowest = _bits(representation.ranks[0], density * filled, filled, arriving)
+        lowest = _covered_bits(representation.ranks[0], density * filled, filled, arriving)
         if level == 0 and self.grid.divides:  # tiles overlap, and all of their words are in the tree
             lowest = lowest * self.tensors[name].covered
         return np.where(self.tensors[name].words > 1, np.maximum(lowest, least), least)
@@ -552,7 +552,7 @@ class LeastShares:
         return Operand(name, self.distributions[name].mean, announced, unit)
 
 
-def _bits(rank: Rank, nonzeros: FloatArray, masked: FloatArray, arriving: FloatArray) -> FloatArray:
+def _covered_bits(rank: Rank, nonzeros: FloatArray, masked: FloatArray, arriving: FloatArray) -> FloatArray:
     """Bits of a rank per word that its fibers cover together, if it is the lowest one with any."""
     words = {"UOP": 0 * masked, "CP": nonzeros, "RLE": nonzeros, "B": masked, "UB": arriving}
     return rank.metadata_bits * words[rank.format]

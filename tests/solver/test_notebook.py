@@ -7,7 +7,16 @@ import pytest
 
 from model.cascade import Network
 from model.text.source import SpecError
-from solver import FusionLimits, Options, Status, load, map_einsum, map_fused, map_network
+from solver import (
+    FusionLimits,
+    Options,
+    Status,
+    load,
+    map_einsum,
+    map_fused,
+    map_network,
+    traffic_curve,
+)
 from tests.conftest import REPOSITORY
 from tests.mapspaces import matmul
 from tests.solver.examples import ARCHITECTURE
@@ -261,3 +270,42 @@ def test_errors_keep_their_hints():
     with pytest.raises(SpecError) as raised:
         load(GEMM, m=6, n=4, arch="eyeriss_like")
     assert str(raised.value) == "the size of `k` is not given\nhelp: load(..., k=64)"
+
+
+def test_a_curve_of_least_traffic():
+    names = []
+    curve = traffic_curve("Z[m,n] = A[m,k] * B[k,n]", bits={"Z": 32}, on_layer=names.append, m=9, n=8, k=7)
+    assert names == ["Z"]
+    assert curve.status is Status.OPTIMAL
+    least = 9 * 7 + 7 * 8 + 4 * 9 * 8
+    (whole,) = [own.capacity_bits for own in curve.curve.steps() if own.traffic_bits == 8 * least]
+    assert (
+        str(curve)
+        == f"TrafficCurve(OPTIMAL, at least {least} bytes, reached with a buffer of {whole // 8} bytes)"
+    )
+    assert curve.traffic_bytes(whole // 8) == least < curve.traffic_bytes(whole // 8 - 1)
+    assert curve.buffer_bytes(least) == whole / 8
+    assert curve.buffer_bytes(least - 1) is None
+    assert "<svg" in curve._repr_html_()
+    assert curve.document()["kind"] == "bound"
+
+
+def test_a_curve_of_a_problem_or_a_file():
+    problem = load("Z[m,n] = A[m,k] * B[k,n]", m=9, n=8, k=7, arch="eyeriss_like").problem
+    text = traffic_curve("Z[m,n] = A[m,k] * B[k,n]", m=9, n=8, k=7)
+    assert list(traffic_curve(problem).curve.steps()) == list(text.curve.steps())
+    curve = traffic_curve(MATMULS[0], time_limit_s=0.0)
+    assert str(curve) == "TrafficCurve(UNKNOWN, 3 of 3 layers missing)"
+    with pytest.raises(SpecError, match="no Einsum is given as text"):
+        traffic_curve(MATMULS[0], m=4)
+    with pytest.raises(SpecError, match="traffic_curve"):
+        traffic_curve("Z[m,n] = A[m,k] * B[k,n]", m=9, n=8)
+
+
+def test_a_table_of_a_curve():
+    pytest.importorskip("pandas")
+    curve = traffic_curve("Z[m,n] = A[m,k] * B[k,n]", m=9, n=8, k=7)
+    frame = curve.to_frame()
+    assert len(frame) == len(list(curve.curve.steps()))
+    assert frame["traffic_bytes"].iloc[-1] == 9 * 8 + 8 * 7 + 9 * 7
+    assert frame["macs_per_byte"].iloc[-1] == 9 * 8 * 7 / (9 * 8 + 8 * 7 + 9 * 7)

@@ -36,7 +36,7 @@ def levels(size: int) -> Mapspace:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(portfolio, "START_AFTER_S", 0.0)
+    monkeypatch.setattr(portfolio, "PATIENCE_S", 0.0)
 
 
 def priced(result: Result) -> Priced:
@@ -81,7 +81,7 @@ def test_both_together_find_what_bounds_find():
 
 
 def test_a_heuristic_beside_bounds_has_its_mappings_taken(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(portfolio, "START_AFTER_S", math.inf)
+    monkeypatch.setattr(portfolio, "PATIENCE_S", math.inf)
     monkeypatch.setattr(portfolio, "DESCEND_AFTER_S", 0.0)
     goal, better = Goal("energy"), None
     with closing(Companion(levels(24), BESIDE)) as companion:

@@ -37,7 +37,7 @@ OUTERMOST_TWO = (
 
 def walked(mapspace):
     """The front by bounds alone."""
-    return pareto._Walk(SharedSearch(mapspace)).run(None)
+    return pareto._FrontWalk(SharedSearch(mapspace)).run(None)
 
 
 def spaces():
@@ -81,7 +81,7 @@ def test_there_are_both_kinds_of_them():
 @pytest.mark.parametrize("phase", Phase)
 def test_patience_begins_once_all_is_surveyed(phase, monkeypatch):
     monkeypatch.setattr(stages, "PATIENCE_S", -1.0)
-    patience = stages.Patience(stages.Question(mapspace_of(), ENERGY))
+    patience = stages.Patience(stages.EinsumQuestion(mapspace_of(), ENERGY))
     patience.hear(Progress(phase, 0.0, "energy", label="survey"))
     assert patience.stop() == (phase is not Phase.SURVEY)
 
@@ -114,8 +114,8 @@ def asked(impatient, monkeypatch):
 
 def test_the_opinion_answers_for_a_front(asked, monkeypatch):
     """The walk is stopped before it proves anything, and does not begin again."""
-    walks, run = [], pareto._Walk.run
-    monkeypatch.setattr(pareto._Walk, "run", lambda *own: walks.append(run(*own)) or walks[-1])
+    walks, run = [], pareto._FrontWalk.run
+    monkeypatch.setattr(pareto._FrontWalk, "run", lambda *own: walks.append(run(*own)) or walks[-1])
     fronts = [pareto_front(mapspace) for mapspace in nothing()]
     assert len(walks) == len(nothing())
     opinions = iter(asked)
@@ -318,7 +318,7 @@ def test_a_mapping_that_meets_the_bound_of_the_search_before_is_proven(objective
 @pytest.mark.parametrize("time_limit_s", [None, 0.0])
 def test_without_a_time_limit_surveys_go_on(time_limit_s):
     limited = Options(time_limit_s=time_limit_s)
-    patience = stages.Patience(stages.Question(mapspace_of(), limited))
+    patience = stages.Patience(stages.EinsumQuestion(mapspace_of(), limited))
     patience.hear(Progress(Phase.SURVEY, 0.0, "energy"))
     assert not patience.stop()
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from model.architecture import Architecture, Fanout, StorageLevel, with_places
 from model.fused.cascade import Access, Cascade, CascadeEinsum
-from model.fused.mapping import Body, FusedMapping, Leaf, Path, PrivateNest
+from model.fused.mapping import Body, FusedMapping, Leaf, LeafPath, PrivateNest
 from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop
 from model.problem import Dataspace
 from tests.witness.layout import Layout
@@ -598,7 +598,7 @@ class _Run:
             if place == users[-1] and self._is_last(path, trips, stored.depth):
                 self._forget(tensor, path)
 
-    def _finish(self, key: tuple[str, str], path: Path, depth: int) -> None:
+    def _finish(self, key: tuple[str, str], path: LeafPath, depth: int) -> None:
         """Free room now, or when the loops below the place end: other Einsums share them until then.
 
         A turn that is beyond the bounds has taken none.
@@ -610,7 +610,7 @@ class _Run:
         else:
             self.done[key] = path.bodies[depth], depth
 
-    def _forget(self, tensor: str, path: Path) -> None:
+    def _forget(self, tensor: str, path: LeafPath) -> None:
         """A stored tensor is not needed any more."""
         depth = self.mapping.stored_at[tensor].depth
         if depth == 0:
@@ -619,7 +619,7 @@ class _Run:
         if tensor not in self.cascade.persistent:
             self._finish(("stored", tensor), path, depth)
 
-    def _is_last(self, path: Path, trips: Trips, depth: int) -> bool:
+    def _is_last(self, path: LeafPath, trips: Trips, depth: int) -> bool:
         return all(
             trip == loop.trips - 1 for trip, loop in zip(trips[depth:], path.loops[depth:], strict=True)
         )

@@ -79,10 +79,10 @@ def index_space(problem: Problem, space: Dataspace, rounded: bool = False) -> Sp
         keys = [0] * len(keys)
     elif digit * max(problem.bounds) >= 2**62:
         raise OverflowError(f"dataspace {space.name!r} is too large for the batched cost model")
-    return SpaceIndex(coefficients, np.array(keys, dtype=np.int64), _groups(coefficients))
+    return SpaceIndex(coefficients, np.array(keys, dtype=np.int64), _joined_ranks(coefficients))
 
 
-def _groups(coefficients: Integers) -> tuple[tuple[int, ...], ...]:
+def _joined_ranks(coefficients: Integers) -> tuple[tuple[int, ...], ...]:
     dims = [{int(dim) for dim in np.flatnonzero(rank)} for rank in coefficients]
     groups = (set[int]().union(*(dims[rank] for rank in ranks)) for ranks in connected(dims))
     return tuple(tuple(sorted(group)) for group in groups if group)

@@ -116,9 +116,9 @@ class BatchEvaluator:
         self.architecture = architecture
         self._spaces = [(space, index_space(problem, space, rounded)) for space in problem.dataspaces]
         self._names = [space.name for space in problem.dataspaces]
-        self._sizes = _sizes(problem, architecture)
+        self._sizes = _value_words(problem, architecture)
         _check_instances(architecture)
-        _check_shares(architecture)
+        _check_rounding(architecture)
         if not rounded:
             _check_cycles(problem, architecture)
 
@@ -147,7 +147,7 @@ class BatchEvaluator:
         check_batch(self.problem, self.architecture, batch)
         remaining = rows_with_remainders(self.problem, batch)
         if not remaining.any():
-            return _joined([self._chunk(part) for part in _chunks(batch)])
+            return _concatenated([self._chunk(part) for part in _chunks(batch)])
         if not rule_of(self.counting).remainders:
             raise ValueError(f"remainders are not counted by the rule {self.counting!r}")
         nest = RemainderNest.of(self.problem, self.architecture, batch)
@@ -155,9 +155,9 @@ class BatchEvaluator:
         whole, short, alone = map(np.flatnonzero, (~remaining, remaining & ~singly, singly))
         parts = [self.evaluate(batch.part(whole))] if len(whole) else []
         parts += map(self._chunk_with_remainders, _chunks(batch.part(short)) if len(short) else ())
-        parts += [self._one(batch, int(row)) for row in alone]
+        parts += [self._price_one(batch, int(row)) for row in alone]
         places = np.argsort(np.concatenate([whole, short, alone]))
-        named = _fields(_joined(parts))
+        named = _field_values(_concatenated(parts))
         return BatchEvaluation(**{name: figures[places] for name, figures in named.items()})
 
     def estimate(self, batch: MappingBatch) -> BatchEvaluation:
@@ -168,7 +168,7 @@ class BatchEvaluator:
         without remainders all is. Parameters, result and errors are those of `evaluate`.
         """
         check_batch(self.problem, self.architecture, batch)
-        return _joined([self._estimated(part) for part in _chunks(batch)])
+        return _concatenated([self._estimated(part) for part in _chunks(batch)])
 
     def _estimated(self, batch: MappingBatch) -> BatchEvaluation:
         if not rows_with_remainders(self.problem, batch).any():
@@ -183,7 +183,7 @@ class BatchEvaluator:
         ]
         return self._priced(batch, nest, steps, traffic)
 
-    def _one(self, batch: MappingBatch, row: int) -> BatchEvaluation:
+    def _price_one(self, batch: MappingBatch, row: int) -> BatchEvaluation:
         """Price one mapping, with the plain cost model; what it keeps nowhere is left out."""
         mapping = decode(self.problem, self.architecture, batch, row)
         spaces = [
@@ -313,13 +313,13 @@ def _chunks(batch: MappingBatch) -> Iterator[MappingBatch]:
         yield batch.part(slice(start, start + MAPPINGS_PER_CHUNK))
 
 
-def _fields(evaluation: BatchEvaluation) -> dict[str, Any]:
+def _field_values(evaluation: BatchEvaluation) -> dict[str, Any]:
     return {field.name: getattr(evaluation, field.name) for field in fields(BatchEvaluation)}
 
 
-def _joined(parts: Sequence[BatchEvaluation]) -> BatchEvaluation:
+def _concatenated(parts: Sequence[BatchEvaluation]) -> BatchEvaluation:
     """Put evaluations one after the other."""
-    named = [_fields(part) for part in parts]
+    named = [_field_values(part) for part in parts]
     return BatchEvaluation(**{name: np.concatenate([own[name] for own in named]) for name in named[0]})
 
 
@@ -349,7 +349,7 @@ def _columns(batch: MappingBatch, row: int) -> Integers | None:
     return None if batch.columns is None else batch.columns[[row]]
 
 
-def _sizes(problem: Problem, architecture: Architecture) -> Integers:
+def _value_words(problem: Problem, architecture: Architecture) -> Integers:
     """Words that a value takes, shape ``(storage levels, dataspaces)``."""
     sizes = [
         [level.packing_of(space.name).size_per_value for space in problem.dataspaces]
@@ -381,7 +381,7 @@ def _check_cycles(problem: Problem, architecture: Architecture) -> None:
             raise OverflowError(f"{level.name!r} takes too many cycles for the batched cost model")
 
 
-def _check_shares(architecture: Architecture) -> None:
+def _check_rounding(architecture: Architecture) -> None:
     """Check that shares of free first touches are no finer than what 64 bits can round."""
     for level in architecture.levels:
         if any(share.denominator >= 2**30 for _, share in level.free_first_touches):
@@ -396,13 +396,13 @@ def level_energy(
     rows = np.array([float(packing.accesses_per_block) for packing in packings])
     energy = np.zeros(len(reads))
     for words, per_row in ((reads, price.read), (fills, price.fill), (updates, price.update)):
-        vectors = _vectors(words, [packing.block_size for packing in packings])
+        vectors = _whole_blocks(words, [packing.block_size for packing in packings])
         accesses = vectors.sum(axis=1) if (rows == 1).all() else vectors @ rows
         energy += accesses * float(per_row)
     return energy
 
 
-def _vectors(words: Integers, blocks: Sequence[int]) -> Integers:
+def _whole_blocks(words: Integers, blocks: Sequence[int]) -> Integers:
     """Whole blocks that hold words of all dataspaces (the last axis); dividing by one number is faster."""
     divisors: Integers = np.array(blocks if len(set(blocks)) > 1 else blocks[:1])
     return words if (divisors == 1).all() else -(-words // divisors)

@@ -31,7 +31,7 @@ def rules_hold(mapspace: Mapspace, batch: MappingBatch, costs: BatchEvaluation) 
     held = np.ones(len(batch), dtype=np.bool_)
     if not len(batch):
         return held
-    figures = _Figures(mapspace, batch, costs)
+    figures = _BatchQuantities(mapspace, batch, costs)
     singly = [rule for rule in mapspace.rules if not figures.has(rule)]
     for rule in (rule for rule in mapspace.rules if rule not in singly):
         columns = [np.broadcast_to(figures.column(asked), len(batch)) for asked in rule.quantities]
@@ -42,7 +42,7 @@ def rules_hold(mapspace: Mapspace, batch: MappingBatch, costs: BatchEvaluation) 
     return held
 
 
-class _Figures:
+class _BatchQuantities:
     """The quantities of the mappings of a batch, as far as whole numbers tell them exactly."""
 
     def __init__(self, mapspace: Mapspace, batch: MappingBatch, costs: BatchEvaluation) -> None:

@@ -87,7 +87,7 @@ def encode(problem: Problem, architecture: Architecture, mappings: Sequence[Mapp
             factors[row, position, dims[loop.dim]] *= loop.bound
         storage = [entry for entry in mapping.nodes if isinstance(entry, StorageMapping)]
         for level, entry in enumerate(storage):
-            order[row, level] = _order(dims, entry.temporal)
+            order[row, level] = _loop_order(dims, entry.temporal)
             keep[row, level] = [space.name in entry.keep for space in problem.dataspaces]
         fanouts = [entry for entry in mapping.nodes if isinstance(entry, FanoutMapping)]
         columns[row] = [
@@ -103,7 +103,7 @@ def _placed_loops(mapping: Mapping) -> Iterator[tuple[int, Loop | SpatialLoop]]:
         yield from ((position, loop) for loop in loops)
 
 
-def _order(dims: dict[str, int], loops: Sequence[Loop]) -> list[int]:
+def _loop_order(dims: dict[str, int], loops: Sequence[Loop]) -> list[int]:
     """Return the dimensions of `loops`, then the others."""
     listed = [dims[loop.dim] for loop in loops]
     if len(set(listed)) < len(listed):
@@ -197,11 +197,11 @@ def check_batch(problem: Problem, architecture: Architecture, batch: MappingBatc
         raise ValueError(f"order and keep have shapes {batch.order.shape} and {batch.keep.shape}")
     if not (np.sort(batch.order, axis=2) == np.arange(dims)).all():
         raise ValueError("an order is not a permutation of the dimensions")
-    if not _covers(problem, batch.factors):
+    if not _covers_all(problem, batch.factors):
         raise ValueError("the factors of a dimension do not multiply to its bound")
 
 
-def _covers(problem: Problem, factors: Integers) -> bool:
+def _covers_all(problem: Problem, factors: Integers) -> bool:
     """Whether loops cover all dimensions, none having more iterations than there are tiles inside."""
     left = np.broadcast_to(np.array(problem.bounds, dtype=np.int64), factors[:, 0].shape)
     if (factors.prod(axis=1) == left).all():

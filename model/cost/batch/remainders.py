@@ -138,7 +138,9 @@ class RemainderNest:
         for place in self.architecture.fanout_indices:
             if outer < place < inner:
                 bound, stride = self.factors[place, dim], self.strides[place + 1, dim]
-                parts = (_dealt(kind, bound, stride, only_first=place in shared) for kind in kinds)
+                parts = (
+                    _kinds_of_children(kind, bound, stride, only_first=place in shared) for kind in kinds
+                )
                 kinds = [own for part in parts for own in part]
         return kinds
 
@@ -166,7 +168,7 @@ class RemainderNest:
         return places
 
 
-def _dealt(kind: Kind, bound: Integers, stride: Integers, only_first: bool) -> Iterator[Kind]:
+def _kinds_of_children(kind: Kind, bound: Integers, stride: Integers, only_first: bool) -> Iterator[Kind]:
     """Yield the kinds of children of a spatial loop that some mapping has."""
     rounds, rest = np.divmod(kind.iterations, bound * stride)
     full = rest // stride
@@ -199,7 +201,9 @@ def needs_one_by_one(nest: RemainderNest, spaces: Sequence[tuple[Dataspace, Spac
         unrolled = nest.factors[list(nest.architecture.fanout_indices)][:, list(group)] > 1
         singly |= (unrolled.sum(axis=1) > 1).any(axis=0)
     windows = {dim for _, index in spaces for group in index.groups if len(group) > 1 for dim in group}
-    limited = [place for place, level in _inside(nest.architecture) if any(map(level.bandwidth, BANDWIDTHS))]
+    limited = [
+        place for place, level in _levels_inside(nest.architecture) if any(map(level.bandwidth, BANDWIDTHS))
+    ]
     for dim, position in product(windows, limited):
         singly |= _differ(nest.kinds(dim, position))
     for position in nest.architecture.storage_indices:
@@ -209,7 +213,7 @@ def needs_one_by_one(nest: RemainderNest, spaces: Sequence[tuple[Dataspace, Spac
 
 def _pays_by_instance(architecture: Architecture) -> bool:
     """Whether instances that differ have to be priced one by one."""
-    inside = [level for _, level in _inside(architecture)]
+    inside = [level for _, level in _levels_inside(architecture)]
     if any(share not in (0, 1) for level in inside for _, share in level.free_first_touches):
         return True  # words of each instance are rounded
     blocks = [level.block_size for level in inside]
@@ -226,7 +230,7 @@ def _differ(kinds: Kinds) -> Booleans:
     return differ
 
 
-def _inside(architecture: Architecture) -> list[tuple[int, StorageLevel]]:
+def _levels_inside(architecture: Architecture) -> list[tuple[int, StorageLevel]]:
     """Levels that may have several instances, and their positions."""
     return [
         (position, level)
@@ -236,8 +240,8 @@ def _inside(architecture: Architecture) -> list[tuple[int, StorageLevel]]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Way:
-    """The array form of `model.cost.remainders.Way`."""
+class _Route:
+    """The array form of `model.cost.remainders.Route`."""
 
     nest: RemainderNest
     index: SpaceIndex
@@ -264,7 +268,7 @@ class _Way:
                 for dim, of_dim in enumerate(kinds)
             ]
             return self._words(turns)[0]
-        starts = [[_start(own, full[dim]) for own in of_dim] for dim, of_dim in enumerate(kinds)]
+        starts = [[_start_turn(own, full[dim]) for own in of_dim] for dim, of_dim in enumerate(kinds)]
         return self._words(starts)[0] + self._fresh(kinds, full)
 
     def _kinds(self, dim: int, first_only: bool) -> Kinds:
@@ -276,7 +280,7 @@ class _Way:
 
     def _fresh(self, kinds: Sequence[Kinds], full: Integers) -> Integers:
         """What the temporal loops bring, from the innermost one above the asking node outwards."""
-        inside = [[_begin(own, full[dim]) for own in of_dim] for dim, of_dim in enumerate(kinds)]
+        inside = [[_begin_share(own, full[dim]) for own in of_dim] for dim, of_dim in enumerate(kinds)]
         total = np.zeros(full.shape[1], dtype=np.int64)
         storage = self.nest.architecture.storage_indices
         above = [level for level, node in enumerate(storage) if node < self.inner]
@@ -327,42 +331,42 @@ def _group_words(
 
 def _rank_words(weights: Sequence[int], turns: Sequence[_Turn]) -> tuple[Integers, Integers]:
     """Words of a tile along one rank, and those that it has in common with the tile before."""
-    low, high = _ends(weights, [turn.after for turn in turns])
-    low_held, high_held = _ends(weights, [turn.before for turn in turns])
+    low, high = _ends_of_box(weights, [turn.after for turn in turns])
+    low_held, high_held = _ends_of_box(weights, [turn.before for turn in turns])
     moved = sum(weight * turn.shift for weight, turn in zip(weights, turns, strict=True))
     common = np.minimum(high, high_held - moved) - np.maximum(low, low_held - moved) + 1
     common = np.where(np.any(np.stack([turn.anew for turn in turns]), axis=0), 0, common)
     return high - low + 1, np.maximum(common, 0)
 
 
-def _ends(weights: Sequence[int], extents: Sequence[Integers]) -> tuple[Integers, Integers]:
+def _ends_of_box(weights: Sequence[int], extents: Sequence[Integers]) -> tuple[Integers, Integers]:
     """First and last word of a box along a rank, its first iteration being at 0."""
     zero = np.zeros_like(extents[0])
     reaches = [weight * (extent - 1) for weight, extent in zip(weights, extents, strict=True)]
     return sum((np.minimum(r, 0) for r in reaches), zero), sum((np.maximum(r, 0) for r in reaches), zero)
 
 
-def _begin(kind: Kind, full: Integers) -> _Inside:
-    tiles, short = _tiles(kind, full)
+def _begin_share(kind: Kind, full: Integers) -> _Inside:
+    tiles, short = _tiles_of_share(kind, full)
     zero = np.zeros_like(tiles)
     at_first = np.zeros(tiles.shape, dtype=np.bool_)
     return _Inside(tiles, short, np.ones_like(tiles), zero, tiles - 1, zero, at_first)
 
 
-def _tiles(kind: Kind, full: Integers) -> tuple[Integers, Integers]:
+def _tiles_of_share(kind: Kind, full: Integers) -> tuple[Integers, Integers]:
     """Tiles of a share and the extent of the last one; one of a full extent where there is no share."""
     iterations = np.maximum(kind.iterations, 1)
     tiles: Integers = -(-iterations // full)
     return tiles, iterations - (tiles - 1) * full
 
 
-def _start(kind: Kind, full: Integers) -> _Turn:
+def _start_turn(kind: Kind, full: Integers) -> _Turn:
     tile = np.minimum(np.maximum(kind.iterations, 1), full)
     return _Turn(kind.instances, np.zeros_like(tile), tile, tile, np.ones(tile.shape, dtype=np.bool_))
 
 
 def _every(kind: Kind, full: Integers) -> Iterator[_Turn]:
-    tiles, short = _tiles(kind, full)
+    tiles, short = _tiles_of_share(kind, full)
     zero, anew = np.zeros_like(tiles), np.ones(tiles.shape, dtype=np.bool_)
     yield _Turn(kind.instances * (tiles - 1), zero, full, full, anew)
     yield _Turn(kind.instances, zero, short, short, anew)
@@ -383,7 +387,7 @@ def words_with_remainders(
         here, filled = kept[level], kept[level] & kept[:level].any(axis=0)
         for counts, first_only in zip(found, (True, False), strict=True):
             served = _served(nest, index, space, (level, asking), here, first_only)
-            received = _Way(nest, index, space, position, position).brought_words(first_only) * filled
+            received = _Route(nest, index, space, position, position).brought_words(first_only) * filled
             firsts = _touched(nest, index, position, first_only)
             own = access_counts(node, space, served, received, (firsts, firsts))
             counts.append(tuple(words * here for words in (tile, *own)))
@@ -410,7 +414,7 @@ def _served(
     for inner in range(level + 1, len(places)):
         asks = here & (asking == inner)
         if asks.any():
-            way = _Way(nest, index, space, places[level], places[inner])
+            way = _Route(nest, index, space, places[level], places[inner])
             served = np.where(asks, way.brought_words(first_only), served)
     return served
 

@@ -54,7 +54,7 @@ def _delivered_by_timeloop(nest: BatchNest, index: SpaceIndex, extents: Integers
     return total
 
 
-def _covered(nest: BatchNest, index: SpaceIndex, tiles: Sequence[Integers]) -> Touches:
+def _covered_by_tiles(nest: BatchNest, index: SpaceIndex, tiles: Sequence[Integers]) -> Touches:
     """What tiles cover; where they partition the tensor, Timeloop's shares of it are that."""
     if index.partitions:
         return _partitions(nest, index, tiles)
@@ -87,12 +87,12 @@ def _covered_by_row(nest: BatchNest, index: SpaceIndex, outer: int, inner: Integ
             if node < innermost
             for d, bound in enumerate(by_node[node])
         ]
-        found.append(covered_words(_box(ranks, inside), moves))
+        found.append(covered_words(_touched_box(ranks, inside), moves))
     covered: Integers = np.array(found, dtype=np.int64)[inverse.reshape(-1)]
     return covered
 
 
-def _box(ranks: Sequence[Sequence[int]], bounds: Sequence[int]) -> list[int]:
+def _touched_box(ranks: Sequence[Sequence[int]], bounds: Sequence[int]) -> list[int]:
     """Extents of the box that a block of iterations touches."""
     return [1 + sum(abs(c) * (b - 1) for c, b in zip(rank, bounds, strict=True)) for rank in ranks]
 
@@ -150,7 +150,7 @@ def _timeloop_cycles(
 
 
 BATCH_RULES: dict[Counting, BatchRule] = {
-    EXACT: BatchRule(_delivered_exactly, _covered, _exact_cycles),
+    EXACT: BatchRule(_delivered_exactly, _covered_by_tiles, _exact_cycles),
     TIMELOOP: BatchRule(_delivered_by_timeloop, _partitions, _timeloop_cycles),
 }
 """By the name of a rule out of `model.counting.COUNTINGS`."""

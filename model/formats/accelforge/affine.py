@@ -194,7 +194,7 @@ def _apply(constraint: Constraint, box: Box, last: dict[str, Span]) -> bool:
     if not affine.coefficients and affine.constant < 0:
         raise SpecError("this never holds", constraint.span)
     for name, coefficient in affine.coefficients.items():
-        rest = _largest(affine, box, skip=name)
+        rest = _largest_value(affine, box, skip=name)
         if rest is None:
             continue
         interval = box[name]
@@ -215,7 +215,7 @@ def _apply(constraint: Constraint, box: Box, last: dict[str, Span]) -> bool:
     return changed
 
 
-def _largest(affine: Affine, box: Mapping[str, Interval], skip: str | None = None) -> int | None:
+def _largest_value(affine: Affine, box: Mapping[str, Interval], skip: str | None = None) -> int | None:
     """Return the greatest value in a box, with the variable `skip` left out; None if unbounded."""
     total = affine.constant
     for name, coefficient in affine.coefficients.items():
@@ -262,7 +262,7 @@ def is_attained(box: Mapping[str, Interval], constraints: Iterable[Constraint]) 
     highs = {name: interval.high for name, interval in box.items() if interval.high is not None}
     return any(
         all(
-            _holds(affine, {**corner, name: end})
+            _is_nonnegative(affine, {**corner, name: end})
             for ends in (lows, highs)
             for name, end in ends.items()
             for affine in cutting
@@ -279,7 +279,7 @@ def _are_coupled(one: Affine, other: Affine) -> bool:
     return one.coefficients != other.coefficients
 
 
-def _holds(affine: Affine, point: Mapping[str, int]) -> bool:
+def _is_nonnegative(affine: Affine, point: Mapping[str, int]) -> bool:
     terms = (coefficient * point[name] for name, coefficient in affine.coefficients.items())
     return affine.constant + sum(terms) >= 0
 
@@ -287,7 +287,7 @@ def _holds(affine: Affine, point: Mapping[str, int]) -> bool:
 def cuts(constraint: Constraint, box: Mapping[str, Interval]) -> bool:
     """Whether some point of a box does not satisfy a constraint; True where the box is open that way."""
     opposite = Affine().plus(constraint.affine, -1)
-    largest = _largest(opposite, box)
+    largest = _largest_value(opposite, box)
     return largest is None or largest > 0
 
 
@@ -301,13 +301,13 @@ def bounding_box(
     variables: Sequence[str], constraints: Iterable[Constraint], texts: Sequence[tuple[str, Span]]
 ) -> tuple[Box, bool]:
     """Return the least box around a set of integer points, and whether the set fills it."""
-    isl = _library(texts[0][1])
+    isl = _import_islpy(texts[0][1])
     context = isl.Context()
     context.set_max_operations(_MOST_OPERATIONS)
     try:
         return _bounding_box(_Isl(isl, context), variables, constraints, texts)
     except isl.Error as error:
-        raise _refusal(error, texts[-1][1]) from None
+        raise _isl_error(error, texts[-1][1]) from None
 
 
 @dataclass(frozen=True)
@@ -323,18 +323,18 @@ def _bounding_box(
 ) -> tuple[Box, bool]:
     everything = f"[{', '.join(variables)}]"
     known = [f"{constraint.affine} >= 0" for constraint in constraints]
-    result = _set(isl, everything, " and ".join(known) or "true", texts[0][1])
+    result = _isl_set(isl, everything, " and ".join(known) or "true", texts[0][1])
     for text, span in texts:
         _check_text(text, span)
         condition = re.sub(r"==+", "=", text)
-        result = result.intersect(_set(isl, everything, f"({condition})", span))
+        result = result.intersect(_isl_set(isl, everything, f"({condition})", span))
     if result.is_empty():
         raise SpecError("no point of the iteration space is left", texts[-1][1])
-    box = {name: _interval(result, place) for place, name in enumerate(variables)}
+    box = {name: _interval_of_points(result, place) for place, name in enumerate(variables)}
     if not all(interval.is_bounded for interval in box.values()):
         return box, False
     limits = (f"{values.low} <= {name} <= {values.high}" for name, values in box.items())
-    return box, bool(_set(isl, everything, " and ".join(limits), texts[0][1]).is_equal(result))
+    return box, bool(_isl_set(isl, everything, " and ".join(limits), texts[0][1]).is_equal(result))
 
 
 def _check_text(text: str, span: Span) -> None:
@@ -346,7 +346,7 @@ def _check_text(text: str, span: Span) -> None:
             raise SpecError(f"`{character}` is not allowed in this condition", span)
 
 
-def _library(span: Span) -> ModuleType:
+def _import_islpy(span: Span) -> ModuleType:
     try:
         import islpy  # type: ignore[import-not-found,unused-ignore] # noqa: PLC0415 (an optional extra)
     except ImportError:
@@ -356,20 +356,20 @@ def _library(span: Span) -> ModuleType:
     return islpy  # type: ignore[no-any-return,unused-ignore]
 
 
-def _set(isl: _Isl, everything: str, condition: str, span: Span) -> Any:
+def _isl_set(isl: _Isl, everything: str, condition: str, span: Span) -> Any:
     try:
         return isl.library.Set.read_from_str(isl.context, f"{{ {everything} : {condition} }}")
     except isl.library.Error as error:
-        raise _refusal(error, span) from None
+        raise _isl_error(error, span) from None
 
 
-def _refusal(error: Exception, span: Span) -> SpecError:
+def _isl_error(error: Exception, span: Span) -> SpecError:
     if "number of operations exceeded" in str(error):
         return SpecError(f"ISL needs more than {_MOST_OPERATIONS:,} steps for this", span)
     return SpecError("ISL does not understand this", span)
 
 
-def _interval(points: Any, place: int) -> Interval:
+def _interval_of_points(points: Any, place: int) -> Interval:
     low, high = points.dim_min_val(place), points.dim_max_val(place)
     return Interval(
         int(low.to_str()) if low.is_int() else None, int(high.to_str()) if high.is_int() else None

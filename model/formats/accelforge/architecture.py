@@ -199,7 +199,7 @@ class WrittenArchitecture:
 
     def chain(self, compute: str) -> tuple[WrittenNode, ...]:
         """Return the nodes on the way to a compute, which comes last; no other compute is among them."""
-        return tuple(_chain(self.items, compute))
+        return tuple(_nodes_above_compute(self.items, compute))
 
 
 def _leaves(items: Iterable[WrittenItem]) -> Iterator[WrittenNode]:
@@ -210,10 +210,10 @@ def _leaves(items: Iterable[WrittenItem]) -> Iterator[WrittenNode]:
             yield item
 
 
-def _chain(items: Iterable[WrittenItem], compute: str) -> Iterator[WrittenNode]:
+def _nodes_above_compute(items: Iterable[WrittenItem], compute: str) -> Iterator[WrittenNode]:
     for item in items:
         if any(leaf.name == compute for leaf in _leaves([item])):
-            yield from _chain(item.items, compute) if isinstance(item, WrittenFork) else (item,)
+            yield from _nodes_above_compute(item.items, compute) if isinstance(item, WrittenFork) else (item,)
             return
         if isinstance(item, WrittenNode) and item.kind != "Compute":
             yield item
@@ -223,26 +223,26 @@ def read_architecture(node: Node, name: str, note: TakeNote) -> WrittenArchitect
     """Read the section ``arch``; SpecError for whatever is not known, at its place."""
     keys = ("nodes", "variables", "extra_attributes_for_all_component_models")
     section = keyed_mapping(node, "`arch`", keys, ("nodes",))
-    items = tuple(_items(section.require("nodes", "`arch`"), note))
+    items = tuple(_written_items(section.require("nodes", "`arch`"), note))
     arch = WrittenArchitecture(
         name=name,
         span=section.span,
         items=items,
-        variables=_entries(section, "variables"),
-        attributes=_entries(section, "extra_attributes_for_all_component_models"),
+        variables=_section_entries(section, "variables"),
+        attributes=_section_entries(section, "extra_attributes_for_all_component_models"),
     )
     leaves = arch.nodes()
     check_count(leaves, MOST_NODES, "nodes", section.span)
-    _check_leaves(leaves, section.span)
+    _check_leaf_nodes(leaves, section.span)
     return arch
 
 
-def _entries(section: MappingNode, key: str) -> tuple[tuple[ScalarNode, Node], ...]:
+def _section_entries(section: MappingNode, key: str) -> tuple[tuple[ScalarNode, Node], ...]:
     value = given(section, key)
     return () if value is None else as_mapping(value, f"`{key}`").entries
 
 
-def _check_leaves(leaves: Iterable[WrittenNode], span: Span) -> None:
+def _check_leaf_nodes(leaves: Iterable[WrittenNode], span: Span) -> None:
     places: dict[str, Span] = {}
     kinds: dict[NodeKind, WrittenNode] = {}
     for leaf in leaves:
@@ -253,22 +253,22 @@ def _check_leaves(leaves: Iterable[WrittenNode], span: Span) -> None:
             raise SpecError(f"`arch` has no `!{kind}`", span)
 
 
-def _items(node: Node, note: TakeNote) -> Iterator[WrittenItem]:
+def _written_items(node: Node, note: TakeNote) -> Iterator[WrittenItem]:
     for item in flat_items(as_sequence(node, "`nodes`").items):
-        kind = _kind(item)
+        kind = _tag_or_type(item)
         if kind == "Hierarchical":
-            yield from _items(_branch(item, kind).require("nodes", "`!Hierarchical`"), note)
+            yield from _written_items(_branch(item, kind).require("nodes", "`!Hierarchical`"), note)
         elif kind == "Fork":
-            yield WrittenFork(tuple(_items(_branch(item, kind).require("nodes", "`!Fork`"), note)))
+            yield WrittenFork(tuple(_written_items(_branch(item, kind).require("nodes", "`!Fork`"), note)))
         else:
-            yield _leaf(as_mapping(item, f"`!{kind}`"), _leaf_kind(kind), note)
+            yield _leaf_node(as_mapping(item, f"`!{kind}`"), _leaf_kind(kind), note)
 
 
 def _leaf_kind(kind: str) -> NodeKind:
     return next(known for known in _NODE_KEYS if known == kind)
 
 
-def _kind(item: Node) -> str:
+def _tag_or_type(item: Node) -> str:
     """Return what a node is: its tag, or its key ``type``."""
     known = (*_NODE_KEYS, *_BRANCH_KEYS)
     written = item.get("type") if isinstance(item, MappingNode) else None
@@ -299,32 +299,32 @@ def _branch(item: Node, kind: str) -> MappingNode:
     return branch
 
 
-def _leaf(node: MappingNode, kind: NodeKind, note: TakeNote) -> WrittenNode:
+def _leaf_node(node: MappingNode, kind: NodeKind, note: TakeNote) -> WrittenNode:
     if kind == "Toll" and "size" in node:
         hint = "a `!Memory` stores data; a `!Toll` charges for data that passes"
         raise SpecError("a `!Toll` has no size: it stores nothing", node.key("size").span, hint=hint)
     what = f"`!{kind}`"
     if isinstance(given(node, "name"), ScalarNode):
         what = f"{what} `{as_name(node.require('name'), '`name`')}`"
-    _check(node, (*_NODE_KEYS[kind], "type"), what, _REQUIRED[kind])
+    _check_keys(node, (*_NODE_KEYS[kind], "type"), what, _REQUIRED[kind])
     for key in _REQUIRED[kind]:
         node.require(key, what)
     name = _node_name(node.require("name", what), f"the name of a `!{kind}`")
     tensors = given(node, "tensors")
     if tensors is not None:
-        _check(as_mapping(tensors, "`tensors`"), _TENSOR_KEYS, f"`tensors` of `{name}`")
+        _check_keys(as_mapping(tensors, "`tensors`"), _TENSOR_KEYS, f"`tensors` of `{name}`")
     return WrittenNode(
         kind=kind,
         name=name,
         span=node.require("name").span,
         node=node,
-        spatial=tuple(_spatial(given(node, "spatial"), name)),
+        spatial=tuple(_spatial_dimensions(given(node, "spatial"), name)),
         actions=tuple(_actions(given(node, "actions"), kind, name, note)),
         tensors=None if tensors is None else as_mapping(tensors, "`tensors`"),
     )
 
 
-def _check(node: MappingNode, known: Iterable[str], what: str, required: Iterable[str] = ()) -> None:
+def _check_keys(node: MappingNode, known: Iterable[str], what: str, required: Iterable[str] = ()) -> None:
     """Check that all keys are known; those that AccelForge has and we refuse say what they would mean."""
     for key, _ in node.entries:
         if key.text in _MEANINGS:
@@ -344,7 +344,7 @@ def _node_name(node: Node, what: str) -> str:
     return name
 
 
-def _spatial(node: Node | None, owner: str) -> Iterator[WrittenSpatial]:
+def _spatial_dimensions(node: Node | None, owner: str) -> Iterator[WrittenSpatial]:
     places: dict[str, Span] = {}
     for item in items_of(node, f"`spatial` of `{owner}`"):
         dimension = _dimension(item, owner)
@@ -355,16 +355,19 @@ def _spatial(node: Node | None, owner: str) -> Iterator[WrittenSpatial]:
 def _dimension(item: Node, owner: str) -> WrittenSpatial:
     what = f"a dimension of `{owner}`"
     node = as_mapping(item, what)
-    _check(node, _SPATIAL_KEYS, what, ("name", "fanout"))
+    _check_keys(node, _SPATIAL_KEYS, what, ("name", "fanout"))
     name = _node_name(node.require("name", what), what)
     node.require("fanout", f"dimension `{name}` of `{owner}`")
     bounds = items_of(given(node, "loop_bounds"), "`loop_bounds`")
     return WrittenSpatial(
-        name, node.require("name").span, node, tuple(_bound(bound, f"{owner}.{name}") for bound in bounds)
+        name,
+        node.require("name").span,
+        node,
+        tuple(_written_bound(bound, f"{owner}.{name}") for bound in bounds),
     )
 
 
-def _bound(node: Node, owner: str) -> MappingNode:
+def _written_bound(node: Node, owner: str) -> MappingNode:
     bound = keyed_mapping(node, f"a bound of `{owner}`", _COMPARISON_KEYS, _COMPARISON_KEYS)
     for key in _COMPARISON_KEYS:
         bound.require(key, f"a bound of `{owner}`")
@@ -379,7 +382,7 @@ def _actions(
     places: dict[str, Span] = {}
     for item in items_of(node, f"`actions` of `{owner}`"):
         action = as_mapping(item, f"an action of `{owner}`")
-        _check(action, keys, f"an action of `{owner}`", ("name",))
+        _check_keys(action, keys, f"an action of `{owner}`", ("name",))
         where = action.require("name", f"an action of `{owner}`")
         name = as_name(where, f"the name of an action of `{owner}`")
         if name not in known:
@@ -455,17 +458,17 @@ def with_arch_settings(node: Node, settings: Iterable[AttributeSetting]) -> Node
     """
     for setting in settings:
         names: list[str] = []
-        node = _with_setting(node, setting, "", names)
+        node = _node_with_setting(node, setting, "", names)
         if setting.node not in names:
             hint = suggestion(setting.node, names, "there are")
             raise SpecError(f"the architecture has no `{setting.node}`", setting.span, hint=hint)
     return node
 
 
-def _with_setting(node: Node, setting: AttributeSetting, owner: str, names: list[str]) -> Node:
+def _node_with_setting(node: Node, setting: AttributeSetting, owner: str, names: list[str]) -> Node:
     """Return a part of the architecture with a value set; the names that it has are added to `names`."""
     if isinstance(node, SequenceNode):
-        items = tuple(_with_setting(item, setting, owner, names) for item in node.items)
+        items = tuple(_node_with_setting(item, setting, owner, names) for item in node.items)
         return SequenceNode(items, node.span, node.tag)
     if not isinstance(node, MappingNode):
         return node
@@ -473,15 +476,15 @@ def _with_setting(node: Node, setting: AttributeSetting, owner: str, names: list
     if isinstance(name, ScalarNode):
         owner = f"{owner}.{name.text}" if owner else name.text
         names.append(owner)
-        node = _set(node, setting) if owner == setting.node else node
+        node = _with_attribute(node, setting) if owner == setting.node else node
     for key in ("nodes", "spatial", "actions"):
         inner = node.get(key)
         if inner is not None:
-            node = with_entry(node, key, _with_setting(inner, setting, owner, names))
+            node = with_entry(node, key, _node_with_setting(inner, setting, owner, names))
     return node
 
 
-def _set(node: MappingNode, setting: AttributeSetting) -> MappingNode:
+def _with_attribute(node: MappingNode, setting: AttributeSetting) -> MappingNode:
     if setting.attribute not in node:
         hint = suggestion(setting.attribute, node.keys(), "it writes")
         message = f"`{setting.node}` writes no `{setting.attribute}`"

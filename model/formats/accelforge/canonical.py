@@ -27,7 +27,7 @@ from model.formats.accelforge.costs import ComponentCost, ComponentCosts, Costin
 from model.formats.accelforge.latency import Action, Seconds, read_latency
 from model.formats.accelforge.mapspace import DimensionRules, can_be_used, fanout_rules, keep_rules
 from model.formats.accelforge.numbers import not_negative, positive, truth
-from model.formats.accelforge.scope import ABOVE, Kept, Scope, Subject, Variables, component_attributes
+from model.formats.accelforge.scope import ABOVE, ArchVariables, Kept, Scope, Subject, component_attributes
 from model.formats.timeloop.values import MOST_WORDS
 from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules, toll_rules
 from model.numbers import common_divisor
@@ -141,7 +141,7 @@ class _Reading:
 
     def __init__(self, setting: Setting, subject: Subject, note: TakeNote) -> None:
         self._setting, self._subject, self._note = setting, subject, note
-        values = Variables(setting.arch, subject.names, setting.variables)
+        values = ArchVariables(setting.arch, subject.names, setting.variables)
         self._scope = Scope(subject.names, values)
         self._entries: Mapping[str, TableEntry] = (
             {} if setting.table is None else setting.table.of(setting.arch.name)
@@ -173,7 +173,9 @@ class _Reading:
             if kept is None:
                 continue
             level = self._level(node, kept, cycle_s)
-            nodes.append(replace(level, level=replace(level.level, gating_fanouts=_gate(gates, node))))
+            nodes.append(
+                replace(level, level=replace(level.level, gating_fanouts=_gated_fanouts(gates, node)))
+            )
             rules_of.append(self._rules(node, level.level, kept))
         self._check_gating(gates, compute)
         architecture = self._architecture(nodes, compute, cycle_s, chain)
@@ -451,7 +453,9 @@ class _Reading:
     def _level(self, node: WrittenNode, kept: Kept, cycle_s: Fraction) -> _Level:
         self._check_first_write(node)
         size = self._bits(node)
-        rows = _Rows(node, self._subject, self._scope, kept, self._setting.common.word_bits.get(node.name))
+        rows = _MemoryRows(
+            node, self._subject, self._scope, kept, self._setting.common.word_bits.get(node.name)
+        )
         cost = self._cost(node, rows.bits_per_action, size)
         calls = {
             action: rows.calls_per_word[action] * self._scale(node, "actions_scale")
@@ -539,7 +543,7 @@ class _Reading:
                 message, self._setting.arch.span, hint="write 0 for small ones that do not matter"
             ) from None
         priced = {
-            level.level.name: _priced(level, leak_pj, units, idle if level is levels[0] else "")
+            level.level.name: _level_with_energy(level, leak_pj, units, idle if level is levels[0] else "")
             for level, leak_pj in zip(levels, leaks_pj, strict=True)
         }
         canonical: tuple[Node, ...] = tuple(
@@ -558,6 +562,7 @@ class _Reading:
             ),
             units_per_pj=units,
             cycle_s=cycle_s,
+            is_accelforge=True,
         )
 
     def _other_leakage(self, compute: WrittenNode, chain: Sequence[WrittenNode]) -> tuple[Fraction, str]:
@@ -576,7 +581,7 @@ class _Reading:
         if node.kind != "Memory":
             return self._cost(node, {}, None)
         size = self._bits(node)
-        rows = _Rows(node, self._subject, self._scope, Kept(frozenset(), frozenset()))
+        rows = _MemoryRows(node, self._subject, self._scope, Kept(frozenset(), frozenset()))
         return self._cost(node, rows.bits_per_action, size)
 
     def _instances(self, items: Iterable[object], above: int) -> Iterator[tuple[WrittenNode, int]]:
@@ -606,7 +611,7 @@ def _enabled_place(node: WrittenNode) -> Span:
     return node.span if written is None else written.span
 
 
-def _gate(gates: Sequence[bool], node: WrittenNode) -> int:
+def _gated_fanouts(gates: Sequence[bool], node: WrittenNode) -> int:
     """Return how many fanouts above a node gate its power; those inside of the last gate do not."""
     count = sum(gates)
     if any(gates[count:]):
@@ -632,7 +637,7 @@ def _picojoules(joules: Fraction, digits: Context = _DIGITS) -> Decimal:
     return digits.divide(Decimal(value.numerator), Decimal(value.denominator))
 
 
-def _priced(level: _Level, leak_pj: Decimal, units: int, others: str) -> StorageLevel:
+def _level_with_energy(level: _Level, leak_pj: Decimal, units: int, others: str) -> StorageLevel:
     """Return a level with its energies; `others` names components whose leakage is counted with its own."""
     names = {"read": "read", "fill": "write", "update": "write"}
     if level.level.tolls:
@@ -649,7 +654,7 @@ def _priced(level: _Level, leak_pj: Decimal, units: int, others: str) -> Storage
     return replace(level.level, energy=energy)
 
 
-class _Rows:
+class _MemoryRows:
     """How values lie in a memory, and how many calls of its actions they take."""
 
     def __init__(
@@ -667,10 +672,10 @@ class _Rows:
         tensors = sorted(kept.possible) or []
         sizes = {tensor: self._bits[tensor] for tensor in tensors}
         calls = {action: {tensor: self._calls(action, tensor) for tensor in tensors} for action in actions}
-        units = {action: _common(calls[action].values()) for action in calls}
+        units = {action: _common_divisor(calls[action].values()) for action in calls}
         weights = {tensor: calls["read"][tensor] / units["read"] for tensor in tensors}
         self._check_ratio(calls, units, weights)
-        self.word_bits = _common([*sizes.values(), *filter(None, [shared_bits])])
+        self.word_bits = _common_divisor([*sizes.values(), *filter(None, [shared_bits])])
         self.calls_per_word = units
         is_even = {*sizes.values()} <= {self.word_bits} and len({*weights.values()}) < 2
         spaces = [] if is_even else [(own, x) for x in tensors for own in subject.dataspaces[x]]
@@ -733,7 +738,7 @@ class _Rows:
                 raise SpecError(f"{message}, which is not modelled", self._node.span)
 
 
-def _common(numbers: Iterable[Fraction]) -> Fraction:
+def _common_divisor(numbers: Iterable[Fraction]) -> Fraction:
     """Return the largest number of which all are multiples, 1 for none."""
     found = list(numbers)
     if not found:

@@ -54,25 +54,25 @@ def check_rank_variables(einsums: Sequence[ShapedEinsum]) -> None:
     for einsum, name, values in ranges:
         known, other = first.setdefault(name, (values, einsum))
         if known != values:
-            related = ((other.place_of(name), f"{_shown(known)} in Einsum `{other.written.name}`"),)
-            what = f"`{name}` is {_shown(values)} in Einsum `{einsum.written.name}`"
+            related = ((other.place_of(name), f"{_range_text(known)} in Einsum `{other.written.name}`"),)
+            what = f"`{name}` is {_range_text(values)} in Einsum `{einsum.written.name}`"
             raise SpecError(f"inconsistent rank sizes: {what}", einsum.place_of(name), related)
 
 
-def _accesses(einsums: Sequence[ShapedEinsum]) -> Iterator[_Accessed]:
+def _all_accesses(einsums: Sequence[ShapedEinsum]) -> Iterator[_Accessed]:
     return ((einsum, access) for einsum in einsums for access in einsum.written.accesses)
 
 
 def note_unreached(einsums: Sequence[ShapedEinsum], note: TakeNote) -> None:
     """Note ranks of which a rank variable reaches a part only, as other accesses or conditions limit it."""
-    indices = ((einsum, index) for einsum, access in _accesses(einsums) for index in access.indices)
+    indices = ((einsum, index) for einsum, access in _all_accesses(einsums) for index in access.indices)
     for einsum, index in indices:
-        size, values = einsum.sizes.get(index.rank), _values(einsum, index)
+        size, values = einsum.sizes.get(index.rank), _values_of_index(einsum, index)
         if size is None or values is None or len(values) == size.size:
             continue
         name = next(iter(index.affine.coefficients))
         sentence = "rank `{}` has {} values, but `{}` of Einsum `{}` takes {} only"
-        shown = index.rank, size.size, name, einsum.written.name, _shown(values)
+        shown = index.rank, size.size, name, einsum.written.name, _range_text(values)
         note(note_at(size.span, sentence, *shown))
 
 
@@ -82,7 +82,7 @@ def check_tensors(einsums: Sequence[ShapedEinsum], note: TakeNote) -> None:
     Where no size is given, accesses by single rank variables must have equal ranges.
     """
     first: dict[str, _Accessed] = {}
-    for einsum, access in _accesses(einsums):
+    for einsum, access in _all_accesses(einsums):
         with within(einsum.written.name):
             _check_access((einsum, access), first.setdefault(access.tensor, (einsum, access)), note)
 
@@ -90,7 +90,7 @@ def check_tensors(einsums: Sequence[ShapedEinsum], note: TakeNote) -> None:
 def _check_access(here: _Accessed, there: _Accessed, note: TakeNote) -> None:
     (einsum, access), (other, reference) = here, there
     for index, known in _paired(access, reference, note):
-        _check_sizes(access.tensor, (einsum, index), (other, known))
+        _check_same_size(access.tensor, (einsum, index), (other, known))
 
 
 def _paired(
@@ -108,7 +108,7 @@ def _paired(
     return zip(access.indices, reference.indices, strict=True)
 
 
-def _check_sizes(
+def _check_same_size(
     tensor: str, here: tuple[ShapedEinsum, WrittenIndex], there: tuple[ShapedEinsum, WrittenIndex]
 ) -> None:
     rank_size, known_size = (einsum.sizes.get(index.rank) for einsum, index in (here, there))
@@ -121,27 +121,28 @@ def _check_sizes(
         return
     if rank_size is not None or known_size is not None:
         for size, index in ((rank_size, there), (known_size, here)):
-            _check_inside(tensor, size, *index)
+            _check_within_rank(tensor, size, *index)
         return
-    values, others = _values(*here), _values(*there)
+    values, others = _values_of_index(*here), _values_of_index(*there)
     if values is not None and others is not None and values != others:
-        message = (
-            f"inconsistent rank sizes: rank `{here[1].rank}` of tensor `{tensor}` is {_shown(values)} here"
-        )
-        hint = f"give rank `{here[1].rank}` a size in `rank_sizes` if only a part of it is accessed"
-        raise SpecError(message, here[1].span, ((there[1].span, f"but {_shown(others)} before"),), hint)
+        rank = here[1].rank
+        message = f"inconsistent rank sizes: rank `{rank}` of tensor `{tensor}` is {_range_text(values)} here"
+        hint = f"give rank `{rank}` a size in `rank_sizes` if only a part of it is accessed"
+        raise SpecError(message, here[1].span, ((there[1].span, f"but {_range_text(others)} before"),), hint)
 
 
-def _check_inside(tensor: str, size: RankSize | None, einsum: ShapedEinsum, index: WrittenIndex) -> None:
+def _check_within_rank(tensor: str, size: RankSize | None, einsum: ShapedEinsum, index: WrittenIndex) -> None:
     """Refuse an index that leaves the rank whose size only another Einsum gives: nothing limits it here."""
-    values = _values(einsum, index)
+    values = _values_of_index(einsum, index)
     if size is None or values is None or (values.start >= 0 and values.stop <= size.size):
         return
-    message = f"inconsistent rank sizes: rank `{index.rank}` of tensor `{tensor}` is {_shown(values)} here"
+    message = (
+        f"inconsistent rank sizes: rank `{index.rank}` of tensor `{tensor}` is {_range_text(values)} here"
+    )
     raise SpecError(message, index.span, ((size.span, f"but {size.size} there"),))
 
 
-def _values(einsum: ShapedEinsum, index: WrittenIndex) -> range | None:
+def _values_of_index(einsum: ShapedEinsum, index: WrittenIndex) -> range | None:
     """Return the values of a rank's index if it is a rank variable and nothing else."""
     name = variable_of(index)
     return None if name is None else einsum.ranges[name]
@@ -190,7 +191,7 @@ def check_dependencies(einsums: Sequence[WrittenEinsum]) -> None:
 def _check_chain(start: WrittenEinsum, writers: Mapping[str, WrittenEinsum], done: set[str]) -> None:
     """Follow reads to their writers, depth first, without recursion: chains may be long."""
     path: list[tuple[WrittenEinsum, WrittenAccess | None]] = [(start, None)]
-    pending = [_needed(start, writers, done)]
+    pending = [_needed_writers(start, writers, done)]
     places = {start.name: 0}
     while path:
         step = next(pending[-1], None)
@@ -204,10 +205,10 @@ def _check_chain(start: WrittenEinsum, writers: Mapping[str, WrittenEinsum], don
             raise _cycle([*path[places[step[0].name] :], step])
         places[step[0].name] = len(path)
         path.append(step)
-        pending.append(_needed(step[0], writers, done))
+        pending.append(_needed_writers(step[0], writers, done))
 
 
-def _needed(
+def _needed_writers(
     einsum: WrittenEinsum, writers: Mapping[str, WrittenEinsum], done: set[str]
 ) -> Iterator[tuple[WrittenEinsum, WrittenAccess]]:
     """Yield the Einsums that write what an Einsum reads, each with the read."""
@@ -224,7 +225,7 @@ def _cycle(path: Sequence[tuple[WrittenEinsum, WrittenAccess | None]]) -> SpecEr
     return SpecError(f"cyclic dependency between Einsums: {names}", reads[0].span, related)
 
 
-def _shown(values: range) -> str:
+def _range_text(values: range) -> str:
     return f"{values.start}..{values.stop - 1}"
 
 
@@ -235,14 +236,16 @@ def check_densities(
     workload: MappingNode, einsums: Sequence[WrittenEinsum], ignore_sparse: bool, note: TakeNote
 ) -> None:
     """Check that a workload's tensors are dense."""
-    for key, value in _entries(workload, einsums):
+    for key, value in _density_entries(workload, einsums):
         if key.text in ("density", "densities"):
             check_density(key, value, ignore_sparse, note)
         else:
             note(note_at(key.span, "`{}` has no effect: all data is dense, or treated as dense", key.text))
 
 
-def _entries(workload: MappingNode, einsums: Sequence[WrittenEinsum]) -> Iterator[tuple[ScalarNode, Node]]:
+def _density_entries(
+    workload: MappingNode, einsums: Sequence[WrittenEinsum]
+) -> Iterator[tuple[ScalarNode, Node]]:
     """Yield the entries about densities that are not empty."""
     for key, value in workload.entries:
         if key.text in WORKLOAD_DENSITY_KEYS and not is_blank(value):
@@ -284,7 +287,7 @@ def cut_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[Note]:
 
 
 def _cuts_of(einsum: ShapedEinsum) -> Iterator[Note]:
-    ends = _ends(einsum.shape.constraints)
+    ends = _last_values(einsum.shape.constraints)
     for index in (index for access in einsum.written.accesses for index in access.indices):
         size, name = einsum.sizes.get(index.rank), variable_of(index)
         if size is None or name not in ends or ends[name][0] < size.size:
@@ -294,7 +297,7 @@ def _cuts_of(einsum: ShapedEinsum) -> Iterator[Note]:
         yield note_at(span, sentence, name, size.size - 1, index.rank, size.size, str(size.span), end)
 
 
-def _ends(constraints: Iterable[Constraint]) -> dict[str, tuple[int, Span]]:
+def _last_values(constraints: Iterable[Constraint]) -> dict[str, tuple[int, Span]]:
     """Return the last value of each rank variable that the conditions on it alone leave, and which does."""
     ends: dict[str, tuple[int, Span]] = {}
     for constraint in constraints:

@@ -100,8 +100,8 @@ def load_costs(path: Path, limits: Limits | None = None) -> ComponentCosts:
     top = read_files([path], {}, limits)
     shown = display_name(path)
     if all(_is_entry(value) for _, value in top.entries):
-        return ComponentCosts(shown, _entries(top))
-    sections = {key.text: _entries(as_mapping(value, f"`{key.text}`")) for key, value in top.entries}
+        return ComponentCosts(shown, _table_entries(top))
+    sections = {key.text: _table_entries(as_mapping(value, f"`{key.text}`")) for key, value in top.entries}
     return ComponentCosts(shown, sections=sections)
 
 
@@ -109,18 +109,18 @@ def _is_entry(node: Node) -> bool:
     return isinstance(node, MappingNode) and any(key in node for key in _ENTRY_KEYS)
 
 
-def _entries(node: MappingNode) -> dict[str, TableEntry]:
-    return {key.text: _entry(key, value) for key, value in node.entries}
+def _table_entries(node: MappingNode) -> dict[str, TableEntry]:
+    return {key.text: _table_entry(key, value) for key, value in node.entries}
 
 
-def _entry(key: ScalarNode, value: Node) -> TableEntry:
+def _table_entry(key: ScalarNode, value: Node) -> TableEntry:
     what = f"the costs of `{key.text}`"
     node = keyed_mapping(value, what, _ENTRY_KEYS, ("actions",))
     actions = as_mapping(node.require("actions", what), f"`actions` of `{key.text}`")
     return TableEntry(
         actions={name.text: _action(name, action, key.text) for name, action in actions.entries},
-        leak_w=_figure(node, "leak_power_w", key.text),
-        area_m2=_figure(node, "area_m2", key.text),
+        leak_w=_cost_under(node, "leak_power_w", key.text),
+        area_m2=_cost_under(node, "area_m2", key.text),
         span=key.span,
     )
 
@@ -141,12 +141,12 @@ def _action(name: ScalarNode, value: Node, component: str) -> TableAction:
     return TableAction(
         energy_j=finite(node.require("energy_j"), f"the energy of {what}", _NO_SETS, _CONSTANTS),
         throughput_per_s=rate,
-        bits_per_action=_figure(node, "bits_per_action", component),
+        bits_per_action=_cost_under(node, "bits_per_action", component),
         span=name.span,
     )
 
 
-def _figure(node: MappingNode, key: str, component: str) -> Fraction | None:
+def _cost_under(node: MappingNode, key: str, component: str) -> Fraction | None:
     value = given(node, key)
     return None if value is None else finite(value, f"`{key}` of `{component}`", _NO_SETS, _CONSTANTS)
 

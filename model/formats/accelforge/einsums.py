@@ -152,7 +152,7 @@ def read_einsums(node: Node) -> tuple[WrittenEinsum, ...]:
     places: dict[str, Span] = {}
     check_einsums(node)
     for item in flat_items(as_sequence(node, "`einsums`").items):
-        label = _label(item)
+        label = _seeming_name(item)
         with within(label):
             einsum = _read_einsum(item, "an Einsum" if label is None else f"Einsum `{label}`")
         add_once(places, einsum.name, einsum.span, f"two Einsums are named `{einsum.name}`")
@@ -162,7 +162,7 @@ def read_einsums(node: Node) -> tuple[WrittenEinsum, ...]:
     return tuple(einsums)
 
 
-def _label(node: Node) -> str | None:
+def _seeming_name(node: Node) -> str | None:
     """Return the name that an Einsum seems to have, before anything of it is checked."""
     name = given(node, "name") if isinstance(node, MappingNode) else None
     text = given(node, "einsum") if isinstance(node, MappingNode) else node
@@ -263,7 +263,7 @@ def _text_access(match: re.Match[str], node: ScalarNode, output: bool) -> Writte
         word = entry.strip()
         first = start + len(entry) - len(entry.lstrip())
         span = part_of(node.span, node.text, first, first + max(len(word), 1)) or node.span
-        _add(indices, _text_index(word, span, (node, first)))
+        _add_index(indices, _text_index(word, span, (node, first)))
         start += len(entry) + 1
     return WrittenAccess(match.group(1), place, tuple(indices.values()), output)
 
@@ -301,7 +301,7 @@ def _rank_index(rank: str, span: Span, expression: str, place: Span) -> WrittenI
     return WrittenIndex(rank, affine, place)
 
 
-def _add(indices: dict[str, WrittenIndex], index: WrittenIndex) -> None:
+def _add_index(indices: dict[str, WrittenIndex], index: WrittenIndex) -> None:
     if index.rank in indices:
         related = ((indices[index.rank].span, "the first"),)
         raise SpecError(f"rank `{index.rank}` is indexed twice in one access", index.span, related)
@@ -335,7 +335,7 @@ def _read_projection(node: Node) -> tuple[WrittenIndex, ...]:
     indices: dict[str, WrittenIndex] = {}
     for item in node.items if isinstance(node, SequenceNode) else (node,):
         for index in _read_indices(item):
-            _add(indices, index)
+            _add_index(indices, index)
     return tuple(indices.values())
 
 

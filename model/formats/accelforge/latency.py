@@ -57,14 +57,14 @@ class Slowest:
 
     def plus(self, other: Slowest) -> Slowest:
         """Return the sum with another latency."""
-        return Slowest(tuple(dict.fromkeys(_added(a, b) for a in self.forms for b in other.forms)))
+        return Slowest(tuple(dict.fromkeys(_sum_of(a, b) for a in self.forms for b in other.forms)))
 
     def joined(self, other: Slowest) -> Slowest:
         """Return the larger of both."""
         return Slowest(tuple(dict.fromkeys((*self.forms, *other.forms))))
 
 
-def _added(first: tuple[Fraction, Seconds], second: tuple[Fraction, Seconds]) -> tuple[Fraction, Seconds]:
+def _sum_of(first: tuple[Fraction, Seconds], second: tuple[Fraction, Seconds]) -> tuple[Fraction, Seconds]:
     seconds = dict(first[1])
     for name, value in second[1]:
         seconds[name] = seconds.get(name, Fraction(0)) + value

@@ -176,7 +176,7 @@ def read_workload(text: WorkloadText, ignore_sparse: bool = False) -> LoadedWork
     check_dependencies(section.cascade.einsums)
     names = [einsum.name for einsum in section.cascade.einsums]
     top_renames = read_top_renames(given(top, "renames"), names)
-    shaped = [_shaped(einsum, section, notes.append) for einsum in section.cascade.einsums]
+    shaped = [_shaped_einsum(einsum, section, notes.append) for einsum in section.cascade.einsums]
     check_rank_variables(shaped)
     check_tensors(shaped, notes.append)
     note_unreached(shaped, notes.append)
@@ -191,7 +191,7 @@ def read_workload(text: WorkloadText, ignore_sparse: bool = False) -> LoadedWork
             _collect(einsum_names, facts)
         sets.append(einsum_names)
     einsums = tuple(
-        _einsum(einsum, einsum_names, facts, section)
+        _resolved_einsum(einsum, einsum_names, facts, section)
         for einsum, einsum_names in zip(shaped, sets, strict=True)
     )
     notes += unused_size_notes(section.sizes, section.conditions, shaped)
@@ -244,7 +244,7 @@ def _instances(node: Node | None, variables: Names) -> int:
     return 1 if node is None else as_int(node, "`n_instances`", variables, 1, MOST_INSTANCES)
 
 
-def _shaped(einsum: WrittenEinsum, section: _Section, note: TakeNote) -> ShapedEinsum:
+def _shaped_einsum(einsum: WrittenEinsum, section: _Section, note: TakeNote) -> ShapedEinsum:
     sizes, local_sizes = section.sizes, einsum.get("rank_sizes")
     variables = frozenset(einsum.rank_variables)
     inherited = (condition for condition in section.conditions if condition.variables <= variables)
@@ -270,25 +270,27 @@ def _collect(names: EinsumNames, facts: _Facts) -> None:
     """Note what an Einsum says of its tensors; SpecError where another one says otherwise."""
     persistent, bits = names.persistent(), names.bits_per_value()
     for access in names.einsum.accesses:
-        _agree(facts.bits, access, bits[access.tensor], "bits_per_value")
-        _agree(facts.persistent, access, access.tensor in persistent, "persistent")
+        _check_agreement(facts.bits, access, bits[access.tensor], "bits_per_value")
+        _check_agreement(facts.persistent, access, access.tensor in persistent, "persistent")
         factor = access.get("backing_storage_size_scale")
         if factor is None:
             continue
         scale = as_fraction(factor, "`backing_storage_size_scale`", names.rules.variables)
         if scale <= 0:
             raise SpecError("`backing_storage_size_scale` must be positive", factor.span)
-        _agree(facts.scale, access, scale, "backing_storage_size_scale")
+        _check_agreement(facts.scale, access, scale, "backing_storage_size_scale")
 
 
-def _agree(known: dict[str, tuple[_Fact, Span]], access: WrittenAccess, value: _Fact, what: str) -> None:
+def _check_agreement(
+    known: dict[str, tuple[_Fact, Span]], access: WrittenAccess, value: _Fact, what: str
+) -> None:
     first, place = known.setdefault(access.tensor, (value, access.span))
     if first != value:
         message = f"`{what}` of tensor `{access.tensor}` is {value} here, but {first} elsewhere"
         raise SpecError(message, access.span, ((place, "elsewhere"),))
 
 
-def _einsum(shaped: ShapedEinsum, names: EinsumNames, facts: _Facts, section: _Section) -> Einsum:
+def _resolved_einsum(shaped: ShapedEinsum, names: EinsumNames, facts: _Facts, section: _Section) -> Einsum:
     with within(shaped.written.name):
         return _resolved(shaped, names, facts, section)
 
@@ -305,16 +307,16 @@ def _resolved(shaped: ShapedEinsum, names: EinsumNames, facts: _Facts, section: 
         name=written.name,
         rank_variables=written.rank_variables,
         ranges=shaped.shape.ranges,
-        accesses=tuple(_access(access, facts) for access in written.accesses),
+        accesses=tuple(_tensor_access(access, facts) for access in written.accesses),
         is_copy_operation=is_copy,
         n_instances=section.n_instances * _instances(written.get("n_instances"), section.variables),
         tensor_renames=tuple(
-            (name, _in_order(value.members, tensors))
+            (name, _members_in_order(value.members, tensors))
             for name, value in renamed.items()
             if not _renames_rank_variables(names.renames[name], value)
         ),
         rank_variable_renames=tuple(
-            (name, _in_order(value.members, written.rank_variables))
+            (name, _members_in_order(value.members, written.rank_variables))
             for name, value in renamed.items()
             if _renames_rank_variables(names.renames[name], value)
         ),
@@ -328,14 +330,14 @@ def _renames_rank_variables(rename: Rename, value: SetValue) -> bool:
     return "rank variables" in (rename.kind, value.kind)
 
 
-def _in_order(members: frozenset[str], order: Iterable[str]) -> tuple[str, ...]:
+def _members_in_order(members: frozenset[str], order: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in order if name in members))
 
 
-def _access(access: WrittenAccess, facts: _Facts) -> TensorAccess:
+def _tensor_access(access: WrittenAccess, facts: _Facts) -> TensorAccess:
     return TensorAccess(
         tensor=access.tensor,
-        indices=tuple(_index(index) for index in access.indices),
+        indices=tuple(_rank_index(index) for index in access.indices),
         output=access.output,
         bits_per_value=facts.bits[access.tensor][0],
         persistent=facts.persistent[access.tensor][0],
@@ -343,6 +345,6 @@ def _access(access: WrittenAccess, facts: _Facts) -> TensorAccess:
     )
 
 
-def _index(index: WrittenIndex) -> RankIndex:
+def _rank_index(index: WrittenIndex) -> RankIndex:
     terms = tuple(Term(name, coefficient) for name, coefficient in index.affine.coefficients.items())
     return RankIndex(index.rank, terms, index.affine.constant)

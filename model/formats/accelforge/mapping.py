@@ -49,7 +49,7 @@ _REFUSED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class TileNode:
     """A tensor in a component: the tile that stands there, or what passes a toll.
 
     Parameters
@@ -81,7 +81,7 @@ class TiledLoop:
     span: Span | None = None
 
 
-Step = Tile | TiledLoop
+Step = TileNode | TiledLoop
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class NestPath:
     @property
     def tensors(self) -> frozenset[str]:
         """The tensors that have tiles on the path."""
-        return frozenset(step.tensor for step in self.steps if isinstance(step, Tile))
+        return frozenset(step.tensor for step in self.steps if isinstance(step, TileNode))
 
 
 def read_paths(section: Node) -> dict[str, NestPath]:
@@ -116,7 +116,7 @@ def read_paths(section: Node) -> dict[str, NestPath]:
     places: dict[str, Span] = {}
     paths: dict[str, NestPath] = {}
     steps = 0
-    for path in _paths(root, (), 0):
+    for path in _nest_paths(root, (), 0):
         add_once(places, path.einsum, path.span or root.span, f"the Einsum `{path.einsum}` is mapped twice")
         paths[path.einsum] = path
         steps += len(path.steps)
@@ -125,14 +125,14 @@ def read_paths(section: Node) -> dict[str, NestPath]:
     return paths
 
 
-def _paths(branch: MappingNode, above: tuple[Step, ...], level: int) -> Iterator[NestPath]:
+def _nest_paths(branch: MappingNode, above: tuple[Step, ...], level: int) -> Iterator[NestPath]:
     """Yield the paths below a list of nodes, each of which stands above the next."""
     if level > DEEPEST_SPLIT:
         raise SpecError(f"more than {DEEPEST_SPLIT} nested nodes", branch.span)
     steps = list(above)
     items = as_sequence(branch.require("nodes", "a branch of a mapping"), "`nodes`").items
     for place, item in enumerate(items):
-        kind, node = _kind(item)
+        kind, node = _tagged_node(item)
         is_end = kind in (*_BRANCHES, "Compute")
         if is_end and place + 1 < len(items):
             message = f"nodes below a `!{kind}` that are not inside of it"
@@ -140,29 +140,33 @@ def _paths(branch: MappingNode, above: tuple[Step, ...], level: int) -> Iterator
         if kind in _IDLE:
             continue
         if not is_end:
-            steps += _tiles(kind, node) if kind in ("Storage", "Toll") else [_loop(kind, node)]
+            steps += _tile_nodes(kind, node) if kind in ("Storage", "Toll") else [_tiled_loop(kind, node)]
         elif kind == "Sequential":
-            yield from _split(node, tuple(steps), level)
+            yield from _sequential_paths(node, tuple(steps), level)
             return
         elif kind == "Nested":
-            yield from _paths(node, tuple(steps), level + 1)
+            yield from _nest_paths(node, tuple(steps), level + 1)
             return
         else:
-            yield _end(node, tuple(steps))
+            yield _path_to_compute(node, tuple(steps))
             return
     raise SpecError("a branch of a mapping ends without a `!Compute`", branch.span)
 
 
-def _split(node: MappingNode, above: tuple[Step, ...], level: int) -> Iterator[NestPath]:
+def _sequential_paths(node: MappingNode, above: tuple[Step, ...], level: int) -> Iterator[NestPath]:
     for item in as_sequence(node.require("nodes", "`!Sequential`"), "`nodes`").items:
-        kind, child = _kind(item)
+        kind, child = _tagged_node(item)
         if kind not in _BRANCHES:
             raise SpecError(f"`!{kind}` right below a `!Sequential`", item.span, hint="put it in a `!Nested`")
-        below = _split(child, above, level + 1) if kind == "Sequential" else _paths(child, above, level + 1)
+        below = (
+            _sequential_paths(child, above, level + 1)
+            if kind == "Sequential"
+            else _nest_paths(child, above, level + 1)
+        )
         yield from below
 
 
-def _kind(item: Node) -> tuple[str, MappingNode]:
+def _tagged_node(item: Node) -> tuple[str, MappingNode]:
     """Return what a node is, by its tag or its key ``type``, and the node with known keys only."""
     written = item.get("type") if isinstance(item, MappingNode) else None
     if item.tag is None and written is None:
@@ -179,7 +183,7 @@ def _kind(item: Node) -> tuple[str, MappingNode]:
     return kind, node
 
 
-def _tiles(kind: str, node: MappingNode) -> Iterator[Tile]:
+def _tile_nodes(kind: str, node: MappingNode) -> Iterator[TileNode]:
     what = f"`!{kind}`"
     component = as_name(node.require("component", what), f"`component` of {what}")
     written = given(node, "persistent")
@@ -188,10 +192,10 @@ def _tiles(kind: str, node: MappingNode) -> Iterator[Tile]:
     for item in as_sequence(node.require("tensors", what), f"`tensors` of {what}").items:
         tensor = as_name(item, "a tensor")
         add_once(places, tensor, item.span, f"`{tensor}` is listed twice")
-        yield Tile(tensor, component, kind == "Toll", persistent, span=item.span)
+        yield TileNode(tensor, component, kind == "Toll", persistent, span=item.span)
 
 
-def _loop(kind: str, node: MappingNode) -> TiledLoop:
+def _tiled_loop(kind: str, node: MappingNode) -> TiledLoop:
     what = f"`!{kind}`"
     written = node.require("rank_variable", what)
     items = written.items if isinstance(written, SequenceNode) else (written,)
@@ -209,7 +213,7 @@ def _loop(kind: str, node: MappingNode) -> TiledLoop:
     return TiledLoop(variables, tile, fanout, span=node.span)
 
 
-def _end(node: MappingNode, steps: tuple[Step, ...]) -> NestPath:
+def _path_to_compute(node: MappingNode, steps: tuple[Step, ...]) -> NestPath:
     einsum = as_name(node.require("einsum", "`!Compute`"), "`einsum`")
     compute = as_name(node.require("component", "`!Compute`"), "`component` of `!Compute`")
     return NestPath(einsum, compute, steps, node.span)
@@ -225,10 +229,10 @@ def mapping_text(paths: Sequence[NestPath]) -> str:
     What all paths begin with, and has the number of a group, stands above the split.
     """
     used = {path.einsum: path.tensors for path in paths}
-    return "\n".join([f"{MAPPING_SECTION}:", "  nodes:", *_lines(list(paths), used, "  ")]) + "\n"
+    return "\n".join([f"{MAPPING_SECTION}:", "  nodes:", *_tree_lines(list(paths), used, "  ")]) + "\n"
 
 
-def _lines(paths: list[NestPath], used: Mapping[str, frozenset[str]], blanks: str) -> Iterator[str]:
+def _tree_lines(paths: list[NestPath], used: Mapping[str, frozenset[str]], blanks: str) -> Iterator[str]:
     trunk, rest = _trunk(paths, used)
     yield from _step_lines(trunk, blanks)
     if len(rest) == 1:
@@ -239,11 +243,11 @@ def _lines(paths: list[NestPath], used: Mapping[str, frozenset[str]], blanks: st
         return
     yield f"{blanks}- !Sequential"
     yield f"{blanks}  nodes:"
-    groups = list(_groups(rest))
+    groups = list(_same_heads(rest))
     for group in groups if len(groups) > 1 else [[path] for path in rest]:
         yield f"{blanks}  - !Nested"
         yield f"{blanks}    nodes:"
-        yield from _lines(group, used, f"{blanks}    ")
+        yield from _tree_lines(group, used, f"{blanks}    ")
 
 
 def _trunk(paths: list[NestPath], used: Mapping[str, frozenset[str]]) -> tuple[list[Step], list[NestPath]]:
@@ -255,17 +259,17 @@ def _trunk(paths: list[NestPath], used: Mapping[str, frozenset[str]]) -> tuple[l
         return [], paths
     trunk: list[Step] = []
     left = [list(path.steps) for path in paths]
-    while step := _common(left, [used[path.einsum] for path in paths]):
+    while step := _common_step(left, [used[path.einsum] for path in paths]):
         trunk.append(step)
         for steps in (own for own in left if own[:1] == [step]):
             del steps[0]
     return trunk, [replace(path, steps=tuple(steps)) for path, steps in zip(paths, left, strict=True)]
 
 
-def _common(left: list[list[Step]], users: list[frozenset[str]]) -> Step | None:
+def _common_step(left: list[list[Step]], users: list[frozenset[str]]) -> Step | None:
     heads = [steps[0] if steps else None for steps in left]
     for head in heads:
-        if not isinstance(head, Tile) or head.group is None:
+        if not isinstance(head, TileNode) or head.group is None:
             continue
         if all(other == head or head.tensor not in used for other, used in zip(heads, users, strict=True)):
             return head
@@ -274,7 +278,7 @@ def _common(left: list[list[Step]], users: list[frozenset[str]]) -> Step | None:
     return head if is_loop else None
 
 
-def _groups(paths: list[NestPath]) -> Iterator[list[NestPath]]:
+def _same_heads(paths: list[NestPath]) -> Iterator[list[NestPath]]:
     """Yield neighbours that begin with the same shared loop or tile together."""
     group: list[NestPath] = []
     for path in paths:
@@ -304,7 +308,7 @@ def _step_lines(steps: Sequence[Step], blanks: str) -> Iterator[str]:
             yield from (f"{blanks}- {_loop_text(kind)}" for _ in own)
             continue
         component, is_toll, persistent = kind
-        tensors = ", ".join(quoted_name(step.tensor) for step in own if isinstance(step, Tile))
+        tensors = ", ".join(quoted_name(step.tensor) for step in own if isinstance(step, TileNode))
         text = f"tensors: [{tensors}], component: {quoted_name(component)}"
         further = ", persistent: true" if persistent else ""
         yield f"{blanks}- !{'Toll' if is_toll else 'Storage'} {{{text}{further}}}"

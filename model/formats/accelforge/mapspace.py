@@ -88,7 +88,7 @@ def fanout_rules(
     fixed = _iterating(reused, subject)
     factors = [
         *(FactorRule(dim, "=", 1, source_ref((reuse or dimension.node).span)) for dim in fixed),
-        *_bounds(name, dimension.loop_bounds, scope, subject),
+        *_loop_bound_rules(name, dimension.loop_bounds, scope, subject),
     ]
     gate = dimension.get("power_gateable")
     allowed = _allowed_factors(size, factors, subject)
@@ -131,7 +131,9 @@ def _iterating(tensors: Iterable[str], subject: Subject) -> list[str]:
     return [dim for dim in subject.problem.dims if dim in indexing]
 
 
-def _bounds(name: str, bounds: Iterable[MappingNode], scope: Scope, subject: Subject) -> Iterator[FactorRule]:
+def _loop_bound_rules(
+    name: str, bounds: Iterable[MappingNode], scope: Scope, subject: Subject
+) -> Iterator[FactorRule]:
     for bound in bounds:
         dims = scope.rank_variables(bound.require("expression"), f"`loop_bounds` of `{name}`")
         written = bound.require("value")

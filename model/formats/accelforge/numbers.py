@@ -30,11 +30,11 @@ def evaluated(node: Node, what: str, names: SetNames, values: Names) -> object:
     scalar = as_scalar(node, what)
     value = plain_value(scalar.text, scalar.span) if scalar.quoted else scalar.value
     if isinstance(value, float) and math.isfinite(value):
-        return _written(scalar)
+        return _exact_as_written(scalar)
     return evaluate_with_sets(scalar, names, values) if isinstance(value, str) else value
 
 
-def _written(scalar: ScalarNode) -> object:
+def _exact_as_written(scalar: ScalarNode) -> object:
     """Return a decimal number exactly as written."""
     return Fraction(Decimal(scalar.text.strip().replace("_", "")))
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain, combinations, product
+from itertools import product
 
 from model.formats.accelforge.architecture import WrittenArchitecture, WrittenNode
 from model.formats.accelforge.numbers import evaluated
 from model.formats.accelforge.sets import EinsumNames, Kind, SetValue, evaluate_set, set_of
+from model.numbers import subsets
 from model.problem import Problem
 from model.text.fields import Names, as_mapping, as_scalar, given
 from model.text.limits import LONGEST_CHAIN
@@ -124,7 +125,10 @@ class Scope:
         open_ones = {name: self.memories[name] for name in named if self.memories[name].free}
         if math.prod(2 ** len(kept.free) for kept in open_ones.values()) > MOST_CHOICES:
             raise SpecError("this depends on too many choices of tensors that outer memories keep", span)
-        options = [[kept.certain | chosen for chosen in _subsets(kept.free)] for kept in open_ones.values()]
+        options = [
+            [kept.certain.union(chosen) for chosen in subsets(sorted(kept.free))]
+            for kept in open_ones.values()
+        ]
         for chosen in product(*options):
             yield dict(zip(open_ones, chosen, strict=True))
 
@@ -147,13 +151,7 @@ class Scope:
         return value.members
 
 
-def _subsets(members: frozenset[str]) -> Iterator[frozenset[str]]:
-    ordered = sorted(members)
-    sizes = range(len(ordered) + 1)
-    return map(frozenset, chain.from_iterable(combinations(ordered, size) for size in sizes))
-
-
-class Variables(Mapping[str, object]):
+class ArchVariables(Mapping[str, object]):
     """``arch: variables`` over the top-level ones; each is evaluated for the Einsum when it is used."""
 
     def __init__(self, arch: WrittenArchitecture, sets: EinsumNames, outer: Names) -> None:

@@ -240,11 +240,11 @@ def read_top_renames(node: Node | None, einsums: Iterable[str]) -> dict[str, Ren
         name = known_name(entry.require("name", "an Einsum's renames"), names, "Einsum")
         renames = [read_renames(given(entry, key), kind) for key, kind in _SECTION_KINDS.items()]
         for rename in (rename for of_kind in renames for rename in of_kind.values()):
-            _add(by_einsum.setdefault(name, {}), rename)
+            _add_rename(by_einsum.setdefault(name, {}), rename)
     return by_einsum
 
 
-def _add(renames: Renames, rename: Rename) -> None:
+def _add_rename(renames: Renames, rename: Rename) -> None:
     known = renames.setdefault(rename.name, rename)
     same = known.source.text == rename.source.text and known.expected_count == rename.expected_count
     if not same or known.kind != rename.kind:

@@ -110,11 +110,11 @@ def iteration_shape(
 ) -> IterationShape:
     """Return the ranges of an Einsum's rank variables; what lies beyond the size of a rank is skipped."""
     indices = [index for access in einsum.accesses for index in access.indices]
-    limits = [limit for index in indices for limit in _limits(index, sizes)]
+    limits = [limit for index in indices for limit in _index_limits(index, sizes)]
     affine: list[Constraint] = []
     texts: list[tuple[str, Span]] = []
     for condition in conditions:
-        constraints = _constraints(condition)
+        constraints = _affine_constraints(condition)
         if constraints is None:
             texts.append((condition.text, condition.span))
         else:
@@ -136,7 +136,7 @@ def iteration_shape(
     return IterationShape(ranges, is_box and not any(cuts(limit, box) for limit in limits), tuple(affine))
 
 
-def _limits(index: WrittenIndex, sizes: Mapping[str, RankSize]) -> tuple[Constraint, ...]:
+def _index_limits(index: WrittenIndex, sizes: Mapping[str, RankSize]) -> tuple[Constraint, ...]:
     """Return ``0 <= index < size`` for a rank with a size."""
     if index.rank not in sizes:
         return ()
@@ -147,7 +147,7 @@ def _limits(index: WrittenIndex, sizes: Mapping[str, RankSize]) -> tuple[Constra
     return Constraint(index.affine, index.span), Constraint(above, index.span)
 
 
-def _constraints(condition: Condition) -> tuple[Constraint, ...] | None:
+def _affine_constraints(condition: Condition) -> tuple[Constraint, ...] | None:
     """Return a condition as affine constraints, None if only ISL can interpret it."""
     is_for_isl = _ISL_NOTATION.search(condition.text) is not None
     try:

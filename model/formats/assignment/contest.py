@@ -43,14 +43,14 @@ def load_contest(path: Path) -> CostedNetwork:
     SpecError
         The file cannot be read, or is no instance.
     """
-    document = _document(path)
+    document = _read_json(path)
     problem = _object(document.get("problem"), "`problem`", path)
-    _check_keys(document, ("problem",), "the file", path)
-    _check_keys(problem, ("name", "nodes", "edges", "usage_limit"), "`problem`", path)
+    _check_known_keys(document, ("problem",), "the file", path)
+    _check_known_keys(problem, ("name", "nodes", "edges", "usage_limit"), "`problem`", path)
     nodes = _object(problem.get("nodes"), "`nodes`", path)
     edges = _object(problem.get("edges"), "`edges`", path)
-    _check_keys(nodes, ("intervals", "costs", "usages"), "`nodes`", path)
-    _check_keys(edges, ("nodes", "costs"), "`edges`", path)
+    _check_known_keys(nodes, ("intervals", "costs", "usages"), "`nodes`", path)
+    _check_known_keys(edges, ("nodes", "costs"), "`edges`", path)
     intervals, costs, usages = (
         _list(nodes.get(key), f"`nodes.{key}`", path) for key in ("intervals", "costs", "usages")
     )
@@ -60,10 +60,10 @@ def load_contest(path: Path) -> CostedNetwork:
     if len(pairs) != len(matrices):
         raise SpecError(f"{path}: `edges` has as many `nodes` as `costs`")
     layers = [
-        _layer(number, *entry, path)
+        _costed_layer(number, *entry, path)
         for number, entry in enumerate(zip(costs, usages, intervals, strict=True))
     ]
-    joined = [_edge(ends, matrix, layers, path) for ends, matrix in zip(pairs, matrices, strict=True)]
+    joined = [_edge_costs(ends, matrix, layers, path) for ends, matrix in zip(pairs, matrices, strict=True)]
     limit = problem.get("usage_limit")
     if limit is not None and not _is_count(limit):
         raise SpecError(f"{path}: `usage_limit` must be a whole number, not negative")
@@ -82,7 +82,7 @@ def load_contest(path: Path) -> CostedNetwork:
         raise SpecError(f"{path}: {error}") from error
 
 
-def _document(path: Path) -> Mapping[str, Any]:
+def _read_json(path: Path) -> Mapping[str, Any]:
     try:
         with path.open("rb") as file:
             stream = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
@@ -110,7 +110,7 @@ def _list(value: Any, what: str, path: Path) -> Sequence[Any]:
     return value
 
 
-def _check_keys(found: Mapping[str, Any], known: Sequence[str], what: str, path: Path) -> None:
+def _check_known_keys(found: Mapping[str, Any], known: Sequence[str], what: str, path: Path) -> None:
     for key in found:
         if key not in known:
             raise SpecError(f"{path}: {what} has an unknown key `{key}`; it may have {', '.join(known)}")
@@ -120,7 +120,7 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _numbers(values: Any, what: str, path: Path) -> CostArray:
+def _number_array(values: Any, what: str, path: Path) -> CostArray:
     """Return whole numbers that are not negative."""
     if not isinstance(values, list) or not values:
         raise SpecError(f"{path}: {what} must be a list of whole numbers")
@@ -129,32 +129,35 @@ def _numbers(values: Any, what: str, path: Path) -> CostArray:
     return np.array(values, dtype=np.int64 if max(values) <= LARGEST_TOTAL else object)
 
 
-def _costs(values: Any, what: str, path: Path) -> CostArray:
-    costs = _numbers(values, what, path)
+def _cost_array(values: Any, what: str, path: Path) -> CostArray:
+    costs = _number_array(values, what, path)
     return np.where(costs >= FORBIDDING, FORBIDDEN, costs).astype(np.int64)
 
 
-def _layer(number: int, costs: Any, usages: Any, interval: Any, path: Path) -> CostedLayer:
+def _costed_layer(number: int, costs: Any, usages: Any, interval: Any, path: Path) -> CostedLayer:
     what = f"node {number}"
-    own, used = _costs(costs, f"the costs of {what}", path), _numbers(usages, f"the usages of {what}", path)
+    own, used = (
+        _cost_array(costs, f"the costs of {what}", path),
+        _number_array(usages, f"the usages of {what}", path),
+    )
     if len(own) != len(used):
         raise SpecError(f"{path}: {what} has {len(own)} costs and {len(used)} usages")
     if not (isinstance(interval, list) and len(interval) == 2 and all(map(_is_count, interval))):
         raise SpecError(f"{path}: the interval of {what} must be two whole numbers")
     if max(interval) > LARGEST_TOTAL:
         raise SpecError(f"{path}: the interval of {what} must end at {LARGEST_TOTAL:,} at most")
-    return CostedLayer(str(number), _names(len(own)), own, None, used, (interval[0], interval[1]))
+    return CostedLayer(str(number), _strategy_names(len(own)), own, None, used, (interval[0], interval[1]))
 
 
 _NAMES: dict[int, tuple[str, ...]] = {}
 
 
-def _names(count: int) -> tuple[str, ...]:
+def _strategy_names(count: int) -> tuple[str, ...]:
     """Return the names of so many strategies."""
     return _NAMES.setdefault(count, tuple(map(str, range(count))))
 
 
-def _edge(ends: Any, costs: Any, layers: Sequence[CostedLayer], path: Path) -> Edge:
+def _edge_costs(ends: Any, costs: Any, layers: Sequence[CostedLayer], path: Path) -> Edge:
     if not (
         isinstance(ends, list) and len(ends) == 2 and all(map(_is_count, ends)) and max(ends) < len(layers)
     ):
@@ -165,7 +168,7 @@ def _edge(ends: Any, costs: Any, layers: Sequence[CostedLayer], path: Path) -> E
     what = f"the edge of {first} and {second}"
     if first == second:
         raise SpecError(f"{path}: {what} joins a node to itself")
-    matrix = _costs(costs, f"the costs of {what}", path)
+    matrix = _cost_array(costs, f"the costs of {what}", path)
     shape = (len(layers[first].methods), len(layers[second].methods))
     if matrix.size != shape[0] * shape[1]:
         raise SpecError(f"{path}: {what} has {matrix.size} costs, not {shape[0]} x {shape[1]}")

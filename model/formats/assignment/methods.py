@@ -92,7 +92,7 @@ def load_method_network(
     offered = read_methods(options.files.read([methods], variables, names))
     notes = unused_notes(variables or {}, names)
     named = read_layers(section, SHAPED_LAYER_KEYS)
-    shaped = _shaped(section, named, offered, notes)
+    shaped = _shaped_network(section, named, offered, notes)
     hardware = options.files.read(architectures, variables)
     if PROBLEM in hardware:
         raise SpecError(
@@ -106,7 +106,7 @@ def load_method_network(
     return loader.network(shaped)
 
 
-def _shaped(
+def _shaped_network(
     section: MappingNode, named: Sequence[NamedLayer], offered: MethodFile, notes: list[Note]
 ) -> ShapedNetwork:
     check_keys(section, SHAPED_NETWORK_KEYS, f"`{SECTION}`")
@@ -114,13 +114,13 @@ def _shaped(
         if key in section:
             sentence = "`{}` is not used; the mapper finds the costs"
             notes.append(note_at(section.key(key).span, sentence, key))
-    layers = tuple(_layer(layer, offered) for layer in named)
+    layers = tuple(_shaped_layer(layer, offered) for layer in named)
     shaped = shaped_network(section, named, layers)
     notes.extend(shaped.notes)
     return shaped
 
 
-def _layer(layer: NamedLayer, offered: MethodFile) -> ShapedLayer:
+def _shaped_layer(layer: NamedLayer, offered: MethodFile) -> ShapedLayer:
     shape = read_shape(layer)
     listed, place = layer.node.get("methods"), source_ref(layer.node.span)
     if isinstance(shape, Tensor):
@@ -239,7 +239,7 @@ def read_methods(top: MappingNode) -> MethodFile:
     section = keyed_mapping(top.require(METHODS, "the file"), f"`{METHODS}`", METHODS_KEYS, METHODS_KEYS)
     layouts = _layouts(section.require("layouts", f"`{METHODS}`"))
     constraints = as_mapping(section.require("dataflows", f"`{METHODS}`"), "`dataflows`")
-    dataflows = {key.text: _constraints(key, value) for key, value in constraints.entries}
+    dataflows = {key.text: _dataflow_constraints(key, value) for key, value in constraints.entries}
     methods: dict[str, Method] = {}
     places: dict[str, Span] = {}
     offers = as_sequence(section.require("offers", f"`{METHODS}`"), "`offers`")
@@ -262,7 +262,7 @@ def _layouts(node: Node) -> tuple[str, ...]:
     return tuple(layouts)
 
 
-def _constraints(key: ScalarNode, node: Node) -> SequenceNode:
+def _dataflow_constraints(key: ScalarNode, node: Node) -> SequenceNode:
     if isinstance(node, SequenceNode):
         return node
     what = f"dataflow `{key.text}`"

@@ -225,7 +225,7 @@ class Resolver:
             scalar = as_scalar(item, "a tensor")
             names = (_EVERYTHING,) if scalar.text == _EVERYTHING else self._dataspaces(scalar)
             for name in names:
-                tensors.setdefault(name, _word(name, scalar))
+                tensors.setdefault(name, _name_node(name, scalar))
         return SequenceNode(tuple(tensors.values()), node.span)
 
     def _dataspaces(self, scalar: ScalarNode) -> tuple[str, ...]:
@@ -246,7 +246,7 @@ class Resolver:
     def _scales(self, node: Node) -> Node:
         section = as_mapping(node, f"`{TENSOR_SCALES}`")
         entries = [
-            (_word(name, key), value) for key, value in section.entries for name in self._dataspaces(key)
+            (_name_node(name, key), value) for key, value in section.entries for name in self._dataspaces(key)
         ]
         return MappingNode(tuple(entries), node.span)
 
@@ -266,12 +266,12 @@ class Resolver:
             if len(dims) > 1 and not of_all:
                 message = f"`{name}` means {listing(dims)} here; only factors of 1 and -1 hold for all"
                 raise SpecError(message, written.span)
-            items += [_word(f"{dim}{rest}", place) for dim in dims]
+            items += [_name_node(f"{dim}{rest}", place) for dim in dims]
         return SequenceNode(tuple(items), node.span)
 
     def _order(self, node: Node) -> Node:
         items = [
-            _word(dim, place)
+            _name_node(dim, place)
             for name, place in _order_names(node, self._is_dim, self.naming.workload.dims)
             for dim in ((name,) if name == "_" else self._dims(name, place))
         ]
@@ -286,7 +286,7 @@ class Resolver:
                 items.append(self._groups(item))
                 continue
             scalar = as_scalar(item, "a dimension")
-            items += [_word(dim, scalar) for dim in self._dims(scalar.text, scalar)]
+            items += [_name_node(dim, scalar) for dim in self._dims(scalar.text, scalar)]
         return SequenceNode(tuple(items), node.span)
 
     def _is_dim(self, name: str) -> bool:
@@ -297,7 +297,7 @@ class Resolver:
         dims = self.naming.dims(name)
         if dims or not name.isidentifier():
             return dims or (name,)
-        self.absent.setdefault(name, _word(name, place))
+        self.absent.setdefault(name, _name_node(name, place))
         return (name,)
 
 
@@ -323,5 +323,5 @@ def _order_names(
     yield from ((word, node) for word in words)
 
 
-def _word(text: str, place: Node) -> ScalarNode:
+def _name_node(text: str, place: Node) -> ScalarNode:
     return ScalarNode(text, text, True, place.span)

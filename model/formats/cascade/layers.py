@@ -19,6 +19,7 @@ from model.formats.accelforge.loader import LoadedWorkload
 from model.formats.accelforge.scope import Subject
 from model.formats.accelforge.sets import EinsumNames
 from model.formats.cascade.constraints import Naming, Resolver, dataspace_names, place_of, problem_of
+from model.formats.cascade.renaming import numbered, renamed_mapspace, renamed_problem, renamed_text
 from model.formats.cascade.storage import (
     StoredBits,
     Waiting,
@@ -30,7 +31,7 @@ from model.formats.cascade.storage import (
     waiting_tensors,
 )
 from model.formats.timeloop.document import section_name
-from model.formats.timeloop.loader import load_node
+from model.formats.timeloop.loader import LoadedSpec, load_node
 from model.formats.timeloop.options import LoadOptions
 from model.formats.timeloop.problem import LoadedProblem
 from model.formats.timeloop.values import MOST_WORDS, fit, in_values, word_rows
@@ -38,8 +39,9 @@ from model.mapspace import Mapspace
 from model.note import Note
 from model.objective import ENERGY
 from model.places import spread
+from model.problem import Problem
 from model.text.fields import check_problem
-from model.text.source import MappingNode, Span, SpecError, note_at
+from model.text.source import MappingNode, Node, Span, SpecError, note_at
 from model.wording import listing
 from model.workload import MOST_EINSUMS, Einsum, Workload
 
@@ -67,19 +69,19 @@ def read_all(readers: Iterable[Reader[Read]], what: str) -> tuple[Read, ...]:
         try:
             values.append(reader.read())
         except SpecError as error:
-            raise _named(error, in_order, place, what) from None
+            raise _naming_layers(error, in_order, place, what) from None
     return tuple(values)
 
 
-def _named(error: SpecError, readers: Sequence[Reader[Read]], place: int, what: str) -> SpecError:
+def _naming_layers(error: SpecError, readers: Sequence[Reader[Read]], place: int, what: str) -> SpecError:
     failed, later = readers[place], readers[place + 1 : place + 1 + MOST_COMPARED]
     if len(readers) == 1 or (error.span is not None and error.span.file == failed.file):
         return error
-    concerned = [failed.name, *(other.name for other in later if _met(other) == _key(error, failed))]
+    concerned = [failed.name, *(other.name for other in later if _met(other) == _cause_of(error, failed))]
     some_pass = place > 0 or len(concerned) <= len(later)
     says_so = what in error.message and f"`{failed.name}`" in error.message
     if not some_pass:
-        return type(error)(error.message, _key(error, failed)[1], error.related, error.hint)
+        return type(error)(error.message, _cause_of(error, failed)[1], error.related, error.hint)
     if says_so:
         return error
     number = what if len(concerned) == 1 else f"{what}s"
@@ -92,11 +94,11 @@ def _met(reader: Reader[Read]) -> tuple[str, Span | None] | None:
     try:
         reader.read()
     except SpecError as error:
-        return _key(error, reader)
+        return _cause_of(error, reader)
     return None
 
 
-def _key(error: SpecError, reader: Reader[Read]) -> tuple[str, Span | None]:
+def _cause_of(error: SpecError, reader: Reader[Read]) -> tuple[str, Span | None]:
     """Return what is the same in errors of one cause."""
     return error.message, None if error.span == reader.place else error.span
 
@@ -110,11 +112,12 @@ def network_of(
 ) -> Network:
     """Return the layers of a workload on an architecture; the variable `resize` sets the bits of values."""
     notes: list[Note] = []
+    known: Known = {}
     _check_count(workload)
     readers = (
         Reader(
             einsum.name,
-            partial(_read_einsum, Naming(einsum, workload), top, files, options, notes, resize),
+            partial(_read_einsum, Naming(einsum, workload), top, files, options, notes, resize, known),
             place_of(einsum),
         )
         for einsum in workload.einsums
@@ -195,20 +198,20 @@ def _network(workload: Workload, read: Sequence[_Read], notes: list[Note]) -> Ne
         homes |= {tensor: level for tensor, level in loaded.homes.items() if tensor in reserved}
     waiting = waiting_tensors(workload.einsums, [loaded.homes for loaded in read])
     rooms = [
-        _Room(reserved, homes | loaded.homes, waits) for loaded, waits in zip(read, waiting, strict=True)
+        _TakenRoom(reserved, homes | loaded.homes, waits) for loaded, waits in zip(read, waiting, strict=True)
     ]
     layers = read_all(
         (
-            Reader(loaded.einsum.name, partial(_layer, loaded, room), place_of(loaded.einsum))
+            Reader(loaded.einsum.name, partial(_layer_in_room, loaded, room), place_of(loaded.einsum))
             for loaded, room in zip(read, rooms, strict=True)
         ),
         "Einsum",
     )
     notes += [*stray_notes(workload, layers), *_all_inputs_notes(read), *_waiting_notes(read, waiting)]
-    return Network(workload.name, tuple(map(_spread, layers, read)), tuple(dict.fromkeys(notes)))
+    return Network(workload.name, tuple(map(_with_places, layers, read)), tuple(dict.fromkeys(notes)))
 
 
-def _spread(layer: Layer, read: _Read) -> Layer:
+def _with_places(layer: Layer, read: _Read) -> Layer:
     """Let memories have several places in a layer, as far as it was asked for."""
     return replace(layer, mapspace=spread(layer.mapspace, read.memories_with_places))
 
@@ -269,14 +272,19 @@ def _read_einsum(
     options: LoadOptions,
     notes: list[Note],
     resize: str | None,
+    known: Known,
 ) -> _Read:
     einsum = naming.einsum
-    mapspace, all_inputs, spread_out = written_einsum(naming, top, files, options, notes)
+    mapspace, all_inputs, spread_out = written_einsum(naming, top, files, options, notes, known)
     written = mapspace.architecture.levels
     rows = tuple(word_rows(level, value_bits(einsum)) for level in written)
     narrowing = None if resize is None else _narrowing(mapspace, einsum, notes, resize)
-    sized = _in_values(mapspace, einsum, notes)
+    sized = _levels_in_values(mapspace, einsum, notes)
     return _Read(einsum, sized, written, rows, all_inputs, spread_out, narrowing)
+
+
+Known = dict[tuple[Node, Problem], LoadedSpec]
+"""Specs by what they say, and the problem, without names of the workload."""
 
 
 def written_einsum(
@@ -285,9 +293,12 @@ def written_einsum(
     files: Sequence[Path],
     options: LoadOptions,
     notes: list[Note],
+    known: Known,
 ) -> tuple[Mapspace, tuple[Span, ...], frozenset[str]]:
     """Return an Einsum on an architecture as written, where ``Inputs`` means weights as well, and memories
     that may have several places.
+
+    What says the same as an earlier one in `known`, but for names of the workload, is read once.
     """
     einsum = naming.einsum
     resolver = Resolver(naming)
@@ -299,12 +310,20 @@ def written_einsum(
     check_problem(problem, options.files.limits, place_of(einsum))
     spans = dict.fromkeys(problem.dims, place_of(einsum))
     resolved = MappingNode(entries, top.span, top.tag)
-    try:
-        loaded = load_node(resolved, files, options, LoadedProblem(problem, spans, ()))
-    except SpecError as error:
-        raise resolver.explained(error) from None
-    notes += filter(None, [*loaded.notes, unknown_note])
-    return loaded.mapspace, tuple(resolver.all_inputs), loaded.memories_with_places
+    names = numbered(problem)
+    key = renamed_text(resolved, names), renamed_problem(problem, names)
+    loaded = known.get(key)
+    if loaded is None:
+        try:
+            loaded = load_node(resolved, files, options, LoadedProblem(problem, spans, ()))
+        except SpecError as error:
+            raise resolver.explained(error) from None
+        notes += loaded.notes
+        if not (loaded.mapspace.sparsity or loaded.mapspace.rules):
+            known[key] = loaded
+    notes += filter(None, [unknown_note])
+    mapspace = renamed_mapspace(loaded.mapspace, problem)
+    return mapspace, tuple(resolver.all_inputs), loaded.memories_with_places
 
 
 def _read_on_arch(
@@ -364,7 +383,7 @@ def _waiting_notes(read: Sequence[_Read], waiting: Sequence[Sequence[Waiting]]) 
 
 
 @dataclass(frozen=True)
-class _Room:
+class _TakenRoom:
     """What takes room while an Einsum runs: tensors at the levels that store them, and those that wait."""
 
     persistent: dict[str, StoredBits]
@@ -401,7 +420,7 @@ class _Taken:
         return " and ".join(parts)
 
 
-def _layer(read: _Read, room: _Room) -> Layer:
+def _layer_in_room(read: _Read, room: _TakenRoom) -> Layer:
     """Return a layer on what other tensors leave of the levels that store them."""
     einsum, mapspace, overfull, narrowing = read.einsum, read.mapspace, list[Overfull](), read.narrowing
     for level, written in enumerate(read.written):
@@ -419,7 +438,7 @@ def _layer(read: _Read, room: _Room) -> Layer:
     return replace(layer, mapspace=stored_as_a_whole(layer.mapspace))
 
 
-def _in_values(mapspace: Mapspace, einsum: Einsum, notes: list[Note]) -> Mapspace:
+def _levels_in_values(mapspace: Mapspace, einsum: Einsum, notes: list[Note]) -> Mapspace:
     """Return the mapspace with levels that count in the Einsum's values."""
     bits = value_bits(einsum)
     architecture = in_values(mapspace.architecture, bits)

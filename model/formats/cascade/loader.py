@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial, reduce
 from itertools import product, repeat
 from pathlib import Path
 
@@ -63,11 +63,11 @@ from model.mapspace import Mapspace
 from model.note import Note
 from model.places import gathered, spread
 from model.sweep import Variant
-from model.text.fields import as_mapping, is_blank
+from model.text.fields import as_mapping, as_name, is_blank
 from model.text.files import SPEC_SUFFIXES, display_name, files_of, is_directory
 from model.text.merging import join_specs
 from model.text.reader import unused_notes
-from model.text.source import MappingNode, Node, SequenceNode, SpecError, note_at
+from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, SpecError, note_at
 from model.wording import printable, suggestion
 from model.workload import MOST_EINSUMS
 
@@ -148,7 +148,7 @@ def read_network(
     elif files.models:
         loaded = _model(files, values, options, used)
     else:
-        loaded = (_cascade if files.workloads else _layers)(files, values, options)
+        loaded = (_read_sections if files.workloads else _read_layers)(files, values, options)
     if names is None:
         return replace(loaded, network=loaded.network.noted(unused_notes(values, used)))
     names.update(used)
@@ -182,7 +182,7 @@ def load_einsum(
     )
     mapspace, mapping, notes = _mapspace_of(loaded.network, einsum), None, list[Note]()
     if options.timeloop.require_mapping:
-        if mapspace.architecture.cycle_s is None:
+        if not mapspace.architecture.is_accelforge:
             message = "a given mapping of one Einsum is read for an `arch` of AccelForge only"
             raise SpecError(message, hint="write the Einsum as a `problem`, beside its architecture")
         section = _given_mapping(options, variables)
@@ -232,7 +232,7 @@ def _mapspace_of(network: Network, einsum: str) -> Mapspace:
         raise SpecError(f"Einsum `{einsum}` is a copy operation: there is nothing to map")
     if layer.overfull:
         raise SpecError(layer.overfull[0].text)
-    if layer.mapspace.factors == ANY and layer.mapspace.architecture.cycle_s is not None:
+    if layer.mapspace.factors == ANY and layer.mapspace.architecture.is_accelforge:
         raise SpecError(PERFECT_ON_ARCH, hint="--factors perfect")
     if layer.mapspace.sparsity is not None:
         hint = "--ignore-sparse treats its data as dense"
@@ -283,7 +283,7 @@ def _classified(
         if has_arch(top):
             check_defined(top)
             arches.append(path)
-        _check_keys(top)
+        _check_sections(top)
         if any(key in top for key in NETWORK_SECTIONS):
             check_einsums_of(top)
             workloads.append(path)
@@ -294,7 +294,7 @@ def _classified(
         else:
             architectures.append(path)
     _check_layers(layers)
-    title = _title([path for path, _ in layers], paths)
+    title = _layers_title([path for path, _ in layers], paths)
     return _Given(tuple(models), tuple(workloads), tuple(layers), tuple(architectures), title, tuple(arches))
 
 
@@ -313,10 +313,10 @@ def check_einsums_of(top: MappingNode) -> None:
         check_einsums(einsums)
 
 
-def _title(layers: Sequence[Path], named: Sequence[Path]) -> str:
+def _layers_title(layers: Sequence[Path], named: Sequence[Path]) -> str:
     """Return the name of a single layer's file, if that was named itself, else of the layers' directories."""
     if len(layers) == 1 and layers[0] in named:
-        return _names(layers)[0]
+        return _distinct_names(layers)[0]
     return " and ".join(dict.fromkeys(printable(path.absolute().parent.name) for path in layers))
 
 
@@ -342,14 +342,14 @@ def _files(paths: Iterable[Path]) -> Iterable[Path]:
         yield from inside
 
 
-def _cascade(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> LoadedNetwork:
+def _read_sections(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> LoadedNetwork:
     """Read the sections of a workload by AccelForge's rules, and all others by Timeloop's."""
     text = read_workload_text(given.workloads, variables, options.files.limits, options.files.allow_include)
     loaded, top = read_workload(text, options.ignore_sparse), text.top
     rest = without(top, NETWORK_SECTIONS)
     notes: list[Note] = []
     files = (*given.workloads, *given.architectures)
-    spec = without_mapping(_on_architecture(rest, given, variables, options), notes)
+    spec = without_mapping(_on_architecture(rest, _architecture(given, variables, options)), notes)
     network = network_of(loaded.workload, spec, files, options)
     notes = [*loaded.notes, *notes, *network.notes]
     return LoadedNetwork(Network(text.name, network.layers, tuple(dict.fromkeys(notes))), (top, spec))
@@ -398,7 +398,7 @@ def read_on_arch(
     section = with_arch_settings(top.require(ARCH_SECTION), options.files.settings)
     written = top.get("variables")
     setting = Setting(
-        arch=read_architecture(section, _stem(arches[0]), notes.append),
+        arch=read_architecture(section, _file_stem(arches[0]), notes.append),
         table=None
         if options.accelforge.costs is None
         else load_costs(options.accelforge.costs, options.files.limits),
@@ -410,7 +410,7 @@ def read_on_arch(
     return OnArch(text.name, loaded, setting, top, (*loaded.notes, *notes))
 
 
-def _stem(path: Path) -> str:
+def _file_stem(path: Path) -> str:
     return printable(path.name.split(".")[0])
 
 
@@ -423,24 +423,28 @@ def _model(
     model = load(path, variables, options.files.limits)
     names.update(model.variables)
     notes: list[Note] = []
-    spec = without_mapping(_on_architecture(None, given, variables, options), notes)
+    spec = without_mapping(_on_architecture(None, _architecture(given, variables, options)), notes)
     network = network_of(model.workload, spec, given.architectures, options, resize=BITS)
     return LoadedNetwork(replace(network, notes=(*model.notes, *notes, *network.notes)), (spec,))
 
 
-def _layers(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> LoadedNetwork:
+def _read_layers(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> LoadedNetwork:
     """Read each layer with the architecture; of those that say the same in one directory, the first."""
     notes: list[Note] = []
     known: dict[tuple[Path, MappingNode], tuple[Mapspace, MappingNode]] = {}
+    architecture = cache(partial(_architecture, given, variables, options))
 
     def read(name: str, path: Path, top: MappingNode) -> tuple[Layer, MappingNode]:
-        key = path.parent, top
+        own_name, unnamed = _own_name(top)
+        key = path.parent, unnamed
         if key not in known:
-            spec = without_mapping(_on_architecture(top, given, variables, options), notes)
+            spec = without_mapping(_on_architecture(top, architecture()), notes)
             loaded = load_node(spec, (path, *given.architectures), options)
             notes.extend(loaded.notes)
             known[key] = replace(loaded.mapspace, notes=()), spec
         mapspace, spec = known[key]
+        if own_name is not None and own_name != mapspace.problem.name:
+            mapspace = replace(mapspace, problem=replace(mapspace.problem, name=own_name))
         return Layer(name, mapspace), spec
 
     readers = (
@@ -456,6 +460,20 @@ def _layers(given: _Given, variables: Mapping[str, object], options: LoadOptions
 
 
 WORDS_COUNT = "values have {}, the sizes of the architecture's words, unless a problem has `bitwidths`"
+
+
+def _own_name(top: MappingNode) -> tuple[str | None, MappingNode]:
+    """Return the name of the problem beside its instance, and the spec without it; None where it has none."""
+    problem = top.get("problem")
+    if not isinstance(problem, MappingNode) or "shape" not in problem or "name" not in problem:
+        return None, top
+    instance = problem.get("instance")
+    if not isinstance(instance, MappingNode) or "name" in instance:
+        return None, top
+    if not isinstance(problem.get("shape"), ScalarNode):  # in others a dimension may be called `name`
+        return None, top
+    name = as_name(problem.require("name"), "`name`")
+    return name, with_entry(top, "problem", without(problem, ("name",)))
 
 
 def _has_densities_alone(top: MappingNode) -> bool:
@@ -482,26 +500,27 @@ def _each_problem(top: MappingNode) -> tuple[MappingNode, ...]:
 
 def _named_layers(given: _Given) -> Iterator[tuple[str, Path, MappingNode]]:
     """Yield each layer with its name, that of its file, and its place where a file holds several."""
-    names = _names([path for path, _ in given.layers])
+    names = _distinct_names([path for path, _ in given.layers])
     for name, (path, tops) in zip(names, given.layers, strict=True):
         numbered = (name if len(tops) == 1 else f"{name}#{place}" for place in range(1, len(tops) + 1))
         yield from zip(numbered, repeat(path), tops, strict=False)
 
 
-def _on_architecture(
-    top: MappingNode | None, given: _Given, variables: Mapping[str, object], options: LoadOptions
-) -> MappingNode:
+def _architecture(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> MappingNode | None:
+    """Read the files of the architecture, if any are given."""
+    return options.files.read(given.architectures, variables) if given.architectures else None
+
+
+def _on_architecture(top: MappingNode | None, architecture: MappingNode | None) -> MappingNode:
     """Join what a network's file says with the architecture, unless it has one itself."""
-    joined = top
-    if given.architectures:
-        others = options.files.read(given.architectures, variables)
-        joined = others if top is None else join_specs(others, top)
+    both = [part for part in (architecture, top) if part is not None]
+    joined = reduce(join_specs, both) if both else None
     if joined is None or ("architecture" not in joined and older_architecture(joined) is None):
         raise SpecError("no architecture is given", hint="add a file with `architecture:`")
     return joined
 
 
-def _check_keys(top: MappingNode) -> None:
+def _check_sections(top: MappingNode) -> None:
     """Refuse a file with keys that no part of a network has, or with two networks."""
     known = (*SECTIONS, *NETWORK_SECTIONS, ARCH_SECTION)
     for key, _ in () if has_arch(top) else top.entries:
@@ -524,7 +543,7 @@ def without_mapping(top: MappingNode, notes: list[Note]) -> MappingNode:
     return without_section(top, "mapping")
 
 
-def _names(paths: Sequence[Path]) -> list[str]:
+def _distinct_names(paths: Sequence[Path]) -> list[str]:
     """Return the files' names without suffixes, with as many directories (or places) as tell them apart."""
     resolved = [path.absolute() for path in paths]
     stems = [(*path.parts[1:-1], path.name.split(".")[0]) for path in resolved]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from model.architecture import Fanout, StorageLevel
 from model.cost.nest import build_nest
 from model.formats.timeloop.assembly import Assembly, Keeping, SpatialLevel, TemporalLevel, TilingLevel
-from model.formats.timeloop.constraints import Factor, Permutation, target_clauses
+from model.formats.timeloop.constraints import Permutation, WrittenFactor, target_clauses
 from model.formats.timeloop.context import Context
 from model.formats.timeloop.loops import LoopConstraints
 from model.formats.timeloop.mapping import check_parallelism
@@ -46,7 +46,7 @@ def read_targets(section: Node, mapspace: Mapspace, note: TakeNote) -> LoopNest:
     if mapspace.joint and not names_places([section], mapspace):
         return tidied(mapspace, on_places(mapspace, read_targets(section, gathered(mapspace), note)))
     architecture, problem, span = mapspace.architecture, mapspace.problem, section.span
-    leaves = tuple(_leaf(node, span) for node in architecture.nodes)
+    leaves = tuple(_target_leaf(node, span) for node in architecture.nodes)
     compute = ArchLeaf("compute", architecture.compute.name, span, MappingNode((), span))
     context = Context(
         LoadedProblem(problem, {}, ()),
@@ -56,7 +56,7 @@ def read_targets(section: Node, mapspace: Mapspace, note: TakeNote) -> LoopNest:
         factors=mapspace.factors,
     )
     targets = target_clauses(section, "`mapping`", context)
-    assembly = Assembly(tuple(_levels(leaves, mapspace, span)), compute, mapspace.parallel)
+    assembly = Assembly(tuple(_levels_with_rules(leaves, mapspace, span)), compute, mapspace.parallel)
     mapping = read_keeping_mapping(targets, assembly, mapspace, span, context)
     for dim, place in context.lacking.items():
         raise SpecError(f"unknown dimension `{dim}`", place, hint=f"they are {listing(problem.dims)}")
@@ -69,7 +69,7 @@ def read_targets(section: Node, mapspace: Mapspace, note: TakeNote) -> LoopNest:
     return mapping
 
 
-def _leaf(node: StorageLevel | Fanout, span: Span) -> ArchLeaf:
+def _target_leaf(node: StorageLevel | Fanout, span: Span) -> ArchLeaf:
     """Return a node as one that targets of a mapping may name."""
     empty = MappingNode((), span)
     if isinstance(node, StorageLevel):
@@ -79,31 +79,33 @@ def _leaf(node: StorageLevel | Fanout, span: Span) -> ArchLeaf:
     )
 
 
-def _levels(leaves: Iterable[ArchLeaf], mapspace: Mapspace, span: Span) -> Iterator[TilingLevel]:
+def _levels_with_rules(leaves: Iterable[ArchLeaf], mapspace: Mapspace, span: Span) -> Iterator[TilingLevel]:
     """Yield the nodes with the rules of a mapspace as their constraints."""
     temporal, spatial, keep = iter(mapspace.temporal), iter(mapspace.spatial), iter(mapspace.keep)
     for node, leaf in zip(mapspace.architecture.nodes, leaves, strict=True):
         if isinstance(node, Fanout):
             own = next(spatial)
             split = None if own.split is None else (own.split, _place(own.split_source, span))
-            yield SpatialLevel(LoopConstraints(leaf, "spatial", *_asked(own, span), split), own)
+            yield SpatialLevel(LoopConstraints(leaf, "spatial", *_asked_loops(own, span), split), own)
         else:
-            loops = LoopConstraints(leaf, "temporal", *_asked(next(temporal), span))
-            yield TemporalLevel(loops, node, _keeping(leaf, next(keep), span))
+            loops = LoopConstraints(leaf, "temporal", *_asked_loops(next(temporal), span))
+            yield TemporalLevel(loops, node, _keeping_of_rules(leaf, next(keep), span))
 
 
-def _asked(rules: TemporalRules | SpatialRules, span: Span) -> tuple[tuple[Factor, ...], Permutation | None]:
+def _asked_loops(
+    rules: TemporalRules | SpatialRules, span: Span
+) -> tuple[tuple[WrittenFactor, ...], Permutation | None]:
     """Return the factors and the order that rules ask for."""
     ordered = rules.inner or rules.outer
     order = Permutation(rules.inner, rules.outer, _place(rules.source, span)) if ordered else None
-    return tuple(_factor(rule, span) for rule in rules.factors), order
+    return tuple(_factor_of_rule(rule, span) for rule in rules.factors), order
 
 
-def _factor(rule: FactorRule, span: Span) -> Factor:
-    return Factor(rule.dim, rule.relation, rule.value, _place(rule.source, span))
+def _factor_of_rule(rule: FactorRule, span: Span) -> WrittenFactor:
+    return WrittenFactor(rule.dim, rule.relation, rule.value, _place(rule.source, span))
 
 
-def _keeping(leaf: ArchLeaf, rules: KeepRules, span: Span) -> Keeping:
+def _keeping_of_rules(leaf: ArchLeaf, rules: KeepRules, span: Span) -> Keeping:
     places = dict(rules.sources)
     keep, bypass = (
         {name: _place(places.get(name, rules.source), span) for name in sorted(names)}

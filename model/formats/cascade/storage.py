@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from graphlib import TopologicalSorter
@@ -77,11 +77,23 @@ def waiting_tensors(
 ) -> tuple[tuple[Waiting, ...], ...]:
     """Return what waits while each Einsum runs, persistent tensors aside; what copies leave counts once."""
     roots = _roots(einsums, homes)
-    lives = tuple(_lives(einsums, running_order(einsums)))
+    waits: list[list[Waiting]] = [[] for _ in einsums]
+    for life in _lives(einsums, running_order(einsums)):
+        waiting = list(_waiting(life, einsums[life.writer], homes[life.writer]))
+        there = (place for place in life.between if life.tensor not in einsums[place].tensors)
+        for place in there:
+            waits[place] += waiting
     return tuple(
-        tuple(_largest(_waits(einsum, place, lives, einsums, homes), roots, einsum))
-        for place, einsum in enumerate(einsums)
+        tuple(_once_per_value(own, roots, einsum)) for own, einsum in zip(waits, einsums, strict=True)
     )
+
+
+def _waiting(life: _Life, writer: Einsum, homes: Mapping[str, int]) -> Iterator[Waiting]:
+    """Yield what an Einsum leaves for later ones, unless it is persistent."""
+    access = next(access for access in writer.accesses if access.tensor == life.tensor and access.output)
+    if not access.persistent:
+        stored = StoredBits(stored_bits(writer, access), access.bits_per_value)
+        yield Waiting(life.tensor, homes[life.tensor], stored)
 
 
 def running_order(einsums: Sequence[Einsum]) -> tuple[int, ...]:
@@ -118,26 +130,12 @@ def _writers(einsums: Sequence[Einsum]) -> dict[str, int]:
 
 
 def _lives(einsums: Sequence[Einsum], order: Sequence[int]) -> Iterator[_Life]:
+    last: dict[str, int] = {}
+    for number, place in enumerate(order):
+        last |= dict.fromkeys(einsums[place].tensors, number)
     turn = {place: number for number, place in enumerate(order)}
     for tensor, writer in _writers(einsums).items():
-        readers = [turn[place] for place, einsum in enumerate(einsums) if tensor in einsum.tensors]
-        yield _Life(tensor, writer, frozenset(order[turn[writer] + 1 : max(readers)]))
-
-
-def _waits(
-    einsum: Einsum,
-    place: int,
-    lives: Sequence[_Life],
-    einsums: Sequence[Einsum],
-    homes: Sequence[Mapping[str, int]],
-) -> Iterator[Waiting]:
-    """Yield the tensors that wait while an Einsum runs that does not access them."""
-    for life in lives:
-        writer = einsums[life.writer]
-        access = next(access for access in writer.accesses if access.tensor == life.tensor and access.output)
-        if place in life.between and life.tensor not in einsum.tensors and not access.persistent:
-            stored = StoredBits(stored_bits(writer, access), access.bits_per_value)
-            yield Waiting(life.tensor, homes[life.writer][life.tensor], stored)
+        yield _Life(tensor, writer, frozenset(order[turn[writer] + 1 : last[tensor]]))
 
 
 def _roots(einsums: Sequence[Einsum], homes: Sequence[Mapping[str, int]]) -> dict[str, str]:
@@ -152,7 +150,7 @@ def _roots(einsums: Sequence[Einsum], homes: Sequence[Mapping[str, int]]) -> dic
     return roots
 
 
-def _largest(waits: Iterator[Waiting], roots: Mapping[str, str], einsum: Einsum) -> Iterator[Waiting]:
+def _once_per_value(waits: Iterable[Waiting], roots: Mapping[str, str], einsum: Einsum) -> Iterator[Waiting]:
     """Yield one of those with the same values, unless the Einsum itself accesses these."""
     accessed = {roots.get(tensor, tensor) for tensor in einsum.tensors}
     largest: dict[str, Waiting] = {}
@@ -176,12 +174,12 @@ def stored_as_a_whole(mapspace: Mapspace) -> Mapspace:
     levels = range(len(mapspace.keep))
     return replace(
         mapspace,
-        temporal=tuple(_temporal(mapspace, homes, level) for level in levels),
-        keep=tuple(_keeping(mapspace.keep[level], homes, level) for level in levels),
+        temporal=tuple(_temporal_rules(mapspace, homes, level) for level in levels),
+        keep=tuple(_keep_rules(mapspace.keep[level], homes, level) for level in levels),
     )
 
 
-def _temporal(mapspace: Mapspace, homes: Mapping[str, int], level: int) -> TemporalRules:
+def _temporal_rules(mapspace: Mapspace, homes: Mapping[str, int], level: int) -> TemporalRules:
     farther_in = [name for name, home in homes.items() if home > level]
     rules = mapspace.temporal[level]
     return replace(rules, factors=(*rules.factors, *_without_loops(mapspace.problem, farther_in)))
@@ -193,7 +191,7 @@ def _without_loops(problem: Problem, names: list[str]) -> Iterator[FactorRule]:
         yield from (FactorRule(dim, "=", 1, stored=space.name) for dim in dims)
 
 
-def _keeping(rules: KeepRules, homes: Mapping[str, int], level: int) -> KeepRules:
+def _keep_rules(rules: KeepRules, homes: Mapping[str, int], level: int) -> KeepRules:
     stored = frozenset(name for name, home in homes.items() if home == level)
     return replace(rules, keep=rules.keep | stored, whole=stored)
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import product
 
 from model.architecture import Architecture, Fanout, StorageLevel, with_places
-from model.formats.accelforge.mapping import NestPath, Step, Tile, TiledLoop, read_paths
+from model.formats.accelforge.mapping import NestPath, Step, TiledLoop, TileNode, read_paths
 from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop, StorageMapping
 from model.mapping import Mapping as LoopNest
 from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
@@ -92,7 +92,7 @@ class PathReader:
         lowered: dict[int, list[PlacedTile]] = {}
         seen: dict[tuple[str, str], Span | None] = {}
         for place, step in enumerate(steps):
-            if not isinstance(step, Tile) or step.is_toll:
+            if not isinstance(step, TileNode) or step.is_toll:
                 continue
             tile = self._tile(step, seen)
             space = self.problem.dataspace(tile.dataspace)
@@ -117,12 +117,12 @@ class PathReader:
         outer = [level.name for level in (self.architecture.levels[0], *self.architecture.on_chip[:1])]
         homes: dict[str, str] = {}
         for step in above:
-            if isinstance(step, Tile) and not step.is_toll:
+            if isinstance(step, TileNode) and not step.is_toll:
                 homes.setdefault(step.tensor, step.component)
         inner = [self._dataspaces[tensor] for tensor, memory in homes.items() if memory not in outer]
         return frozenset(dim for name in inner for dim in self.problem.dataspace(name).dims)
 
-    def _tile(self, step: Tile, seen: dict[tuple[str, str], Span | None]) -> PlacedTile:
+    def _tile(self, step: TileNode, seen: dict[tuple[str, str], Span | None]) -> PlacedTile:
         """Return the tile of a step; a memory has one of each tensor."""
         if (step.tensor, step.component) in seen:
             other = seen[step.tensor, step.component]
@@ -183,11 +183,11 @@ class PathReader:
     def _check_tolls(self, steps: Sequence[Step]) -> None:
         """Check that each tensor passes the tolls inside its outermost memory, as the architecture says."""
         homes: dict[str, int] = {}
-        passed: dict[tuple[str, str], Tile] = {}
+        passed: dict[tuple[str, str], TileNode] = {}
         for step in steps:
-            if isinstance(step, Tile) and step.is_toll:
+            if isinstance(step, TileNode) and step.is_toll:
                 passed[step.component, step.tensor] = step
-            elif isinstance(step, Tile):
+            elif isinstance(step, TileNode):
                 homes.setdefault(step.tensor, self._positions[step.component])
         nowhere = [tensor for tensor in self._dataspaces if tensor not in homes]
         if nowhere:
@@ -312,7 +312,7 @@ def nest_of(
     spatial: dict[str, list[SpatialLoop]] = {fanout.name: [] for fanout in architecture.fanouts}
     places: dict[str, list[StorageMapping]] = {outermost: [StorageMapping((), outside)]}
     memory = outermost
-    joined = list(_joined(placed, ordered))
+    joined = list(_without_split_loops(placed, ordered))
     for place, step in enumerate(joined):
         if isinstance(step, PlacedTile) and step.is_home:
             continue
@@ -351,7 +351,7 @@ def _memory_of_loop(architecture: Architecture, memory: str, steps: Sequence[Pla
     return max((memory, *deeper), key=order.__getitem__)
 
 
-def _joined(placed: Sequence[Placed], ordered: frozenset[str]) -> Iterator[Placed]:
+def _without_split_loops(placed: Sequence[Placed], ordered: frozenset[str]) -> Iterator[Placed]:
     """Yield loops over one dimension with no tile between them as one, unless their order matters."""
     known: dict[tuple[str, str | None], PlacedLoop] = {}
     for step in placed:
@@ -398,7 +398,7 @@ def read_tree_nest(section: Node, einsum: str, mapspace: Mapspace) -> TreeNest:
         raise SpecError(f"the mapping has no `!Compute` of `{einsum}`", section.span)
     problem, architecture = mapspace.problem, mapspace.architecture
     tensors = {space.name: space.name for space in problem.dataspaces}
-    known = {step.tensor for path in paths.values() for step in path.steps if isinstance(step, Tile)}
+    known = {step.tensor for path in paths.values() for step in path.steps if isinstance(step, TileNode)}
     reader = PathReader(paths[einsum], problem, architecture, tensors, known | set(tensors))
     placed = reader.placed()
     outermost = architecture.levels[0].name
@@ -513,7 +513,7 @@ class PathWriter:
         for step, group in self.steps:
             if isinstance(step, PlacedTile):
                 persistent = step.is_home and step.tensor in self.persistent
-                steps.append(Tile(step.tensor, step.memory, False, persistent, group))
+                steps.append(TileNode(step.tensor, step.memory, False, persistent, group))
                 continue
             left[step.dim] //= step.trips
             steps.append(TiledLoop((step.dim,), left[step.dim], step.fanout, group))
@@ -522,12 +522,12 @@ class PathWriter:
             steps.insert(place, toll)
         return NestPath(einsum, self.architecture.compute.name, tuple(steps))
 
-    def _tolls(self) -> Iterator[Tile]:
+    def _tolls(self) -> Iterator[TileNode]:
         for level, space in product(self.architecture.levels, self.problem.dataspaces):
             if space.name in dict(level.tolls) and self.homes[space.name] < self._order[level.component]:
-                yield Tile(self.tensors[space.name], level.name, is_toll=True)
+                yield TileNode(self.tensors[space.name], level.name, is_toll=True)
 
-    def _behind(self, steps: Sequence[Step], toll: Tile) -> int:
+    def _behind(self, steps: Sequence[Step], toll: TileNode) -> int:
         """Return where a toll stands: below all that its tensor passes before, above all that is inside."""
         order = self._order
         own = order[toll.component]
@@ -535,7 +535,7 @@ class PathWriter:
             place
             for place, step in enumerate(steps)
             if (isinstance(step, TiledLoop) and step.fanout is not None and order[step.fanout] < own)
-            or (isinstance(step, Tile) and order[step.component] < own)
+            or (isinstance(step, TileNode) and order[step.component] < own)
         ]
         return outside[-1] + 1 if outside else 0
 

@@ -69,7 +69,7 @@ def with_common_nodes(mapspaces: Sequence[Mapspace]) -> list[Mapspace]:
         for level in _used_levels(mapspace):
             is_home = level is mapspace.architecture.on_chip[0]
             _check_alike(place, level, known.setdefault(level.name, level), is_home)
-    longest = max((_nodes(own.architecture) for own in mapspaces), key=len)
+    longest = max((_nodes_but_tolls(own.architecture) for own in mapspaces), key=len)
     return [_with_nodes(place, own, longest, known) for place, own in enumerate(mapspaces)]
 
 
@@ -81,7 +81,7 @@ def _check_alike(place: int, level: StorageLevel, other: StorageLevel, is_home: 
         raise UnlikeError(place, f"room at `{level.name}`")
 
 
-def _nodes(architecture: Architecture) -> list[Node]:
+def _nodes_but_tolls(architecture: Architecture) -> list[Node]:
     """Return the fanouts, and the memories that are no tolls."""
     return [node for node in architecture.nodes if not _is_toll(node)]
 
@@ -103,7 +103,7 @@ def _with_nodes(
     """Return a mapspace with further nodes that its Einsum does not use."""
     entries: list[Entry] = []
     missing = list(nodes)
-    for entry in _entries(mapspace):
+    for entry in _rules_by_node(mapspace):
         before = _nodes_before(place, entry[0], missing)
         entries += [_unused(mapspace, own) for own in before]
         missing = missing[len(before) + (not _is_toll(entry[0])) :]
@@ -133,7 +133,7 @@ def _is_toll(node: Node) -> bool:
     return isinstance(node, StorageLevel) and bool(node.tolls)
 
 
-def _entries(mapspace: Mapspace) -> Iterator[Entry]:
+def _rules_by_node(mapspace: Mapspace) -> Iterator[Entry]:
     levels = iter(zip(mapspace.temporal, mapspace.keep, strict=True))
     spatial = iter(mapspace.spatial)
     for node in mapspace.architecture.nodes:

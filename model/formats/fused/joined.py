@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from model.architecture import with_places
-from model.formats.accelforge.mapping import NestPath, Tile, mapping_text, read_paths
+from model.formats.accelforge.mapping import NestPath, TileNode, mapping_text, read_paths
 from model.formats.cascade.tree_nest import (
     NotWrittenError,
     PathReader,
@@ -19,7 +19,7 @@ from model.formats.cascade.tree_nest import (
     ordered_dims,
 )
 from model.fused.cascade import Access, Cascade, CascadeEinsum
-from model.fused.mapping import Body, FusedMapping, Held, Leaf, Path, PrivateNest, SharedLoop, Stored
+from model.fused.mapping import Body, FusedMapping, Held, Leaf, LeafPath, PrivateNest, SharedLoop, Stored
 from model.mapping import Mapping as LoopNest
 from model.mapping import StorageMapping
 from model.mapspace import Mapspace
@@ -229,16 +229,18 @@ def read_mapping_tree(section: Node, cascade: Cascade) -> tuple[FusedMapping, di
     if missing:
         raise SpecError(f"the mapping has no `!Compute` of {listing(missing)}", section.span)
     ordered = [paths[name] for name in names]
-    placed = [_placed(path, einsum, cascade) for path, einsum in zip(ordered, cascade.einsums, strict=True)]
+    placed = [
+        _placed_steps(path, einsum, cascade) for path, einsum in zip(ordered, cascade.einsums, strict=True)
+    ]
     joining = _Joining(cascade, ordered, placed)
     mapping = joining.mapping()
     joining.places[id(mapping)] = section.span
     return mapping, joining.places
 
 
-def _placed(path: NestPath, einsum: CascadeEinsum, cascade: Cascade) -> tuple[Placed, ...]:
+def _placed_steps(path: NestPath, einsum: CascadeEinsum, cascade: Cascade) -> tuple[Placed, ...]:
     for step in path.steps:
-        if isinstance(step, Tile) and step.persistent and step.tensor not in cascade.persistent:
+        if isinstance(step, TileNode) and step.persistent and step.tensor not in cascade.persistent:
             message = f"`{step.tensor}` is persistent here, and not in the workload"
             raise SpecError(message, step.span, hint="add it to `persistent_tensors`")
     tensors = {access.dataspace: access.tensor for access in einsum.accesses}
@@ -254,14 +256,14 @@ def accelforge_mapping(cascade: Cascade, mapping: FusedMapping) -> str:
     NotWrittenError
         If that form cannot say it.
     """
-    return mapping_text([_path(cascade, mapping, place) for place in range(len(cascade.einsums))])
+    return mapping_text([_nest_path(cascade, mapping, place) for place in range(len(cascade.einsums))])
 
 
 OUTSIDE_GROUPS = 0
 """Group of tiles that stand above the private nests; bodies have numbers from 1."""
 
 
-def _path(cascade: Cascade, mapping: FusedMapping, place: int) -> NestPath:
+def _nest_path(cascade: Cascade, mapping: FusedMapping, place: int) -> NestPath:
     einsum, path = cascade.einsums[place], mapping.paths[place]
     architecture, problem = einsum.mapspace.architecture, einsum.problem
     tensors = {access.dataspace: access.tensor for access in einsum.accesses}
@@ -290,7 +292,7 @@ def _path(cascade: Cascade, mapping: FusedMapping, place: int) -> NestPath:
 
 
 def _tiles_above(
-    einsum: CascadeEinsum, mapping: FusedMapping, path: Path, depth: int
+    einsum: CascadeEinsum, mapping: FusedMapping, path: LeafPath, depth: int
 ) -> Iterator[tuple[str, str]]:
     """Yield what is stored and held right below so many shared loops, with its memory."""
     for access in einsum.accesses:

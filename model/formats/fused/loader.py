@@ -17,6 +17,7 @@ from model.formats.accelforge.loader import LEVELS_ABOVE, LoadedWorkload, read_w
 from model.formats.accelforge.mapping import MAPPING_SECTION
 from model.formats.cascade.constraints import Naming, dataspace_names, place_of
 from model.formats.cascade.layers import (
+    Known,
     Reader,
     mapspaces_on_arch,
     read_all,
@@ -131,7 +132,9 @@ def load_cascade(
         For every kind of bad input.
     """
     used: set[str] = set()
-    return _cascade([Path(path) for path in paths], dict(variables or {}), options or LoadOptions(), used)
+    return _read_cascade(
+        [Path(path) for path in paths], dict(variables or {}), options or LoadOptions(), used
+    )
 
 
 def load_fused(
@@ -150,7 +153,7 @@ def load_fused(
     """
     options = replace(options or LoadOptions(), refuse_unsearchable=False, factors=PERFECT)  # not looked at
     values, used, files = dict(variables or {}), set[str](), [Path(path) for path in paths]
-    cascade, notes = _cascade(files, values, options, used)
+    cascade, notes = _read_cascade(files, values, options, used)
     top = options.files.read([mapping_file], values, used, LEVELS_ABOVE)
     if _has_tree(top):
         if Path(mapping_file) not in files:
@@ -163,7 +166,7 @@ def load_fused(
     return LoadedFused(cascade, mapping, (*notes, *unused_notes(values, used)), places)
 
 
-def _cascade(
+def _read_cascade(
     paths: Sequence[Path], variables: Mapping[str, object], options: LoadOptions, names: set[str]
 ) -> tuple[Cascade, tuple[Note, ...]]:
     options = replace(options, refuse_infeasible=False)
@@ -185,12 +188,12 @@ def _cascade(
     text = read_workload_text(workloads, variables, options.files.limits, options.files.allow_include)
     loaded = read_workload(text, options.ignore_sparse)
     notes: list[Note] = [*loaded.notes]
-    spec = _joined(without(text.top, NETWORK_SECTIONS), [tops[path] for path in others])
+    spec = _one_spec(without(text.top, NETWORK_SECTIONS), [tops[path] for path in others])
     spec = without_mapping(spec, notes)
     einsums = _einsums(loaded.workload, spec, paths, options, notes)
     if any(map(_constrained, einsums)):
         notes.append(note_at(None, CONSTRAINTS_NOTE))
-    return _named(loaded.workload, text.name, einsums), tuple(dict.fromkeys(notes))
+    return _cascade_of(loaded.workload, text.name, einsums), tuple(dict.fromkeys(notes))
 
 
 def _check_fused(options: LoadOptions, hint: str) -> None:
@@ -209,14 +212,14 @@ def _on_arch(
     others = [path for path in tops if path not in (*workloads, *arches)]
     read = read_on_arch(workloads, arches, others, variables, options)
     notes = [*read.notes, Note(CONSTRAINTS_NOTE)]
-    workload, ranks = read.workload.workload, _ranks(read.workload.workload)
+    workload, ranks = read.workload.workload, _rank_names(read.workload.workload)
     setting = replace(read.setting, fused=True)
-    mapspaces, lengths, keeping_rest = _alike(read.workload, setting, options, notes)
+    mapspaces, lengths, keeping_rest = _in_same_units(read.workload, setting, options, notes)
     einsums = tuple(
         CascadeEinsum(
             einsum.name,
             mapspace,
-            tuple(_accesses(einsum, ranks)),
+            tuple(_access_slices(einsum, ranks)),
             einsum.is_copy_operation,
             einsum.n_instances,
             cycle_length,
@@ -228,10 +231,10 @@ def _on_arch(
             workload.einsums, mapspaces, lengths, keeping_rest, strict=True
         )
     )
-    return _named(workload, read.name, einsums), tuple(dict.fromkeys(notes))
+    return _cascade_of(workload, read.name, einsums), tuple(dict.fromkeys(notes))
 
 
-def _alike(
+def _in_same_units(
     loaded: LoadedWorkload, setting: Setting, options: LoadOptions, notes: list[Note]
 ) -> tuple[list[Mapspace], list[int], list[bool]]:
     """Return the mapspaces, in the same words, units and memories, and the lengths of their cycles.
@@ -257,7 +260,7 @@ def _constrained(einsum: CascadeEinsum) -> bool:
     return bool(any(map(any, loops)) or any(kept) or mapspace.min_parallelism or mapspace.parallel)
 
 
-def _joined(rest: MappingNode | None, architectures: list[MappingNode]) -> MappingNode:
+def _one_spec(rest: MappingNode | None, architectures: list[MappingNode]) -> MappingNode:
     joined = architectures[0]
     for top in (*architectures[1:], *([] if rest is None else [rest])):
         joined = join_specs(joined, top)
@@ -269,18 +272,20 @@ def _einsums(
 ) -> tuple[CascadeEinsum, ...]:
     if len(workload.einsums) > MOST_EINSUMS:
         raise SpecError(f"{len(workload.einsums):,} Einsums; at most {MOST_EINSUMS:,} are read")
-    ranks = _ranks(workload)
+    ranks = _rank_names(workload)
     sizes = {access.bits_per_value for einsum in workload.einsums for access in einsum.accesses}
 
+    known: Known = {}
+
     def read(einsum: Einsum) -> CascadeEinsum:
-        mapspace, _, spread_out = written_einsum(Naming(einsum, workload), spec, files, options, notes)
+        mapspace, _, spread_out = written_einsum(Naming(einsum, workload), spec, files, options, notes, known)
         # Values of all sizes in the cascade, so that words are the same for all Einsums.
         bits = {**{f"{size} bits": size for size in sorted(sizes)}, **value_bits(einsum)}
         architecture = _of_own_values(in_values(mapspace.architecture, bits), value_bits(einsum))
         return CascadeEinsum(
             einsum.name,
             replace(mapspace, architecture=architecture, notes=()),
-            tuple(_accesses(einsum, ranks)),
+            tuple(_access_slices(einsum, ranks)),
             einsum.is_copy_operation,
             einsum.n_instances,
             memories_with_places=spread_out,
@@ -304,7 +309,7 @@ def _of_own_values(architecture: Architecture, names: Container[str]) -> Archite
     return replace(architecture, nodes=tuple(map(of_own, architecture.nodes)))
 
 
-def _ranks(workload: Workload) -> dict[str, tuple[str, ...]]:
+def _rank_names(workload: Workload) -> dict[str, tuple[str, ...]]:
     """Return the names of each tensor's ranks, as the first access has them."""
     ranks: dict[str, tuple[str, ...]] = {}
     for einsum in workload.einsums:
@@ -313,7 +318,7 @@ def _ranks(workload: Workload) -> dict[str, tuple[str, ...]]:
     return ranks
 
 
-def _accesses(einsum: Einsum, ranks: Mapping[str, tuple[str, ...]]) -> Iterator[Access]:
+def _access_slices(einsum: Einsum, ranks: Mapping[str, tuple[str, ...]]) -> Iterator[Access]:
     starts = {name: span[0] for name, span in zip(einsum.rank_variables, einsum.ranges, strict=True)}
     for name, access in zip(dataspace_names(einsum), einsum.accesses, strict=True):
         own, known = [index.rank for index in access.indices], ranks[access.tensor]
@@ -328,7 +333,7 @@ def _accesses(einsum: Einsum, ranks: Mapping[str, tuple[str, ...]]) -> Iterator[
         )
 
 
-def _named(workload: Workload, name: str, einsums: tuple[CascadeEinsum, ...]) -> Cascade:
+def _cascade_of(workload: Workload, name: str, einsums: tuple[CascadeEinsum, ...]) -> Cascade:
     accesses: dict[str, TensorAccess] = {
         access.tensor: access for einsum in workload.einsums for access in einsum.accesses
     }

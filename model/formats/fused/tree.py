@@ -7,7 +7,17 @@ from dataclasses import dataclass, field, replace
 
 from model.architecture import Architecture, Fanout, StorageLevel, with_places
 from model.fused.cascade import Cascade, CascadeEinsum
-from model.fused.mapping import Body, FusedMapping, Held, Leaf, Path, PrivateNest, SharedLoop, Stored, leaves
+from model.fused.mapping import (
+    Body,
+    FusedMapping,
+    Held,
+    Leaf,
+    LeafPath,
+    PrivateNest,
+    SharedLoop,
+    Stored,
+    leaves,
+)
 from model.mapping import Axis, FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.text.fields import (
     add_once,
@@ -44,7 +54,7 @@ _AXES: tuple[Axis, ...] = ("x", "y")
 
 
 @dataclass
-class _Reader:
+class _FusedReader:
     """What is found on the way down: everything is added to it with its place."""
 
     cascade: Cascade
@@ -71,21 +81,23 @@ def read_fused_tree(node: Node, cascade: Cascade) -> tuple[FusedMapping, dict[in
     SpecError
         For every kind of bad input. Whether the mapping is one of the cascade is not checked.
     """
-    reader = _Reader(cascade)
+    reader = _FusedReader(cascade)
     children = _read_items(reader, node, (), 0)
     mapping = FusedMapping(tuple(children), tuple(reader.stored))
     reader.places[id(mapping)] = node.span
     return mapping, reader.places
 
 
-def _read_items(reader: _Reader, node: Node, above: Sequence[SharedLoop], level: int) -> list[Body | Leaf]:
+def _read_items(
+    reader: _FusedReader, node: Node, above: Sequence[SharedLoop], level: int
+) -> list[Body | Leaf]:
     """Read a list of items; loops go before what is below them."""
     if level > DEEPEST:
         raise SpecError(f"more than {DEEPEST} nested fused groups", node.span)
     loops, children = list(above), list[Body | Leaf]()
     places: list[tuple[set[str], MappingNode]] = []
     for item in as_sequence(node, "a list of loops, stored tensors, held tiles and Einsums").items:
-        kind, entry = _kind(item, _ITEM_KEYS, "an item")
+        kind, entry = _kind_by_key(item, _ITEM_KEYS, "an item")
         if kind in ("loop", "store", "hold") and children:
             hint = "loops, stored tensors and held tiles come before the items below them"
             raise SpecError(f"`{kind}` after an Einsum", entry.span, hint=hint)
@@ -114,19 +126,19 @@ def _check_below(missing: set[str], entry: MappingNode, level: int) -> None:
         raise SpecError(f"{listing(sorted(missing))} is not in this fused group", entry.span, hint=hint)
 
 
-def _body(reader: _Reader, loops: list[SharedLoop], children: list[Body | Leaf], node: Node) -> Body:
+def _body(reader: _FusedReader, loops: list[SharedLoop], children: list[Body | Leaf], node: Node) -> Body:
     body = Body(tuple(loops), tuple(children))
     reader.placed(body, node)
     return body
 
 
-def _read_body(reader: _Reader, entry: MappingNode, loops: list[SharedLoop], level: int) -> Body:
+def _read_body(reader: _FusedReader, entry: MappingNode, loops: list[SharedLoop], level: int) -> Body:
     (body,) = _read_items(reader, entry.require("body"), loops, level + 1)
     assert isinstance(body, Body)
     return body
 
 
-def _kind(item: Node, kinds: dict[str, tuple[str, ...]], what: str) -> tuple[str, MappingNode]:
+def _kind_by_key(item: Node, kinds: dict[str, tuple[str, ...]], what: str) -> tuple[str, MappingNode]:
     entry = as_mapping(item, what)
     kind = next((name for name in kinds if name in entry), None)
     if kind is None:
@@ -135,7 +147,7 @@ def _kind(item: Node, kinds: dict[str, tuple[str, ...]], what: str) -> tuple[str
     return kind, entry
 
 
-def _read_loop(reader: _Reader, entry: MappingNode) -> SharedLoop:
+def _read_loop(reader: _FusedReader, entry: MappingNode) -> SharedLoop:
     over = as_mapping(entry.require("loop"), "`loop`, a rank variable for each Einsum,")
     names = [einsum.name for einsum in reader.cascade.einsums]
     dims: list[tuple[str, str]] = []
@@ -148,7 +160,7 @@ def _read_loop(reader: _Reader, entry: MappingNode) -> SharedLoop:
     return loop
 
 
-def _read_stored(reader: _Reader, entry: MappingNode, depth: int) -> set[str]:
+def _read_stored(reader: _FusedReader, entry: MappingNode, depth: int) -> set[str]:
     """Read where a tensor is stored; return the Einsums that access it."""
     tensor = known_name(entry.require("store"), reader.cascade.users, "tensor")
     einsum = reader.cascade.einsums[reader.cascade.users[tensor][0]]
@@ -159,7 +171,7 @@ def _read_stored(reader: _Reader, entry: MappingNode, depth: int) -> set[str]:
     return {reader.cascade.einsums[user].name for user in reader.cascade.users[tensor]}
 
 
-def _read_held(reader: _Reader, entry: MappingNode, depth: int) -> set[str]:
+def _read_held(reader: _FusedReader, entry: MappingNode, depth: int) -> set[str]:
     """Read where a tile is held; return its Einsum."""
     names = [einsum.name for einsum in reader.cascade.einsums]
     name = known_name(entry.require("einsum", "a held tile"), names, "Einsum")
@@ -170,7 +182,7 @@ def _read_held(reader: _Reader, entry: MappingNode, depth: int) -> set[str]:
     return {name}
 
 
-def _read_leaf(reader: _Reader, entry: MappingNode) -> Leaf:
+def _read_leaf(reader: _FusedReader, entry: MappingNode) -> Leaf:
     names = [einsum.name for einsum in reader.cascade.einsums]
     name = known_name(entry.require("einsum"), names, "Einsum")
     add_once(reader.seen, name, entry.span, f"the Einsum `{name}` stands in the tree twice")
@@ -292,12 +304,12 @@ class _NestReader:
         return PrivateNest(Mapping(tuple(self.nodes)), tuple(self.places.items()), bounds)
 
 
-def _read_nest(reader: _Reader, einsum: CascadeEinsum, node: Node) -> PrivateNest:
+def _read_nest(reader: _FusedReader, einsum: CascadeEinsum, node: Node) -> PrivateNest:
     stored = {stored.tensor for stored in reader.stored}
     outside = (access.dataspace for access in einsum.accesses if access.tensor not in stored)
     walk = _NestReader(einsum, frozenset(outside))
     for item in as_sequence(node, "a nest").items:
-        kind, entry = _kind(item, _NEST_KEYS, "an item of a nest")
+        kind, entry = _kind_by_key(item, _NEST_KEYS, "an item of a nest")
         {"bounds": walk.limit, "loop": walk.loop, "keep": walk.open, "fanout": walk.spread}[kind](entry)
     nest = walk.finish()
     reader.placed(nest, node)
@@ -359,7 +371,7 @@ class _Writer:
             yield from (f"{blanks}    - {line}" for line in lines[1:])
 
 
-def _stands_in(path: Path, body: int | None, depth: int) -> bool:
+def _stands_in(path: LeafPath, body: int | None, depth: int) -> bool:
     """Whether a place below `depth` loops of a leaf is in a body, None being outside of all."""
     if depth == 0:
         return body is None

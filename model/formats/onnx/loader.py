@@ -72,9 +72,9 @@ def load_onnx(path: Path, variables: Mapping[str, object], limits: Limits) -> Lo
     found = format_of(path)
     if found is not None and found != ONNX_MODEL:
         raise foreign(path, found)
-    onnx = _library(path)
+    onnx = _import_onnx(path)
     try:
-        return _loaded(onnx, path, variables, limits)
+        return _load_model(onnx, path, variables, limits)
     except _DAMAGES as error:
         message = f"{display_name(path)} is a damaged ONNX model: {type(error).__name__}: {error}"
         raise SpecError(message, hint="export it again, or fetch it again") from None
@@ -84,11 +84,11 @@ _DAMAGES = (ValueError, TypeError, OverflowError)
 """What Protobuf raises for fields that hold something else than they should, such as no UTF-8."""
 
 
-def _loaded(onnx: ModuleType, path: Path, variables: Mapping[str, object], limits: Limits) -> LoadedModel:
+def _load_model(onnx: ModuleType, path: Path, variables: Mapping[str, object], limits: Limits) -> LoadedModel:
     """Read a model; errors of what is damaged in it are those of the library."""
-    model = _read(onnx, path, limits)
+    model = _read_model(onnx, path, limits)
     _check_work(model, path)
-    _check_order(model.graph, path)
+    _check_written_first(model.graph, path)
     shapes, types = known_shapes(model.graph), _types(model.graph)
     axes = tuple(_open_axes(model.graph))
     _fix_sizes(axes, variables, path)
@@ -100,16 +100,18 @@ def _loaded(onnx: ModuleType, path: Path, variables: Mapping[str, object], limit
     model = infer_shapes(onnx, model, path)
     known = (*dict.fromkeys(name for axis in axes for name in axis.names), *scalars, BITS)
     sizes = (axis.suggested for axis in axes if axis.dim.dim_value <= 0)
-    size_hint = _hint("the model leaves open", sizes)
-    branch_hint = _hint("this may determine it", (name for name in scalars if name not in variables))
-    walk = _Walk(onnx, path, size_hint, branch_hint)
+    size_hint = _variables_hint("the model leaves open", sizes)
+    branch_hint = _variables_hint(
+        "this may determine it", (name for name in scalars if name not in variables)
+    )
+    walk = _NodeReader(onnx, path, size_hint, branch_hint)
     # The model's word counts where nothing is inferred.
-    bits = _bits(onnx, types | _types(model.graph), variables)
+    bits = _bits_by_value(onnx, types | _types(model.graph), variables)
     walk.read(model.graph, shapes | known_shapes(model.graph), bits)
     return LoadedModel(walk.workload(), tuple(walk.notes()), known)
 
 
-def _library(path: Path) -> ModuleType:
+def _import_onnx(path: Path) -> ModuleType:
     try:
         import onnx  # noqa: PLC0415 (an optional extra)
         import onnx.shape_inference  # noqa: F401, PLC0415 (used as an attribute)
@@ -119,7 +121,7 @@ def _library(path: Path) -> ModuleType:
     return onnx
 
 
-def _read(onnx: ModuleType, path: Path, limits: Limits) -> Any:
+def _read_model(onnx: ModuleType, path: Path, limits: Limits) -> Any:
     name = display_name(path)
     try:
         if path.exists() and not path.is_file():
@@ -162,7 +164,7 @@ def _equation(node: Any) -> str:
     return "".join(next(texts, b"").decode(errors="replace").split())
 
 
-def _check_order(graph: Any, path: Path) -> None:
+def _check_written_first(graph: Any, path: Path) -> None:
     """Check that each value is written once, before it is read, as the format has it."""
     ever = {value for node in graph.node for value in node.output if value}
     written = {value.name for value in (*graph.input, *graph.initializer)}
@@ -252,7 +254,7 @@ def _is_scalar(onnx: ModuleType, value: Any) -> bool:
     return is_single and kind.elem_type in (types.BOOL, types.INT32, types.INT64)
 
 
-def _hint(what: str, names: Iterable[str]) -> str | None:
+def _variables_hint(what: str, names: Iterable[str]) -> str | None:
     """Return a hint on the variables that the user may set, None without any."""
     settings = [f"--set {shlex.quote(f'{name}=VALUE')}" for name in dict.fromkeys(names)]
     more = " ..." if len(settings) > MAX_LISTED else ""
@@ -270,7 +272,7 @@ class _Left:
 
 
 @dataclass
-class _Walk:
+class _NodeReader:
     """Reads the nodes of a model."""
 
     onnx: ModuleType
@@ -290,7 +292,7 @@ class _Walk:
             if not self._is_work(node):
                 self._pass(node, None)
                 continue
-            self._map(node.op_type, _node(self.onnx, node, _free_name(node.name, self._einsums), values))
+            self._map(node.op_type, _node_of(self.onnx, node, _free_name(node.name, self._einsums), values))
 
     def workload(self) -> Workload:
         """Return the workload of what is mapped."""
@@ -367,7 +369,7 @@ class _Walk:
     def _summary(self) -> Note:
         mapped, left, unknown = self._macs()
         total = len(self._einsums) + len(self._left)
-        known = len(self._einsums), total, _share(mapped, mapped + left)
+        known = len(self._einsums), total, _percent_text(mapped, mapped + left)
         sentence = "mapped: {} of {} nodes with multiply-accumulates, {} of the MACs that are known"
         if unknown:
             return note_at(None, f"{sentence} (those of {{}} are not)", *known, unknown)
@@ -389,7 +391,7 @@ class _Walk:
             names = ", ".join(left.name for left in lefts[:_MOST_NAMED])
             more = f" and {len(lefts) - _MOST_NAMED} more" if len(lefts) > _MOST_NAMED else ""
             macs = sum(left.macs or 0 for left in lefts)
-            work = f", {macs:,} MACs, {_share(macs, mapped + known)} of those known" if macs else ""
+            work = f", {macs:,} MACs, {_percent_text(macs, mapped + known)} of those known" if macs else ""
             reasons = [*dict.fromkeys(left.why for left in lefts)]
             further = ", ..." if len(reasons) > 1 else ""
             sentence = "not mapped: {} {} ({}{}){}: {}{}"
@@ -403,17 +405,19 @@ def _types(graph: Any) -> dict[str, int]:
     return types | {name: kind for name, kind in kinds if kind}
 
 
-def _bits(onnx: ModuleType, types: Mapping[str, int], variables: Mapping[str, object]) -> dict[str, int]:
+def _bits_by_value(
+    onnx: ModuleType, types: Mapping[str, int], variables: Mapping[str, object]
+) -> dict[str, int]:
     wanted = variables.get(BITS)
     if wanted is not None:
         if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 1:
             raise SpecError(f"`{BITS}` is not a positive integer")
         return dict.fromkeys(types, wanted)
-    known = ((name, _bits_of(onnx, kind)) for name, kind in types.items())
+    known = ((name, _bits_of_type(onnx, kind)) for name, kind in types.items())
     return {name: bits for name, bits in known if bits is not None}
 
 
-def _share(part: int, whole: int) -> str:
+def _percent_text(part: int, whole: int) -> str:
     if not 0 < part < whole:
         return "100%" if part else "0%"
     percent = min(max(100 * part / whole, 0.1), 99.9)
@@ -434,7 +438,7 @@ def _free_name(name: str, taken: Container[str]) -> str:
     return free
 
 
-def _bits_of(onnx: ModuleType, kind: int) -> int | None:
+def _bits_of_type(onnx: ModuleType, kind: int) -> int | None:
     """Return the bits of a type, None for texts and types that this version of the library does not know."""
     try:
         name = onnx.TensorProto.DataType.Name(kind)
@@ -444,6 +448,6 @@ def _bits_of(onnx: ModuleType, kind: int) -> int | None:
     return int(digits[0]) if digits else _BITS.get(name)
 
 
-def _node(onnx: ModuleType, node: Any, name: str, values: Values) -> Node:
+def _node_of(onnx: ModuleType, node: Any, name: str, values: Values) -> Node:
     attributes = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
     return Node(name, tuple(node.input), next(iter(node.output), ""), attributes, values)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from model.problem import Term
 from model.text.files import display_name
 from model.text.source import SpecError
 from model.workload import Einsum, RankIndex, TensorAccess
@@ -138,10 +137,6 @@ class _Builder:
         )
 
 
-def _index(rank: str, *terms: tuple[str, int], offset: int = 0) -> RankIndex:
-    return RankIndex(rank, tuple(Term(name, factor) for name, factor in terms), offset)
-
-
 @dataclass(frozen=True)
 class _Window:
     """One dimension that a filter slides along: its positions, its taps, and where they read or write."""
@@ -154,7 +149,7 @@ class _Window:
     after: int
 
     def index(self, row: str, tap: str) -> RankIndex:
-        return _index(f"I{row}", (row, self.stride), (tap, self.dilation), offset=-self.before)
+        return RankIndex.of(f"I{row}", (row, self.stride), (tap, self.dilation), offset=-self.before)
 
 
 @dataclass(frozen=True)
@@ -181,15 +176,15 @@ class _Filter:
             build.sizes |= {row: window.rows, tap: window.taps}
         within = {dim: [(dim, 1)] if dim in looped else [] for dim in self.channels}
         overall = {dim: [("G", size)] if groups else [] for dim, size in self.channels.items()}
-        whole = {dim: _index(dim, *overall[dim], *within[dim]) for dim in self.channels}
-        batch = _index("N", ("N", 1))
+        whole = {dim: RankIndex.of(dim, *overall[dim], *within[dim]) for dim in self.channels}
+        batch = RankIndex.of("N", ("N", 1))
         moved = [window.index(row, tap) for row, tap, window in slid]
-        plain = [_index(row, (row, 1)) for row, _, _ in slid]
-        taps = [_index(tap, (tap, 1)) for _, tap, _ in slid]
+        plain = [RankIndex.of(row, (row, 1)) for row, _, _ in slid]
+        taps = [RankIndex.of(tap, (tap, 1)) for _, tap, _ in slid]
         first, second = ("C", "K") if self.is_transposed else ("K", "C")
         read, written = (plain, moved) if self.is_transposed else (moved, plain)
         build.access(self.node.inputs[0], [batch, whole["C"], *read])
-        build.access(self.weights, [whole[first], _index(second, *within[second]), *taps])
+        build.access(self.weights, [whole[first], RankIndex.of(second, *within[second]), *taps])
         build.access(self.node.output, [batch, whole["K"], *written], output=True)
         return build.einsum(is_box=not any(window.before or window.after for window in self.windows))
 
@@ -197,7 +192,7 @@ class _Filter:
 def convolution(node: Node, weights_at: int = 1) -> Einsum:
     """Read ``Conv``, ``ConvInteger`` or ``QLinearConv``, in one to three dimensions."""
     image, weights = node.operand(0), node.operand(weights_at)
-    groups = _groups(node, image, weights)
+    groups = _convolution_groups(node, image, weights)
     if image[1] != weights[1] * groups or weights[0] % groups:
         raise _misfit(node, groups, image, weights)
     windows = tuple(_windows(node, image[2:], weights[2:]))
@@ -209,7 +204,7 @@ def convolution(node: Node, weights_at: int = 1) -> Einsum:
 def transposed_convolution(node: Node) -> Einsum:
     """Read ``ConvTranspose``, which adds the filter, times an input value, to a window of the output."""
     image, weights = node.operand(0), node.operand(1)
-    groups = _groups(node, image, weights)
+    groups = _convolution_groups(node, image, weights)
     if image[1] != weights[0] or weights[0] % groups:
         raise _misfit(node, groups, image, weights)
     windows = tuple(_transposed_windows(node, image[2:], weights[2:]))
@@ -221,7 +216,7 @@ def _misfit(node: Node, groups: int, image: Shape, weights: Shape) -> SpecError:
     return node.error(f"does not fit: group = {groups}, an input {image}, weights {weights}")
 
 
-def _groups(node: Node, image: Shape, weights: Shape) -> int:
+def _convolution_groups(node: Node, image: Shape, weights: Shape) -> int:
     """Return the number of groups of a convolution, whose operands have as many dimensions as each other."""
     count = len(weights) - 2
     if not 1 <= count <= len(WINDOW) or len(image) != len(weights):
@@ -288,7 +283,7 @@ def general_product(node: Node) -> Einsum:
     depth, columns = right[::-1] if node.integer("transB", 0, 0) else right
     _check_summed(node, summed, depth)
     node.check_result((rows, columns))
-    return _product(node, 1, ((), ()), (rows, summed, columns))
+    return _matrix_product(node, 1, ((), ()), (rows, summed, columns))
 
 
 def matrix_product(node: Node, right_at: int = 1) -> Einsum:
@@ -299,11 +294,11 @@ def matrix_product(node: Node, right_at: int = 1) -> Einsum:
     rows, columns = left[-2:-1], right[-1:] if len(right) > 1 else ()
     _check_summed(node, left[-1], right[-2] if len(right) > 1 else right[0])
     depth = max(len(left), len(right), 2) - 2
-    batches = _aligned(left[:-2], depth), _aligned(right[:-2], depth)
+    batches = _broadcast(left[:-2], depth), _broadcast(right[:-2], depth)
     if any(1 not in pair and pair[0] != pair[1] for pair in zip(*batches, strict=True)):
         raise node.error(f"multiplies batches that do not fit: {left} and {right}")
     node.check_result((*map(max, *batches), *rows, *columns))
-    return _product(node, right_at, batches, (*(rows or (1,)), left[-1], *(columns or (1,))))
+    return _matrix_product(node, right_at, batches, (*(rows or (1,)), left[-1], *(columns or (1,))))
 
 
 def _check_summed(node: Node, left: int, right: int) -> None:
@@ -311,7 +306,9 @@ def _check_summed(node: Node, left: int, right: int) -> None:
         raise node.error(f"sums over {left} values of its left input and {right} of its right one")
 
 
-def _product(node: Node, right_at: int, batches: tuple[Shape, Shape], sizes: tuple[int, ...]) -> Einsum:
+def _matrix_product(
+    node: Node, right_at: int, batches: tuple[Shape, Shape], sizes: tuple[int, ...]
+) -> Einsum:
     """Return a matrix product per batch index; batch dimensions that the right operand lacks join P."""
     build = _Builder(node)
     left, right = batches
@@ -321,15 +318,15 @@ def _product(node: Node, right_at: int, batches: tuple[Shape, Shape], sizes: tup
     names = {place: "N" if number == 0 else f"N{number}" for number, place in enumerate(shared)}
     build.sizes |= {dim: right[place] for place, dim in names.items()}
     build.sizes |= {"P": rows, "C": summed, "K": columns}
-    batch = {place: _index(dim, (dim, 1)) for place, dim in names.items()}
-    row, depth, column = (_index(dim, (dim, 1)) for dim in ("P", "C", "K"))
+    batch = {place: RankIndex.of(dim, (dim, 1)) for place, dim in names.items()}
+    row, depth, column = (RankIndex.of(dim, (dim, 1)) for dim in ("P", "C", "K"))
     build.access(node.inputs[0], [*(index for place, index in batch.items() if left[place] > 1), row, depth])
     build.access(node.inputs[right_at], [*batch.values(), depth, column])
     build.access(node.output, [*batch.values(), row, column], output=True)
     return build.einsum()
 
 
-def _aligned(batch: Shape, length: int) -> Shape:
+def _broadcast(batch: Shape, length: int) -> Shape:
     return (1,) * (length - len(batch)) + batch
 
 
@@ -352,7 +349,7 @@ def summation(node: Node) -> Einsum | Unmapped:
         return Unmapped(macs, "only products of whole matrices are mapped")
     classes = (kept & left & right, kept - right, looped - kept, kept - left)
     batch, rows, summed, columns = (math.prod(sizes[label] for label in labels) for labels in classes)
-    return _product(node, 1, ((batch,), (batch,)), (rows, summed, columns))
+    return _matrix_product(node, 1, ((batch,), (batch,)), (rows, summed, columns))
 
 
 _Labels = list[tuple[str, int]]
@@ -404,8 +401,8 @@ def recurrence(node: Node) -> tuple[Einsum, ...]:
     of_inputs = _part(node, "inputs", node.inputs[0], node.inputs[1])
     of_state = _part(node, "state", f"{node.output}.state", node.inputs[2])
     return (
-        _product(of_inputs, 1, ((1,), both[1]), (steps * batch, inputs[2], gates)),
-        replace(_product(of_state, 1, both, (batch, width, gates)), n_instances=steps),
+        _matrix_product(of_inputs, 1, ((1,), both[1]), (steps * batch, inputs[2], gates)),
+        replace(_matrix_product(of_state, 1, both, (batch, width, gates)), n_instances=steps),
     )
 
 

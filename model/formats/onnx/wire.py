@@ -71,13 +71,13 @@ class _Copy:
             raise DamagedError(f"messages lie more than {_DEEPEST} deep in each other")
         copy = bytearray()
         drops = kind == _TENSOR and len(view) > MOST_BYTES
-        for number, start, content, end in _fields(view):
+        for number, start, content, end in _message_fields(view):
             self.fields_left -= 1
             inner = _INNER[kind].get(number)
             if drops and number in _CONTENTS:
                 continue
             if inner is None or content is None:
-                self._take(end - start)
+                self._count_bytes(end - start)
                 copy += view[start:end]
                 continue
             with view[content:end] as part:
@@ -85,24 +85,24 @@ class _Copy:
             copy += _varint(number << 3 | _BYTES) + _varint(len(message)) + message
         return bytes(copy)
 
-    def _take(self, count: int) -> None:
+    def _count_bytes(self, count: int) -> None:
         self.bytes_left -= count
         if self.bytes_left < 0 or self.fields_left < 0:
             raise OverflowError
 
 
-def _fields(view: memoryview) -> Iterator[tuple[int, int, int | None, int]]:
+def _message_fields(view: memoryview) -> Iterator[tuple[int, int, int | None, int]]:
     """Yield the number of each field, where it starts, where its bytes start if it has some, and its end."""
     place = 0
     while place < len(view):
         start = place
-        key, place = _read(view, place)
+        key, place = _read_varint(view, place)
         content: int | None = None
         wire = key & 7
         if wire == _VARINT:
-            _, place = _read(view, place)
+            _, place = _read_varint(view, place)
         elif wire == _BYTES:
-            length, content = _read(view, place)
+            length, content = _read_varint(view, place)
             place = content + length
         elif wire in _WIDTHS:
             place += _WIDTHS[wire]
@@ -113,7 +113,7 @@ def _fields(view: memoryview) -> Iterator[tuple[int, int, int | None, int]]:
         yield key >> 3, start, content, place
 
 
-def _read(view: memoryview, place: int) -> tuple[int, int]:
+def _read_varint(view: memoryview, place: int) -> tuple[int, int]:
     """Return the number that starts at a place, and the place behind it."""
     value = 0
     for position in range(_LONGEST_VARINT):

@@ -60,6 +60,10 @@ class Keeping:
             settled=frozenset(self.settled),
         )
 
+    def keeps_nothing(self, context: Context) -> bool:
+        """Whether all data bypass the level."""
+        return self.bypass.keys() >= set(context.dataspaces)
+
     def may_hold(self, name: str) -> bool:
         """Whether the level may keep a dataspace, and not only pass on what others above it keep."""
         return name not in self.bypass and name not in self.no_coalesce
@@ -117,7 +121,7 @@ def _settle_parallel(
     """Bypass in each branch what another branch keeps."""
     home: dict[str, tuple[int, Span]] = {}
     for place, branch in enumerate(parallel.branches):
-        kept = _kept(branch, keepings)
+        kept = _kept_in_branch(branch, keepings)
         twice = next((name for name in kept if name in home), None)
         if twice is not None:
             related = ((home[twice][1], "the other branch keeps it here"),)
@@ -129,7 +133,7 @@ def _settle_parallel(
     return _group(parallel, home, keepings, context)
 
 
-def _kept(branch: Iterable[ArchLeaf], keepings: dict[ArchLeaf, Keeping]) -> dict[str, Span]:
+def _kept_in_branch(branch: Iterable[ArchLeaf], keepings: dict[ArchLeaf, Keeping]) -> dict[str, Span]:
     kept: dict[str, Span] = {}
     for leaf in branch:
         kept = {**keepings[leaf].keep, **kept} if leaf in keepings else kept
@@ -186,7 +190,7 @@ def _settle_outermost(outermost: Keeping, context: Context) -> None:
 def _check_homes(keepings: Sequence[Keeping], context: Context) -> None:
     """Check that some level may keep each dataspace, and note levels that keep nothing."""
     for keeping in () if context.idle_levels else keepings:
-        if set(keeping.bypass) == set(context.dataspaces):
+        if keeping.keeps_nothing(context):
             sentence = "`{}` keeps nothing: all data bypasses it"
             context.note(note_at(keeping.leaf.span, sentence, keeping.leaf.name))
     for name in context.dataspaces:
@@ -261,10 +265,12 @@ def assemble(clauses: Sequence[Clause], context: Context) -> Assembly:
         raise SpecError("the architecture has no storage component", context.tree.span)
     _check_fanouts([leaf for leaf in context.tree.leaves if leaf.fanout > 1], storages[0], context)
     keepings, parallel = _keepings(clauses, storages, context)
-    loops = _loops(clauses, context)
+    loops = _loops_of_nodes(clauses, context)
     fanouts = [node_loops.leaf for node_loops in loops if node_loops.kind == "spatial"]
     _check_fanouts(fanouts, storages[0], context)
-    levels = tuple(_level(node_loops, keepings, frozenset(fanouts), context) for node_loops in loops)
+    levels = tuple(
+        _assembled_level(node_loops, keepings, frozenset(fanouts), context) for node_loops in loops
+    )
     return Assembly(levels, compute, parallel)
 
 
@@ -312,16 +318,16 @@ def _keepings(
     keepers = [leaf for leaf in context.tree.leaves if leaf.role in ("storage", "nothing")]
     keepings = {leaf: read_keeping(clauses, leaf, context) for leaf in keepers}
     for leaf in keepers:
-        _check_nothing(leaf, keepings[leaf], context)
+        _check_nothing_kept(leaf, keepings[leaf], context)
     groups = [_settle_parallel(parallel, keepings, context) for parallel in context.tree.parallels]
     _settle_outermost(keepings[storages[0]], context)
     levels = [keepings[leaf] for leaf in storages]
-    _check_flags(levels, context)
+    _note_flags(levels, context)
     _check_homes(levels, context)
     return keepings, tuple(group for group in groups if group is not None)
 
 
-def _check_nothing(leaf: ArchLeaf, keeping: Keeping, context: Context) -> None:
+def _check_nothing_kept(leaf: ArchLeaf, keeping: Keeping, context: Context) -> None:
     spans = (*keeping.keep.values(), *keeping.bypass.values(), *keeping.no_coalesce.values())
     if leaf.role != "nothing" or not spans or any(p.holds(leaf) for p in context.tree.parallels):
         return
@@ -341,7 +347,7 @@ def check_rooms(levels: Iterable[TemporalLevel], context: Context) -> None:
             raise SpecError(message, size_place(leaf), hint=hint)
 
 
-def _check_flags(levels: Sequence[Keeping], context: Context) -> None:
+def _note_flags(levels: Sequence[Keeping], context: Context) -> None:
     outermost = levels[0]
     if outermost.no_coalesce:
         sentence = "no_coalesce of {} has no effect on `{}`, which is the outermost level"
@@ -362,7 +368,7 @@ def _note_idle(flags: dict[str, Span], what: str, keeping: Keeping, context: Con
             context.note(note_at(span, sentence, keeping.leaf.name, name))
 
 
-def _loops(clauses: Sequence[Clause], context: Context) -> list[LoopConstraints]:
+def _loops_of_nodes(clauses: Sequence[Clause], context: Context) -> list[LoopConstraints]:
     """Return the loop constraints of all nodes, outermost first; a fanout lies above its component."""
     constraints: list[LoopConstraints] = []
     for leaf in context.tree.leaves:
@@ -378,7 +384,7 @@ def _loops(clauses: Sequence[Clause], context: Context) -> list[LoopConstraints]
     return maximize(constraints, context)
 
 
-def _level(
+def _assembled_level(
     loops: LoopConstraints, keepings: dict[ArchLeaf, Keeping], fanouts: frozenset[ArchLeaf], context: Context
 ) -> TilingLevel:
     if loops.kind == "spatial":

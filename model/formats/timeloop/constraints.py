@@ -36,7 +36,7 @@ _FORMS = "write `P=4`, `P<=4` or `P>=4`, in a list, a mapping `{P: 4}` or a text
 
 
 @dataclass(frozen=True, slots=True)
-class Factor:
+class WrittenFactor:
     """One factor rule and where it was written."""
 
     dim: str
@@ -57,7 +57,7 @@ class Factor:
         return f"{self.dim}{self.relation}{self.value}{remainder}"
 
 
-def read_factors(node: Node, context: Context, names: Names) -> tuple[Factor, ...]:
+def read_factors(node: Node, context: Context, names: Names) -> tuple[WrittenFactor, ...]:
     """Read factors in any of their forms; a value of 0 means the full bound, one of -1 any factor."""
     factors = (
         _checked(_spelt_out(text, part, names), part, context, names) for text, part in factor_texts(node)
@@ -82,7 +82,7 @@ def factor_texts(node: Node) -> Iterator[tuple[str, Node]]:
             yield (f"{key.text}{text}" if text[:1] in "<>=" else f"{key.text}={text}"), value
         return
     if isinstance(node, SequenceNode):
-        yield from _with_remainders([(_joined(item), item) for item in node.items])
+        yield from _with_remainders([(_factor_text(item), item) for item in node.items])
         return
     if node.value is None:
         return
@@ -120,7 +120,7 @@ def split_factor(text: str) -> tuple[str, str, str]:
     return name, "", text[len(name) :]
 
 
-def _joined(item: Node) -> str:
+def _factor_text(item: Node) -> str:
     """Return a factor of a list as one text; it may be a list of parts, such as ``[P, "=", WIDTH]``."""
     parts = item.items if isinstance(item, SequenceNode) else (item,)
     texts = [part.text.strip() for part in parts if isinstance(part, ScalarNode)]
@@ -129,11 +129,11 @@ def _joined(item: Node) -> str:
     return "".join(texts)
 
 
-def _checked(text: str, node: Node, context: Context, names: Names) -> Factor | None:
+def _checked(text: str, node: Node, context: Context, names: Names) -> WrittenFactor | None:
     """Return a factor, None for one of a dimension that the problem lacks, and that asks for no loop."""
     text, remainder = _split_remainder(text, node)
     _refuse_several(text, node)
-    dim, operator, value_text = _split(text, node, context.problem.dims)
+    dim, operator, value_text = _split_factor(text, node, context.problem.dims)
     if operator in ("<", ">"):
         hint = f"`{operator}` is silently ignored by Timeloop; write `{dim}{operator}={value_text}` or so"
         raise SpecError(f"`{text}`: strict bounds on factors are not supported", node.span, hint=hint)
@@ -142,12 +142,12 @@ def _checked(text: str, node: Node, context: Context, names: Names) -> Factor | 
     if not context.is_dimension(dim, node.span, asks_for_loop=relation != "<=" and value > 1):
         return None
     if relation == "=" and value == _ANY:
-        return Factor(dim, "=", 1, node.span, free=True)
+        return WrittenFactor(dim, "=", 1, node.span, free=True)
     if relation == "=" and value == 0:
         value = context.problem.bound[dim]
     if value < 1:
         raise SpecError(f"`{text}`: a factor is at least 1", node.span)
-    return Factor(dim, relation, value, node.span, remainder=remainder)
+    return WrittenFactor(dim, relation, value, node.span, remainder=remainder)
 
 
 def _split_remainder(text: str, node: Node) -> tuple[str, int | None]:
@@ -171,7 +171,7 @@ def _refuse_several(text: str, node: Node) -> None:
         raise SpecError(f"`{text}` is {len(factors)} factors in one item", node.span, hint=hint)
 
 
-def _split(text: str, node: Node, dims: Sequence[str]) -> tuple[str, str, str]:
+def _split_factor(text: str, node: Node, dims: Sequence[str]) -> tuple[str, str, str]:
     """Split ``P<=4`` or ``P4`` into dimension, operator and value."""
     name, operator, value = split_factor(text)
     if operator:
@@ -380,10 +380,10 @@ def without_rules(name: str, constraint: Node) -> Node | None:
 def _asks_nothing(node: MappingNode, kind: Kind) -> bool:
     """Whether a constraint is left empty, or says so list by list: it may stand anywhere then."""
     values = [(key.text, value) for key, value in node.entries if key.text not in ADDRESS_KEYS]
-    return kind in _LISTS and all(key in _LISTS[kind] and _is_empty(value) for key, value in values)
+    return kind in _LISTS and all(key in _LISTS[kind] and _says_nothing(value) for key, value in values)
 
 
-def _is_empty(value: Node) -> bool:
+def _says_nothing(value: Node) -> bool:
     return not value.items if isinstance(value, SequenceNode) else is_blank(value)
 
 

@@ -78,8 +78,8 @@ _EXTENSIONS = {
 
 def _check_tags(section: str, value: Node) -> None:
     """Refuse tags outside of the architecture's tree; the tree's own are checked where it is read."""
-    for key, node in _children(value) if section == "architecture" else ((None, value),):
-        _check(node, key)
+    for key, node in _values_inside(value) if section == "architecture" else ((None, value),):
+        _check_tag(node, key)
 
 
 def refused_tag(node: Node) -> SpecError:
@@ -92,18 +92,18 @@ def refused_tag(node: Node) -> SpecError:
     return SpecError(f"unknown tag `{node.tag}`", node.span, hint=hint)
 
 
-def _check(node: Node, key: ScalarNode | None) -> None:
+def _check_tag(node: Node, key: ScalarNode | None) -> None:
     if node.tag in (*NODE_TAGS, *COMPONENT_TAGS):
         where, span = ("here", node.span) if key is None else (f"under `{key.text}`", key.span)
         hint = "they mark the items of `nodes` in the architecture"
         raise SpecError(f"`{node.tag}` does not belong {where}", span, hint=hint)
     if node.tag is not None:
         raise refused_tag(node)
-    for inner, child in _children(node):
-        _check(child, inner or key)
+    for inner, child in _values_inside(node):
+        _check_tag(child, inner or key)
 
 
-def _children(node: Node) -> Iterator[tuple[ScalarNode | None, Node]]:
+def _values_inside(node: Node) -> Iterator[tuple[ScalarNode | None, Node]]:
     """Values inside of `node` with their keys; of the items of ``nodes``, what lies inside of them."""
     if isinstance(node, ScalarNode):
         return
@@ -112,7 +112,7 @@ def _children(node: Node) -> Iterator[tuple[ScalarNode | None, Node]]:
         return
     for key, value in node.entries:
         if key.text == "nodes" and not isinstance(value, ScalarNode):
-            yield from (inner for _, item in _children(value) for inner in _children(item))
+            yield from (inner for _, item in _values_inside(value) for inner in _values_inside(item))
         else:
             yield key, value
 

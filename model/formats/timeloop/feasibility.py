@@ -12,7 +12,7 @@ from typing import TypeVar
 from model.counting.words import tile_words
 from model.extents import ANY, PERFECT, Extents, Factors, tiles_of
 from model.formats.timeloop.assembly import SpatialLevel, TemporalLevel, TilingLevel
-from model.formats.timeloop.constraints import Factor
+from model.formats.timeloop.constraints import WrittenFactor
 from model.formats.timeloop.context import Context
 from model.formats.timeloop.loops import LoopConstraints, axis_of
 from model.formats.timeloop.tree import ArchLeaf
@@ -32,11 +32,11 @@ NONE: dict[Factors, str] = {PERFECT: "no divisor", ANY: "no factor"}
 def irreducible(parts: Sequence[Part], conflict: Callable[[Sequence[Part]], bool]) -> list[Part]:
     """Return parts that still conflict, of which none can be left out, by Junker's QuickXplain."""
     all_parts = list(parts)
-    needed = _needed([], False, all_parts, conflict)
+    needed = _needed_parts([], False, all_parts, conflict)
     return [part for part in all_parts if any(part is other for other in needed)]
 
 
-def _needed(
+def _needed_parts(
     background: list[Part], grown: bool, parts: list[Part], conflict: Callable[[Sequence[Part]], bool]
 ) -> list[Part]:
     """Return the `parts` that conflict with `background`; `grown` says that it has parts it lacked before."""
@@ -46,8 +46,8 @@ def _needed(
         return parts
     middle = len(parts) // 2
     first, second = parts[:middle], parts[middle:]
-    from_second = _needed([*background, *first], True, second, conflict)
-    from_first = _needed([*background, *from_second], bool(from_second), first, conflict)
+    from_second = _needed_parts([*background, *first], True, second, conflict)
+    from_first = _needed_parts([*background, *from_second], bool(from_second), first, conflict)
     return [*from_first, *from_second]
 
 
@@ -60,7 +60,7 @@ class _Demand:
     span: Span
     text: str
     most: int | None = None  # the largest factor that there is room for, None for a rule
-    factor: Factor | None = None
+    factor: WrittenFactor | None = None
 
     @property
     def limits(self) -> tuple[int, int]:
@@ -121,7 +121,7 @@ def check_feasible(
         here = {dim: least[place] for dim, least in extents.items()}
         if compressed or not isinstance(level, TemporalLevel) or level.storage.name in with_places:
             continue
-        if not _fits(level, here, context):
+        if not _kept_tiles_fit(level, here, context):
             raise _too_small(level, place, levels, demands, context)
 
 
@@ -143,7 +143,7 @@ def _check_factors(constraints: LoopConstraints, context: Context) -> None:
         raise ConflictError(message, last.span, related)
 
 
-def _check_attainable(factor: Factor, context: Context) -> None:
+def _check_attainable(factor: WrittenFactor, context: Context) -> None:
     """Check that some factor of its dimension's bound satisfies a rule."""
     bound = context.problem.bound[factor.dim]
     related = ((context.loaded.bound_spans[factor.dim], f"{factor.dim} is {bound} here"),)
@@ -156,7 +156,7 @@ def _check_attainable(factor: Factor, context: Context) -> None:
         raise ConflictError(message, factor.span, related, hint=hint)
 
 
-def _contradict(extents: Extents, rules: Sequence[Factor]) -> bool:
+def _contradict(extents: Extents, rules: Sequence[WrittenFactor]) -> bool:
     """Whether no factor of a dimension satisfies all rules."""
     asked = [rule.rule() for rule in rules]
     return not any(all(rule.allows(factor) for rule in asked) for factor in extents.values)
@@ -179,7 +179,7 @@ def _check_mesh(level: SpatialLevel, context: Context) -> None:
         raise _too_wide(level, name, size, factors)
 
 
-def _too_wide(level: SpatialLevel, name: str, size: int, factors: Sequence[Factor]) -> ConflictError:
+def _too_wide(level: SpatialLevel, name: str, size: int, factors: Sequence[WrittenFactor]) -> ConflictError:
     """Return the error for factors whose product exceeds `size`, as few of them as exceed it."""
     leaf = level.loops.leaf
     blamed = irreducible(
@@ -225,14 +225,16 @@ def _allowed(
             by_level[id(demand.level)].append(demand)
     extents = context.extents(dim)
     if extents.kind == ANY:
-        return [_between([demand.limits for demand in here], extents.bound) for here in by_level.values()]
+        return [
+            _factors_within([demand.limits for demand in here], extents.bound) for here in by_level.values()
+        ]
     return [
         frozenset(f for f in extents.values if all(demand.allows(f) for demand in here))
         for here in by_level.values()
     ]
 
 
-def _between(limits: Iterable[tuple[int, int]], bound: int) -> range:
+def _factors_within(limits: Iterable[tuple[int, int]], bound: int) -> range:
     """The factors within all limits."""
     lowest, highest = zip((1, bound), *limits, strict=True)
     return range(max(lowest), min(highest) + 1)
@@ -242,7 +244,7 @@ def _reachable(dim: str, levels: Sequence[TilingLevel], demands: Sequence[_Deman
     bound = context.problem.bound[dim]
     allowed = _allowed(dim, levels, demands, context)
     if context.factors == PERFECT:
-        return bound in _products(allowed, bound)[-1]
+        return bound in _reachable_divisors(allowed, bound)[-1]
     if _covered_at_once(allowed, bound):
         return True
     left = {bound}
@@ -257,14 +259,14 @@ def _covered_at_once(allowed: Sequence[Collection[int]], bound: int) -> bool:
     for place in reversed(range(len(allowed))):
         if left in allowed[place] and all(1 in factors for factors in allowed[:place]):
             return True
-        least, largest = _ends(allowed[place])
+        least, largest = _least_and_largest(allowed[place])
         if not least <= min(left, largest):
             return False
         left = tiles_of(left, least)
     return left == 1
 
 
-def _ends(factors: Collection[int]) -> tuple[int, int]:
+def _least_and_largest(factors: Collection[int]) -> tuple[int, int]:
     """The least factor and the largest, 1 and 0 if there is none; of ranges, which may be long, at once."""
     if isinstance(factors, range):
         return (factors[0], factors[-1]) if factors else (1, 0)
@@ -273,7 +275,7 @@ def _ends(factors: Collection[int]) -> tuple[int, int]:
 
 def _tiles_left(tiles: int, factors: Collection[int]) -> Iterator[int]:
     """Yield the different numbers of tiles that loops with these consecutive factors leave outside."""
-    factor, largest = _ends(factors)
+    factor, largest = _least_and_largest(factors)
     while factor <= min(tiles, largest):
         left = tiles_of(tiles, factor)
         yield left
@@ -290,8 +292,8 @@ def _least_extents(
     allowed = _allowed(dim, levels, demands, context)
     if context.factors == ANY:
         return _least_covering(allowed, bound)
-    inside = _products(reversed(allowed), bound)[::-1]
-    outside = [frozenset({1}), *_products(allowed, bound)[:-1]]
+    inside = _reachable_divisors(reversed(allowed), bound)[::-1]
+    outside = [frozenset({1}), *_reachable_divisors(allowed, bound)[:-1]]
     return [
         min(extent for extent in inner if bound // extent in outer)
         for inner, outer in zip(inside, outside, strict=True)
@@ -302,13 +304,13 @@ def _least_covering(allowed: Sequence[Collection[int]], bound: int) -> list[int]
     """Return for each level an extent that none can go below: the least factors inside, the most outside."""
     least: list[int] = []
     for place in range(len(allowed)):
-        inside = math.prod(_ends(factors)[0] for factors in allowed[place:])
-        outside = math.prod(_ends(factors)[1] for factors in allowed[:place])
+        inside = math.prod(_least_and_largest(factors)[0] for factors in allowed[place:])
+        outside = math.prod(_least_and_largest(factors)[1] for factors in allowed[:place])
         least.append(min(bound, max(inside, tiles_of(bound, outside))))
     return least
 
 
-def _products(choices: Iterable[Collection[int]], bound: int) -> list[frozenset[int]]:
+def _reachable_divisors(choices: Iterable[Collection[int]], bound: int) -> list[frozenset[int]]:
     """Return the divisors of `bound` that are products of one choice each, after each step."""
     products: list[frozenset[int]] = []
     reached = frozenset({1})
@@ -339,7 +341,7 @@ def _unreachable(
     if context.factors == ANY:
         message = f"the factors allowed for {dim} cannot cover its bound {bound}, or go beyond"
         return ConflictError(message, first, related)
-    reached = _products(allowed, bound)[-1]
+    reached = _reachable_divisors(allowed, bound)[-1]
     shown = "none that divides it" if not reached else f"{max(reached)} at most"
     message = f"the factors allowed for {dim} cannot reach its bound {bound}: their product is {shown}"
     return ConflictError(message, first, related)
@@ -360,14 +362,14 @@ def _kept_words(kept: Iterable[_Kept], extents: Mapping[str, int]) -> dict[str, 
     return {part.space.name: tile_words(part.space, extents) for part in kept}
 
 
-def _kept(level: TemporalLevel, context: Context) -> list[_Kept]:
+def _kept_tiles(level: TemporalLevel, context: Context) -> list[_Kept]:
     return [_Kept(context.problem.dataspace(name), span) for name, span in level.keeping.keep.items()]
 
 
-def _fits(level: TemporalLevel, extents: Mapping[str, int], context: Context) -> bool:
+def _kept_tiles_fit(level: TemporalLevel, extents: Mapping[str, int], context: Context) -> bool:
     """Whether the tiles of what a storage level must keep fit with these extents."""
     usable = level.storage.usable_words
-    return usable is None or sum(_kept_words(_kept(level, context), extents).values()) <= usable
+    return usable is None or sum(_kept_words(_kept_tiles(level, context), extents).values()) <= usable
 
 
 def _too_small(
@@ -388,7 +390,7 @@ def _too_small(
         extents = {dim: _least_extents(dim, levels, asked, context)[place] for dim in dims}
         return _kept_words((part for part in parts if isinstance(part, _Kept)), extents)
 
-    parts: list[_Demand | _Kept] = [*_kept(level, context), *demands]
+    parts: list[_Demand | _Kept] = [*_kept_tiles(level, context), *demands]
     blamed = irreducible(parts, lambda rest: sum(tiles(rest).values()) > usable)
     shown = tiles(blamed)
     total = sum(shown.values())

@@ -48,6 +48,7 @@ from model.formats.timeloop.pricing import (
     PriceLists,
     build_architecture,
     priced,
+    priced_if_known,
     priced_or_free,
     refuse_wires,
 )
@@ -148,7 +149,7 @@ def load_timeloop(
     parts = read_each(files, variables, options.files.limits, options.files.allow_include, names=names)
     notes = unused_notes(variables or {}, names)
     if options.timeloop.mapping_file is not None:
-        notes.extend(_unpriced(parts[:-1], parts[-1]))
+        notes.extend(_overridden_notes(parts[:-1], parts[-1]))
         parts[:-1] = [without_section(part, "mapping") for part in parts[:-1]]
     try:
         top = reduce(join_specs, parts)
@@ -160,7 +161,7 @@ def load_timeloop(
     return load_node(top, files, options).noted(notes)
 
 
-def _unpriced(others: Iterable[MappingNode], last: MappingNode) -> Iterator[Note]:
+def _overridden_notes(others: Iterable[MappingNode], last: MappingNode) -> Iterator[Note]:
     """Note the mappings that the last file overrides."""
     chosen = [value for _, value in sections_of(last, "mapping")]
     for key, value in (section for top in others for section in sections_of(top, "mapping")):
@@ -182,7 +183,7 @@ def load_node(
     check_sections(top, problem is not None, notes.append)
     context = replace(_context(top, files, options, notes, problem), is_older=is_older)
     written = written_rules(top, context)
-    context = replace(context, factors=_factors(top, options, notes.append))
+    context = replace(context, factors=_factor_kind(top, options, notes.append))
     clauses = [*node_clauses(context), *_clauses(sections_of(top, "constraints"), context)]
     sections = [] if options.timeloop.skip_mapping else sections_of(top, "mapping")
     if not sections and options.timeloop.require_mapping:
@@ -206,7 +207,7 @@ def load_node(
     objectives = options.objectives or mapper.objectives
     mapspace = _mapspace(top, assembly, parallelism, mapper, context, objectives, sparsity, rules)
     if context.loaded.bits:
-        assembly, mapspace = _in_values(assembly, mapspace, context)
+        assembly, mapspace = _assembly_in_values(assembly, mapspace, context)
     memories_with_places = _memories_with_places(assembly, options)
     if not sections:
         check_rooms(assembly.storages, context)
@@ -259,7 +260,9 @@ def _mapping(
     return tidied(mapspace, on_places(mapspace, mapping))
 
 
-def _in_values(assembly: Assembly, mapspace: Mapspace, context: Context) -> tuple[Assembly, Mapspace]:
+def _assembly_in_values(
+    assembly: Assembly, mapspace: Mapspace, context: Context
+) -> tuple[Assembly, Mapspace]:
     """Return an assembly and its mapspace with levels that count in the values of the problem."""
     bits = context.loaded.bits
     if mapspace.sparsity is not None:
@@ -372,7 +375,7 @@ def _check_given(context: Context, sparsity: Sparsity | None) -> None:
         raise SpecError(message, place, hint="--ignore-sparse drops densities")
 
 
-def _factors(top: MappingNode, options: LoadOptions, note: TakeNote) -> Factors:
+def _factor_kind(top: MappingNode, options: LoadOptions, note: TakeNote) -> Factors:
     """Return which factors loops may have: as the options say, or the template of the mapspace, or any."""
     written = read_template(top)
     if options.factors is not None:
@@ -410,12 +413,12 @@ def _variables(top: MappingNode, limits: Limits) -> dict[str, object]:
     node = section_of(top, "variables")
     if node is None:
         return {}
-    section = as_mapping(_joined(node), "`variables`")
+    section = as_mapping(_one_mapping(node), "`variables`")
     check_version(section)
     return {name: value for name, value in read_variables(section, limits).items() if name != "version"}
 
 
-def _joined(node: Node) -> Node:
+def _one_mapping(node: Node) -> Node:
     """Return a list of mappings, such as included files give, as one mapping."""
     if not isinstance(node, SequenceNode):
         return node
@@ -447,7 +450,9 @@ def _mapspace(
     needs_energy = any(objective != LATENCY for objective in objectives) or asks_for_energy(rules)
     pricing = priced if needs_energy else priced_or_free
     prices = {
-        level.storage.name: pricing(level.loops.leaf, lists, context, level.storage)
+        level.storage.name: (priced_if_known if level.keeping.keeps_nothing(context) else pricing)(
+            level.loops.leaf, lists, context, level.storage
+        )
         for level in assembly.storages
     }
     prices[assembly.compute.name] = pricing(assembly.compute, lists, context)

@@ -12,9 +12,9 @@ from model.formats.timeloop.constraints import (
     ADDRESS_KEYS,
     SHORT_PARALLELISM,
     Clause,
-    Factor,
     Kind,
     Permutation,
+    WrittenFactor,
     of,
     read_factors,
     read_permutation,
@@ -81,7 +81,7 @@ class LoopConstraints:
     # The node, and which of its loops
     leaf: ArchLeaf
     kind: Kind
-    factors: tuple[Factor, ...] = ()  # rules on factors, those that macros come down to included
+    factors: tuple[WrittenFactor, ...] = ()  # rules on factors, those that macros come down to included
     permutation: Permutation | None = None
     # Number of dimensions along X, with its place; None where it is left open, or for temporal loops
     split: tuple[int, Span] | None = None
@@ -93,7 +93,7 @@ class LoopConstraints:
     rmw_first_update: dict[str, Span] = field(default_factory=dict)
     sweeping: frozenset[str] = frozenset()  # which of `no_reuse` and `rmw_first_update` are written as `*`
 
-    def rules_of(self, dim: str) -> tuple[Factor, ...]:
+    def rules_of(self, dim: str) -> tuple[WrittenFactor, ...]:
         """Return the rules on one dimension."""
         return tuple(factor for factor in self.factors if factor.dim == dim)
 
@@ -110,17 +110,17 @@ def read_loops(
     for node in nodes:
         _refuse_shares(node, kind)
         check_keys(node, (*_KEYS[kind], *ADDRESS_KEYS), f"a {kind} constraint")
-        _check_remainders(node, context)
+        _check_remainder_limit(node, context)
     permutation = _permutation(nodes, context)
     constraints = LoopConstraints(
         leaf=leaf,
         kind=kind,
-        factors=_within_bounds(_factors(nodes, names, context), leaf, mapped, context),
+        factors=_within_bounds(_factor_rules(nodes, names, context), leaf, mapped, context),
         permutation=permutation,
         split=_read_split(nodes, permutation, names),
         maximize=_maximize(nodes, names, context),
-        no_reuse=_names(nodes, ("no_reuse", *_OLD_NO_REUSE[kind]), context),
-        no_link_transfer=_names(nodes, ("no_link_transfer",), context),
+        no_reuse=_named_dataspaces(nodes, ("no_reuse", *_OLD_NO_REUSE[kind]), context),
+        no_link_transfer=_named_dataspaces(nodes, ("no_link_transfer",), context),
         rmw_first_update=_rmw_first_update(nodes, context),
         sweeping=_sweeping(nodes, kind),
     )
@@ -143,7 +143,7 @@ def _refuse_shares(node: MappingNode, kind: Kind) -> None:
         raise SpecError(message, node.key(key).span, hint=hint)
 
 
-def _check_remainders(node: MappingNode, context: Context) -> None:
+def _check_remainder_limit(node: MappingNode, context: Context) -> None:
     """Check that a limit on remainders leaves none, where there are none, or all that there may be."""
     value = given(node, "remainders")
     if value is None:
@@ -157,22 +157,24 @@ def _check_remainders(node: MappingNode, context: Context) -> None:
         raise SpecError(message, value.span, hint=f"{largest}, the largest bound, allows all")
 
 
-def _values(nodes: Iterable[MappingNode], *keys: str) -> Iterator[Node]:
+def _values_under(nodes: Iterable[MappingNode], *keys: str) -> Iterator[Node]:
     """Yield what is given under any of `keys`."""
     for node in nodes:
         yield from (value for key in keys if (value := given(node, key)) is not None)
 
 
-def _factors(nodes: tuple[MappingNode, ...], names: Names, context: Context) -> tuple[Factor, ...]:
+def _factor_rules(
+    nodes: tuple[MappingNode, ...], names: Names, context: Context
+) -> tuple[WrittenFactor, ...]:
     """Return the rules of ``factors`` and of macros; a dimension that is left free has none."""
-    values = [*_values(nodes, "factors"), *_values(nodes, "factors_only")]
+    values = [*_values_under(nodes, "factors"), *_values_under(nodes, "factors_only")]
     factors = [factor for value in values for factor in read_factors(value, context, names)]
     for node in nodes:
         if given(node, "factors_only") is None:
             continue
         ruled = {factor.dim for factor in factors}
         span = node.key("factors_only").span
-        factors += [Factor(dim, "=", 1, span) for dim in context.problem.dims if dim not in ruled]
+        factors += [WrittenFactor(dim, "=", 1, span) for dim in context.problem.dims if dim not in ruled]
     factors = [factor for factor in factors if not factor.free]
     for node in nodes:
         factors += _dataspace_macros(node, context)
@@ -182,8 +184,8 @@ def _factors(nodes: tuple[MappingNode, ...], names: Names, context: Context) -> 
 
 
 def _within_bounds(
-    factors: tuple[Factor, ...], leaf: ArchLeaf, mapped: bool, context: Context
-) -> tuple[Factor, ...]:
+    factors: tuple[WrittenFactor, ...], leaf: ArchLeaf, mapped: bool, context: Context
+) -> tuple[WrittenFactor, ...]:
     """Return factors without those that Timeloop passes over in older specs: their dimension is smaller."""
     if mapped or not context.is_older:
         return factors
@@ -195,8 +197,8 @@ def _within_bounds(
     return tuple(factor for factor in factors if factor not in beyond)
 
 
-def _dataspace_macros(node: MappingNode, context: Context) -> list[Factor]:
-    fixed: list[Factor] = []
+def _dataspace_macros(node: MappingNode, context: Context) -> list[WrittenFactor]:
+    fixed: list[WrittenFactor] = []
     macros = (("no_iteration_over_dataspaces", True), ("must_iterate_over_dataspaces", False))
     for macro, bars_its_dims in macros:
         value = given(node, macro)
@@ -205,24 +207,26 @@ def _dataspace_macros(node: MappingNode, context: Context) -> list[Factor]:
         names = name_list(value, context.dataspaces, "dataspace")
         dims = frozenset[str]().union(*(context.problem.dataspace(name).dims for name in names))
         barred = [dim for dim in context.problem.dims if (dim in dims) is bars_its_dims]
-        fixed += [Factor(dim, "=", 1, node.key(macro).span) for dim in barred]
+        fixed += [WrittenFactor(dim, "=", 1, node.key(macro).span) for dim in barred]
     return fixed
 
 
-def _defaults(node: MappingNode, factors: list[Factor], names: Names, context: Context) -> list[Factor]:
+def _defaults(
+    node: MappingNode, factors: list[WrittenFactor], names: Names, context: Context
+) -> list[WrittenFactor]:
     """Apply ``default_max_factor`` and ``default_min_factor`` to the dimensions without such a rule."""
-    added: list[Factor] = []
+    added: list[WrittenFactor] = []
     highest, lowest = given(node, "default_max_factor"), given(node, "default_min_factor")
     if highest is not None:
         value = as_int(highest, "`default_max_factor`", names, minimum=1)
         ruled = {factor.dim for factor in factors if factor.relation != ">="}
         dims = (dim for dim in context.problem.dims if dim not in ruled)
-        added += [Factor(dim, "<=", value, highest.span, default=True) for dim in dims]
+        added += [WrittenFactor(dim, "<=", value, highest.span, default=True) for dim in dims]
     if lowest is not None:
         value = as_int(lowest, "`default_min_factor`", names, minimum=1)
         ruled = {factor.dim for factor in factors if factor.relation != "<="}
         added += [
-            Factor(dim, ">=", min(value, bound), lowest.span, default=True)
+            WrittenFactor(dim, ">=", min(value, bound), lowest.span, default=True)
             for dim, bound in context.problem.bound.items()
             if dim not in ruled
         ]
@@ -231,7 +235,7 @@ def _defaults(node: MappingNode, factors: list[Factor], names: Names, context: C
 
 def _permutation(nodes: tuple[MappingNode, ...], context: Context) -> Permutation | None:
     first: Permutation | None = None
-    for value in _values(nodes, "permutation"):
+    for value in _values_under(nodes, "permutation"):
         permutation = read_permutation(value, context)
         if first is not None and (first.inner, first.outer) != (permutation.inner, permutation.outer):
             related = ((first.span, "the first"),)
@@ -246,7 +250,7 @@ def _read_split(
     """Return the number of dimensions along X, without those that the problem lacks."""
     lacking = () if permutation is None else permutation.lacking
     first: tuple[int, Span] | None = None
-    for value in _values(nodes, "split"):
+    for value in _values_under(nodes, "split"):
         split = as_int(value, "`split`", names, minimum=0)
         if first is not None and first[0] != split:
             raise SpecError("two different splits for one node", value.span, ((first[1], "the first"),))
@@ -267,11 +271,11 @@ def _maximize(nodes: tuple[MappingNode, ...], names: Names, context: Context) ->
         if macro is not None:
             raise SpecError("`maximize_dims` is given twice", value.span, ((macro.span, "the first"),))
         limit = None if capacity is None else as_int(capacity, "`maximize_dims_capacity`", names, minimum=1)
-        macro = Maximize(_groups(value, context), limit, value.span)
+        macro = Maximize(_maximized_groups(value, context), limit, value.span)
     return macro if macro is not None and macro.groups else None
 
 
-def _groups(node: Node, context: Context) -> tuple[tuple[str, ...], ...]:
+def _maximized_groups(node: Node, context: Context) -> tuple[tuple[str, ...], ...]:
     items = as_sequence(node, "`maximize_dims`").items
     nested = [item for item in items if isinstance(item, SequenceNode)]
     if nested and len(nested) != len(items):
@@ -286,9 +290,11 @@ def _groups(node: Node, context: Context) -> tuple[tuple[str, ...], ...]:
     return tuple(group for group in groups if group)
 
 
-def _names(nodes: tuple[MappingNode, ...], keys: tuple[str, ...], context: Context) -> dict[str, Span]:
+def _named_dataspaces(
+    nodes: tuple[MappingNode, ...], keys: tuple[str, ...], context: Context
+) -> dict[str, Span]:
     spans: dict[str, Span] = {}
-    for value in _values(nodes, *keys):
+    for value in _values_under(nodes, *keys):
         spans = {**name_list(value, context.dataspaces, "dataspace"), **spans}
     return spans
 
@@ -296,13 +302,15 @@ def _names(nodes: tuple[MappingNode, ...], keys: tuple[str, ...], context: Conte
 def _sweeping(nodes: tuple[MappingNode, ...], kind: Kind) -> frozenset[str]:
     """Return the flags that are written as ``*``."""
     spellings = {"no_reuse": ("no_reuse", *_OLD_NO_REUSE[kind]), "rmw_first_update": ("rmw_first_update",)}
-    return frozenset(flag for flag, keys in spellings.items() if any(map(means_all, _values(nodes, *keys))))
+    return frozenset(
+        flag for flag, keys in spellings.items() if any(map(means_all, _values_under(nodes, *keys)))
+    )
 
 
 def _rmw_first_update(nodes: tuple[MappingNode, ...], context: Context) -> dict[str, Span]:
     """Return the dataspaces of ``rmw_first_update``; ``*`` means those that are written."""
     spans: dict[str, Span] = {}
-    for value in _values(nodes, "rmw_first_update"):
+    for value in _values_under(nodes, "rmw_first_update"):
         names = name_list(value, context.dataspaces, "dataspace")
         if means_all(value):
             names = {n: span for n, span in names.items() if context.problem.dataspace(n).read_write}
@@ -507,8 +515,8 @@ def _maximized(
     for group in macro.groups:
         for dim in group:
             _require_free(constraints, dim, macro)
-        chosen = _largest(group, unused, capacity, constraints, context)
-        added = [Factor(dim, "=", value, macro.span) for dim, value in chosen.items()]
+        chosen = _largest_product(group, unused, capacity, constraints, context)
+        added = [WrittenFactor(dim, "=", value, macro.span) for dim, value in chosen.items()]
         constraints = replace(constraints, factors=(*constraints.factors, *added))
     fixed = ", ".join(str(factor) for factor in constraints.factors if factor.span == macro.span)
     remark = (
@@ -548,7 +556,7 @@ def _left_over(loops: list[LoopConstraints], context: Context) -> dict[str, int]
     return unused
 
 
-def _largest(
+def _largest_product(
     group: tuple[str, ...],
     unused: dict[str, int],
     capacity: int,
@@ -567,14 +575,14 @@ def _largest(
     reached: _Products = {(1, 1): (-1, ())}
     for dim, tiles, values in choices:
         axis = None if rules is None else axis_of(rules, dim, context)
-        reached = _extended(reached, tiles, values, axis, mesh, capacity)
+        reached = _with_next_dim(reached, tiles, values, axis, mesh, capacity)
     if not reached:
         return dict.fromkeys(group, 1)
     _, best = max(reached.values())
     return dict(zip(group, best[len(taken) :], strict=True))
 
 
-def _extended(
+def _with_next_dim(
     reached: _Products,
     tiles: int,
     values: Sequence[int],

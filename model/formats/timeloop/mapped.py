@@ -58,7 +58,7 @@ def mapped_spec(loaded: LoadedSpec) -> MappingNode:
     sections: dict[str, _Plain] = dict(zip(_TABLES, _price_tables(loaded.mapspace.architecture), strict=True))
     if gone:
         sections[LEFT_OUT] = tuple(dict.fromkeys(gone))
-    entries += [(_word(name, top.span), _node(value, top.span)) for name, value in sections.items()]
+    entries += [(_text_node(name, top.span), _as_node(value, top.span)) for name, value in sections.items()]
     return MappingNode(tuple(entries), top.span, top.tag)
 
 
@@ -84,35 +84,35 @@ def _price_tables(architecture: Architecture) -> tuple[_Plain, _Plain]:
     ert: list[_Plain] = []
     for name, figures in energies.items():
         actions: list[_Plain] = [
-            {"name": action, "arguments": {}, "energy": _figure(Fraction(energy, units))}
+            {"name": action, "arguments": {}, "energy": _decimal_text(Fraction(energy, units))}
             for action, energy in figures.items()
         ]
         ert.append({"name": name, "actions": actions})
     areas = {compute.name: compute.area_um2, **{level.name: level.area_um2 for level in architecture.levels}}
     known = {name: area for name, area in areas.items() if area is not None} or {"unknown_areas": 0.0}
     art: list[_Plain] = [
-        {"name": name, "area": _figure(Fraction(Decimal(repr(area))))} for name, area in known.items()
+        {"name": name, "area": _decimal_text(Fraction(Decimal(repr(area))))} for name, area in known.items()
     ]
     return {"version": "0.4", "tables": ert}, {"version": "0.4", "tables": art}
 
 
-def _figure(value: Fraction) -> str:
+def _decimal_text(value: Fraction) -> str:
     """Return a number in decimals, with a point and without an exponent."""
     text = format(EXACT.divide(Decimal(value.numerator), Decimal(value.denominator)), "f")
     return text if "." in text else f"{text}.0"
 
 
-def _node(value: _Plain, span: Span) -> Node:
+def _as_node(value: _Plain, span: Span) -> Node:
     """Return plain text, lists and mappings as nodes."""
     if isinstance(value, str):
-        return _word(value, span)
+        return _text_node(value, span)
     if isinstance(value, Mapping):
-        entries = ((_word(key, span), _node(item, span)) for key, item in value.items())
+        entries = ((_text_node(key, span), _as_node(item, span)) for key, item in value.items())
         return MappingNode(tuple(entries), span)
-    return SequenceNode(tuple(_node(item, span) for item in value), span)
+    return SequenceNode(tuple(_as_node(item, span) for item in value), span)
 
 
-def _word(text: str, span: Span) -> ScalarNode:
+def _text_node(text: str, span: Span) -> ScalarNode:
     return ScalarNode(plain_value(text), text, False, span)
 
 
@@ -152,12 +152,12 @@ class _Remover:
             yield self._placed(node)
             return
         first, *others = places
-        yield with_entry(node, "name", _word(first, node.span))
+        yield with_entry(node, "name", _text_node(first, node.span))
         node = without(node, ("spatial",))
         attributes = node.get("attributes")
         if isinstance(attributes, MappingNode):
             node = with_entry(node, "attributes", without(attributes, NETWORK_LATENCIES))
-        yield from (with_entry(node, "name", _word(other, node.span)) for other in others)
+        yield from (with_entry(node, "name", _text_node(other, node.span)) for other in others)
 
     def _leaf(self, node: MappingNode) -> MappingNode:
         """Return a component or container with the constraints that stay, without the key where none does."""
@@ -190,7 +190,7 @@ class _Remover:
         name, kind = as_name(item.require(key), "`target`"), as_name(item.require("type"), "`type`")
         staying = self._staying(name, kind, item)
         if staying is not None and name in self._places and KINDS.get(kind) != "spatial":
-            yield from (with_entry(staying, key, _word(own, item.span)) for own in self._places[name])
+            yield from (with_entry(staying, key, _text_node(own, item.span)) for own in self._places[name])
         elif staying is not None:
             yield staying
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 from model.counting import rule_of
 from model.extents import remainder_of, tiles_of
 from model.formats.timeloop.assembly import PLACES_KEY, Assembly, SpatialLevel, TemporalLevel
-from model.formats.timeloop.constraints import Clause, Factor
+from model.formats.timeloop.constraints import Clause, WrittenFactor
 from model.formats.timeloop.context import Context
 from model.formats.timeloop.loops import LoopConstraints, axis_of, read_loops, spatial_rules
 from model.formats.timeloop.tree import ArchLeaf
@@ -22,7 +22,7 @@ from model.text.source import Span, SpecError, note_at
 from model.wording import listing
 
 
-def _check_flags(asked: LoopConstraints, mapped: LoopConstraints) -> None:
+def _check_mapped_flags(asked: LoopConstraints, mapped: LoopConstraints) -> None:
     """Check that a mapping sets no flag by itself that changes what is counted."""
     for flag in ("no_reuse", "no_link_transfer", "rmw_first_update"):
         _check_flag(flag, getattr(asked, flag), getattr(mapped, flag), mapped.leaf)
@@ -43,7 +43,7 @@ def _check_flag(flag: str, asked: Collection[str], flagged: dict[str, Span], lea
             raise SpecError(f"{flag} of `{name}` belongs to the architecture", span, hint=hint)
 
 
-def _check_single(targets: Iterable[Clause], fanouts: Sequence[ArchLeaf], context: Context) -> None:
+def _check_without_fanout(targets: Iterable[Clause], fanouts: Sequence[ArchLeaf], context: Context) -> None:
     """Check that a mapping asks for no children of nodes that have no fanout."""
     spatial = [target for target in targets if target.kind == "spatial" and target.leaf not in fanouts]
     for leaf in dict.fromkeys(target.leaf for target in spatial):
@@ -53,7 +53,7 @@ def _check_single(targets: Iterable[Clause], fanouts: Sequence[ArchLeaf], contex
             raise SpecError(f"the mapping's {wide} at `{leaf.name}` exceeds its mesh of 1 x 1", wide.span)
 
 
-def _check_rules(
+def _check_factor_rules(
     asked: LoopConstraints, mapped: LoopConstraints, values: dict[str, int], span: Span, context: Context
 ) -> None:
     """Check a mapping's factors at one node against the constraints."""
@@ -128,13 +128,13 @@ def read_mapping(targets: Sequence[Clause], assembly: Assembly, span: Span, cont
         if PLACES_KEY in target.node:
             hint = "a mapping names the places themselves, such as `buffer#1`"
             raise SpecError(f"`{PLACES_KEY}` is a constraint", target.node.key(PLACES_KEY).span, hint=hint)
-    _check_single(targets, [level.loops.leaf for level in assembly.fanouts], context)
+    _check_without_fanout(targets, [level.loops.leaf for level in assembly.fanouts], context)
     written = [
         read_loops(targets, level.loops.leaf, level.loops.kind, context, mapped=True)
         for level in assembly.levels
     ]
     for level, node_loops in zip(assembly.levels, written, strict=True):
-        _check_flags(level.loops, node_loops)
+        _check_mapped_flags(level.loops, node_loops)
         if node_loops.maximize is not None:
             raise SpecError("`maximize_dims`: a mapping gives its factors", node_loops.maximize.span)
     loops = [
@@ -147,17 +147,17 @@ def read_mapping(targets: Sequence[Clause], assembly: Assembly, span: Span, cont
         _check_product(dim, factors, loops, written, span, context)
         _check_remainders(dim, factors, loops, span, context)
     for level, node_loops, values in zip(assembly.levels, loops, factors, strict=True):
-        _check_rules(level.loops, node_loops, values, span, context)
-    keeps = _kept(assembly, span, context)
+        _check_factor_rules(level.loops, node_loops, values, span, context)
+    keeps = _kept_by_storage(assembly, span, context)
     nodes: list[StorageMapping | FanoutMapping] = []
     for level, node_loops, values in zip(assembly.levels, loops, factors, strict=True):
         live = {dim: value for dim, value in values.items() if value > 1}
         if isinstance(level, SpatialLevel):
-            spatial = _spatial(node_loops, live, level, span, context)
+            spatial = _spatial_loops(node_loops, live, level, span, context)
             _check_axes(level.loops, level.rules, spatial, span, context)
             nodes.append(FanoutMapping(_with_idle(spatial, node_loops, context, _idle_spatial)))
             continue
-        order = _order(node_loops, live, span, context)
+        order = _order_of_live(node_loops, live, span, context)
         _check_order(level.loops, node_loops, order, span)
         temporal = tuple(Loop(dim, live[dim]) for dim in order)
         loops_with_idle = _with_idle(temporal, node_loops, context, _idle_temporal)
@@ -200,7 +200,7 @@ def _completed(loops: LoopConstraints, asked: LoopConstraints) -> LoopConstraint
 
 
 def _exact_factors(loops: LoopConstraints) -> dict[str, int]:
-    fixed: dict[str, Factor] = {}
+    fixed: dict[str, WrittenFactor] = {}
     for factor in loops.factors:
         if factor.relation != "=":
             raise SpecError(f"`{factor}`: a mapping fixes its factors with `=`", factor.span)
@@ -292,7 +292,7 @@ def _check_remainders(
         context.note(note_at(place, sentence, dim, bound, listing(missing)))
 
 
-def _order(loops: LoopConstraints, live: dict[str, int], span: Span, context: Context) -> list[str]:
+def _order_of_live(loops: LoopConstraints, live: dict[str, int], span: Span, context: Context) -> list[str]:
     """Return the live dimensions, innermost first."""
     order = loops.permutation
     inner = () if order is None else order.inner
@@ -309,15 +309,15 @@ def _order(loops: LoopConstraints, live: dict[str, int], span: Span, context: Co
     return [dim for dim in (*inner, *between, *outer) if dim in live]
 
 
-def _spatial(
+def _spatial_loops(
     loops: LoopConstraints, live: dict[str, int], level: SpatialLevel, span: Span, context: Context
 ) -> tuple[SpatialLoop, ...]:
-    order = _order(loops, live, span, context)
-    along_x = _along_x(loops, live, order, level, span, context)
+    order = _order_of_live(loops, live, span, context)
+    along_x = _dims_along_x(loops, live, order, level, span, context)
     return tuple(SpatialLoop(dim, live[dim], "x" if dim in along_x else "y") for dim in order)
 
 
-def _along_x(
+def _dims_along_x(
     loops: LoopConstraints,
     live: dict[str, int],
     order: list[str],
@@ -358,11 +358,11 @@ def _with_units(
     if context.timeloop_padding:
         return replace(loops, factors=(*loops.factors, *asked.factors))
     place = loops.split[1]
-    ones = tuple(Factor(dim, "=", 1, place) for dim in context.problem.dims if dim not in live)
+    ones = tuple(WrittenFactor(dim, "=", 1, place) for dim in context.problem.dims if dim not in live)
     return replace(loops, factors=(*loops.factors, *ones))
 
 
-def _kept(assembly: Assembly, span: Span, context: Context) -> dict[str, frozenset[str]]:
+def _kept_by_storage(assembly: Assembly, span: Span, context: Context) -> dict[str, frozenset[str]]:
     storages = assembly.storages
     kept = {
         level.storage.name: {n for n in context.dataspaces if n not in level.keeping.bypass}

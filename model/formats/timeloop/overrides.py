@@ -43,7 +43,7 @@ def parse_setting(text: str, label: str = "setting") -> tuple[AttributeSetting, 
         raise SpecError("this does not set an attribute", whole, hint=hint)
     settings: dict[object, AttributeSetting] = {}
     column = len(name) + 2
-    for part in _parts(values):
+    for part in _split_values(values):
         span = document.span(1, column, 1, column + max(1, len(part)))
         if not part.strip():
             raise SpecError(f"a value of `{name}` is empty", span)
@@ -55,7 +55,7 @@ def parse_setting(text: str, label: str = "setting") -> tuple[AttributeSetting, 
     return tuple(settings.values())
 
 
-def _parts(values: str) -> Iterator[str]:
+def _split_values(values: str) -> Iterator[str]:
     """Split at the commas that stand outside of brackets, so that functions keep their arguments."""
     depth, start = 0, 0
     for place, character in enumerate(values):
@@ -84,7 +84,7 @@ def _with_setting(top: MappingNode, setting: AttributeSetting) -> MappingNode:
         if not isinstance(name, ScalarNode):
             return leaf
         names.append(name.text)
-        return _set(leaf, setting) if name.text == setting.node else leaf
+        return _with_attribute(leaf, setting) if name.text == setting.node else leaf
 
     architecture = top.get("architecture")
     edited = None if architecture is None else with_leaves(architecture, changed)
@@ -94,7 +94,7 @@ def _with_setting(top: MappingNode, setting: AttributeSetting) -> MappingNode:
     return with_entry(top, "architecture", edited)
 
 
-def _set(node: MappingNode, setting: AttributeSetting) -> MappingNode:
+def _with_attribute(node: MappingNode, setting: AttributeSetting) -> MappingNode:
     section = "spatial" if setting.attribute in MESHES else "attributes"
     attributes = node.get(section)
     attributes = attributes if isinstance(attributes, MappingNode) else MappingNode((), setting.span)

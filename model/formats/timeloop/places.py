@@ -24,7 +24,7 @@ from model.wording import listing
 
 def names_places(sections: Iterable[Node], mapspace: Mapspace) -> bool:
     """Whether targets of a mapping are places of memories that have several."""
-    named = set(chain.from_iterable(map(_targets, sections)))
+    named = set(chain.from_iterable(map(_target_names, sections)))
     return any(not named.isdisjoint(own) for own in place_names(mapspace).values())
 
 
@@ -59,7 +59,9 @@ def read_placed(
     ]
     context = replace(context, tree=replace(context.tree, leaves=tuple(leaves)))
     targets = read(context)
-    parted = Assembly(tuple(_levels(constrained, places, context)), constrained.compute, mapspace.parallel)
+    parted = Assembly(
+        tuple(_levels_by_place(constrained, places, context)), constrained.compute, mapspace.parallel
+    )
     return read_keeping_mapping(targets, parted, mapspace, span, context)
 
 
@@ -97,19 +99,19 @@ def place_names(mapspace: Mapspace) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _targets(node: Node) -> Iterator[str]:
+def _target_names(node: Node) -> Iterator[str]:
     """Yield the names under ``target`` anywhere below a node."""
     if isinstance(node, SequenceNode):
-        yield from chain.from_iterable(map(_targets, node.items))
+        yield from chain.from_iterable(map(_target_names, node.items))
     if not isinstance(node, MappingNode):
         return
     for key, value in node.entries:
         if key.text == "target" and isinstance(value, ScalarNode):
             yield value.text
-        yield from _targets(value)
+        yield from _target_names(value)
 
 
-def _levels(
+def _levels_by_place(
     constrained: Assembly, places: Mapping[str, Sequence[str]], context: Context
 ) -> Iterator[TilingLevel]:
     """Yield the levels, those of memories with several places once for each."""
@@ -126,7 +128,7 @@ def _levels(
 def _with_keeping(assembly: Assembly, targets: Sequence[Clause], context: Context) -> Assembly:
     """Return the assembly with what a mapping says of keeping."""
     levels = (
-        replace(level, keeping=_kept(level.keeping, level.loops.leaf, targets, context))
+        replace(level, keeping=_keeping_of_level(level.keeping, level.loops.leaf, targets, context))
         if isinstance(level, TemporalLevel)
         else level
         for level in assembly.levels
@@ -134,7 +136,7 @@ def _with_keeping(assembly: Assembly, targets: Sequence[Clause], context: Contex
     return replace(assembly, levels=tuple(levels))
 
 
-def _kept(asked: Keeping, leaf: ArchLeaf, targets: Sequence[Clause], context: Context) -> Keeping:
+def _keeping_of_level(asked: Keeping, leaf: ArchLeaf, targets: Sequence[Clause], context: Context) -> Keeping:
     """Return what a level keeps, as the constraints and a mapping say."""
     keeping = Keeping(leaf, dict(asked.keep), dict(asked.bypass), dict(asked.no_coalesce))
     said = read_keeping(targets, leaf, context)

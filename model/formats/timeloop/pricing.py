@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from fractions import Fraction
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
 from model.energy import (
     AREA_SCALES,
+    ComponentPrices,
     CompoundClasses,
     EnergyError,
     EnergyRequest,
     EnergyTables,
-    Prices,
     price,
     read_given,
 )
@@ -25,11 +26,13 @@ from model.formats.timeloop.tree import ArchLeaf, values_of
 from model.note import Note
 from model.text.fields import Names, as_fraction, one_of
 from model.text.source import MappingNode, Span, SpecError, note_at
-from model.wording import printable
+from model.wording import listing, printable
 
 _WIRES = ("wire", "Wire")
 _TRANSFER = "transfer_random"
 ROOMLESS = "none (size 0)"
+CLOCK = "global_cycle_seconds"
+SHORTEST_S, LONGEST_S = 1e-15, 1e3
 UNKNOWN = "unknown"
 """The source of energies that count as 0 as nobody knows them."""
 
@@ -61,10 +64,12 @@ def refuse_wires(tables: EnergyTables, context: Context) -> None:
             raise SpecError(message, table.span, hint=hint)
 
 
-def priced(leaf: ArchLeaf, lists: PriceLists, context: Context, level: StorageLevel | None = None) -> Prices:
+def priced(
+    leaf: ArchLeaf, lists: PriceLists, context: Context, level: StorageLevel | None = None
+) -> ComponentPrices:
     """Price one component; a storage without any room is free unless a table says otherwise."""
     if level is not None and level.size_words == 0 and leaf.name not in lists.tables.energies:
-        return Prices(sources=dict.fromkeys(("read", "fill", "update", "leak"), ROOMLESS))
+        return ComponentPrices(sources=dict.fromkeys(("read", "fill", "update", "leak"), ROOMLESS))
     names = context.names_at(leaf)
     required = leaf.node.get("required_actions")
     if required is not None:
@@ -82,11 +87,11 @@ def priced(leaf: ArchLeaf, lists: PriceLists, context: Context, level: StorageLe
         given=given.energies,
         given_area=given.area,
         span=leaf.span,
-        places=_places(leaf),
+        places=_attribute_places(leaf),
         sparse=context.optimizes_sparse,
     )
     if level is not None:
-        request = replace(request, attributes={**_rows(level, request, lists.classes), **attributes})
+        request = replace(request, attributes={**_shape_entries(level, request, lists.classes), **attributes})
     prices = price(request, lists.tables, lists.classes, context.variables)
     for remark in prices.remarks:
         context.note(Note(printable(remark)))
@@ -95,7 +100,7 @@ def priced(leaf: ArchLeaf, lists: PriceLists, context: Context, level: StorageLe
 
 def priced_or_free(
     leaf: ArchLeaf, lists: PriceLists, context: Context, level: StorageLevel | None = None
-) -> Prices:
+) -> ComponentPrices:
     """Price one component; where that fails its energies count as 0, and a note says why."""
     try:
         return priced(leaf, lists, context, level)
@@ -103,10 +108,28 @@ def priced_or_free(
         place = leaf.span if error.span is None else error.span
         sentence = "{}; its energies count as 0, since a latency objective needs none"
         context.note(note_at(place, sentence, error.message))
-        return Prices(sources=dict.fromkeys(("read", "fill", "update", "leak", "compute"), UNKNOWN))
+        return _unknown()
 
 
-def _rows(level: StorageLevel, request: EnergyRequest, classes: CompoundClasses) -> dict[str, object]:
+def priced_if_known(
+    leaf: ArchLeaf, lists: PriceLists, context: Context, level: StorageLevel
+) -> ComponentPrices:
+    """Price a level that keeps nothing: where nobody knows energies and leakage, they count as 0."""
+    try:
+        return priced(leaf, lists, context, level)
+    except EnergyError:
+        sentence = "nothing says what `{}` costs; as it keeps nothing, its energies and leakage count as 0"
+        context.note(note_at(leaf.span, sentence, leaf.name))
+        return _unknown()
+
+
+def _unknown() -> ComponentPrices:
+    return ComponentPrices(sources=dict.fromkeys(("read", "fill", "update", "leak", "compute"), UNKNOWN))
+
+
+def _shape_entries(
+    level: StorageLevel, request: EnergyRequest, classes: CompoundClasses
+) -> dict[str, object]:
     """Return width and depth where attributes give them otherwise; classes of the spec have their own."""
     if request.model_class in classes.by_name:
         return {}
@@ -117,7 +140,7 @@ def _rows(level: StorageLevel, request: EnergyRequest, classes: CompoundClasses)
     return {name: value for name, value in rows.items() if written.isdisjoint(SYNONYMS[name])}
 
 
-def _places(leaf: ArchLeaf) -> dict[str, Span]:
+def _attribute_places(leaf: ArchLeaf) -> dict[str, Span]:
     """Return where the attributes of a component are written, and its subclass, or its class without one."""
     places = {name: attribute.node.span for name, attribute in leaf.attributes.items()}
     written = leaf.node.get("class" if leaf.subclass is None else "subclass")
@@ -134,11 +157,14 @@ def _scales(leaf: ArchLeaf, names: Names) -> dict[str, object]:
 
 
 def build_architecture(
-    nodes: Iterable[StorageLevel | Fanout], compute: ArchLeaf, prices: Mapping[str, Prices], context: Context
+    nodes: Iterable[StorageLevel | Fanout],
+    compute: ArchLeaf,
+    prices: Mapping[str, ComponentPrices],
+    context: Context,
 ) -> Architecture:
     """Return the architecture with its energies as integers of one unit."""
-    units = _units(prices, context)
-    if not any(figure for price in prices.values() for figure in _figures(price)):
+    units = _units_per_pj(prices, context)
+    if not any(figure for price in prices.values() for figure in _prices_of(price)):
         context.note(
             Note("all energies are 0: every mapping has the energy and the EDP 0, and none is better")
         )
@@ -158,15 +184,40 @@ def build_architecture(
             area_source=unit.area_source,
         ),
         units_per_pj=units,
+        cycle_s=_clock(context),
     )
 
 
-def _figures(prices: Prices) -> tuple[Decimal, ...]:
+def _clock(context: Context) -> Fraction | None:
+    """Return the seconds of a cycle, None where nobody says, or where parts say different things."""
+    written = [leaf.attributes[CLOCK].value for leaf in context.tree.leaves if CLOCK in leaf.attributes]
+    written += [context.variables[CLOCK]] if CLOCK in context.variables else []
+    found = dict.fromkeys(map(_positive, written))
+    known = [seconds for seconds in found if seconds is not None]
+    if len(known) > 1:
+        shown = listing(f"{float(seconds):g}" for seconds in known)
+        context.note(Note("`{}` has several values ({}): latencies are in cycles only", (CLOCK, shown)))
+    elif not known and written:
+        sentence = "`{}` is `{}`, no number above 0: latencies are in cycles only"
+        context.note(Note(sentence, (CLOCK, printable(str(written[0])))))
+    return known[0] if len(known) == 1 else None
+
+
+def _positive(value: object) -> Fraction | None:
+    """Return seconds, of a number or of a text with one; None where they are no time that a cycle takes."""
+    try:
+        seconds = float(str(value))
+    except ValueError:
+        return None
+    return Fraction(repr(seconds)) if SHORTEST_S <= seconds <= LONGEST_S else None
+
+
+def _prices_of(prices: ComponentPrices) -> tuple[Decimal, ...]:
     return (prices.read, prices.fill, prices.update, prices.leak, prices.compute, *prices.further.values())
 
 
-def _units(prices: Mapping[str, Prices], context: Context) -> int:
-    by_name = {name: _figures(price) for name, price in prices.items()}
+def _units_per_pj(prices: Mapping[str, ComponentPrices], context: Context) -> int:
+    by_name = {name: _prices_of(price) for name, price in prices.items()}
     figures = [figure for of_component in by_name.values() for figure in of_component]
     try:
         units = energy_units(figures)
@@ -186,7 +237,7 @@ def _units(prices: Mapping[str, Prices], context: Context) -> int:
     return units
 
 
-def _with_energy(level: StorageLevel, prices: Prices, units: int) -> StorageLevel:
+def _with_energy(level: StorageLevel, prices: ComponentPrices, units: int) -> StorageLevel:
     energy = AccessEnergy(
         read=to_units(prices.read, units),
         fill=to_units(prices.fill, units),

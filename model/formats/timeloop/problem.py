@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 from pathlib import Path, PurePath
 
 from model.counting.words import extents
@@ -62,10 +63,15 @@ def find_shape(
     for path in (shipped, *(folder / f"{name}.yaml" for folder in beside)):
         if is_file(path):
             include_roots(spec_files, {}, allow_include).check(path)
-            return _shape_in_file(path, limits)
+            return (_shipped_shape if path == shipped else _shape_in_file)(path, limits)
     known = sorted(path.stem for path in _SHIPPED_SHAPES.glob("*.yaml"))
     hint = suggestion(name, known, "shipped shapes are")
     raise SpecError(f"unknown problem shape `{name}`", span, hint=hint)
+
+
+@cache
+def _shipped_shape(path: Path, limits: Limits) -> MappingNode:
+    return _shape_in_file(path, limits)
 
 
 def _shape_in_file(path: Path, limits: Limits) -> MappingNode:
@@ -391,7 +397,7 @@ def _section(node: Node) -> MappingNode:
         raise SpecError("`problem` must be a mapping, but is a list", node.span, hint=hint)
     section = as_mapping(node, "`problem`")
     known, required = (*_PROBLEM_KEYS, *SPARSE_KEYS, *WIDTH_KEYS), ("shape", "instance")
-    check_keys(section, known, "`problem`", required, _OF_SHAPE | _bounds(section))
+    check_keys(section, known, "`problem`", required, _OF_SHAPE | _bound_keys(section))
     check_version(section)
     return section
 
@@ -454,13 +460,13 @@ def _declared_coefficients(node: Node | None, dims: dict[str, Span]) -> dict[str
     return declared
 
 
-def _bounds(section: MappingNode) -> dict[str, str]:
+def _bound_keys(section: MappingNode) -> dict[str, str]:
     """Return the keys of what may be bounds, which older versions had in the section itself."""
     scalars = [(key.text, value) for key, value in section.entries if isinstance(value, ScalarNode)]
     return {key: "instance" for key, value in scalars if type(value.value) is int}
 
 
-def _given(entry: MappingNode, space: str, written: bool, default: Span | None) -> Span | None:
+def _says_given(entry: MappingNode, space: str, written: bool, default: Span | None) -> Span | None:
     """Return what says that first values of a dataspace are given, `default` of outputs that say nothing."""
     value = entry.get(_INITIAL)
     if value is None:
@@ -489,7 +495,7 @@ def _read_dataspaces(
         check_count(projection.items, limits.dimensions, f"ranks of `{name}`", projection.span)
         flag = one_of(entry, _READ_WRITE, "a dataspace")
         written = flag is not None and as_bool(flag[1], f"`{flag[0].text}`")
-        starts[name] = _given(entry, name, written, given)
+        starts[name] = _says_given(entry, name, written, given)
         dataspaces[name] = Dataspace(
             name=name,
             ranks=tuple(_read_rank(rank, shape, coefficients) for rank in projection.items),

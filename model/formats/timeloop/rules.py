@@ -78,16 +78,16 @@ def read_rules(
     SpecError
         If one is no condition on mappings, with the part that is wrong.
     """
-    return tuple(_read(rule, architecture, context) for rule in written)
+    return tuple(_read_rule(rule, architecture, context) for rule in written)
 
 
-def _read(written: WrittenRule, architecture: Architecture, context: Context) -> Rule:
+def _read_rule(written: WrittenRule, architecture: Architecture, context: Context) -> Rule:
     text, leaf, place = written
     if leaf is None or place is None:
-        scope = RuleScope(context.problem, architecture, constants=_numbers(context.variables))
+        scope = RuleScope(context.problem, architecture, constants=_finite_names(context.variables))
     else:
         _check_node(text, leaf, place, architecture)
-        names = _numbers(context.names_at(leaf))
+        names = _finite_names(context.names_at(leaf))
         scope = RuleScope(context.problem, architecture, place, leaf.name, names)
     line = " ".join(text.text.split("\n")).strip()
     try:
@@ -108,7 +108,7 @@ def _check_node(text: ScalarNode, leaf: ArchLeaf, place: Place, architecture: Ar
         raise SpecError(f"a {place} rule has no effect on `{leaf.name}`, which {lack}", text.span)
 
 
-def _numbers(names: Names) -> Mapping[str, Fraction]:
+def _finite_names(names: Names) -> Mapping[str, Fraction]:
     """Return the names of finite numbers, which rules may use."""
     numbers = {
         name: calculated(value)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 
-from model.energy import Prices
+from model.energy import ComponentPrices
 from model.energy.figures import to_units
 from model.formats.timeloop.constraints import ADDRESS_KEYS, Clause, of
 from model.formats.timeloop.context import Context
@@ -73,7 +73,7 @@ def read_sparsity(top: MappingNode, clauses: Sequence[Clause], context: Context)
             return None
         _note_idle_densities(context)
         return Sparsity(densities, tuple(SparseLevel() for _ in storages))
-    written = list(_written(top, context))
+    written = list(_all_parts(top, context))
     _check_single(written)
     levels = tuple(_read_level(leaf, written, clauses, context) for leaf in storages)
     compute = SparseCompute()
@@ -89,7 +89,7 @@ def _note_idle_densities(context: Context) -> None:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _SparsePart:
     """One of `_NODE_KEYS` of a component."""
 
     leaf: ArchLeaf
@@ -97,7 +97,7 @@ class _Part:
     value: Node
 
 
-def _written(top: MappingNode, context: Context) -> Iterator[_Part]:
+def _all_parts(top: MappingNode, context: Context) -> Iterator[_SparsePart]:
     """Yield what stands in the spec's section and on components."""
     section = section_of(top, SPARSE_SECTION)
     if section is not None:
@@ -105,14 +105,14 @@ def _written(top: MappingNode, context: Context) -> Iterator[_Part]:
         for item in items_of(targets.get("targets"), "`targets`"):
             node = keyed_mapping(item, "a target", ("name", *_NODE_KEYS), ("name",))
             name = known_name(node.require("name"), context.leaves, "component")
-            yield from _parts(context.leaves[name], node)
+            yield from _sparse_parts(context.leaves[name], node)
     for leaf in context.tree.leaves:
         own = section_of(leaf.node, SPARSE_SECTION)
         if own is not None:
-            yield from _parts(leaf, keyed_mapping(own, f"`{SPARSE_SECTION}`", _NODE_KEYS))
+            yield from _sparse_parts(leaf, keyed_mapping(own, f"`{SPARSE_SECTION}`", _NODE_KEYS))
 
 
-def _parts(leaf: ArchLeaf, node: MappingNode) -> Iterator[_Part]:
+def _sparse_parts(leaf: ArchLeaf, node: MappingNode) -> Iterator[_SparsePart]:
     for key, value in node.entries:
         if key.text not in _NODE_KEYS or given(node, key.text) is None:
             continue
@@ -120,10 +120,10 @@ def _parts(leaf: ArchLeaf, node: MappingNode) -> Iterator[_Part]:
         if leaf.role != role:
             unit = "the compute component" if role == "compute" else "a storage"
             raise SpecError(f"`{key.text}` belongs on {unit}, but `{leaf.name}` is not one", key.span)
-        yield _Part(leaf, key, value)
+        yield _SparsePart(leaf, key, value)
 
 
-def _check_single(parts: Iterable[_Part]) -> None:
+def _check_single(parts: Iterable[_SparsePart]) -> None:
     places: dict[tuple[str, str], Span] = {}
     for part in parts:
         message = f"`{part.key.text}` of `{part.leaf.name}` is given twice"
@@ -131,7 +131,7 @@ def _check_single(parts: Iterable[_Part]) -> None:
 
 
 def _read_level(
-    leaf: ArchLeaf, written: Iterable[_Part], clauses: Sequence[Clause], context: Context
+    leaf: ArchLeaf, written: Iterable[_SparsePart], clauses: Sequence[Clause], context: Context
 ) -> SparseLevel:
     support = read_sparse_support(leaf, context)
     own = {part.key.text: part.value for part in written if part.leaf is leaf}
@@ -311,7 +311,7 @@ def _read_conditional(node: Node, context: Context, beside: tuple[str, ...] = ()
     return Conditional(target, tuple(conditions))
 
 
-def _read_compute(part: _Part) -> SparseCompute:
+def _read_compute(part: _SparsePart) -> SparseCompute:
     kinds: set[str] = set()
     for item in as_sequence(part.value, f"`{_COMPUTE}`").items:
         entry = keyed_mapping(item, "a compute optimization", ("type",), ("type",))
@@ -320,7 +320,11 @@ def _read_compute(part: _Part) -> SparseCompute:
 
 
 def with_energies(
-    sparsity: Sparsity, names: Sequence[str], prices: Mapping[str, Prices], units: int, context: Context
+    sparsity: Sparsity,
+    names: Sequence[str],
+    prices: Mapping[str, ComponentPrices],
+    units: int,
+    context: Context,
 ) -> Sparsity:
     """Return sparsity with the energies of its actions; `names` has the levels, then the arithmetic."""
 

@@ -81,7 +81,7 @@ _SLIP = 0.88
 """Alike enough to be a slip of the pen, unlike `n_banks` and the other names an estimator may know."""
 
 
-def _check_names(leaf: ArchLeaf, context: Context) -> None:
+def _check_attributes(leaf: ArchLeaf, context: Context) -> None:
     """Check the attributes of a storage by name; those that nothing here knows go to the estimator."""
     _note_sparse(leaf, context)
     for name, attribute in leaf.attributes.items():
@@ -139,7 +139,7 @@ BITS_PER_KIBIBYTE = 8192
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _AttributeReader:
     """Typed access to the attributes of one storage component."""
 
     leaf: ArchLeaf
@@ -200,8 +200,8 @@ def read_storage(leaf: ArchLeaf, fanouts: frozenset[ArchLeaf], context: Context)
     otherwise; the capacity is ``depth * block_size``, ``entries`` or ``sizeKB``, and unlimited for a DRAM
     that gives none.
     """
-    reader = _Reader(leaf, context.names_at(leaf))
-    _check_names(leaf, context)
+    reader = _AttributeReader(leaf, context.names_at(leaf))
+    _check_attributes(leaf, context)
     _note_bandwidth(reader, context)
     word_bits = reader.integer("datawidth")
     if word_bits is None:
@@ -209,7 +209,7 @@ def read_storage(leaf: ArchLeaf, fanouts: frozenset[ArchLeaf], context: Context)
     cluster_size, block_size = _block(reader, word_bits, context)
     if cluster_size > 1 and _is_dram(leaf):
         raise SpecError("a DRAM has a `cluster_size` of 1", reader.place("cluster_size"))
-    capacity = _capacity(reader, word_bits, block_size)
+    capacity = _capacity_words(reader, word_bits, block_size)
     _note_idle_attributes(reader, capacity, context)
     return StorageLevel(
         name=leaf.name,
@@ -217,8 +217,8 @@ def read_storage(leaf: ArchLeaf, fanouts: frozenset[ArchLeaf], context: Context)
         word_bits=word_bits,
         block_size=block_size,
         cluster_size=cluster_size,
-        multiple_buffering=_within(reader, "multiple_buffering", Fraction(1), lowest=Fraction(1)),
-        min_utilization=_within(reader, "min_utilization", Fraction(0), Fraction(0), Fraction(1)),
+        multiple_buffering=_fraction_within(reader, "multiple_buffering", Fraction(1), lowest=Fraction(1)),
+        min_utilization=_fraction_within(reader, "min_utilization", Fraction(0), Fraction(0), Fraction(1)),
         read_bandwidth=_port_bandwidth(reader, "read_bandwidth"),
         write_bandwidth=_port_bandwidth(reader, "write_bandwidth"),
         shared_bandwidth=_bandwidth(reader, "shared_bandwidth"),
@@ -227,13 +227,13 @@ def read_storage(leaf: ArchLeaf, fanouts: frozenset[ArchLeaf], context: Context)
         network_drain_latency=reader.integer_or("network_drain_latency", 0, minimum=0),
         gating_fanouts=_gating_fanouts(reader, fanouts, context),
         rows_per_word=None if reader.find("depth") is None else Fraction(1, block_size),
-        size_source=_source(reader, "depth", "entries", "sizeKB"),
-        buffering_source=_source(reader, "multiple_buffering"),
-        utilization_source=_source(reader, "min_utilization"),
+        size_source=_attribute_source(reader, "depth", "entries", "sizeKB"),
+        buffering_source=_attribute_source(reader, "multiple_buffering"),
+        utilization_source=_attribute_source(reader, "min_utilization"),
     )
 
 
-def _note_idle_attributes(reader: _Reader, capacity: int | None, context: Context) -> None:
+def _note_idle_attributes(reader: _AttributeReader, capacity: int | None, context: Context) -> None:
     """Note attributes that are understood and change nothing here."""
     reasons: dict[str, str] = {}
     if reader.flag("allow_overbooking") and not context.optimizes_sparse:
@@ -258,7 +258,7 @@ class SparseSupport:
 
 def read_sparse_support(leaf: ArchLeaf, context: Context) -> SparseSupport:
     """Return what the attributes of a leaf say about sparse data; formats and optimizations are elsewhere."""
-    reader = _Reader(leaf, context.names_at(leaf))
+    reader = _AttributeReader(leaf, context.names_at(leaf))
     word = reader.integer_or("metadata_datawidth", 0, minimum=0)
     width = reader.integer_or("metadata_storage_width", 0, minimum=0)
     block = reader.integer_or("metadata_block_size", 1)
@@ -286,7 +286,7 @@ def read_sparse_support(leaf: ArchLeaf, context: Context) -> SparseSupport:
     return SparseSupport(level, reader.place("metadata_storage_width"))
 
 
-def _source(reader: _Reader, *names: str) -> SourceRef | None:
+def _attribute_source(reader: _AttributeReader, *names: str) -> SourceRef | None:
     """Return the place of the first of these attributes that is given."""
     present = (name for name in names if reader.node(name) is not None)
     name = next(present, None)
@@ -317,7 +317,7 @@ def _lacking(leaf: ArchLeaf, names: Sequence[str], remark: str) -> SpecError:
     return SpecError(message, next(iter(unknown.values())), hint=hint)
 
 
-def _block(reader: _Reader, word_bits: int, context: Context) -> tuple[int, int]:
+def _block(reader: _AttributeReader, word_bits: int, context: Context) -> tuple[int, int]:
     """Return cluster size and block size, which width and datawidth tie together."""
     width = reader.integer("width", minimum=0) or None
     cluster = reader.integer_or("cluster_size", 1)
@@ -337,7 +337,9 @@ def _block(reader: _Reader, word_bits: int, context: Context) -> tuple[int, int]
     return cluster, width // (cluster * word_bits)
 
 
-def _contradiction(reader: _Reader, width: int, block: int, cluster: int, word_bits: int) -> SpecError:
+def _contradiction(
+    reader: _AttributeReader, width: int, block: int, cluster: int, word_bits: int
+) -> SpecError:
     """Say that a row is not as wide as the blocks of its instances."""
     written = [name for name in ("width", "datawidth", "cluster_size") if reader.node(name) is not None]
     values = {"width": width, "datawidth": word_bits, "cluster_size": cluster}
@@ -362,7 +364,7 @@ def _check_no_width(leaf: ArchLeaf, word_bits: int) -> None:
             raise SpecError(message, span, hint=hint)
 
 
-def _capacity(reader: _Reader, word_bits: int, block_size: int) -> int | None:
+def _capacity_words(reader: _AttributeReader, word_bits: int, block_size: int) -> int | None:
     """Return the words of one instance, None when unlimited; 0 where the size is given as 0."""
     capacities: dict[str, int] = {}
     depth = reader.integer("depth", minimum=0)
@@ -388,21 +390,21 @@ def _capacity(reader: _Reader, word_bits: int, block_size: int) -> int | None:
     return words
 
 
-def _bandwidth(reader: _Reader, name: str) -> Fraction | None:
+def _bandwidth(reader: _AttributeReader, name: str) -> Fraction | None:
     value = reader.fraction(name)
     if value is not None and value <= 0:
         raise SpecError(f"`{name}` must be positive (words per cycle)", reader.place(name))
     return value
 
 
-def _port_bandwidth(reader: _Reader, name: str) -> Fraction | None:
+def _port_bandwidth(reader: _AttributeReader, name: str) -> Fraction | None:
     """Return the bandwidth of one kind of access: its own, or half of the old ``bandwidth`` of both."""
     of_port = _bandwidth(reader, name)
     both = _bandwidth(reader, "bandwidth")
     return of_port if of_port is not None or both is None else both / 2
 
 
-def _note_bandwidth(reader: _Reader, context: Context) -> None:
+def _note_bandwidth(reader: _AttributeReader, context: Context) -> None:
     if reader.node("bandwidth") is None:
         return
     sentence = (
@@ -412,8 +414,8 @@ def _note_bandwidth(reader: _Reader, context: Context) -> None:
     context.note(note_at(reader.place("bandwidth"), sentence, reader.leaf.name))
 
 
-def _within(
-    reader: _Reader, name: str, default: Fraction, lowest: Fraction, highest: Fraction | None = None
+def _fraction_within(
+    reader: _AttributeReader, name: str, default: Fraction, lowest: Fraction, highest: Fraction | None = None
 ) -> Fraction:
     value = reader.fraction(name)
     if value is None:
@@ -424,7 +426,7 @@ def _within(
     return value
 
 
-def _scales(reader: _Reader, context: Context) -> tuple[tuple[str, Fraction], ...]:
+def _scales(reader: _AttributeReader, context: Context) -> tuple[tuple[str, Fraction], ...]:
     node = reader.node("per_dataspace_bandwidth_consumption_scale")
     if node is None:
         return ()
@@ -438,14 +440,13 @@ def _scales(reader: _Reader, context: Context) -> tuple[tuple[str, Fraction], ..
     return tuple(scales.items())
 
 
-def _gating_fanouts(reader: _Reader, fanouts: frozenset[ArchLeaf], context: Context) -> int | None:
+def _gating_fanouts(reader: _AttributeReader, fanouts: frozenset[ArchLeaf], context: Context) -> int | None:
     """Return the number of fanouts above the gate of this level's power, None if it gates itself."""
     leaf = reader.leaf
     gate = leaf.gate
-    at = reader.find("power_gated_at")
+    at = reader.node("power_gated_at")
     if at is not None:
-        name_node = at[1].node
-        gate = known_name(name_node, context.leaves, "level")
+        gate = known_name(at, context.leaves, "level")
         if gate == leaf.name and leaf.gate in (None, gate):
             sentence = (
                 "power_gated_at of `{}` names the level itself and has no effect: no node above gates it"
@@ -481,7 +482,7 @@ def note_unread(top: Node, classes: CompoundClasses, context: Context) -> None:
         if POWER_GATING in leaf.node and not _reaches_storage(POWER_GATING, leaf, context):
             span = leaf.node.key(POWER_GATING).span
             names[span], owners[span] = POWER_GATING, [leaf.name]
-    words = _words(top) if names else frozenset[str]()
+    words = _words_of_expressions(top) if names else frozenset[str]()
     for span, name in names.items():
         if name not in words:
             forms = _GIVEN_FORMS if "energy" in name and name not in _OF_STORAGES else ""
@@ -521,7 +522,7 @@ def _reaches_storage(name: str, leaf: ArchLeaf, context: Context) -> bool:
     return any(name == POWER_GATING or name in other.attributes for other in storages)
 
 
-def _words(top: Node) -> frozenset[str]:
+def _words_of_expressions(top: Node) -> frozenset[str]:
     """Return the words of all values that may be expressions."""
     plain = (node.text for node in values_in(top) if isinstance(node, ScalarNode) and not node.quoted)
     return frozenset(word for text in plain for word in _WORD.findall(text))

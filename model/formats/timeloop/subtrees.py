@@ -68,7 +68,7 @@ class _Branch:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _Component:
     """A storage or compute component, with all its instances on their mesh."""
 
     name: str
@@ -90,11 +90,11 @@ class _Part:
 
 
 @dataclass
-class _Walk:
+class _FlatTree:
     """What is read of a tree, outermost first."""
 
     note: TakeNote
-    items: list[_Branch | _Part] = field(default_factory=list)
+    items: list[_Branch | _Component] = field(default_factory=list)
     networks: dict[str, Span] = field(default_factory=dict)
     unknown: dict[str, Span] = field(default_factory=dict)
     wordless: dict[str, Span] = field(default_factory=dict)
@@ -102,7 +102,7 @@ class _Walk:
 
 def nodes_of(section: MappingNode, note: TakeNote) -> MappingNode:
     """Return an architecture of version 0.1, 0.2 or 0.3 as one of version 0.4."""
-    walk = _Walk(note)
+    walk = _FlatTree(note)
     if is_old_list(section):
         _read_list(section, walk)
     else:
@@ -112,7 +112,7 @@ def nodes_of(section: MappingNode, note: TakeNote) -> MappingNode:
     entries = [entry_of("version", scalar_of("0.4", section.span), section.span)]
     if name:
         entries.append(entry_of("name", scalar_of(name, section.span), section.span))
-    nodes = SequenceNode(tuple(_nodes(_in_order(walk))), section.span)
+    nodes = SequenceNode(tuple(_flat_nodes(_nodes_in_order(walk))), section.span)
     return MappingNode((*entries, entry_of("nodes", nodes, section.span)), section.span)
 
 
@@ -128,7 +128,7 @@ def storages_of(section: Node | None) -> tuple[str, ...]:
     return tuple(reversed(names))
 
 
-def _read_list(section: MappingNode, walk: _Walk) -> None:
+def _read_list(section: MappingNode, walk: _FlatTree) -> None:
     """Read the storages of version 0.1, which stand innermost first, and the arithmetic."""
     storages = as_sequence(section.require("storage"), "`storage`").items
     for item in reversed(storages):
@@ -140,26 +140,26 @@ def _read_list(section: MappingNode, walk: _Walk) -> None:
         component_class = as_name(written, "`class`") if written else "DRAM" if as_dram else "SRAM"
         attributes = without(attributes, ("technology",)) if as_dram else attributes
         name = as_name(node.require("name", "a storage"), "`name`")
-        _add_part(_named(node), name, component_class, attributes, None, walk)
+        _add_part(_bare_component(node), name, component_class, attributes, None, walk)
     node = as_mapping(section.require("arithmetic"), "`arithmetic`")
     named = node.get("name")
     name = _ARITHMETIC if named is None else as_name(named, "`name`")
     attributes = _plain_attributes(without(node, ("name", "class")))
-    _add_part(_named(node), name, "intmac", attributes, None, walk)
+    _add_part(_bare_component(node), name, "intmac", attributes, None, walk)
     others = [
         key for key, _ in section.entries if key.text not in (*LIST_KEYS, "version", "name", "constraints")
     ]
     _note_unread(others, walk)
 
 
-def _named(node: MappingNode) -> MappingNode:
+def _bare_component(node: MappingNode) -> MappingNode:
     """Return a component of version 0.1 without its attributes, which stand beside its name."""
     return MappingNode(
         tuple(entry for entry in node.entries if entry[0].text in ("name", "class")), node.span
     )
 
 
-def _read_branch(node: MappingNode, name: str, instances: int, around: MappingNode, walk: _Walk) -> None:
+def _read_branch(node: MappingNode, name: str, instances: int, around: MappingNode, walk: _FlatTree) -> None:
     """Read a tree of which there are so many instances; the attributes `around` it hold in it."""
     _note_unread([key for key, _ in node.entries if key.text not in (*_BRANCH_KEYS, "constraints")], walk)
     attributes = _branch_attributes(node, walk)
@@ -167,9 +167,9 @@ def _read_branch(node: MappingNode, name: str, instances: int, around: MappingNo
         walk.items.append(_Branch(name, node, _range_of(node.require("name"))[1], attributes))
     for key, value in () if attributes is None else attributes.entries:
         around = with_entry(around, key.text, value)
-    for item in _items(node, "local"):
+    for item in _items_under(node, "local"):
         _read_local(as_mapping(item, "a component"), instances, around, walk)
-    trees = _items(node, "subtree")
+    trees = _items_under(node, "subtree")
     if len(trees) > 1:
         hint = "Timeloop takes a single tree at each place; put the components of both into one `local`"
         raise SpecError("`subtree` lists several trees", trees[1].span, ((trees[0].span, "the first"),), hint)
@@ -179,7 +179,7 @@ def _read_branch(node: MappingNode, name: str, instances: int, around: MappingNo
         _read_branch(tree, own, instances * count, around, walk)
 
 
-def _items(node: MappingNode, key: str) -> tuple[Node, ...]:
+def _items_under(node: MappingNode, key: str) -> tuple[Node, ...]:
     """Return the items under a key; a single one need not be in a list."""
     value = given(node, key)
     if value is None:
@@ -187,7 +187,7 @@ def _items(node: MappingNode, key: str) -> tuple[Node, ...]:
     return (value,) if isinstance(value, MappingNode) else as_sequence(value, f"`{key}`").items
 
 
-def _branch_attributes(node: MappingNode, walk: _Walk) -> MappingNode | None:
+def _branch_attributes(node: MappingNode, walk: _FlatTree) -> MappingNode | None:
     value = given(node, "attributes")
     if value is None:
         return None
@@ -199,7 +199,7 @@ def _branch_attributes(node: MappingNode, walk: _Walk) -> MappingNode | None:
     return without(attributes, _INSTANCES)
 
 
-def _read_local(node: MappingNode, instances: int, around: MappingNode, walk: _Walk) -> None:
+def _read_local(node: MappingNode, instances: int, around: MappingNode, walk: _FlatTree) -> None:
     name, count = _range_of(node.require("name", "a component"))
     class_node = node.require("class", f"component `{name}`")
     component_class = as_name(class_node, "`class`")
@@ -218,7 +218,7 @@ def _add_part(
     component_class: str,
     attributes: MappingNode,
     instances: int | None,
-    walk: _Walk,
+    walk: _FlatTree,
     around: MappingNode | None = None,
 ) -> None:
     """Add a component with what its attributes say; without `instances` they say how many there are."""
@@ -234,7 +234,7 @@ def _add_part(
         rest = with_entry(rest, "datawidth", scalar_of(DEFAULT_WORD_BITS, place))
     if _is_storage(component_class):
         rest = _with_cluster(rest, inherited, name, walk)
-    walk.items.append(_Part(name, component_class, node, rest, mesh, spans))
+    walk.items.append(_Component(name, component_class, node, rest, mesh, spans))
 
 
 def with_underscores(node: MappingNode) -> MappingNode:
@@ -263,7 +263,7 @@ def _truth(value: Node) -> Node:
 _TRUTHS = {"yes": True, "on": True, "no": False, "off": False}
 
 
-def _preferred(attributes: MappingNode, name: str, walk: _Walk) -> MappingNode:
+def _preferred(attributes: MappingNode, name: str, walk: _FlatTree) -> MappingNode:
     """Return attributes with one spelling of each: the one that Timeloop looks for first."""
     for spellings in (_WORDS, _DEPTHS, _WIDTHS, _BLOCKS, ("entries", *_DEPTHS)):
         present = [spelling for spelling in spellings if not is_blank(attributes.get(spelling))]
@@ -282,14 +282,14 @@ _BLOCKS = ("block_size", "n_words")
 """Spellings of attributes, in the order in which Timeloop looks for them."""
 
 
-def _with_cluster(attributes: MappingNode, around: MappingNode, name: str, walk: _Walk) -> MappingNode:
+def _with_cluster(attributes: MappingNode, around: MappingNode, name: str, walk: _FlatTree) -> MappingNode:
     """Return attributes with the cluster size that follows from a block and a width, as in Timeloop.
 
     Where a cluster is given, a width that does not fit it and the block does not count.
     """
-    width, block = _number(attributes, _WIDTHS), _number(attributes, _BLOCKS)
-    word = _number(attributes, _WORDS) or _number(around, _WORDS)
-    cluster = _number(attributes, ("cluster_size",))
+    width, block = _positive_attribute(attributes, _WIDTHS), _positive_attribute(attributes, _BLOCKS)
+    word = _positive_attribute(attributes, _WORDS) or _positive_attribute(around, _WORDS)
+    cluster = _positive_attribute(attributes, ("cluster_size",))
     if width is None or word is None:
         return attributes
     key, value = next(entry for entry in attributes.entries if entry[0].text in _WIDTHS)
@@ -305,7 +305,7 @@ def _with_cluster(attributes: MappingNode, around: MappingNode, name: str, walk:
     return without(attributes, _WIDTHS)
 
 
-def _number(attributes: MappingNode, names: Sequence[str]) -> int | None:
+def _positive_attribute(attributes: MappingNode, names: Sequence[str]) -> int | None:
     """Return the positive whole number under one of some names, None where there is none."""
     values = (attributes.get(name) for name in names)
     value = next((node for node in values if node is not None), None)
@@ -339,7 +339,7 @@ def _mesh(
         raise SpecError(f"`{name}` does not say how many there are", place, hint="give it `instances`")
     total = x * y if total is None and x is not None and y is not None else total
     assert total is not None
-    x, y = _axes(total, x, y)
+    x, y = _completed_mesh(total, x, y)
     if x * y != total:
         shown = " and ".join(f"{key} {numbers[key]}" for key in ("meshX", "meshY") if key in numbers)
         plural = "instance" if total == 1 else "instances"
@@ -352,28 +352,28 @@ def _mesh(
     return (x, y), (*spans, given_nodes["meshY"].span if "meshY" in numbers else place)
 
 
-def _axes(total: int, x: int | None, y: int | None) -> tuple[int, int]:
+def _completed_mesh(total: int, x: int | None, y: int | None) -> tuple[int, int]:
     """Complete a mesh: one axis follows from the other, and all lie along X where neither is given."""
     if x is not None:
         return x, y or max(1, total // x)
     return (total, 1) if y is None else (max(1, total // y), y)
 
 
-def _in_order(walk: _Walk) -> list[_Branch | _Part]:
+def _nodes_in_order(walk: _FlatTree) -> list[_Branch | _Component]:
     """Return trees and storages in their order, and the compute component after them."""
-    units = [item for item in walk.items if isinstance(item, _Part) and item.is_compute]
+    units = [item for item in walk.items if isinstance(item, _Component) and item.is_compute]
     if len(units) > 1:
         names = listing(unit.name for unit in units[:-1])
         sentence = "left out, as Timeloop takes the last compute component, `{}`: {}"
         walk.note(note_at(units[0].node.span, sentence, units[-1].name, names))
-    others = [item for item in walk.items if not (isinstance(item, _Part) and item.is_compute)]
+    others = [item for item in walk.items if not (isinstance(item, _Component) and item.is_compute)]
     return [*others, *units[-1:]]
 
 
-def _nodes(items: Sequence[_Branch | _Part]) -> Iterator[MappingNode]:
+def _flat_nodes(items: Sequence[_Branch | _Component]) -> Iterator[MappingNode]:
     """Yield containers and components; a fanout is on a container above what it multiplies."""
-    taken = {item.name for item in items if isinstance(item, _Part)}
-    outer: _Part | None = None
+    taken = {item.name for item in items if isinstance(item, _Component)}
+    outer: _Component | None = None
     around: list[_Branch] = []
     for item in items:
         if isinstance(item, _Branch):
@@ -381,11 +381,11 @@ def _nodes(items: Sequence[_Branch | _Part]) -> Iterator[MappingNode]:
             continue
         fanout = _fanout(outer, item)
         yield from _containers(around, item, fanout, taken)
-        yield _component(item)
+        yield _component_node(item)
         outer, around = item, []
 
 
-def _fanout(outer: _Part | None, inner: _Part) -> tuple[int, int]:
+def _fanout(outer: _Component | None, inner: _Component) -> tuple[int, int]:
     """Return how many instances of a component each instance of the next outer one has below it."""
     if outer is None:
         return inner.mesh
@@ -401,7 +401,7 @@ def _fanout(outer: _Part | None, inner: _Part) -> tuple[int, int]:
 
 
 def _containers(
-    around: Sequence[_Branch], part: _Part, fanout: tuple[int, int], taken: set[str]
+    around: Sequence[_Branch], part: _Component, fanout: tuple[int, int], taken: set[str]
 ) -> Iterator[MappingNode]:
     """Yield the containers above a component: trees with attributes, and what has the fanout."""
     several = [branch for branch in around if branch.instances > 1] or list(around)
@@ -409,11 +409,11 @@ def _containers(
     for branch in around:
         if branch is holder or branch.attributes is not None:
             span = branch.node.require("name").span
-            mesh = _spatial(part, fanout) if branch is holder else None
+            mesh = _mesh_node(part, fanout) if branch is holder else None
             yield _container(_free_name(branch.name, taken), span, branch.attributes, mesh)
     if fanout != (1, 1) and holder is None:
         name = _free_name(f"inter_{part.name}_spatial", taken)
-        yield _container(name, part.spans[0], None, _spatial(part, fanout))
+        yield _container(name, part.spans[0], None, _mesh_node(part, fanout))
 
 
 def _free_name(name: str, taken: set[str]) -> str:
@@ -425,7 +425,7 @@ def _free_name(name: str, taken: set[str]) -> str:
     return free
 
 
-def _spatial(part: _Part, fanout: tuple[int, int]) -> MappingNode:
+def _mesh_node(part: _Component, fanout: tuple[int, int]) -> MappingNode:
     pairs = zip(("meshX", "meshY"), fanout, part.spans, strict=True)
     entries = tuple(entry_of(key, scalar_of(size, span), span) for key, size, span in pairs)
     return MappingNode(entries, part.spans[0])
@@ -442,14 +442,30 @@ def _container(
     return MappingNode(tuple(entries), span, "!Container")
 
 
-def _component(part: _Part) -> MappingNode:
+def _component_node(part: _Component) -> MappingNode:
     """Return a component under its name without a range, with the attributes that stay."""
     place = part.place
     node = MappingNode(part.node.entries, part.node.span, "!Component")
     for key, value in (("name", part.name), ("class", part.component_class)):
         node = node if key == "class" and key in node else with_entry(node, key, scalar_of(value, place))
     node = without(node, ("actions",)) if _names_actions_alone(node) else node
+    if _stands_for_container(part) and "constraints" not in node:
+        node = with_entry(node, "constraints", _nested(("dataspace", "bypass"), scalar_of("*", place)))
     return with_entry(node, "attributes", part.attributes)
+
+
+def _stands_for_container(part: _Component) -> bool:
+    """Whether Timeloop's front end wrote a component for a container, which keeps nothing."""
+    technology = part.attributes.get("technology")
+    is_placeholder = isinstance(technology, ScalarNode) and technology.value == -1
+    return part.component_class == "dummy_storage" and is_placeholder
+
+
+def _nested(keys: Sequence[str], value: Node) -> Node:
+    """Return a value under keys within keys."""
+    for key in reversed(keys):
+        value = MappingNode((entry_of(key, value, value.span),), value.span)
+    return value
 
 
 def _names_actions_alone(node: MappingNode) -> bool:
@@ -463,12 +479,12 @@ def _is_storage(component_class: str) -> bool:
     return any(word in component_class for word in _STORAGES)
 
 
-def _note_unread(keys: Iterable[ScalarNode], walk: _Walk) -> None:
+def _note_unread(keys: Iterable[ScalarNode], walk: _FlatTree) -> None:
     for key in keys:
         walk.note(note_at(key.span, "nothing reads `{}` of the architecture", key.text))
 
 
-def _note_left_out(walk: _Walk) -> None:
+def _note_left_out(walk: _FlatTree) -> None:
     """Note what has no effect here, and what Timeloop leaves out."""
     if walk.networks:
         sentence = "networks are not modelled, so what {} says of them has no effect"

@@ -82,11 +82,11 @@ def read_attributes(
     resolver = _Resolver(node, outer, nodes)
     for key, value in node.entries:
         resolved = resolver.value(key.text)
-        attributes[key.text] = Attribute(resolved, _evaluated(value, resolved), key.span)
+        attributes[key.text] = Attribute(resolved, _node_of_value(value, resolved), key.span)
     return attributes
 
 
-def _evaluated(node: Node, value: object) -> Node:
+def _node_of_value(node: Node, value: object) -> Node:
     """Return the node of an evaluated attribute: its value replaces an expression."""
     if not isinstance(node, ScalarNode) or not isinstance(node.value, str) or value == node.text:
         return node
@@ -266,7 +266,7 @@ class _Scope:
 
 
 @dataclass
-class _Walk:
+class _TreeReader:
     """What was read so far; ``nodes`` are leaves and branches."""
 
     leaves: list[ArchLeaf] = field(default_factory=list)
@@ -280,25 +280,25 @@ def read_tree(node: Node, variables: Names, limits: Limits = DEFAULT_LIMITS) -> 
     section = as_mapping(node, "`architecture`")
     check_keys(section, ("version", "nodes", "name"), "`architecture`", ("nodes",))
     check_version(section)
-    walk = _Walk()
+    walk = _TreeReader()
     scope = _Scope(NO_ATTRIBUTES, NO_ATTRIBUTES, variables, limits)
     _read_nodes(section.require("nodes", "`architecture`"), scope, walk)
     check_points(math.prod(leaf.fanout for leaf in walk.leaves), limits, "the instances are", section.span)
-    _check_names(walk.leaves)
+    _check_distinct(walk.leaves)
     name_node = section.get("name")
     containers = (leaf.name for leaf in walk.leaves if leaf.role == "container")
     name = next(containers, "architecture") if name_node is None else as_name(name_node, "`name`")
     return Tree(tuple(walk.leaves), tuple(walk.parallels), section.span, name, tuple(walk.disabled))
 
 
-def _read_nodes(node: Node, scope: _Scope, walk: _Walk) -> _Scope:
+def _read_nodes(node: Node, scope: _Scope, walk: _TreeReader) -> _Scope:
     """Read the nodes of a hierarchical branch, each in the scope that the one before it leaves."""
     for item in as_sequence(node, "`nodes`").items:
         scope = _read_node(item, scope, walk)
     return scope
 
 
-def _read_node(item: Node, scope: _Scope, walk: _Walk) -> _Scope:
+def _read_node(item: Node, scope: _Scope, walk: _TreeReader) -> _Scope:
     """Read one node, a leaf or a branch, and return the scope of what follows it in a hierarchy.
 
     A container's attributes hold for what follows, and so does a gate of the power. Expressions see those
@@ -321,10 +321,10 @@ def _read_node(item: Node, scope: _Scope, walk: _Walk) -> _Scope:
     walk.nodes.append(item)
     walk.leaves.append(leaf)
     scope = replace(scope, gate=leaf.name) if _gates(leaf) else scope
-    return scope if leaf.role != "container" else _inside(leaf, scope)
+    return scope if leaf.role != "container" else _scope_inside(leaf, scope)
 
 
-def _read_parallel(nodes: Node, span: Span, scope: _Scope, walk: _Walk) -> None:
+def _read_parallel(nodes: Node, span: Span, scope: _Scope, walk: _TreeReader) -> None:
     place = len(walk.parallels)
     branches: list[tuple[ArchLeaf, ...]] = []
     inner = replace(scope, parallel=scope.parallel or span)
@@ -466,7 +466,7 @@ def role_of(name: str) -> Role | None:
     return "compute" if not is_storage and any(word in folded for word in COMPUTE_WORDS) else None
 
 
-def _inside(container: ArchLeaf, scope: _Scope) -> _Scope:
+def _scope_inside(container: ArchLeaf, scope: _Scope) -> _Scope:
     """Return the scope of what follows a container: its attributes, but not its own power gate."""
     attributes = {name: value for name, value in container.attributes.items() if name != POWER_GATING}
     of_container = {name: attributes[name] for name in container.own_attributes if name in attributes}
@@ -481,7 +481,7 @@ def _gates(leaf: ArchLeaf) -> bool:
     return value is not None and as_bool(value, f"`{POWER_GATING}`", values_of(leaf.attributes))
 
 
-def _check_names(leaves: list[ArchLeaf]) -> None:
+def _check_distinct(leaves: list[ArchLeaf]) -> None:
     seen: dict[str, Span] = {}
     for leaf in leaves:
         if not leaf.name:

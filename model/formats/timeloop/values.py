@@ -94,14 +94,14 @@ def _with_words(level: StorageLevel, bits: Mapping[str, int], word_bits: Fractio
     return replace(
         level,
         rows_per_word=None if level.rows_per_word is None else word_rows(level, bits),
-        size_words=None if level.size_words is None else _capacity(level, level.size_words, bits),
+        size_words=None if level.size_words is None else _words_in_rows(level, level.size_words, bits),
         read_bandwidth=_scaled(level.read_bandwidth, ratio),
         write_bandwidth=_scaled(level.write_bandwidth, ratio),
         shared_bandwidth=_scaled(level.shared_bandwidth, ratio),
     )
 
 
-def _capacity(level: StorageLevel, size_words: int, bits: Mapping[str, int]) -> int:
+def _words_in_rows(level: StorageLevel, size_words: int, bits: Mapping[str, int]) -> int:
     """Return how many words a level holds: whole rows of them, and those of a last, short row.
 
     That counts with its share of a row's bits, or as what the values fill of it that fill it least,

@@ -155,7 +155,7 @@ def _section(name: str, value: Node, storages: Sequence[str], note: TakeNote) ->
         return value
     value = _with_version(value)
     if kind in ("constraints", "mapping"):
-        return _targets(value, storages, note)
+        return _by_target(value, storages, note)
     if kind == "mapper" and isinstance(value, MappingNode):
         return with_underscores(value)
     return _deeply(value) if kind == SPARSE_SECTION else value
@@ -187,7 +187,7 @@ def _deeply(node: Node) -> Node:
     if not isinstance(node, MappingNode):
         return node
     inner = tuple(
-        (key, _word(value) if key.text.replace("-", "_") in _CHOSEN else _deeply(value))
+        (key, _with_underscores(value) if key.text.replace("-", "_") in _CHOSEN else _deeply(value))
         for key, value in node.entries
     )
     return with_underscores(MappingNode(inner, node.span, node.tag))
@@ -196,7 +196,7 @@ def _deeply(node: Node) -> Node:
 _CHOSEN = ("type", "rank_application_order")
 
 
-def _word(value: Node) -> Node:
+def _with_underscores(value: Node) -> Node:
     """Return a word with underscores for dashes."""
     if not isinstance(value, ScalarNode) or "-" not in value.text:
         return value
@@ -204,23 +204,23 @@ def _word(value: Node) -> Node:
     return ScalarNode(text, text, True, value.span, value.tag)
 
 
-def _targets(value: Node, storages: Sequence[str], note: TakeNote) -> Node:
+def _by_target(value: Node, storages: Sequence[str], note: TakeNote) -> Node:
     """Return a section of constraints, or a mapping, with all that is said of one target in one item."""
     if isinstance(value, SequenceNode):
-        items = tuple(part for item in value.items for part in _target(item, storages, note))
+        items = tuple(part for item in value.items for part in _target_constraints(item, storages, note))
         return SequenceNode(items, value.span, value.tag)
     if not isinstance(value, MappingNode):
         return value
     if _NAMED in value and "targets" not in value:
         constraints = _constraints_in(value)
-        return value if constraints is None else _targets(constraints, storages, note)
+        return value if constraints is None else _by_target(constraints, storages, note)
     targets = value.get("targets")
     if not isinstance(targets, SequenceNode):
         return value
-    return with_entry(value, "targets", _targets(targets, storages, note))
+    return with_entry(value, "targets", _by_target(targets, storages, note))
 
 
-def _target(item: Node, storages: Sequence[str], note: TakeNote) -> Iterator[Node]:
+def _target_constraints(item: Node, storages: Sequence[str], note: TakeNote) -> Iterator[Node]:
     """Yield one constraint, or those that are listed inside of a target."""
     if not isinstance(item, MappingNode):
         yield item
@@ -283,12 +283,12 @@ def _with_problem(top: MappingNode, note: TakeNote) -> MappingNode:
         section = MappingNode((*written, *beside), span)
         top = without(top, moved)
     if isinstance(section, SequenceNode):
-        items = tuple(_problem(item, note) for item in section.items)
+        items = tuple(_modern_problem(item, note) for item in section.items)
         return with_entry(top, "problem", SequenceNode(items, section.span, section.tag))
-    return top if section is None else with_entry(top, "problem", _problem(section, note))
+    return top if section is None else with_entry(top, "problem", _modern_problem(section, note))
 
 
-def _problem(section: Node, note: TakeNote) -> Node:
+def _modern_problem(section: Node, note: TakeNote) -> Node:
     """Return a problem with a shape and an instance."""
     if not isinstance(section, MappingNode):
         return section

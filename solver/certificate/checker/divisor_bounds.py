@@ -39,7 +39,7 @@ from solver.certificate.checker.conditions import Case
 from solver.certificate.checker.counting import Placed
 from solver.certificate.checker.dataspaces import Extent, Strides, Whole, divisors
 from solver.certificate.checker.remainders import Access, Bandwidth, Space
-from solver.certificate.checker.tables import Tables
+from solver.certificate.checker.tables import Known, Tables
 
 Measure = Bandwidth | None  # None is energy
 Prices = list[tuple[Any, ...]]
@@ -69,6 +69,13 @@ class PerChoice:
         self.space, self.spaces, self.spatial = space, space.spaces, space.spatial
         self.steps = space.computes // self.spatial.prod(axis=(1, 2))
         self.fans = dict(zip(space.fans, np.moveaxis(self.spatial, 1, 0), strict=True))
+        self.counted: tuple[int, Known] = -1, {}
+
+    def words(self, i: int) -> Known:
+        """Words that tables of choice `i` have counted; those of other choices are forgotten."""
+        if self.counted[0] != i:
+            self.counted = i, {}
+        return self.counted[1]
 
     def above(self, p: int, dims: Iterable[int]) -> Array:
         """Per choice, the product of the factors over `dims` in the fanouts above node `p`."""
@@ -181,6 +188,7 @@ class LoopTables(Tables):
         self.place = [{left: i for i, left in enumerate(divisors(n))} for n in self.bounds]
         self.way = [p for p in reversed(range(self.size)) if p not in self.spatial]
         self.joined: dict[tuple[int, int], dict[int, list[int]]] = {}
+        self.words: Known = {}
 
     def prepare(self) -> None:
         """Make what tables are made of."""
@@ -210,8 +218,9 @@ class LoopTables(Tables):
         total: Any = 0.0
         for c in (c for c in self.reused[v] if p < c <= since):
             tile = self.extents(c, self.within)
-            words = self.spaces[v].few_words(tile, stride, self.left, self.outer)
-            total = total + self.charge(self.priced(v, c, tile, stride, p), words)
+            if (v, c, p) not in self.words:
+                self.words[v, c, p] = self.spaces[v].few_words(tile, stride, self.left, self.outer)
+            total = total + self.charge(self.priced(v, c, tile, stride, p), self.words[v, c, p])
         return np.asarray(total)
 
     def to_go(self, at: "Point") -> Array:
@@ -307,7 +316,7 @@ class Choice(LoopTables):
     ) -> None:
         space = floors.space
         super().__init__(space, mask, i)
-        self.case, self.is_ruled = case, bool(case.parts)
+        self.case, self.is_ruled, self.words = case, bool(case.parts), floors.words(i)
         every = chain(*(floors.charges(v, kept) for v, kept in enumerate(mask)))
         charges = [Charge(*charge[:4], *(int(array[i]) for array in charge[4:])) for charge in every]
         limits, prices = zip(

@@ -33,6 +33,8 @@ from solver.certificate.checker.claims import (
     need,
 )
 from solver.certificate.checker.common_claims import check_common
+from solver.certificate.checker.curves import FORMAT as CURVES
+from solver.certificate.checker.curves import check_curves
 from solver.certificate.checker.divisor_bounds import refute_divisors
 from solver.certificate.checker.fused_paths import check_fused
 from solver.certificate.checker.remainder_bounds import refute_remainders
@@ -87,6 +89,8 @@ def check(doc: Json) -> str:
         if bound is None:
             return "no common unrolling exists"
         return f"no common unrolling is below {shown(doc['objective'], bound, units)}"
+    if doc["format"] == CURVES:
+        return check_curves(doc, sha256, mapspace)
     ruled = bool(doc["problem"].get("rules"))
     known = WITH_RULES if ruled else WITH_PLACES if doc["problem"].get("memories") else FORMAT
     known = SPARSE if "sparse" in doc["problem"] else known

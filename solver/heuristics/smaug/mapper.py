@@ -76,7 +76,7 @@ def find_operator(problem: Problem) -> FoundOperator:
         place, offset = _window(problem, rank, outputs[0], weights)
         dims |= {"PQ"[number]: place.dim, "RS"[number]: offset.dim}
         strides = (place.coefficient, 1) if number == 0 else (strides[0], place.coefficient)
-    return FoundOperator(_convolution(problem, dims, strides), names, dims, groups)
+    return FoundOperator(_as_convolution(problem, dims, strides), names, dims, groups)
 
 
 def _inputs_of_product(operands: Sequence[Dataspace]) -> Dataspace:
@@ -123,21 +123,21 @@ def _window(
 
 
 def _inner_product(problem: Problem, dims: dict[str, str]) -> InnerProduct:
-    batch, features, channels = (_bound(problem, dims, letter) for letter in "NKC")
+    batch, features, channels = (_bound_or_one(problem, dims, letter) for letter in "NKC")
     return InnerProduct((batch, channels), features)
 
 
-def _convolution(problem: Problem, dims: dict[str, str], strides: tuple[int, int]) -> Convolution:
-    batch, features, channels = (_bound(problem, dims, letter) for letter in "NKC")
-    kernel = (_bound(problem, dims, "R"), _bound(problem, dims, "S"))
+def _as_convolution(problem: Problem, dims: dict[str, str], strides: tuple[int, int]) -> Convolution:
+    batch, features, channels = (_bound_or_one(problem, dims, letter) for letter in "NKC")
+    kernel = (_bound_or_one(problem, dims, "R"), _bound_or_one(problem, dims, "S"))
     height, width = (
-        (_bound(problem, dims, letter) - 1) * stride + field
+        (_bound_or_one(problem, dims, letter) - 1) * stride + field
         for letter, stride, field in zip("PQ", strides, kernel, strict=True)
     )
     return Convolution((batch, height, width, channels), kernel, features, strides)
 
 
-def _bound(problem: Problem, dims: dict[str, str], letter: str) -> int:
+def _bound_or_one(problem: Problem, dims: dict[str, str], letter: str) -> int:
     return problem.bound[dims[letter]] if letter in dims else 1
 
 
@@ -156,8 +156,8 @@ def find_scratchpads(mapspace: Mapspace) -> Scratchpads:
     """Return the outermost levels of limited size that may keep each dataspace."""
     level_of = {space.name: _first_level(mapspace, space.name) for space in mapspace.problem.dataspaces}
     for group in mapspace.parallel:
-        level_of = _spread(mapspace, group, level_of)
-    capacity = min(_values(mapspace, number, level_of) for number in level_of.values())
+        level_of = _separated(mapspace, group, level_of)
+    capacity = min(_values_that_fit(mapspace, number, level_of) for number in level_of.values())
     return Scratchpads(level_of, capacity)
 
 
@@ -179,7 +179,7 @@ def _first_level(mapspace: Mapspace, dataspace: str) -> int:
     return allowed[0]
 
 
-def _spread(mapspace: Mapspace, group: ParallelGroup, level_of: dict[str, int]) -> dict[str, int]:
+def _separated(mapspace: Mapspace, group: ParallelGroup, level_of: dict[str, int]) -> dict[str, int]:
     """Give each dataspace a separate level among parallel ones, if there are enough."""
     spread = dict(level_of)
     free = list(group.levels)
@@ -199,7 +199,7 @@ def kept_at(mapspace: Mapspace, level_of: dict[str, int], number: int) -> frozen
     return mapspace.keep[number].keep | held
 
 
-def _values(mapspace: Mapspace, number: int, level_of: dict[str, int]) -> int:
+def _values_that_fit(mapspace: Mapspace, number: int, level_of: dict[str, int]) -> int:
     """Values of any dataspace that fit into an equal share of a level."""
     level, kept = mapspace.architecture.levels[number], kept_at(mapspace, level_of, number)
     widest = max(level.packing_of(name).size_per_value for name in kept)
@@ -253,7 +253,7 @@ def tiling_mapping(
     bounds = {letter: mapspace.problem.bound[dim] for letter, dim in found.dims.items()}
     tiles = _nested_tiles(wanted, bounds, found, scratchpads, mapspace.factors)
     roundings = tuple(_roundings(wanted, tiles, bounds, found, scratchpads))
-    nodes = _nodes(tiles, bounds, found, mapspace, scratchpads)
+    nodes = _mapping_nodes(tiles, bounds, found, mapspace, scratchpads)
     return TiledMapspace(tiling, Mapping(nodes), roundings)
 
 
@@ -322,7 +322,7 @@ def _roundings(
             yield Rounding(dataspace, found.dims[letter], bounds[letter], sizes[letter], used[letter])
 
 
-def _nodes(
+def _mapping_nodes(
     tiles: dict[int, Sizes],
     bounds: Sizes,
     found: FoundOperator,
@@ -333,14 +333,14 @@ def _nodes(
     architecture = mapspace.architecture
     innermost = max(tiles)
     left = dict(tiles[innermost])
-    spatial = _spatial(left, found, mapspace, architecture.storage_indices[innermost])
+    spatial = _filled_fanouts(left, found, mapspace, architecture.storage_indices[innermost])
     around = [bounds, *tiles.values()]
     within = [*tiles.values(), dict.fromkeys(bounds, 1)]
     temporal = {
-        level: _loops({letter: tiles_of(outer[letter], inner[letter]) for letter in bounds}, found)
+        level: _temporal_loops({letter: tiles_of(outer[letter], inner[letter]) for letter in bounds}, found)
         for level, outer, inner in zip((0, *tiles), around, within, strict=True)
     }
-    temporal[innermost] = _loops(left, found)
+    temporal[innermost] = _temporal_loops(left, found)
     temporal[0] += tuple(Loop(dim, mapspace.problem.bound[dim]) for dim in found.groups)
     nodes: list[NodeMapping] = []
     for position, node in enumerate(architecture.nodes):
@@ -352,7 +352,7 @@ def _nodes(
     return tuple(nodes)
 
 
-def _spatial(
+def _filled_fanouts(
     left: Sizes, found: FoundOperator, mapspace: Mapspace, above: int
 ) -> dict[int, tuple[SpatialLoop, ...]]:
     """Fill the fanouts below `above` from what is `left` of a tile: features outermost, then channels."""
@@ -390,7 +390,7 @@ def _spatial_loops(
             yield SpatialLoop(dim, factor, axis)
 
 
-def _loops(factors: Sizes, found: FoundOperator) -> tuple[Loop, ...]:
+def _temporal_loops(factors: Sizes, found: FoundOperator) -> tuple[Loop, ...]:
     """Return the loops of a level, innermost first, without those of bound 1."""
     return tuple(
         Loop(found.dims[letter], factors[letter])

@@ -91,11 +91,13 @@ def tile_shapes(tensor: TileShape, strategy: Strategy, rule: TileRule, capacity:
     axes = AXES_OF_RANKS[len(tensor.dims)]
     order = [axes.index(axis) for axis in ENUMERATION_ORDER if axis in axes]
     choices = [
-        _sizes(tensor.dims[rank], rule, rank, capacity) if strategy.cuts(axes[rank]) else (tensor.dims[rank],)
+        _tile_sizes(tensor.dims[rank], rule, rank, capacity)
+        if strategy.cuts(axes[rank])
+        else (tensor.dims[rank],)
         for rank in order
     ]
     stored = [
-        [_aligned(size, tensor.alignment) if rank == len(axes) - 1 else size for size in sizes]
+        [_rounded_up(size, tensor.alignment) if rank == len(axes) - 1 else size for size in sizes]
         for rank, sizes in zip(order, choices, strict=True)
     ]
     for positions in _positions_within(stored, capacity):
@@ -137,11 +139,11 @@ def _smallest(tensor: TileShape, strategy: Strategy, minimum: Shape) -> float:
     return elements
 
 
-def _aligned(size: int, alignment: int) -> int:
+def _rounded_up(size: int, alignment: int) -> int:
     return size + -size % alignment
 
 
-def _sizes(extent: int, rule: TileRule, rank: int, capacity: int) -> Sequence[int]:
+def _tile_sizes(extent: int, rule: TileRule, rank: int, capacity: int) -> Sequence[int]:
     return range(min(rule.minimum[rank], extent), min(extent, capacity) + 1, rule.step[rank])
 
 

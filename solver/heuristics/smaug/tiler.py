@@ -63,14 +63,14 @@ def tensor_tiling(
     return TensorTiling(name, shape, strategy, tile.dims, tile.counted, grid, listed)
 
 
-def _aligned(operator: Operator, backend: Backend) -> list[TileShape]:
+def _padded(operator: Operator, backend: Backend) -> list[TileShape]:
     """Return the tensors of an operator, each padded to the alignment."""
     return [TileShape.aligned(shape, backend.alignment) for shape in operator.shapes.values()]
 
 
 def tile_convolution(operator: Convolution, backend: Backend) -> Tiling:
     """Tile a convolution; its notes say where SMAUG's own list of tiles is another."""
-    inputs, weights, whole = _aligned(operator, backend)
+    inputs, weights, whole = _padded(operator, backend)
     # SMAUG infers the outputs of a convolution for a batch of one, and plans with that.
     outputs = whole.shrunk((1, *whole.dims[1:]))
     chosen = _conv_strategies(operator, backend, inputs, weights, outputs)
@@ -180,11 +180,11 @@ def listed_rowwise_outputs(operator: Convolution, inputs: Grid, weights: Grid) -
     sizes = [span.size for span in inputs.cuts[1]]
     if sizes[-1] + window.after < window.field:
         sizes.pop()
-    rows = [_rows(size, window) for size in sizes]
+    rows = [_window_rows(size, window) for size in sizes]
     if len(rows) > 1:
-        rows[-1] = _rows(sizes[-1] + window.after, window)
+        rows[-1] = _window_rows(sizes[-1] + window.after, window)
     if rows:
-        rows[0] = _rows(sizes[0] + window.before, window)
+        rows[0] = _window_rows(sizes[0] + window.before, window)
     columns = operator.windows[1].positions(operator.input[2])
     return Grid((inputs.cuts[0], _stacked(rows), (RankSpan(0, columns),), weights.cuts[0]))
 
@@ -204,7 +204,7 @@ def _first_size(tile: int, window: Window) -> int:
     return tile if steps <= 0 else window.field + steps * window.stride - window.before
 
 
-def _rows(size: int, window: Window) -> int:
+def _window_rows(size: int, window: Window) -> int:
     return (size - window.field) // window.stride + 1
 
 
@@ -215,7 +215,7 @@ def _stacked(sizes: list[int]) -> Cut:
 
 def tile_inner_product(operator: InnerProduct, backend: Backend) -> Tiling:
     """Tile an inner product."""
-    tensors = _aligned(operator, backend)
+    tensors = _padded(operator, backend)
     chosen = _product_strategies(operator, backend, tensors)
     best = fullest(_product_configurations(backend, chosen, tensors), backend.capacity)
     return Tiling(operator, backend, tuple(map(plain_tensor, operator.shapes, tensors, chosen, best)))
@@ -251,7 +251,7 @@ def _product_configurations(
 
 def tile_pooling(operator: Pooling, backend: Backend) -> Tiling:
     """Tile a pooling operator."""
-    inputs, outputs = _aligned(operator, backend)
+    inputs, outputs = _padded(operator, backend)
     for_inputs, for_outputs = _pooling_strategies(operator, backend, inputs, outputs)
     candidates = _pooling_configurations(operator, backend, (for_inputs, for_outputs), (inputs, outputs))
     input_tile, output_tile = fullest(candidates, backend.capacity)
@@ -311,7 +311,7 @@ def _pooling_configurations(
 
 def tile_batch_norm(operator: BatchNorm, backend: Backend) -> Tiling:
     """Tile a batch normalisation."""
-    tensors = _aligned(operator, backend)
+    tensors = _padded(operator, backend)
     inputs, weights, _ = tensors
     vector = backend.vector_size
     order, capacity = backend.order(operator.name), backend.capacity
@@ -389,12 +389,12 @@ def tile(operator: Operator, backend: Backend) -> Tiling:
         If no strategy, or no combination of tile shapes, fits, or the tiles are too many to list.
     """
     try:
-        return _tile(operator, backend)
+        return _tiling_of(operator, backend)
     except TooManyTilesError as error:
         raise CannotTile(str(error)) from error
 
 
-def _tile(operator: Operator, backend: Backend) -> Tiling:
+def _tiling_of(operator: Operator, backend: Backend) -> Tiling:
     if isinstance(operator, Convolution):
         return tile_convolution(operator, backend)
     if isinstance(operator, InnerProduct):

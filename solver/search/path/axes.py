@@ -23,7 +23,7 @@ NOWHERE = -1
 
 
 @dataclass(frozen=True, eq=False)
-class Axis:
+class TileAxis:
     """The numbers of tiles along one dimension, in the order of the lattice's tables.
 
     Parameters
@@ -70,7 +70,7 @@ class Axis:
 
     def at_least(self, numbers: IntArray) -> IntArray:
         """The least numbers of tiles that are no less than these, which are within the bound."""
-        following = self._next[numbers] if self.bound <= LONGEST_TABLE else self._following(numbers)
+        following = self._next_places[numbers] if self.bound <= LONGEST_TABLE else self._following(numbers)
         return self.numbers[following]
 
     def at_most(self, numbers: IntArray) -> IntArray:
@@ -78,7 +78,7 @@ class Axis:
         return np.searchsorted(-self.numbers, -numbers)
 
     @cached_property
-    def _next(self) -> IntArray:
+    def _next_places(self) -> IntArray:
         """For each number up to the bound, the place of the least number of tiles that is no less."""
         return self._following(np.arange(self.bound + 1))
 
@@ -192,7 +192,7 @@ class Axis:
 class SlotLoops:
     """What the loops of one slot can make of numbers of tiles, dimension by dimension."""
 
-    def __init__(self, axes: Sequence[Axis], allowed: Sequence[frozenset[int]]) -> None:
+    def __init__(self, axes: Sequence[TileAxis], allowed: Sequence[frozenset[int]]) -> None:
         self.axes = tuple(axes)
         self.allowed = tuple(allowed)
 
@@ -304,10 +304,10 @@ def _by_parts(table: FloatArray, dim: int, fill: Callable[[FloatArray, FloatArra
     return found.reshape(table.shape)
 
 
-def axes_of(space: SearchSpace) -> tuple[Axis, ...]:
+def axes_of(space: SearchSpace) -> tuple[TileAxis, ...]:
     """The axes of a search space, in the order of its lattice."""
     lattice, divides = space.lattice, space.mapspace.factors != ANY
     return tuple(
-        Axis(bound, lattice.tiles_along(d).reshape(-1).astype(np.int64), divides)
+        TileAxis(bound, lattice.tiles_along(d).reshape(-1).astype(np.int64), divides)
         for d, bound in enumerate(lattice.bounds)
     )

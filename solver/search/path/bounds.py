@@ -10,7 +10,7 @@ import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.goal import Goal
-from solver.search.path.charges import ENERGY, MOST_GRAINS, NOTHING, Price, Prices
+from solver.search.path.charges import ENERGY, MOST_GRAINS, NOTHING, Price, StackedPrices
 from solver.search.path.inside import Listed
 from solver.search.path.masked import FEW_TILES, Masked
 from solver.search.path.unrolled import Loosest, Unrolled
@@ -294,7 +294,7 @@ class Bounds:
         if close:
             limits = np.array([[self.load_limit(own, most)] * len(listed) for own in self.together])
         besides = np.array([[self.besides_words(own)] for own in self.together])
-        words = self.masked.costs(listed, Prices(tuple(map(mean_load, self.together))), limits)
+        words = self.masked.costs(listed, StackedPrices(tuple(map(mean_load, self.together))), limits)
         loads = words + besides
         return loads.max(axis=0), loads.sum(axis=0)
 

@@ -14,11 +14,12 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray
-from solver.search.path.charges import Charge, Prices
+from solver.search.path.charges import Charge, StackedPrices
 from solver.search.path.counting import LeftInPlace
 from solver.search.path.deliveries import Delivered
 from solver.search.path.inside import Leads, Listed, Pending
-from solver.search.path.leaves import Path
+from solver.search.path.junctions import Junction, Junctions, Way, walks
+from solver.search.path.leaves import TilePath
 from solver.search.path.masked import MOST_LISTED, Masked
 from solver.search.path.tables import Outside
 from solver.search.stopping import Stop, Stopped
@@ -27,18 +28,18 @@ MOST_TURNS = 64
 """Steps after which a first path is given up."""
 
 
-class Found(NamedTuple):
+class FoundPath(NamedTuple):
     """A complete path, and the objective of its mappings, at least."""
 
     value: float
-    path: Path
+    path: TilePath
 
 
 class Worth(Protocol):
     """What paths are worth, given what their words cost by several prices."""
 
     @property
-    def prices(self) -> Prices:
+    def prices(self) -> StackedPrices:
         """Of words."""
 
     @property
@@ -59,6 +60,8 @@ class _Open(NamedTuple):
     ----------
     part
         What is known of it.
+    origin
+        Where it was delivered, and all that its words depend on there.
     words
         Those of all its tiles, by the dimensions one of which the innermost loop that moves them runs over.
     times
@@ -70,6 +73,7 @@ class _Open(NamedTuple):
     """
 
     part: Pending
+    origin: object
     words: Callable[[frozenset[int]], Delivered]
     times: float
     least: FloatArray
@@ -97,7 +101,7 @@ class _Ranked(NamedTuple):
 
     value: float
     cost: float
-    item: Path | _Steps
+    item: Iterator[TilePath] | _Steps
 
     @property
     def rank(self) -> tuple[float, float]:
@@ -141,8 +145,8 @@ class _Site(NamedTuple):
         What stays in place there, and what does not.
     spent
         Cost of what does not, shape (prices,).
-    leads, tiles
-        Of the slots from this one inwards, and at the boundaries inside of it.
+    junction, tiles
+        Where it is, and the numbers of tiles at the boundaries inside of it, of one path that leads here.
     """
 
     slot: int
@@ -151,7 +155,7 @@ class _Site(NamedTuple):
     still: tuple[_Open, ...]
     moved: tuple[_Open, ...]
     spent: FloatArray
-    leads: Leads
+    junction: Junction
     tiles: Mapping[int, tuple[int, ...]]
 
 
@@ -196,6 +200,7 @@ class Branch:
     worth: Worth
     stop: Stop
     _passed: set[tuple[object, ...]] = field(default_factory=set, init=False)
+    _junctions: Junctions = field(default_factory=Junctions, init=False)
 
     @property
     def _leads(self) -> Leads:
@@ -203,7 +208,7 @@ class Branch:
         return labels.every[int(labels.own[0])]
 
     @property
-    def _prices(self) -> Prices:
+    def _prices(self) -> StackedPrices:
         return self.worth.prices
 
     @property
@@ -218,7 +223,7 @@ class Branch:
             values[live] = self.worth.values(costs[:, live])
         return values
 
-    def paths(self) -> Iterator[Found]:
+    def paths(self) -> Iterator[FoundPath]:
         """Yield them by rising values; each is looked for when it is asked for."""
         known = set()
         for found in self._ranked():
@@ -228,7 +233,7 @@ class Branch:
                 known.add(key)
                 yield found
 
-    def _ranked(self) -> Iterator[Found]:
+    def _ranked(self) -> Iterator[FoundPath]:
         """Yield paths by rising values."""
         # Of what costs as much, the last one comes first: it is closest to a path.
         ticket = count(0, -1)
@@ -236,21 +241,21 @@ class Branch:
         heapq.heapify(heap)
         while heap:
             own = heapq.heappop(heap)[-1]
-            if isinstance(own.item, Path):
-                yield Found(own.value, own.item)
+            if not isinstance(own.item, _Steps):
+                yield from (FoundPath(own.value, path) for path in own.item)
                 continue
             for after in chain(own.item.rest, self._following(own.value, own.item)):
                 heapq.heappush(heap, (after.rank, next(ticket), after))
 
-    def first(self) -> Path | None:
+    def first(self) -> TilePath | None:
         """A path that is found by always going on with what seems best; None if that leads nowhere."""
         stack = sorted(self._begun(), key=lambda own: own.rank, reverse=True)
         for _ in range(MOST_TURNS):
             if not stack:
                 return None
             own = stack.pop()
-            if isinstance(own.item, Path):
-                return own.item
+            if not isinstance(own.item, _Steps):
+                return next(own.item)
             stack += own.item.rest
             stack += sorted(self._following(own.value, own.item), key=lambda own: own.rank, reverse=True)
         return None
@@ -371,6 +376,7 @@ class Branch:
         pending = [
             _Open(
                 own.part,
+                (own.part.charge.place, tuple(tiles.items())),
                 partial(masked.inside.words, own.part.charge, listed, known),
                 float(own.times[0]),
                 self._nothing,
@@ -378,8 +384,9 @@ class Branch:
             for own in node.waiting
             if own.open[0]
         ]
+        junction = Junction((tiles, self._leads))
         for lead in masked.frame.leads(m):
-            yield from self._led(lead, m, places[0], pending, spent, self._leads, tiles)
+            yield from self._led(lead, m, places[0], pending, spent, junction, tiles)
 
     def _led(
         self,
@@ -388,7 +395,7 @@ class Branch:
         rounds: IntArray,
         pending: Sequence[_Open],
         spent: FloatArray,
-        leads: Leads,
+        junction: Junction,
         tiles: Mapping[int, tuple[int, ...]],
     ) -> Iterator[_Ranked]:
         """Go on with one lead of a slot."""
@@ -398,7 +405,7 @@ class Branch:
         for slid, kept in self._further(leading, rounds, moved, still):
             cost = sum((own.moved(leading) for own in slid), spent)
             if (cost < self.worth.limits).all():
-                site = _Site(slot, lead, rounds, kept, slid, cost, {**leads, slot: lead}, tiles)
+                site = _Site(slot, lead, rounds, kept, slid, cost, junction, tiles)
                 yield from self._complete(site) if slot == 0 else self._through(site)
 
     def _further(
@@ -441,12 +448,12 @@ class Branch:
     def _complete(self, site: _Site) -> Iterator[_Ranked]:
         """A path, if loops of the outermost slot lead to single tiles."""
         masked, frame = self.masked, self.masked.frame
-        ones, depth = (1,) * len(frame.axes), masked.inside.depth
+        ones = (1,) * len(frame.axes)
         whole = np.array(self._places(ones))
         if not all(frame.loops[0].reach[d][own, site.rounds[d]] for d, own in enumerate(whole)):
             return
-        loops = _moving(site.rounds, whole)
-        able = not loops if site.lead is None else not loops.isdisjoint(frame.leading(site.lead))
+        loops = _moving_dims(site.rounds, whole)
+        able = not loops if site.lead is None else self._may_lead(site, loops)
         if frame.counted.leads_are_loops and not able:
             return
         cost = site.spent + self._known_better(site, loops)
@@ -454,13 +461,33 @@ class Branch:
         value = float(self._values(cost[:, np.newaxis])[0])
         if not math.isfinite(value):
             return
-        path = Path(
-            masked.charges.mask,
-            (ones, *(site.tiles[b] for b in range(1, depth))),
-            self.row.unrolled.choice(0),
-            tuple(None if site.leads[k] is None else frame.leading(site.leads[k]) for k in range(depth - 1)),
-        )
-        yield _Ranked(value, float(_summed(cost)), path)
+        total = float(_summed(cost))
+        yield self._ended(self._junctions.complete(site.junction, site.lead, ones, value, total))
+
+    def _may_lead(self, site: _Site, loops: frozenset[int]) -> bool:
+        """Whether rules let a loop of the lead be the innermost one."""
+        farther_in = self.masked.frame.put_inside[site.slot]
+        leading = self.masked.frame.leading(site.lead)
+        return any(loops.isdisjoint(farther_in[d]) for d in leading & loops)
+
+    def _ended(self, ways: tuple[Way, ...]) -> _Ranked:
+        """All paths that end with these ways, the last of which completes them."""
+        return _Ranked(ways[-1].value, ways[-1].cost, self._along(ways))
+
+    def _along(self, ways: tuple[Way, ...]) -> Iterator[TilePath]:
+        """Yield paths that end with these ways, but none that goes through what is found later."""
+        masked, depth = self.masked, self.masked.inside.depth
+        latest, choice = max(way.number for way in ways), self.row.unrolled.choice(0)
+        for tiles, leads in walks(ways, latest):
+            if self.stop():
+                raise Stopped
+            every = (leads[k] for k in range(depth - 1))
+            yield TilePath(
+                masked.charges.mask,
+                tuple(tiles[b] for b in range(depth)),
+                choice,
+                tuple(None if lead is None else masked.frame.leading(lead) for lead in every),
+            )
 
     def _through(self, site: _Site, least: float = -np.inf) -> Iterator[_Ranked]:
         """Go on with the tiles that loops of a slot lead to, those whose value is no less than `least`."""
@@ -504,7 +531,9 @@ class Branch:
 
         able = np.ones(math.prod(shape), dtype=np.bool_)
         if site.lead is not None and frame.counted.leads_are_loops:
-            able = moved_by(frame.leading(site.lead))
+            farther_in, none = frame.put_inside[slot], np.zeros(math.prod(shape), dtype=np.bool_)
+            innermost = (moved_by([d]) & ~moved_by(farther_in[d]) for d in sorted(frame.leading(site.lead)))
+            able = reduce(np.logical_or, innermost, none)
         closes, times = [], []
         for own in site.still:
             part, view = own.part, frame.space.views[own.place]
@@ -526,13 +555,13 @@ class Branch:
         costs = np.empty((len(self._prices.each), len(live)), self._prices.dtype)
         for price in range(len(costs)):  # the first one leaves few entries
             some = slice(price, price + 1)
-            prices, parts = Prices(self._prices.each[some]), []
+            prices, parts = StackedPrices(self._prices.each[some]), []
             for own, closes, times in zip(site.still, reached.closes, reached.times, strict=True):
                 part, least = own.part.by(some, prices), own.least[some, np.newaxis]
                 closed = np.maximum(part.of_times(times[live]), least)
                 once = np.maximum(self.masked.once(part), least)
                 parts.append((own.place, closed, np.where(closes[live], closed, once)))
-            entries = partial(_entries, chosen, live)
+            entries = partial(_table_part, chosen, live)
             every = list(map(self.masked.outside, prices.each))
             cost = self._farther_out(every, slot, step, entries, parts) + site.spent[some, np.newaxis]
             costs[some] = cost
@@ -590,7 +619,7 @@ class Branch:
         if self._passes_again(slot - 1, slot, tiles):
             return
         vector = np.array([numbers])
-        loops = _moving(site.rounds, places)
+        loops = _moving_dims(site.rounds, places)
         pairs = list(zip(site.still, closes, strict=True))
         spent = site.spent + self._known_better(site, loops)
         for own in (own for own, here in pairs if here):
@@ -602,8 +631,23 @@ class Branch:
                 pending.append(new)
             else:
                 spent = spent + _closed(self.masked, new.part, vector)
+        key = self._alike(slot, numbers, pending, spent)
+        junction, ended = self._junctions.step(site.junction, slot, site.lead, numbers, key)
+        if not junction.is_new:
+            yield from map(self._ended, ended)
+            return
         for lead in frame.leads(slot - 1):
-            yield from self._led(lead, slot - 1, places, pending, spent, site.leads, tiles)
+            yield from self._led(lead, slot - 1, places, pending, spent, junction, tiles)
+
+    def _alike(
+        self, slot: int, tiles: tuple[int, ...], pending: Sequence[_Open], spent: FloatArray
+    ) -> object:
+        """What paths have in common that cost exactly as much so far, and go on alike."""
+        if any(map(self.masked.rooms.is_shared, range(slot))):
+            # What is left of a memory depends on all tiles inside.
+            return object()
+        still = ((own.origin, own.times, tuple(own.least.tolist()), own.anew) for own in pending)
+        return slot, tiles, tuple(spent.tolist()), tuple(still)
 
     def _places(self, tiles: Sequence[int]) -> tuple[int, ...]:
         """Where numbers of tiles are in the tables."""
@@ -621,13 +665,13 @@ class Branch:
         view = frame.space.views[charge.place]
         free = charge.free * masked.charges.first_words(charge.place)
         shares = (masked.charges.share_outside(charge, price) for price in self._prices.each)
-        share = [[own if isinstance(own, float) else float(_entry(own, places))] for own in shares]
+        share = [[own if isinstance(own, float) else float(_entry_at(own, places))] for own in shares]
         price = sum(self._prices.of(charge)) * np.array(share)
 
         @cache
         def of(leading: frozenset[int]) -> Pending:
             words = frame.words.of(charge.place, frame.space.no_unrolling, leading)
-            picked = Delivered(*(np.array([_entry(table, places)]) for table in words))
+            picked = Delivered(*(np.array([_entry_at(table, places)]) for table in words))
             ones = np.ones((1, len(frame.axes)))
             return Pending(
                 charge,
@@ -642,7 +686,8 @@ class Branch:
             )
 
         part = of(frozenset(view.relevant))
-        return _Open(part, lambda leading: of(leading).words, self._times(part, vector), self._nothing)
+        origin, times = (charge.place, boundary, tuple(places.tolist())), self._times(part, vector)
+        return _Open(part, origin, lambda leading: of(leading).words, times, self._nothing)
 
 
 def _of_one_row(known: Mapping[int, IntArray]) -> dict[int, tuple[int, ...]]:
@@ -650,12 +695,12 @@ def _of_one_row(known: Mapping[int, IntArray]) -> dict[int, tuple[int, ...]]:
     return {boundary: tuple(tiles[0].tolist()) for boundary, tiles in known.items()}
 
 
-def _entries(chosen: tuple[IntArray, ...], live: IntArray, table: FloatArray) -> FloatArray:
+def _table_part(chosen: tuple[IntArray, ...], live: IntArray, table: FloatArray) -> FloatArray:
     """Entries of the part of a table that some places along each axis make up."""
     return table[chosen].reshape(-1)[live]
 
 
-def _entry(table: FloatArray, places: IntArray) -> FloatArray:
+def _entry_at(table: FloatArray, places: IntArray) -> FloatArray:
     """One entry of a table with an axis per dimension, some of them of length 1."""
     entry: FloatArray = table[
         tuple(p if size > 1 else 0 for p, size in zip(places, table.shape, strict=True))
@@ -663,7 +708,7 @@ def _entry(table: FloatArray, places: IntArray) -> FloatArray:
     return entry
 
 
-def _moving(rounds: IntArray, places: IntArray) -> frozenset[int]:
+def _moving_dims(rounds: IntArray, places: IntArray) -> frozenset[int]:
     """Dimensions of the loops of a slot, given places of the numbers of tiles inside and outside of it."""
     return frozenset(np.flatnonzero(rounds != places).tolist())
 

@@ -141,7 +141,7 @@ class Price(NamedTuple):
         return total * charge.block
 
 
-class Prices(NamedTuple):
+class StackedPrices(NamedTuple):
     """Several prices at once: what is paid has an axis for them in front of all others."""
 
     each: tuple[Price, ...]
@@ -439,10 +439,10 @@ def gates(space: SearchSpace) -> tuple[tuple[int, int], ...]:
 
     A level without a gate farther out is its own.
     """
-    return tuple(_gate(space, place) for place in range(len(space.levels)))
+    return tuple(_gate_stage(space, place) for place in range(len(space.levels)))
 
 
-def _gate(space: SearchSpace, place: int) -> tuple[int, int]:
+def _gate_stage(space: SearchSpace, place: int) -> tuple[int, int]:
     """The stage whose gate powers the instances of a level, and how many those are."""
     gate, below = space.levels[place].gating_fanouts, space.fanouts_below[:place]
     if gate is None:

@@ -15,7 +15,7 @@ from model.cost.prices import access_energy, paying_instances
 from model.cost.traffic import accesses, in_passing
 from model.problem import Dataspace
 from solver.search.path.orders import Dims
-from solver.search.path.words import ExecutedWords, Line
+from solver.search.path.words import DimLoops, ExecutedWords
 from solver.search.space.keep_masks import Chain
 from solver.search.space.prices import Resource
 from solver.search.space.search_space import SearchSpace
@@ -156,7 +156,7 @@ class PartCosts:
             if name not in levels[level].passing:
                 asking = level
 
-    def by_instance(self, part: Part, lines: Sequence[Line]) -> Iterator[Part]:
+    def by_instance(self, part: Part, lines: Sequence[DimLoops]) -> Iterator[Part]:
         """The accesses of a part, by instances that do the same where their sum does not tell the cost."""
         if not self._tells_apart[part.place][part.level]:
             yield part
@@ -178,7 +178,7 @@ class PartCosts:
             for view in self._space.views
         ]
 
-    def price(self, part: Part, lines: Sequence[Line], above: Above) -> tuple[PartPrice, int]:
+    def price(self, part: Part, lines: Sequence[DimLoops], above: Above) -> tuple[PartPrice, int]:
         """Return what words of a part cost, and how many come whatever loops bring.
 
         Parameters
@@ -196,7 +196,7 @@ class PartCosts:
             self._prices[key] = self._price(part, lines), words
         return self._prices[key]
 
-    def _price(self, part: Part, lines: Sequence[Line]) -> PartPrice:
+    def _price(self, part: Part, lines: Sequence[DimLoops]) -> PartPrice:
         level, space = self._space.levels[part.level], self._space.problem.dataspaces[part.place]
         used, paying = self._instances(part, lines)
         is_busiest, fills = not any(part.shares or ()), part.level == part.boundary
@@ -211,7 +211,7 @@ class PartCosts:
             self._rates[part.place][part.level] if is_busiest else ((0, 0),) * len(self._space.resources),
         )
 
-    def _instances(self, part: Part, lines: Sequence[Line]) -> tuple[int, int]:
+    def _instances(self, part: Part, lines: Sequence[DimLoops]) -> tuple[int, int]:
         """Instances whose words are counted together, and those that pay for as many each."""
         position = self._space.architecture.storage_indices[part.level]
         used = prod(line.instances[position] for line in lines)
@@ -226,7 +226,7 @@ class PartCosts:
             left -= min(own, left)
         raise AssertionError
 
-    def _firsts(self, part: Part, lines: Sequence[Line]) -> tuple[int, int]:
+    def _firsts(self, part: Part, lines: Sequence[DimLoops]) -> tuple[int, int]:
         if not self._space.views[part.place].read_write:
             return 0, 0
         asked, held = (
@@ -267,7 +267,7 @@ class PartCosts:
             yield int(own.read_cycles * each), int(own.write_cycles * each)
 
     def of_slot(
-        self, part: Part, lines: Sequence[Line], above: Above, level: int, orders: tuple[Dims, ...]
+        self, part: Part, lines: Sequence[DimLoops], above: Above, level: int, orders: tuple[Dims, ...]
     ) -> tuple[int, ...]:
         """Words that loops of a level bring in each of some orders."""
         key = part, above, level, orders
@@ -276,7 +276,7 @@ class PartCosts:
         return self._brought[key]
 
     def _brought_by(
-        self, part: Part, lines: Sequence[Line], level: int, orders: Sequence[Dims]
+        self, part: Part, lines: Sequence[DimLoops], level: int, orders: Sequence[Dims]
     ) -> tuple[int, ...]:
         ends = part.place, part.level, part.boundary
         return self._words.of_slot(ends, lines, level, orders, part.shares)

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray
-from solver.search.path.axes import Axis
-from solver.search.path.charges import ENERGY, NOTHING, Charge, Charges, Price, Prices, gates
+from solver.search.path.axes import TileAxis
+from solver.search.path.charges import ENERGY, NOTHING, Charge, Charges, Price, StackedPrices, gates
 from solver.search.path.counting import LeftInPlace
 from solver.search.path.deliveries import Delivered
 from solver.search.path.split import TOGETHER, Split, dealt, evenly
@@ -152,7 +152,7 @@ class Pending(NamedTuple):
     """
 
     charge: Charge
-    currency: Price | Prices
+    currency: Price | StackedPrices
     price: FloatArray
     words: Delivered
     copies: FloatArray
@@ -204,7 +204,7 @@ class Pending(NamedTuple):
             self.split.at(rows),
         )
 
-    def by(self, place: int | slice, price: Price | Prices) -> Pending:
+    def by(self, place: int | slice, price: Price | StackedPrices) -> Pending:
         """What is due by some of several prices."""
         return self._replace(currency=price, price=self.price[place])
 
@@ -425,11 +425,11 @@ class Inside:
             whole = whole & (unrolled.share(view, 0, self.depth) == 1)
         return whole
 
-    def cost(self, listed: Listed, price: Price | Prices = ENERGY) -> RowCosts:
+    def cost(self, listed: Listed, price: Price | StackedPrices = ENERGY) -> RowCosts:
         """What everything inside costs, at least."""
         return listed.once(("node", price), lambda: self._cost(listed, price), RowCosts.at)
 
-    def _cost(self, listed: Listed, price: Price | Prices) -> RowCosts:
+    def _cost(self, listed: Listed, price: Price | StackedPrices) -> RowCosts:
         reached = listed.once("reached", lambda: self._are_reached(listed), lambda own, rows: own[rows])
         spent = np.empty((*price.shape, len(listed)), price.dtype)
         spent[...] = np.where(reached, 0.0, np.inf)
@@ -451,7 +451,7 @@ class Inside:
                 node.waiting.append(MayStay(part, moved, due.which, due.times, due.open))
         return node
 
-    def _paid(self, price: Price | Prices) -> list[tuple[Charge, FloatArray, FloatArray | None]]:
+    def _paid(self, price: Price | StackedPrices) -> list[tuple[Charge, FloatArray, FloatArray | None]]:
         """Accesses that cost anything: what a word costs, and one that the busiest instance has."""
         if price not in self._known_paid:
             paid = [
@@ -461,7 +461,7 @@ class Inside:
         return self._known_paid[price]
 
     @cached_property
-    def _known_paid(self) -> dict[Price | Prices, list[tuple[Charge, FloatArray, FloatArray | None]]]:
+    def _known_paid(self) -> dict[Price | StackedPrices, list[tuple[Charge, FloatArray, FloatArray | None]]]:
         return {}
 
     def _busiest(self, charge: Charge, listed: Listed) -> FloatArray:
@@ -486,7 +486,7 @@ class Inside:
                 share = share * (axis.busiest(tiles[:, d], own, self._extents(d, listed)) * own / axis.bound)
         return share
 
-    def _split(self, charge: Charge, price: Price | Prices, listed: Listed) -> Split:
+    def _split(self, charge: Charge, price: Price | StackedPrices, listed: Listed) -> Split:
         """How words of an access split up among the instances of its level, where prices are exact."""
         is_known = price.grain and charge.block > 1 and self.first in listed.tiles
         if not is_known or charge.level <= self.frame.meeting or isinstance(listed.unrolled, Loosest):
@@ -722,7 +722,7 @@ class Inside:
         if charge.shared and level <= slot:
             between = unrolled.product(level, slot) // unrolled.alone(view, level, slot)
             groups = (-(-site // between) - 1) * unrolled.alone(view, slot, boundary) + 1
-            return _product(groups, view.irrelevant)
+            return _product_of_columns(groups, view.irrelevant)
         if charge.shared:
             alone = unrolled.alone(view, level, boundary)
             copies = unrolled.copies(slot, level) * alone
@@ -730,9 +730,9 @@ class Inside:
         else:
             copies = unrolled.copies(slot, boundary)
         if direct.all():
-            return _product(own, view.irrelevant)
+            return _product_of_columns(own, view.irrelevant)
         each = (site - 1) * copies + self._last(charge, listed, slot)
-        return _product(np.where(direct, own, each) if direct.any() else each, view.irrelevant)
+        return _product_of_columns(np.where(direct, own, each) if direct.any() else each, view.irrelevant)
 
     def _last(self, charge: Charge, listed: Listed, slot: int) -> FloatArray:
         """Instances that the last round outside of a slot serves, at least, by row and dimension."""
@@ -781,9 +781,9 @@ class Inside:
             words = Delivered(*(np.where(led, new, old) for new, old in zip(other, words, strict=True)))
         return Pending(charge, NOTHING, np.zeros(1), words, copies, last, used, np.zeros(1), share)
 
-    def _share(self, charge: Charge, price: Price | Prices, listed: Listed) -> float | FloatArray:
+    def _share(self, charge: Charge, price: Price | StackedPrices, listed: Listed) -> float | FloatArray:
         """Share of its price that a word of an access costs."""
-        if isinstance(price, Prices):
+        if isinstance(price, StackedPrices):
             every = [self._share(charge, own, listed) for own in price.each]
             return np.stack([np.broadcast_to(own, len(listed)) for own in every])
         at = charge.boundary
@@ -808,7 +808,7 @@ class Inside:
         else:
             copies, alike = unrolled.copies(slot, charge.boundary), unrolled.at_once(charge.boundary, outer)
             share = np.ones(1)
-        used = _product(np.minimum(alike, own), view.irrelevant)
+        used = _product_of_columns(np.minimum(alike, own), view.irrelevant)
         return copies.astype(np.float64), used, share
 
     def words(self, charge: Charge, listed: Listed, tiles: Tiles, leading: frozenset[int]) -> Delivered:
@@ -858,7 +858,7 @@ class Inside:
         return self.frame.space.unrolling(factors, needed)
 
 
-def _product(columns: IntArray | FloatArray, dims: Collection[int]) -> FloatArray:
+def _product_of_columns(columns: IntArray | FloatArray, dims: Collection[int]) -> FloatArray:
     """By row, the product of some columns."""
     # Rows are many and columns are few: `prod` would take longer.
     found: FloatArray = np.ones(1)
@@ -882,7 +882,7 @@ def _some_tiles(tiles: Tiles, rows: IntArray) -> Tiles:
     return {boundary: own[rows] for boundary, own in tiles.items()}
 
 
-def _rounds(axis: Axis, tiles: IntArray, outside: IntArray, inside: IntArray) -> FloatArray:
+def _rounds(axis: TileAxis, tiles: IntArray, outside: IntArray, inside: IntArray) -> FloatArray:
     """Iterations of a dimension that no two children have at the same time, at least, with remainders."""
     place, rounds = axis.place(tiles), -(-tiles // outside)
     fewest = -(-axis.bound // (outside * inside))
@@ -894,7 +894,7 @@ def _rounds(axis: Axis, tiles: IntArray, outside: IntArray, inside: IntArray) ->
     return found
 
 
-def price_of(charge: Charge, price: Price | Prices, unrolled: Unrolled) -> FloatArray:
+def price_of(charge: Charge, price: Price | StackedPrices, unrolled: Unrolled) -> FloatArray:
     """What a word of an access costs, by row: instances of a level share its load at best."""
     whole, divided = price.of(charge)
     if not np.any(divided):
@@ -903,7 +903,7 @@ def price_of(charge: Charge, price: Price | Prices, unrolled: Unrolled) -> Float
     return each
 
 
-def _rates(charge: Charge, price: Price | Prices) -> tuple[FloatArray, FloatArray | None]:
+def _rates(charge: Charge, price: Price | StackedPrices) -> tuple[FloatArray, FloatArray | None]:
     """What a word of an access costs, and what one costs that the busiest instance has, shape (..., 1)."""
     whole, divided = (np.reshape(own, (*price.shape, 1)) for own in price.of(charge))
     return whole, divided if divided.any() else None

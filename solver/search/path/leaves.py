@@ -21,7 +21,7 @@ from solver.search.path.counting import counted_by
 from solver.search.path.factors import Chosen, Factors
 from solver.search.path.orders import Dims, Orders, Slot
 from solver.search.path.ruled import RuledCosts, RuledOrders
-from solver.search.path.words import Line, Lines
+from solver.search.path.words import DimLoops, Lines
 from solver.search.priced import Priced, Skeleton
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
@@ -42,7 +42,7 @@ DECIDED_BY_ORDER = frozenset(("energy", "cycles"))
 
 
 @dataclass(frozen=True)
-class Path:
+class TilePath:
     """Numbers of tiles at every level, spatial factors of every stage, what is kept, and which loops lead.
 
     Parameters
@@ -73,14 +73,14 @@ def _fans_out(stage: StageChoice, tiles: Sequence[int]) -> bool:
     return True
 
 
-def covers(space: SearchSpace, path: Path) -> bool:
+def covers(space: SearchSpace, path: TilePath) -> bool:
     """Whether no spatial loop has more iterations than there are tiles inside."""
     whole = tuple(space.problem.bound[dim] for dim in space.active)
     return all(map(_fans_out, path.spatial, (*path.tiles[1:], whole)))
 
 
 def best_of(
-    paths: Sequence[Path], mappings: Callable[[Path, Goal], Iterator[Priced]], goal: Goal, stop: Stop
+    paths: Sequence[TilePath], mappings: Callable[[TilePath, Goal], Iterator[Priced]], goal: Goal, stop: Stop
 ) -> Priced | None:
     """Return the best mapping of some paths that improves on a goal's incumbent, None if none does.
 
@@ -199,11 +199,11 @@ class Leaves:
         self.priced = 0
         self.overloaded: set[int] = set()
 
-    def improve(self, paths: Sequence[Path]) -> Priced | None:
+    def improve(self, paths: Sequence[TilePath]) -> Priced | None:
         """Return the best mapping of all these paths that improves on the incumbent, None if none does."""
         return best_of(paths, self._of_path, self._goal, self._stop)
 
-    def _of_path(self, path: Path, goal: Goal) -> Iterator[Priced]:
+    def _of_path(self, path: TilePath, goal: Goal) -> Iterator[Priced]:
         """Mappings of a path, each better than the one before."""
         space, alike = self._space, self._alike(path)
         if space.excluded or not covers(space, path):
@@ -220,7 +220,7 @@ class Leaves:
             self._priced_alike.add(alike)
             yield from self._improving(bones, goal)
 
-    def _alike(self, path: Path) -> object:
+    def _alike(self, path: TilePath) -> object:
         """What mappings have in common that cost the same, whatever their orders: None if these matter."""
         space = self._space
         if not self._counted.merges:
@@ -235,21 +235,21 @@ class Leaves:
         )
         return path.spatial, times
 
-    def _hopeful(self, path: Path, goal: Goal) -> Callable[[int], bool]:
+    def _hopeful(self, path: TilePath, goal: Goal) -> Callable[[int], bool]:
         """Whether mappings whose arithmetic takes so many steps may improve."""
         del path
         latency, computes = self._space.latency, self._space.problem.computes
         energy = computes * self._space.architecture.compute.energy
         return lambda steps: goal.improves(energy, steps + latency)
 
-    def _lines_of(self, path: Path, chosen: Chosen) -> tuple[Line, ...]:
+    def _lines_of(self, path: TilePath, chosen: Chosen) -> tuple[DimLoops, ...]:
         fanouts = [choice.factors for stage in path.spatial for choice in stage.choices]
         return tuple(
             self._lines.line(d, own.factors, tuple(factors[d] for factors in fanouts))
             for d, own in enumerate(chosen)
         )
 
-    def _bones(self, path: Path, lines: tuple[Line, ...], steps: int) -> Bones:
+    def _bones(self, path: TilePath, lines: tuple[DimLoops, ...], steps: int) -> Bones:
         return Bones(self._space, self._costs, self._orders, path, lines, steps)
 
     def _allowed(self, bones: Bones) -> bool:
@@ -344,8 +344,8 @@ class Bones:
     space: SearchSpace
     costs: PartCosts
     orders: Orders
-    path: Path
-    lines: tuple[Line, ...]
+    path: TilePath
+    lines: tuple[DimLoops, ...]
     steps: int
 
     @cached_property

@@ -13,7 +13,7 @@ import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray, alike
 from solver.search.path.axes import NOWHERE
-from solver.search.path.charges import ENERGY, NOTHING, Charge, Charges, Price, Prices
+from solver.search.path.charges import ENERGY, NOTHING, Charge, Charges, Price, StackedPrices
 from solver.search.path.counting import LeftInPlace
 from solver.search.path.inside import Inside, Labels, Listed, Pending, RowCosts, price_of
 from solver.search.path.rooms import PlaceRooms
@@ -319,10 +319,10 @@ class Masked:
             When the search must end.
         """
         some = None if limits is None else limits[np.newaxis]
-        cost: FloatArray = self.costs(listed, Prices((price,)), some)[0]
+        cost: FloatArray = self.costs(listed, StackedPrices((price,)), some)[0]
         return cost
 
-    def costs(self, listed: Listed, prices: Prices, limits: FloatArray | None = None) -> FloatArray:
+    def costs(self, listed: Listed, prices: StackedPrices, limits: FloatArray | None = None) -> FloatArray:
         """What words cost by several prices, shape (prices, rows); rows at the limit of one are dropped."""
         cost = np.full((*prices.shape, len(listed)), np.inf, prices.dtype)
         places, valid = listed.once(

@@ -16,7 +16,7 @@ from model.counting.words import Vector, displacement, extents, fresh_words
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from solver.search.path.costs import Above, Loads, Part, PartCosts, PartPrice
 from solver.search.path.orders import Dims, Orders, Slot
-from solver.search.path.words import Line
+from solver.search.path.words import DimLoops
 from solver.search.space.dataspaces import DataspaceView
 from solver.search.space.keep_masks import Chain
 
@@ -36,11 +36,11 @@ class RuledCosts(PartCosts):
         ends = part.place, part.boundary
         return self._space.reuses(*ends) or self._space.overlaps(*ends)
 
-    def by_instance(self, part: Part, lines: Sequence[Line]) -> Iterator[Part]:
+    def by_instance(self, part: Part, lines: Sequence[DimLoops]) -> Iterator[Part]:
         """The accesses of one instance, as all do the same."""
         yield part._replace(shares=(0,) * len(lines))
 
-    def price(self, part: Part, lines: Sequence[Line], above: Above) -> tuple[PartPrice, int]:
+    def price(self, part: Part, lines: Sequence[DimLoops], above: Above) -> tuple[PartPrice, int]:
         """Return what words of a part cost, and how many come whatever loops bring."""
         key = part, above, tuple(line.extents for line in lines)
         if key not in self._prices:
@@ -50,12 +50,12 @@ class RuledCosts(PartCosts):
             self._prices[key] = self._price(part, lines), words
         return self._prices[key]
 
-    def _tile(self, part: Part, lines: Sequence[Line]) -> Vector:
+    def _tile(self, part: Part, lines: Sequence[DimLoops]) -> Vector:
         """Extents of what comes to one instance."""
         tile = {dim: own.extents[part.boundary] for dim, own in zip(self._space.active, lines, strict=True)}
         return extents(self._space.problem.dataspaces[part.place], tile)
 
-    def _asked(self, part: Part, lines: Sequence[Line]) -> int:
+    def _asked(self, part: Part, lines: Sequence[DimLoops]) -> int:
         """Accesses of one instance, or of all together, for each word that an instance of a boundary gets."""
         nest, architecture = self._nest(lines), self._space.architecture
         space, rule = self._space.problem.dataspaces[part.place], self._space.mapspace.counting_rule
@@ -64,7 +64,7 @@ class RuledCosts(PartCosts):
         served = math.prod(distinct_children(architecture, nest, space, own, rule.copies) for own in fanouts)
         return served * (nest.instances(outer) if part.shares is None else 1)
 
-    def _firsts(self, part: Part, lines: Sequence[Line]) -> tuple[int, int]:
+    def _firsts(self, part: Part, lines: Sequence[DimLoops]) -> tuple[int, int]:
         """Words of an output that are touched for the first time, of one instance, or of all together."""
         if not self._space.views[part.place].read_write:
             return 0, 0
@@ -80,7 +80,7 @@ class RuledCosts(PartCosts):
         architecture = self._space.architecture
         return (*architecture.storage_indices, len(architecture.nodes))
 
-    def _nest(self, lines: Sequence[Line]) -> Nest:
+    def _nest(self, lines: Sequence[DimLoops]) -> Nest:
         """The loops, in any order; the last nest is remembered."""
         key = tuple(lines)
         if self._last_nest is None or self._last_nest[0] != key:
@@ -89,9 +89,9 @@ class RuledCosts(PartCosts):
             self._last_nest = key, build_nest(problem, architecture, Mapping(nodes))
         return self._last_nest[1]
 
-    _last_nest: tuple[tuple[Line, ...], Nest] | None = None
+    _last_nest: tuple[tuple[DimLoops, ...], Nest] | None = None
 
-    def _node(self, lines: Sequence[Line], place: int) -> NodeMapping:
+    def _node(self, lines: Sequence[DimLoops], place: int) -> NodeMapping:
         pairs = list(zip(self._space.active, lines, strict=True))
         if isinstance(self._space.architecture.nodes[place], Fanout):
             loops = ((dim, own.bound) for dim, line in pairs for own in line.spatial if own.place == place)
@@ -100,19 +100,19 @@ class RuledCosts(PartCosts):
         return StorageMapping(tuple(Loop(dim, line.temporal[level]) for dim, line in pairs), frozenset())
 
     def _brought_by(
-        self, part: Part, lines: Sequence[Line], level: int, orders: Sequence[Dims]
+        self, part: Part, lines: Sequence[DimLoops], level: int, orders: Sequence[Dims]
     ) -> tuple[int, ...]:
         brought = self._moved if self._space.by_order else self._kept_in_place
         asked, tile = self._asked(part, lines), self._tile(part, lines)
         return tuple(asked * brought(part, lines, tile, level, order) for order in orders)
 
-    def _moves(self, part: Part, lines: Sequence[Line], level: int) -> dict[int, Vector]:
+    def _moves(self, part: Part, lines: Sequence[DimLoops], level: int) -> dict[int, Vector]:
         """How far the loops of a level move a tile."""
         space, names = self._space.problem.dataspaces[part.place], self._space.active
         live = (d for d, line in enumerate(lines) if line.temporal[level] > 1)
         return {d: displacement(space, names[d], lines[d].strides[level]) for d in live}
 
-    def _moved(self, part: Part, lines: Sequence[Line], tile: Vector, level: int, order: Dims) -> int:
+    def _moved(self, part: Part, lines: Sequence[DimLoops], tile: Vector, level: int, order: Dims) -> int:
         """Words that loops of a level bring in an order, at least, by Timeloop's rule.
 
         Which loop farther in leads may be open: a loop keeps what overlaps if it goes on as any of them does.
@@ -135,7 +135,9 @@ class RuledCosts(PartCosts):
             left = outside
         return total
 
-    def _kept_in_place(self, part: Part, lines: Sequence[Line], tile: Vector, level: int, order: Dims) -> int:
+    def _kept_in_place(
+        self, part: Part, lines: Sequence[DimLoops], tile: Vector, level: int, order: Dims
+    ) -> int:
         """Words, below 0, that the innermost loop of all need not bring, by AccelForge's rule."""
         inner = range(level + 1, part.boundary)
         if not order or any(line.temporal[n] > 1 for line in lines for n in inner):

@@ -16,10 +16,10 @@ from solver.result import Evidence, MaskEvidence, Phase, is_within
 from solver.search.arrays import FloatArray, IntArray
 from solver.search.goal import Goal
 from solver.search.path.bounds import CLOSEST, TIED, Bounds
-from solver.search.path.branch import Branch, Found
+from solver.search.path.branch import Branch, FoundPath
 from solver.search.path.charges import ENERGY, Charge, Charges, Price
 from solver.search.path.inside import Listed
-from solver.search.path.leaves import Leaves, Path
+from solver.search.path.leaves import Leaves, TilePath
 from solver.search.path.masked import Masked, fewest_steps, spatial_choices
 from solver.search.path.tables import Outside, TileFrame, bytes_beside
 from solver.search.path.unrolled import Unrolled
@@ -95,13 +95,13 @@ class _Led(NamedTuple):
         """Some of them."""
         return _Led(self.pairs.only(rows), self.listed[rows])
 
-    def bounded(self, values: FloatArray, cycles: FloatArray) -> _Rows:
+    def bounded(self, values: FloatArray, cycles: FloatArray) -> _QueuedRows:
         """The rows, with bounds."""
         pairs = self.pairs
-        return _Rows(pairs.bounds, self.listed.labels.own, pairs.tiles, pairs.choices, values, cycles)
+        return _QueuedRows(pairs.bounds, self.listed.labels.own, pairs.tiles, pairs.choices, values, cycles)
 
 
-class _Rows(NamedTuple):
+class _QueuedRows(NamedTuple):
     """Tiles with a spatial choice and leads each, by rising bounds from `next` on.
 
     Bounds that are close to the incumbent were compared with the one that is `compared`.
@@ -122,7 +122,7 @@ class _Rows(NamedTuple):
         mask = self.bounds.masked.charges.mask
         return mask, int(self.labels[0]), self.tiles[0].tobytes(), int(self.choices[0])
 
-    def only(self, rows: IntArray) -> _Rows:
+    def only(self, rows: IntArray) -> _QueuedRows:
         """Some of them."""
         return self._replace(
             labels=self.labels[rows],
@@ -140,9 +140,9 @@ class _Paths(NamedTuple):
     So many `times` some were priced together, each time twice as many.
     """
 
-    row: _Rows
+    row: _QueuedRows
     branch: Branch
-    found: Iterator[Found]
+    found: Iterator[FoundPath]
     finely: bool
     done: float = -math.inf
     times: int = 0
@@ -220,11 +220,11 @@ class EinsumSearch:
                 return self.goal.incumbent
         return self._at_most(self._least)
 
-    def _without_loops(self, mask: KeepMask) -> Path:
+    def _without_loops(self, mask: KeepMask) -> TilePath:
         """The path where every dimension has one iteration."""
         none: tuple[int, ...] = ()
         spatial = tuple(stage.member(0) for stage in self.space.stages)
-        return Path(mask, (none,) * len(spatial), spatial, (None,) * (len(spatial) - 1))
+        return TilePath(mask, (none,) * len(spatial), spatial, (None,) * (len(spatial) - 1))
 
     def _settled(self) -> bool:
         """Open regions by rising bounds; whether that ends with a proof, not at the gap that is asked for."""
@@ -359,7 +359,7 @@ class EinsumSearch:
                 self._open_mask(item._replace(bounds=self._heeding_loads(item.bounds)), value)
             case _Cell():
                 self._open_cell(item._replace(bounds=self._heeding_loads(item.bounds)), value)
-            case _Rows():
+            case _QueuedRows():
                 self._open_row(item, value)
             case _Paths():
                 self._price(item, value)
@@ -540,7 +540,7 @@ class EinsumSearch:
         self._push(max(value, least), own)
         self._dive(own)
 
-    def _open_row(self, item: _Rows, value: float) -> None:
+    def _open_row(self, item: _QueuedRows, value: float) -> None:
         """Look for the complete paths of the first row, the best ones first."""
         place, bounds = item.next, self._heeding_loads(item.bounds)
         if bounds is not item.bounds:
@@ -562,7 +562,7 @@ class EinsumSearch:
         value = max(value, float(item.values[place]))
         self._push(value, self._paths(item.only(np.array([place])), value))
 
-    def _is_to_compare(self, item: _Rows, value: float) -> bool:
+    def _is_to_compare(self, item: _QueuedRows, value: float) -> bool:
         """Whether a bound is close to the incumbent, and the rows were not compared with it."""
         return item.compared != self.goal.incumbent and self._is_near(item.bounds, value)
 
@@ -570,7 +570,7 @@ class EinsumSearch:
         """Whether a bound is close to the incumbent."""
         return len(bounds.near(np.array([value]))) > 0
 
-    def _paths(self, row: _Rows, value: float, done: float = -math.inf) -> _Paths:
+    def _paths(self, row: _QueuedRows, value: float, done: float = -math.inf) -> _Paths:
         """The complete paths of a row."""
         bounds, finely = row.bounds, self._is_near(row.bounds, value)
         listed = self._listed(row)
@@ -578,16 +578,16 @@ class EinsumSearch:
         branch = Branch(bounds.masked, listed, worth, self.shared.stop)
         return _Paths(row, branch, branch.paths(), finely, done)
 
-    def _compared(self, item: _Rows, listed: Listed) -> _Rows:
+    def _compared(self, item: _QueuedRows, listed: Listed) -> _QueuedRows:
         """Those of some rows that may improve on the incumbent though they are close to it."""
         able = item.bounds.still(listed, item.cycles) & self.goal.below(item.values)
         return item.only(np.flatnonzero(able))._replace(compared=self.goal.incumbent)
 
-    def _listed(self, rows: _Rows) -> Listed:
+    def _listed(self, rows: _QueuedRows) -> Listed:
         """Some rows as a list."""
         return rows.bounds.masked.listed(rows.tiles, self._unrolled(rows.choices), rows.labels)
 
-    def _dive(self, item: _Rows) -> None:
+    def _dive(self, item: _QueuedRows) -> None:
         """Price a path of the best row so far at once: a good incumbent leaves little to do.
 
         The more of these were in vain, one after the other, the rarer they get.
@@ -603,7 +603,7 @@ class EinsumSearch:
         self._passed_over = 0
         self._in_vain = self._in_vain + 1 if incumbent == self.goal.incumbent else 0
 
-    def _follow_best(self, item: _Rows) -> None:
+    def _follow_best(self, item: _QueuedRows) -> None:
         """Price a path of the best of some rows."""
         branch = self._paths(item.only(np.zeros(1, dtype=np.int64)), float(item.values[0])).branch
         if self.goal.counts_energy:
@@ -625,7 +625,7 @@ class EinsumSearch:
             # What was priced may seem to cost a little more or less now.
             self._push(value, self._paths(item.row, value, item.done * TIED))
             return
-        paths: list[Path] = []
+        paths: list[TilePath] = []
         for own in item.found:
             if own.value > value or len(paths) == 1 << item.times:
                 times = item.times + (own.value <= value)
@@ -636,7 +636,7 @@ class EinsumSearch:
                 paths.append(own.path)
         self._improve(paths)
 
-    def _improve(self, paths: list[Path]) -> None:
+    def _improve(self, paths: list[TilePath]) -> None:
         """Price mappings, and keep a better one."""
         if self.shared.stop():
             raise Stopped
@@ -654,7 +654,7 @@ def _rank(item: object) -> int:
     match item:
         case _Paths():
             return item.times
-        case _Rows():
+        case _QueuedRows():
             return 1
         case _Mask():
             return 2 + CLOSEST - item.stage

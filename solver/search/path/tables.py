@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray, among, distinct
-from solver.search.path.axes import Axis, SlotLoops, axes_of, running_minimum
+from solver.search.path.axes import SlotLoops, TileAxis, axes_of, running_minimum
 from solver.search.path.charges import ENERGY, SUMS_CLOSE, Charge, Charges, Price
 from solver.search.path.counting import ByOrder, LeftInPlace, counted_by
 from solver.search.path.deliveries import Delivered, WordTables
 from solver.search.path.rooms import PlaceRooms
 from solver.search.space.keep_masks import KeepMask
+from solver.search.space.orders import put_inside
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stopped
 
@@ -143,7 +144,7 @@ class TileFrame:
             raise Stopped
 
     @cached_property
-    def axes(self) -> tuple[Axis, ...]:
+    def axes(self) -> tuple[TileAxis, ...]:
         """One per active dimension."""
         return axes_of(self.space)
 
@@ -328,6 +329,11 @@ class TileFrame:
             found.append(tuple(dict.fromkeys((*loops, *farther))))
         return found
 
+    @cached_property
+    def put_inside(self) -> tuple[tuple[frozenset[int], ...], ...]:
+        """By slot and dimension, those whose loops rules put inside of its own."""
+        return tuple(put_inside(own, self.space.active) for own in self.space.mapspace.temporal)
+
     def leading(self, lead: LeftInPlace) -> frozenset[int]:
         """Dimensions of the innermost loops that leave this in place."""
         return self._leading[lead]
@@ -493,10 +499,10 @@ class Outside:
 
         None where energies outside have no common divisor.
         """
-        return None if self._step is None else replace(self, paid_in=self.charges.fine)
+        return None if self._energy_step is None else replace(self, paid_in=self.charges.fine)
 
     @cached_property
-    def _step(self) -> Fraction | None:
+    def _energy_step(self) -> Fraction | None:
         """Energy units of which all entries are multiples; None where it is not known that they are."""
         own = [c for c in self.charges.every if c.boundary <= self.frame.meeting and c.price]
         whole = all(c.free in (0, 1) and self.charges.first_words(c.place) < DOUBLES / 2 for c in own)
@@ -516,7 +522,7 @@ class Outside:
 
     def paid(self, entries: FloatArray) -> FloatArray:
         """Entries of tables as what they are paid in: in whole steps, where doubles tell these apart."""
-        step = self._step if self.paid_in.grain else None
+        step = self._energy_step if self.paid_in.grain else None
         if step is None or self.price.grain:
             return entries
         grains, numbers = step / self.paid_in.unit, entries / float(step)

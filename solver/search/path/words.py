@@ -9,8 +9,8 @@ from functools import cached_property
 
 from model.architecture import Fanout
 from model.cost.nest import Nest
-from model.cost.remainders import Group, Way, groups_of
-from model.cost.shares import Row, RowLoop, Share, deal
+from model.cost.remainders import Group, Route, groups_of
+from model.cost.shares import LoopsAbove, RowLoop, Share, deal
 from model.cost.traffic import reuses
 from model.problem import Dataspace
 from solver.search.space.search_space import SearchSpace
@@ -28,7 +28,7 @@ Of the latter, so many loops over each dimension of a group lie inside; it runs 
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
+class DimLoops:
     """All loops over one dimension.
 
     Parameters
@@ -76,14 +76,14 @@ class Line:
         """Instances in use of each node, and of the compute, as far as this dimension tells."""
         return tuple(sum(share.instances for share in own) for own in self._by_node)
 
-    def row(self, level: int, inside: int, leads: bool) -> Row:
+    def row(self, level: int, inside: int, leads: bool) -> LoopsAbove:
         """The loops above a level, so many of which lie inside of the loop that advances, or is the next."""
         own = (number for number in reversed(range(level)) if self.temporal[number] > 1)
         places = (HERE + n - inside + (0 if leads or n < inside else 1) for n, _ in enumerate(self.temporal))
         loops = (RowLoop(p, self.temporal[n], self.strides[n]) for p, n in zip(places, own, strict=False))
         position = self.positions[level]
         spatial = tuple(loop for loop in self.spatial if loop.place < position)
-        return Row(self.extents[level], tuple(loops), spatial)
+        return LoopsAbove(self.extents[level], tuple(loops), spatial)
 
     @cached_property
     def full(self) -> bool:
@@ -118,17 +118,17 @@ class Lines:
     def __init__(self, space: SearchSpace) -> None:
         self._space = space
         self._positions = (*space.architecture.storage_indices, len(space.architecture.nodes))
-        self._known: dict[object, Line] = {}
+        self._known: dict[object, DimLoops] = {}
         self._numbers: dict[object, int] = {}
 
-    def line(self, dim: int, temporal: tuple[int, ...], spatial: tuple[int, ...]) -> Line:
+    def line(self, dim: int, temporal: tuple[int, ...], spatial: tuple[int, ...]) -> DimLoops:
         """Return the loops over a dimension; spatial factors are those of all fanouts."""
         key = dim, temporal, spatial
         if key not in self._known:
             self._known[key] = self._made(dim, temporal, spatial)
         return self._known[key]
 
-    def _made(self, dim: int, temporal: tuple[int, ...], spatial: tuple[int, ...]) -> Line:
+    def _made(self, dim: int, temporal: tuple[int, ...], spatial: tuple[int, ...]) -> DimLoops:
         bound = self._space.problem.bound[self._space.active[dim]]
         loops: list[RowLoop] = []
         extents, strides, stride = [1], list[int](), 1
@@ -156,7 +156,7 @@ class Lines:
             )
             for level, position in enumerate(self._positions)
         )
-        return Line(bound, temporal, tuple(extents), tuple(strides), outward, self._positions, above)
+        return DimLoops(bound, temporal, tuple(extents), tuple(strides), outward, self._positions, above)
 
 
 class Profile:
@@ -176,10 +176,10 @@ class Profile:
 
     def __init__(
         self,
-        way: Way,
+        way: Route,
         group: Group,
         dims: tuple[int, ...],
-        lines: Sequence[Line],
+        lines: Sequence[DimLoops],
         shares: Sequence[tuple[Share, ...]],
         level: int,
     ) -> None:
@@ -232,7 +232,7 @@ class ExecutedWords:
             for own in self._spaces
         ]
         self._positions = (*space.architecture.storage_indices, len(space.architecture.nodes))
-        self._ways: dict[tuple[int, int, int], Way] = {}
+        self._ways: dict[tuple[int, int, int], Route] = {}
         self._profiles: dict[object, Profile] = {}
         self._known: dict[object, int] = {}
 
@@ -241,7 +241,12 @@ class ExecutedWords:
         return reuses(self._space.architecture, self._spaces[place], self._positions[level])
 
     def start(
-        self, place: int, outer: int, level: int, lines: Sequence[Line], shares: Sequence[int] | None = None
+        self,
+        place: int,
+        outer: int,
+        level: int,
+        lines: Sequence[DimLoops],
+        shares: Sequence[int] | None = None,
     ) -> int:
         """Words of the first tiles of a dataspace that a level gets; of all where it keeps none.
 
@@ -264,7 +269,7 @@ class ExecutedWords:
     def of_slot(
         self,
         ends: tuple[int, int, int],
-        lines: Sequence[Line],
+        lines: Sequence[DimLoops],
         slot: int,
         orders: Sequence[Sequence[int]],
         shares: Sequence[int] | None = None,
@@ -305,12 +310,12 @@ class ExecutedWords:
         """Return the groups of a dataspace: places of the dimensions that index the same ranks of it."""
         return [dims for _, dims in self._groups[place]]
 
-    def profiles(self, place: int, outer: int, level: int, lines: Sequence[Line]) -> list[Profile]:
+    def profiles(self, place: int, outer: int, level: int, lines: Sequence[DimLoops]) -> list[Profile]:
         """Return the sums of all groups of a dataspace, ordered as `dims_by_group`; levels as of `start`."""
         return self._profiles_of(place, outer, level, lines, None)
 
     def _profiles_of(
-        self, place: int, outer: int, level: int, lines: Sequence[Line], shares: Sequence[int] | None
+        self, place: int, outer: int, level: int, lines: Sequence[DimLoops], shares: Sequence[int] | None
     ) -> list[Profile]:
         found = []
         for number, (group, dims) in enumerate(self._groups[place]):
@@ -318,23 +323,28 @@ class ExecutedWords:
             key = place, outer, level, number, chosen, *(lines[d].above[level] for d in dims)
             if key not in self._profiles:
                 own, way = [lines[d] for d in dims], self._way(place, outer, level)
-                dealt = _dealt([line.shares[outer] for line in own], chosen)
+                dealt = _chosen_shares([line.shares[outer] for line in own], chosen)
                 self._profiles[key] = Profile(way, group, dims, own, dealt, level)
             found.append(self._profiles[key])
         return found
 
-    def _way(self, place: int, outer: int, level: int) -> Way:
+    def _way(self, place: int, outer: int, level: int) -> Route:
         """A way without a nest: what it asks of one is given whenever it counts."""
         key = place, outer, level
         if key not in self._ways:
             nest = Nest((), (), ())
             ends = self._positions[outer], self._positions[level]
-            self._ways[key] = Way(self._space.architecture, nest, self._spaces[place], *ends)
+            self._ways[key] = Route(self._space.architecture, nest, self._spaces[place], *ends)
             vars(self._ways[key])["_rows"] = {}
         return self._ways[key]
 
     def touched(
-        self, place: int, outer: int, level: int, lines: Sequence[Line], shares: Sequence[int] | None = None
+        self,
+        place: int,
+        outer: int,
+        level: int,
+        lines: Sequence[DimLoops],
+        shares: Sequence[int] | None = None,
     ) -> int:
         """Distinct words that tiles of a level ever take, summed over instances of another one."""
         key = "touched", place, outer, level, shares, tuple(line.above[level] for line in lines)
@@ -344,7 +354,9 @@ class ExecutedWords:
         return self._known[key]
 
 
-def _dealt(shares: Sequence[tuple[Share, ...]], chosen: Sequence[int] | None) -> Sequence[tuple[Share, ...]]:
+def _chosen_shares(
+    shares: Sequence[tuple[Share, ...]], chosen: Sequence[int] | None
+) -> Sequence[tuple[Share, ...]]:
     """The shares of all instances, or those of one, by dimension."""
     if chosen is None:
         return shares

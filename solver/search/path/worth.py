@@ -9,7 +9,7 @@ import numpy as np
 
 from solver.search.arrays import FloatArray, IntArray
 from solver.search.path.bounds import Bounds, mean_load
-from solver.search.path.charges import ENERGY, NOTHING, Price, Prices
+from solver.search.path.charges import ENERGY, NOTHING, Price, StackedPrices
 from solver.search.path.unrolled import Unrolled
 
 
@@ -47,11 +47,11 @@ class RowWorth:
         return self.bounds.masked.charges.fine if self.finely else ENERGY
 
     @cached_property
-    def prices(self) -> Prices:
+    def prices(self) -> StackedPrices:
         """Of words: their energy first."""
         loads = map(mean_load, self.bounds.together)
         energy = () if self._energy is None else (self._energy,)
-        return Prices((*energy, *loads) or (NOTHING,))
+        return StackedPrices((*energy, *loads) or (NOTHING,))
 
     @cached_property
     def limits(self) -> FloatArray:

@@ -59,10 +59,10 @@ def _asked_iterations(bound: int, temporal: Sequence[int], spatial: Sequence[int
         for own in reversed(range(len(spatial)))
         for loop in ((spatial[own], own < level), (temporal[own], True))
     ]
-    return _combinations(loops, bound)
+    return _digit_combinations(loops, bound)
 
 
-def _combinations(loops: Sequence[tuple[int, bool]], number: int) -> int:
+def _digit_combinations(loops: Sequence[tuple[int, bool]], number: int) -> int:
     """How many combinations of the digits that count the first so many iterations of loops have.
 
     Loops are given innermost first, with whether their digits count.
@@ -72,7 +72,7 @@ def _combinations(loops: Sequence[tuple[int, bool]], number: int) -> int:
     *inner, (_, counts) = loops
     size = math.prod(factor for factor, _ in inner)
     rounds = -(-number // size)
-    last = _combinations(inner, number - (rounds - 1) * size)
+    last = _digit_combinations(inner, number - (rounds - 1) * size)
     if rounds == 1:
         return last
     full = math.prod(factor for factor, own in inner if own)

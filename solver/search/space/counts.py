@@ -96,7 +96,7 @@ def loop_factors(rounds: int, outer: int, allowed: Sequence[int]) -> tuple[int, 
     return single[0], single[1], [factor for factor in within if factor not in single]
 
 
-def _merged(starts: Sequence[int], numbers: Sequence[int], grain: float) -> list[int]:
+def _joined_cells(starts: Sequence[int], numbers: Sequence[int], grain: float) -> list[int]:
     """Where cells begin once neighbours are joined whose numbers differ by less than a factor."""
     kept = [0]
     for start, end in pairwise((*starts[1:], len(numbers))):
@@ -132,7 +132,7 @@ class CountLattice(Lattice):
     def _starts(self, numbers: Sequence[int]) -> IntArray:
         starts = list(range(len(numbers)))
         for grain in self.grains:
-            starts = _merged(starts, numbers, grain)
+            starts = _joined_cells(starts, numbers, grain)
         return np.array(starts, dtype=np.int64)
 
     @cached_property

@@ -148,7 +148,7 @@ def view(space: Dataspace, place: int, problem: Problem, active: Sequence[str]) 
     ranks = [rank for rank in ranks if rank]
     relevant = frozenset(d for rank in ranks for d, _ in rank)
     bounds = [problem.bound[dim] for dim in active]
-    components = tuple(_component(group, bounds) for group in _connected(ranks))
+    components = tuple(_component_of(group, bounds) for group in _connected(ranks))
     simple = all(c.partitions for c in components)
     everything = frozenset(range(len(active)))
     return DataspaceView(
@@ -167,7 +167,7 @@ def _connected(ranks: Sequence[RankTerms]) -> list[list[RankTerms]]:
     return groups
 
 
-def _component(ranks: Sequence[RankTerms], bounds: Sequence[int]) -> Component:
+def _component_of(ranks: Sequence[RankTerms], bounds: Sequence[int]) -> Component:
     dims = tuple(sorted({d for rank in ranks for d, _ in rank}))
     return Component(dims, tuple(ranks), _window_words(ranks, dims, bounds))
 
@@ -234,7 +234,7 @@ def covered(component: Component, lattice: Lattice) -> IntArray:
         for d in component.dims
     ]
     tables = [
-        _covered(component, lattice, dict(zip(component.dims, tiles, strict=True)))
+        _covered_words(component, lattice, dict(zip(component.dims, tiles, strict=True)))
         for tiles in product(*ends)
     ]
     least: IntArray = reduce(np.minimum, tables)
@@ -246,7 +246,7 @@ def _has_holes(component: Component, dim: int) -> bool:
     return component.linear and abs(component.coefficient(dim)) > 1
 
 
-def _covered(component: Component, lattice: Lattice, tiles: dict[int, IntArray]) -> IntArray:
+def _covered_words(component: Component, lattice: Lattice, tiles: dict[int, IntArray]) -> IntArray:
     number: IntArray = math.prod(tiles.values(), start=np.ones((1,) * len(lattice.bounds), dtype=np.int64))
     if component.linear:
         # Extents of all tiles along a dimension add up to its bound.

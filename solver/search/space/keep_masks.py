@@ -39,7 +39,9 @@ def allowed_masks(mapspace: Mapspace, views: Sequence[DataspaceView], stop: Stop
     masks: list[KeepMask] = [()]
     for level in range(len(mapspace.architecture.levels)):
         options = _level_masks(mapspace, views, level)
-        masks = [longer for mask in masks for longer in _extended(mapspace, views, mask, options, stop)]
+        masks = [
+            longer for mask in masks for longer in _with_next_level(mapspace, views, mask, options, stop)
+        ]
     return masks
 
 
@@ -76,7 +78,7 @@ def _level_masks(mapspace: Mapspace, views: Sequence[DataspaceView], level: int)
     return masks
 
 
-def _extended(
+def _with_next_level(
     mapspace: Mapspace,
     views: Sequence[DataspaceView],
     mask: KeepMask,

@@ -32,7 +32,7 @@ def coarsened(steps: Steps) -> Steps:
     return (*steps[:-2], whole)
 
 
-def _products(steps: Steps) -> tuple[int, ...]:
+def _power_products(steps: Steps) -> tuple[int, ...]:
     """Products of powers of all bases, the last one's exponent running fastest."""
     values = [1]
     for base, exponent in steps:
@@ -110,7 +110,7 @@ class Lattice:
 
     @cached_property
     def _divisors(self) -> tuple[tuple[int, ...], ...]:
-        return tuple(_products(self.steps(dim)) for dim in range(len(self.bounds)))
+        return tuple(_power_products(self.steps(dim)) for dim in range(len(self.bounds)))
 
     @cached_property
     def counts(self) -> tuple[int, ...]:

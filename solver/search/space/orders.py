@@ -21,6 +21,20 @@ def allowed_orders(
         yield (*order, *outer)
 
 
+def put_inside(rules: TemporalRules, dims: Sequence[str]) -> tuple[frozenset[int], ...]:
+    """For each of `dims`, places of those whose loops lie inside of its own wherever both have loops."""
+    inner = [dim for dim in rules.inner if dim in dims]
+    outer = [dim for dim in rules.outer if dim in dims]
+    loose = [dim for dim in dims if dim not in inner and dim not in outer]
+
+    def inside(dim: str) -> list[str]:
+        if dim in inner:
+            return inner[: inner.index(dim)]
+        return inner if dim in loose else [*inner, *loose, *outer[: outer.index(dim)]]
+
+    return tuple(frozenset(map(dims.index, inside(dim))) for dim in dims)
+
+
 def _permutations(
     first: tuple[str, ...], rest: tuple[str, ...], settled: Callable[[Sequence[str]], bool]
 ) -> Iterator[tuple[str, ...]]:

@@ -83,7 +83,7 @@ def level_accesses(
     """
     name, read_write = space.name, space.read_write
     for place, child in zip(chain, (*chain[1:], len(levels)), strict=True):
-        level, source = levels[place], _source(levels, name, chain, child)
+        level, source = levels[place], _stream_source(levels, name, chain, child)
         free, share = not reads_firsts(level, space), free_share(level, space)
         if level.tolls:
             yield from _in_passing(level, space, LevelAccess(place, "read", source, True, free, share))
@@ -109,7 +109,7 @@ def _in_passing(level: StorageLevel, space: Dataspace, down: LevelAccess) -> Ite
         yield down._replace(name="update", first_touch_free=False)
 
 
-def _source(levels: Sequence[StorageLevel], name: str, chain: Sequence[int], child: int) -> int:
+def _stream_source(levels: Sequence[StorageLevel], name: str, chain: Sequence[int], child: int) -> int:
     """The boundary whose stream a parent serves: levels may pass theirs on."""
     while child < len(levels) and (child not in chain or name in levels[child].passing):
         child += 1

@@ -42,7 +42,7 @@ def words_along(
     return LeastWords(repeated, begun if view.window_dims else plain)
 
 
-def _box(component: Component, lattice: CountLattice, longest: bool = False) -> IntArray:
+def _tile_words(component: Component, lattice: CountLattice, longest: bool = False) -> IntArray:
     """Words of a tile along a component: of the shortest of which there are so many, or of the longest."""
     side = lattice.longest if longest else lattice.side
     box: IntArray = np.ones((1,) * len(lattice.bounds), dtype=np.int64)
@@ -66,11 +66,11 @@ def _words_if_leads(
     first ones of passes, too, go on to the next tile or back by a whole pass, unless it has one iteration
     only. Otherwise the first tile of a pass brings what `_least_start` says. At first whole tiles come, too.
     """
-    box = _box(component, lattice)
+    box = _tile_words(component, lattice)
     none = np.zeros_like(own)
     if not component.linear or lattice.grains:
         return none, none + 1
-    step, spans = _moves(component, lattice, unrolling)
+    step, spans = _window_moves(component, lattice, unrolling)
     others = sum((own for d, own in spans.items() if d != dim), np.zeros_like(box))
     only = others == 0
     start = np.where(only, np.minimum(step[dim], box), _least_start(component, dim, step, spans, box))
@@ -89,7 +89,7 @@ def _words_if_leads(
     return again, np.maximum(begun, again)
 
 
-def _moves(
+def _window_moves(
     component: Component, lattice: CountLattice, unrolling: Unrolling
 ) -> tuple[dict[int, IntArray], dict[int, IntArray]]:
     """Words by which loops over each dimension move a window: one iteration at least, all of them at most."""
@@ -140,7 +140,7 @@ def _beyond_start(
     # Longer tiles overlap less, if a step is all that is known of their start.
     longer = np.where(only, lattice.longest(dim) - lattice.side(dim), 0)
     beyond = abs(component.coefficient(dim)) * (unrolling.directly[dim] - 1) * longer
-    overlap: IntArray = np.maximum(_box(component, lattice) - start - beyond, 0)
+    overlap: IntArray = np.maximum(_tile_words(component, lattice) - start - beyond, 0)
     return overlap
 
 
@@ -159,13 +159,13 @@ def _first_tiles(
 def _first_along(component: Component, lattice: CountLattice, unrolling: Unrolling) -> IntArray:
     """Words along a window: of an instance all words of its first tile, and what steps bring."""
     used = [unrolling.used[d] for d in component.dims]
-    box, full = _box(component, lattice), math.prod(max(own - 1, 1) for own in used)
+    box, full = _tile_words(component, lattice), math.prod(max(own - 1, 1) for own in used)
     # Of several instances the last one may have a short tile.
     least = full * box + math.prod(used) - full
     if not component.linear:
         return least
     own = covered(component, lattice)
-    steps, spans = _moves(component, lattice, unrolling)
+    steps, spans = _window_moves(component, lattice, unrolling)
     moving = {d: span > 0 for d, span in spans.items()}
     several = sum(moving.values(), np.zeros_like(box))
     for d, moves in moving.items():
@@ -188,8 +188,8 @@ def _advances(
 
     A loop over `dim` leads. Each of the others comes to all of its tiles, to all but the first by advancing.
     """
-    step, spans = _moves(component, lattice, unrolling)
-    box, every = _box(component, lattice), sum(spans.values())
+    step, spans = _window_moves(component, lattice, unrolling)
+    box, every = _tile_words(component, lattice), sum(spans.values())
     # After a pass of a single tile such a delivery counts as a step already.
     known = np.maximum(start, np.minimum(step[dim], box))
     words = np.zeros_like(box + start)
@@ -199,7 +199,7 @@ def _advances(
         advances = np.maximum(lattice.tiles_along(d) - unrolling.used[d], 0)
         words = words + np.where(spans[d] > 0, more * advances * used, 0)
     for other in (own for own in view.components if own is not component):
-        still = sum(_moves(other, lattice, unrolling)[1].values()) == 0 if other.linear else False
+        still = sum(_window_moves(other, lattice, unrolling)[1].values()) == 0 if other.linear else False
         any_tile = math.prod(unrolling.used[d] for d in other.dims)
         own = covered(other, lattice)
         words = words * (np.where(still, own, any_tile) if other.sliding else own)

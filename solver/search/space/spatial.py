@@ -17,8 +17,8 @@ from model.mapspace import SpatialRules
 from solver.search.arrays import TOGETHER, BoolArray, IntArray, alike, distinct, ranges
 from solver.search.stopping import Stop, Stopped, never
 
-MOST_CHOICES = 1 << 21
-"""Choices of a stage that are told apart, at most: each of them takes about 1 kB."""
+MOST_CHOICES = 1 << 20
+"""Spatial choices, of a stage or of all, that are told apart, at most: each of them takes about 1 kB."""
 
 Factors = tuple[int, ...]
 
@@ -102,7 +102,7 @@ def fanout_choices(
         factors = takewhile(lambda factor: factor <= longest, extents.factors(1))
         candidates.append([f for f in factors if all(rule.allows(f) for rule in of_dim)])
     order = SideOrder.of(rules, all_dims)
-    for every in _vectors(np.ones((1, 0), dtype=np.int64), candidates, fanout.size):
+    for every in _extended_rows(np.ones((1, 0), dtype=np.int64), candidates, fanout.size):
         vectors = every if allows is None else every[[allows(tuple(own)) for own in every.tolist()]]
         found.append(_arranged(fanout, order, active, vectors))
         check_number(sum(map(len, found)), stop)
@@ -115,7 +115,7 @@ def check_number(choices: int, stop: Stop) -> None:
         raise Stopped
 
 
-def _vectors(begun: IntArray, candidates: Sequence[Sequence[int]], room: int) -> Iterator[IntArray]:
+def _extended_rows(begun: IntArray, candidates: Sequence[Sequence[int]], room: int) -> Iterator[IntArray]:
     """Rows that begin with those of `begun`, in order, with one of the candidates for each further place.
 
     Their products are at most `room`.
@@ -131,7 +131,7 @@ def _vectors(begun: IntArray, candidates: Sequence[Sequence[int]], room: int) ->
     cuts = np.searchsorted(ends, np.arange(TOGETHER, ends[-1], TOGETHER))
     for some in np.split(np.arange(len(begun)), cuts):
         rows, places = ranges(np.zeros_like(some), counts[some])
-        yield from _vectors(np.column_stack((begun[some][rows], own[places])), candidates[1:], room)
+        yield from _extended_rows(np.column_stack((begun[some][rows], own[places])), candidates[1:], room)
 
 
 def _arranged(fanout: Fanout, order: SideOrder, active: Sequence[str], vectors: IntArray) -> FanoutChoices:
@@ -142,13 +142,13 @@ def _arranged(fanout: Fanout, order: SideOrder, active: Sequence[str], vectors: 
     for kind, first in enumerate(firsts.tolist()):
         rows = np.flatnonzero(kinds == kind)
         needed = {dim for dim, there in zip(active, unrolled[first].tolist(), strict=True) if there}
-        for across, some in _sides(fanout, order.sets_along_x(needed), active, vectors[rows]):
+        for across, some in _sets_along_x(fanout, order.sets_along_x(needed), active, vectors[rows]):
             along_x[rows[some][:, None], across] = True
             fits[rows[some]] = True
     return FanoutChoices(vectors[fits], along_x[fits])
 
 
-def _sides(
+def _sets_along_x(
     fanout: Fanout, sets: Iterable[tuple[str, ...]], active: Sequence[str], vectors: IntArray
 ) -> Iterator[tuple[list[int], IntArray]]:
     """Yield sets of dimensions along X, and the rows that fit the mesh with it and none before."""

@@ -30,6 +30,9 @@ TEXTS = {
         "a SCALE-Sim configuration",
     ),
     "net.m": ("Network net {\nLayer CONV1 {\nType: CONV\n", "a MAESTRO network"),
+    "line.m": ("Network n { Layer A { Type: CONV Dimensions { K: 4, C: 3 } } }\n", "a MAESTRO network"),
+    "constants.m": ("Constant K 3;Network n{Layer A{Type:DSCONV}}", "a MAESTRO network"),
+    "chip.m": ("Accelerator A { num_pes: 16 }", "a MAESTRO hardware description"),
     "hw.m": ("num_pes: 256\nl1_size_cstr: 100\n", "a MAESTRO hardware description"),
     "flow.m": ("Dataflow {\n  SpatialMap(1,1) K;\n", "a MAESTRO dataflow"),
     "old.cfg": (

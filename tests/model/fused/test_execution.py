@@ -10,7 +10,7 @@ from model.cost.plain import evaluate
 from model.counting import ACCELFORGE, EXACT, Counting
 from model.fused.cascade import Cascade
 from model.fused.cost import evaluate_fused
-from model.fused.mapping import FusedMapping, Path
+from model.fused.mapping import FusedMapping, LeafPath
 from model.fused.visits import Visits, path_dims
 from tests.model.fused.agreement import disagreements
 from tests.model.fused.random_cascades import ODD_SIZES, SHAPES, random_cascade, random_fused, with_tolls
@@ -86,5 +86,5 @@ def _has_unlike_visits(cascade: Cascade, mapping: FusedMapping) -> bool:
     return any(len(visits.extents(last, dim, depth)) > 1 for dim in path_dims(mapping.paths[last], depth))
 
 
-def _has_remainders(path: Path) -> bool:
+def _has_remainders(path: LeafPath) -> bool:
     return any(nest.bounds is not None for nest in path.leaf.nests)

@@ -28,10 +28,16 @@ def statistics(name: str) -> Json:
     return stats
 
 
-def load_case(name: str, directory: Path) -> LoadedSpec:
-    """Read a case, written out in version 0.4 with `nodes`, by Timeloop's counting rule."""
-    path = directory / f"{name}.yaml"
-    path.write_text(nested_text(yaml.safe_load((CASES / name / "spec.yaml").read_text())))
+def load_case(name: str, directory: Path | None) -> LoadedSpec:
+    """Read a case by Timeloop's counting rule.
+
+    It is written out in version 0.4 with `nodes` in a directory, or read as it stands where that is None.
+    """
+    path = CASES / name / "spec.yaml"
+    if directory is not None:
+        text = nested_text(yaml.safe_load(path.read_text()))
+        path = directory / f"{name}.yaml"
+        path.write_text(text)
     options = LoadOptions(
         timeloop=TimeloopOptions(require_mapping=True), model_sparse=True, counting=TIMELOOP
     )

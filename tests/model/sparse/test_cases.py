@@ -19,7 +19,7 @@ DEFECTIVE = {"own-RLE-skipping", "own-UB-options", "own-hyper-B-gating", "own-tw
 """Cases that one of Timeloop's defects changes."""
 
 
-def evaluated(name: str, directory: Path, defects: bool) -> SparseEvaluation:
+def evaluated(name: str, directory: Path | None, defects: bool) -> SparseEvaluation:
     loaded = load_case(name, directory)
     mapspace = loaded.mapspace
     if mapspace.sparsity is None:
@@ -116,3 +116,9 @@ def test_metadata_of_what_an_outer_unit_skips_does_not_move(tmp_path):
 def test_offsets_alone_compress_nothing(tmp_path):
     right, timeloop = (evaluated("own-hyper-B-gating", tmp_path, defects) for defects in (False, True))
     assert [each.level("L3").dataspace("A").size_words for each in (right, timeloop)] == [64, 8]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_flattened_spec_is_read_as_it_stands(name, tmp_path):
+    flat, nested = (evaluated(name, directory, defects=False) for directory in (None, tmp_path))
+    assert (flat.energy, flat.cycles, flat.computes) == (nested.energy, nested.cycles, nested.computes)

@@ -25,6 +25,7 @@ from model.problem import Dataspace, Problem, Term
 from model.sparse import MappingError, SparseEvaluation
 from model.sparsity import Density, Optimization, Representation, SparseCompute, SparseLevel, Sparsity
 from tests.model.sparse.nests import Nest, gemm, hardware, level, ranks, saves, space
+from tests.slow import few
 from tests.witness.sparse import SparseExecution
 
 NESTS = int(os.environ.get("SPARSE_NESTS", "24"))
@@ -158,7 +159,7 @@ def counted(run: SparseExecution, keys: Iterable[tuple[str, ...]]) -> list[float
 
 
 @pytest.mark.parametrize("factors", FACTORS)
-@pytest.mark.parametrize("first", range(0, NESTS, TOGETHER))
+@pytest.mark.parametrize("first", few(range(0, NESTS, TOGETHER), 3))
 def test_expectations_are_means_of_executions(first, factors):
     for seed in range(first, first + TOGETHER):
         case = random_nest(seed, factors)

@@ -18,7 +18,7 @@ def fuzzer(monkeypatch: pytest.MonkeyPatch):
     import fuzz_specs  # noqa: PLC0415 (scripts are found only now)
 
     yield fuzz_specs
-    for name in ("fuzz_specs", "fuzz_readers", "spec_mutation"):
+    for name in ("fuzz_specs", "fuzz_readers", "fuzz_formats", "spec_mutation"):
         sys.modules.pop(name)
 
 
@@ -51,7 +51,21 @@ def test_a_tree_that_is_nested_several_times_over_is_an_input_like_any_other(fuz
     assert tally.failures == []
 
 
-@pytest.mark.parametrize("reader", ["workload", "network", "methods", "backend"])
+OTHERS = ("workload", "network", "methods", "backend")
+FORMATS = ("older", "topology", "model", "fused", "document", "instance", "cached")
+
+
+@pytest.mark.parametrize("reader", FORMATS)
+def test_files_of_other_formats_too(fuzzer, reader):
+    tally = fuzzer.fuzz(7, range(FEW), SLOWEST_S, map_every=50, reader=reader)
+    assert tally.failures == []
+    assert sum(tally.outcomes.values()) == FEW
+    mutators = [fuzzer.mutator_of(reader, seed) for seed in (7, 7)]
+    first, same = ([mutator.content(number) for number in range(20)] for mutator in mutators)
+    assert first == same and len(set(first)) > 10
+
+
+@pytest.mark.parametrize("reader", OTHERS)
 def test_other_readers_refuse_damaged_specs_too(fuzzer, reader):
     tally = fuzzer.fuzz(7, range(FEW), SLOWEST_S, map_every=50, reader=reader)
     assert tally.failures == []

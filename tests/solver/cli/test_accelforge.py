@@ -149,7 +149,7 @@ def test_a_workload_needs_an_einsum_or_the_network(capsys: pytest.CaptureFixture
 def test_an_einsum_on_an_architecture_of_timeloop(capsys: pytest.CaptureFixture[str]):
     found = document("map", "--einsum", "T", "w.yaml", ARRAY, "--mapping", "m.yaml")
     assert (found["status"], found["factors"]) == ("OPTIMAL", "any")
-    assert "latency_s" not in found
+    assert found["latency_s"] == pytest.approx(2e-9 * found["cycles"])
     assert main(["evaluate", "--einsum", "T", "w.yaml", ARRAY, "--mapping", "m.yaml"]) == 2
     assert "read for an `arch` of AccelForge only" in capsys.readouterr().err
 

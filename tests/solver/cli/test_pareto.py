@@ -36,14 +36,14 @@ def small(tmp_path) -> str:
     return str(spec)
 
 
-def without_effort(text: str) -> str:
-    return re.sub(r"[\d,]+ tiles bounded, [\d,]+ mappings? evaluated, [\d.]+ s", "EFFORT", text)
+def without_time(text: str) -> str:
+    return re.sub(r"[\d.]+ s$", "TIME", text, flags=re.MULTILINE)
 
 
 def test_the_front_of_a_shipped_layer(tmp_path, capsys):
     out = tmp_path / "out.json"
     assert main(["map", *LAYER, "--pareto", "--jobs", "1", "--json", str(out)]) == 0
-    assert_golden("front_free_alexnet_02.txt", without_effort(capsys.readouterr().out))
+    assert_golden("front_free_alexnet_02.txt", without_time(capsys.readouterr().out))
     document = json.loads(out.read_text())
     assert (document["status"], document["open"]) == ("OPTIMAL", [])
     points = document["points"]
@@ -57,7 +57,7 @@ def test_the_front_of_a_shipped_layer(tmp_path, capsys):
 
 def test_the_documentation_shows_the_front_as_it_is():
     text = (REPOSITORY / "docs" / "pareto.md").read_text(encoding="utf-8")
-    assert (GOLDEN / "front_free_alexnet_02.txt").read_text(encoding="utf-8") in without_effort(text)
+    assert (GOLDEN / "front_free_alexnet_02.txt").read_text(encoding="utf-8") in without_time(text)
 
 
 def test_the_keys_are_documented(small):

@@ -299,7 +299,7 @@ def test_rules_of_the_users_own(ruled, tmp_path, capsys):
     assert main(["evaluate", str(ruled)]) == EXIT_INFEASIBLE
     printed = capsys.readouterr().out
     assert (
-        "INVALID the mapping breaks user-defined constraints\n  "
+        "INVALID the mapping violates user-defined constraints\n  "
         "words(buffer, B) <= 16 (words(buffer, B) is 32)"
     ) in printed
     broken = [own["rule"] for own in evaluated(ruled, tmp_path)["broken_rules"]]

@@ -65,7 +65,7 @@ def test_a_broken_rule_makes_a_mapping_invalid(folder, capsys):
     words = ["evaluate", "spec.yaml", "--mapping", "mapping.yaml"]
     assert main(words) == EXIT_INFEASIBLE
     assert capsys.readouterr().out.splitlines()[:3] == [
-        "INVALID the mapping breaks user-defined constraints",
+        "INVALID the mapping violates user-defined constraints",
         "  tile of buffer: K % MULTIPLE == 0 (tile(buffer, K) is 2)",
         "  spatial of PE: instances >= 0.75 * fanout (instances(PE) is 4, fanout(PE) is 8)",
     ]

@@ -81,6 +81,27 @@ def test_windows_whose_tiles_have_holes(stride: int, dilation: int):
     assert staircase(traffic_curve(design)) == enumerated(design)
 
 
+def test_the_smallest_of_as_many_tiles_is_not_the_best():
+    """Rows of 7 rather than 6 of 11 move fewer words, with filters of 4 of 11."""
+    rows, columns = (Term("P"), Term("R")), (Term("Q", 2), Term("S", 2))
+    spaces = (
+        Dataspace("W", ((Term("C"),), (Term("R"),), (Term("S"),))),
+        Dataspace("I", ((Term("C"),), rows, columns)),
+        Dataspace("O", ((Term("C"),), (Term("P"),), (Term("Q"),)), read_write=True),
+    )
+    design = design_of(Problem("depthwise", ("C", "P", "Q", "R", "S"), (2, 11, 3, 11, 2), spaces))
+    curve = traffic_curve(design)
+    assert [curve.at(capacity).traffic for capacity in (20, 21, 22)] == [698, 694, 694]
+    assert map_einsum(design.with_capacity(21), Options()).value == 694
+
+
+def test_a_dimension_that_indexes_two_ranks():
+    """Diagonal blocks: the words of all tiles together depend on their extents."""
+    spaces = (Dataspace("A", ((Term("M"),), (Term("M"),))), Dataspace("Z", ((Term("M"),),), True))
+    design = design_of(Problem("diagonal", ("M",), (11,), spaces))
+    assert staircase(traffic_curve(design)) == enumerated(design)
+
+
 def test_values_of_several_sizes():
     design = design_of(matmul(4, 3, 3), A=8, B=16, Z=32)
     assert design.unit_bits == 8

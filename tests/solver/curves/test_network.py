@@ -7,7 +7,7 @@ import pytest
 
 from model.formats.fused import load_cascade
 from model.fused.cascade import Cascade
-from solver.cli.bound import MEMORY_AND_BUFFER
+from solver.cli.curve_inputs import MEMORY_AND_BUFFER
 from solver.curves.design import Design
 from solver.curves.einsum import traffic_curve
 from solver.curves.fused import fused_curve

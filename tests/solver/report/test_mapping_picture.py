@@ -12,7 +12,7 @@ from model.cost import evaluate
 from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
 from model.problem import Problem
 from solver.report.document import evaluation_document, result_document
-from solver.report.drawing import LIGHT, Box, Label, fitted, svg_text, text_width
+from solver.report.drawing import LIGHT, Box, TextLine, fitted, svg_text, text_width
 from solver.report.mapped import shown_mapping
 from solver.report.mapping_picture import (
     IDLE,
@@ -37,7 +37,7 @@ def shown(document=None):
 
 
 def texts(scene):
-    return [part.text for part in scene.parts if isinstance(part, Label)]
+    return [part.text for part in scene.parts if isinstance(part, TextLine)]
 
 
 @pytest.mark.parametrize("width", [760, 340])
@@ -117,12 +117,12 @@ def test_names_stay_text():
 
 
 def test_texts_fit_their_place():
-    label = fitted(Label(0, 0, HOSTILE), 90)
+    label = fitted(TextLine(0, 0, HOSTILE), 90)
     assert text_width(label.text) <= 90
     assert label.text.endswith("…") and label.note.startswith("</text>")
     for width in (760, 340):
         for part in mapping_scene(shown(), width, ["m" * 500]).parts:
-            if isinstance(part, Label) and part.anchor == "start":
+            if isinstance(part, TextLine) and part.anchor == "start":
                 assert part.x + text_width(part.text, part.size, part.monospace) <= width + 0.01
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from solver.report.drawing import Box, Dot, Label, Line
+from solver.report.drawing import Box, Dot, Polyline, TextLine
 from solver.report.pictures import PlotError, check_plot, draw_plot
 from solver.report.plots import front_scene
 from solver.report.reading import as_value
@@ -86,10 +86,10 @@ def test_a_front_is_a_staircase_of_its_points():
     dots = [part for part in parts if isinstance(part, Dot)]
     assert sorted(dot.note.split(" cycles")[0] for dot in dots) == ["10", "20", "50"]
     assert [dot.fill == "page" for dot in sorted(dots, key=lambda dot: dot.x)] == [False, False, True]
-    (stairs,) = [part for part in parts if isinstance(part, Line) and part.ink == "s0"]
+    (stairs,) = [part for part in parts if isinstance(part, Polyline) and part.ink == "s0"]
     assert {(dot.x, dot.y) for dot in dots} <= set(stairs.points)
     assert all(x == last or y == before for (last, before), (x, y) in pairwise(stairs.points))
-    (best,) = [part for part in parts if isinstance(part, Label) and part.text == "least EDP"]
+    (best,) = [part for part in parts if isinstance(part, TextLine) and part.text == "least EDP"]
     assert min(dots, key=lambda dot: abs(dot.x - best.x)).note.startswith("20 cycles")
 
 
@@ -99,4 +99,4 @@ def test_a_front_with_missing_points_says_where():
         part for part in scene.parts if isinstance(part, Box) and part.fill == "warn" and part.height > 20
     ]
     assert band.x + band.width == pytest.approx(790)
-    assert not any(isinstance(part, Label) and part.text == "least EDP" for part in scene.parts)
+    assert not any(isinstance(part, TextLine) and part.text == "least EDP" for part in scene.parts)

@@ -253,8 +253,8 @@ def test_notes_on_one_place_that_differ_in_names_and_figures():
         Note(leaves, ("`n`, `p2` and `q2`", 10), PLACE),
     ]
     assert brief(list(map(str, notes))) == [
-        "a.yaml:3:5: maximize_dims of `lane` gives k1=32 (and 2 more like it)",
-        "a.yaml:3:5: the permutation leaves out `n` and `p1`; 3 of them (and 1 more like it)",
+        "a.yaml:3:5: maximize_dims of `lane` gives k1=32 (and 2 similar notes)",
+        "a.yaml:3:5: the permutation leaves out `n` and `p1`; 3 of them (and 1 similar note)",
     ]
 
 

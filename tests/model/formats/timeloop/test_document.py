@@ -148,3 +148,9 @@ def test_a_limit_on_temporal_loops_is_checked_on_mappings():
     assert limited(4, f"mapping: {MAPPING}\n").mapping.temporal_loops == 4
     with pytest.raises(SpecError, match="has 4 temporal loops, and the mapper allows 3"):
         limited(3, f"mapping: {MAPPING}\n")
+
+
+@pytest.mark.parametrize("empty", ["[]", "{}", "null", ""])
+def test_another_spelling_that_says_nothing_has_no_effect(empty):
+    mapper = f"mapper: {{optimization_metrics: [energy], optimization_metric: {empty}}}\n"
+    assert load(mapper + spec()).mapspace.objectives == ("energy",)

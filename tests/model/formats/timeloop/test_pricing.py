@@ -150,3 +150,42 @@ def test_a_latency_needs_no_energies():
     error = failure(text, objectives=("latency", "energy"))
     assert "an ERT; `technology: -1`" in error.hint
     assert load(text.replace("delay", "edp"), objectives=("latency",)).notes == load(text).notes
+
+
+CLOCK = "global_cycle_seconds"
+
+
+@pytest.mark.parametrize(
+    ("variables", "attributes", "nanoseconds"),
+    [
+        ("", "", None),
+        ("1e-9", "", 1),
+        ("'2.5e-9'", "", Fraction(5, 2)),
+        ("1 / 4e8", "", Fraction(5, 2)),
+        ("", "1e-9", 1),
+        ("4e-9", CLOCK, 4),
+        ("1e-9", "2e-9", None),
+        ("", "must_specify", None),
+        ("-1", "", None),
+    ],
+)
+def test_a_clock_is_one_number_wherever_it_stands(variables, attributes, nanoseconds):
+    node = MAC.replace("class: intmac", f"class: intmac\n    attributes: {{{CLOCK}: {attributes}}}")
+    mac = node if attributes else MAC
+    section = f"variables: {{{CLOCK}: {variables}}}\n" if variables else ""
+    loaded = load(section + spec(arch=architecture(DRAM, mac)))
+    cycle_s = loaded.mapspace.architecture.cycle_s
+    assert cycle_s == (None if nanoseconds is None else Fraction(nanoseconds, 10**9))
+    noted = "latencies are in cycles only" in " ".join(map(str, loaded.notes))
+    assert noted == (cycle_s is None and bool(variables or attributes))
+
+
+def test_what_keeps_nothing_needs_no_energies():
+    sizes = "attributes: {width: 8, depth: 8, datawidth: 8}"
+    buffer = f"  - !Component {{name: buffer, class: unheard_storage, {sizes}}}\n"
+    bare = architecture(DRAM, buffer, MAC)
+    assert "unknown component class" in failure(spec(arch=bare)).message
+    idle = buffer.replace("}}\n", "}, constraints: {dataspace: {bypass: [Weights, Inputs, Outputs]}}}\n")
+    loaded = load(spec(arch=architecture(DRAM, idle, MAC)))
+    assert loaded.mapspace.architecture.levels[1].energy.leak_per_cycle == 0
+    assert "as it keeps nothing, its energies and leakage count as 0" in " ".join(map(str, loaded.notes))

@@ -10,7 +10,7 @@ import pytest
 from model.architecture import StorageLevel
 from model.extents import ANY, PERFECT
 from model.numbers import divisors
-from solver.search.path.axes import NOWHERE, Axis, SlotLoops, axes_of
+from solver.search.path.axes import NOWHERE, SlotLoops, TileAxis, axes_of
 from solver.search.space.search_space import SearchSpace
 from tests.mapspaces import free_mapspace, matmul
 
@@ -19,7 +19,7 @@ RULES = (PERFECT, ANY)
 CASES = tuple(product(BOUNDS, RULES))
 
 
-def axis_of(bound: int, factors: str) -> Axis:
+def axis_of(bound: int, factors: str) -> TileAxis:
     mapspace = free_mapspace(matmul(bound, 2, 2), StorageLevel("DRAM"), StorageLevel("buffer"))
     return axes_of(SearchSpace(replace(mapspace, factors=factors)))[0]
 
@@ -135,7 +135,7 @@ def least(loops: SlotLoops, table: np.ndarray, dims: list[int], factors: str) ->
     return found
 
 
-def table_of(axes: list[Axis], random: Random) -> np.ndarray:
+def table_of(axes: list[TileAxis], random: Random) -> np.ndarray:
     return np.random.default_rng(random.randrange(99)).random([len(axis.numbers) for axis in axes])
 
 

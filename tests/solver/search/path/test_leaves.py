@@ -13,7 +13,7 @@ from model.extents import ANY, PERFECT
 from model.mapspace import Mapspace
 from model.problem import Dataspace, Problem, Term
 from solver.search.goal import Goal
-from solver.search.path.leaves import Leaves, Path
+from solver.search.path.leaves import Leaves, TilePath
 from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import StageChoice
 from solver.search.stopping import never
@@ -54,17 +54,17 @@ def tiles_of(space: SearchSpace, dim: int, spatial: tuple[StageChoice, ...]) -> 
     return {own[:-1] for own in found if own[0] == 1}
 
 
-def paths(space: SearchSpace) -> Iterator[Path]:
+def paths(space: SearchSpace) -> Iterator[TilePath]:
     """All paths of a search space, with any loops leading."""
     leads = (None,) * (len(space.levels) - 1)
     for spatial in product(*([m for own in stage for m in own.members] for stage in space.stages)):
         options = [sorted(tiles_of(space, d, spatial)) for d in range(len(space.active))]
         for chosen, mask in product(product(*options), space.keep_masks):
             tiles = tuple(zip(*chosen, strict=True)) or ((),) * len(space.levels)
-            yield Path(mask, tiles, spatial, leads)
+            yield TilePath(mask, tiles, spatial, leads)
 
 
-def best(space: SearchSpace, every: list[Path], goal: Goal) -> int | None:
+def best(space: SearchSpace, every: list[TilePath], goal: Goal) -> int | None:
     found = Leaves(space, goal, never).improve(every)
     if found is None:
         return None
@@ -160,7 +160,7 @@ def test_rules_of_the_users_own():
         check(with_binding_rules(random, mapspace, found and found[1]))
 
 
-def led(path: Path, space: SearchSpace) -> Iterator[Path]:
+def led(path: TilePath, space: SearchSpace) -> Iterator[TilePath]:
     """The same path for every dimension that may lead in each slot."""
     every = [frozenset((d,)) for d in range(len(space.active))] or [None]
     for leads in product(every, repeat=len(path.leads)):

@@ -14,7 +14,7 @@ from model.numbers import divisors
 from model.problem import Dataspace, Problem, Term
 from solver.search.path.orders import Dims, Slot
 from solver.search.path.ruled import RuledCosts, RuledOrders
-from solver.search.path.words import Line, Lines
+from solver.search.path.words import DimLoops, Lines
 from solver.search.space.search_space import SearchSpace
 from tests import strategies
 from tests.mapspaces import free_mapspace
@@ -40,14 +40,14 @@ def factors(random: Random, bound: int) -> tuple[int, ...]:
     return outer, middle, bound // outer // middle
 
 
-def random_lines(random: Random, space: SearchSpace) -> tuple[Line, ...]:
+def random_lines(random: Random, space: SearchSpace) -> tuple[DimLoops, ...]:
     lines = Lines(space)
     return tuple(
         lines.line(d, factors(random, space.problem.bound[dim]), ()) for d, dim in enumerate(space.active)
     )
 
 
-def slots_of(lines: tuple[Line, ...], space: SearchSpace) -> list[Slot]:
+def slots_of(lines: tuple[DimLoops, ...], space: SearchSpace) -> list[Slot]:
     """The slots outside of the innermost level."""
     found = []
     for level in range(INNERMOST):
@@ -59,7 +59,7 @@ def slots_of(lines: tuple[Line, ...], space: SearchSpace) -> list[Slot]:
     return found
 
 
-def delivered(space: SearchSpace, lines: tuple[Line, ...], orders: tuple[Dims, ...], place: int) -> int:
+def delivered(space: SearchSpace, lines: tuple[DimLoops, ...], orders: tuple[Dims, ...], place: int) -> int:
     """Words of a dataspace that come to the innermost level, as the cost model counts them."""
     dataspace, costs = space.problem.dataspaces[place], RuledCosts(space)
     (part,) = (p for p in costs.parts(place, (0, INNERMOST)) if p.level == p.boundary)
@@ -71,7 +71,7 @@ def delivered(space: SearchSpace, lines: tuple[Line, ...], orders: tuple[Dims, .
     return rule_of(space.mapspace.counting).delivered_words(costs._tile(part, lines), moves)
 
 
-def bounded(space: SearchSpace, lines: tuple[Line, ...], orders: tuple[Dims, ...], place: int) -> int:
+def bounded(space: SearchSpace, lines: tuple[DimLoops, ...], orders: tuple[Dims, ...], place: int) -> int:
     """What the search thinks of them."""
     costs = RuledCosts(space)
     (part,) = (p for p in costs.parts(place, (0, INNERMOST)) if p.level == p.boundary)

@@ -1,0 +1,55 @@
+"""Many layers that differ in names only: read once, and as if each were read alone."""
+
+from collections import Counter
+
+import pytest
+
+import model.formats.cascade.layers as layers_module
+import model.formats.cascade.loader as loader_module
+from model.formats.cascade.loader import load_network
+from tests.conftest import REPOSITORY
+
+SIMBA = REPOSITORY / "specs/architectures/simba_like.yaml"
+LAYER = "- {{name: {name}, shape: gemm, instance: {{M: {rows}, N: 8, K: 8}}}}\n"
+OPERANDS = "renames: {{weight: W{0}, input: A{0}, output: Z{0}}}"
+EINSUM = f'  - {{{{einsum: "Z{{0}}[m, n] = A{{0}}[m, k] * W{{0}}[k, n]", {OPERANDS}}}}}\n'
+WORKLOAD = "workload:\n  rank_sizes: {M: 8, N: 8, K: 8}\n  bits_per_value: {All: 8}\n  einsums:\n"
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """How often the specs of layers, and of Einsums, are read."""
+    counts: Counter[str] = Counter()
+    for module in (layers_module, loader_module):
+        read = module.load_node
+
+        def counted(*words, name=module.__name__, read=read):
+            counts[name] += 1
+            return read(*words)
+
+        monkeypatch.setattr(module, "load_node", counted)
+    return counts
+
+
+def test_layers_that_differ_in_names_are_read_once(tmp_path, reads):
+    path = tmp_path / "layers.yaml"
+    rows = [8] * 20 + [4]
+    each = (LAYER.format(name=f"own{place}", rows=own) for place, own in enumerate(rows))
+    path.write_text("problem:\n" + "".join(each), encoding="utf-8")
+    network = load_network([path, SIMBA])
+    assert sum(reads.values()) == 2
+    assert [layer.mapspace.problem.name for layer in network.layers] == [f"own{n}" for n in range(21)]
+    assert [layer.mapspace.problem.bound["M"] for layer in network.layers] == rows
+
+
+def test_einsums_that_differ_in_tensors_are_read_once(tmp_path, reads):
+    path = tmp_path / "workload.yaml"
+    path.write_text(WORKLOAD + "".join(map(EINSUM.format, range(20))), encoding="utf-8")
+    together = load_network([path, SIMBA]).layers
+    assert sum(reads.values()) == 1
+    for number in (0, 7, 19):
+        path.write_text(WORKLOAD + EINSUM.format(number), encoding="utf-8")
+        (alone,) = load_network([path, SIMBA]).layers
+        assert together[number].mapspace == alone.mapspace
+        own, other = (one.mapspace.keep for one in (together[number], alone))
+        assert [rules.sources for rules in own] == [rules.sources for rules in other]

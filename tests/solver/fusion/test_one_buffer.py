@@ -1,0 +1,71 @@
+"""Fused mappings onto one buffer by formulas: what they say is what the cost model counts."""
+
+from random import Random
+
+import pytest
+
+from model.architecture import AccessEnergy, Architecture, Compute, StorageLevel
+from model.fused.cascade import Cascade
+from model.fused.cost import evaluate_fused
+from model.objective import ENERGY
+from solver.fusion import FusionLimits, fuse_cascade
+from solver.fusion.one_buffer import good_mapping, is_known
+from solver.fusion.space import FusionSpace
+from solver.result import Options, Status
+from solver.search.stopping import never
+from tests.model.fused.random_cascades import SHAPES, cascade_of
+from tests.slow import few
+
+KINDS = ("products", "three", "attention", "projections", "diamond", "skip")
+
+
+def drawn(name: str, seed: int, choices=(2, 3, 4, 6, 8, 12)) -> Cascade:
+    random = Random(seed)
+    bounds = {dim: random.choice(choices) for dim in "abcdefhkmnop"}
+    if name == "skip":
+        bounds["d"] = bounds["b"]
+    buffer = StorageLevel("buffer", size_words=random.choice((20, 40, 80, 160, 400)))
+    memory = StorageLevel("memory", energy=AccessEnergy(read=3, update=2))
+    return cascade_of(SHAPES[name], bounds, Architecture("one buffer", (memory, buffer), Compute("mac")))
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("seed", few(range(12), 3))
+def test_the_cost_model_agrees(name: str, seed: int):
+    cascade = drawn(name, seed)
+    alone = fuse_cascade(cascade, ENERGY, Options(), FusionLimits(0, None, frozenset(cascade.intermediates)))
+    assert alone.mapping is not None and alone.evaluation is not None
+    space = FusionSpace(cascade)
+    assert is_known(space)
+    energies = [cost.energy for cost in alone.evaluation.einsums]
+    energy, mapping = good_mapping(space, alone.mapping.children, energies, never)
+    found = evaluate_fused(cascade, mapping)
+    assert (found.valid, found.energy) == (True, energy)
+    assert energy <= alone.value
+
+
+@pytest.mark.parametrize(
+    ("name", "seed"), [("products", 0), ("products", 3), ("attention", 1), *few([("three", 2)], 0)]
+)
+def test_it_is_no_better_than_the_optimum(name: str, seed: int):
+    cascade = drawn(name, seed, (2, 4, 6))
+    result = fuse_cascade(cascade, ENERGY, Options())
+    alone = fuse_cascade(cascade, ENERGY, Options(), FusionLimits(0, None, frozenset(cascade.intermediates)))
+    assert result.status is Status.OPTIMAL
+    energies = [cost.energy for cost in alone.evaluation.einsums]
+    energy, _ = good_mapping(FusionSpace(cascade), alone.mapping.children, energies, never)
+    assert result.value <= energy <= alone.value
+
+
+def test_what_the_formulas_do_not_know():
+    windows = drawn("attention", 0)
+    assert is_known(FusionSpace(windows))
+    memory = StorageLevel("memory", energy=AccessEnergy(read=3, update=2))
+    costly = StorageLevel("buffer", size_words=100, energy=AccessEnergy(read=1))
+    shape, bounds = SHAPES["products"], dict.fromkeys("mabc", 4)
+    cascade = cascade_of(shape, bounds, Architecture("costly", (memory, costly), Compute("mac")))
+    assert not is_known(FusionSpace(cascade))
+    bounds = {"p": 6, "q": 4, "r": 3, "c": 2}
+    free = StorageLevel("buffer", size_words=100)
+    sliding = cascade_of(SHAPES["window"], bounds, Architecture("free", (memory, free), Compute("mac")))
+    assert not is_known(FusionSpace(sliding))
