@@ -56,6 +56,9 @@ WIDTH = 4
 ROUNDS = 4
 """Such paths; edges are settled in between."""
 
+MOST_TO_FIND = 0.75
+"""Share of the time in which good mappings are looked for, at most: without one, bounds look at too much."""
+
 MOST = 500
 """Labels at a cut that are looked at where Einsums are to spread tensors alike."""
 
@@ -315,7 +318,7 @@ class _Search:
     def _fused(self, best: _Best) -> _Outcome:
         """Search without shared loops first, then with them."""
         if self.space.storable and self.limits.max_loops != 0:
-            with self._within_half_of_time(), suppress(Stopped):
+            with self._within_share_of_time(), suppress(Stopped):
                 self._find_whole(best)
         return self._looped_by_memories(best)
 
@@ -331,7 +334,7 @@ class _Search:
         """Search with tensors in the outermost on-chip memory first, where others may store them, too."""
         outermost, allowed = self.space.memory.name, self.limits.memories
         if self.space.is_deep and (allowed is None or outermost in allowed):
-            with self._within_half_of_time():
+            with self._within_share_of_time():
                 self._looped(replace(self.limits, memories=frozenset([outermost])), best)
         return self._looped(self.limits, best)
 
@@ -339,15 +342,15 @@ class _Search:
         """Search for good mappings first, whose paths loop each rank once, then to the proof."""
         space = self.space if limits == self.limits else replace(self.space, limits=limits)
         once = replace(limits, max_loops_per_rank=limits.max_loops_per_rank or 1)
-        with self._within_half_of_time(), suppress(Stopped):
+        with self._within_share_of_time(MOST_TO_FIND), suppress(Stopped):
             self._find_good_mappings(replace(space, limits=once), best)
         return self._solve(space, best)
 
     @contextmanager
-    def _within_half_of_time(self) -> Iterator[None]:
-        """Leave half of the time that is left to what comes after."""
+    def _within_share_of_time(self, share: float = 0.5) -> Iterator[None]:
+        """Leave the rest of the time that is left to what comes after."""
         clock = self.pricer.clock
-        self.pricer.clock = clock.share(2)
+        self.pricer.clock = clock.share(1 / share)
         try:
             yield
         finally:
@@ -369,7 +372,7 @@ class _Search:
     def _with_shared_remainders(self, best: _Best) -> _Outcome:
         """Search shared loops with remainders, too."""
         self.pricer = replace(self.pricer, clock=self._clock_of_stage(1.0))
-        with self._within_half_of_time(), suppress(Stopped):
+        with self._within_share_of_time(), suppress(Stopped):
             self._find_good_mappings(self.widest, best)
         return self._solve(self.widest, best)
 
