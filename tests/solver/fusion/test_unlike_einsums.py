@@ -20,8 +20,12 @@ from model.text.source import SpecError
 from solver.certificate.canonical import canonical_sha256
 from solver.fusion import FusedResult, fuse_cascade
 from solver.fusion.certificate import fused_certificate
-from solver.fusion.limits import NotSearchedError
-from solver.result import Options, Status
+from solver.fusion.edges import EdgeKind
+from solver.fusion.least import EdgePricer, Effort
+from solver.fusion.limits import FusionLimits, NotSearchedError
+from solver.fusion.space import FusionSpace
+from solver.fusion.unrolling import UnrolledVisits
+from solver.result import Clock, Options, Status
 from tests.fused_bruteforce import BruteForce
 from tests.model.fused.agreement import disagreements
 from tests.model.fused.random_cascades import SHAPES, cascade_of
@@ -209,8 +213,49 @@ def test_windows_by_accelforges_rule(name: str, seed: int, objectives: tuple[str
             assert verdict(digested({**document, "least": raised}), tmp_path)[0] == "INVALID"
 
 
+def test_what_the_outermost_memory_leaves_is_stored_in_the_next_one(tmp_path: Path):
+    open_arch = TWO_COMPUTES.replace("{keep: ~Main.tensors, may_keep: All}", "{may_keep: All}")
+    spaces = [
+        FusionSpace(read(tmp_path, ATTENTION, arch), FusionLimits()) for arch in (TWO_COMPUTES, open_arch)
+    ]
+    assert [space.homes for space in spaces] == [{"QK": (1,), "SM": (1,)}, {"QK": (1, 2), "SM": (1, 2)}]
+
+
+def test_attention_on_a_tpu_takes_the_energy_of_accelforges_optimum(tmp_path: Path):
+    result = fuse_cascade(read(tmp_path, ATTENTION, TWO_COMPUTES), "energy")
+    assert result.status is Status.OPTIMAL
+    assert result.evaluation is not None
+    assert result.evaluation.energy_j == pytest.approx(3.6458987843421263e-6, rel=1e-7)
+
+
+def test_visits_have_to_fill_an_array(tmp_path: Path):
+    cascade = read(tmp_path, ATTENTION, TWO_COMPUTES)
+    visits = UnrolledVisits(cascade)
+    whole = [dict(einsum.problem.bound) for einsum in cascade.einsums]
+    assert all(visits.may_be(place, own) for place, own in enumerate(whole))
+    pricer = EdgePricer(FusionSpace(cascade, FusionLimits()), "energy", Options(), Clock(None))
+    for trips in ({"m": 32}, {"m": 16}, {"p": 2}, {"m": 16, "p": 2}, {"e": 2}):
+        own = {dim: size // trips.get(dim, 1) for dim, size in whole[0].items()}
+        kind = EdgeKind(0, tuple(sorted(trips.items())))
+        found = pricer.least(kind, Effort.ONE_STEP)
+        assert visits.may_be(0, own) is any(choice.point is not None for choice in found)
+
+
+def test_searches_that_are_cut_short_are_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    cascade = read(tmp_path, PRODUCT_AND_COPY, TWO_COMPUTES)
+    at_once = fuse_cascade(cascade, "energy")
+    monkeypatch.setattr("solver.fusion.bounds.UNHURRIED_S", 1e-4)
+    in_steps = fuse_cascade(cascade, "energy")
+    assert in_steps.statistics.searches > at_once.statistics.searches
+    assert (
+        (in_steps.status, in_steps.value)
+        == (at_once.status, at_once.value)
+        == (Status.OPTIMAL, at_once.bound)
+    )
+
+
 def test_shared_loops_that_move_windows_have_no_price():
-    cascade = windowed(Random("window 1"), "window")
+    cascade = windowed(Random("window 2"), "window")
     mapping = fuse_cascade(cascade, "energy").mapping
     assert mapping is not None
     with pytest.raises(ValueError, match="does not count shared loops that move windows, as `q` of `Z` does"):
