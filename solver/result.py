@@ -296,7 +296,7 @@ class Clock:
         """Seconds until the limit, 0 once it has passed; None if there is none."""
         return None if self._limit is None else max(0.0, self._limit - self.seconds)
 
-    def share(self, parts: int) -> Clock:
+    def share(self, parts: float) -> Clock:
         """Return a clock that has one of `parts` equal shares of the time left, and ends with this one."""
         left_s = self.left_s
         return Clock(None if left_s is None else left_s / parts, self.stop, self.whole)

@@ -48,6 +48,9 @@ class CascadeEinsum:
         Cycles of the cascade that one of its own takes.
     memories_with_places
         Memories that searches may give several places in a nest.
+    keeps_rest
+        Whether the outermost on-chip memory keeps each tensor that the outermost one does not: then no
+        memory farther in stores it.
     """
 
     name: str
@@ -57,6 +60,7 @@ class CascadeEinsum:
     n_instances: int = 1
     cycle_length: int = 1
     memories_with_places: frozenset[str] = frozenset()
+    keeps_rest: bool = False
     source: SourceRef | None = field(default=None, compare=False)
 
     @property

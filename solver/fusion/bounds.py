@@ -35,6 +35,18 @@ Deeper = tuple[tuple[str, int], ...]
 MOST_BOXES = 400
 """Boxes of extents of which a bound for any parts looks at each one."""
 
+STEP_SHARE, STEP_S, UNHURRIED_S = 1 / 16, 1.0, 10.0
+"""Of the time that is left, what a first search for one Einsum may take; at least; and without a limit.
+
+Some settle nothing for long but which of many equal mappings is the best one.
+"""
+
+AGAIN = 4
+"""How many times as long a search may take that is tried again."""
+
+BOUNDED_SHARE = 1 / 8
+"""Share of the time that is left which searches for bounds on all Einsums may take."""
+
 LARGE = 64
 """How many times as long as the whole a box is in each dimension that visits are small beside."""
 
@@ -108,6 +120,8 @@ class EdgeBounds:
     """Whether loops of nests may have remainders."""
     search_s: float = math.inf
     """Seconds of a search for nests with remainders, at most."""
+    step_s: float = math.inf
+    """Seconds of a search without remainders, at most; one that is tried again has `AGAIN` times as many."""
     in_closed_form: bool = False
     """Whether bounds leave out floors and searches: once a search is over."""
     _last: _Last | None = None
@@ -587,7 +601,12 @@ class EdgeBounds:
         return Inner(free, paid, cycles)
 
     def _bound(self, mapspace: Mapspace, objective: str) -> int:
-        return 0 if self.in_closed_form else self.searched(mapspace, (objective,), Caps()).bound or 0
+        if self.in_closed_form:
+            return 0
+        left_s, most_s = self.clock.left_s, self.first_s
+        if left_s is not None:
+            most_s = min(most_s, left_s * BOUNDED_SHARE / len(set(self.alike)))
+        return self.searched(mapspace, (objective,), Caps(), None, most_s).bound or 0
 
     def _inner_mapspace(
         self,
@@ -620,6 +639,12 @@ class EdgeBounds:
 
     # By floors and searches
 
+    @property
+    def first_s(self) -> float:
+        """Seconds of a search without remainders that was not tried before, at most."""
+        left_s = self.clock.left_s
+        return min(self.step_s, UNHURRIED_S if left_s is None else max(STEP_S, left_s * STEP_SHARE))
+
     def floor(self, mapspace: Mapspace) -> tuple[int, int]:
         """Least energy and cycles by the floor of a mapspace; 0 where it takes too much.
 
@@ -635,23 +660,30 @@ class EdgeBounds:
         return math.ceil(energy * SHARE_KEPT), math.ceil(cycles * SHARE_KEPT)
 
     def searched(
-        self, mapspace: Mapspace, objectives: tuple[str, ...], caps: Caps, known: Priced | None = None
+        self,
+        mapspace: Mapspace,
+        objectives: tuple[str, ...],
+        caps: Caps,
+        known: Priced | None = None,
+        most_s: float = math.inf,
     ) -> Result:
         """The optimum of a mapspace, from a known mapping, in the time that is left."""
         self.searches += 1
         last = self._last
         reused = last is not None and (last.mapspace, last.clock) == (mapspace, self.clock)
-        search = last.search if last is not None and reused else self._begun(mapspace)
+        search = last.search if last is not None and reused else self._begun(mapspace, most_s)
         result = search.minimise(objectives, caps, known)
         # A mapspace is often searched for energy and then for latency: its tables serve both.
         is_proven = result.termination is Termination.PROVEN
         self._last = _Last(mapspace, self.clock, search) if is_proven else None
         return result
 
-    def _begun(self, mapspace: Mapspace) -> SharedSearch:
+    def _begun(self, mapspace: Mapspace, most_s: float) -> SharedSearch:
         limit_s = self.clock.left_s
-        if mapspace.factors != PERFECT and self.search_s < math.inf:
-            limit_s = self.search_s if limit_s is None else min(limit_s, self.search_s)
+        if mapspace.factors != PERFECT:
+            most_s = self.search_s
+        if most_s < math.inf:
+            limit_s = most_s if limit_s is None else min(limit_s, most_s)
         return SharedSearch(mapspace, replace(self.options, time_limit_s=limit_s), None, self.clock.stop)
 
 

@@ -75,10 +75,6 @@ def _check_memories(space: FusionSpace, evidence: FusionEvidence) -> None:
     if space.is_parted:
         text = f"`{space.memory.name}`, the outermost on-chip memory, exists several times"
         raise CertificateError(f"{text}: fused mappings of such architectures are not certified")
-    if space.stores.unlike:
-        raise CertificateError("memories with other room for some Einsums of a cascade are not certified")
-    if any(space.unlooped):
-        raise CertificateError("fused mappings of sliding windows are not certified by AccelForge's rule")
     if space.stores.least:
         raise CertificateError("fused mappings with a least utilization of a memory are not certified")
     spread = {fanout for claim in evidence.edges for fanout, _ in claim.kind.shares}
@@ -89,19 +85,22 @@ def _check_memories(space: FusionSpace, evidence: FusionEvidence) -> None:
 
 def _problem(result: FusedResult) -> Json:
     cascade, limits = result.cascade, result.limits
-    homes = FusionSpace(cascade, limits).homes
+    space = FusionSpace(cascade, limits)
     tensors, scales = list(cascade.users), dict(cascade.room_scale)
     return {
         "einsums": [_einsum(einsum, tensors) for einsum in cascade.einsums],
         "tensors": [
             {
                 "name": name,
-                "may_stay": list(homes.get(name, ())),
+                "may_stay": list(space.homes.get(name, ())),
                 "room_scale": _fraction(scales.get(name, Fraction(1))),
             }
             for name in tensors
         ],
-        "rooms": [level.usable_words for level in cascade.einsums[0].mapspace.architecture.on_chip],
+        "rooms": [
+            None if number in space.stores.unlike else level.usable_words
+            for number, level in space.stores.levels.items()
+        ],
         "most_loops": limits.max_loops,
         "most_loops_per_rank": limits.max_loops_per_rank,
     }

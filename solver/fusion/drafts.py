@@ -14,7 +14,7 @@ from model.extents import ANY, PERFECT, Extents
 from solver.fusion.amounts import Amount, FloatArray, IntArray, larger, worth
 from solver.fusion.least import EdgePricer
 from solver.fusion.remembered import remembered
-from solver.fusion.space import WHOLE, Cut, Cuts, Frame, Frames, FusionSpace, Tile, Trips
+from solver.fusion.space import WHOLE, Cut, Cuts, Frame, Frames, FusionSpace, Segment, Tile, Trips
 from solver.fusion.ways import FREE, Given, Option, Places, TileWays, Way
 
 Counts = IntArray
@@ -22,6 +22,9 @@ Counts = IntArray
 
 SHARES = 8
 """Parts of the on-chip memory in which bounds count what Einsums hold together, and what others take."""
+
+FEW_SHARES = 4
+"""Such parts where estimates are enough."""
 
 MOST_KNOWN_BYTES = 1 << 28
 """Memory of the ways to keep tiles that are remembered."""
@@ -187,6 +190,34 @@ class DraftBounds:
             joint.add(ways, known.taken_words, self.space.einsums[place].times)
         energies, cycles = joint.least()
         return energies, cycles
+
+    def ordered(
+        self, frames: Frames, frame: Frame, segments: Sequence[Counts], given: Sequence[Given]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Least energy and cycles of each body like `least`, where trips of all its segments are known."""
+        size = len(segments[0])
+        joint = JointBound(size, self.usable_words, FEW_SHARES)
+        loops = [tuple(enumerate(counts.T)) for counts in segments]
+        for place, known in zip(range(frame.start, frame.end), given, strict=True):
+            ways = [way.over(size) for way in self._ways_ordered((*frames, frame), place, loops, known)]
+            joint.add(ways, known.taken_words, self.space.einsums[place].times)
+        energies, cycles = joint.least()
+        return energies, cycles
+
+    def _ways_ordered(
+        self, frames: Frames, place: int, segments: Sequence[Segment], given: Given
+    ) -> Iterator[Way]:
+        """Yield the ways to keep the tiles of an Einsum in each body, below segments that are all known."""
+        if self.space.einsums[place].is_copy:
+            yield FREE
+            return
+        trips, cuts = self.space.raw_trips(frames, place), list[Cut]()
+        for segment in segments:
+            trips = self.space.grown(trips, frames[-1], place, segment)
+            cuts.append(Cuts(trips))
+        above = (*self.space.cuts(frames, place), *cuts[:-1])
+        options = self.tiles.of_places(place, given, Places(frames, above, cuts[-1], tuple(segments)))
+        yield from self.tiles.each(place, options, cuts[-1], is_open=False)
 
     def leaves(
         self, frames: Frames, frame: Frame, following: Counts, left: Counts, given: Sequence[Given]

@@ -20,7 +20,7 @@ from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
 from model.objective import objective_value
 from solver.fusion.amounts import UNLIMITED
-from solver.fusion.bounds import Deeper, EdgeBounds
+from solver.fusion.bounds import AGAIN, Deeper, EdgeBounds
 from solver.fusion.edges import Choice, EdgeKind, EdgeSpace, Left, Point, Shift
 from solver.fusion.remembered import remembered, remembered_by
 from solver.fusion.space import Cut, Trips
@@ -59,6 +59,8 @@ class _Core:
     """Searches of edges that differ in names alone, at several rooms."""
 
     solved: list[_Solved] = field(default_factory=list)  # by falling room
+    times: int = 1
+    """How many times as long as a first search the next one without remainders may take."""
 
 
 class _Settled(NamedTuple):
@@ -128,6 +130,11 @@ class Edge:
         """All mappings that are known."""
         return chain.from_iterable(known.points for known in self.core.solved)
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether its least costs are known at each room that was looked at."""
+        return all(known.beyond is None for known in self.core.solved)
+
     @cached_property
     def renaming(self) -> Renaming:
         """Names that say the position only."""
@@ -196,6 +203,8 @@ class EdgePricer(EdgeBounds):
 
     is_cut_short: bool = False
     """Whether there was no time for a search with remainders to end."""
+    is_patient: bool = False
+    """Whether searches that were cut short are tried again, with more time."""
     edges: dict[EdgeKind, Edge] = field(default_factory=dict)
     cores: dict[EdgeKind, _Core] = field(default_factory=dict)
     coarser: Coarser = field(default_factory=Coarser)
@@ -332,9 +341,7 @@ class EdgePricer(EdgeBounds):
         room = room_words if solved or effort is Effort.ROOM_LEFT else most
         at = next((known for known in solved if known.room_words == room), None)
         if at is not None:
-            # Where its front is complete, what is open is the front of a smaller room.
-            rest = solved[solved.index(at) :]
-            return self._next_point(edge, next((known for known in rest if known.beyond is not None), at))
+            return self._goes_on(edge, at)
         at = _Solved(room, [], None)
         points = self._unlike_points if edge.space.kind.is_mixed else self._first_points
         points(edge, at)
@@ -350,6 +357,25 @@ class EdgePricer(EdgeBounds):
         is_roomy = room_words is None or any(point.need_words <= room_words for point in at.points)
         if at.points and not is_roomy and not self.clock.stop():
             self._refine(edge, room_words)
+        return True
+
+    def _goes_on(self, edge: Edge, at: _Solved) -> bool:
+        """Find out more where a search was made before; whether there was more to find."""
+        if at.is_cut_short and not edge.space.kind.remainders:
+            return self.is_patient and self._search_again(edge, at)
+        # Where its front is complete, what is open is the front of a smaller room.
+        rest = edge.core.solved[edge.core.solved.index(at) :]
+        return self._next_point(edge, next((known for known in rest if known.beyond is not None), at))
+
+    def _search_again(self, edge: Edge, before: _Solved) -> bool:
+        """Repeat a search that was cut short, with more time, from the mappings that are known."""
+        edge.core.times *= AGAIN
+        at = _Solved(before.room_words, [], None)
+        self._first_points(edge, at)
+        if at.beyond is not None and before.beyond is not None:
+            energy, cycles = map(max, at.beyond, before.beyond)
+            at.beyond = energy, cycles
+        edge.core.solved[edge.core.solved.index(before)] = at
         return True
 
     def _is_raised(self, edge: Edge) -> bool:
@@ -392,16 +418,15 @@ class EdgePricer(EdgeBounds):
         return (energy, 0) if is_known and self.objective == "energy" else (0, cycles if is_known else 0)
 
     def _search(self, edge: Edge, room: int | None, objectives: tuple[str, ...], caps: Caps) -> Result:
-        known = self._without_remainders(edge, room, caps) if edge.space.kind.remainders else None
-        return self.searched(edge.mapspace(room), objectives, caps, known)
+        known, most_s = self._known_mapping(edge, room, caps), self.first_s * edge.core.times
+        return self.searched(edge.mapspace(room), objectives, caps, known, most_s)
 
-    def _without_remainders(self, edge: Edge, room: int | None, caps: Caps) -> Priced | None:
+    def _known_mapping(self, edge: Edge, room: int | None, caps: Caps) -> Priced | None:
         """The best known mapping of an edge without remainders, to begin with."""
         even = self.edge(replace(edge.space.kind, remainders=False))
         fitting = [
             point
-            for known in even.core.solved
-            for point in known.points
+            for point in even.points
             if (room is None or point.need_words <= room)
             and (caps.cycles is None or point.cycles <= caps.cycles)
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -54,6 +55,9 @@ WIDTH = 4
 
 ROUNDS = 4
 """Such paths; edges are settled in between."""
+
+MOST_TO_FIND = 0.75
+"""Share of the time in which good mappings are looked for, at most: without one, bounds look at too much."""
 
 MOST = 500
 """Labels at a cut that are looked at where Einsums are to spread tensors alike."""
@@ -184,7 +188,7 @@ class _Search:
         with self.watch.during("each Einsum alone", BOUNDS):
             first = self._unfused_at_once()
             self.pricer.clock = self.clock.share(2) if self.is_any else self.clock
-            unfused, perfect, even = self._unfused(first), None, None
+            unfused, perfect, even = self._alone(first), None, None
         best = replace(unfused.best)
         with suppress(Stopped):
             self._try_formulas(best)
@@ -240,12 +244,25 @@ class _Search:
         steps = [self._step_alone(search, place) for place in range(len(self.cascade.einsums))]
         if all(step.kind is not None or step.choice is not None for step in steps):
             left = rooms_left(search.space, steps)
-            self._refine(steps, left)
+            self._refine_one_by_one(steps, left)
             self._price_path(search.space, steps, left, best)
             if best.value is None and not self._is_interrupted():
                 self._price_hinted(search.space, steps, left, best)
             self._report(best, None)
         return best
+
+    def _refine_one_by_one(self, steps: Sequence[Step], left: Sequence[Left]) -> None:
+        """Map each Einsum alone, in its share of the time."""
+        kinds = {
+            id(self.pricer.edge(step.kind).core): (step, room)
+            for step, room in zip(steps, left, strict=True)
+            if step.kind is not None
+        }
+        for number, (step, room) in enumerate(kinds.values()):
+            left_s = self.alone.left_s
+            self.pricer.step_s = math.inf if left_s is None else left_s / (len(kinds) - number)
+            self._refine([step], [room])
+        self.pricer.step_s = math.inf
 
     def _try_formulas(self, best: _Best) -> None:
         """Price a good mapping onto one buffer that formulas find, where they know the cascade."""
@@ -286,15 +303,38 @@ class _Search:
         may_be = cost is not None and search.successors.may_write(place, {})
         return Step(place, (), None, Choice(*cost, 0, None) if cost and may_be else None, (), ())
 
+    def _alone(self, best: _Best) -> _Outcome:
+        """What Einsums alone come to that are mapped: each at its least cost, unless two costs matter."""
+        if best.value is None or self.objective == "edp":
+            return self._unfused(best)
+        kinds = (step.kind for step in best.steps if step.kind is not None)
+        is_proven = all(self.pricer.edge(kind).is_settled for kind in kinds)
+        return _Outcome(best, best.value if is_proven else None, is_proven, complete=True)
+
     def _unfused(self, best: _Best) -> _Outcome:
         """Map each Einsum alone, with all tensors outside."""
-        return self._solve(self._unfused_space, best)
+        return self._solve(self._unfused_space, best, is_patient=False)
 
     def _fused(self, best: _Best) -> _Outcome:
+        """Search without shared loops first, then with them."""
+        if self.space.storable and self.limits.max_loops != 0:
+            with self._within_share_of_time(), suppress(Stopped):
+                self._find_whole(best)
+        return self._looped_by_memories(best)
+
+    def _find_whole(self, best: _Best) -> None:
+        """Find a good mapping without shared loops: tensors are stored as a whole, or not at all."""
+        search = self._paths(replace(self.space, limits=replace(self.limits, max_loops=0)))
+        for _ in range(ROUNDS):
+            path, _ = self._path(search, best)
+            if path is None or self._settle(search, path, best):
+                return
+
+    def _looped_by_memories(self, best: _Best) -> _Outcome:
         """Search with tensors in the outermost on-chip memory first, where others may store them, too."""
         outermost, allowed = self.space.memory.name, self.limits.memories
         if self.space.is_deep and (allowed is None or outermost in allowed):
-            with self._within_half_of_time():
+            with self._within_share_of_time():
                 self._looped(replace(self.limits, memories=frozenset([outermost])), best)
         return self._looped(self.limits, best)
 
@@ -302,15 +342,15 @@ class _Search:
         """Search for good mappings first, whose paths loop each rank once, then to the proof."""
         space = self.space if limits == self.limits else replace(self.space, limits=limits)
         once = replace(limits, max_loops_per_rank=limits.max_loops_per_rank or 1)
-        with self._within_half_of_time(), suppress(Stopped):
+        with self._within_share_of_time(MOST_TO_FIND), suppress(Stopped):
             self._find_good_mappings(replace(space, limits=once), best)
         return self._solve(space, best)
 
     @contextmanager
-    def _within_half_of_time(self) -> Iterator[None]:
-        """Leave half of the time that is left to what comes after."""
+    def _within_share_of_time(self, share: float = 0.5) -> Iterator[None]:
+        """Leave the rest of the time that is left to what comes after."""
         clock = self.pricer.clock
-        self.pricer.clock = clock.share(2)
+        self.pricer.clock = clock.share(1 / share)
         try:
             yield
         finally:
@@ -332,7 +372,7 @@ class _Search:
     def _with_shared_remainders(self, best: _Best) -> _Outcome:
         """Search shared loops with remainders, too."""
         self.pricer = replace(self.pricer, clock=self._clock_of_stage(1.0))
-        with self._within_half_of_time(), suppress(Stopped):
+        with self._within_share_of_time(), suppress(Stopped):
             self._find_good_mappings(self.widest, best)
         return self._solve(self.widest, best)
 
@@ -398,8 +438,12 @@ class _Search:
             self.watch.costs,
         )
 
-    def _solve(self, space: FusionSpace, best: _Best) -> _Outcome:
-        """Search one space, from a known mapping on; edges are priced where a shortest path needs them."""
+    def _solve(self, space: FusionSpace, best: _Best, is_patient: bool = True) -> _Outcome:
+        """Search one space, from a known mapping on; edges are priced where a shortest path needs them.
+
+        Searches that were cut short are tried again if this `is_patient`, once nothing else is left to do.
+        """
+        self.pricer.is_patient = False
         search = self._paths(space)
         self._report(best, None)
         bound = 0
@@ -411,7 +455,11 @@ class _Search:
             if path is None:
                 return _Outcome(best, bound, proven=False)
             self._report(best, bound)
-            if self._settle(search, path, best):
+            is_last = self._settle(search, path, best)
+            if is_last and is_patient and not self.pricer.is_patient and best.value != bound:
+                self.pricer.is_patient = True
+                continue
+            if is_last:
                 complete = not self.pricer.clock.stop()
                 self._improve_by_nests(space, best, bound)
                 return _Outcome(best, bound, best.value == bound, complete)

@@ -20,7 +20,7 @@ from solver.fusion.groups import MOST_WAITING
 from solver.fusion.labels import Draft, Label, Queue, Room, Step, StoredTile, room_of
 from solver.fusion.least import EdgePricer
 from solver.fusion.remembered import remembered, remembered_by
-from solver.fusion.space import Frame, Frames, FusionSpace
+from solver.fusion.space import Frame, Frames, FusionSpace, Segment
 from solver.fusion.successors import Successors
 from solver.fusion.trips import BodyLoops
 from solver.fusion.ways import DECIDED_OUTSIDE, Given
@@ -40,6 +40,12 @@ SHARED = (
 )
 """Tables that the searches for rests of paths have in common."""
 
+
+PROMISING = 64
+"""Bodies of some Einsums that one pass for a good path looks at."""
+
+MOST_ORDERED = 1 << 14
+"""Bodies of some Einsums that are compared then, about."""
 
 Limits = dict[str, int]
 """By objective, a value."""
@@ -562,7 +568,9 @@ class PathSearch:
     def _following(self, label: Label, queue: Queue) -> Iterator[tuple[Label, int | None]]:
         """Yield what follows a label, with a lower bound on its value if that is known."""
         if label.draft is not None:
-            yield from self._drawn(label, label.draft, queue)
+            is_plain = not self.space.remainders and not self._slides(label)
+            draw = self._drawn if self.longest is None or not is_plain else self._drawn_at_once
+            yield from draw(label, label.draft, queue)
             return
         if label.opening:
             yield replace(label, opening=False, parent=label, step=None), None
@@ -587,11 +595,7 @@ class PathSearch:
         given = tuple(self._given(label, place) for place in range(draft.frame.start, draft.frame.end))
         frames, lefts, energies, cycles = self._drawn_bodies(label.frames, draft, given)
         outside = self.rest(label, draft.frame.end)
-        values = np.ones_like(energies)
-        if self.objective != "latency":
-            values = values * (energies + float(label.energy + outside[0]))
-        if self.objective != "energy":
-            values = values * (cycles + float(label.cycles + outside[1]))
+        values = self._values(label, energies + float(outside[0]), cycles + float(outside[1]))
         for longer, left, value in zip(frames, lefts, worth(values), strict=True):
             if queue.improves(value):
                 yield self.with_body(label, longer, left), value
@@ -612,6 +616,49 @@ class PathSearch:
             least = self.bodies.of_bodies(outside, frame, np.array(following), np.array(lefts), given)
         return _Bodies(frames, lefts, *least)
 
+    def _drawn_at_once(self, label: Label, draft: Draft, queue: Queue) -> Iterator[tuple[Label, int | None]]:
+        """Yield the label with those of the bodies with each rank looped once that promise most."""
+        given = tuple(self._given(label, place) for place in range(draft.frame.start, draft.frame.end))
+        bodies, energies, cycles = self._ordered_bodies(label.frames, draft.frame, given)
+        outside = self.rest(label, draft.frame.end)
+        values = self._values(label, energies + float(outside[0]), cycles + float(outside[1]))
+        best = np.argsort(values, kind="stable")[:PROMISING]
+        for number, value in zip(best.tolist(), worth(values[best]), strict=True):
+            is_allowed = self.loops.is_within_limits((*label.frames, bodies[number]))
+            if is_allowed and queue.improves(value):
+                yield self.with_body(label, bodies[number], (1,)), value
+
+    @remembered
+    def _ordered_bodies(
+        self, outside: Frames, frame: Frame, given: tuple[Given, ...]
+    ) -> tuple[list[Frame], FloatArray, FloatArray]:
+        """Bodies with all loops in each order, and the least costs of their Einsums."""
+        totals = np.array(list(self.loops.totals(outside, frame.start, frame.end)), np.int64)
+        frames, costs = list[Frame](), [np.zeros((2, 0))]
+        for order in self.loops.orders(frame.start, frame.end) if len(totals) else ():
+            self.pricer.heed()
+            masks = [np.isin(np.arange(totals.shape[1]), list(own)) for own in order]
+            # With fewer loops it is a body of another order.
+            own = totals[np.logical_and.reduce([(totals[:, mask] > 1).any(axis=1) for mask in masks])]
+            segments = [np.where(mask, own, 1) for mask in masks]
+            if len(own):
+                costs.append(np.array(self.bodies.bounds.ordered(outside, frame, segments, given)))
+                pairs = zip(*(map(_as_segment, counts.tolist()) for counts in segments), strict=True)
+                frames += [replace(frame, segments=loops) for loops in pairs]
+            if len(frames) > MOST_ORDERED:
+                break
+        energies, cycles = np.concatenate(costs, axis=1)
+        return frames, energies, cycles
+
+    def _values(self, label: Label, energies: FloatArray, cycles: FloatArray) -> FloatArray:
+        """Values of the objective of a label with further costs."""
+        values = np.ones_like(energies)
+        if self.objective != "latency":
+            values = values * (energies + float(label.energy))
+        if self.objective != "energy":
+            values = values * (cycles + float(label.cycles))
+        return values
+
     def with_body(self, label: Label, frame: Frame, left: tuple[int, ...]) -> Label:
         """The label with a body that is drafted, or opened once no loops are left."""
         if max(left) > 1:
@@ -622,6 +669,11 @@ class PathSearch:
         room = Room(label.room.held + more, label.room.peaks + more, inner, apart)
         parted = (*label.parted[:-1], True, False) if label.parted else (False,)
         return replace(label, frames=(*label.frames, frame), room=room, draft=None, parted=parted)
+
+
+def _as_segment(counts: Sequence[int]) -> Segment:
+    """The loops of a segment, by trips of all classes."""
+    return tuple((number, count) for number, count in enumerate(counts) if count > 1)
 
 
 def _counts(frame: Frame, classes: int) -> tuple[int, ...]:

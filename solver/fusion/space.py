@@ -23,7 +23,7 @@ from model.problem import Dataspace
 from solver.fusion.amounts import Amount, FloatArray
 from solver.fusion.copies import Copies
 from solver.fusion.edges import dense
-from solver.fusion.limits import FusionLimits, check_einsum
+from solver.fusion.limits import FusionLimits, NotSearchedError, check_einsum
 from solver.fusion.remembered import remembered
 from solver.fusion.stores import Shares, Spread, Stores
 from solver.search.stopping import Stop, heed, never
@@ -167,6 +167,9 @@ class FusionSpace:
         """
         for einsum in self.cascade.einsums:
             check_einsum(einsum)
+        if 1 in self.stores.unlike:
+            text = f"`{self.memory.name}` has other room for some Einsums of the cascade"
+            raise NotSearchedError(f"{text}; only memories inside of the outermost on-chip one may")
         self.limits.check(self.cascade)
 
     @cached_property

@@ -84,7 +84,8 @@ class Stores:
         accesses = list(accesses_of(self.cascade, tensor))
         if len({frozenset(access.ranks) for _, access in accesses}) > 1:
             return
-        for number in sorted(self.levels.keys() - self.unlike):
+        allowed = {1} if any(einsum.keeps_rest for einsum, _ in accesses) else self.levels.keys()
+        for number in sorted(allowed - self.unlike):
             if all(_may_store(einsum.mapspace, access.dataspace, number) for einsum, access in accesses):
                 yield number
 

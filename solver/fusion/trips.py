@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from functools import cached_property
+from itertools import combinations, product
 
 from model.extents import ANY, PERFECT, Extents, tiles_of
 from model.fused.visits import Visits
 from model.numbers import divisors
 from solver.fusion.remembered import remembered, remembered_by
 from solver.fusion.space import Frame, Frames, FusionSpace, Segment, TileKind, Trips
+from solver.fusion.unrolling import UnrolledVisits
 from solver.search.stopping import Stop, heed, heeding, never
 
 Total = tuple[int, ...]
@@ -38,8 +40,51 @@ class BodyLoops:
         found = self._chosen(space.classes(start, end), left, (), self.leaders(start, end))
         for chosen in found:
             heed(self.stop)
-            if is_plain or self._is_known(frames, start, end, chosen):
+            if not is_plain:
+                is_allowed = self._is_known(frames, start, end, chosen)
+            else:
+                is_allowed = space.remainders or self._may_unroll(left, start, end, chosen)
+            if is_allowed:
                 yield chosen
+
+    def _may_unroll(self, left: Sequence[Trips], start: int, end: int, chosen: Total) -> bool:
+        """Whether visits are large enough for what rules ask of fanouts."""
+        pairs = list(zip(self.space.classes(start, end), chosen, strict=True))
+        for place, own in zip(range(start, end), left, strict=True):
+            extents = dict(own)
+            for dims, count in pairs:
+                extents[dims[place - start]] //= count
+            if not self.unrolling.may_be(place, extents):
+                return False
+        return True
+
+    @cached_property
+    def unrolling(self) -> UnrolledVisits:
+        """What rules ask of fanouts."""
+        return UnrolledVisits(self.space.cascade)
+
+    @remembered
+    def orders(self, start: int, end: int) -> tuple[tuple[frozenset[int], ...], ...]:
+        """The segments that a body may have with one loop of each class at most, few ones first."""
+        whole = [self.parts_left((), place) for place in range(start, end)]
+        sizes = (
+            math.gcd(*(own[dim] for own, dim in zip(whole, dims, strict=True)))
+            for dims in self.space.classes(start, end)
+        )
+        able = frozenset(number for number, size in enumerate(sizes) if size > 1)
+        return tuple(sorted(self._orders(self.space.tile_kinds(start, end), (), able), key=len))
+
+    def _orders(
+        self, kinds: frozenset[TileKind], before: tuple[frozenset[int], ...], left: frozenset[int]
+    ) -> Iterator[tuple[frozenset[int], ...]]:
+        """Yield some segments with each way to put the other classes below them."""
+        heed(self.stop)
+        if not left:
+            yield before
+            return
+        for own in _subsets(left):
+            if not before or _is_parted(before[-1], own, kinds, bool(self.space.stores.least)):
+                yield from self._orders(kinds, (*before, own), left - own)
 
     def longer(self, frames: Frames, frame: Frame, left: Total) -> Iterator[tuple[Frame, Total]]:
         """Yield a body with each further segment, and the trips that are left then; none of it if all 1.
@@ -55,7 +100,7 @@ class BodyLoops:
             if not segment or not self._may_follow(frame, segment, kinds):
                 continue
             longer = replace(frame, segments=(*frame.segments, segment))
-            if self._is_within_limits((*frames, longer)):
+            if self.is_within_limits((*frames, longer)):
                 yield longer, tuple(rest for _, rest in pairs)
 
     def _steps(self, frames: Frames, frame: Frame, left: Total) -> Iterator[list[tuple[int, int]]]:
@@ -97,7 +142,7 @@ class BodyLoops:
         below = {number for number, _ in segment}
         return len(below & sliding) > 1 or len(above) > 1 or bool(above and below - above)
 
-    def _is_within_limits(self, frames: Frames) -> bool:
+    def is_within_limits(self, frames: Frames) -> bool:
         """Whether a path has no more loops than are allowed, and none that windows leave without work."""
         space, limits = self.space, self.space.limits
         loops = [space.loops(frame) for frame in frames]
@@ -232,6 +277,12 @@ def _is_divided(visits: Visits, place: int, dim: str, depth: int, trips: int) ->
     cut = math.prod(loop.trips for loop in path.loops[:depth] if loop.dim(path.leaf.einsum) == dim)
     led = any(True for _ in visits.needs(place, dim, depth))
     return cut <= bound and (led or all(size % trips == 0 for size in visits.extents(place, dim, depth - 1)))
+
+
+def _subsets(members: frozenset[int]) -> Iterator[frozenset[int]]:
+    """Yield all subsets but the empty one."""
+    for size in range(1, len(members) + 1):
+        yield from map(frozenset, combinations(sorted(members), size))
 
 
 def _segment(counts: Sequence[int]) -> Segment:

@@ -110,11 +110,18 @@ class Setting:
 
 @dataclass(frozen=True)
 class OnEinsum:
-    """The mapspace of one Einsum, and what of the architecture no search knows, one error for each."""
+    """The mapspace of one Einsum, and what of the architecture no search knows, one error for each.
+
+    Parameters
+    ----------
+    keeps_rest
+        Whether the second memory keeps each tensor that the outermost one does not.
+    """
 
     mapspace: Mapspace
     compute_place: Span
     unsearchable: tuple[SpecError, ...] = ()
+    keeps_rest: bool = False
 
 
 def on_einsum(setting: Setting, subject: Subject, note: TakeNote) -> OnEinsum:
@@ -149,6 +156,7 @@ class _Reading:
             {} if setting.table is None else setting.table.of(setting.arch.name)
         )
         self._unsearchable: list[SpecError] = []
+        self._keeps_rest = False
         self._costs: dict[str, ComponentCost] = {}
         self._idle: set[str] = set()  # tolls that nothing passes
         self._free: dict[str, Span] = {}  # memories in any order, and what says so
@@ -192,7 +200,7 @@ class _Reading:
             rules=tuple(self._usage_rules()),
             free_order=self._free_order(architecture),
         )
-        return OnEinsum(mapspace, compute.span, tuple(self._unsearchable))
+        return OnEinsum(mapspace, compute.span, tuple(self._unsearchable), self._keeps_rest)
 
     def _held(self, node: WrittenNode, is_outermost: bool) -> Kept | None:
         """Return what a memory keeps or a toll lets pass; None of nodes that are neither, and idle tolls."""
@@ -379,7 +387,9 @@ class _Reading:
         if written is None:
             return None
         kept = self._scope.varying(written, f"`{key}` of `{node.name}`")
-        if kept.free and not self._stores_the_rest(written):
+        if kept.free and self._stores_the_rest(written):
+            self._keeps_rest |= key == "keep"
+        elif kept.free:
             message = (
                 f"the set of tensors that `{node.name}` keeps depends on the tensors "
                 "that outer memories keep in the mapping"

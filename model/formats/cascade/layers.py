@@ -158,9 +158,13 @@ def network_on_arch(loaded: LoadedWorkload, setting: Setting, options: LoadOptio
 
 def mapspaces_on_arch(
     loaded: LoadedWorkload, setting: Setting, options: LoadOptions, notes: list[Note]
-) -> list[Mapspace]:
-    """Return the mapspace of each Einsum alone, with one place for each memory."""
-    return [read.mapspace for read in _each_on_arch(loaded, setting, options, notes)]
+) -> tuple[list[Mapspace], list[bool]]:
+    """Return the mapspace of each Einsum alone, with one place for each memory.
+
+    And for each Einsum whether the second memory keeps each tensor that the outermost one does not.
+    """
+    each = _each_on_arch(loaded, setting, options, notes)
+    return [read.mapspace for read in each], [read.keeps_rest for read in each]
 
 
 def _each_on_arch(
@@ -232,6 +236,7 @@ class _Read:
     all_inputs: tuple[Span, ...] = ()
     memories_with_places: frozenset[str] = frozenset()  # memories that may have several places
     narrowing: Narrowing | None = None
+    keeps_rest: bool = False  # whether the second memory keeps each tensor that the outermost one does not
 
     @property
     def homes(self) -> dict[str, int]:
@@ -356,7 +361,7 @@ def _read_on_arch(
     bits = tuple(replace(level, word_bits=1, block_size=1, packing=()) for level in levels)
     rows = tuple(Fraction(level.word_bits) for level in levels)
     spread_out = frozenset(level.name for level in levels if options.has_places)
-    return _Read(einsum, mapspace, bits, rows, memories_with_places=spread_out)
+    return _Read(einsum, mapspace, bits, rows, memories_with_places=spread_out, keeps_rest=found.keeps_rest)
 
 
 def _check_free_order(mapspace: Mapspace, options: LoadOptions) -> None:

@@ -214,7 +214,7 @@ def _on_arch(
     notes = [*read.notes, Note(CONSTRAINTS_NOTE)]
     workload, ranks = read.workload.workload, _rank_names(read.workload.workload)
     setting = replace(read.setting, fused=True)
-    mapspaces, lengths = _in_same_units(read.workload, setting, options, notes)
+    mapspaces, lengths, keeping_rest = _in_same_units(read.workload, setting, options, notes)
     einsums = tuple(
         CascadeEinsum(
             einsum.name,
@@ -224,21 +224,27 @@ def _on_arch(
             einsum.n_instances,
             cycle_length,
             frozenset(level.name for level in mapspace.architecture.levels if options.has_places),
+            keeps_rest,
             einsum.source,
         )
-        for einsum, mapspace, cycle_length in zip(workload.einsums, mapspaces, lengths, strict=True)
+        for einsum, mapspace, cycle_length, keeps_rest in zip(
+            workload.einsums, mapspaces, lengths, keeping_rest, strict=True
+        )
     )
     return _cascade_of(workload, read.name, einsums), tuple(dict.fromkeys(notes))
 
 
 def _in_same_units(
     loaded: LoadedWorkload, setting: Setting, options: LoadOptions, notes: list[Note]
-) -> tuple[list[Mapspace], list[int]]:
-    """Return the mapspaces, in the same words, units and memories, and the lengths of their cycles."""
-    common = common_of(mapspaces_on_arch(loaded, setting, options, notes))
-    mapspaces = mapspaces_on_arch(loaded, replace(setting, common=common), options, notes)
+) -> tuple[list[Mapspace], list[int], list[bool]]:
+    """Return the mapspaces, in the same words, units and memories, and the lengths of their cycles.
+
+    And whether the outermost on-chip memory keeps each tensor that the outermost one does not.
+    """
+    common = common_of(mapspaces_on_arch(loaded, setting, options, notes)[0])
+    mapspaces, keeping_rest = mapspaces_on_arch(loaded, replace(setting, common=common), options, notes)
     try:
-        return with_common_nodes(mapspaces), cycle_lengths(mapspaces)
+        return with_common_nodes(mapspaces), cycle_lengths(mapspaces), keeping_rest
     except UnlikeError as error:
         einsum = loaded.workload.einsums[error.place]
         message = f"Einsum `{einsum.name}` has other {error} than those before it"

@@ -94,6 +94,11 @@ def need(condition: object, claim: str, error: type[Exception] = InvalidError) -
         raise error(claim)
 
 
+def able(condition: object, reason: str) -> None:
+    """Raise `CannotCheckError` unless `condition` holds."""
+    need(condition, reason, CannotCheckError)
+
+
 def natural(value: object) -> bool:
     """Whether a JSON value has no other numbers than natural ones; names and ranks are left out."""
     if isinstance(value, dict):
@@ -137,7 +142,7 @@ class Memory:
     def __init__(self, doc: Json, problem: "Problem") -> None:
         self.places, self.groups, self.factors = doc["places"], doc["groups"], doc["factors"]
         nodes = [p for place, own in zip(self.places, self.groups, strict=True) for p in (place, *own)]
-        need(len(self.groups) == len(self.places) > 1, "memories have several places")
+        need(len(self.groups) == len(self.places) > 1, "an element of `memories` has several places")
         need(len({*map(len, self.groups)}) == 1, "places of a memory have loops alike")
         need(nodes == sorted({*nodes}), "places of a memory are in order")
         need(nodes[0] >= 0 and nodes[-1] < len(problem.nodes), "places of a memory are nodes")
@@ -220,7 +225,7 @@ class Problem:
         small = len(ranks) + len(self.nodes) + len(doc["dataspaces"]) <= MOST_PARTS
         small = small and all(abs(c) < EXACT for _, c in chain(*ranks))
         small = small and len(self.bounds) <= MOST_DIMS and max(self.bounds) < MOST_BOUND
-        need(small, "the problem is too large", CannotCheckError)
+        able(small, "the problem is too large")
         self.stores = [p for p, kind in enumerate(kinds) if kind == "storage"]
         self.fans = [p for p, kind in enumerate(kinds) if kind == "spatial"]
         need(
@@ -250,7 +255,7 @@ class Problem:
         self.latency: int = doc["network_latency"]
         self.arithmetic: int = self.computes * doc["compute_energy"]
         masks = prod(len(space["keep"]) for space in doc["dataspaces"]) <= MOST_MASKS
-        need(masks, "the problem is too large", CannotCheckError)
+        able(masks, "the problem is too large")
 
     def allowed(self, lists: Any) -> Sequence[Any]:
         """The factors that a node may have by dimension: lists in ascending order, with remainders ranges."""
@@ -271,16 +276,16 @@ class Problem:
         for i, p in reversed([*enumerate(self.fans)]):
             mesh_x, mesh_y = self.nodes[p]["mesh_x"], self.nodes[p]["mesh_y"]
             sides = len(self.nodes[p]["along_x"])
-            need(sides <= MOST_MASKS, "too many sets of dimensions along X", CannotCheckError)
+            able(sides <= MOST_MASKS, "too many sets of dimensions along X")
             for d, own in enumerate(self.factors[p]):
                 number = bisect_right(own, mesh_x * mesh_y)
                 most = max(rows.size, len(rows) * max(number, sides))
-                need(most <= MOST_NUMBERS, "too many spatial choices", CannotCheckError)
+                able(most <= MOST_NUMBERS, "too many spatial choices")
                 factors = np.array(own[:number], dtype=np.int64)
                 fits = self.splits(left[:, d, None], factors)
                 fits &= np.outer(rows[:, i].prod(axis=1), factors) <= mesh_x * mesh_y
                 row, index = np.nonzero(fits)
-                need(len(row) <= MOST_CHOICES, "too many spatial choices", CannotCheckError)
+                able(len(row) <= MOST_CHOICES, "too many spatial choices")
                 rows, left = rows[row], left[row]
                 rows[:, i, d] = factors[index]
                 left[:, d] = ceiling(left[:, d], factors[index])
@@ -305,7 +310,7 @@ class Problem:
         need({*left} <= {1}, "loops cover the bounds")
         pairs = zip(loops, self.factors, strict=True)
         allowed = all(own.get(d, 1) in choices for own, lists in pairs for d, choices in enumerate(lists))
-        need(allowed, "factors are allowed")
+        need(allowed, "the nodes allow all factors")
         rows = [[loops[p].get(d, 1) for d in self.every] for p in self.fans]
         fans = np.array(rows, dtype=np.int64).reshape(-1, len(self.bounds))
         need((self.spatial == fans).all(axis=(1, 2)).any(), "the spatial factors fit their meshes")
@@ -348,4 +353,4 @@ class Problem:
         pairs = [pair for docs in self.at.values() for pair in zip(spaces, docs, strict=True)]
         most = [space.most * max(1, doc["size"]) for space, doc in pairs]
         small = len(spaces) * max([self.computes, self.latency, *most]) < EXACT
-        need(small, "the problem is too large", CannotCheckError)
+        able(small, "the problem is too large")

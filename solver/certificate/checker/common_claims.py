@@ -10,11 +10,8 @@ from itertools import chain, combinations
 from math import inf, lcm, prod
 from typing import Any
 
-from solver.certificate.checker.claims import CannotCheckError, Json, Query, Refute, natural, need
+from solver.certificate.checker.claims import Json, Query, Refute, able, natural, need
 
-FORMAT = "tilewright certificate same 1"
-CLAIMS = "problem problem_sha256 status objective bound loops mappings cost regions claims"
-KEYS = {"format", "versions", "seed", "command", "digest", *CLAIMS.split()}
 MOST_BOXES, MOST_DIMS = 1 << 16, 12  # that are looked at; dimensions of a fanout that are arranged
 
 
@@ -106,7 +103,7 @@ class Common:
         """Whether no widths of a box fit the fanouts, or the rules of all layers."""
         for f in range(len(self.meshes)):
             least = {dim: low for (own, dim), (low, _) in box.items() if own == f and low > 1}
-            need(len(least) <= MOST_DIMS, "too many loops at a fanout", CannotCheckError)
+            able(len(least) <= MOST_DIMS, "too many loops at a fanout")
             if next(self.fitting(f, least), None) is None:
                 return True
         return all(low == high for low, high in box.values()) and not self.arranged(box)
@@ -124,7 +121,7 @@ class Common:
         """Whether all layers allow the same axes for single widths."""
         for f in range(len(self.meshes)):
             widths = {dim: low for (own, dim), (low, _) in box.items() if own == f and low > 1}
-            need(len(widths) <= MOST_DIMS, "too many loops at a fanout", CannotCheckError)
+            able(len(widths) <= MOST_DIMS, "too many loops at a fanout")
             if not any(
                 all(self.allows(layer, f, box, x) for layer in self.layers) for x in self.fitting(f, widths)
             ):
@@ -185,12 +182,12 @@ class Proof:
     def close(self, region: Json, box: Widths) -> None:
         """Check that nothing in a box, for which a region has been searched, is below the limit."""
         self.left -= 1
-        need(self.left, "too many sets of unrollings are left open", CannotCheckError)
+        able(self.left, "the bounds leave too many sets of unrollings open")
         within = self.common.snapped(box)
         if within is None or self.common.excluded(within) or self.bounded(within):
             return
         rest = [within]
-        need(region["parts"], "a set of unrollings is left open", CannotCheckError)
+        able(region["parts"], "a set of unrollings is left open")
         for part in region["parts"]:
             ranges = self.read(part["ranges"]).items()
             own = {**within, **{slot: overlap(within[slot], ends) for slot, ends in ranges}}
@@ -200,7 +197,7 @@ class Proof:
         for piece in rest:
             left = self.common.snapped(piece)
             closed = left is None or self.common.excluded(left)
-            need(closed, "a set of unrollings is left out", CannotCheckError)
+            able(closed, "a set of unrollings is left out")
 
     def bounded(self, box: Widths) -> bool:
         """Whether claims show that all layers together cost no less than the limit in a box."""
@@ -280,13 +277,8 @@ def priced(common: Common, doc: Json, weights: Sequence[int], mapspace: Callable
     return total
 
 
-def check_common(
-    doc: Json, sha256: Callable[[object], str], mapspace: Callable[[Json], Any], refute: Refute
-) -> int | None:
-    """The value that no common unrolling is below, None if there is none; raises unless this is shown."""
-    need(doc.keys() == KEYS and doc["format"] == FORMAT, f"it has the keys of a {FORMAT!r}")
-    need(doc["digest"] == sha256({key: doc[key] for key in doc if key != "digest"}), "the digest is right")
-    need(doc["problem_sha256"] == sha256(doc["problem"]), "the hash matches the problem")
+def check_common(doc: Json, mapspace: Callable[[Json], Any], refute: Refute) -> tuple[int | None, int]:
+    """The value that no common unrolling is below, None without one, and its unit; raises unless shown."""
     objective, bound = doc["objective"], doc["bound"]
     need(objective in Query._fields, "the objective is known")
     common, units = Common(doc["problem"]), [own["units_per_pj"] for own in doc["problem"]["mapspaces"]]
@@ -296,7 +288,10 @@ def check_common(
     scale = [1 if objective == "latency" else unit // units[own.number] for own in common.layers]
     weights = [own.times * n for own, n in zip(common.layers, scale, strict=True)]
     if doc["status"] == "INFEASIBLE":
-        need(doc["mappings"] is doc["loops"] is doc["cost"] is bound is None, "nothing is claimed")
+        need(
+            doc["mappings"] is doc["loops"] is doc["cost"] is bound is None,
+            "INFEASIBLE claims no mapping, no cost and no bound",
+        )
     else:
         need(doc["status"] == "OPTIMAL" and type(bound) is int, "the status is known")
         need(bound == doc["cost"] == priced(common, doc, weights, mapspace), "the cost matches the mappings")
@@ -304,4 +299,4 @@ def check_common(
     if proof.limit:
         proof.close(doc["regions"], common.root)
     proof.verify(mapspace, refute)
-    return None if bound is None else int(bound)
+    return bound, unit

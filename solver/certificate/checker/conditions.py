@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from solver.certificate.checker.claims import Array, CannotCheckError, Cost, Json, Loops, Mask, Query, need
+from solver.certificate.checker.claims import Array, Cost, Json, Loops, Mask, Query, able, need, remembered
+from solver.certificate.checker.dataspaces import divisors
 
 MOST_RULES, MOST_TEXT = 256, 1 << 16
 MOST_CASES = 1 << 20  # combinations of values for which a rule is decided at a time
@@ -47,7 +48,10 @@ COMPARED = ("==", "!=", "<", "<=", ">", ">=")
 Part = tuple[Any, ...]  # of a rule: an operator with its operands
 Ask = tuple[Any, ...]  # a quantity with its arguments
 ValueOf = Callable[[Ask], Any]  # the value of a quantity, None if it is open
-Pinned = dict[tuple[int, ...], Any]
+Used = tuple[tuple[int, tuple[int, ...]], ...]  # fanouts and their factors, as far as they are known
+Pins = tuple[
+    tuple[tuple[int, int], int], ...
+]  # levels and dimensions, and extents of tiles that are looked at
 
 
 class RulePlace(NamedTuple):
@@ -61,7 +65,7 @@ class Reader:
     """Reads the text of one rule, of a whole mapspace or at a place of it."""
 
     def __init__(self, text: str, place: RulePlace | None, dims: Sequence[str]) -> None:
-        need(len(text) <= MOST_TEXT, "a rule is too long", CannotCheckError)
+        able(len(text) <= MOST_TEXT, "a rule is too long")
         self.place, self.dims, self.i = place, dims, 0
         self.tokens: list[tuple[str, str]] = []
         text, at = " ".join(text.split("\n")).rstrip(), 0
@@ -152,7 +156,7 @@ class Reader:
         kind, found = self.kind(), self.take()
         if kind == "name":
             return found
-        need(not re.search(r"\\[^\\'\"]", found), "a name is written with escapes", CannotCheckError)
+        able(not re.search(r"\\[^\\'\"]", found), "a name is written with escapes")
         return re.sub(r"\\(.)", r"\1", found[1:-1])
 
     def sum(self, signs: tuple[str, ...] = ("+", "-")) -> Part:
@@ -191,7 +195,7 @@ class Reader:
     def number(text: str) -> Fraction:
         """A number, exactly."""
         digits, _, exponent = text.replace("_", "").lower().partition("e")
-        need(len(digits) <= 1 << 12 and len(exponent) <= 4, "a number is too long", CannotCheckError)
+        able(len(digits) <= 1 << 12 and len(exponent) <= 4, "a number is too long")
         return Fraction(digits) * Fraction(10) ** int(exponent or 0)
 
     def quantity(self, name: str) -> Part:
@@ -331,9 +335,8 @@ class Rules:
 
     def __init__(self, doc: Json, problem: Any) -> None:
         self.problem, self.units, texts = problem, doc["units_per_pj"], doc.get("rules", [])
-        self.known: dict[tuple[int, Mask], list[Allowed]] = {}
         need(type(texts) is list and {*map(type, texts)} <= {str}, "rules are texts")
-        need(len(texts) <= MOST_RULES, "there are too many rules", CannotCheckError)
+        able(len(texts) <= MOST_RULES, "there are too many user-defined constraints")
         self.dims, nodes = doc["dims"], [*enumerate(problem.nodes)]
         self.places = {
             "dimension": {name: d for d, name in enumerate(doc["dims"])},
@@ -349,7 +352,7 @@ class Rules:
         self.of_masks: dict[Mask, list[Part]] = {}
         loops = [ask for part in self.parts for ask in asked(part) if ask[0] in ("temporal", "innermost")]
         known = not any(p in self.memory for _, p, *_ in loops)
-        need(known, "rules on loops at several places of a memory are not known", CannotCheckError)
+        able(known, "the checker does not know constraints on loops of a memory with several places")
 
     def numbered(self, part: Part) -> Part:
         """A part of a rule with numbers in the place of names."""
@@ -429,7 +432,7 @@ class Rules:
 
     @property
     def are_spatial(self) -> bool:
-        """Whether all rules are about the factors of fanouts."""
+        """Whether all the checker knows only constraints on factors of fanouts in fused mappings."""
         return {ask[0] for part in self.parts for ask in asked(part)} <= {"spatial", "instances"}
 
     def broken(self, loops: Loops, mask: Mask, cost: Cost | None = None) -> bool:
@@ -501,35 +504,80 @@ class Rules:
         """Whether rules ask for the order of loops."""
         return any(ask[0] == "innermost" for part in self.parts for ask in asked(part))
 
-    def tiles(self, p: int, mask: Mask) -> list["Allowed"]:
-        """For each rule about the tile at level `p`, if it is not too large, the extents that it allows."""
-        if (p, mask) not in self.known:
-            self.known[p, mask] = [*self.tiles_of(p, mask)] if self.parts else []
-        return self.known[p, mask]
+    @remembered
+    def sorted_out(self, mask: Mask, used: Used = (), pins: Pins = ()) -> tuple[list["Allowed"], list[Part]]:
+        """The extents that rules about one tile allow, if these are few; other rules but limits of costs."""
+        parts = [
+            *(self.case(mask, self.kept(mask, used, pins)) or ()),
+            *(("==", ("ask", "tile", *own), ("value", n)) for own, n in pins),
+        ]
+        allowed = [(part, self.allowed(part, mask)) for part in parts if not cost_limit(part)]
+        return [own for _, own in allowed if own], [part for part, own in allowed if not own]
 
-    def tiles_of(self, p: int, mask: Mask) -> Iterator["Allowed"]:
-        """Yield the extents that each rule about the tile at level `p` allows, if it is not too large."""
-        for part in self.case(mask, self.kept(mask)) or ():
-            asks = sorted(asked(part))
-            if any(ask[:2] not in (("tile", p), ("words", p)) for ask in asks):
-                continue
-            spaces = [self.problem.spaces[of].relevant if kind == "words" else {of} for kind, _, of in asks]
-            sizes = [n if d in set().union(*spaces) else 1 for d, n in enumerate(self.problem.bounds)]
-            if prod(sizes) <= MOST_CASES:
-                extents = np.ix_(*(np.arange(1, n + 1) for n in sizes))
-                values = (
-                    extents[of] if kind == "tile" else self.words(p, of, extents, mask)
-                    for kind, _, of in asks
-                )
-                yield Allowed(decided(part, asks, [*values]), sizes)
+    def pin(self, parts: Iterable[Part], pins: Pins) -> tuple[tuple[int, int], Sequence[int]] | None:
+        """A level and a dimension whose extent some parts ask for, and its values; None without one."""
+        found = []
+        for part in parts:
+            asks = {
+                (p, *of) for kind, p, *of in (ask for ask in asked(part) if len(ask) > 2) if kind == "tile"
+            }
+            for _, p, d in (ask for ask in asked(part) if ask[0] == "temporal"):
+                asks |= {(q, d) for q in (p, self.below(p)) if q is not None}
+            found.append(sorted((p, d) for p, d in asks if p and (p, d) not in dict(pins)))
+        best = min(filter(None, found), key=len, default=None)
+        return None if best is None else (best[0], divisors(self.problem.bounds[best[0][1]]))
 
-    def kept(self, mask: Mask) -> ValueOf:
-        """What is known once it is known which levels keep what."""
+    def below(self, p: int) -> int | None:
+        """The level inside of a level, None for the innermost one."""
+        return next((q for q in self.problem.stores if q > p), None)
 
-        def known(ask: Ask) -> bool | int | None:
-            if ask[0] in ("keeps", "words") and ask[1] not in mask[ask[2]]:
-                return 0 if ask[0] == "words" else False
-            return True if ask[0] == "keeps" else None
+    @remembered
+    def allowed(self, part: Part, mask: Mask) -> "Allowed | None":
+        """The extents that a rule about one tile allows; None if it is about more, or there are too many."""
+        asks = sorted(asked(part))
+        if {kind for kind, *_ in asks} - {"tile", "words"} or len({ask[1] for ask in asks}) != 1:
+            return None
+        spaces = [self.problem.spaces[of].relevant if kind == "words" else {of} for kind, _, of in asks]
+        bounds = [n if d in set().union(*spaces) else 1 for d, n in enumerate(self.problem.bounds)]
+        values = [range(1, n + 1) if self.problem.any else divisors(n) for n in bounds]
+        if prod(map(len, values)) > MOST_CASES:
+            return None
+        extents = np.ix_(*(np.array(own) for own in values))
+        columns = [
+            extents[of] if kind == "tile" else self.words(p, of, extents, mask) for kind, p, of in asks
+        ]
+        return Allowed(asks[0][1], decided(part, asks, columns), values)
+
+    def kept(self, mask: Mask, used: Used = (), pins: Pins = ()) -> ValueOf:
+        """What is known once it is known which levels keep what, what fanouts do, and some extents."""
+        fans, extents = dict(used), dict(pins)
+
+        def extent(p: int | None, d: int) -> int | None:
+            return 1 if p is None else int(self.problem.bounds[d]) if p == 0 else extents.get((p, d))
+
+        def known(ask: Ask) -> Any:
+            kind, *of = ask
+            if kind in ("spatial", "instances") and of[0] in fans:
+                return fans[of[0]][of[1]] if kind == "spatial" else prod(fans[of[0]])
+            if kind == "tile":
+                return extents.get((*of,))
+            if kind == "temporal" and extents:
+                below = self.below(of[0])
+                outer, inner = extent(*of), extent(below, of[1])
+                unrolled = prod(own[of[1]] for p, own in used if of[0] < p and (below is None or p < below))
+                return outer and inner and outer // (inner * unrolled)
+            if kind in ("keeps", "words") and of[0] not in mask[of[1]]:
+                return 0 if kind == "words" else False
+            return True if kind == "keeps" else None
+
+        return known
+
+    def so_far(self, p: int, loops: Loops, mask: Mask) -> ValueOf:
+        """What is known of a nest that has all loops of level `p`, all inside of it, and all spatial ones."""
+
+        def known(ask: Ask) -> Any:
+            is_open = len(ask) == 1 or (ask[0] not in ("spatial", "instances") and ask[1] < p)
+            return None if is_open else self.fact(ask, loops, mask)
 
         return known
 
@@ -540,170 +588,36 @@ def decided(part: Part, asks: Sequence[Ask], columns: Sequence[Any]) -> Array:
     code, first = np.zeros(columns[0].size, dtype=np.int64), np.zeros(1, dtype=np.int64)
     for column in columns:
         values, index = np.unique(column.ravel(), return_inverse=True)
-        need(len(first) * len(values) < 1 << 62, "a rule has too many cases", CannotCheckError)
+        able(
+            len(first) * len(values) < 1 << 62,
+            "a user-defined constraint has too many combinations of values",
+        )
         _, first, code = np.unique(code * len(values) + index, return_index=True, return_inverse=True)
-    need(len(first) <= MOST_CASES, "a rule has too many cases", CannotCheckError)
+    able(len(first) <= MOST_CASES, "a user-defined constraint has too many combinations of values")
     rows = zip(*(column.ravel()[first].tolist() for column in columns), strict=True)
     holds = [settled(part, dict(zip(asks, row, strict=True)).get) == ("value", True) for row in rows]
     return np.array(holds, dtype=bool)[code].reshape(columns[0].shape)
 
 
 class Allowed:
-    """Which extents a rule about one tile allows, along the dimensions that matter to it."""
+    """Which extents, out of lists of `values`, a rule about the tile at level `p` allows."""
 
-    def __init__(self, holds: Array, sizes: Sequence[int]) -> None:
-        self.dims = [d for d, n in enumerate(sizes) if n > 1]
-        grid = np.broadcast_to(holds, sizes).reshape([sizes[d] for d in self.dims])
+    def __init__(self, p: int, holds: Array, values: Sequence[Sequence[int]]) -> None:
+        self.p = p
+        self.values = {d: np.array(own) for d, own in enumerate(values) if len(own) > 1}
+        grid = np.broadcast_to(holds, [*map(len, values)]).reshape([*map(len, self.values.values())])
         self.sums = grid.astype(np.int64)
-        for axis in range(len(self.dims)):
-            ahead = [(1, 0) if own == axis else (0, 0) for own in range(len(self.dims))]
+        for axis in range(grid.ndim):
+            ahead = [(1, 0) if own == axis else (0, 0) for own in range(grid.ndim)]
             self.sums = np.pad(self.sums.cumsum(axis=axis), ahead)
 
     def any_between(self, small: Sequence[Any], large: Sequence[Any]) -> Any:
         """Whether it allows some extents between two, per dimension."""
-        ends = [[(large[d], 1), (small[d] - 1, -1)] for d in self.dims]
+        ends = [
+            [(np.searchsorted(own, large[d], "right"), 1), (np.searchsorted(own, small[d]), -1)]
+            for d, own in self.values.items()
+        ]
         corners = product(*ends)
         return (
             sum(prod(sign for _, sign in own) * self.sums[tuple(at for at, _ in own)] for own in corners) > 0
         )
-
-
-class Case:
-    """What rules ask of the temporal loops of one choice of keep sets and spatial factors.
-
-    `parts` is None if they allow none. A tile's extent along a dimension, (level, dimension), and the
-    dimension of a level's innermost loop, (level,), may be `pinned` to a value. In this way a rule about
-    several levels becomes one about a single tile.
-    """
-
-    def __init__(self, space: Any, mask: Mask, i: int, pinned: Pinned) -> None:
-        self.rules, self.space, self.mask, self.pinned = space.rules, space, mask, pinned
-        self.judged: dict[tuple[Any, ...], bool] = {}
-        self.parts: list[Part] | None = []
-        self.local: dict[int, list[tuple[Part, list[Ask]]]] = {}
-        self.wide: list[Part] = []
-        self.first: dict[int, int | None] = {}
-        if not self.rules.parts:
-            return
-        self.used = dict(zip(space.fans, space.spatial[i].tolist(), strict=True))
-        self.inside = [
-            n // prod(own[d] for own in self.used.values()) for d, n in enumerate(space.bounds)
-        ]  # iterations of the temporal loops
-        self.parts = self.rules.case(mask, self.known)
-        self.first = {
-            q: n for own, name in pinned.items() if len(own) == 1 for q, n in self.begun(*own, name)
-        }
-        for part in self.parts or ():
-            asks = sorted(asked(part))
-            levels = {ask[1] for ask in asks if ask[0] in ("tile", "words")}
-            if len(levels) == 1 and all(ask[0] in ("tile", "words") for ask in asks):
-                self.local.setdefault(levels.pop(), []).append((part, asks))
-            elif not cost_limit(part):
-                self.wide.append(part)
-        self.asks = sorted({ask for part in self.wide for ask in asked(part) if len(ask) > 1})
-        self.prices = any(len(ask) == 1 for part in self.wide for ask in asked(part))
-
-    def known(self, ask: Ask) -> Any:
-        """The value of a quantity that this choice fixes, None if loops decide it."""
-        kind, *of = ask
-        if kind in ("spatial", "instances"):
-            factors = self.used[of[0]]
-            return factors[of[1]] if kind == "spatial" else prod(factors)
-        if kind == "innermost":
-            return self.pinned.get((of[0],))
-        if kind in ("tile", "temporal"):
-            return self.extent(*of) if kind == "tile" else self.factor(*of)
-        if kind == "words" and of[0] in self.mask[of[1]]:
-            extents = [self.extent(of[0], d) for d in self.relevant(of[1])]
-            if None not in extents:
-                whole = dict(zip(self.relevant(of[1]), extents, strict=True))
-                return self.rules.words(*of, [whole.get(d, 1) for d in self.space.every], self.mask)
-        return self.rules.kept(self.mask)(ask)
-
-    def relevant(self, v: int) -> list[int]:
-        """The dimensions that index a dataspace."""
-        return sorted(self.space.spaces[v].relevant)
-
-    def unrolled(self, p: int, d: int, end: int | None = None) -> int:
-        """Product of the factors of a dimension in the fanouts inside of node `p`, and outside of `end`."""
-        return prod(own[d] for q, own in self.used.items() if q > p and (end is None or q < end))
-
-    def extent(self, p: int, d: int) -> int | None:
-        """The extent of the tiles of a level, None if it is open."""
-        return self.pinned.get((p, d), self.unrolled(p, d) if self.inside[d] == 1 else None)
-
-    def below(self, p: int) -> int | None:
-        """The level inside of a level, None for the innermost one."""
-        return next((q for q in self.space.stores if q > p), None)
-
-    def factor(self, p: int, d: int) -> int | None:
-        """The factor of a level's loop, None if it is open."""
-        inner, outside = self.below(p), self.extent(p, d)
-        within = 1 if inner is None else self.extent(inner, d)
-        return None if within is None or outside is None else outside // (within * self.unrolled(p, d, inner))
-
-    def begun(self, p: int, name: str) -> Iterator[tuple[int, int | None]]:
-        """The innermost loop of each node of a level: a dimension, or none; (node, dimension) pairs."""
-        d = self.rules.dims.index(name) if name else None
-        for q in reversed(self.rules.loops_of(p)):
-            if d is not None and max(self.space.factors[q][d]) > 1:
-                yield q, d
-                return
-            yield q, None
-
-    def possible(self, p: int) -> list[str]:
-        """The dimensions that the innermost loop of a level may have; an empty name for none."""
-        lists = [self.space.factors[q] for q in self.rules.loops_of(p)]
-        own = [any(max(factors[d]) > 1 for factors in lists) for d in self.space.every]
-        names = [
-            name for name, free, n in zip(self.rules.dims, own, self.inside, strict=True) if free and n > 1
-        ]
-        return ["", *names]
-
-    def coordinates(self, ask: Ask) -> list[tuple[int, ...]]:
-        """What has to be pinned until the value of a quantity is known."""
-        kind, p, *of = ask
-        if kind == "innermost":
-            return [(p,)] if (p,) not in self.pinned else []
-        levels = [p, self.below(p)] if kind == "temporal" and self.below(p) is not None else [p]
-        dims = self.relevant(*of) if kind == "words" else of
-        return [(q, d) for q in levels for d in dims if self.extent(q, d) is None]
-
-    def next(self) -> tuple[tuple[int, ...], Sequence[Any]] | None:
-        """What to pin next, and its values; None if that helps no more."""
-        best = None
-        for part in self.wide:
-            found = {own for ask in asked(part) if len(ask) > 1 for own in self.coordinates(ask)}
-            by_level = [{own for own in found if own[0] == p} for p in {own[0] for own in found}]
-            least = min(by_level, key=lambda own: (len(own), sorted(own)), default=())
-            if found and (best is None or len(found) < best[0]):
-                best = len(found), min(least)
-        if best is None:
-            return None
-        p, *of = best[1]
-        if not of:
-            return best[1], self.possible(p)
-        rest = self.inside[of[0]]
-        return best[1], [self.unrolled(p, *of) * n for n in range(1, rest + 1) if rest % n == 0]
-
-    def allows(self, p: int, extents: Sequence[Any]) -> Any:
-        """Whether level `p` may have tiles of these extents, which are numbers or arrays."""
-        pins = [extents[own[1]] == n for own, n in self.pinned.items() if own[0] == p and len(own) == 2]
-        found = [decided(part, asks, self.columns(p, asks, extents)) for part, asks in self.local.get(p, ())]
-        return np.all(np.broadcast_arrays(True, *pins, *found), axis=0)
-
-    def columns(self, p: int, asks: Iterable[Ask], extents: Sequence[Any]) -> list[Any]:
-        """Values of the quantities of a tile."""
-        words = {of: self.rules.words(p, of, extents, self.mask) for kind, _, of in asks if kind == "words"}
-        return [extents[of] if kind == "tile" else words[of] for kind, _, of in asks]
-
-    def allows_one(self, p: int, extents: Sequence[int]) -> bool:
-        """Whether level `p` may have one tile of these extents; what was found is remembered."""
-        key = p, tuple(extents)
-        if key not in self.judged:
-            self.judged[key] = bool(self.allows(p, extents))
-        return self.judged[key]
-
-    def recalled(self, loops: Loops) -> tuple[Any, ...]:
-        """What the rules that are left ask of loops so far: nests that differ in it are not compared."""
-        return tuple(self.rules.fact(ask, loops, self.mask) for ask in self.asks) if self.wide else ()

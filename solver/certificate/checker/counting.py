@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from solver.certificate.checker.claims import Array, CannotCheckError, Json, Number, need, remembered
+from solver.certificate.checker.claims import Array, Json, Number, able, remembered
 from solver.certificate.checker.dataspaces import Dataspace, Extent, Rank, Strides, Term, Whole, divisors
 
 
@@ -243,7 +243,10 @@ class Placed(Dataspace):
     def __init__(self, doc: Json, bounds: Sequence[int]) -> None:
         super().__init__(doc, bounds)
         self.ending, self.sliding = {*range(len(bounds))}, sorted(self.relevant - self.plain)
-        need(self.dense or not self.rw, "outputs have no windows by this rule", CannotCheckError)
+        able(
+            self.dense or not self.rw,
+            "the checker does not know outputs with windows by AccelForge's counting rule",
+        )
 
     def stays(self, doc: Json) -> bool:
         """Whether a part of a tile may stay."""

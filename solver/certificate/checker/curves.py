@@ -20,8 +20,8 @@ from solver.certificate.checker.claims import (
     MOST_CHOICES,
     MOST_NUMBERS,
     Array,
-    CannotCheckError,
     Json,
+    able,
     ceiling,
     need,
 )
@@ -73,12 +73,15 @@ class Grid(NamedTuple):
 
 def check_curves(doc: Json, sha256: Callable[[object], str], mapspace: Callable[[Json], Any]) -> str:
     """What a certificate of curves proves."""
-    need(doc.keys() == KEYS and doc["format"] == FORMAT, f"it has the keys of a {FORMAT!r}")
-    need(doc["digest"] == sha256({key: doc[key] for key in doc if key != "digest"}), "the digest is right")
+    need(doc.keys() == KEYS and doc["format"] == FORMAT, f"it has the keys of the format {FORMAT!r}")
+    need(
+        doc["digest"] == sha256({key: doc[key] for key in doc if key != "digest"}),
+        "`digest` is the hash of the certificate",
+    )
     need(type(doc["curves"]) is list and doc["curves"], "there are curves")
     for own in doc["curves"]:
         need(own.keys() == OWN, "curves have the keys of one")
-        need(own["problem_sha256"] == sha256(own["problem"]), "the hash matches the problem")
+        need(own["problem_sha256"] == sha256(own["problem"]), "`problem_sha256` is the hash of the problem")
         Curve(mapspace(own["problem"]), own["points"]).check()
     points = sum(len(own["points"]) for own in doc["curves"])
     return f"no mapping is below the curves: {len(doc['curves'])} with {points:,} points"
@@ -103,7 +106,7 @@ class Curve:
         self.shares = [Counter({n: 1}) for n in space.bounds]
         self.prices = [self.price(v) for v in range(len(self.spaces))]
         most = sum(each * own.most for (each, _), own in zip(self.prices, self.spaces, strict=True))
-        need(most < MOST_COST, "words cost too much", CannotCheckError)
+        able(most < MOST_COST, "the words cost too much")
 
     def price(self, v: int) -> tuple[int, int]:
         """What a word costs that the buffer gets or gives, and what less if it is written first."""
@@ -172,7 +175,7 @@ class Curve:
         shape = [len(sides[d]) for d in dims]
         inside = [frozenset(own) for n in range(len(dims) + 1) for own in combinations(dims, n)]
         kinds: list[Kind] = [(own, d) for own in inside for d in (None, *(d for d in dims if d not in own))]
-        need(prod(shape) * len(kinds) < MOST_CHOICES, "windows have too many tiles", CannotCheckError)
+        able(prod(shape) * len(kinds) < MOST_CHOICES, "windows have too many tiles")
         bounds, alone = (
             tuple(self.space.bounds[d] for d in dims),
             [1 + kinds.index((frozenset(), d)) for d in dims],
@@ -201,7 +204,7 @@ class Curve:
             rows = places[first : first + CHUNK]
             for d, own in enumerate(starts):
                 low, high = own[rows[:, d]], np.append(own, len(sides[d]))[rows[:, d] + 1]
-                need((high - low).sum() < MOST_NUMBERS, "too many tiles are left open", CannotCheckError)
+                able((high - low).sum() < MOST_NUMBERS, "the bounds leave too many tiles open")
                 index = np.repeat(np.arange(len(rows)), high - low)
                 number = np.arange(len(index)) - np.repeat(np.cumsum(high - low) - (high - low), high - low)
                 rows = rows[index]

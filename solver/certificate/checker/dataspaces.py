@@ -10,16 +10,7 @@ from math import prod
 
 import numpy as np
 
-from solver.certificate.checker.claims import (
-    MOST_CHILDREN,
-    MOST_PAIRS,
-    Array,
-    CannotCheckError,
-    Json,
-    Number,
-    need,
-    remembered,
-)
+from solver.certificate.checker.claims import MOST_CHILDREN, MOST_PAIRS, Array, Json, Number, able, remembered
 
 Dims = tuple[int, ...]
 Extent = Sequence[Number]  # iterations per dimension, of one tile or of many
@@ -98,7 +89,7 @@ class Dataspace:
         children = prod(n for _, n, _ in loops)
         if not multicast:
             return children
-        need(children < MOST_CHILDREN, "a fanout has too many children", CannotCheckError)
+        able(children < MOST_CHILDREN, "a fanout has too many children")
         offsets = {(0,) * len(self.ranks)}
         for d, n, stride in loops:
             step = self.move(d, stride)
@@ -117,7 +108,7 @@ class Dataspace:
             pairs, index = np.unique(factors[:, [d, e]], axis=0, return_inverse=True)
             (a, b), strides = pairs.T, product(*(divisors(self.bounds[i]) for i in (d, e)))
             ratios = {Fraction(near * x, far * y) for x, y in strides}
-            need(len(ratios) * len(a) < MOST_PAIRS, "windows have too many strides", CannotCheckError)
+            able(len(ratios) * len(a) < MOST_PAIRS, "windows have too many strides")
             again = (np.maximum(a - r.denominator, 0) * np.maximum(b - r.numerator, 0) for r in ratios)
             least = least * (a * b - reduce(np.maximum, again))[index.ravel()]
         return least

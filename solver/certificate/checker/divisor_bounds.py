@@ -7,7 +7,7 @@ enumeration decides the nests that the tables leave open. docs/certificates.md e
 import math
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import reduce
 from itertools import chain
@@ -23,7 +23,6 @@ from solver.certificate.checker.claims import (
     MOST_NESTS,
     SLACK,
     Array,
-    CannotCheckError,
     Cost,
     Levels,
     Loops,
@@ -31,11 +30,11 @@ from solver.certificate.checker.claims import (
     Number,
     Query,
     State,
-    need,
+    able,
     remembered,
     satisfies,
 )
-from solver.certificate.checker.conditions import Case
+from solver.certificate.checker.conditions import Pins, asked
 from solver.certificate.checker.counting import Placed
 from solver.certificate.checker.dataspaces import Extent, Strides, Whole, divisors
 from solver.certificate.checker.remainders import Access, Bandwidth, Space
@@ -43,7 +42,6 @@ from solver.certificate.checker.tables import Known, Tables
 
 Measure = Bandwidth | None  # None is energy
 Prices = list[tuple[Any, ...]]
-Pins = Sequence[tuple[tuple[int, ...], Any]]
 
 
 class Charge(NamedTuple):
@@ -181,7 +179,7 @@ class LoopTables(Tables):
 
     def __init__(self, space: Space, mask: Mask, i: int) -> None:
         super().__init__(space, mask, {})
-        self.spatial = dict(zip(space.fans, space.spatial[i].tolist(), strict=True))
+        self.spatial = dict(zip(space.fans, map(tuple, space.spatial[i].tolist()), strict=True))
         self.bounds = tuple(
             n // prod(used) for n, *used in zip(space.bounds, *self.spatial.values(), strict=True)
         )
@@ -197,7 +195,7 @@ class LoopTables(Tables):
         self.within = [n // rest for n, rest in zip(self.bounds, self.left, strict=True)]
         nothing = np.full((*self.outer.shape, len(self.limits)), inf)
         entries = nothing.size * len(self.way) * prod(len(levels) + 1 for levels in self.reused)
-        need(entries < MOST_ENTRIES, "too many tiles may stay in place", CannotCheckError)
+        able(entries < MOST_ENTRIES, "the tables would be too large")
         self.end = np.where(self.outer[..., None] == 1, 0, nothing)
 
     def boundary(self, p: int) -> Array:
@@ -226,7 +224,7 @@ class LoopTables(Tables):
     def to_go(self, at: "Point") -> Array:
         """The least costs outside of a point."""
         p = (*self.way, -1)[at.i]
-        table = self.inside(p, at.state) if p >= 0 and at.loops[p] else self.table(p, at.state)
+        table = self.table(p, at.state)
         spots = zip(self.place, at.left, strict=True)
         return np.asarray(table[tuple(places[left] for places, left in spots)])
 
@@ -258,10 +256,6 @@ class LoopTables(Tables):
         factors, here = self.space.factors[p], loops[p]
         return all(here.get(d, 1) in factors[d] for d in self.space.every)
 
-    def loops_next(self, p: int, here: Mapping[int, int]) -> Iterable[int]:
-        """The dimensions that the next loop of a node may have, those that it has already included."""
-        return self.space.every
-
     def grown(self, at: Point) -> Iterator[Point]:
         """Yield the points that may come next: at the next node, or after one more loop of this one."""
         p, inside = self.around(at)
@@ -270,7 +264,7 @@ class LoopTables(Tables):
             state = self.crossed(at.state, p) if p in self.space.stores else at.state
             yield at._replace(i=at.i + 1, state=state, paid=at.paid + cost)
         here, stride = at.loops[p], (*self.extents(p, inside),)
-        dims = [d for d in self.loops_next(p, here) if d not in here]
+        dims = [d for d in self.space.every if d not in here and p not in self.idle]
         pairs = [(d, f) for d in dims for f in self.space.factors[p][d] if at.left[d] % f == 0 < f - 1]
         for d, f in pairs:
             ended = chain(*(self.ending(at, v, p, inside, stride) for v, _ in self.moved(at.state, d)))
@@ -308,15 +302,21 @@ class Choice(LoopTables):
         floors: PerChoice,
         mask: Mask,
         i: int,
-        case: Case,
         query: Query,
         low: int,
         high: int | float,
         measures: Sequence[Measure],
+        pins: Pins = (),
     ) -> None:
         space = floors.space
         super().__init__(space, mask, i)
-        self.case, self.is_ruled, self.words = case, bool(case.parts), floors.words(i)
+        self.words = floors.words(i)
+        self.allowed, self.others = space.rules.sorted_out(mask, (*self.spatial.items(),), pins)
+        asks = {ask for part in self.others for ask in asked(part)}
+        self.asks, self.asks_costs = (
+            sorted(ask for ask in asks if len(ask) > 1),
+            any(len(ask) == 1 for ask in asks),
+        )
         every = chain(*(floors.charges(v, kept) for v, kept in enumerate(mask)))
         charges = [Charge(*charge[:4], *(int(array[i]) for array in charge[4:])) for charge in every]
         limits, prices = zip(
@@ -386,9 +386,8 @@ class Choice(LoopTables):
         once = [v for v in tiles if p != self.mask[v][0] and p not in self.reused[v]]
         cost = sum(self.charge(self.prices[v, p], outer * tiles[v]) for v in once)
         fits = (least <= size) & (size <= most)
-        if self.is_ruled:
-            single = isinstance(outer, int)
-            fits = fits & (self.case.allows_one(p, extent) if single else self.case.allows(p, extent))
+        for allowed in (own for own in self.allowed if own.p == p):
+            fits = fits & allowed.any_between(extent, extent)
         return cost + np.where(fits, 0, inf)[..., None]
 
     def taken(self, p: int, extent: Extent, loops: Loops | None = None) -> Number:
@@ -431,32 +430,13 @@ class Choice(LoopTables):
             found += (frozenset(at.loops[p].items()) for p in nodes)
         return (*found,)
 
-    def looped(self, p: int, state: State) -> Array:
-        """The table inside of a node, where rules may ask for its innermost loop, or for none."""
-        if p not in self.case.first:
-            return super().looped(p, state)
-        d = self.case.first[p]
-        if d is None:
-            return self.table(p - 1, state)
-        return np.asarray(self.due(p, state, d) + self.after(p, self.left_in_place(state, d), d))
-
-    def inside(self, p: int, state: State) -> Array:
-        """The table inside of a node that has a loop inside already."""
-        if p not in self.case.first:
-            return self.table(p, state)
-        return self.once(("inside", p, state), super().looped, p, state)
-
     def may_leave(self, p: int, loops: Loops) -> bool:
-        """Whether a nest may leave node `p`, by rules on innermost loops and places of a memory as well."""
-        waits = self.case.first.get(p) is not None and not loops[p]
-        return super().may_leave(p, loops) and self.possible(p, loops) and not waits
-
-    def loops_next(self, p: int, here: Mapping[int, int]) -> Iterable[int]:
-        """The dimensions that the next loop of a node may have: none at places without loops."""
-        if p in self.idle or (p in self.case.first and self.case.first[p] is None):
-            return []
-        first = self.case.first.get(p)
-        return self.space.every if first is None or here else [first]
+        """Whether a nest may leave node `p`, by rules and places of a memory as well."""
+        if not super().may_leave(p, loops) or not self.possible(p, loops):
+            return False
+        rules = self.space.rules
+        is_ruled = self.others and p in self.space.stores
+        return not is_ruled or rules.case(self.mask, rules.so_far(p, loops, self.mask)) is not None
 
     def settled(self, at: Point) -> Point:
         """A point at which those ended tiles are paid for that all loops to come bring whole."""
@@ -511,7 +491,7 @@ class Choice(LoopTables):
                 return cost
             if not cost and not self.undercut(at, seen):
                 budget -= 1
-                need(budget, "too many nests are left open by the bounds", CannotCheckError)
+                able(budget, "the bounds leave too many loop nests open")
                 stack += self.grown(at)
         return None
 
@@ -520,8 +500,9 @@ class Choice(LoopTables):
 
         What rules ask of the loops is the same of both, and what both cost as well if a rule asks for that.
         """
-        (sizes, sunk), compare = self.sunk(at), eq if self.case.wide and self.case.prices else le
-        known = seen.setdefault((*self.future(at), sizes, self.case.recalled(at.loops)), [])
+        (sizes, sunk), compare = self.sunk(at), eq if self.asks_costs else le
+        facts = (self.space.rules.fact(ask, at.loops, self.mask) for ask in self.asks)
+        known = seen.setdefault((*self.future(at), sizes, *facts), [])
         if any(all(map(compare, other, sunk)) for other in known):
             return True
         known.append(sunk)
@@ -536,36 +517,33 @@ def decide_divisors(
     floors: PerChoice,
     mask: Mask,
     i: int,
-    pinned: Pins = (),
+    pins: Pins = (),
 ) -> Cost | None:
     """The cost of a mapping with cycles from `low` to `high` that satisfies the query, None if none does.
 
-    Tables of the first two `measures` are enough nearly everywhere. Rules about several levels are decided
-    one value of a tile or of an innermost loop at a time: those are `pinned`.
+    Tables of the first two `measures` are enough nearly everywhere. Extents that rules about several levels
+    ask for are looked at value by value: those are `pins`.
     """
-    space = floors.space
-    case = Case(space, mask, i, dict(pinned))
-    if case.parts is None:
-        return None
-    query = space.rules.limited(query, case.parts)
+    space, rules = floors.space, floors.space.rules
+    used = tuple(zip(space.fans, map(tuple, space.spatial[i].tolist()), strict=True))
+    parts = rules.case(mask, rules.kept(mask, used, pins))
+    query = rules.limited(query, parts or ())
     high = min(high, query.latency)
-    if low > high:
+    if parts is None or low > high:
         return None
     for counted in dict.fromkeys((measures[:2], measures)):
-        tables = Choice(floors, mask, i, case, query, low, high, counted)
+        tables = Choice(floors, mask, i, query, low, high, counted, pins)
         if not tables.open:
             return None
-    if found := case.next():
-        pins = [(*pinned, (found[0], value)) for value in found[1]]
-        return next(
-            filter(None, (decide_divisors(query, low, high, measures, floors, mask, i, own) for own in pins)),
-            None,
-        )
+    if pin := rules.pin(tables.others, pins):
+        every = ((*pins, (pin[0], n)) for n in pin[1])
+        found = (decide_divisors(query, low, high, measures, floors, mask, i, own) for own in every)
+        return next(filter(None, found), None)
     if query.edp == inf or not 1.05 * low < high < inf:
         return tables.search(query)
     middle = math.isqrt(low * int(high))
-    lower = decide_divisors(query, low, middle, measures, floors, mask, i, pinned)
-    return lower or decide_divisors(query, middle + 1, high, measures, floors, mask, i, pinned)
+    lower = decide_divisors(query, low, middle, measures, floors, mask, i, pins)
+    return lower or decide_divisors(query, middle + 1, high, measures, floors, mask, i, pins)
 
 
 def refute_divisors(space: Space, query: Query) -> Cost | None:

@@ -7,7 +7,7 @@ from itertools import chain
 from math import inf, prod
 from typing import Any, NamedTuple
 
-from solver.certificate.checker.claims import CannotCheckError, Json, natural, need, remembered
+from solver.certificate.checker.claims import Json, able, natural, need, remembered
 from solver.certificate.checker.fused_einsums import Cut, Einsum
 from solver.certificate.checker.fused_visits import Numbers
 
@@ -31,7 +31,7 @@ class Cascade:
     """The cascade of a certificate, and what of it may be fused."""
 
     def __init__(self, doc: Json) -> None:
-        need(0 < len(doc["einsums"]) <= MOST_EINSUMS, "there are Einsums, and not too many", CannotCheckError)
+        able(0 < len(doc["einsums"]) <= MOST_EINSUMS, "there are Einsums, and not too many")
         self.einsums = [Einsum(own, number) for number, own in enumerate(doc["einsums"])]
         self.rooms, self.most_loops, self.most_per_rank = (
             doc[key] for key in ("rooms", "most_loops", "most_loops_per_rank")
@@ -70,13 +70,16 @@ class Cascade:
             sizes = {size for size, _ in self.sizes(number)}
             need(room is None or sizes == {room}, "Einsums share the on-chip memories")
         filled = any(least for _, least in self.sizes(1))
-        need(not filled, "the on-chip memory has no least utilization", CannotCheckError)
+        able(not filled, "the checker does not know a least utilization of the outermost on-chip memory")
         may_stay = [own["may_stay"] for own in doc["tensors"]]
         need(natural(may_stay), "memories have numbers")
         pairs = {t: [n for n in may_stay[t] if n in self.may_store(t)] for t in self.readers}
         self.storable = {t: own for t, own in pairs.items() if own}
         numbers = {*chain(*self.storable.values())}
-        need(numbers <= {1, *self.known}, "memories store tensors without rules on order", CannotCheckError)
+        able(
+            numbers <= {1, *self.known},
+            "the checker does not know constraints that order the loops outside of a store",
+        )
 
     def sizes(self, number: int) -> Iterator[tuple[int, int]]:
         """Most and least words of an on-chip memory, Einsum by Einsum."""
@@ -89,7 +92,10 @@ class Cascade:
 
     @cached_property
     def known(self) -> list[int]:
-        """Numbers of the memories farther in that may store tensors: no rules order fanouts outside."""
+        """Numbers of the memories farther in that may store tensors.
+
+        They have one size, and no rules order loops of the fanouts outside.
+        """
         found = []
         for number in range(2, len(self.rooms) + 1):
             outside = [e.outside(number) for e in self.einsums]
@@ -97,7 +103,8 @@ class Cascade:
                 e.is_ordered(p) for e, own in zip(self.einsums, outside, strict=True) for p, _ in own.values()
             )
             alike = len({tuple((n, mesh) for n, (_, mesh) in own.items()) for own in outside}) == 1
-            if alike and not ordered and not any(least for _, least in self.sizes(number)):
+            sizes = {*self.sizes(number)}
+            if alike and not ordered and len(sizes) == 1 and not any(least for _, least in sizes):
                 found.append(number)
         return found
 
@@ -281,7 +288,7 @@ class Cascade:
         parents = self.spans(j, d, tuple(outer))
         if last.dims[j - last.start] != d:
             return parents
-        need(len(parents) * last.trips <= MOST_PARTS, "loops cut too many parts", CannotCheckError)
+        able(len(parents) * last.trips <= MOST_PARTS, "loops cut too many parts")
         asked = [*self.asked(j, d, loops)]
         need(
             all(len(own) == len(parents) * last.trips for own in asked),

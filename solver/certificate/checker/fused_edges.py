@@ -15,14 +15,7 @@ from solver.certificate.checker.dataspaces import divisors
 from solver.certificate.checker.fused_cascade import Cascade
 from solver.certificate.checker.fused_einsums import Cut, Einsum, Rooms, Spread, vectors
 from solver.certificate.checker.fused_further import floor
-from solver.certificate.checker.fused_visits import (
-    UNLIMITED,
-    Deep,
-    HeldTile,
-    Kind,
-    Numbers,
-    Visits,
-)
+from solver.certificate.checker.fused_visits import UNLIMITED, Deep, HeldTile, Kind, Numbers, Visits
 from solver.certificate.checker.remainders import Space
 
 QUERIED = {"energy": "energy", "cycles": "latency"}
@@ -66,7 +59,7 @@ class Floors:
             whole = all(type(n) is int and n >= 0 for n in numbers)
             need(whole, "least costs are natural numbers")
             may_stay = exchanging <= {*einsum.stay} and not einsum.is_copy
-            need(may_stay, "tiles are exchanged that may be on chip")
+            need(may_stay, "exchanged tiles are tiles that may be on chip")
             deep, visits = deep_of(cascade, einsum, claim), visits_of(einsum, claim)
             numbers = left.get((einsum.key, deep, exchanging, visits, numbers), numbers)
             self.known[einsum.key, deep, exchanging].append((visits, *numbers))
@@ -198,12 +191,10 @@ class Edges:
         self.timed = timed = self.counts_cycles or leaks
         self.floors = Floors(cascade, [own for own in doc["least"] if every or is_once(own)], timed, left)
         self.claims: dict[tuple[Any, ...], list[Claim]] = defaultdict(list)
-        self.settled: dict[tuple[Any, ...], list[tuple[Kind, tuple[Any, Any], tuple[Any, ...]]]] = (
-            defaultdict(list)
-        )
+        self.settled: dict[tuple[Any, ...], list[Claim]] = defaultdict(list)
         self.left = left
         for claim in doc["edges"]:
-            need(type(claim["ruled"]) is bool, "rules bind the outermost loops, or not")
+            need(type(claim["ruled"]) is bool, "`ruled` is true or false")
             if every or claim["ruled"] or is_once(claim):
                 self.add(cascade.einsums[claim["einsum"]], claim)
         for key, own in left.items():
@@ -219,13 +210,16 @@ class Edges:
         lists = [[] if own is None else own for own in (homes, room if room is None else [room])]
         numbers = [*above, *chain(*held, *corners, *lists)]
         need(all(type(n) is int and n >= 0 for n in numbers), "claims have natural numbers")
-        need(type(claim["loose"]) is bool, "bandwidths count, or not")
-        need(not einsum.is_copy and above <= {*einsum.stay}, "tiles are above that may be on chip")
-        need(room is not None or self.cascade.usable == inf, "claims have some room")
+        need(type(claim["loose"]) is bool, "`loose` is true or false")
+        need(
+            not einsum.is_copy and above <= {*einsum.stay},
+            "tiles above the nests are tiles that may be on chip",
+        )
+        need(room is not None or self.cascade.usable == inf, "claims state their space")
         homes = homes if homes is None else tuple(sorted(homes))
         deep, rooms = deep_of(self.cascade, einsum, claim), rooms_of(self.cascade, claim)
         limited = rooms, shares_of(einsum, claim)
-        need(not above & dict(deep).keys(), "tiles are above the nests once")
+        need(not above & dict(deep).keys(), "no tile is both above the nests and stored farther in")
         visits, held = visits_of(einsum, claim), held if self.timed else ()
         kind, most = Kind(*visits, above, held, homes, claim["loose"], deep), inf if room is None else room
         # What is stored farther in may be moved by further shared loops, but not by private ones.
@@ -237,9 +231,9 @@ class Edges:
         stated = einsum, kind, room, limited, corners, ruled
         is_even = [a * b for a, b in zip(kind.bounds, kind.trips, strict=True)] == einsum.bounds
         is_even = is_even and homes is None and not kind.loose
-        if is_even and not ruled and most >= self.cascade.usable and not any(limited):
-            least = (corners[0][0], corners[-1][1]) if corners else (inf, inf)
-            self.settled[einsum.key, above, deep].append((kind, least, stated))
+        is_whole = most >= self.cascade.usable and not any(limited)
+        if is_even and not ruled:
+            self.settled[einsum.key, above, deep, is_whole].append((most, corners, stated))
 
     def verify(self, refute: Refute) -> bool:
         """Check all claims that something rests on; whether they count for what they say."""
@@ -312,10 +306,8 @@ class Edges:
         for energy, cycles in ends:
             if energy and cycles:
                 found = refute(space, Query(energy=energy - 1, latency=cycles - 1))
-                need(
-                    not found,
-                    f"Einsum {einsum.number} costs {corners} at least in {prod(kind.trips):,} visits",
-                )
+                what = f"{corners} (energy, cycles) in {prod(kind.trips):,} visits"
+                need(not found, f"Einsum {einsum.number} costs at least {what}")
         return corners
 
     # Closed forms
@@ -387,9 +379,9 @@ class Edges:
         """Least energy and cycles of an Einsum with such ways, by claims on fewer shared loops as well."""
         energy, cycles = self.together(j, cut, ways)
         above = frozenset(v for v, way in enumerate(ways) if way.stored == 1 or way.held)
-        own = self.coarser(self.cascade.einsums[j], cut, above, deep_ways(ways), ())
+        corners = self.coarser(self.cascade.einsums[j], cut, above, deep_ways(ways), ())
         shift = sum(way.energy for way in ways if way.held)
-        return max(energy, own[0] + shift), max(cycles, own[1])
+        return max(energy, corners[0][0] + shift), max(cycles, corners[-1][1])
 
     def choices(
         self, j: int, cut: Cut, ways: Sequence[Way], held: tuple[HeldTile, ...], left: RoomLeft
@@ -399,19 +391,17 @@ class Edges:
         What is `left`: room of each on-chip memory, and how fanouts spread what is stored, if that is known.
         """
         einsum, deep = self.cascade.einsums[j], deep_ways(ways)
-        closed = self.together(j, cut, ways)
+        energy, cycles = self.together(j, cut, ways)
         above = frozenset(v for v, way in enumerate(ways) if way.stored == 1).union(v for v, *_ in held)
-        shift, usable = einsum.shift_energy(held), self.cascade.usable
-        energy, cycles = self.coarser(einsum, cut, above, deep, held)
-        closed = max(closed[0], energy + shift), max(closed[1], cycles)
+        shift, needed = einsum.shift_energy(held), einsum.least_words(above.union(v for v, _ in deep))
+        closed = joint([(energy - shift, cycles)], self.coarser(einsum, cut, above, deep, held))
         claims = self.claims_on(einsum, cut, above, deep, held if self.timed else (), left)
-        if not claims:
-            return [(*closed, 0)]
-        found = [(*closed, claims[0][0] + 1)] if claims[0][0] < usable else []
-        rooms = [*(room for room, _ in claims[1:]), -1]
-        for (_, corners), below in zip(claims, rooms, strict=True):
-            found += [(max(closed[0], e + shift), max(closed[1], c), below + 1) for e, c in corners]
-        return found
+        found, rooms = [], [*(room for room, _ in claims), -1]
+        if not claims or claims[0][0] < self.cascade.usable:
+            found += [(own, max(rooms[0] + 1, needed)) for own in closed]
+        for (_, corners), below in zip(claims, rooms[1:], strict=True):
+            found += [(own, max(below + 1, needed)) for own in joint(closed, corners)]
+        return [(energy + shift, cycles, words) for (energy, cycles), words in found]
 
     def claims_on(
         self,
@@ -427,7 +417,8 @@ class Edges:
         if others:
             return self.joined(einsum, cut, above, deep, left)
         kinds = [Kind(bounds, trips, above, own, deep=deep) for own in dict.fromkeys((held, ()))]
-        known = chain.from_iterable(self.claims.get((einsum.key, kind), ()) for kind in kinds)
+        known = [*chain.from_iterable(self.claims.get((einsum.key, kind), ()) for kind in kinds)]
+        known += self.further(einsum, trips, above, deep, held, is_tight=True)
         claims = sorted((own for own in known if has_room(own, left)), key=lambda claim: -claim[0])
         for *_, stated in claims:
             self.use(*stated)
@@ -473,24 +464,37 @@ class Edges:
             energy, cycles = energy + corners[0][0], cycles + corners[-1][1]
         return max(0, energy - spare), cycles
 
+    @remembered
     def coarser(
         self, einsum: Einsum, cut: Cut, above: frozenset[int], deep: Deep, held: tuple[HeldTile, ...]
-    ) -> tuple[int, int]:
-        """Least costs by claims on fewer shared loops: the others may be the outermost private ones."""
+    ) -> Corners:
+        """Corners by claims on fewer shared loops: the others may be the outermost private ones."""
         ((_, trips), *others) = einsum.kinds(cut)
-        if others:
-            return 0, 0
-        moved, found = {v: words for v, words, *_ in held}, []
-        for kind, corner, stated in self.settled.get((einsum.key, above, deep), ()):
-            less = all(moved.get(v, 0) >= words for v, words, _ in kind.held)
-            if less and all(n % f == 0 for n, f in zip(trips, kind.trips, strict=True)):
-                found.append((corner, stated))
-        nothing: tuple[Any, Any] = (0, 0), ()
-        best = [max(found, key=lambda pair: pair[0][i], default=nothing) for i in (0, 1)]
-        for i, (corner, stated) in enumerate(best):
-            if corner[i]:
-                self.use(*stated)
-        return best[0][0][0], best[1][0][1]
+        known = [] if others else self.further(einsum, trips, above, deep, held)
+        found, best = [(corners or ((inf, inf),), stated) for _, corners, stated in known], []
+        for end, i in ((0, 0), (-1, 1)):  # of the least energy, and of the least cycles
+            claims = [own for own in found if own[0][end][i]]
+            best += [max(claims, key=lambda own: (own[0][end][i], len(own[0])))] if claims else []
+        for _, stated in best:
+            self.use(*stated)
+        return reduce(joint, (corners for corners, _ in best), ((0, 0),))
+
+    def further(
+        self,
+        einsum: Einsum,
+        trips: Numbers,
+        above: frozenset[int],
+        deep: Deep,
+        held: tuple[HeldTile, ...],
+        is_tight: bool = False,
+    ) -> Iterator[Claim]:
+        """Yield claims on as many trips or fewer, which hold for more: with all of the room, or with less."""
+        moved = {v: words for v, words, *_ in held}
+        for claim in self.settled.get((einsum.key, above, deep, not is_tight), ()):
+            _, kind, *_ = claim[2]
+            fewer = all(n % f == 0 for n, f in zip(trips, kind.trips, strict=True))
+            if fewer and all(moved.get(v, 0) >= words for v, words, _ in kind.held):
+                yield claim
 
     @staticmethod
     def is_free(einsum: Einsum) -> bool:
@@ -515,7 +519,7 @@ def least(problem: Posed, einsum: Einsum, kind: Kind, refute: Refute, **claimed:
     query = Query(**{QUERIED[key]: most - 1 for key in claimed})
     holds = not most or not refute(space, query)
     what = f"{most:,} {'units of energy' if 'energy' in claimed else 'cycles'}"
-    need(holds, f"Einsum {einsum.number} costs {what} at least with all its tiles on chip")
+    need(holds, f"Einsum {einsum.number} costs at least {what} with all its tiles on chip")
     return most
 
 
@@ -591,7 +595,10 @@ def visits_of(einsum: Einsum, claim: Json) -> VisitKind:
 def deep_of(cascade: Cascade, einsum: Einsum, claim: Json) -> Deep:
     """What a claim has stored in memories farther in: dataspaces, and numbers of memories."""
     deep, known = tuple(map(tuple, claim["deeper"])), cascade.known
-    need(all(len(own) == 2 and natural([*own]) for own in deep), "what is stored has numbers")
+    need(
+        all(len(own) == 2 and natural([*own]) for own in deep),
+        "stored dataspaces and their memories have numbers",
+    )
     need([v for v, _ in deep] == sorted(dict(deep)), "dataspaces are stored once, in order")
     places = range(len(einsum.tensors))
     may_store = all(v in places and n in known and n in einsum.may_store[v] for v, n in deep)

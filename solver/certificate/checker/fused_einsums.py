@@ -12,25 +12,17 @@ from typing import Any
 
 from solver.certificate.checker.claims import (
     EXACT,
-    CannotCheckError,
     Json,
     Levels,
     Loops,
     Mask,
+    able,
     natural,
     need,
     remembered,
 )
-from solver.certificate.checker.counting import Placed
 from solver.certificate.checker.dataspaces import divisors
-from solver.certificate.checker.fused_visits import (
-    UNLIMITED,
-    Deep,
-    HeldTile,
-    Kind,
-    Numbers,
-    Visits,
-)
+from solver.certificate.checker.fused_visits import UNLIMITED, Deep, HeldTile, Kind, Numbers, Visits
 from solver.certificate.checker.remainders import Access, Bandwidth, Nest, Space
 
 Cut = tuple[tuple[tuple[int, int], ...], ...]  # per dimension the extents of parts, and how many there are
@@ -47,16 +39,19 @@ class Einsum:
         self.runs: list[int] = [doc["n_instances"], doc["cycle_length"]]
         need(type(self.is_copy) is bool and natural(self.runs) and all(self.runs), "Einsums run some times")
         counting, self.placed = self.doc["counting"], self.doc["counting"] == "accelforge"
-        need(counting in {"exact", "accelforge"}, "the counting is known")
+        need(counting in {"exact", "accelforge"}, "the counting rule is exact or accelforge")
         need(self.doc["factors"] in {"perfect", "any"}, "loops have factors of a known kind")
         self.is_any = self.doc["factors"] == "any"
         self.space = Space(self.doc)
-        need(self.space.rules.are_spatial, "rules are about the factors of fanouts", CannotCheckError)
+        able(
+            self.space.rules.are_spatial,
+            "the checker knows only constraints on factors of fanouts in fused mappings",
+        )
         self.even_doc = without_remainders(self.doc) if self.is_any else self.doc
         tolled = {p for p, own in self.space.at.items() if any("toll" in held for held in own)}
         alike = all("toll" in held for p in tolled for held in self.space.at[p])
         need(alike, "tolls store nothing")
-        need(not (tolled and self.is_any), "words with remainders pass no tolls", CannotCheckError)
+        able(not (tolled and self.is_any), "the checker does not know tolls where loops have remainders")
         memories = [p for p in self.space.stores if p not in tolled]
         need(len(memories) > 1, "there is an on-chip memory")
         self.home, self.tolled = memories[1], tolled
@@ -65,14 +60,11 @@ class Einsum:
         self.levels = [several.get(p, [p]) for p in memories[1:] if p not in inner]
         self.places = self.levels[0]
         fans = [self.space.nodes[p] for p in self.space.fans if p < self.home]
-        need(
+        able(
             all(n["mesh_x"] * n["mesh_y"] == 1 for n in fans),
-            "the on-chip memory exists once",
-            CannotCheckError,
+            "the checker knows only one instance of the outermost on-chip memory",
         )
         self.bounds, self.spaces = self.space.bounds, self.space.spaces
-        sliding = (isinstance(space, Placed) and not space.dense for space in self.spaces)
-        need(not any(sliding), "no windows slide by AccelForge's rule", CannotCheckError)
         self.ranks = [[[(d, c) for d, c in rank] for rank in own["ranks"]] for own in self.doc["dataspaces"]]
         self.writes = [own["read_write"] for own in self.doc["dataspaces"]]
         self.tensors = [access["tensor"] for access in doc["accesses"]]
@@ -274,7 +266,10 @@ class Einsum:
         found = []
         for own, n, whole in zip(lists, bounds, self.bounds, strict=True):
             free = own is None or own == [1] or whole % n == 0 or own == divisors(whole)
-            need(free, "rules on factors are about the whole dimension", CannotCheckError)
+            able(
+                free,
+                "the checker knows no constraints on factors of dimensions that are cut into unequal parts",
+            )
             every = own if own is None or own == [1] or whole % n == 0 else divisors(n)
             found.append(every and [f for f in every if n % f == 0])
         return found
@@ -301,7 +296,7 @@ class Einsum:
     def all_homes(self, above: frozenset[int], deep: Deep) -> Iterator[Numbers]:
         """Yield the sets of on-chip levels that visits of several kinds may keep the output at."""
         outputs = [v for v, own in enumerate(self.writes) if own]
-        need(len(outputs) == 1, "visits that differ have one output", CannotCheckError)
+        able(len(outputs) == 1, "the checker knows unequal visits only of Einsums with one output")
         kind = Kind(self.bounds, (), above, (), deep=deep)
         sets = [self.homes_of(outputs[0], own, kind) for own in self.kept(outputs[0], kind)]
         yield from {tuple(sorted(own)) for own in sets}
@@ -334,12 +329,12 @@ class Einsum:
         return sum(prod(trips) * self.without_holes(v, bounds) for bounds, trips in self.kinds(cut))
 
     def without_holes(self, v: int, extent: Sequence[int]) -> int:
-        """Words at most: sums of indices take at least as many values as without factors."""
+        """At least the words that iterations touch: ranks that share dimensions count once."""
         words = 1
         seen: set[int] = set()
         for rank in self.ranks[v]:
             dims = {d for d, c in rank if c}
-            words *= 1 if seen & dims else 1 + sum(extent[d] - 1 for d in dims)
+            words *= 1 if seen & dims else fewest_sums((abs(c), extent[d]) for d, c in rank if c)
             seen |= dims
         return words
 
@@ -374,6 +369,19 @@ class Einsum:
         """Energy of the words of held tiles."""
         return sum(self.priced(self.shifted(*own)) for own in held)
 
+    @remembered
+    def least_words(self, outside: frozenset[int]) -> int:
+        """Least words of nests in the outermost on-chip memory: a value of each tile that it has to keep.
+
+        Stored and held tiles are `outside` of the nests.
+        """
+        sizes = (
+            self.space.at[self.home][v]["size"]
+            for v in self.stay
+            if not self.may_pass[v] and v not in outside
+        )
+        return sum(sizes)
+
     def own_words(self, level: int, loops: Loops, mask: Mask, kind: Kind) -> int:
         """Room of an on-chip memory that the tiles of a nest take."""
         total = 0
@@ -398,7 +406,7 @@ class Einsum:
             kind = Kind(bounds, trips, above, () if edges else held, deep=deep)
             edge = Visits(self, kind, self.visit(kind, None))
             loops, mask = edge.read(given[bounds])
-            need(not edge.rules.broken(loops, mask), "the nests satisfy all rules")
+            need(not edge.rules.broken(loops, mask), "the nests satisfy all user-defined constraints")
             own = [self.own_words(n, loops, mask, kind) for n, _ in enumerate(rooms, 1)]
             rooms = [*map(max, rooms, own)]
             homes.add(tuple((v, *mask[v]) for v, own in enumerate(self.writes) if own))
@@ -407,7 +415,7 @@ class Einsum:
         need(len(homes) == 1, "all visits keep the outputs in the same memories")
         apart = [d for d, parts in enumerate(cut) if len(parts) > 1]
         joint = all({*apart} <= self.dims[v] for v, own in enumerate(self.writes) if own)
-        need(joint, "parts that differ are parts of the output", CannotCheckError)
+        able(joint, "the checker knows unequal parts only of dimensions that index the output")
         total = Together(edges[0])
         for edge, (loops, mask) in zip(edges, read, strict=True):
             total.add(edge, Nest(edge, loops), mask)
@@ -483,6 +491,20 @@ def without_remainders(doc: Json) -> Json:
     memories = [{**own, "factors": listed(own["factors"])} for own in doc.get("memories", [])]
     found = {**doc, "factors": "perfect", "nodes": nodes}
     return {**found, "memories": memories} if memories else found
+
+
+def fewest_sums(terms: Iterable[tuple[int, int]]) -> int:
+    """At least the values of a sum of indices, given factors and numbers of iterations."""
+    count, reach = 1, 0
+    for factor, number in sorted(terms):
+        if factor > reach:  # each iteration has values of its own
+            count *= number
+        elif count > reach:  # no value is left out so far, so none will be
+            count += factor * (number - 1)
+        else:
+            count += number - 1
+        reach += factor * (number - 1)
+    return count
 
 
 def vectors(counts: Iterable[int]) -> Iterator[Numbers]:

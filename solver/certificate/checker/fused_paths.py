@@ -7,7 +7,7 @@ the places between these at which tiles may be held, as far as these bounds do n
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import chain, pairwise, product
@@ -15,7 +15,7 @@ from math import inf, prod
 from operator import le
 from typing import Any, NamedTuple
 
-from solver.certificate.checker.claims import CannotCheckError, Json, Query, Refute, need, remembered
+from solver.certificate.checker.claims import CannotCheckError, Json, Query, Refute, able, need, remembered
 from solver.certificate.checker.dataspaces import divisors
 from solver.certificate.checker.fused_cascade import Above, Cascade, Shared, SharedLoop
 from solver.certificate.checker.fused_edges import Edge, Edges, Left, Way
@@ -197,7 +197,7 @@ class Paths:
     def look(self) -> None:
         """Count a part of a path."""
         self.looks_left -= 1
-        need(self.looks_left, "too many fused mappings are left open by the bounds", CannotCheckError)
+        able(self.looks_left, "the bounds leave too many fused mappings open")
 
     def left(self, place: int, ctx: Context) -> tuple[Any, Any]:
         """Least energy and cycles from a place to the end of all open bodies."""
@@ -519,7 +519,7 @@ class Paths:
     def divide_apart(self, ctx: Context, body: Open, slides: bool) -> bool:
         """Whether the loops of a body leave no remainders, but where visits go as far as others read."""
         outer, every = len(self.loops(ctx)), self.loops((*ctx, body))
-        need(slides or outer, "a body has loops")
+        need(slides or outer, "a fused group has loops")
         ends, places = range(outer + 1, len(every) + 1), range(body.start, body.end)
         return all(self.cascade.moves_once(j, every) for j in places) and all(
             self.cascade.divides(j, every[:end]) for j in places for end in ends
@@ -732,21 +732,16 @@ def parted(above: set[int], below: set[int], kinds: Iterable[tuple[frozenset[int
     return above <= moving and below <= again
 
 
-FORMAT = "tilewright certificate fused 4"
-CLAIMS = "problem problem_sha256 status objective bound mapping cost least edges"
-KEYS = {"format", "versions", "seed", "command", "digest", *CLAIMS.split()}
-
-
-def check_fused(doc: Json, sha256: Callable[[object], str], refute: Refute) -> int | None:
-    """The value that no fused mapping is below, None if there is no mapping; raises unless this is shown."""
-    need(doc.keys() == KEYS and doc["format"] == FORMAT, f"it has the keys of a {FORMAT!r}")
-    need(doc["digest"] == sha256({key: doc[key] for key in doc if key != "digest"}), "the digest is right")
-    need(doc["problem_sha256"] == sha256(doc["problem"]), "the hash matches the problem")
+def check_fused(doc: Json, mapspace: object, refute: Refute) -> tuple[int | None, int]:
+    """The value that no fused mapping is below, None if there is none, and its unit; raises unless shown."""
     objective, status, bound = doc["objective"], doc["status"], doc["bound"]
     need(objective in Query._fields, "the objective is known")
     cascade = Cascade(doc["problem"])
     if status == "INFEASIBLE":
-        need(doc["mapping"] is doc["cost"] is bound is None, "nothing is claimed")
+        need(
+            doc["mapping"] is doc["cost"] is bound is None,
+            "INFEASIBLE claims no mapping, no cost and no bound",
+        )
     else:
         need(type(bound) is int and bound >= 0, "the bound is a natural number")
         need(doc["cost"] == Tree(cascade, doc["mapping"]).price(), "the cost matches the mapping")
@@ -757,8 +752,8 @@ def check_fused(doc: Json, sha256: Callable[[object], str], refute: Refute) -> i
     limit = inf if bound is None else bound
     least = confirmed(cascade, doc, limit, refute) if limit else limit
     text = "no fused mapping exists" if limit == inf else f"no fused mapping has {objective} below {limit:,}"
-    need(least >= limit, f"{text}: edges as listed leave some from {least:,} on open", CannotCheckError)
-    return None if bound is None else int(bound)
+    able(least >= limit, f"{text}: the listed claims do not exclude values from {least:,} on")
+    return bound, cascade.einsums[0].doc["units_per_pj"]
 
 
 def confirmed(cascade: Cascade, doc: Json, limit: int | float, refute: Refute) -> int | float:

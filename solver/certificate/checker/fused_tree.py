@@ -58,11 +58,11 @@ class Tree:
             bodies["all"] += 1
             number, start = bodies["all"], len(found)
             own = tuple(self.read_loop(loop) for loop in part["loops"])
-            need(own, "a body has loops")
+            need(own, "a fused group has loops")
             for child in part["children"]:
                 walk(child, (*loops, *own), (*ids, *(number for _ in own)))
             self.check_body(own, start, len(found))
-            need(len(part["children"]) > 1, "a body with one body is one")
+            need(len(part["children"]) > 1, "a fused group has more than one child")
 
         for part in parts:
             walk(part, (), ())
@@ -79,15 +79,16 @@ class Tree:
         need(type(doc["trips"]) is int and doc["trips"] > 1 and over, "a shared loop has 2 trips or more")
         need(natural([list(pair) for pair in over.items()]), "a shared loop runs over dimensions of Einsums")
         need(
-            [*sorted(over)] == [*range(min(over), min(over) + len(over))], "Einsums of a body are neighbours"
+            [*sorted(over)] == [*range(min(over), min(over) + len(over))],
+            "Einsums of a fused group are neighbours",
         )
         return SharedLoop(doc["trips"], min(over), tuple(over[j] for j in sorted(over)))
 
     def check_body(self, loops: Above, start: int, end: int) -> None:
         """Check the Einsums and the loops of a body."""
-        need(end - start > 1, "a body has two Einsums or more")
+        need(end - start > 1, "a fused group has at least two Einsums")
         classes = self.cascade.classes(start, end)
-        need(classes is not None, "tensors connect the Einsums of a body")
+        need(classes is not None, "tensors connect the Einsums of a fused group")
         for loop in loops:
             each = loop.start == start and len(loop.dims) == end - start
             need(each, "a shared loop runs over a dimension of each Einsum")
@@ -115,14 +116,16 @@ class Tree:
     def check_stored(self, t: int, stored: Stored) -> None:
         """Check the place of a stored tensor."""
         cascade, users = self.cascade, self.cascade.users[t]
-        need(stored.level in cascade.storable.get(t, ()), "what is stored may be")
+        need(stored.level in cascade.storable.get(t, ()), "memories store only tensors that they may store")
         need(
             stored.depth <= min(self.shared(i, j) for i in users for j in users),
             "stored tensors lie below loops that all their Einsums share",
         )
         loops = self.loops_above(t)
         sliding = any(map(cascade.slides, loops))
-        need(not sliding or cascade.keeps(t, loops), "what overlaps is kept until it is not needed any more")
+        need(
+            not sliding or cascade.keeps(t, loops), "a stored tensor keeps an overlap as long as it is needed"
+        )
 
     def loops_above(self, tensor: int) -> Above:
         """The loops above the place of a stored tensor."""
@@ -145,7 +148,10 @@ class Tree:
         for j, own, cost in rooms:
             for number, words in enumerate(own, 1):
                 taken = words + self.taken(spreads, j, number)
-                need(taken <= self.cascade.room(number), f"there is room while Einsum {j} runs")
+                need(
+                    taken <= self.cascade.room(number),
+                    f"the tiles fit the on-chip memories while Einsum {j} runs",
+                )
             einsum = self.einsums[j]
             energy += cost[0] * einsum.times
             cycles += cost[1] * einsum.cycle_times
@@ -164,14 +170,17 @@ class Tree:
         need(natural(leaf.held) and len({v for v, _ in leaf.held}) == len(leaf.held), "tiles are held once")
         held = []
         for v, depth in leaf.held:
-            need(v < len(einsum.tensors) and einsum.may_keep[v], "what is held may be kept on chip")
+            need(
+                v < len(einsum.tensors) and einsum.may_keep[v],
+                "held tiles are tiles that the on-chip memory may keep",
+            )
             need(
                 einsum.tensors[v] not in self.stored and depth < len(loops),
-                "what is held is not stored, and above a loop",
+                "a held tile is above a shared loop, and its tensor is not stored",
             )
             need(
                 depth >= self.least_depth(j, v),
-                "what goes through the outermost memory is held inside of that",
+                "a tile that other Einsums write or read is held inside the loops that they share",
             )
             held.append(einsum.held(v, self.cascade.cut(j, loops[:depth])))
         levels = {v: self.stored[t].level for v, t in enumerate(einsum.tensors) if t in self.stored}

@@ -14,7 +14,7 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
 from itertools import permutations
@@ -29,6 +29,7 @@ from solver.certificate.checker.claims import (
     Json,
     Query,
     UnreadableError,
+    able,
     natural,
     need,
 )
@@ -45,11 +46,24 @@ from solver.certificate.checker.sparse_bounds import refute_sparse
 
 MOST_BYTES = 1 << 26  # of a file
 FORMAT, WITH_PLACES, WITH_RULES = (f"tilewright certificate {n}" for n in (9, 10, 11))
-FUSED, SAME, SPARSE, ORDERS = (
-    f"tilewright certificate {kind}" for kind in ("fused 4", "same 1", "sparse 2", "orders 1")
-)
-CLAIMS = "problem problem_sha256 status objectives bounds mapping cost spatial_choices"
-KEYS = {"format", "versions", "seed", "command", "digest", *CLAIMS.split()}
+SPARSE, ORDERS = "tilewright certificate sparse 2", "tilewright certificate orders 1"
+INFORMATION = {"format", "versions", "seed", "command", "digest"}
+KEYS = INFORMATION | {
+    *["problem", "problem_sha256", "status", "objectives", "bounds", "mapping", "cost", "spatial_choices"]
+}
+# Certificates of more than one Einsum: what they are about, their other keys, and what checks them.
+BEYOND: dict[str, tuple[str, str, Callable[..., tuple[int | None, int]]]] = {
+    "tilewright certificate fused 4": (
+        "fused mapping",
+        "problem problem_sha256 status objective bound mapping cost least edges",
+        check_fused,
+    ),
+    "tilewright certificate same 1": (
+        "common unrolling",
+        "problem problem_sha256 status objective bound loops mappings cost regions claims",
+        check_common,
+    ),
+}
 EXITS = {"UNREADABLE": 2, "INVALID": 1, "CANNOT CHECK": 6, "VALID": 0}  # the worst first
 ENERGY_UNITS = (10**12, "J"), (10**9, "mJ"), (10**6, "uJ"), (10**3, "nJ")
 
@@ -76,27 +90,28 @@ def sha256(document: object) -> str:
     return hashlib.sha256(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
+def sealed(doc: Json, known: str, keys: Collection[str]) -> None:
+    """Check the keys of a certificate of a `known` format, and its hashes."""
+    need(doc.keys() == keys and doc["format"] == known, f"it has the keys of the format {known!r}")
+    content = {key: doc[key] for key in doc if key != "digest"}
+    need(doc["digest"] == sha256(content), "`digest` is the hash of the certificate")
+    need(doc["problem_sha256"] == sha256(doc["problem"]), "`problem_sha256` is the hash of the problem")
+
+
 def check(doc: Json) -> str:
     """What a certificate proves; raises `InvalidError` with the first claim that fails."""
-    if doc["format"] == FUSED:
-        bound, units = (
-            check_fused(doc, sha256, refute),
-            doc["problem"]["einsums"][0]["mapspace"]["units_per_pj"],
-        )
-        shows = "no fused mapping exists"
+    if doc["format"] in BEYOND:
+        what, claims, check_claims = BEYOND[doc["format"]]
+        sealed(doc, doc["format"], INFORMATION | {*claims.split()})
+        bound, units = check_claims(doc, mapspace, refute)
         return (
-            shows if bound is None else f"no fused mapping is below {shown(doc['objective'], bound, units)}"
-        )
-    if doc["format"] == SAME:
-        bound, units = check_common(doc, sha256, mapspace, refute), doc["problem"]["units_per_pj"]
-        shows = "no common unrolling exists"
-        return (
-            shows
+            f"no {what} exists"
             if bound is None
-            else f"no common unrolling is below {shown(doc['objective'], bound, units)}"
+            else f"no {what} is below {shown(doc['objective'], bound, units)}"
         )
     if doc["format"] == ORDERS:
-        lowest, units = check_orders(doc, sha256, mapspace, refute), doc["problem"]["units_per_pj"]
+        sealed(doc, ORDERS, KEYS - {"spatial_choices"})
+        lowest, units = check_orders(doc, mapspace, refute), doc["problem"]["units_per_pj"]
         return "no mapping exists" if lowest is None else below(doc["objectives"], lowest, units)
     if doc["format"] == CURVES:
         return check_curves(doc, sha256, mapspace)
@@ -104,27 +119,33 @@ def check(doc: Json) -> str:
     ruled = bool(doc["problem"].get("rules"))
     known = WITH_RULES if ruled else WITH_PLACES if doc["problem"].get("memories") else FORMAT
     known = SPARSE if "sparse" in doc["problem"] else known
-    need(not (ruled and known == SPARSE), "no rules are about sparse data")
-    keys = KEYS | {"rules"} if ruled else KEYS
-    need(doc.keys() == keys and doc["format"] == known, f"it has the keys of a {known!r}")
-    need(doc["digest"] == sha256({key: doc[key] for key in doc if key != "digest"}), "the digest is right")
-    need(doc["problem_sha256"] == sha256(doc["problem"]), "the hash matches the problem")
+    need(not (ruled and known == SPARSE), "certificates of sparse data have no user-defined constraints")
+    sealed(doc, known, KEYS | {"rules"} if ruled else KEYS)
     space, units = mapspace(doc["problem"]), doc["problem"]["units_per_pj"]
     need(type(units) is int and units > 0, "energies have a unit")
     units = units * doc["problem"]["sparse"]["unit"] if known == SPARSE else units
     status, names, bounds = doc["status"], doc["objectives"], doc["bounds"]
     need(names in [[*x] for n in (1, 2, 3) for x in permutations(Query._fields, n)], "objectives are known")
     need(type(bounds) is list and natural(bounds), "bounds are non-negative integers")
-    need(doc["spatial_choices"] == len(space.spatial), "all choices are covered")
+    need(
+        doc["spatial_choices"] == len(space.spatial),
+        "`spatial_choices` is the number of choices of spatial factors",
+    )
     space.rules.written(doc.get("rules", []))
     if status == "INFEASIBLE":
-        need(doc["mapping"] is doc["cost"] is None and not bounds, "nothing is claimed")
+        need(
+            doc["mapping"] is doc["cost"] is None and not bounds,
+            "INFEASIBLE claims no mapping, no cost and no bound",
+        )
         need(refute(space, Query()) is None, "no mapping exists")
         return "no mapping exists"
     mapping = space.read(doc["mapping"])
     cost = space.price(*mapping)
     need(cost.pop("fits"), "the mapping respects all capacities")
-    need(not (ruled and space.rules.broken(*mapping, cost)), "the mapping satisfies all rules")
+    need(
+        not (ruled and space.rules.broken(*mapping, cost)),
+        "the mapping satisfies all user-defined constraints",
+    )
     need(doc["cost"] == cost, "the cost matches the mapping")
     values = [cost[name] for name in names]
     proven = {"OPTIMAL": bounds == values, "FEASIBLE": len(bounds) == 1 and bounds <= values}
@@ -166,7 +187,7 @@ def within_time(seconds: float) -> Iterator[None]:
     """Raise `CannotCheckError` after that many seconds, whatever is at work."""
 
     def stop(*_: object) -> None:
-        raise CannotCheckError("it is not decided within the time limit")
+        raise CannotCheckError("the time limit was reached")
 
     if seconds == inf:
         yield
@@ -185,7 +206,7 @@ def read(path: Path) -> Any:
     """The JSON object in a file."""
     with path.open("rb") as file:  # perhaps a device or a pipe, whose size nobody knows
         content = file.read(MOST_BYTES + 1)
-    need(len(content) <= MOST_BYTES, f"it is larger than {MOST_BYTES >> 20} MiB", CannotCheckError)
+    able(len(content) <= MOST_BYTES, f"it is larger than {MOST_BYTES >> 20} MiB")
     doc = json.loads(content.decode(), object_pairs_hook=distinct)
     if (
         isinstance(doc, dict)

@@ -4,7 +4,7 @@ docs/certificates.md explains why they hold.
 """
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -21,14 +21,13 @@ from solver.certificate.checker.claims import (
     MOST_NESTS,
     MOST_NUMBERS,
     Array,
-    CannotCheckError,
     Cost,
     Mask,
     Number,
     Query,
     State,
+    able,
     ceiling,
-    need,
     satisfies,
 )
 from solver.certificate.checker.remainders import Access, Bandwidth, Nest, Space, between, leaving
@@ -133,20 +132,12 @@ class TileTables(Tables):
         self.place, levels = space.place, range(-1, self.size + 1)
         self.fixed = self.fixed_dims()
         self.single = len(rows) == 1
+        self.used = tuple((p, (*own.tolist(),)) for p, own in self.low.items() if self.single)
         self.keys: dict[tuple[int, State], tuple[Any, ...]] = {}
-        powers = [1 << i for i in range(31)]
-        self.few, self.many = (
-            {
-                p: own[p]
-                if self.single
-                else [
-                    powers[bisect(powers, int(n)) - 1 if bisect is bisect_right else bisect(powers, int(n))]
-                    for n in own[p]
-                ]
-                for p in own
-            }
-            for own, bisect in ((self.low, bisect_right), (self.high, bisect_left))
-        )
+        self.few, self.many = dict(self.low), dict(self.high)
+        if not self.single:  # powers of two, so that tables of other choices serve as well
+            self.few = {p: [1 << (int(n).bit_length() - 1) for n in own] for p, own in self.low.items()}
+            self.many = {p: [1 << int(n - 1).bit_length() for n in own] for p, own in self.high.items()}
         self.by = [[self.fixed_inside(p, d) for d in space.every] for p in levels]
         used = prod(ceiling(n, rows[:, :, d].prod(axis=1)) for d, n in enumerate(space.bounds)) * space.visits
         self.leaks, used = self.leak(), np.maximum(used, self.slow(rows))
@@ -364,7 +355,7 @@ class TileTables(Tables):
         self.cell = np.ix_(*(np.array(own, dtype=np.int64) for own in space.numbers))
         outer = reduce(np.multiply, self.tiles(-1, self.cell))
         entries = outer.size * self.size * prod(len(levels) + 1 for levels in self.reused)
-        need(entries < MOST_ENTRIES, "too many tiles may stay in place", CannotCheckError)
+        able(entries < MOST_ENTRIES, "the tables would be too large")
         self.price_list = tuple(charge[:4] for own in self.prices.values() for charge in own)
         self.end = np.where(outer == 1, 0.0, inf)
         least, direct = self.table(self.size - 1, self.start)[self.spot(space.bounds)], self.direct(rows)
@@ -405,8 +396,8 @@ class TileTables(Tables):
         once = [v for v in held if p != self.mask[v][0] and p not in self.reused[v]]
         cost = sum(self.cost(v, p, p, cell) for v in once)
         fits = (low <= most) & (high >= least)
-        for allowed in self.space.rules.tiles(p, self.mask):
-            fits = fits & allowed.any_between(small, large)
+        for allowed in self.space.rules.sorted_out(self.mask, self.used)[0]:
+            fits = fits & (allowed.any_between(small, large) if allowed.p == p else True)
         return np.broadcast_to(cost + np.where(fits, 0.0, inf), self.end.shape)
 
     def smallest(self, p: int, cell: Sequence[Number]) -> list[Number]:
@@ -466,7 +457,7 @@ class TileTables(Tables):
         while stack:
             at = stack.pop()
             budget -= 1
-            need(budget, "too many nests are left open by the bounds", CannotCheckError)
+            able(budget, "the bounds leave too many loop nests open")
             if at.i >= 0:
                 stack += self.grown(at)
             elif found := self.settle(at, query):

@@ -21,13 +21,13 @@ from solver.certificate.checker.claims import (
     MOST_CHILDREN,
     MOST_PLACES,
     MOST_STATES,
-    CannotCheckError,
     Cost,
     Json,
     Levels,
     Loops,
     Mask,
     Problem,
+    able,
     ceiling,
     need,
     remembered,
@@ -363,7 +363,7 @@ class Nest:
         A child is given by its digit at each of the `nodes`, the start of its tile, and its step.
         """
         children = []
-        need(prod(loop.factor for loop in loops) < MOST_CHILDREN, "too many children", CannotCheckError)
+        able(prod(loop.factor for loop in loops) < MOST_CHILDREN, "too many children")
         for digits in product(*(range(loop.factor) for loop in loops)):
             own = reduce(lambda n, pair: share(n, *pair), zip(loops, digits, strict=True), count)
             if own:
@@ -412,10 +412,10 @@ class Nest:
                 c = abs(ranks[0][0][1])
                 words = (tiles - 1) * (1 + c * (extent - 1)) + 1 + c * (count - (tiles - 1) * extent - 1)
                 return int(words)
-            need(tiles <= MOST_PLACES, "tiles have too many places", CannotCheckError)
+            able(tiles <= MOST_PLACES, "the tiles of an output have too many positions")
             size = [min(extent, count - tile * extent) for tile in range(tiles)]
             places.append([(position(tile, loops), size[tile]) for tile in range(tiles)])
-        need(prod(map(len, places)) <= MOST_PLACES, "tiles have too many places", CannotCheckError)
+        able(prod(map(len, places)) <= MOST_PLACES, "the tiles of an output have too many positions")
         boxes = {box(ranks, dims, *zip(*chosen, strict=True)) for chosen in product(*places)}
         return united(boxes)
 
@@ -450,7 +450,7 @@ def united(boxes: Collection[Box]) -> int:
     lows = [min(ends[r][0] for ends in boxes) for r in range(len(next(iter(boxes))))]
     highs = [max(ends[r][1] for ends in boxes) for r in range(len(lows))]
     shape = [high - low + 1 for low, high in zip(lows, highs, strict=True)]
-    need(prod(shape) <= MOST_PLACES, "tiles have too many places", CannotCheckError)
+    able(prod(shape) <= MOST_PLACES, "the tiles of an output have too many positions")
     grid = np.zeros(shape, dtype=bool)
     for ends in boxes:
         grid[tuple(slice(a - low, b - low + 1) for (a, b), low in zip(ends, lows, strict=True))] = True
@@ -496,22 +496,28 @@ class Space(Problem):
         need(doc["counting"] in [*RULES], "words are counted by a known rule")
         need(
             doc["factors"] == "perfect" or doc["counting"] == "exact",
-            "remainders are counted by the exact rule",
+            "loops with remainders are counted by the exact rule",
         )
         super().__init__(doc)
-        need(prod(map(len, self.numbers)) < MOST_STATES, "the problem is too large", CannotCheckError)
+        able(prod(map(len, self.numbers)) < MOST_STATES, "the problem is too large")
         self.counting, self.placed = doc["counting"], doc["counting"] == "accelforge"
         self.spaces = [RULES[doc["counting"]](space, self.bounds) for space in doc["dataspaces"]]
         for v, space in enumerate(self.spaces):
             space.multicast = {p: self.nodes[p]["multicast"][v] for p in self.fans}
         blocks = {held["block"] for own in self.at.values() for held in own}
-        need(not self.placed or blocks == {1}, "words are paid one by one by this rule", CannotCheckError)
+        able(
+            not self.placed or blocks == {1},
+            "the checker knows AccelForge's counting rule only for blocks of one word",
+        )
         self.bounded(self.spaces)
         self.visits, self.fresh = 1, [1] * len(self.spaces)
         self.loads: Counter[tuple[int, int, str]] = Counter()
         for p in self.stores if self.any else ():
             gates = self.nodes[p]["leak_fanouts"]
-            need(gates == [q for q in self.fans if q < p][: len(gates)], "leakage follows the outer fanouts")
+            need(
+                gates == [q for q in self.fans if q < p][: len(gates)],
+                "leakage depends on the outermost fanouts",
+            )
         self.joined: dict[tuple[int, int, int], dict[int, list[int]]] = {}
         self.spatial = self.choices()
         self.rules = Rules(doc, self)

@@ -13,17 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from solver.certificate.checker.claims import (
-    SLACK,
-    Array,
-    Cost,
-    Json,
-    Loops,
-    Mask,
-    Number,
-    need,
-    remembered,
-)
+from solver.certificate.checker.claims import SLACK, Array, Cost, Json, Loops, Mask, Number, need, remembered
 from solver.certificate.checker.dataspaces import Extent, Whole
 from solver.certificate.checker.remainders import Nest, Space
 from solver.certificate.checker.sparse_levels import (

@@ -18,7 +18,6 @@ from solver.certificate.checker.claims import (
     MOST_NESTS,
     SLACK,
     Array,
-    CannotCheckError,
     Cost,
     Json,
     Levels,
@@ -26,7 +25,7 @@ from solver.certificate.checker.claims import (
     Mask,
     Number,
     Query,
-    need,
+    able,
     satisfies,
 )
 from solver.certificate.checker.dataspaces import Extent, Whole, divisors
@@ -493,7 +492,7 @@ class SparseChoice(LoopTables):
                 stack += () if self.is_known(at, seen) else self.grown(at)
                 continue
             budget -= len(sides)
-            need(budget > 0, "too many nests are left open by the bounds", CannotCheckError)
+            able(budget > 0, "the bounds leave too many loop nests open")
             costs = (self.bounds_of.price(at.loops, self.mask, own) for own in sides)
             found = next((cost for cost in costs if satisfies(cost, query)), None)
             if found:

@@ -116,15 +116,8 @@ class Tables(ABC):
 
     def after(self, p: int, state: State, d: int) -> Array:
         """What costs at the least, at every point before a loop of node `p` over `d`, come after it."""
-        return self.once(("after", p, state, d, self.key(p, state)), self.spread_inside, p, state, d)
-
-    def spread_inside(self, p: int, state: State, d: int) -> Array:
-        """The table inside of node `p`, at every point before a loop over `d`."""
-        return self.spread(self.inside(p, state), p, d)
-
-    def inside(self, p: int, state: State) -> Array:
-        """The table inside of node `p` if it has a loop inside already."""
-        return self.table(p, state)
+        key = "after", p, state, d, self.key(p, state)
+        return self.once(key, lambda: self.spread(self.table(p, state), p, d))
 
     def moved(self, state: State, d: int) -> list[tuple[int, int]]:
         """Dataspaces with tiles in place whose reuse a loop over a dimension ends; and since when."""

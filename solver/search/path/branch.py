@@ -169,7 +169,9 @@ class _Reached(NamedTuple):
     able
         Which have the loops that the lead asks for.
     closes, times
-        Of each dataspace in place: where loops move it, and how often all its tiles are delivered then.
+        Of each dataspace in place: where loops move it, and how often all its tiles are delivered then...
+    later
+        ... and how often, at least, where no loop moves it.
     """
 
     options: Sequence[IntArray]
@@ -177,6 +179,7 @@ class _Reached(NamedTuple):
     able: BoolArray
     closes: Sequence[BoolArray]
     times: Sequence[FloatArray]
+    later: Sequence[FloatArray]
 
 
 @dataclass(frozen=True)
@@ -447,7 +450,7 @@ class Branch:
 
     def _complete(self, site: _Site) -> Iterator[_Ranked]:
         """A path, if loops of the outermost slot lead to single tiles."""
-        masked, frame = self.masked, self.masked.frame
+        frame = self.masked.frame
         ones = (1,) * len(frame.axes)
         whole = np.array(self._places(ones))
         if not all(frame.loops[0].reach[d][own, site.rounds[d]] for d, own in enumerate(whole)):
@@ -457,7 +460,10 @@ class Branch:
         if frame.counted.leads_are_loops and not able:
             return
         cost = site.spent + self._known_better(site, loops)
-        cost = sum((np.maximum(own.least, masked.once(own.part)[:, 0]) for own in site.still), cost)
+        numbers = [axis.numbers[p : p + 1] for axis, p in zip(frame.axes, site.rounds, strict=True)]
+        for own in site.still:
+            times = self._times(own.part, frame.rounds_again(own.place, 0, numbers))
+            cost = cost + np.maximum(own.least, own.part.of_times(times)[:, 0])
         value = float(self._values(cost[:, np.newaxis])[0])
         if not math.isfinite(value):
             return
@@ -534,15 +540,16 @@ class Branch:
             farther_in, none = frame.put_inside[slot], np.zeros(math.prod(shape), dtype=np.bool_)
             innermost = (moved_by([d]) & ~moved_by(farther_in[d]) for d in sorted(frame.leading(site.lead)))
             able = reduce(np.logical_or, innermost, none)
-        closes, times = [], []
+
+        def delivered(own: _Open, rounds: Mapping[int, FloatArray]) -> FloatArray:
+            return np.broadcast_to(self._times(own.part, rounds), shape).reshape(-1)
+
+        closes, times, later = [], [], []
         for own in site.still:
-            part, view = own.part, frame.space.views[own.place]
-            number: FloatArray = np.ones([1] * len(axes))
-            for d in sorted(view.irrelevant):
-                number = number * ((numbers[d] - 1) * part.copies[0, d] + part.last[0, d])
-            closes.append(moved_by(sorted(view.relevant)))
-            times.append(np.broadcast_to(number, shape).reshape(-1))
-        return _Reached(options, shape, able, closes, times)
+            closes.append(moved_by(sorted(frame.space.views[own.place].relevant)))
+            times.append(delivered(own, dict(enumerate(numbers))))
+            later.append(delivered(own, frame.rounds_again(own.place, slot - 1, numbers)))
+        return _Reached(options, shape, able, closes, times, later)
 
     def _live(self, site: _Site, reached: _Reached) -> tuple[IntArray, FloatArray]:
         """Entries of such tables that reach no limit, and their costs, shape (prices, entries)."""
@@ -556,11 +563,12 @@ class Branch:
         for price in range(len(costs)):  # the first one leaves few entries
             some = slice(price, price + 1)
             prices, parts = StackedPrices(self._prices.each[some]), []
-            for own, closes, times in zip(site.still, reached.closes, reached.times, strict=True):
+            each = zip(site.still, reached.closes, reached.times, reached.later, strict=True)
+            for own, closes, times, later in each:
                 part, least = own.part.by(some, prices), own.least[some, np.newaxis]
-                closed = np.maximum(part.of_times(times[live]), least)
-                once = np.maximum(self.masked.once(part), least)
-                parts.append((own.place, closed, np.where(closes[live], closed, once)))
+                closed, passed = part.of_times(times[live]), part.of_times(later[live])
+                passed = np.where(closes[live], closed, passed)
+                parts.append((own.place, np.maximum(closed, least), np.maximum(passed, least)))
             entries = partial(_table_part, chosen, live)
             every = list(map(self.masked.outside, prices.each))
             cost = self._farther_out(every, slot, step, entries, parts) + site.spent[some, np.newaxis]
@@ -624,7 +632,7 @@ class Branch:
         spent = site.spent + self._known_better(site, loops)
         for own in (own for own, here in pairs if here):
             spent = spent + np.maximum(own.least, _closed(self.masked, own.by(loops), vector))
-        pending = [own._replace(times=self._times(own.part, vector)) for own, here in pairs if not here]
+        pending = [own._replace(times=self._times_at(own.part, vector)) for own, here in pairs if not here]
         for charge in (own for own in self.masked.charges.at(slot) if self._prices.pays(own)):
             new = self._new(charge, places, vector, slot)
             if frame.space.reuses(charge.place, slot):
@@ -654,10 +662,17 @@ class Branch:
         axes = self.masked.frame.axes
         return tuple(int(axis.place(np.array(own))) for axis, own in zip(axes, tiles, strict=True))
 
-    def _times(self, part: Pending, vector: IntArray) -> float:
+    def _times_at(self, part: Pending, vector: IntArray) -> float:
         """How often all tiles are delivered with these rounds outside, shape (1, dimensions)."""
-        irrelevant = sorted(self.masked.frame.space.views[part.charge.place].irrelevant)
-        return float(part.times(irrelevant, vector.astype(np.float64))[0])
+        return float(self._times(part, dict(enumerate(vector.T)))[0])
+
+    def _times(self, part: Pending, rounds: Mapping[int, FloatArray] | Mapping[int, IntArray]) -> FloatArray:
+        """How often all tiles are delivered with these rounds outside, by dimension; else with one."""
+        number: FloatArray = np.ones(1)
+        for d in sorted(self.masked.frame.space.views[part.charge.place].irrelevant):
+            copies, last = part.copies[0, d], part.last[0, d]
+            number = number * ((rounds[d] - 1) * copies + last if d in rounds else last)
+        return number
 
     def _new(self, charge: Charge, places: IntArray, vector: IntArray, boundary: int) -> _Open:
         """The deliveries to a boundary outside of all fanouts."""
@@ -683,10 +698,11 @@ class Branch:
                 np.ones(1),
                 np.array([free]),
                 np.ones(1),
+                ones,
             )
 
         part = of(frozenset(view.relevant))
-        origin, times = (charge.place, boundary, tuple(places.tolist())), self._times(part, vector)
+        origin, times = (charge.place, boundary, tuple(places.tolist())), self._times_at(part, vector)
         return _Open(part, origin, lambda leading: of(leading).words, times, self._nothing)
 
 

@@ -147,6 +147,8 @@ class Pending(NamedTuple):
         Words that cost nothing, shape (rows,).
     share
         Words asked for per word that children get, shape (rows,).
+    fewest
+        Rounds of what lies outside, at least, shape (rows, dimensions).
     split
         How words split up among the instances of the level that is accessed.
     """
@@ -160,6 +162,7 @@ class Pending(NamedTuple):
     alike: FloatArray
     free: FloatArray
     share: FloatArray
+    fewest: FloatArray
     split: Split = TOGETHER
 
     def cost(self, irrelevant: Sequence[int], rounds: FloatArray) -> FloatArray:
@@ -201,6 +204,7 @@ class Pending(NamedTuple):
             _some(self.alike, rows),
             _some(self.free, rows),
             _some(self.share, rows),
+            _some_rows(self.fewest, rows),
             self.split.at(rows),
         )
 
@@ -223,7 +227,7 @@ class Due(NamedTuple):
         How often all their tiles are delivered if the innermost loop of that slot moves them, shape (rows,).
     moved, which
         How many words those are then, and which of these numbers belongs to each lead; the last number is of
-        one round outside.
+        the fewest rounds outside.
     open
         Rows in which they stay in place, shape (rows,).
     """
@@ -253,7 +257,7 @@ class MayStay(NamedTuple):
         What is known of it.
     moved, which
         Its costs if the innermost loop of the slot outside moves it, and which of them belongs to each lead;
-        the last one is that of one round outside.
+        the last one is that of the fewest rounds outside.
     times, open
         How often all its tiles are delivered then, and which rows it stays in; shape (rows,).
     """
@@ -266,7 +270,7 @@ class MayStay(NamedTuple):
 
     @property
     def once(self) -> FloatArray:
-        """Its cost with one round outside."""
+        """Its cost with the fewest rounds outside."""
         return self.moved[-1]
 
     def moved_by(self, lead: LeftInPlace) -> FloatArray:
@@ -699,6 +703,7 @@ class Inside:
         """Add what stays in place up to the meeting slot to what rows cost."""
         frame, slot, view = self.frame, self.frame.meeting, self.frame.space.views[charge.place]
         part, which = self._pending(charge, listed, slot).only(due.open), dict[LeftInPlace, int]()
+        part = part._replace(fewest=self._fewest_rounds(charge.place, listed))
         moved: dict[frozenset[int], FloatArray] = {}
         leads = frame.leads(slot) + frame.first_leads(slot - 1 if slot else 0)
         for lead in (own for own in leads if own is not None and charge.place not in own):
@@ -707,8 +712,18 @@ class Inside:
                 words = self.words(charge, listed, self._tiles(listed), frame.leading(lead))
                 moved[along] = part._replace(words=words).only(due.open).asked(due.times)
             which[lead] = list(moved).index(along)
-        once = part.asked(part.times(sorted(view.irrelevant), np.ones((1, len(frame.axes)))))
+        once = part.asked(part.times(sorted(view.irrelevant), part.fewest))
         return due._replace(part=part, moved=(*moved.values(), once), which=which)
+
+    def _fewest_rounds(self, place: int, listed: Listed) -> FloatArray:
+        """Rounds outside of the meeting slot in which a dataspace in place is brought, at least."""
+        slot, unrolled = self.frame.meeting, listed.unrolled
+        rounds = -(-self._tiles(listed)[slot + 1] // unrolled.factors[slot])
+        again = self.frame.rounds_again(place, slot, list(rounds.T))
+        fewest = np.ones((len(listed) if again else 1, len(self.frame.axes)))
+        for d, own in again.items():
+            fewest[:, d] = own
+        return fewest
 
     def _times(
         self, charge: Charge, listed: Listed, site: IntArray, slot: int, direct: BoolArray
@@ -779,7 +794,8 @@ class Inside:
             led = listed.labels.have(slot, {lead})
             other = self.words(charge, listed, tiles, self.frame.leading(lead))
             words = Delivered(*(np.where(led, new, old) for new, old in zip(other, words, strict=True)))
-        return Pending(charge, NOTHING, np.zeros(1), words, copies, last, used, np.zeros(1), share)
+        one = np.ones((1, len(self.frame.axes)))
+        return Pending(charge, NOTHING, np.zeros(1), words, copies, last, used, np.zeros(1), share, one)
 
     def _share(self, charge: Charge, price: Price | StackedPrices, listed: Listed) -> float | FloatArray:
         """Share of its price that a word of an access costs."""

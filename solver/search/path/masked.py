@@ -353,7 +353,8 @@ class Masked:
             self.frame.heed()
             within = None if limits is None else np.minimum(limits, best) - spent
             cost = spent + self._outside_cost(node, places, lead, price, within, fewest)
-            best = np.where(self.frame.led(lead)[tuple(places.T)], np.minimum(best, cost), best)
+            led = self.frame.led(lead, self.frame.meeting == 0 and fewest is None)[tuple(places.T)]
+            best = np.where(led, np.minimum(best, cost), best)
         return np.where(finite, best, np.inf)
 
     def _first_tiles(self, listed: Listed) -> IntArray:
@@ -497,9 +498,8 @@ class Masked:
         return total
 
     def once(self, part: Pending) -> FloatArray:
-        """What a pending access costs with one round outside."""
-        irrelevant = sorted(self.frame.space.views[part.charge.place].irrelevant)
-        return part.cost(irrelevant, np.ones((1, part.copies.shape[1])))
+        """What a pending access costs with the fewest rounds outside."""
+        return part.cost(sorted(self.frame.space.views[part.charge.place].irrelevant), part.fewest)
 
     def _closed_apart(
         self, still: Sequence[Pending], places: IntArray, outside: Outside, limits: FloatArray

@@ -372,22 +372,74 @@ class TileFrame:
         """All dataspaces: the lead of slots whose loops may be any."""
         return frozenset(self._places)
 
-    def led(self, lead: LeftInPlace) -> BoolArray:
-        """Where a slot may have a loop that leaves this in place, by numbers of tiles inside of it."""
-        if lead not in self._led:
-            self._led[lead] = self._where_led(lead)
-        return self._led[lead]
+    def led(self, lead: LeftInPlace, is_outermost: bool) -> BoolArray:
+        """Where a slot may have a loop that leaves this in place, by numbers of tiles inside of it.
+
+        The outermost slot has all loops that are left, so that rules say which is the innermost one.
+        """
+        key = lead, is_outermost
+        if key not in self._led:
+            self._led[key] = self._where_led(*key)
+        return self._led[key]
 
     @cached_property
-    def _led(self) -> dict[LeftInPlace, BoolArray]:
+    def _led(self) -> dict[tuple[LeftInPlace, bool], BoolArray]:
         return {}
 
-    def _where_led(self, lead: LeftInPlace) -> BoolArray:
+    def _where_led(self, lead: LeftInPlace, is_outermost: bool) -> BoolArray:
         if lead is None or not self.counted.leads_are_loops:
             return np.ones(self.shape, dtype=np.bool_)
-        none: BoolArray = np.zeros((1,) * len(self.axes), dtype=np.bool_)
-        several = (self.numbers(d) > 1 for d in sorted(self.leading(lead)))
-        return np.broadcast_to(reduce(np.logical_or, several, none), self.shape)
+        every = [self.numbers(d) for d in range(len(self.axes))]
+        led: BoolArray = np.zeros((1,) * len(self.axes), dtype=np.bool_)
+        for d in sorted(self.leading(lead)):
+            farther_in = self.put_inside[0][d] if is_outermost else frozenset[int]()
+            led = led | ((every[d] > 1) & ~_any_several(every, farther_in))
+        return np.broadcast_to(led, self.shape)
+
+    def rounds_again(
+        self, place: int, last: int, numbers: Sequence[FloatArray] | Sequence[IntArray]
+    ) -> dict[int, FloatArray]:
+        """Rounds in which loops of the outermost slot bring a dataspace again that leads leave in place.
+
+        Rules put these loops outside of others, which move the dataspace.
+
+        Parameters
+        ----------
+        place
+            Of the dataspace, which no loop of slot `last + 1` or farther in moves.
+        last
+            A slot; up to it only the outermost one has loops over the dimensions that are looked at.
+        numbers
+            Of tiles inside of the slot, by dimension.
+
+        Returns
+        -------
+        dict[int, FloatArray]
+            By dimension; one round, at least, along each of the others.
+        """
+        own = self._outside_of(place, last)
+        return {d: np.where(_any_several(numbers, inner), numbers[d], 1.0) for d, inner in own.items()}
+
+    def _outside_of(self, place: int, last: int) -> dict[int, frozenset[int]]:
+        """Dimensions whose outermost loops rules put outside of others, which move a dataspace."""
+        key = place, last
+        if key not in self._known_outside:
+            view, slots = self.space.views[place], range(1, last + 1)
+            pairs = ((d, self.put_inside[0][d] & view.relevant) for d in sorted(view.irrelevant))
+            self._known_outside[key] = {
+                d: own for d, own in pairs if own and not any(d in self.loops[slot].live for slot in slots)
+            }
+        return self._known_outside[key]
+
+    @cached_property
+    def _known_outside(self) -> dict[tuple[int, int], dict[int, frozenset[int]]]:
+        return {}
+
+    def times_again(self, place: int, last: int) -> FloatArray:
+        """How often all tiles of a dataspace are delivered at least, see `rounds_again`, as a table."""
+        numbers = [self.numbers(d) for d in range(len(self.axes))]
+        one: FloatArray = np.ones((1,) * len(self.axes))
+        return math.prod(self.rounds_again(place, last, numbers).values(), start=one)
 
     def moved_besides(self, place: int, still: Iterable[int]) -> frozenset[int]:
         """Of what is in place, all that any loop moves which leaves a dataspace with windows in place."""
@@ -483,6 +535,12 @@ class TileFrame:
     @cached_property
     def _fits(self) -> dict[tuple[int, frozenset[int]], BoolArray]:
         return {}
+
+
+def _any_several(numbers: Sequence[FloatArray] | Sequence[IntArray], dims: Iterable[int]) -> BoolArray:
+    """Where there are several tiles along any of some dimensions, given their numbers by dimension."""
+    several = (numbers[d] > 1 for d in sorted(dims))
+    return reduce(np.logical_or, several, np.zeros(1, dtype=np.bool_))
 
 
 def with_full_ones(children: IntArray, used: IntArray, all_of_them: IntArray) -> IntArray:
@@ -645,7 +703,8 @@ class Outside:
     ) -> FloatArray:
         """Least cost, given also what the innermost loop farther out may leave in place."""
         frame, kept = self.frame, self.charges.kept_at[boundary]
-        fits = frame.fits(boundary, self.frame.space.tenants(self.charges.mask, boundary)) & frame.led(lead)
+        fits = frame.fits(boundary, frame.space.tenants(self.charges.mask, boundary))
+        fits = fits & frame.led(lead, boundary == 1)
         still = self._still(boundary, lead)
         moved = kept - still
         place, others = self._slides(lead, moved, still)
@@ -723,7 +782,8 @@ class Outside:
         frame = self.frame
         one = np.ones((1,) * len(frame.axes))
         if boundary == 1:
-            once = sum((self.words_cost(p, 1, lead, one) for p in sorted(still)), one * 0)
+            times = ((p, frame.times_again(p, 0)) for p in sorted(still))
+            once = sum((self.words_cost(p, 1, lead, own) for p, own in times), one * 0)
             allowed = frame.loops[0]
             reached = allowed.least(self._whole) if lead is not None else self._whole
             return np.where(np.isfinite(reached), np.broadcast_to(once, frame.shape), np.inf)[..., None]
@@ -780,7 +840,8 @@ class Outside:
         total = one * 0
         for place in sorted(still):
             goes_on = outer is None or place in outer
-            times = one if goes_on else self.frame.times(place)
+            last = boundary - (1 if outer is None else 2)
+            times = self.frame.times_again(place, last) if goes_on else self.frame.times(place)
             words = self._fewest(place) if self.frame.space.views[place].window_dims else None
             if words is None:
                 total = total + self.words_cost(place, boundary, outer, times, any_tile=True)

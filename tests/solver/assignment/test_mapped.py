@@ -21,12 +21,17 @@ from solver.assignment.assigner import CHEAPEST
 from solver.assignment.mapped import assign_mapped, searches_of
 from solver.network import map_network
 from solver.result import Options, Status, Termination
+from solver.search.goal import Goal
+from solver.search.path.search import EinsumSearch
+from solver.search.space.search_space import SearchSpace
 from tests.bruteforce import enumerate_mappings, optimum
 from tests.conftest import REPOSITORY
 from tests.mapspaces import PERFECT_ONLY
+from tests.solver.search.path.alone import quiet, stops_after
 
 DATA = REPOSITORY / "tests" / "solver" / "cli" / "data"
 UNITS_PER_PJ = 100
+FREE = "free_three_level"
 
 
 @cache
@@ -127,6 +132,17 @@ def test_kn2row_is_the_mapspace_with_the_filter_outermost():
     wanted = [mapping for mapping in enumerate_mappings(free) if is_in_turn(mapping.nodes[0].temporal)]
     assert len(wanted) == len(list(enumerate_mappings(mapspace)))
     assert len(wanted) < len(list(enumerate_mappings(free)))
+
+
+def test_kn2row_of_a_large_layer_is_proven_at_once():
+    """Sums come again for each position of the filter, which tables outside know."""
+    specs = [REPOSITORY / "specs" / own for own in ("networks/resnet18.yaml", f"architectures/{FREE}.yaml")]
+    methods = REPOSITORY / "specs" / "methods" / f"{FREE}.yaml"
+    problem = load_method_network(specs, methods, options=PERFECT_ONLY)
+    shape = next(own.shape for own in problem.shaped.layers if own.name == "conv2_1_a")
+    shared = quiet(stops_after(2000))
+    search = EinsumSearch(SearchSpace(problem.mapspaces[shape, "kn2row-ws"]), Goal("energy"), shared)
+    assert search.run() == search.goal.incumbent == 1_433_853_952
 
 
 def free_of_order(mapspace):

@@ -15,7 +15,6 @@ from model.mapspace import KeepRules
 from model.numbers import prime_factors
 from model.problem import Dataspace, Problem, Term
 from solver.certificate.canonical import canonical, canonical_mapping, canonical_sha256
-from solver.certificate.checker.conditions import Case
 from solver.certificate.checker.counting import Executed
 from tests import strategies
 from tests.bruteforce import objective_value, valid_mappings
@@ -282,9 +281,8 @@ def test_nests_are_compared_by_the_children_that_have_different_tiles():
     (fan,) = space.fans
     (i,) = np.flatnonzero((space.spatial == [[1, 2, 2]]).all(axis=(1, 2)))
     mask = tuple(own.keep[-1] for own in space.spaces)
-    case, query = Case(space, mask, int(i), {}), prove.Query()
     floors = divisor_bounds.PerChoice(space)
-    choice = divisor_bounds.Choice(floors, mask, int(i), case, query, 1, inf, (None,))
+    choice = divisor_bounds.Choice(floors, mask, int(i), prove.Query(), 1, inf, (None,))
     points = [choice.origin]
     while points[0].i == 0 or choice.way[points[0].i] > fan or points[0].loops[-1] != {2: 2}:
         points = [*points[1:], *choice.grown(points[0])]

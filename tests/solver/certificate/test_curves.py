@@ -163,7 +163,7 @@ def test_another_problem(change, document, tmp_path):
     own = forged["curves"][0]
     change(own)
     found, reason = verdict(digested(forged), tmp_path)
-    assert (found, "the hash matches the problem" in reason) == ("INVALID", True)
+    assert (found, "is the hash of the problem" in reason) == ("INVALID", True)
 
 
 def test_there_has_to_be_a_curve(document, tmp_path):

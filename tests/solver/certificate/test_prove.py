@@ -335,7 +335,7 @@ def test_other_json_is_invalid(value, tmp_path):
 def test_a_check_ends_with_its_time_limit(tmp_path):
     path = tmp_path / "certificate.json"
     path.write_text(json.dumps(certified(feasible(0), "energy")))
-    assert prove.verdict(path, seconds=0) == ("CANNOT CHECK", "it is not decided within the time limit")
+    assert prove.verdict(path, seconds=0) == ("CANNOT CHECK", "the time limit was reached")
     assert prove.verdict(path, seconds=600)[0] == "VALID"
 
 
@@ -347,7 +347,7 @@ def test_the_time_limit_covers_reading(tmp_path):
     """Nobody ever writes to this pipe."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
-    late = ("CANNOT CHECK", "it is not decided within the time limit")
+    late = ("CANNOT CHECK", "the time limit was reached")
     assert prove.verdict(path, seconds=0.05) == late
 
 

@@ -173,7 +173,7 @@ def test_rules_on_sparse_data_are_refused(optimum, tmp_path):
         check_certifiable(mapspace.where("cycles <= 1"))
     rule = {"condition": "cycles <= 1", "text": "cycles <= 1", "place": None}
     claim = forged(document, {**document["problem"], "rules": ["cycles <= 1"]}, rules=[rule])
-    assert "no rules are about sparse data" in verdict(claim, tmp_path)[1]
+    assert "certificates of sparse data have no user-defined constraints" in verdict(claim, tmp_path)[1]
 
 
 def other_problems(problem):

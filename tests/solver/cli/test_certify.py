@@ -58,7 +58,7 @@ def test_prove_finds_the_checker_on_a_safe_path(capfd, monkeypatch):
 
 def test_prove_gives_a_check_up(capfd):
     assert main(["prove", *FILES, "--objective", "energy", "--jobs", "1", "--check-time-limit", "0"]) == 6
-    assert "CANNOT CHECK: it is not decided within the time limit" in capfd.readouterr().out
+    assert "CANNOT CHECK: the time limit was reached" in capfd.readouterr().out
 
 
 def test_a_certificate_may_be_named_like_an_option(working_directory, capfd):

@@ -1,7 +1,9 @@
 """Einsums that use a chip differently: clocks and computes of their own, least use of arrays, windows."""
 
+import copy
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -15,11 +17,15 @@ from model.fused.cascade import Cascade
 from model.fused.cost import evaluate_fused
 from model.mapspace import KeepRules
 from model.text.source import SpecError
-from solver.certificate.canonical import CertificateError
+from solver.certificate.canonical import canonical_sha256
 from solver.fusion import FusedResult, fuse_cascade
 from solver.fusion.certificate import fused_certificate
-from solver.fusion.limits import NotSearchedError
-from solver.result import Options, Status
+from solver.fusion.edges import EdgeKind
+from solver.fusion.least import EdgePricer, Effort
+from solver.fusion.limits import FusionLimits, NotSearchedError
+from solver.fusion.space import FusionSpace
+from solver.fusion.unrolling import UnrolledVisits
+from solver.result import Clock, Options, Status
 from tests.fused_bruteforce import BruteForce
 from tests.model.fused.agreement import disagreements
 from tests.model.fused.random_cascades import SHAPES, cascade_of
@@ -28,6 +34,7 @@ from tests.reference import SHARED
 from tests.slow import few
 from tests.solver.certificate.checker import digested, verdict
 from tests.solver.fusion.test_optimum import OBJECTIVES, by_place, drawn, windowed
+from tests.solver.fusion.test_stores import deep
 
 ARCHES = SHARED / "reference" / "accelforge_arches"
 
@@ -173,7 +180,10 @@ def test_a_nest_that_breaks_a_rule_is_no_claim(tmp_path: Path):
     )
     parts = ("mapping", "cost", "bound", "least", "edges")
     forged = digested({**document, **{key: other[key] for key in parts}})
-    assert verdict(forged, tmp_path) == ("INVALID", "this claim fails: the nests satisfy all rules")
+    assert verdict(forged, tmp_path) == (
+        "INVALID",
+        "this claim fails: the nests satisfy all user-defined constraints",
+    )
 
 
 def test_rules_about_tiles_are_refused():
@@ -185,9 +195,10 @@ def test_rules_about_tiles_are_refused():
 
 
 @pytest.mark.parametrize(
-    "name, seed, objectives", few([("window", 1, OBJECTIVES), ("depthwise", 5, ("energy",))], 2)
+    "name, seed, objectives",
+    few([("window", 1, OBJECTIVES), ("two windows", 0, ("latency",)), ("depthwise", 5, ("energy",))], 3),
 )
-def test_windows_by_accelforges_rule(name: str, seed: int, objectives: tuple[str, ...]):
+def test_windows_by_accelforges_rule(name: str, seed: int, objectives: tuple[str, ...], tmp_path: Path):
     cascade = by_place(windowed(Random(f"{name} {seed}"), name))
     optima = BruteForce(cascade, divided=True).optima(objectives)
     for objective, optimum in optima.items():
@@ -195,12 +206,56 @@ def test_windows_by_accelforges_rule(name: str, seed: int, objectives: tuple[str
         assert result.status is Status.OPTIMAL
         assert result.value == result.bound == optimum.value
         assert "shared loops move no windows" in result.restrictions
-        with pytest.raises(CertificateError, match="sliding windows are not certified"):
-            fused_certificate(result, ["python"])
+        document = json.loads(json.dumps(fused_certificate(result, ["python"])))
+        assert verdict(document, tmp_path)[0] == "VALID"
+        if objective == "latency":
+            raised = [{**own, "cycles": own["cycles"] + 1} for own in document["least"]]
+            assert verdict(digested({**document, "least": raised}), tmp_path)[0] == "INVALID"
+
+
+def test_what_the_outermost_memory_leaves_is_stored_in_the_next_one(tmp_path: Path):
+    open_arch = TWO_COMPUTES.replace("{keep: ~Main.tensors, may_keep: All}", "{may_keep: All}")
+    spaces = [
+        FusionSpace(read(tmp_path, ATTENTION, arch), FusionLimits()) for arch in (TWO_COMPUTES, open_arch)
+    ]
+    assert [space.homes for space in spaces] == [{"QK": (1,), "SM": (1,)}, {"QK": (1, 2), "SM": (1, 2)}]
+
+
+def test_attention_on_a_tpu_takes_the_energy_of_accelforges_optimum(tmp_path: Path):
+    result = fuse_cascade(read(tmp_path, ATTENTION, TWO_COMPUTES), "energy")
+    assert result.status is Status.OPTIMAL
+    assert result.evaluation is not None
+    assert result.evaluation.energy_j == pytest.approx(3.6458987843421263e-6, rel=1e-7)
+
+
+def test_visits_have_to_fill_an_array(tmp_path: Path):
+    cascade = read(tmp_path, ATTENTION, TWO_COMPUTES)
+    visits = UnrolledVisits(cascade)
+    whole = [dict(einsum.problem.bound) for einsum in cascade.einsums]
+    assert all(visits.may_be(place, own) for place, own in enumerate(whole))
+    pricer = EdgePricer(FusionSpace(cascade, FusionLimits()), "energy", Options(), Clock(None))
+    for trips in ({"m": 32}, {"m": 16}, {"p": 2}, {"m": 16, "p": 2}, {"e": 2}):
+        own = {dim: size // trips.get(dim, 1) for dim, size in whole[0].items()}
+        kind = EdgeKind(0, tuple(sorted(trips.items())))
+        found = pricer.least(kind, Effort.ONE_STEP)
+        assert visits.may_be(0, own) is any(choice.point is not None for choice in found)
+
+
+def test_searches_that_are_cut_short_are_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    cascade = read(tmp_path, PRODUCT_AND_COPY, TWO_COMPUTES)
+    at_once = fuse_cascade(cascade, "energy")
+    monkeypatch.setattr("solver.fusion.bounds.UNHURRIED_S", 1e-4)
+    in_steps = fuse_cascade(cascade, "energy")
+    assert in_steps.statistics.searches > at_once.statistics.searches
+    assert (
+        (in_steps.status, in_steps.value)
+        == (at_once.status, at_once.value)
+        == (Status.OPTIMAL, at_once.bound)
+    )
 
 
 def test_shared_loops_that_move_windows_have_no_price():
-    cascade = windowed(Random("window 1"), "window")
+    cascade = windowed(Random("window 2"), "window")
     mapping = fuse_cascade(cascade, "energy").mapping
     assert mapping is not None
     with pytest.raises(ValueError, match="does not count shared loops that move windows, as `q` of `Z` does"):
@@ -252,6 +307,37 @@ def test_values_of_several_sizes(tmp_path: Path):
     assert "`Register` stores nothing for several Einsums, as it has other room for some" in str(
         result.restrictions
     )
+
+
+def resized(cascade: Cascade, name: str, sizes: Sequence[int]) -> Cascade:
+    """The same cascade with another size of a memory for each Einsum."""
+    einsums = []
+    for einsum, size in zip(cascade.einsums, sizes, strict=True):
+        architecture = einsum.mapspace.architecture
+        nodes = (replace(n, size_words=size) if n.name == name else n for n in architecture.nodes)
+        architecture = replace(architecture, nodes=tuple(nodes))
+        einsums.append(replace(einsum, mapspace=replace(einsum.mapspace, architecture=architecture)))
+    return replace(cascade, einsums=tuple(einsums))
+
+
+@pytest.mark.parametrize("sizes, objective", [((1, 4), "energy"), ((4, 1), "edp")])
+def test_registers_of_several_sizes_have_certificates(sizes: tuple[int, int], objective: str, tmp_path: Path):
+    cascade = resized(deep(Random("products 10"), "products"), "RF", sizes)
+    result = check(cascade, objective, tmp_path, even=True)
+    document = json.loads(json.dumps(fused_certificate(result, ["python"])))
+    assert document["problem"]["rooms"][1] is None
+    none = copy.deepcopy(document)
+    for einsum in none["problem"]["einsums"]:
+        for node in einsum["mapspace"]["nodes"]:
+            if node["kind"] == "storage" and node["name"] == "RF":
+                node["most_size"] = 0
+    none["problem_sha256"] = canonical_sha256(none["problem"])
+    assert verdict(digested(none), tmp_path)[0] == "INVALID"
+
+
+def test_an_outermost_on_chip_memory_has_one_size():
+    with pytest.raises(NotSearchedError, match="`GLB` has other room for some Einsums"):
+        fuse_cascade(resized(drawn(Random("unlike 0"), "products"), "GLB", (8, 14)), "energy")
 
 
 def test_what_einsums_must_have_in_common(tmp_path: Path):

@@ -31,3 +31,9 @@ def searched(
 def quiet(stop: Stop = never) -> Shared:
     """What a search shares with nobody."""
     return Shared(Options(), stop, lambda *_: None, Statistics(), ALONE)
+
+
+def stops_after(calls: int) -> Stop:
+    """Say no so many times, then yes."""
+    left = iter(range(calls))
+    return lambda: next(left, None) is None

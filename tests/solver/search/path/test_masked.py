@@ -8,7 +8,7 @@ import pytest
 from model.architecture import AccessEnergy, Fanout, StorageLevel
 from model.extents import ANY, PERFECT, Factors
 from model.mapping import FanoutMapping, Mapping, StorageMapping
-from model.mapspace import KeepRules, Mapspace
+from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem, Term
 from solver.search.goal import Goal
 from solver.search.path.bounds import Bounds
@@ -18,7 +18,8 @@ from solver.search.path.tables import TileFrame
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
 from tests.bruteforce import optimum, valid_mappings
-from tests.mapspaces import free_mapspace
+from tests.mapspaces import free_mapspace, matmul
+from tests.solver.search.path.test_tables import SHIFTED
 
 
 def bypassed() -> Mapspace:
@@ -121,3 +122,62 @@ def test_no_pair_is_left_out_that_has_a_better_mapping(stride: int, factors: Fac
             assert pairs.by_tile[row] <= energy
             left_out += len(masked.tiles) * len(every) - len(able)
     assert left_out > 0
+
+
+@pytest.mark.parametrize("factors", [PERFECT, ANY])
+def test_an_order_outside_of_the_fanouts_holds_for_each_choice(factors: Factors):
+    """K may lead where children take all of the others, whatever other children there are in a cell."""
+    dram = StorageLevel("DRAM", energy=AccessEnergy(200, 170, 190))
+    registers = StorageLevel("registers", 4, energy=AccessEnergy(1, 2, 1))
+    mapspace = free_mapspace(matmul(2, 2, 3), dram, Fanout("row", 4), registers)
+    rules = TemporalRules((FactorRule("K", "=", 3),), outer=("K",)), TemporalRules()
+    space = SearchSpace(replace(mapspace, factors=factors, temporal=rules))
+    least: dict[object, int] = {}
+    for own in valid_mappings(space.mapspace, innermost_orders=False):
+        tiles = pair_of(space, own.mapping)[1]
+        least[tiles] = min(own.energy, least.get(tiles, own.energy))
+    frame, (mask,) = TileFrame(space), space.keep_masks
+    every, masked = spatial_choices(frame), Masked(frame.under(mask), Charges(space, mask), {})
+    bounds = Bounds(masked, Goal("energy"), every, 0.0)
+    found = bounds.floors(masked.tiles, every, float(fewest_steps(every).min()))
+    assert set(least) <= set(map(tuple, masked.tiles.tolist()))
+    pairs = zip(map(tuple, masked.tiles.tolist()), found.tolist(), strict=True)
+    assert all(floor <= least[tiles] for tiles, floor in pairs if tiles in least)
+
+
+@pytest.mark.parametrize("factors", [PERFECT, ANY])
+@pytest.mark.parametrize("bypassed", ["O", ""])
+def test_an_order_outside_holds_for_each_pair(factors: Factors, bypassed: str):
+    """Loops over C leave sums in place where they are inner ones, though outermost ones would not."""
+    levels = (
+        StorageLevel("DRAM", energy=AccessEnergy(200, 170, 190)),
+        StorageLevel("buffer", 8, energy=AccessEnergy(6, 5, 7)),
+        Fanout("row", 2),
+        StorageLevel("registers", 1, energy=AccessEnergy(1, 2, 1)),
+    )
+    mapspace = free_mapspace(replace(SHIFTED, bounds=(2, 4, 2, 1)), *levels)
+    sums, others, single = frozenset("O"), frozenset("WI"), FactorRule("C", "=", 1)
+    buffered = KeepRules((sums | others) - frozenset(bypassed), frozenset(bypassed))
+    mapspace = replace(
+        mapspace,
+        factors=factors,
+        temporal=(TemporalRules(outer=("C", "R")), TemporalRules(), TemporalRules((single,))),
+        spatial=(SpatialRules((single,)),),
+        keep=(KeepRules(sums | others), buffered, KeepRules(sums, others)),
+    )
+    space = SearchSpace(mapspace)
+    least: dict[object, int] = {}
+    for own in valid_mappings(mapspace, innermost_orders=False):
+        pair = pair_of(space, own.mapping)[1:]
+        least[pair] = min(own.energy, least.get(pair, own.energy))
+    assert least
+    frame, (mask,) = TileFrame(space), space.keep_masks
+    every, masked = spatial_choices(frame), Masked(frame.under(mask), Charges(space, mask), {})
+    bounds = Bounds(masked, Goal("energy", incumbent=10**9), every, 0.0)
+    for number, factors_of_choice in enumerate(every.factors[frame.meeting].tolist()):
+        unrolled = every.repeated(number, len(masked.tiles))
+        listed = masked.listed(masked.tiles, unrolled, np.zeros(1, dtype=np.int64))
+        found = bounds.closely(listed, masked.steps(masked.tiles, unrolled)).values
+        for tiles, floor in zip(masked.tiles.tolist(), found.tolist(), strict=True):
+            pair = tuple(tiles), tuple(factors_of_choice)
+            assert pair not in least or floor <= least[pair]

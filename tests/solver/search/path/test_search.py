@@ -6,20 +6,20 @@ from random import Random
 import pytest
 
 from model.architecture import AccessEnergy, Fanout, StorageLevel
-from model.extents import ANY, FACTORS
+from model.assignment.methods import run_outermost
+from model.extents import ANY, FACTORS, PERFECT
 from model.mapspace import FactorRule, KeepRules, Mapspace, TemporalRules
 from model.problem import Dataspace, Problem, Term
 from solver.search.goal import Goal
 from solver.search.path.search import EinsumSearch
 from solver.search.space.search_space import SearchSpace
-from solver.search.stopping import Stop
 from tests import strategies
 from tests.bruteforce import optima, optimum
 from tests.mapspaces import free_mapspace, matmul
 from tests.random_rules import with_binding_rules
 from tests.slow import few
-from tests.solver.search.path.alone import quiet, searched
-from tests.solver.search.path.test_tables import outer_loop_fixed
+from tests.solver.search.path.alone import quiet, searched, stops_after
+from tests.solver.search.path.test_tables import SHIFTED, outer_loop_fixed
 from tests.strategies import (
     CONVOLUTIONS,
     free_mapspaces_with_remainders,
@@ -38,12 +38,6 @@ def check(mapspace: Mapspace) -> None:
         assert searched(mapspace, objective) == (value, value)
 
 
-def stops_after(calls: int) -> Stop:
-    """Say no so many times, then yes."""
-    left = iter(range(calls))
-    return lambda: next(left, None) is None
-
-
 @pytest.mark.parametrize("seed", few(range(4)))
 def test_optimum_with_perfect_factors(seed: int):
     for mapspace in random_mapspaces(900 + seed, 5, 200):
@@ -54,6 +48,42 @@ def test_optimum_with_perfect_factors(seed: int):
 def test_optimum_with_remainders(seed: int):
     for mapspace in random_mapspaces_with_remainders(914 + seed, 4, 250):
         check(mapspace)
+
+
+def in_order(mapspace: Mapspace, random: Random) -> Mapspace:
+    """The same with an order of some of the outermost loops."""
+    dims = random.sample(mapspace.problem.dims, len(mapspace.problem.dims))
+    listed = random.randint(1, len(dims))
+    cut = random.choice((0, 0, listed, random.randint(0, listed)))
+    first = replace(mapspace.temporal[0], inner=tuple(dims[:cut]), outer=tuple(dims[cut:listed]))
+    return replace(mapspace, temporal=(first, *mapspace.temporal[1:]))
+
+
+@pytest.mark.parametrize("draw", [random_mapspaces, random_mapspaces_with_remainders])
+@pytest.mark.parametrize("seed", few(range(4)))
+def test_optimum_with_an_order_outside(draw, seed: int, monkeypatch: pytest.MonkeyPatch):
+    if seed % 2:
+        monkeypatch.setattr(strategies, "EINSUMS", CONVOLUTIONS)
+    random = Random(seed)
+    for mapspace in draw(1060 + seed, 4, 250):
+        check(in_order(mapspace, random))
+
+
+@pytest.mark.parametrize("farther_out", few([True, False]))
+@pytest.mark.parametrize("factors", FACTORS)
+def test_optimum_where_loops_enclose_all_others(farther_out: bool, factors: str):
+    """Sums of all products but the first are read again: they stay in place in one of them at most."""
+    prices = [AccessEnergy(own, own - 1, own + 1) for own in (200, 20, 6, 1)]
+    dram, far = StorageLevel("DRAM", energy=prices[0]), StorageLevel("far", 16, energy=prices[1])
+    buffer, registers = StorageLevel("buffer", 8, energy=prices[2]), StorageLevel("RF", 4, energy=prices[3])
+    middle = (far,) if farther_out else ()
+    problem = replace(SHIFTED, bounds=(2, 2, 2, 3) if factors == PERFECT else (2, 1, 2, 3))
+    mapspace = free_mapspace(problem, dram, *middle, buffer, Fanout("row", 2), registers)
+    keep = [KeepRules(frozenset("WIO")), *(KeepRules(frozenset("O"), frozenset("W")) for _ in middle)]
+    keep += [KeepRules(frozenset("I")), KeepRules(frozenset("W"), frozenset("I"))]
+    mapspace = replace(mapspace, factors=factors, keep=tuple(keep))
+    check(run_outermost(mapspace, ("R",)))
+    check(replace(mapspace, temporal=(TemporalRules(outer=("C", "R")), *mapspace.temporal[1:])))
 
 
 @pytest.mark.parametrize("factor", [12, 5, 3])

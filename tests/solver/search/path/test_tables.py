@@ -72,6 +72,48 @@ def test_tables_of_three_levels_are_never_above_the_optimum(bounds: tuple[int, i
     assert 0.9 * best[0] < outside.least(2).min() <= best[0]
 
 
+SHIFTED = Problem(
+    "shifted",
+    ("K", "C", "P", "R"),
+    (2, 4, 2, 3),
+    (
+        Dataspace("W", ((Term("K"),), (Term("C"),), (Term("R"),))),
+        Dataspace("I", ((Term("C"),), (Term("R"),), (Term("P"),))),
+        Dataspace("O", ((Term("K"),), (Term("P"),)), read_write=True),
+    ),
+)
+"""A product per position of a filter: inputs are shifted, and sums go on."""
+
+
+@pytest.mark.parametrize("factors", [PERFECT, ANY])
+@pytest.mark.parametrize(("inner", "outer"), [("", "R"), ("P", "CR"), ("R", ""), ("", "RK"), ("CP", "R")])
+def test_an_order_outside_is_exact(inner: str, outer: str, factors):
+    """What the innermost loop leaves in place comes again where others are put inside of further loops."""
+    mapspace = replace(free_mapspace(SHIFTED, DRAM, BUFFER), factors=factors)
+    rules = TemporalRules(inner=tuple(inner), outer=tuple(outer))
+    mapspace = replace(mapspace, temporal=(rules, TemporalRules()))
+    space = SearchSpace(mapspace)
+    frame = TileFrame(space)
+    outside = Outside(frame, Charges(space, space.keep_masks[0]))
+    for at in product(*map(range, frame.shape)):
+        numbers = (int(axis.numbers[place]) for axis, place in zip(frame.axes, at, strict=True))
+        tiles = dict(zip(space.active, numbers, strict=True))
+        allowed = (order for order in orders(tiles) if keeps(order, inner, outer))
+        priced = {order: evaluate_in(mapspace, mapped(mapspace, order, tiles)) for order in allowed}
+        fitting = {order: own.energy for order, own in priced.items() if own.valid}
+        assert outside.least(1)[at] == min(fitting.values(), default=np.inf)
+        for lead in (own for own in frame.leads(0) if own is not None):
+            leading = {space.active[d] for d in frame.leading(lead)}
+            led = (energy for order, energy in fitting.items() if order and order[0] in leading)
+            assert outside.exact(1, lead)[at] == min(led, default=np.inf)
+
+
+def keeps(order: tuple[str, ...], inner: str, outer: str) -> bool:
+    """Whether loops begin with those of `inner` that there are, and end with those of `outer`."""
+    first, last = ([dim for dim in own if dim in order] for own in (inner, outer))
+    return list(order[: len(first)]) == first and list(order[len(order) - len(last) :]) == last
+
+
 def convolution() -> Problem:
     spaces = (
         Dataspace("W", ((Term("K"),), (Term("C"),), (Term("R"),))),

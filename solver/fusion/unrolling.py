@@ -1,0 +1,62 @@
+"""Which visits are large enough for what rules ask of fanouts, such as a least number of children in use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from model.extents import PERFECT, Extents
+from model.fused.cascade import Cascade
+from solver.fusion.remembered import remembered
+from solver.search.space.spatial import fanout_choices
+from solver.search.space.user_rules import factors_allowed
+
+Sizes = tuple[int, ...]
+"""Extents of the dimensions of an Einsum, in its order."""
+
+
+@dataclass(frozen=True)
+class UnrolledVisits:
+    """Looks at the fanouts whose rules ask for several children."""
+
+    cascade: Cascade
+
+    def may_be(self, place: int, extents: Mapping[str, int]) -> bool:
+        """Whether an Einsum may have visits of these extents, as far as fanouts tell."""
+        asking = self._asking(place)
+        dims = self.cascade.einsums[place].problem.dims
+        return not asking or self._may_be(place, asking, tuple(extents[dim] for dim in dims))
+
+    @remembered
+    def _asking(self, place: int) -> tuple[int, ...]:
+        """The fanouts that ask for several children."""
+        einsum = self.cascade.einsums[place]
+        return () if einsum.is_copy else tuple(self._each_asking(place))
+
+    def _each_asking(self, place: int) -> Iterator[int]:
+        mapspace = self.cascade.einsums[place].mapspace
+        dims = mapspace.problem.dims
+        for number, (fanout, rules) in enumerate(
+            zip(mapspace.architecture.fanouts, mapspace.spatial, strict=True)
+        ):
+            allows = factors_allowed(mapspace, fanout, dims)
+            if not (all(rule.allows(1) for rule in rules.factors) and allows((1,) * len(dims))):
+                yield number
+
+    @remembered
+    def _may_be(self, place: int, fanouts: tuple[int, ...], sizes: Sizes) -> bool:
+        """Whether some fanouts may be used as their rules ask, one inside of the other."""
+        if not fanouts:
+            return True
+        return any(self._may_be(place, fanouts[1:], left) for left in self._left(place, fanouts[0], sizes))
+
+    def _left(self, place: int, number: int, sizes: Sizes) -> Iterator[Sizes]:
+        """Yield what each way to use a fanout leaves of extents; with remainders all, at the most."""
+        mapspace = self.cascade.einsums[place].mapspace
+        fanout, dims = mapspace.architecture.fanouts[number], mapspace.problem.dims
+        extents = [Extents(size, mapspace.factors) for size in sizes]
+        allows = factors_allowed(mapspace, fanout, dims)
+        choices = fanout_choices(fanout, mapspace.spatial[number], dims, dims, extents, allows=allows)
+        for factors in choices.factors.tolist():
+            is_exact = mapspace.factors == PERFECT
+            yield tuple(size // own for size, own in zip(sizes, factors, strict=True)) if is_exact else sizes
