@@ -498,7 +498,8 @@ def map_einsum(
     first = Progress(Phase.SURVEY, 0.0, options.objectives_for(own)[0])
     with regular(on_progress, first, _after) as told:
         result = stages.map_einsum(own, options, told, should_stop)
-    return EinsumResult(**_field_values(result), mapspace=own)
+    searched = own if result.mapspace is None else replace(result.mapspace, notes=own.notes)
+    return EinsumResult(**_field_values(replace(result, mapspace=searched)))
 
 
 def map_network(
