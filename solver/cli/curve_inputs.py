@@ -13,6 +13,7 @@ from model.cascade import Layer
 from model.extents import ANY, Factors
 from model.formats.cascade import read_network
 from model.formats.cascade.layers import VALUES_COUNT
+from model.formats.cascade.loader import WORDS_COUNT
 from model.formats.fused import load_cascade
 from model.formats.fused.loader import CONSTRAINTS_NOTE
 from model.formats.timeloop import LoadOptions
@@ -95,14 +96,17 @@ def read_texts(texts: Sequence[str], sizes: Mapping[str, int], reading: Reading,
 
 def read_subject(path: Path, reading: Reading) -> Subject:
     """Read the layers of one input, and its cascade to fuse."""
-    options, values = LoadOptions(ignore_sparse=True, factors=reading.factors), reading.variables
+    options, values = (
+        LoadOptions(ignore_sparse=True, factors=reading.factors, problems_only=True),
+        reading.variables,
+    )
     loaded = read_network([path, MEMORY], values, options)
     network = loaded.network
     layers = tuple(layer for layer in network.layers if not layer.is_copy)
     if not layers:
         raise SpecError(f"{network.name} has only copy operations: there is nothing to compute")
     copies = [layer.name for layer in network.layers if layer.is_copy]
-    notes = [str(note) for note in network.notes if note.sentence != VALUES_COUNT]
+    notes = [str(note) for note in network.notes if note.sentence not in (VALUES_COUNT, WORDS_COUNT)]
     notes += (
         [f"{', '.join(copies)}: copy operations need no traffic here, and are left out"] if copies else []
     )

@@ -24,7 +24,13 @@ from model.formats.cascade.layers import (
     value_bits,
     written_einsum,
 )
-from model.formats.cascade.loader import MAPPING_NOTE, check_einsums_of, read_on_arch, without_mapping
+from model.formats.cascade.loader import (
+    MAPPING_NOTE,
+    check_einsums_of,
+    read_on_arch,
+    without_design,
+    without_mapping,
+)
 from model.formats.cascade.tree_nest import is_tree
 from model.formats.fused.alike import UnlikeError, common_of, cycle_lengths, with_common_nodes
 from model.formats.fused.joined import read_mapping_tree
@@ -171,6 +177,8 @@ def _read_cascade(
 ) -> tuple[Cascade, tuple[Note, ...]]:
     options = replace(options, refuse_infeasible=False)
     tops = {path: options.files.read([path], variables, names, LEVELS_ABOVE) for path in paths}
+    if options.problems_only:
+        tops = {path: without_design(top, []) for path, top in tops.items()}
     for top in tops.values():
         check_einsums_of(top)
         if has_arch(top):
@@ -188,7 +196,8 @@ def _read_cascade(
     text = read_workload_text(workloads, variables, options.files.limits, options.files.allow_include)
     loaded = read_workload(text, options.ignore_sparse)
     notes: list[Note] = [*loaded.notes]
-    spec = _one_spec(without(text.top, NETWORK_SECTIONS), [tops[path] for path in others])
+    top = without_design(text.top, []) if options.problems_only else text.top
+    spec = _one_spec(without(top, NETWORK_SECTIONS), [tops[path] for path in others])
     spec = without_mapping(spec, notes)
     einsums = _einsums(loaded.workload, spec, paths, options, notes)
     if any(map(_constrained, einsums)):
