@@ -32,6 +32,7 @@ from model.formats.cascade.loader import (
     without_mapping,
 )
 from model.formats.cascade.tree_nest import is_tree
+from model.formats.foreign import ONNX_MODEL, TOPOLOGY, format_of
 from model.formats.fused.alike import UnlikeError, common_of, cycle_lengths, with_common_nodes
 from model.formats.fused.joined import read_mapping_tree
 from model.formats.fused.tree import SECTION, read_fused_tree
@@ -44,6 +45,7 @@ from model.fused.mapping import FusedMapping
 from model.mapspace import Mapspace
 from model.note import Note
 from model.text.fields import check_keys
+from model.text.files import display_name
 from model.text.merging import join_specs
 from model.text.reader import unused_notes
 from model.text.source import MappingNode, Span, SpecError, note_at
@@ -176,6 +178,8 @@ def _read_cascade(
     paths: Sequence[Path], variables: Mapping[str, object], options: LoadOptions, names: set[str]
 ) -> tuple[Cascade, tuple[Note, ...]]:
     options = replace(options, refuse_infeasible=False)
+    for path in paths:
+        _refuse_other_networks(path)
     tops = {path: options.files.read([path], variables, names, LEVELS_ABOVE) for path in paths}
     if options.problems_only:
         tops = {path: without_design(top, []) for path, top in tops.items()}
@@ -203,6 +207,14 @@ def _read_cascade(
     if any(map(_constrained, einsums)):
         notes.append(note_at(None, CONSTRAINTS_NOTE))
     return _cascade_of(loaded.workload, text.name, einsums), tuple(dict.fromkeys(notes))
+
+
+def _refuse_other_networks(path: Path) -> None:
+    """Refuse what is a network, and no workload."""
+    found = format_of(path)
+    if found in (ONNX_MODEL, TOPOLOGY):
+        message = f"{display_name(path)} is {found.what}: only the Einsums of a `workload` are fused"
+        raise SpecError(message, hint="leave out --fuse")
 
 
 def _check_fused(options: LoadOptions, hint: str) -> None:

@@ -114,6 +114,20 @@ def test_of_a_file_with_its_own_design_the_problem_counts(capsys, tmp_path):
     assert fused["curves"][0]["fused"]["points"]
 
 
+def test_of_a_model_layers_are_not_fused(capsys, tmp_path):
+    onnx, path = pytest.importorskip("onnx"), tmp_path / "product.onnx"
+    known = onnx.helper
+    tensors = [known.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [4, 4]) for name in ("x", "w", "y")]
+    node = known.make_node("MatMul", ["x", "w"], ["y"], name="one")
+    graph = known.make_graph([node], "net", tensors[:2], tensors[2:])
+    path.write_bytes(known.make_model(graph).SerializeToString())
+    found = document(capsys, str(path))
+    assert found["notes"] == []
+    assert found["curves"][0]["layers"][0]["bits"] == {"x": 32, "w": 32, "y": 32}
+    assert main(["bound", str(path), "--fuse"]) == 2
+    assert "is an ONNX model: only the Einsums of a `workload` are fused" in capsys.readouterr().err
+
+
 def test_a_single_operation_has_a_flat_curve(capsys):
     (own,) = document(capsys, PRODUCT[0], "m=1", "k=1", "n=1")["curves"]
     assert [(at["capacity_bytes"], at["traffic_bytes"]) for at in own["at"]] == [(0, 3)]
