@@ -47,6 +47,9 @@ const cut = [...document.querySelectorAll("svg text")].filter((own) => {
 const named = (own) => `${own.tagName} ${own.textContent.trim().slice(0, 40)}`;
 faults.push(...beyond.slice(0, 5).map((own) => `beyond the edge: ${named(own)}`));
 faults.push(...cut.slice(0, 5).map((own) => `cut off in its figure: ${named(own)}`));
+const hidden = [...document.querySelectorAll(".table")].filter((own) =>
+  own.scrollWidth > own.clientWidth + 1 && own.getBoundingClientRect().right + 40 < innerWidth);
+faults.push(...hidden.slice(0, 5).map((own) => `cut off beside an empty margin: ${named(own)}`));
 if (document.documentElement.scrollWidth > edge) faults.push("the page scrolls sideways");
 """
 
@@ -139,6 +142,11 @@ class Browser:
         return frame
 
 
+def chromium() -> str | None:
+    """Return the path of Chromium; None if it is not installed."""
+    return next(filter(None, map(which, NEEDED)), None)
+
+
 def looked_at(browser: Browser, views: Sequence[View], screenshots: Path | None) -> Iterator[str]:
     """Yield the faults of each view, each as a line."""
     for view in views:
@@ -156,9 +164,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("pages", nargs="+", type=Path, help="reports")
     parser.add_argument("--axe", type=Path, help="axe.min.js of axe-core")
     parser.add_argument("--screenshots", type=Path, metavar="DIR", help="write a picture of each view")
-    parser.add_argument(
-        "--chromium", default=next(filter(None, map(which, NEEDED)), None), help="the program"
-    )
+    parser.add_argument("--chromium", default=chromium(), help="the program")
     arguments = parser.parse_args(argv)
     if arguments.chromium is None:
         parser.error("there is no Chromium; --chromium names one")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal
@@ -10,7 +10,7 @@ from typing import Final, Literal
 from model.architecture import BANDWIDTHS, Architecture, Bandwidth, StorageLevel
 from model.cost.prices import network_latency
 from model.cost.report import Evaluation, LevelCost
-from model.counting.cycles import scaled_words
+from model.counting.cycles import Demand, scaled_words
 
 CAPACITY: Final = "capacity"
 
@@ -78,10 +78,14 @@ def _memory_slacks(level: StorageLevel, costs: Sequence[LevelCost], cycles: int)
     if level.usable_words is not None:
         size_words = sum(cost.size_words for cost in costs)
         yield Slack(name, CAPACITY, Fraction(level.usable_words), Fraction(size_words))
-    reads, written = scaled_words(
-        level, ((space.dataspace, space.reads, space.fills + space.updates) for space in spaces)
-    )
+    moved = [(space.dataspace, space.reads, space.fills + space.updates) for space in spaces]
+    yield from bandwidth_slacks(level, moved, cycles)
+
+
+def bandwidth_slacks(level: StorageLevel, moved: Iterable[Demand], cycles: int) -> Iterator[Slack]:
+    """Yield what an instance uses of each limited bandwidth when it moves words in so many cycles."""
+    reads, written = scaled_words(level, moved)
     for resource, words in zip(BANDWIDTHS, (reads, written, reads + written), strict=True):
         limit = level.bandwidth(resource)
         if limit is not None:
-            yield Slack(name, resource, limit, Fraction(words) / cycles)
+            yield Slack(level.component, resource, limit, Fraction(words) / cycles)

@@ -272,6 +272,7 @@ class LevelRow:
                 self._dataspace_cost(architecture, alike, stored, overflowing.get(stored.dataspace))
                 for stored in self.stored
             ),
+            demands=tuple(self.demands()),
         )
 
     def _dataspace_cost(

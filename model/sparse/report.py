@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from model.cost.report import BrokenRule, Evaluation, LevelCost, Violation
+from model.counting.cycles import Demand
 from model.objective import objective_value
 from model.sparse.arithmetic import Computes
 from model.sparse.counting import Accesses, Moved, RankWords
@@ -80,6 +81,8 @@ class SparseLevelCost:
         See `model.cost.report.LevelCost`; instances are those of dense data.
     dataspaces
         Those that it keeps, in the problem's order.
+    demands
+        Words that the bandwidths of an instance carry, metadata included.
     """
 
     name: str
@@ -87,6 +90,7 @@ class SparseLevelCost:
     cycles: int
     leak_energy: Fraction
     dataspaces: tuple[SparseDataspaceCost, ...]
+    demands: tuple[Demand, ...]
 
     @property
     def energy(self) -> Fraction:

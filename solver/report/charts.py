@@ -35,9 +35,16 @@ LEAST_VISIBLE_PX = 1.0
 """Pixels of a segment that is not zero."""
 
 CHART_HEIGHT_PX = 300.0
+RING_PX, MOST_RINGS = 2.5, 4
+"""By how much a dot is larger than the one that lies on it, and how often."""
+
 TICK_SPACE_PX = 16.0
 LEAST_DRAWN, MOST_DRAWN = 1e-100, 1e100
 MOST_DECADES = 7
+
+LANE_HEIGHT_PX, LANE_GAP_PX, BREAK_PX = 40.0, 4.0, 9.0
+LANE_NAMES_SHARE = 0.3
+"""Share of a timeline's width that names of its lanes may take."""
 
 MOST_BARS = 60
 """Bars of a chart; the table below has the others."""
@@ -203,11 +210,24 @@ def curves_scene(
         parts.append(TextLine(frame.left - 5, y + 4, text, "muted", SMALL, "end"))
     parts += _ticks_across(frame, x_scale, across.text)
     drawn = [part for curve in curves for part in _curve_parts(curve, frame, x_scale, y_scale)]
-    parts += sorted(drawn, key=lambda part: isinstance(part, Dot) and part.fill != "page")  # filled on top
+    parts = _with_all_dots([*parts, *drawn])
     parts += _labels(curves, drawn, frame, x_scale, y_scale)
     parts.append(TextLine(frame.right, frame.bottom + 34, across.name, "muted", SMALL, "end"))
     described = f"{up.name} against {across.name}: {len(marks)} points"
     return Scene(width, frame.bottom + 40, title, tuple(parts), described)
+
+
+def _with_all_dots(parts: Sequence[Part]) -> list[Part]:
+    """Return parts with dots on top, filled ones above hollow ones; one that lies below others is larger."""
+    dots = [part for part in parts if isinstance(part, Dot)]
+    dots.sort(key=lambda dot: dot.fill != "page")
+    grown = []
+    for number, dot in enumerate(dots):
+        above = sum(
+            math.hypot(dot.x - other.x, dot.y - other.y) < dot.radius / 2 for other in dots[number + 1 :]
+        )
+        grown.append(replace(dot, radius=dot.radius + RING_PX * min(above, MOST_RINGS)))
+    return [*(part for part in parts if not isinstance(part, Dot)), *grown]
 
 
 def _is_drawable(mark: Mark) -> bool:
@@ -380,40 +400,79 @@ def _staircase(places: Sequence[tuple[float, float]]) -> Iterator[tuple[float, f
 
 @dataclass(frozen=True)
 class TimeSpan:
-    """The contents of a memory during a span of time, from the bottom up."""
+    """A time during which something runs; without `runs`, one that is left out."""
 
-    label: str
+    runs: str
     duration: float
-    fills: Sequence[Segment]
-    note: str = ""
+    note: str
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A strip along time: by what runs, its contents from the bottom up; `limit` fills the lane."""
+
+    name: str
+    remark: str
+    limit: float
+    contents: Mapping[str, Sequence[Segment]]
+    height: float = LANE_HEIGHT_PX
 
 
 def timeline_scene(
-    title: str, spans: Sequence[TimeSpan], limit: float, texts: tuple[str, str], key: Key, width: float
+    title: str, spans: Sequence[TimeSpan], lanes: Sequence[Lane], key: Key, width: float
 ) -> Scene:
-    """Return the occupancy of a memory over time: a column per span, whose width is its duration.
-
-    `texts` are those of the whole time and of the limit.
-    """
+    """Return lanes below each other along one axis of time; dashed lines stand for what is left out."""
     entries = legend(key, width)
-    top, height, left = entries.height + 30.0, 120.0, 2.0
+    names = max((text_width(lane.name, SMALL) for lane in lanes), default=0.0) + TEXT_GAP_PX
+    left = min(names, width * LANE_NAMES_SHARE)
+    places = list(_spans_across(spans, left, width))
+    parts: list[Part] = list(entries.parts)
+    first = top = entries.height + 10
+    for lane in lanes:
+        parts += _lane_parts(lane, places, (left, top, width))
+        top += lane.height + LANE_GAP_PX + (SMALL + 9 if lane.remark else 0)
+    for span, x, broad in places:
+        if not span.runs:
+            ends = ((x + broad / 2, first), (x + broad / 2, top - LANE_GAP_PX))
+            parts.append(Polyline(ends, "muted", 1.2, dashed=True, note=span.note))
+    return Scene(width, max(1.0, top), title, tuple(parts))
+
+
+def _spans_across(
+    spans: Sequence[TimeSpan], left: float, width: float
+) -> Iterator[tuple[TimeSpan, float, float]]:
+    """Yield spans with their place and width in pixels."""
+    room = width - left - BREAK_PX * sum(not span.runs for span in spans)
     whole = sum(span.duration for span in spans)
-    fullest = max([limit, *(sum(fill.value for fill in span.fills) for span in spans), 1e-300])
-    parts: list[Part] = [*entries.parts, TextLine(0, top - 9, texts[1], "muted", SMALL)]
     x = left
-    for number, span in enumerate(spans):
-        broad = (width - 2 * left) * (span.duration / whole if whole else 1 / len(spans))
-        parts.append(Box(x, top, broad, height, "panel" if number % 2 else "idle", note=span.note))
-        bottom = top + height
-        for fill in span.fills:
-            tall = height * fill.value / fullest
-            parts.append(Box(x, bottom - tall, broad, tall, fill.ink, "page", fill.note))
-            bottom -= tall
-        if broad > 24:
-            parts.append(fitted(TextLine(x + 2, top + height + 14, span.label, size=SMALL), broad - 4))
+    for span in spans:
+        broad = BREAK_PX
+        if span.runs:
+            broad = max(0.0, room) * (span.duration / whole if whole else 1 / len(spans))
+        yield span, x, broad
         x += broad
-    if limit:
-        y = top + height - height * limit / fullest
-        parts.append(Polyline(((left, y), (width - left, y)), "warn", 1.5, dashed=True))
-    parts.append(TextLine(width - 2, top + height + 30, texts[0], "muted", SMALL, "end"))
-    return Scene(width, top + height + 36, title, tuple(parts))
+
+
+def _lane_parts(
+    lane: Lane, places: Sequence[tuple[TimeSpan, float, float]], frame: tuple[float, float, float]
+) -> Iterator[Part]:
+    """Yield a lane with its name on the left and its remark above."""
+    left, top, width = frame
+    if lane.remark:
+        yield fitted(TextLine(left, top + SMALL + 4, lane.remark, "muted", SMALL), width - left)
+        top += SMALL + 9
+    middle = top + min(lane.height, SMALL + 4) / 2 + SMALL / 3
+    yield fitted(TextLine(0, middle, lane.name, size=SMALL), left - TEXT_GAP_PX)
+    yield Box(left, top, width - left, lane.height, "panel")
+    sums = (sum(fill.value for fill in fills) for fills in lane.contents.values())
+    fullest = max([lane.limit, *sums, LEAST_DRAWN])
+    for span, x, broad in places:
+        bottom = top + lane.height
+        for fill in lane.contents.get(span.runs, ()):
+            tall = lane.height * fill.value / fullest
+            tall = max(tall, LEAST_VISIBLE_PX) if fill.value else 0.0
+            yield Box(x, bottom - tall, max(broad, LEAST_VISIBLE_PX / 2), tall, fill.ink, note=fill.note)
+            bottom -= tall
+    if fullest > lane.limit:
+        y = top + lane.height * (1 - lane.limit / fullest)
+        yield Polyline(((left, y), (width, y)), "warn", 1.5, dashed=True)

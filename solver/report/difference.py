@@ -10,7 +10,8 @@ from itertools import chain
 from solver.report.charts import energies_scene
 from solver.report.document import Document
 from solver.report.figures import NOTHING, percent, significant
-from solver.report.fused_page import fused_cycles, fused_energies, tree_lines
+from solver.report.fused_charts import fused_cycles
+from solver.report.fused_page import fused_energies, tree_lines
 from solver.report.mapped import node_texts
 from solver.report.network_page import energy_parts, with_results
 from solver.report.page import Cell, Fact, Figure, Page, Section, Table, count_cell, energy_cell, joined

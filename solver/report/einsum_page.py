@@ -9,7 +9,7 @@ from itertools import zip_longest
 
 from model.objective import EDP, UNITS
 from solver.report.charts import Bar, ChartAxis, Curve, Mark, Segment, bars_scene, curves_scene
-from solver.report.drawing import Ink, Scene
+from solver.report.drawing import Ink, Scene, series_ink
 from solver.report.figures import (
     NOTHING,
     count_text,
@@ -256,7 +256,7 @@ def _picture_sections(document: Value, shown: ShownMapping) -> Iterator[Section]
     yield from nest_sections(document, shown)
     yield _capacity_section(shown)
     yield _energy_section(document, shown, VERBOSE if document.get("status") else BOTH)
-    yield from _cycles_sections(document, shown)
+    yield from cycles_sections(document, shown)
     yield _slack_section(document)
 
 
@@ -382,7 +382,7 @@ def _share_text(part: float, whole: float) -> str:
     return f"{energy_text(part)}, {percent(part / whole if whole else 0.0)}"
 
 
-def _cycles_sections(document: Value, shown: ShownMapping) -> Iterator[Section]:
+def cycles_sections(document: Value, shown: ShownMapping) -> Iterator[Section]:
     """Yield what limits the cycles: the share of the time that each resource needs, and a roofline."""
     cycles, compute_cycles = document["cycles"].count(), document["compute_cycles"].count()
     needed = compute_cycles / cycles if cycles else 0.0
@@ -395,7 +395,7 @@ def _cycles_sections(document: Value, shown: ShownMapping) -> Iterator[Section]:
         shares.append((name, BANDWIDTHS[resource], share, text))
     most = max((share for *_, share, _ in shares), default=0.0)
     bars = [
-        Bar(f"{name}, {what}", [Segment(share, "s1" if share == most else "s0", text)], percent(share))
+        Bar(f"{name}, {what}", [Segment(share, "work" if share == most else "late", text)], percent(share))
         for name, what, share, text in shares
     ]
     rows: list[Sequence[Cell]] = [
@@ -433,9 +433,17 @@ def _rates(document: Value) -> Iterator[tuple[str, str, float, float]]:
             yield level["name"].text(), resource, slack["limit"].number(), slack["used"].number()
 
 
+def _executed(document: Value) -> int:
+    """Return the computes that take time: of sparse data, those that are not skipped."""
+    sparse = document.get("computes")
+    if sparse:
+        return sparse["actual"].count() + sparse["gated"].count()
+    return document["einsum"]["computes"].count()
+
+
 def _roofline_scene(document: Value, shown: ShownMapping, width: float) -> Scene | None:
     """Return computes per cycle against computes per word, with a line per limited bandwidth."""
-    cycles, computes = document["cycles"].count(), document["einsum"]["computes"].count()
+    cycles, computes = document["cycles"].count(), _executed(document)
     instances = {level["name"].text(): level["instances"].count() for level in document["levels"].entries()}
     limited = [rate for rate in _rates(document) if rate[2] and rate[3] and instances[rate[0]]]
     rates = sorted(limited, key=lambda rate: -rate[3] / rate[2])[:MOST_ROOFS]
@@ -448,7 +456,7 @@ def _roofline_scene(document: Value, shown: ShownMapping, width: float) -> Scene
     points = [speed / (used * instances[name]) for name, _, _, used in rates]
     least, most = min([*ridge, *points]) / 4, max([*ridge, *points]) * 4
     for number, (name, kind, limit, used) in enumerate(rates):
-        slope, ink = limit * instances[name], f"s{number % 8}"
+        slope, ink = limit * instances[name], series_ink(len(shown.inks) + number)
         label = f"{name}, {BANDWIDTHS[kind]}"
         bend = min(max(peak / slope, least), most)
         roof = [Mark(least, min(peak, slope * least)), Mark(bend, peak)]
@@ -713,24 +721,46 @@ def cost_sections(document: Value, objective: str) -> Iterator[Section]:
     objectives = with_all["objectives"].texts() or [objective]
     clauses = document["without"].entries()
     rows: list[Sequence[Cell]] = [("(with all constraints)", "", *cost_cells(with_all), NOTHING)]
-    bars = []
+    bars, free = [], []
     for clause in clauses:
         cost = constraint_cost_text(clause, len(objectives) > 1)
         places = ", ".join(clause["sources"].texts()) or NOTHING
         least = clause["least"].number()
         rows.append((clause["text"].text(), places, *cost_cells(clause), (cost, least)))
-        if cost != FREE:
+        if cost == FREE:
+            free.append((clause["text"].text(), _file_names(clause["sources"].texts())))
+        else:
             bars.append(Bar(clause["text"].text(), [Segment(least, "s0", cost)], cost))
     first, *later = objectives
     otherwise = f", or else of {', then '.join(later)}" if later else ""
     untried = document["left_out"].texts()
+    title, remarks = "Cost of each constraint", list(_proof_remarks(with_all, clauses, untried))
+    text = f"Cost: improvement of the best {first}{otherwise} if only this constraint is dropped."
+    caption = "The optimum with all constraints and without each one"
     yield Section(
-        "Cost of each constraint",
-        f"Cost: improvement of the best {first}{otherwise} if only this constraint is dropped.",
-        [Figure(partial(bars_scene, "Cost of each constraint", bars))] if bars else (),
-        [Table("The optimum with all constraints and without each one", CONSTRAINT_HEADINGS, rows)],
-        remarks=list(_proof_remarks(with_all, clauses, untried)),
+        title, text, tables=[Table(caption, CONSTRAINT_HEADINGS, rows)], remarks=remarks, where=TERMINAL
     )
+    costly = [
+        (name, cost, *costs, _file_names(places.split(", ")))
+        for name, places, *costs, cost in rows
+        if cost[0] != FREE and isinstance(places, str)
+    ]
+    headings = ("Without", ">Cost", ">Energy", ">Cycles", ">EDP", "At")
+    yield Section(
+        title,
+        text,
+        [Figure(partial(bars_scene, title, bars))] if bars else (),
+        [Table(caption, headings, costly)],
+        remarks=remarks,
+        where=PAGE,
+    )
+    without = Table(f"{counted(len(free), 'constraint')} of no cost", ("Constraint", "At"), free)
+    yield Section("Constraints of no cost", tables=[without] if free else (), is_folded=True, where=PAGE)
+
+
+def _file_names(places: Sequence[str]) -> str:
+    """Return places by the names of their files; the inputs are listed with their folders."""
+    return ", ".join(place.rpartition("/")[2] for place in places) or NOTHING
 
 
 CONSTRAINT_HEADINGS = ("Without", "At", ">Energy", ">Cycles", ">EDP", ">Cost")

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
-from model.architecture import with_places
-from model.fused.cascade import Cascade
+from model.architecture import StorageLevel, with_places
+from model.counting.words import extents, tile_words
+from model.fused.cascade import Cascade, CascadeEinsum
 from model.fused.mapping import Body, FusedMapping, Leaf, LeafPath, Stored
+from model.fused.nests import VisitKind, nest_bounds, visit_kinds
 from model.fused.report import EinsumCost, FusedEvaluation, RoomTaken
 from model.fused.visits import Visits
+from model.mapping import StorageMapping
 from model.note import Note
 from model.objective import UNITS, in_reported_unit
 from solver.fusion import FusedResult
 from solver.report.document import (
+    FIGURES,
     Document,
     architecture_document,
+    einsum_document,
     narrower_document,
     picked,
     plain,
@@ -35,7 +40,7 @@ def fused_document(
     cascade: Cascade, mapping: FusedMapping, evaluation: FusedEvaluation, notes: Sequence[Note]
 ) -> Document:
     """Return the document of a priced fused mapping."""
-    nests = {path.leaf.einsum: list(_nests(cascade, path)) for path in mapping.paths}
+    visits = Visits(cascade, mapping)
     return {
         "kind": "evaluate-fused",
         "workload": cascade.name,
@@ -44,31 +49,66 @@ def fused_document(
         "violations": [
             {"einsum": einsum, **violation_document(violation)} for einsum, violation in evaluation.violations
         ],
-        **picked(evaluation, "energy_pj", "cycles", "edp_pj_cycles"),
+        **picked(evaluation, *FIGURES),
         **si_figures(
             None if evaluation.latency_s is None else evaluation.energy_j,
             evaluation.latency_s,
             sum(own.problem.computes * own.n_instances for own in cascade.einsums if not own.is_copy),
         ),
-        "tree": [
-            _part_document(Visits(cascade, mapping), evaluation, child, 0) for child in mapping.children
-        ],
+        "tree": [_part_document(visits, evaluation, child, 0) for child in mapping.children],
         "stored": [picked(stored, "tensor", "memory", "depth") for stored in mapping.stored],
         "einsums": [
-            {**_einsum_document(cost, evaluation), "nests": nests[cost.einsum]} for cost in evaluation.einsums
+            {**_einsum_document(cascade, cost, evaluation), **_nests_document(visits, place)}
+            for place, cost in enumerate(evaluation.einsums)
         ],
         "notes": plain(notes),
     }
 
 
-def _nests(cascade: Cascade, path: LeafPath) -> Iterator[list[str]]:
+def _nests_document(visits: Visits, place: int) -> Document:
+    """Return the loop nests of an Einsum as text, and each kind of its visits."""
+    einsum, path = visits.cascade.einsums[place], visits.mapping.paths[place]
+    kinds = () if einsum.is_copy else visit_kinds(visits, place)
+    return {"nests": list(_nests(einsum, path)), "kinds": list(map(_kind_document, kinds))}
+
+
+def _nests(einsum: CascadeEinsum, path: LeafPath) -> Iterator[list[str]]:
     """Yield the loop nest of an Einsum in each kind of its visits, as text."""
-    einsum = cascade.einsums[cascade.place(path.leaf.einsum)]
     for nest in path.leaf.nests:
+        problem = replace(einsum.problem, bounds=nest_bounds(einsum.problem, nest))
         architecture = with_places(einsum.mapspace.architecture, dict(nest.places))
-        targets = as_value({"mapping": mapping_targets(einsum.problem, architecture, nest.mapping)})
+        targets = as_value({"mapping": mapping_targets(problem, architecture, nest.mapping)})
         nodes = as_value(architecture_document(architecture))
-        yield nest_lines(nodes, targets["mapping"], einsum_text(einsum.problem))
+        yield nest_lines(nodes, targets["mapping"], einsum_text(problem))
+
+
+def _kind_document(kind: VisitKind) -> Document:
+    """Return visits that are alike, with the keys by which pictures of a mapping are drawn."""
+    return {
+        "visits": kind.count,
+        "einsum": einsum_document(kind.problem),
+        "architecture": architecture_document(kind.architecture),
+        "mapping": mapping_targets(kind.problem, kind.architecture, kind.mapping),
+        "compute_instances": kind.nest.instances(len(kind.architecture.nodes)),
+        "levels": list(_kind_levels(kind)),
+    }
+
+
+def _kind_levels(kind: VisitKind) -> Iterator[Document]:
+    """Yield the storage levels with their tiles in one visit."""
+    for position in kind.architecture.storage_indices:
+        level, chosen = kind.architecture.nodes[position], kind.mapping.nodes[position]
+        assert isinstance(level, StorageLevel)
+        assert isinstance(chosen, StorageMapping)
+        tiles = {}
+        for space in (own for own in kind.problem.dataspaces if own.name in chosen.keep):
+            words = tile_words(space, kind.nest.bounds[position])
+            tiles[space.name] = {
+                "tile_shape": list(extents(space, kind.nest.bounds[position])),
+                "tile_words": words,
+                "size_words": words * level.packing_of(space.name).size_per_value,
+            }
+        yield {"name": level.name, "instances": kind.nest.instances(position), "dataspaces": tiles}
 
 
 def fused_result_document(
@@ -94,6 +134,7 @@ def fused_result_document(
         **picked(result, "factors", "shared_factors"),
         "units": UNITS[objective],
         **{k: None if v is None else in_reported_unit(objective, v, units) for k, v in values.items()},
+        "unfused": None if result.unfused is None else _unfused_document(result.cascade, result.unfused),
         "gap": result.gap,
         "perfect_factors": narrower_document(result.perfect_factors, objective, units),
         "equal_parts": narrower_document(result.equal_parts, objective, units),
@@ -103,6 +144,12 @@ def fused_result_document(
         "check": check,
         "notes": plain(notes),
     }
+
+
+def _unfused_document(cascade: Cascade, evaluation: FusedEvaluation) -> Document:
+    """Return the cost of the best mapping without fusion."""
+    einsums = [_einsum_document(cascade, cost, evaluation) for cost in evaluation.einsums]
+    return {**picked(evaluation, *FIGURES), "einsums": einsums}
 
 
 def _part_document(visits: Visits, evaluation: FusedEvaluation, child: Body | Leaf, depth: int) -> Document:
@@ -119,10 +166,12 @@ def _part_document(visits: Visits, evaluation: FusedEvaluation, child: Body | Le
     }
 
 
-def _einsum_document(cost: EinsumCost, evaluation: FusedEvaluation) -> Document:
+def _einsum_document(cascade: Cascade, cost: EinsumCost, evaluation: FusedEvaluation) -> Document:
     units = evaluation.units_per_pj
+    accesses = cascade.einsums[cascade.place(cost.einsum)].accesses
     return {
         **picked(cost, "einsum", "visits", "n_instances", "steps", "cycles", "cycle_length"),
+        "tensors": {access.dataspace: access.tensor for access in accesses},
         "limited_by": limiting(cost),
         "energy_pj": cost.energy / units,
         "compute_energy_pj": cost.compute_energy / units,

@@ -1,17 +1,39 @@
-"""Reports of fused mappings: their tree, what is in each memory while time passes, what fusion saves."""
+"""Reports of fused mappings: their tree, the nests of Einsums, tables, and what fusion saves."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from model.extents import ANY, PERFECT
 from model.objective import EDP, UNITS
-from solver.report.charts import COMPUTE, Segment, TimeSpan, energies_scene, first_of, timeline_scene
-from solver.report.drawing import SMALL, Box, Ink, Part, Scene, TextLine, fitted, series_ink
+from solver.report.charts import COMPUTE, MOST_BARS, first_of
+from solver.report.drawing import SMALL, Box, Ink, Part, Scene, TextLine, fitted
 from solver.report.einsum_page import ENDINGS, stages_section, violation_sections
-from solver.report.figures import NOTHING, count_text, energy_text, percent, seconds_text, significant
-from solver.report.mapped import STEP
+from solver.report.figures import (
+    NOTHING,
+    count_text,
+    counted,
+    energy_text,
+    percent,
+    seconds_text,
+    significant,
+)
+from solver.report.fused_charts import (
+    all_runs,
+    energies_of_einsum,
+    fused_cycles,
+    fused_timeline_scene,
+    limited_rooms,
+    savings_scene,
+    savings_table,
+    tensor_energies,
+    tensor_energies_scene,
+    tensor_inks,
+    timeline_caption,
+)
+from solver.report.mapped import STEP, shown_mapping
+from solver.report.mapping_picture import array_scene, nest_scene
 from solver.report.page import (
     PAGE,
     TERMINAL,
@@ -134,33 +156,91 @@ def _gain_text(known: Value, key: str, without: str, saves: str, document: Value
 def _mapping_sections(document: Value) -> Iterator[Section]:
     """Yield the sections about a fused mapping and its cost."""
     einsums = document["einsums"].entries()
-    parts = [(each["einsum"].text(), fused_energies(each)) for each in einsums]
+    tree, inks = document["tree"].entries(), tensor_inks(einsums)
     yield from violation_sections(document)
     yield Section(
-        f"Fused mapping of {document['workload'].text()}",
-        lines=list(tree_lines(document["tree"].entries(), 0)),
-        where=TERMINAL,
+        f"Fused mapping of {document['workload'].text()}", lines=list(tree_lines(tree, 0)), where=TERMINAL
     )
+    yield _savings_section(document, inks)
     yield Section(
         "Tree",
         "Fused groups with their shared loops, outermost first; inside them the Einsums, with the tiles that "
         "they hold above shared loops and the intermediates that stay on chip.",
-        [Figure(partial(_tree_scene, document["tree"].entries()))],
+        [Figure(partial(_tree_scene, tree))],
+        where=PAGE,
+    )
+    yield Section(
+        "Timeline",
+        "Einsums run one after the other, from left to right. Below them: the words that cross to the "
+        "outermost memory, and the tiles in one instance of each limited memory. Widths are average cycles "
+        "of a visit.",
+        [Figure(partial(fused_timeline_scene, tree, einsums, inks), timeline_caption(tree, einsums))],
         where=PAGE,
     )
     for each in einsums:
-        lines = list(_nest_lines(each))
-        if lines:
-            yield Section(f"{each['einsum'].text()} in one visit", lines=lines)
+        yield from _nest_sections(each, inks)
     yield _fused_section(document)
     yield _room_section(einsums)
-    yield Section(
-        "Energy by Einsum",
-        "One instance of each Einsum, over all visits, by memory.",
-        [Figure(partial(energies_scene, "Energy by Einsum", parts), first_of(parts))],
+    yield _energy_section(einsums, inks)
+    yield totals_section(_cascade_facts(document))
+
+
+def _savings_section(document: Value, inks: Mapping[str, Ink]) -> Section:
+    """Return what fusion saves by tensor, if the best mapping without it is known."""
+    unfused, einsums = document.get("unfused"), document["einsums"].entries()
+    if not unfused or not einsums:
+        return Section("Savings from fusion")
+    now, before = all_runs(einsums), all_runs(unfused["einsums"].entries())
+    outermost = next((memory["name"].text() for memory in einsums[0]["memories"].entries()), "")
+    cycles = (
+        f"{count_text(document['cycles'].count())} instead of {count_text(unfused['cycles'].count())} cycles"
+    )
+    return Section(
+        "Savings from fusion",
+        f"Against the best mapping without fusion, all instances of each Einsum: {cycles}. The bars show "
+        f"words to and from {outermost}.",
+        [Figure(partial(savings_scene, now[0], before[0], inks))],
+        [savings_table(outermost, now, before)],
         where=PAGE,
     )
-    yield totals_section(_cascade_facts(document))
+
+
+def _nest_sections(einsum: Value, inks: Mapping[str, Ink]) -> Iterator[Section]:
+    """Yield the loop nest of a visit as text for a terminal, and as pictures of each kind of visit."""
+    title = f"{einsum['einsum'].text()} in one visit"
+    yield Section(title, lines=list(_nest_lines(einsum)), where=TERMINAL)
+    own = {space: inks[tensor.text()] for space, tensor in einsum["tensors"].items()}
+    kinds = einsum["kinds"].entries()
+    figures = []
+    for number, kind in enumerate(kinds, 1):
+        shown = shown_mapping(kind, own)
+        if shown is None:
+            continue
+        visits = counted(kind["visits"].count(), "visit")
+        which = f"Kind {number} of {len(kinds)}: {visits}." if len(kinds) > 1 else f"{visits.capitalize()}."
+        figures += [Figure(partial(nest_scene, shown), which), Figure(partial(array_scene, shown))]
+    yield Section(title, figures=figures, where=PAGE)
+
+
+def _energy_section(einsums: Sequence[Value], inks: Mapping[str, Ink]) -> Section:
+    """Return the energy of each Einsum and of each memory, by tensor."""
+    memories: dict[str, list[tuple[Value, Value]]] = {}
+    for einsum in einsums:
+        for memory in einsum["memories"].entries():
+            memories.setdefault(memory["name"].text(), []).append((einsum, memory))
+    parts = [(each["einsum"].text(), energies_of_einsum(each)) for each in einsums]
+    by_memory = [(name, tensor_energies(own)) for name, own in memories.items()]
+    return Section(
+        "Energy",
+        "One instance of each Einsum, over all visits, by tensor.",
+        [
+            Figure(
+                partial(tensor_energies_scene, "Energy by Einsum", parts[:MOST_BARS], inks), first_of(parts)
+            ),
+            Figure(partial(tensor_energies_scene, "Energy by memory", by_memory, inks)),
+        ],
+        where=PAGE,
+    )
 
 
 def _nest_lines(einsum: Value) -> Iterator[str]:
@@ -246,15 +326,12 @@ def fused_energies(einsum: Value) -> list[tuple[str, float]]:
 
 
 def _room_section(einsums: Sequence[Value]) -> Section:
-    """Return the occupancy of each limited memory while each Einsum runs."""
-    limited = [room["memory"].text() for each in einsums for room in _limited_rooms(each)]
+    """Return the tiles in each limited memory while each Einsum runs."""
     headings = ("Einsum", "Memory", ">Words", ">Capacity", "Own tiles", "Held and stored")
     return Section(
         "Buffer occupancy",
-        "Words per instance while each Einsum runs. In the picture, the width of a column is the cycles of "
-        "its Einsum, and the line is the memory's capacity.",
-        [Figure(partial(_room_scene, einsums, memory), memory) for memory in dict.fromkeys(limited)],
-        [Table("Tiles in limited memories", headings, list(_room_rows(einsums)))],
+        "Words per instance while each Einsum runs.",
+        tables=[Table("Tiles in limited memories", headings, list(_room_rows(einsums)))],
         is_folded=True,
     )
 
@@ -281,17 +358,8 @@ def _fused_section(document: Value) -> Section:
     )
 
 
-def fused_cycles(einsum: Value) -> int:
-    """Return the cycles of an Einsum by the clock of all of them."""
-    return einsum["cycles"].count() * einsum["cycle_length"].count()
-
-
-def _limited_rooms(einsum: Value) -> list[Value]:
-    return [room for room in einsum["room"].entries() if room["usable_words"].raw is not None]
-
-
 def _room_rows(einsums: Sequence[Value]) -> Iterator[Sequence[Cell]]:
-    for einsum, room in ((each, room) for each in einsums for room in _limited_rooms(each)):
+    for einsum, room in ((each, room) for each in einsums for room in limited_rooms(each)):
         tiles = [(tile, tile["kind"].text() == "own") for tile in room["tiles"].entries()]
         own, others = (
             ", ".join(
@@ -304,24 +372,3 @@ def _room_rows(einsums: Sequence[Value]) -> Iterator[Sequence[Cell]]:
         words = count_cell(room["size_words"].count()), count_cell(room["usable_words"].count())
         names = einsum["einsum"].text(), room["memory"].text()
         yield (*names, *words, own or NOTHING, others or NOTHING)
-
-
-def _room_scene(einsums: Sequence[Value], memory: str, width: float) -> Scene:
-    """Return a picture of a memory's occupancy while each Einsum runs."""
-    inks: dict[str, Ink] = {}
-    spans, limit = [], 0
-    for each in einsums:
-        rooms = [room for room in _limited_rooms(each) if room["memory"].text() == memory]
-        limit = max([limit, *(room["usable_words"].count() for room in rooms)])
-        tiles = [tile for room in rooms for tile in room["tiles"].entries()]
-        fills = [_tile_segment(tile, inks) for tile in tiles]
-        spans.append(TimeSpan(each["einsum"].text(), fused_cycles(each), fills, each["einsum"].text()))
-    whole = sum(span.duration for span in spans)
-    texts = f"{count_text(int(whole))} cycles", f"{count_text(limit)} words"
-    return timeline_scene(f"Occupancy of {memory}", spans, limit, texts, list(inks.items()), width)
-
-
-def _tile_segment(tile: Value, inks: dict[str, Ink]) -> Segment:
-    tensor, words, kind = tile["tensor"].text(), tile["size_words"].count(), tile["kind"].text()
-    ink = inks.setdefault(tensor, series_ink(len(inks)))
-    return Segment(words, ink, f"{tensor} ({kind}): {count_text(words)} words")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -48,8 +49,15 @@ def page_text(page: Page, document: Value) -> str:
 
 def fragment_text(page: Page, document: Value) -> str:
     """Return a page as an HTML fragment for a notebook, without a script; its style is its own."""
-    prefix = f"t{hashlib.sha256(repr(page.facts).encode()).hexdigest()[:8]}-"
-    return _template("fragment.html.jinja").render(**_template_values(page, document, prefix))
+    parts = _template_values(page, document, _fragment_prefix(page))
+    # Its rules count more than those of the notebook, whatever the order.
+    parts["style"] = _style().replace(".tilewright", ".tilewright.tilewright")
+    return _template("fragment.html.jinja").render(**parts)
+
+
+def _fragment_prefix(page: Page) -> str:
+    """Return what distinguishes the ids of a page from those of others in one notebook."""
+    return f"t{hashlib.sha256(repr(page.facts).encode()).hexdigest()[:8]}-"
 
 
 def _template_values(page: Page, document: Value, prefix: str = "") -> dict[str, object]:
@@ -147,7 +155,12 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"shown": _shown_text, "sort_key": _sort_key, "shape": _breaking_style}
+    environment.filters |= {
+        "shown": _shown_text,
+        "sort_key": _sort_key,
+        "shape": _breaking_style,
+        "breakable": _breakable,
+    }
     return environment
 
 
@@ -155,6 +168,14 @@ def _shown_text(cell: Cell) -> str:
     """Return the text of a cell, without what controls a terminal or the direction of text."""
     text = printable(cell if isinstance(cell, str) else cell[0])
     return text if len(text) <= LONGEST_CELL else f"{text[:LONGEST_CELL]}…"
+
+
+def _breakable(heading: str) -> str:
+    """Return a heading that may go on in a new line after a dot or an underscore."""
+    from markupsafe import Markup, escape  # noqa: PLC0415 (with jinja2)
+
+    # Entities contain neither of them.
+    return Markup(re.sub(r"([._])", r"\1<wbr>", str(escape(_shown_text(heading)))))
 
 
 def _breaking_style(cell: Cell) -> str:

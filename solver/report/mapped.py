@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal
 
 from solver.report.drawing import Ink, series_ink
@@ -40,7 +39,6 @@ class ShownTile:
     shape: tuple[int, ...]
     words: int
     size_words: int
-    energy_pj: float
 
 
 @dataclass(frozen=True)
@@ -55,8 +53,6 @@ class ShownNode:
     mesh: tuple[int, int] = (1, 1)
     loops: tuple[ShownLoop, ...] = ()
     tiles: tuple[ShownTile, ...] = ()
-    leak_pj: float = 0.0
-    cycles: int = 0
 
     def along(self, axis: Axis) -> tuple[ShownLoop, ...]:
         """The loops of a fanout along an axis, outermost first."""
@@ -69,17 +65,12 @@ class ShownMapping:
 
     einsum: str
     ranks: Mapping[str, tuple[str, ...]]  # by dataspace, in the order of the Einsum
-    outputs: frozenset[str]
     architecture: str
     nodes: tuple[ShownNode, ...]
     compute: str
     compute_instances: int
     compute_used: int
-
-    @cached_property
-    def inks(self) -> dict[str, Ink]:
-        """The colour of each dataspace."""
-        return {name: series_ink(number) for number, name in enumerate(self.ranks)}
+    inks: Mapping[str, Ink]  # the colour of each dataspace
 
     @property
     def levels(self) -> list[ShownNode]:
@@ -106,10 +97,11 @@ def _renamed(node: ShownNode, name: str) -> ShownNode:
     return ShownNode(name, name, node.usable_words, node.instances, node.used)
 
 
-def shown_mapping(document: Value) -> ShownMapping | None:
+def shown_mapping(document: Value, inks: Mapping[str, Ink] | None = None) -> ShownMapping | None:
     """Read the mapping of a document of ``map`` or ``evaluate``; None if it has none.
 
-    `DocumentError` if targets, levels and architecture do not belong together.
+    `inks` are the colours of dataspaces, where a page has others than in their order. `DocumentError` if
+    targets, levels and architecture do not belong together.
     """
     if not document.get("mapping") or not document.get("architecture"):
         return None
@@ -125,12 +117,12 @@ def shown_mapping(document: Value) -> ShownMapping | None:
     return ShownMapping(
         einsum["text"].text(),
         {space["name"].text(): tuple(space["ranks"].texts()) for space in spaces},
-        frozenset(space["name"].text() for space in spaces if space["output"].flag()),
         architecture["name"].text(),
         tuple(nodes),
         compute["name"].text(),
         compute["instances"].count(),
         document["compute_instances"].count(),
+        {space["name"].text(): series_ink(number) for number, space in enumerate(spaces)} | dict(inks or {}),
     )
 
 
@@ -179,8 +171,6 @@ def _shown_node(
         level["instances"].count(),
         loops=loops.get((name, False), ()),
         tiles=tuple(_shown_tile(space, figures) for space, figures in level["dataspaces"].items()),
-        leak_pj=level["leak_energy_pj"].number(),
-        cycles=level["cycles"].count(),
     )
 
 
@@ -190,7 +180,6 @@ def _shown_tile(name: str, figures: Value) -> ShownTile:
         tuple(extent.count() for extent in figures["tile_shape"].entries()),
         figures["tile_words"].count(),
         figures["size_words"].count(),
-        figures["energy_pj"].number(),
     )
 
 

@@ -100,7 +100,7 @@ def _memory_parts(shown: ShownMapping, node: ShownNode, width: float) -> Iterato
         y += BAR + 14
         taken = sum(tile.size_words for tile in node.tiles)
         share = f" ({percent(taken / node.usable_words)})" if node.usable_words else ""
-        text = f"{count_text(taken)} of {count_text(node.usable_words)} words{share}"
+        text = f"{count_text(taken)} of {counted(node.usable_words, 'word')}{share}"
         yield fitted(TextLine(PAD, y, text, "muted", SMALL), width - 2 * PAD)
     else:
         y += 10

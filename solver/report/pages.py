@@ -199,9 +199,11 @@ def comparison_page(document: Value) -> Page:
     """Return the report of ``compare``: how close each mapper came to the optimum, and when."""
     is_proven = document["proven"].flag()
     ratios = [
-        Bar(each["name"].text(), [Segment(each["ratio"].number(), "s0", "")], f"{each['ratio'].number():.4f}")
-        for each in document["mappers"].entries()
-        if each["ratio"].raw is not None
+        Bar(name, [Segment(max(0.0, ratio - 1), "s0", "")], f"{100 * (ratio - 1):+.2f} %")
+        for name, ratio in (
+            (each["name"].text(), optional(each["ratio"])) for each in document["mappers"].entries()
+        )
+        if ratio is not None
     ]
     budget = optional(document["budget"]["seconds"])
     work = counted(document["evaluations"].count(), "mapping") + " evaluated"
@@ -227,8 +229,8 @@ def comparison_page(document: Value) -> Page:
                 where=PAGE,
             ),
             Section(
-                "Ratio to the optimum" if is_proven else "Ratio to the bound",
-                figures=[Figure(partial(bars_scene, "Value divided by the reference", ratios))]
+                "Distance from the optimum" if is_proven else "Distance from the bound",
+                figures=[Figure(partial(bars_scene, "Share by which the value is above it", ratios))]
                 if ratios
                 else (),
                 where=PAGE,

@@ -6,6 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
+from model.architecture import StorageLevel
+from model.cost.prices import network_latency
+from model.cost.slack import bandwidth_slacks
 from model.counting.words import Vector
 from model.mapping import Mapping as LoopMapping
 from model.mapping import NodeMapping, StorageMapping
@@ -128,6 +131,7 @@ def _cost_document(mapspace: Mapspace, mapping: LoopMapping, evaluation: SparseE
     """Return the figures of a mapping."""
     units, cycle_s = evaluation.units_per_pj, mapspace.architecture.cycle_s
     shapes = tile_shapes(mapspace, mapping)
+    run = evaluation.cycles - network_latency(mapspace.architecture)
     return {
         **picked(evaluation, *FIGURES, "utilization"),
         **si_figures(
@@ -145,7 +149,10 @@ def _cost_document(mapspace: Mapspace, mapping: LoopMapping, evaluation: SparseE
         "compute_instances": math.ceil(evaluation.compute_instances),
         "dense": {"energy_pj": evaluation.dense_energy / units, "cycles": evaluation.dense_cycles},
         "levels": [
-            _level_document(level, own, units) for level, own in zip(evaluation.levels, shapes, strict=True)
+            {**_level_document(level, own, units), "slack": _slack_document(hardware, level, run)}
+            for hardware, level, own in zip(
+                mapspace.architecture.levels, evaluation.levels, shapes, strict=True
+            )
         ],
         "mapping": _ordered_targets(mapspace, mapping),
     }
@@ -185,6 +192,12 @@ def _level_document(level: SparseLevelCost, shapes: Mapping[str, Vector], units:
             for space in level.dataspaces
         },
     }
+
+
+def _slack_document(level: StorageLevel, cost: SparseLevelCost, cycles: int) -> Document:
+    """Return the unused part of each bandwidth of an instance."""
+    unused = bandwidth_slacks(level, cost.demands, cycles)
+    return {slack.resource: picked(slack, "limit", "used", "unused") for slack in unused}
 
 
 def _dataspace_document(space: SparseDataspaceCost, units: int) -> Document:

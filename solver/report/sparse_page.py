@@ -6,7 +6,13 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from model.objective import EDP, UNITS
-from solver.report.einsum_page import einsum_page, energy_facts, energy_scene, nest_sections
+from solver.report.einsum_page import (
+    cycles_sections,
+    einsum_page,
+    energy_facts,
+    energy_scene,
+    nest_sections,
+)
 from solver.report.figures import NOTHING, count_text, energy_text, percent, significant
 from solver.report.mapped import ShownMapping, shown_mapping
 from solver.report.page import (
@@ -91,6 +97,7 @@ def _sparse_sections(document: Value, shown: ShownMapping) -> Iterator[Section]:
     table = Table("Accesses", headings, list(_access_rows(document)), ("Dense",), is_grouped=True)
     text = "Expected words per instance; energies are for all instances."
     yield Section("Accesses", text, tables=[table])
+    yield from cycles_sections(document, shown)
 
 
 def _compressed_section(document: Value, shown: ShownMapping) -> Section:

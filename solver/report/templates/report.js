@@ -14,8 +14,8 @@ for (const table of document.querySelectorAll("table")) {
     if (body.rows.length < 2 || !heading.textContent) return;
     const button = document.createElement("button");
     button.type = "button";
-    button.textContent = heading.textContent;
-    heading.replaceChildren(button);
+    button.append(...heading.childNodes);
+    heading.append(button);
     button.addEventListener("click", () => {
       const falling = heading.getAttribute("aria-sort") === "ascending";
       for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");

@@ -50,7 +50,7 @@ from tests.solver.fusion.test_optimum import attention
 from tests.solver.golden import assert_golden
 
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1)> {{ 7 * 7 }} \x1b[2J \u202e ' + "n" * 200
-VOID = {"meta", "input", "br"}
+VOID = {"meta", "input", "br", "wbr"}
 LEAST_OF_SHAPES = 2.4
 """Every bar and area stands beside its figure in words; the guidelines ask for 3 where it does not."""
 
