@@ -73,14 +73,18 @@ class Port:
 class StorageLevel:
     """A storage level: a place in the loop nest at which a memory holds tiles of some dataspaces.
 
-    A memory has one place unless `with_places` gives it more. Its places are neighbours, with no fanout
-    between them, and share its capacity, its least utilization and its bandwidths.
+    A memory has one place unless `with_places` or an order of memories (`model.orders`) gives it more. All
+    its places lie under the same fanouts of the hardware, and share its capacity, its least utilization and
+    its bandwidths.
 
     Parameters
     ----------
     memory
         Name of the memory that the level is one of several places of; None where it is the only one. What
         counts once for a memory (leakage, area, latencies of networks) stands at its outermost place.
+    fanouts_above
+        How many fanouts, from the outermost, the memory lies under in hardware; None where these are the
+        fanouts above the level among the nodes, as they are unless nests have an order of their own.
     size_words, multiple_buffering, min_utilization
         Capacity of one instance, None when unlimited (DRAM). ``floor(size_words / multiple_buffering)`` words
         are usable, of which at least the share `min_utilization` must be used.
@@ -146,6 +150,7 @@ class StorageLevel:
     buffering_source: SourceRef | None = field(default=None, compare=False)
     utilization_source: SourceRef | None = field(default=None, compare=False)
     memory: str | None = None
+    fanouts_above: int | None = None
 
     @property
     def component(self) -> str:
@@ -313,24 +318,28 @@ class Architecture:
         Raises
         ------
         ValueError
-            If something lies between the places of one memory.
+            If the places of one memory lie under different fanouts.
         """
-        memories: list[tuple[int, ...]] = []
+        memories: dict[object, list[int]] = {}
         for number, level in enumerate(self.levels):
-            before = self.levels[memories[-1][0]] if memories else None
-            if level.memory is not None and before is not None and before.memory == level.memory:
-                memories[-1] += (number,)
-            else:
-                memories.append((number,))
-        self._check_memories(memories)
-        return tuple(memories)
+            memories.setdefault(number if level.memory is None else level.memory, []).append(number)
+        for places in memories.values():
+            if len({self.fanouts_above(self.storage_indices[place]) for place in places}) > 1:
+                name = self.levels[places[0]].component
+                raise ValueError(f"the places of the memory {name!r} lie under different fanouts")
+        return tuple(map(tuple, memories.values()))
 
-    def _check_memories(self, memories: list[tuple[int, ...]]) -> None:
-        names = [self.levels[places[0]].component for places in memories]
-        for name, places in zip(names, memories, strict=True):
-            first, last = self.storage_indices[places[0]], self.storage_indices[places[-1]]
-            if names.count(name) > 1 or last - first >= len(places):
-                raise ValueError(f"the places of the memory {name!r} are not neighbours")
+    def fanouts_above(self, position: int) -> int:
+        """Number of fanouts that a node lies under in hardware; ``len(nodes)`` is the compute."""
+        node = self.nodes[position] if position < len(self.nodes) else None
+        if isinstance(node, StorageLevel) and node.fanouts_above is not None:
+            return node.fanouts_above
+        return sum(index < position for index in self.fanout_indices)
+
+    @cached_property
+    def has_own_order(self) -> bool:
+        """Whether nodes are in an order of nests, in which memories may lie above those outside of them."""
+        return any(level.fanouts_above is not None for level in self.levels)
 
     @property
     def components(self) -> tuple[tuple[StorageLevel | Compute, int], ...]:
@@ -349,7 +358,7 @@ class Architecture:
 
     def instances_above(self, position: int) -> int:
         """Total instances of a node in the hardware, in use or not; ``len(nodes)`` is the compute."""
-        return math.prod(node.size for node in self.nodes[:position] if isinstance(node, Fanout))
+        return math.prod(fanout.size for fanout in self.fanouts[: self.fanouts_above(position)])
 
     @property
     def compute_instances(self) -> int:
@@ -387,11 +396,12 @@ def with_places(architecture: Architecture, places: Mapping[str, int]) -> Archit
     nodes: list[Node] = []
     for node in architecture.nodes:
         count = places.get(node.name, 1) if isinstance(node, StorageLevel) else 1
-        nodes += [node] if count == 1 or isinstance(node, Fanout) else _split_level(node, count)
+        nodes += [node] if count == 1 or isinstance(node, Fanout) else places_of(node, count)
     return replace(architecture, nodes=tuple(nodes))
 
 
-def _split_level(level: StorageLevel, count: int) -> list[StorageLevel]:
+def places_of(level: StorageLevel, count: int) -> list[StorageLevel]:
+    """Return several places of the memory of a level: what counts once for it stands at the first one."""
     outermost = replace(level, name=f"{level.name}#1", memory=level.name)
     inner = replace(
         outermost,

@@ -37,6 +37,11 @@ NOT_SIMPLE = (
 )
 """What searches ask of rules."""
 
+UNSEARCHED_ORDER = (
+    "this search knows memories in the order of the hardware only (force_memory_hierarchy_order: False)"
+)
+"""What searches say that do not go through the orders of memories."""
+
 
 @dataclass(frozen=True, slots=True)
 class FactorRule:
@@ -243,6 +248,10 @@ class Mapspace:
         see `Rule.is_simple`.
     joint
         Rules of the memories that have several places, outermost first.
+    free_order
+        Names of the memories whose tiles of one dataspace may lie above those of others in memories outside
+        of them, or below those in memories inside. Each of its orders is a mapspace of its own
+        (`model.orders`); here the memories are in the order of the hardware.
     """
 
     problem: Problem
@@ -261,6 +270,7 @@ class Mapspace:
     sparsity: Sparsity | None = None
     rules: tuple[Rule, ...] = ()
     joint: tuple[JointRules, ...] = ()
+    free_order: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
         """Return what is mapped onto what in a few lines; notebooks print it."""
@@ -320,8 +330,11 @@ class Mapspace:
         ValueError
             If words are counted by a rule that is not general, a level has a `Port`, a memory has several
             places, factors may leave remainders that the rule does not count, or outputs have given first
-            values that it does not count, data are sparse, or there are rules that the search does not know.
+            values that it does not count, data are sparse, the order of memories is free, or there are rules
+            that the search does not know.
         """
+        if self.free_order or self.architecture.has_own_order:
+            raise ValueError(UNSEARCHED_ORDER)
         rule = self.counting_rule
         rule.check_given(self.problem)
         if not (rule.is_general or by_bounds):

@@ -458,6 +458,10 @@ class Result:
     dense
         Of sparse data, what was found for the same data without zeros: the best mapping, if it was proven, is
         another one in general.
+    hardware_order
+        Where memories may lie in any order, what is known of the mappings in the order of the hardware.
+    mapspace
+        The mapspace of the mapping's order then; None where it is the one that was searched.
 
     Raises
     ------
@@ -480,6 +484,8 @@ class Result:
     perfect_factors: Narrower | None = None
     even_tiles: Narrower | None = None
     dense: Result | None = None
+    hardware_order: Narrower | None = None
+    mapspace: Mapspace | None = None
 
     def __post_init__(self) -> None:
         """Check that the status agrees with the other fields."""

@@ -44,6 +44,7 @@ from solver.result import (
     within_loop_limit,
 )
 from solver.search.mapper import DIVISORS, EVERYTHING, SCOPES, SearchScope, map_by_bounds
+from solver.search.orders import map_orders
 from solver.search.shared import ALONE, Partner
 from solver.search.trivial import trivial_bound
 from solver.simplest import simplified
@@ -68,8 +69,8 @@ WITHOUT_MAPPING = (Termination.MEMORY_LIMIT, Termination.CHOICES, Termination.RE
 """How searches by bounds end that have not looked at all mappings, though there was time."""
 
 
-SPARSE = "sparse data"
-"""The route of questions about sparse data; those of others are the engines."""
+SPARSE, ORDERS = "sparse data", "orders of memories"
+"""The routes of questions about sparse data, and about memories in any order; others are the engines."""
 
 # ------------------------------------------------------------------------- what is asked
 
@@ -99,6 +100,8 @@ class EinsumQuestion:
         """Which stages come, see `Stage.routes`."""
         if self.mapspace.sparsity is not None:
             return SPARSE
+        if self.mapspace.free_order:
+            return ORDERS
         return self.options.engine if self.mapspace.has_simple_rules else CP_SAT
 
     def within(self, clock: Clock, share: float = 1.0, most_s: float = math.inf) -> EinsumQuestion:
@@ -233,6 +236,11 @@ def _on_sparse_data(question: EinsumQuestion, state: State) -> State:
     """Search sparse data by bounds; the feasibility model does not know their room."""
     answer = question.ask(map_sparse_by_bounds, state.known)
     return state.told(replace(answer, dense=state.dense))
+
+
+def _over_orders(question: EinsumQuestion, state: State) -> State:
+    """Search memories in any order, by bounds alone."""
+    return state.told(question.ask(map_orders))
 
 
 def _best_of(objectives: Sequence[str], every: Sequence[Priced | None]) -> Priced | None:
@@ -464,6 +472,7 @@ STAGES = (
     Stage("dense data", BOUNDS, (SPARSE,), _without_zeros, (DIVISORS,), 0.25, 5.0),
     Stage("low EDP", BOUNDS, (SPARSE,), _frugal, (DIVISORS,), 0.25, 10.0, _is_about_latency),
     Stage("bounds", BOUNDS, (SPARSE,), _on_sparse_data, SCOPES),
+    Stage("bounds", BOUNDS, (ORDERS,), _over_orders, SCOPES),
     Stage("bounds", BOUNDS, (BOUNDS, AUTO), partial(patiently, _by_bounds), SCOPES),
     Stage("feasibility", CP_SAT, (BOUNDS, AUTO), feasibility, most_s=60.0, is_due=is_stuck),
     Stage("bounds again", BOUNDS, (BOUNDS, AUTO), partial(again, _by_bounds), SCOPES, is_due=is_stuck),
@@ -515,7 +524,7 @@ def map_einsum(
     ValueError
         The mapspace has what searches do not know, see `Mapspace.check_searchable`; under rules that are not
         simple, what `solver.formulation.model.check_formulated` refuses; or CP-SAT alone is to search sparse
-        data.
+        data, or memories in any order.
     TooLargeError
         Words are too many to be counted in 64 bits, or extents too many for CP-SAT alone.
     ContradictionError, ModelError
@@ -523,6 +532,8 @@ def map_einsum(
     """
     if mapspace.sparsity is not None and options.engine == CP_SAT:
         raise ValueError("CP-SAT does not search sparse data: the engine must be auto or bounds")
+    if mapspace.free_order and options.engine == CP_SAT:
+        raise ValueError("CP-SAT knows memories in the order of the hardware only: use auto or bounds")
     own = mapspace if mapspace.sparsity is None else searchable(mapspace)
     question = EinsumQuestion(own, options, on_progress, should_stop, reasons)
     with closing(_partner(question)) as partner:

@@ -49,9 +49,11 @@ def send(stream: BinaryIO, message: object) -> None:
     stream.flush()
 
 
-def load(sizes: list[int], unary: bytes, pairs: list[tuple[int, int]], binary: bytes, seed: int) -> CFN:
+def load(
+    sizes: list[int], unary: bytes, pairs: list[tuple[int, int]], binary: bytes, seed: int, vac: int
+) -> CFN:
     """Build a problem: costs are doubles, one table after the other."""
-    problem = CFN(vac=1, seed=seed, verbose=0)
+    problem = CFN(vac=vac, seed=seed, verbose=0)
     problem.Option.showSolutions = 1  # a line of values after each one
     own, joint = memoryview(unary).cast("d"), memoryview(binary).cast("d")
     inside = problem.CFN.wcsp

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import NamedTuple
 
 from model.architecture import Architecture, StorageLevel
@@ -13,6 +14,7 @@ from model.cost.judge import broken_rules
 from model.cost.limits import memory_violations, mesh_violations
 from model.cost.links import LinkDelivery
 from model.cost.nest import Nest, build_nest, check_keeps, check_places
+from model.cost.order import check_order, instances_in_use, seen_by
 from model.cost.prices import (
     access_energy,
     leaking_instances,
@@ -74,7 +76,8 @@ def evaluate(
         If the mapping does not belong to the problem and the architecture, if no level keeps a
         dataspace, or two places of one memory do, or if link transfers are to be counted by another rule
         than Timeloop's, remainders by another one than the exact rule, or given first values of outputs by
-        AccelForge's.
+        AccelForge's. For nests in an order of their own also if they have remainders or link transfers, or
+        tiles that are no whole ones (`model.cost.order`).
     """
     rule = rule_of(counting)
     rule.check_given(problem)
@@ -83,6 +86,8 @@ def evaluate(
     nest = build_nest(problem, architecture, mapping)
     check_keeps(problem, mapping)
     check_places(architecture, mapping)
+    if architecture.has_own_order:
+        _check_own_order(problem, architecture, mapping, nest, link_transfers)
     if nest.remainder_dims and not rule.remainders:
         dims = sorted(nest.remainder_dims)
         raise ValueError(f"remainders are not counted by the rule {counting!r}: {dims}")
@@ -114,6 +119,15 @@ def evaluate(
     )
 
 
+def _check_own_order(
+    problem: Problem, architecture: Architecture, mapping: Mapping, nest: Nest, link_transfers: bool
+) -> None:
+    """Refuse nests in an order of their own with what is not counted there."""
+    if nest.remainder_dims or link_transfers:
+        raise ValueError("remainders and link transfers are not counted in an order of nests")
+    check_order(problem, architecture, mapping)
+
+
 def _memory_cycles(
     rule: CountingRule, architecture: Architecture, steps: int, loads: Sequence[Sequence[Load]]
 ) -> list[int | Fraction]:
@@ -139,10 +153,19 @@ def _even_loads(
     deliver = LinkDelivery if link_transfers else MulticastDelivery
     at: dict[int, list[Named]] = {position: [] for position in architecture.storage_indices}
     for space in problem.dataspaces:
-        delivery = deliver(rule, architecture, nest, space)
-        for traffic in dataspace_traffic(rule, architecture, mapping, nest, space, delivery):
-            at[traffic.position].append((space.name, traffic))
-    return [[Load(nest.instances(position), tuple(words))] for position, words in at.items()]
+        own = architecture, mapping, nest
+        positions = tuple(range(len(architecture.nodes)))
+        if architecture.has_own_order:
+            seen = seen_by(architecture, mapping, space.name)
+            own = seen.architecture, seen.mapping, build_nest(problem, seen.architecture, seen.mapping)
+            positions = seen.positions
+        delivery = deliver(rule, own[0], own[2], space)
+        for traffic in dataspace_traffic(rule, *own, space, delivery):
+            position = positions[traffic.position]
+            at[position].append((space.name, replace(traffic, position=position)))
+    return [
+        [Load(instances_in_use(architecture, nest, position), tuple(words))] for position, words in at.items()
+    ]
 
 
 def loads_with_remainders(
@@ -188,12 +211,13 @@ def _level_cost(
     busy: int | Fraction,
 ) -> LevelCost:
     level = architecture.level_at(position)
-    paying = paying_instances(level, architecture.instances_above(position), nest.instances(position))
+    used = instances_in_use(architecture, nest, position)
+    paying = paying_instances(level, architecture.instances_above(position), used)
     by_space = zip(*(load.traffic for load in loads), strict=True)
     counts = [load.instances for load in loads]
     return LevelCost(
         name=level.name,
-        instances=nest.instances(position),
+        instances=used,
         cycles=math.ceil(needed),
         leak_energy=round(_leak_per_cycle(architecture, nest, position) * busy),
         dataspaces=tuple(
@@ -210,7 +234,8 @@ def _leak_per_cycle(architecture: Architecture, nest: Nest, position: int) -> in
     level = architecture.level_at(position)
     if not level.energy.leak_per_cycle:
         return 0
-    return level.energy.leak_per_cycle * leaking_instances(architecture, position, nest.instances)
+    used = partial(instances_in_use, architecture, nest)
+    return level.energy.leak_per_cycle * leaking_instances(architecture, position, used)
 
 
 def _dataspace_cost(

@@ -92,7 +92,7 @@ def leaking_instances(
     gate = architecture.level_at(position).gating_fanouts
     if gate is None:
         return used(position)
-    above = [index for index in architecture.fanout_indices if index < position]
+    above = architecture.fanout_indices[: architecture.fanouts_above(position)]
     gated_at = above[gate] if gate < len(above) else position
     under_gate = architecture.instances_above(position) // architecture.instances_above(gated_at)
     return used(gated_at) * under_gate

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.assignment import CostArray
+from solver import toulbar
 from solver.assignment.bounds import BITS, Prices, Sweeps, largest_limit, verified_bound
 from solver.assignment.capacity import Capacity
 from solver.assignment.instance import Choice, Instance, price
@@ -26,7 +27,7 @@ from solver.assignment.result import CHECKED_BOUND, CP_SAT
 from solver.cpsat import ModelError
 from solver.result import Clock
 
-MOST_ROUNDS, MOST_SWEPT = 60, 1 << 30
+MOST_ROUNDS, MOST_SWEPT = 60, 1 << 28
 """Rounds of prices before each turn of CP-SAT, and entries of all their sweeps."""
 
 FIRST_SWEEPS, SWEEPS = 10, 2
@@ -86,6 +87,10 @@ class _Search:
         """What a better assignment costs at most: no more than the best one does."""
         return self.instance.infinity - 1 if self.total is None else self.total
 
+    def is_over(self, method: str) -> bool:
+        """Whether nothing is open any more, or time is up."""
+        return self.result(method).is_proven or self.clock.stop()
+
     def result(self, method: str) -> KernelResult:
         bound = self.bound if self.total is None else min(self.bound, self.total)
         return KernelResult(self.choice, self.total, bound, method)
@@ -105,9 +110,11 @@ def solve_with_room(
         pricing.run()
         if search.bound >= instance.infinity:
             return KernelResult(None, None, None, method)
-        if search.result(method).is_proven or clock.stop():
-            return search.result(method)
         is_rising = search.bound - before > RISING * search.bound
+        if is_rising and not search.is_over(method):
+            _offer_priced(search, pricing.prices / pricing.scale, request)
+        if search.is_over(method):
+            return search.result(method)
         if is_rising and _open_pairs(pricing.survivors(search.most)) > MOST_LITERALS:
             continue
         if not _turn(search, pricing, walk, seconds):
@@ -248,6 +255,60 @@ class _Pricing:
         search.raise_to(verified_bound(search.instance, self.sweeps.moved, self._exact, self.scale))
 
 
+PRICED, PRICED_BACKTRACKS = 16, 200
+"""Problems that toulbar2 gets in a row, and backtracks for each; later ones hardly help."""
+
+FIRST_CHANGE, LEAST_CHANGE, FROM_ZERO = 0.05, 0.002, 0.05
+"""By what part prices change each time, at first and in the end; the part of the largest one to begin at."""
+
+
+def _offer_priced(search: _Search, prices: NDArray[np.float64], request: KernelRequest) -> None:
+    """Let toulbar2 choose at prices that rise where room is exceeded, and fall where all fits.
+
+    What costs least at given prices takes whole groups of layers along, unlike changes of single values.
+    """
+    if request.engine == CP_SAT or not toulbar.is_available():
+        return
+    free = [np.zeros(len(vector)) for vector in search.instance.vectors]
+    with toulbar.Problem(free, _capped(search.instance, search.most), request.seed) as problem:
+        _follow_prices(search, problem, prices)
+
+
+def _follow_prices(search: _Search, problem: toulbar.Problem, prices: NDArray[np.float64]) -> None:
+    """Offer what is chosen at changing prices."""
+    change, was_over = FIRST_CHANGE, True
+    for _ in range(PRICED):
+        choice = _chosen_at(search, problem, prices)
+        if choice is None:
+            return
+        search.offer(choice)
+        search.offer(fitted(search.instance, search.capacity, choice))
+        over = search.capacity.left(choice) < 0
+        if over.any() != was_over:
+            change, was_over = max(LEAST_CHANGE, change / 2), bool(over.any())
+        dearer = over * (prices + FROM_ZERO * prices.max())
+        prices = prices + change * (dearer if was_over else -prices)
+
+
+def _chosen_at(search: _Search, problem: toulbar.Problem, prices: NDArray[np.float64]) -> Choice | None:
+    """Return what toulbar2 finds for values that pay these prices; None if that is nothing."""
+    exact = Prices(search.capacity, tuple(int(own) for own in np.floor(prices * (1 << BITS))))
+    top = search.most + (exact.of_room >> BITS) + 1
+    if top >= toulbar.LARGEST:
+        return None
+    charges = {variable: costs >> BITS for variable, costs in exact.charges().items()}
+    paid = [
+        np.minimum(vector + charges.get(variable, 0), top).astype(np.int64)
+        for variable, vector in enumerate(search.instance.vectors)
+    ]
+    return problem.search(top, search.clock.stop, added=paid, backtracks=PRICED_BACKTRACKS).choice
+
+
+def _capped(instance: Instance, most: int) -> dict[tuple[int, int], CostArray]:
+    """Return the matrices without numbers that no assignment of at most `most` has."""
+    return {pair: np.minimum(matrix, most + 1) for pair, matrix in instance.matrices.items()}
+
+
 MOST_FITTINGS = 4
 
 
@@ -299,8 +360,10 @@ def _turn(search: _Search, pricing: _Pricing, walk: _Walk, seconds: float) -> bo
     Where too much could be better, only assignments close to the bound are looked for, as if one were known
     that is not much above it: either the best of all is among them, or all are above.
     """
-    most = search.most
-    limit, rest = most, pricing.survivors(most)
+    if _open_pairs(rest := pricing.survivors(search.most)) > MOST_LOCAL:
+        walk.run(rest, seconds)
+        rest = pricing.survivors(search.most)
+    limit = most = search.most
     while _open_pairs(rest) > MOST_LITERALS and limit > search.bound:
         limit = search.bound + (min(limit, 2 * search.bound) - search.bound) // 4
         rest = pricing.survivors(limit)
@@ -315,8 +378,6 @@ def _turn(search: _Search, pricing: _Pricing, walk: _Walk, seconds: float) -> bo
             raise ModelError("CP-SAT's answer does not fit")
         search.offer(answer.choice)
     search.raise_to(limit + 1 if answer.bound is None else min(answer.bound, limit + 1))
-    if limit < most:
-        walk.run(pricing.survivors(search.most), seconds / GROWTH)
     return search.bound < search.instance.infinity
 
 

@@ -77,9 +77,17 @@ def canonical(mapspace: Mapspace, *, lists_sides: bool = True) -> Json:
         "network_latency": network_latency(architecture),
         "least_units": math.ceil(mapspace.min_parallelism),
         **({"memories": [_memory(mapspace, rules) for rules in mapspace.joint]} if mapspace.joint else {}),
+        **_free_order(mapspace, places),
         **({"sparse": _sparse(mapspace)} if has_sparse_data(mapspace) else {}),
         **({"rules": sorted({str(rule.condition) for rule in mapspace.rules})} if mapspace.rules else {}),
     }
+
+
+def _free_order(mapspace: Mapspace, places: Sequence[int]) -> Json:
+    """Return the memories that may lie in any order, if there are any."""
+    positions = zip(mapspace.architecture.levels, mapspace.architecture.storage_indices, strict=True)
+    free = [places[position] for level, position in positions if level.component in mapspace.free_order]
+    return {"free_order": free} if free else {}
 
 
 def has_sparse_data(mapspace: Mapspace) -> bool:

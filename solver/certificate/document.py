@@ -31,10 +31,13 @@ from solver.certificate.canonical import (
     canonical_sha256,
     has_sparse_data,
 )
+from solver.certificate.orders import order_claim
 from solver.result import Status
 
 FORMAT, WITH_PLACES, WITH_RULES = (f"tilewright certificate {number}" for number in (9, 10, 11))
 """Those where memories have several places, and under rules of the user's own: older checkers see neither."""
+ORDERS = "tilewright certificate orders 1"
+"""Where memories may lie in any order."""
 SPARSE = "tilewright certificate sparse 2"
 """Where densities change counts; energies are in parts of a unit (`model.sparse.FIXED_POINT`)."""
 
@@ -75,6 +78,11 @@ class Claims(Protocol):
         """Its cost."""
         ...
 
+    @property
+    def mapspace(self) -> Mapspace | None:
+        """The mapspace of its order, where memories may lie in any."""
+        ...
+
 
 def certificate(mapspace: Mapspace, result: Claims, command: Sequence[str], seed: int = 0) -> Json:
     """Return the certificate of a search's result; docs/certificates.md lists its keys.
@@ -110,12 +118,19 @@ def certificate(mapspace: Mapspace, result: Claims, command: Sequence[str], seed
         "status": result.status.value,
         "objectives": list(result.objectives),
         "bounds": _claimed_bounds(result),
-        "mapping": None if result.mapping is None else canonical_mapping(mapspace, result.mapping),
+        "mapping": None if result.mapping is None else _mapping(mapspace, result.mapping, result.mapspace),
         "cost": None if result.evaluation is None else _objective_values(result.evaluation),
-        "spatial_choices": count_spatial_choices(mapspace),
-        **({"rules": [_rule_json(rule) for rule in mapspace.rules]} if mapspace.rules else {}),
     }
+    if not mapspace.free_order:
+        document["spatial_choices"] = count_spatial_choices(mapspace)
+        document |= {"rules": [_rule_json(rule) for rule in mapspace.rules]} if mapspace.rules else {}
     return sealed(document, command, seed)
+
+
+def _mapping(mapspace: Mapspace, mapping: Mapping, ordered: Mapspace | None) -> Json:
+    if ordered is not None:
+        return order_claim(mapspace, ordered, mapping)
+    return canonical_mapping(mapspace, mapping)
 
 
 def sealed(document: Json, command: Sequence[str], seed: int) -> Json:
@@ -129,6 +144,8 @@ def sealed(document: Json, command: Sequence[str], seed: int) -> Json:
 def _format(mapspace: Mapspace) -> str:
     if has_sparse_data(mapspace):
         return SPARSE
+    if mapspace.free_order:
+        return ORDERS
     return WITH_RULES if mapspace.rules else WITH_PLACES if mapspace.joint else FORMAT
 
 

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -142,7 +143,9 @@ def map_command(arguments: argparse.Namespace) -> int:
     spec_text = mapped_spec_text(loaded, arguments)
     check_accelforge(loaded.mapspace, arguments)
     export_formulation(loaded.mapspace, arguments)
-    result = _found(loaded.mapspace, arguments)
+    searched, result = loaded.mapspace, _found(loaded.mapspace, arguments)
+    if result.mapspace is not None:
+        loaded = replace(loaded, mapspace=replace(result.mapspace, notes=searched.notes))
     loaded = loaded.noted(
         (
             *counting_notes(loaded.mapspace, result.mapping, result.evaluation),
@@ -153,13 +156,14 @@ def map_command(arguments: argparse.Namespace) -> int:
     varied, effects = (
         sensitivities(mapspace, result, arguments) if arguments.sensitivity else (mapspace, None)
     )
-    from solver.cli.certificates import checked_result
+    from solver.cli.certificates import certificate_steps, checked_result
 
-    code, check = checked_result(mapspace, result, arguments)
+    code, check = checked_result(searched, result, arguments)
     is_priced = arguments.price_constraints and result.mapping is not None
     priced, costs = _constraint_costs(mapspace, arguments) if is_priced else (mapspace, None)
     loaded = loaded.noted(note for own in (varied, priced) for note in own.notes if note not in loaded.notes)
-    deliver(_map_steps(loaded, result, _Further(effects, check, costs), spec_text, arguments))
+    steps = _map_steps(loaded, result, _Further(effects, check, costs), spec_text, arguments)
+    deliver(chain(steps, certificate_steps(searched, result, arguments)))
     return code or exit_code(result.status, (result,))
 
 
@@ -243,9 +247,6 @@ def _map_steps(
         yield accelforge_step(arguments.accelforge_mapping, result.mapping, text)
     lack = "" if result.mapping is not None else "mapping"
     yield from plot_steps(arguments.plot, partial(documented, mapspace, result), lack)
-    from solver.cli.certificates import certificate_steps
-
-    yield from certificate_steps(mapspace, result, arguments)
 
 
 def _refused_map(arguments: argparse.Namespace) -> Document:

@@ -68,7 +68,7 @@ def prove_command(arguments: argparse.Namespace) -> int:
     from solver.report.figures import seconds_text
     from solver.report.reasons import reason_lines
 
-    document, places = _result_document(mapspace, result), places_of(loaded.document)
+    document, places = _result_document(result.mapspace or mapspace, result), places_of(loaded.document)
     spans = {str(place): span for place, span in places.items()}
     for line in reason_lines(document["reasons"].entries(), spans):
         write_stdout(f"{line}\n")

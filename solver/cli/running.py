@@ -91,12 +91,23 @@ def load_options(arguments: argparse.Namespace) -> LoadOptions:
         accelforge=AccelForgeOptions(
             costs=getattr(arguments, "costs", None),
             stored_outside=getattr(arguments, "no_fuse", None) in (True, []),
+            any_order=_knows_orders(arguments),
         ),
         ignore_sparse=arguments.ignore_sparse,
         objectives=_objectives(arguments),
         counting=arguments.counting,
         factors=arguments.factors,
         has_places=arguments.uneven,
+    )
+
+
+def _knows_orders(arguments: argparse.Namespace) -> bool:
+    """Return whether a command searches memories in any order: one Einsum, by bounds, in one search."""
+    if arguments.command not in ("map", "prove") or getattr(arguments, "einsum", None) is None:
+        return False
+    others = ("pareto", "sensitivity", "price_constraints", "export_model", "mapping", "mapped_spec")
+    return getattr(arguments, "engine", AUTO) != CP_SAT and not any(
+        getattr(arguments, own, None) for own in others
     )
 
 

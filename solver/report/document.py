@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from model.architecture import Architecture, Node, StorageLevel
 from model.cost.nest import build_nest
+from model.cost.order import seen_by
 from model.cost.report import BrokenRule, Evaluation, LevelCost, Violation
 from model.cost.slack import Slack, slacks
 from model.counting.words import Vector, extents
@@ -88,6 +89,7 @@ def result_document(
         ],
         "perfect_factors": narrower_document(result.perfect_factors, result.objective, result.units_per_pj),
         "even_tiles": narrower_document(result.even_tiles, result.objective, result.units_per_pj),
+        **_hardware_order(result),
         "seconds": result.statistics.seconds,
         **_cost_document(mapspace, result.mapping, result.evaluation),
         "statistics": {**asdict(result.statistics), "settled": _settled(result)},
@@ -117,6 +119,14 @@ def _settled(result: Result) -> dict[str, dict[str, float]]:
         every = sum(counts.values())
         shares[evidence.objective] = {step: own / every for step, own in counts.items()} if every else {}
     return shares
+
+
+def _hardware_order(result: Result) -> Document:
+    """Return what is known of mappings in the order of the hardware, where memories may lie in any order."""
+    if result.hardware_order is None:
+        return {}
+    own = narrower_document(result.hardware_order, result.objective, result.units_per_pj)
+    return {"hardware_order": own}
 
 
 def narrower_document(known: Narrower | None, objective: str, units_per_pj: int) -> Document | None:
@@ -319,11 +329,21 @@ def evaluation_si_figures(evaluation: Evaluation) -> Document:
 
 def tile_shapes(mapspace: Mapspace, mapping: LoopMapping) -> list[dict[str, Vector]]:
     """Return per storage level, outermost first, the extents of a full tile of each dataspace, by rank."""
-    nest = build_nest(mapspace.problem, mapspace.architecture, mapping)
+    problem, architecture = mapspace.problem, mapspace.architecture
+    bounds = {space.name: _seen_bounds(mapspace, mapping, space.name) for space in problem.dataspaces}
     return [
-        {space.name: extents(space, nest.bounds[position]) for space in mapspace.problem.dataspaces}
-        for position in mapspace.architecture.storage_indices
+        {space.name: extents(space, bounds[space.name][position]) for space in problem.dataspaces}
+        for position in architecture.storage_indices
     ]
+
+
+def _seen_bounds(mapspace: Mapspace, mapping: LoopMapping, space: str) -> dict[int, dict[str, int]]:
+    """Return by node the iterations of each dimension in a full tile, as a dataspace sees them."""
+    architecture, positions = mapspace.architecture, tuple(range(len(mapping.nodes)))
+    if architecture.has_own_order:
+        seen = seen_by(architecture, mapping, space)
+        architecture, mapping, positions = seen.architecture, seen.mapping, seen.positions
+    return dict(zip(positions, build_nest(mapspace.problem, architecture, mapping).bounds, strict=False))
 
 
 def _level_document(

@@ -155,6 +155,13 @@ def work_text(document: Value) -> str:
 def _narrower_parts(document: Value) -> Iterator[str]:
     """Yield the savings from remainders and uneven tiles; without a proof, results of narrower mapspaces."""
     perfect, even, value = document.get("perfect_factors"), document.get("even_tiles"), document["value"]
+    hardware = document.get("hardware_order")
+    if hardware:
+        is_proven = value.raw is not None and document["status"].text() == "OPTIMAL"
+        if is_proven:
+            yield _saved_text(document, value.number(), hardware, "tiles in any order of the memories")
+        else:
+            yield _best_text(document, hardware, "in the order of the hardware")
     if value.raw is None or document["status"].text() != "OPTIMAL":
         if perfect:
             yield _best_text(document, perfect, "without remainders")

@@ -29,15 +29,16 @@ def rounded_down(number: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """The most that a mapping may cost, in energy units and in cycles; None is no cap."""
+    """The most that a mapping may cost, in energy units, in cycles, and in their product; None is no cap."""
 
     energy: int | None = None
     cycles: int | None = None
+    edp: int | None = None
 
     @property
     def limits(self) -> tuple[tuple[str, int], ...]:
         """The caps that there are, as limits of a `Goal`."""
-        pairs = (("energy", self.energy), ("latency", self.cycles))
+        pairs = (("energy", self.energy), ("latency", self.cycles), ("edp", self.edp))
         return tuple((name, cap) for name, cap in pairs if cap is not None)
 
 

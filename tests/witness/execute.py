@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.architecture import Architecture, Fanout, StorageLevel
-from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
+from model.mapping import Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.problem import Dataspace, Problem
 from tests.witness.layout import Layout
 from tests.witness.storage import EMPTY, AccessCounts, Link, Store, Toll, Visits, Words, whole_visits
@@ -59,13 +59,21 @@ class Execution:
 
 @dataclass(frozen=True, slots=True)
 class _NestLoop:
-    """A loop of the whole nest; ``stride`` is by how much its dimension advances per iteration."""
+    """A loop of the whole nest; ``stride`` is by how much its dimension advances per iteration.
+
+    A spatial loop has the number of its fanout, from the outermost.
+    """
 
     node: int
     dim: str
     bound: int
     stride: int
-    spatial: bool
+    fanout: int | None
+
+    @property
+    def spatial(self) -> bool:
+        """Whether its iterations are children of a fanout."""
+        return self.fanout is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,15 +248,13 @@ def _nest(problem: Problem, architecture: Architecture, mapping: Mapping) -> lis
         raise ValueError("the mapping has not one entry per node of the architecture")
     stride = dict.fromkeys(problem.dims, 1)
     nest: list[_NestLoop] = []
-    for node in reversed(range(len(mapping.nodes))):
-        part = mapping.nodes[node]
+    for node, part in enumerate(mapping.nodes):
         if isinstance(part, StorageMapping) != isinstance(architecture.nodes[node], StorageLevel):
             raise ValueError(f"entry {node} of the mapping is not of its node's kind")
-        for loop in _loops(part):
-            nest.append(
-                _NestLoop(node, loop.dim, loop.bound, stride[loop.dim], isinstance(part, FanoutMapping))
-            )
-            stride[loop.dim] *= loop.bound
+    for node, loop in _innermost_first(problem, architecture, mapping):
+        fanout = architecture.fanout_indices.index(node) if isinstance(loop, SpatialLoop) else None
+        nest.append(_NestLoop(node, loop.dim, loop.bound, stride[loop.dim], fanout))
+        stride[loop.dim] *= loop.bound
     for dim, bound in problem.bound.items():
         own = [loop for loop in nest if loop.dim == dim and loop.bound > 1]
         # The last one, outermost of all, begins its last iteration before the end and ends it there or later.
@@ -256,6 +262,49 @@ def _nest(problem: Problem, architecture: Architecture, mapping: Mapping) -> lis
         if not (outer - 1) * inner < bound <= outer * inner:
             raise ValueError(f"the loops cover {stride} instead of {problem.bound}")
     return nest[::-1]
+
+
+def _innermost_first(
+    problem: Problem, architecture: Architecture, mapping: Mapping
+) -> Iterator[tuple[int, Loop | SpatialLoop]]:
+    """Yield the loops with their nodes.
+
+    Where memories lie in any order, each spatial loop stands right above the first tile in a memory inside of
+    its fanout that the loop's dimension indexes: then the tiles of all memories are boxes.
+    """
+    placed: dict[int, list[tuple[int, Loop | SpatialLoop]]] = {}
+    for node, part in enumerate(mapping.nodes):
+        for loop in _loops(part):
+            at = node
+            if architecture.has_own_order and isinstance(loop, SpatialLoop):
+                at = _first_inside(
+                    problem, architecture, mapping, architecture.fanout_indices.index(node), loop.dim
+                )
+            placed.setdefault(at, []).append((node, loop))
+    for at in sorted(placed, reverse=True):
+        # Spatial loops stand outside of the tile, and so of the loops below it.
+        yield from sorted(placed[at], key=lambda own: (isinstance(own[1], SpatialLoop), -own[0]))
+
+
+def _first_inside(
+    problem: Problem, architecture: Architecture, mapping: Mapping, fanout: int, dim: str
+) -> int:
+    spaces = {space.name for space in problem.dataspaces if dim in space.dims}
+    inside = (
+        node
+        for node, part in enumerate(mapping.nodes)
+        if isinstance(part, StorageMapping)
+        and part.keep & spaces
+        and architecture.fanouts_above(node) > fanout
+    )
+    return next(inside, len(mapping.nodes))
+
+
+def _outside(architecture: Architecture, loop: _NestLoop, place: int) -> bool:
+    """Whether a loop lies outside of a place: of a spatial one, whether the hardware there is a child."""
+    if loop.fanout is None:
+        return loop.node < place
+    return loop.fanout < (architecture.fanouts_above(place) if place >= 0 else 0)
 
 
 def _chain(
@@ -280,7 +329,8 @@ def _chain(
     # The whole tensor lies outside of all nodes, the arithmetic inside of them.
     places = [-1, *kept, len(mapping.nodes)]
     stores = [
-        _store(architecture, space, place, _visits(problem, loops, steps, place, layout)) for place in places
+        _store(architecture, space, place, _visits(problem, architecture, loops, steps, place, layout))
+        for place in places
     ]
     ways = [_way(architecture, loops, space, tolls, a, b) for a, b in pairwise(places)]
     links = tuple(
@@ -300,31 +350,39 @@ def _has_tolls(architecture: Architecture, place: int) -> bool:
 def _toll(architecture: Architecture, loops: list[_NestLoop], space: Dataspace, place: int) -> Toll:
     level = architecture.nodes[place]
     assert isinstance(level, StorageLevel)
-    instances = math.prod(loop.bound for loop in loops if loop.spatial and loop.node < place)
+    instances = math.prod(
+        loop.bound for loop in loops if loop.spatial and _outside(architecture, loop, place)
+    )
     down, up = level.charges(space.name, "down"), level.charges(space.name, "up")
     return Toll(instances, down, up, elides_first_touch=not space.given)
 
 
-def _extents(loops: list[_NestLoop], place: int) -> dict[str, int]:
+def _extents(architecture: Architecture, loops: list[_NestLoop], place: int) -> dict[str, int]:
     """Extents of the box of iterations that a tile at `place` serves."""
     extents: dict[str, int] = {}
     for loop in loops:
-        if loop.node >= place:
+        if not _outside(architecture, loop, place):
             extents[loop.dim] = extents.get(loop.dim, 1) * loop.bound
     return extents
 
 
 def _visits(
-    problem: Problem, loops: list[_NestLoop], steps: list[_Step], place: int, layout: Layout
+    problem: Problem,
+    architecture: Architecture,
+    loops: list[_NestLoop],
+    steps: list[_Step],
+    place: int,
+    layout: Layout,
 ) -> tuple[Visits, ...]:
     """Per instance at `place`, its tiles whenever a loop outside advances."""
-    across = [loop for loop in loops if loop.spatial and loop.node < place]
+    across = [loop for loop in loops if loop.spatial and _outside(architecture, loop, place)]
+    across.sort(key=lambda loop: loop.node)
     depth = sum(not loop.spatial and loop.node < place for loop in loops)
     points = [step.point for step in steps if step.advanced <= depth]
     above = [loop for loop in loops if not loop.spatial and loop.node < place and loop.bound > 1]
     digits = [[point[loop.dim] // loop.stride % loop.bound for loop in above] for point in points]
     moves = [loop.dim in layout.dims for loop in above]
-    extents = _extents(loops, place)
+    extents = _extents(architecture, loops, place)
     found: list[Visits] = []
     for index in product(*(range(loop.bound) for loop in across)):
         tiles, covered = _tiles(problem, layout, extents, points, _offset(across, index))
@@ -386,9 +444,13 @@ def _way(
 ) -> tuple[tuple[int, bool] | Toll, ...]:
     """Return the tolls and fanouts between two places: the children in use, and if multicast reaches them."""
     way: list[tuple[int, bool] | Toll] = []
-    for place in range(outer + 1, inner):
+    first, last = (architecture.fanouts_above(place) if place >= 0 else 0 for place in (outer, inner))
+    crossed = {*architecture.fanout_indices[first:last], *range(outer + 1, inner)}
+    for place in sorted(crossed):
         node = architecture.nodes[place]
         if isinstance(node, Fanout):
+            if place not in architecture.fanout_indices[first:last]:
+                continue
             used = math.prod(loop.bound for loop in loops if loop.node == place)
             way.append((used, space.name not in node.no_multicast))
         elif place in tolls:

@@ -98,7 +98,10 @@ ACTIONS: Mapping[NodeKind, tuple[str, ...]] = {
     "Compute": ("compute",),
     "Container": (),
 }
-_TENSOR_KEYS = ("keep", "may_keep", "force_memory_hierarchy_order")
+FREE_ORDER_KEY = "force_memory_hierarchy_order"
+"""Says of a memory, or of all, whether no tile in it lies above one in a memory outside of it."""
+
+_TENSOR_KEYS = ("keep", "may_keep", FREE_ORDER_KEY)
 _SPATIAL_KEYS = (
     "name",
     "fanout",
@@ -408,8 +411,16 @@ def check_beside(top: MappingNode, known: Iterable[str], note: TakeNote) -> None
             raise SpecError(f"unknown top-level key `{key.text}`", key.span, hint=hint)
         if key.text not in everything:
             note(note_at(key.span, "`{}` is no section, and is passed over", key.text))
-        elif key.text in ("config", "mapper", "model") and _says_something(value):
+        elif key.text in ("config", "mapper", "model") and _says_something(value, FREE_ORDER_KEY):
             note(note_at(key.span, "`{}` sets AccelForge's own programs and has no effect here", key.text))
+
+
+def free_order_of(mapper: Node | None) -> Span | None:
+    """Return where AccelForge's mapper is told that memories may lie in any order; None if it is not."""
+    if not isinstance(mapper, MappingNode):
+        return None
+    written = given(mapper, FREE_ORDER_KEY)
+    return None if written is None or as_bool(written, f"`{FREE_ORDER_KEY}`") else written.span
 
 
 def check_defined(top: MappingNode) -> None:
@@ -445,10 +456,13 @@ def _refused_node(kind: str, place: Span) -> SpecError:
     return SpecError(f"`!{kind}` is not modelled: it is {_REFUSED_NODES[kind]}", place)
 
 
-def _says_something(node: Node) -> bool:
+def _says_something(node: Node, known: str) -> bool:
+    """Whether a section says anything besides one key."""
     if isinstance(node, ScalarNode):
         return node.value is not None
-    return bool(node.entries if isinstance(node, MappingNode) else node.items)
+    if isinstance(node, MappingNode):
+        return any(key.text != known for key, _ in node.entries)
+    return bool(node.items)
 
 
 def with_arch_settings(node: Node, settings: Iterable[AttributeSetting]) -> Node:

@@ -22,7 +22,12 @@ from model.architecture import (
     StorageLevel,
 )
 from model.energy.figures import SpreadError, energy_units, to_units
-from model.formats.accelforge.architecture import ACTIONS, WrittenArchitecture, WrittenNode
+from model.formats.accelforge.architecture import (
+    ACTIONS,
+    FREE_ORDER_KEY,
+    WrittenArchitecture,
+    WrittenNode,
+)
 from model.formats.accelforge.costs import ComponentCost, ComponentCosts, Costing, TableEntry
 from model.formats.accelforge.latency import Action, Seconds, read_latency
 from model.formats.accelforge.mapspace import DimensionRules, can_be_used, fanout_rules, keep_rules
@@ -82,6 +87,8 @@ class Setting:
         Those of the top level, evaluated.
     stored_outside
         Whether the outermost memory keeps every tensor, though the architecture leaves some open.
+    any_order, free_order
+        Whether the order of memories may be free, and where the mapper's settings say that it is, of all.
     fused
         Whether it may be open what the outermost memory keeps of the intermediates.
     kept
@@ -94,6 +101,8 @@ class Setting:
     table: ComponentCosts | None
     variables: Names
     stored_outside: bool = False
+    any_order: bool = False
+    free_order: Span | None = None
     fused: bool = False
     kept: Mapping[str, frozenset[str]] = field(default_factory=dict)
     common: Common = Common()
@@ -142,6 +151,7 @@ class _Reading:
         self._unsearchable: list[SpecError] = []
         self._costs: dict[str, ComponentCost] = {}
         self._idle: set[str] = set()  # tolls that nothing passes
+        self._free: dict[str, Span] = {}  # memories in any order, and what says so
         self._passed: set[str] = set()  # all tolls so far
         self._usage: list[tuple[str, int, DimensionRules]] = []  # of each fanout on the way to the compute
 
@@ -180,6 +190,7 @@ class _Reading:
             keep=tuple(keep for _, keep in rules_of),
             objectives=("edp",) if cycle_s else ("energy",),
             rules=tuple(self._usage_rules()),
+            free_order=self._free_order(architecture),
         )
         return OnEinsum(mapspace, compute.span, tuple(self._unsearchable))
 
@@ -354,7 +365,7 @@ class _Reading:
         self._unsearchable.append(OpenFusionError(message, span, hint=hint))
 
     def _written_kept(self, node: WrittenNode, everything: frozenset[str]) -> Kept:
-        self._check_order(node)
+        self._read_order(node)
         must, may = (self._written_set(node, key) for key in ("keep", "may_keep"))
         nothing = Kept(frozenset(), frozenset())
         if may is None:
@@ -385,13 +396,27 @@ class _Reading:
         text = written.text.replace(" ", "") if isinstance(written, ScalarNode) else ""
         return text in (f"~{outside[0]}", f"~{outside[0]}.tensors")
 
-    def _check_order(self, node: WrittenNode) -> None:
-        key = "force_memory_hierarchy_order"
-        written = None if node.tensors is None else given(node.tensors, key)
-        if written is None or as_bool(written, f"`{key}`"):
-            return
-        message = f"`{key}: False` is not modelled: tiles of `{node.name}` above those of outer memories"
-        raise SpecError(message, written.span)
+    def _read_order(self, node: WrittenNode) -> None:
+        written = None if node.tensors is None else given(node.tensors, FREE_ORDER_KEY)
+        is_free = written is not None and not as_bool(written, f"`{FREE_ORDER_KEY}`")
+        if is_free and node.kind == "Toll" and written is not None:
+            message = f"`{FREE_ORDER_KEY}: False` is not modelled of the toll `{node.name}`"
+            raise SpecError(message, written.span)
+        place = written.span if is_free and written is not None else self._setting.free_order
+        if place is not None and node.kind == "Memory":
+            self._free[node.name] = place
+
+    def _free_order(self, architecture: Architecture) -> frozenset[str]:
+        """Return the memories that may lie in any order; there is one order of a single memory on chip."""
+        on_chip = [level.name for level in architecture.on_chip]
+        free = {name: place for name, place in self._free.items() if name in on_chip and len(on_chip) > 1}
+        if self._setting.any_order:
+            return frozenset(free)
+        for name, place in list(free.items())[:1]:
+            message = f"`{FREE_ORDER_KEY}: False` of `{name}`: only `map` of one Einsum searches any order"
+            hint = "`map --einsum NAME`, without options that need many searches, CP-SAT or Timeloop's form"
+            self._unsearchable.append(SpecError(message, place, hint=hint))
+        return frozenset()
 
     def _cost(
         self, node: WrittenNode, bits: Mapping[str, Fraction], size_bits: Fraction | None

@@ -38,6 +38,7 @@ from model.formats.timeloop.values import MOST_WORDS, fit, in_values, word_rows
 from model.mapspace import Mapspace
 from model.note import Note
 from model.objective import ENERGY
+from model.orders import check_orders
 from model.places import spread
 from model.problem import Problem
 from model.text.fields import check_problem
@@ -209,7 +210,9 @@ def _network(workload: Workload, read: Sequence[_Read], notes: list[Note]) -> Ne
 
 
 def _with_places(layer: Layer, read: _Read) -> Layer:
-    """Let memories have several places in a layer, as far as it was asked for."""
+    """Let memories have several places in a layer, as far as it was asked for; each order has its own."""
+    if layer.mapspace.free_order:
+        return layer
     return replace(layer, mapspace=spread(layer.mapspace, read.memories_with_places))
 
 
@@ -338,7 +341,7 @@ def _read_on_arch(
         found = on_einsum(setting, Subject(einsum, problem, names, dataspaces), notes.append)
         if is_meant and not einsum.is_copy_operation:
             _check_searchable(found, options)
-            options.check_searched(replace(found.mapspace, counting=options.rule))
+            options.check_searched(replace(found.mapspace, counting=options.rule, free_order=frozenset()))
     if is_meant:
         notes += [Note("{}", (error.message,)) for error in found.unsearchable]
     factors = options.factors or options.free_factors(PERFECT_ON_ARCH, notes.append)
@@ -348,11 +351,24 @@ def _read_on_arch(
         counting=options.rule,
         factors=options.check_factors(factors),
     )
+    if mapspace.free_order and is_meant:
+        _check_free_order(mapspace, options)
     levels = mapspace.architecture.levels
     bits = tuple(replace(level, word_bits=1, block_size=1, packing=()) for level in levels)
     rows = tuple(Fraction(level.word_bits) for level in levels)
     spread_out = frozenset(level.name for level in levels if options.has_places)
     return _Read(einsum, mapspace, bits, rows, memories_with_places=spread_out)
+
+
+def _check_free_order(mapspace: Mapspace, options: LoadOptions) -> None:
+    """Refuse what no search over the orders of memories knows."""
+    if not options.has_places:
+        message = "memories in any order (force_memory_hierarchy_order: False) have several places each"
+        raise SpecError(message, hint="--uneven, or without --no-uneven")
+    try:
+        check_orders(mapspace)
+    except ValueError as error:
+        raise SpecError(str(error)) from None
 
 
 def _all_inputs_notes(read: Iterable[_Read]) -> Iterator[Note]:

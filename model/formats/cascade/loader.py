@@ -17,6 +17,7 @@ from model.formats.accelforge.architecture import (
     ARCH_SECTION,
     check_beside,
     check_defined,
+    free_order_of,
     has_arch,
     read_architecture,
     with_arch_settings,
@@ -225,7 +226,7 @@ def _with_tree(
     )
     mapspace = _mapspace_of(loaded.network, einsum)
     notes = (*(note for note in loaded.network.notes if note.sentence != MAPPING_NOTE), Note(TREE_NOTE))
-    mapspace = replace(on_given_places(gathered(mapspace), read.places), notes=notes)
+    mapspace = replace(on_given_places(gathered(mapspace), read.places, read.order), notes=notes)
     return LoadedSpec(mapspace, read.mapping, notes, files, loaded.documents[0], None)
 
 
@@ -423,6 +424,8 @@ def read_on_arch(
         if written is None or is_blank(written)
         else read_variables(as_mapping(written, "`variables`")),
         stored_outside=options.accelforge.stored_outside,
+        any_order=options.accelforge.any_order,
+        free_order=free_order_of(top.get("mapper")),
     )
     return OnArch(text.name, loaded, setting, top, (*loaded.notes, *notes))
 

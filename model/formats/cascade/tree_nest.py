@@ -6,13 +6,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import product
+from itertools import product, takewhile
 
 from model.architecture import Architecture, Fanout, StorageLevel, with_places
+from model.cost.order import check_order
 from model.formats.accelforge.mapping import NestPath, Step, TiledLoop, TileNode, read_paths
 from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop, StorageMapping
 from model.mapping import Mapping as LoopNest
 from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.orders import Order, in_order
 from model.problem import Dataspace, Problem
 from model.text.source import MappingNode, Node, Span, SpecError
 from model.wording import listing, suggestion
@@ -53,6 +55,8 @@ class PathReader:
         The tensor of each dataspace.
     known
         All tensors of the workload: a tile above several Einsums may be of one that this one does not use.
+    any_order
+        Whether tiles of a tensor may stand above those of others in memories outside.
     """
 
     def __init__(
@@ -62,8 +66,10 @@ class PathReader:
         architecture: Architecture,
         tensors: Mapping[str, str],
         known: Collection[str],
+        any_order: bool = False,
     ) -> None:
         self.path, self.problem, self.architecture = path, problem, architecture
+        self._any_order = any_order
         self._dataspaces: dict[str, str] = {}
         for dataspace, tensor in tensors.items():
             if tensor in self._dataspaces:
@@ -216,7 +222,37 @@ class PathReader:
     def _position(self, tile: PlacedTile) -> int:
         return self._positions[tile.memory]
 
+    def is_in_hardware_order(self, placed: Sequence[Placed]) -> bool:
+        """Whether tiles and spatial loops stand as their nodes do."""
+        try:
+            self._check_nodes(placed)
+        except SpecError:
+            return False
+        return True
+
     def _check_order(self, placed: Sequence[Placed]) -> None:
+        """Check that tiles and spatial loops stand as their nodes do, or the tiles of each tensor."""
+        if not self._any_order or self.is_in_hardware_order(placed):
+            self._check_nodes(placed)
+            return
+        last: dict[str, PlacedTile] = {}
+        for step in placed:
+            if isinstance(step, PlacedTile):
+                self._check_inside(last.get(step.tensor), self._position(step), step.memory, step.span)
+                last[step.tensor] = step
+        self._check_whole(placed)
+
+    def _check_whole(self, placed: Sequence[Placed]) -> None:
+        """Check that the outermost memory has whole tensors."""
+        outermost = self.architecture.levels[0].name
+        above = takewhile(lambda step: isinstance(step, PlacedTile), placed)
+        whole = [step for step in above if isinstance(step, PlacedTile) and step.memory == outermost]
+        for step in placed:
+            if isinstance(step, PlacedTile) and step.memory == outermost and step not in whole:
+                message = f"a loop above a tile of `{outermost}`, which has whole tensors"
+                raise SpecError(message, step.span)
+
+    def _check_nodes(self, placed: Sequence[Placed]) -> None:
         """Check that tiles and spatial loops stand as their nodes do; what is stored may stand above."""
         outermost = self.architecture.levels[0].name
         last: PlacedTile | None = None
@@ -373,11 +409,15 @@ TREE_NOTE = "the constraints of the architecture do not apply to a given mapping
 
 @dataclass(frozen=True)
 class TreeNest:
-    """The nest of one Einsum, the places of memories that have several, and what each memory keeps."""
+    """The nest of one Einsum, the places of memories that have several, and what each memory keeps.
+
+    Where tiles stand above others in memories outside, `order` has them all, and the nest is one of it.
+    """
 
     mapping: LoopNest
     places: dict[str, int]
     kept: dict[str, frozenset[str]]
+    order: Order = ()
 
 
 def is_tree(section: Node) -> bool:
@@ -399,7 +439,8 @@ def read_tree_nest(section: Node, einsum: str, mapspace: Mapspace) -> TreeNest:
     problem, architecture = mapspace.problem, mapspace.architecture
     tensors = {space.name: space.name for space in problem.dataspaces}
     known = {step.tensor for path in paths.values() for step in path.steps if isinstance(step, TileNode)}
-    reader = PathReader(paths[einsum], problem, architecture, tensors, known | set(tensors))
+    any_order = not any(level.tolls for level in architecture.levels)
+    reader = PathReader(paths[einsum], problem, architecture, tensors, known | set(tensors), any_order)
     placed = reader.placed()
     outermost = architecture.levels[0].name
     tiles = [step for step in placed if isinstance(step, PlacedTile)]
@@ -413,8 +454,40 @@ def read_tree_nest(section: Node, einsum: str, mapspace: Mapspace) -> TreeNest:
     for tile in tiles:
         kept[tile.memory] |= {tile.dataspace}
     inside = [step for step in placed if isinstance(step, PlacedLoop) or step.memory != outermost]
+    if not reader.is_in_hardware_order(placed):
+        order, mapping = _nest_in_order(mapspace, list(_without_split_loops(inside, ordered_dims(mapspace))))
+        try:
+            check_order(problem, in_order(mapspace, order).architecture, mapping)
+        except ValueError as error:
+            raise SpecError(str(error), paths[einsum].span) from None
+        return TreeNest(mapping, {}, kept, order)
     mapping, places = nest_of(architecture, inside, kept[outermost], ordered_dims(mapspace))
     return TreeNest(mapping, places, kept)
+
+
+def _nest_in_order(mapspace: Mapspace, steps: Sequence[Placed]) -> tuple[Order, LoopNest]:
+    """Return the order of tiles, and loops as a nest of it."""
+    numbers = {level.name: number for number, level in enumerate(mapspace.architecture.levels)}
+    order: list[tuple[int, str]] = []
+    slots: list[tuple[Loop, ...]] = [()]
+    spatial: dict[str, tuple[SpatialLoop, ...]] = {}
+    for step in steps:
+        if isinstance(step, PlacedTile):
+            order.append((numbers[step.memory], step.dataspace))
+            slots.append(())
+        elif step.fanout is not None:
+            spatial[step.fanout] = (SpatialLoop(step.dim, step.trips, "x"), *spatial.get(step.fanout, ()))
+        else:
+            slots[-1] = (Loop(step.dim, step.trips), *slots[-1])
+    own = in_order(mapspace, tuple(order))
+    loops, rules, nodes = iter(slots), iter(own.keep), list[NodeMapping]()
+    for node in own.architecture.nodes:
+        if isinstance(node, Fanout):
+            nodes.append(FanoutMapping(spatial.get(node.name, ())))
+            continue
+        kept = next(rules).keep
+        nodes.append(StorageMapping(next(loops) if kept else (), kept))
+    return tuple(order), LoopNest(tuple(nodes))
 
 
 def ordered_dims(mapspace: Mapspace) -> frozenset[str]:
@@ -426,9 +499,11 @@ def ordered_dims(mapspace: Mapspace) -> frozenset[str]:
     )
 
 
-def on_given_places(mapspace: Mapspace, places: Mapping[str, int]) -> Mapspace:
-    """Return a mapspace with so many places of memories, and without constraints."""
+def on_given_places(mapspace: Mapspace, places: Mapping[str, int], order: Order = ()) -> Mapspace:
+    """Return a mapspace with so many places of memories, or one order of tiles, and without constraints."""
     architecture = with_places(mapspace.architecture, places)
+    if order:
+        architecture = in_order(mapspace, order).architecture
     return replace(
         mapspace,
         architecture=architecture,
@@ -438,6 +513,7 @@ def on_given_places(mapspace: Mapspace, places: Mapping[str, int]) -> Mapspace:
         parallel=(),
         rules=(),
         min_parallelism=Fraction(0),
+        free_order=frozenset(),
     )
 
 
@@ -491,6 +567,9 @@ class PathWriter:
 
     def nest(self, architecture: Architecture, mapping: LoopNest) -> None:
         """Add a nest but for the tiles of the outermost memory; `architecture` has its places."""
+        if architecture.has_own_order:
+            self._nest_in_order(architecture, mapping)
+            return
         spaces = [space.name for space in self.problem.dataspaces]
         for position, (node, entry) in enumerate(zip(architecture.nodes, mapping.nodes, strict=True)):
             if isinstance(entry, FanoutMapping):
@@ -501,6 +580,42 @@ class PathWriter:
             for name in (name for name in kept if name in entry.keep):
                 self.tile(name, node.component)
             self._loops(entry.temporal)
+
+    def _nest_in_order(self, architecture: Architecture, mapping: LoopNest) -> None:
+        """Add a nest whose memories are in any order.
+
+        Each spatial loop stands right above the first tile in a memory inside that its dimension indexes.
+        Loops that do not move a tile come first below it: AccelForge lowers tiles past those that do.
+        """
+        left = [
+            (number, loop, architecture.nodes[position].name)
+            for number, position in enumerate(architecture.fanout_indices)
+            for entry in (mapping.nodes[position],)
+            if isinstance(entry, FanoutMapping)
+            for loop in reversed(entry.spatial)
+        ]
+        stood: list[tuple[int, SpatialLoop, str]] = []
+        for position in architecture.storage_indices:
+            entry, above = mapping.nodes[position], architecture.fanouts_above(position)
+            assert isinstance(entry, StorageMapping)
+            kept = sorted(entry.keep) if position else []
+            indexed = {dim for name in kept for dim in self.problem.dataspace(name).dims}
+            for own in [own for own in left if own[0] < above and own[1].dim in indexed]:
+                self.loop(own[1].dim, own[1].bound, own[2])
+                left.remove(own)
+                stood.append(own)
+            memory = architecture.level_at(position).component
+            for name in kept:
+                self.tile(name, memory)
+            loops = sorted(entry.temporal, key=lambda loop: loop.dim not in indexed)
+            parted = {loop.dim for number, loop, _ in stood if number >= above} & indexed
+            passed = {loop.dim for loop in loops} if loops and loops[-1].dim in indexed else set()
+            if passed & parted:
+                message = f"AccelForge would lower the tile in `{memory}` past loops over"
+                raise NotWrittenError(f"{message} {listing(sorted(passed & parted))}, which a fanout unrolls")
+            self._loops(loops)
+        for _, loop, fanout in left:
+            self.loop(loop.dim, loop.bound, fanout)
 
     def _loops(self, loops: Sequence[Loop | SpatialLoop], fanout: str | None = None) -> None:
         for loop in reversed(loops):

@@ -75,6 +75,8 @@ class AccelForgeOptions:
         A table of what components cost.
     stored_outside
         Whether the outermost memory keeps all that it may.
+    any_order
+        Whether memories may lie in any order where the architecture says so.
     einsum
         The Einsum of a workload that matters; None: all.
     kept
@@ -83,6 +85,7 @@ class AccelForgeOptions:
 
     costs: Path | None = None
     stored_outside: bool = False
+    any_order: bool = False
     einsum: str | None = None
     kept: tuple[tuple[str, frozenset[str]], ...] = ()
 

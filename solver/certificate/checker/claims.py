@@ -139,8 +139,13 @@ class Memory:
         nodes = [p for place, own in zip(self.places, self.groups, strict=True) for p in (place, *own)]
         need(len(self.groups) == len(self.places) > 1, "memories have several places")
         need(len({*map(len, self.groups)}) == 1, "places of a memory have loops alike")
-        need(nodes == [*range(nodes[0], nodes[0] + len(nodes))], "places of a memory are neighbours")
-        need(nodes[-1] < len(problem.nodes), "places of a memory are nodes")
+        need(nodes == sorted({*nodes}), "places of a memory are in order")
+        need(nodes[0] >= 0 and nodes[-1] < len(problem.nodes), "places of a memory are nodes")
+        between = {problem.nodes[p]["kind"] for p in range(nodes[0], nodes[-1])}
+        need("spatial" not in between, "places of a memory lie under the same fanouts")
+        pairs = zip(self.places, self.groups, strict=True)
+        near = all(own == [*range(place + 1, place + 1 + len(own))] for place, own in pairs)
+        need(near, "the loops of a place are right below it")
         kinds = {p: "storage" if p in self.places else "temporal" for p in nodes}
         need(
             all(problem.nodes[p]["kind"] == kind for p, kind in kinds.items()), "places of a memory are nodes"

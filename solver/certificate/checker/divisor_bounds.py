@@ -421,15 +421,15 @@ class Choice(LoopTables):
         return fits and memory.ordered(loops) and (not first or memory.allow(loops))
 
     def pending(self, at: Point) -> tuple[Any, ...]:
-        """What the places of a memory that a nest has reached leave to those outside of them."""
-        place = next((p for p in self.way[at.i :] if p in self.memory), None)
-        if place is None:
-            return ()
-        memory = self.memory[place]
-        tiles = self.farther_in(place, at.loops)
-        size = sum(self.spaces[v].tile(own) * self.space.at[q][v]["size"] for v, q, own in tiles)
-        nodes = [p for own in memory.groups for p in own] if memory.binds else []
-        return size, *(frozenset(at.loops[p].items()) for p in nodes)
+        """What the places of memories that a nest has reached leave to those outside of them."""
+        left = [p for p in self.way[at.i :] if p in self.memory]
+        found: list[Any] = []
+        for memory in dict.fromkeys(self.memory[p] for p in left):
+            tiles = self.farther_in(next(p for p in left if p in memory.places), at.loops)
+            found.append(sum(self.spaces[v].tile(own) * self.space.at[q][v]["size"] for v, q, own in tiles))
+            nodes = [p for own in memory.groups for p in own] if memory.binds else []
+            found += (frozenset(at.loops[p].items()) for p in nodes)
+        return (*found,)
 
     def looped(self, p: int, state: State) -> Array:
         """The table inside of a node, where rules may ask for its innermost loop, or for none."""

@@ -37,6 +37,7 @@ from solver.certificate.checker.curves import FORMAT as CURVES
 from solver.certificate.checker.curves import check_curves
 from solver.certificate.checker.divisor_bounds import refute_divisors
 from solver.certificate.checker.fused_paths import check_fused
+from solver.certificate.checker.orders import check_orders
 from solver.certificate.checker.remainder_bounds import refute_remainders
 from solver.certificate.checker.remainders import Space
 from solver.certificate.checker.sparse import Sparse
@@ -44,7 +45,9 @@ from solver.certificate.checker.sparse_bounds import refute_sparse
 
 MOST_BYTES = 1 << 26  # of a file
 FORMAT, WITH_PLACES, WITH_RULES = (f"tilewright certificate {n}" for n in (9, 10, 11))
-FUSED, SAME, SPARSE = (f"tilewright certificate {kind}" for kind in ("fused 4", "same 1", "sparse 2"))
+FUSED, SAME, SPARSE, ORDERS = (
+    f"tilewright certificate {kind}" for kind in ("fused 4", "same 1", "sparse 2", "orders 1")
+)
 CLAIMS = "problem problem_sha256 status objectives bounds mapping cost spatial_choices"
 KEYS = {"format", "versions", "seed", "command", "digest", *CLAIMS.split()}
 EXITS = {"UNREADABLE": 2, "INVALID": 1, "CANNOT CHECK": 6, "VALID": 0}  # the worst first
@@ -86,11 +89,18 @@ def check(doc: Json) -> str:
         )
     if doc["format"] == SAME:
         bound, units = check_common(doc, sha256, mapspace, refute), doc["problem"]["units_per_pj"]
-        if bound is None:
-            return "no common unrolling exists"
-        return f"no common unrolling is below {shown(doc['objective'], bound, units)}"
+        shows = "no common unrolling exists"
+        return (
+            shows
+            if bound is None
+            else f"no common unrolling is below {shown(doc['objective'], bound, units)}"
+        )
+    if doc["format"] == ORDERS:
+        lowest, units = check_orders(doc, sha256, mapspace, refute), doc["problem"]["units_per_pj"]
+        return "no mapping exists" if lowest is None else below(doc["objectives"], lowest, units)
     if doc["format"] == CURVES:
         return check_curves(doc, sha256, mapspace)
+    need("free_order" not in doc["problem"], f"memories in any order have the format {ORDERS!r}")
     ruled = bool(doc["problem"].get("rules"))
     known = WITH_RULES if ruled else WITH_PLACES if doc["problem"].get("memories") else FORMAT
     known = SPARSE if "sparse" in doc["problem"] else known
@@ -125,6 +135,11 @@ def check(doc: Json) -> str:
         found = f": one has {better[name]:,}" if better else ""
         need(better is None, f"no mapping has {name} below {bound:,}{found}")
         limits[name] = bound
+    return below(names, bounds, units)
+
+
+def below(names: Sequence[str], bounds: Sequence[int], units: int) -> str:
+    """What bounds on objectives, one after the other, come to."""
     return "no mapping is below " + ", then ".join(
         shown(*bound, units) for bound in zip(names, bounds, strict=False)
     )

@@ -41,6 +41,10 @@ class PlaceRooms:
         """Places of the same memory outside of a level."""
         return self.space.places_to[level] - {level}
 
+    def goes_on(self, level: int) -> bool:
+        """Whether the place right outside of a level is one of the same memory: tables follow its room."""
+        return level - 1 in self.outer(level)
+
     def is_shared(self, level: int) -> bool:
         """Whether a level is one of several places of a memory whose room is limited."""
         return (
@@ -59,7 +63,7 @@ class PlaceRooms:
     def steps(self, level: int) -> IntArray:
         """Words that may be left for the tiles of a place and of those outside of it, ascending.
 
-        Of the innermost place there is one step: all of the memory.
+        Of the innermost one of neighbouring places there is one step: all of the memory.
         """
         key = "steps", level
         if key not in self._known:
@@ -71,7 +75,7 @@ class PlaceRooms:
         if not self.is_shared(level) or usable is None:
             return np.zeros(1, dtype=np.int64)
         whole, most = np.array([usable]), min(MOST_STEPS, MOST_ENTRIES // self.space.lattice.size)
-        is_last = level + 1 >= len(self.space.levels) or level not in self.outer(level + 1)
+        is_last = level + 1 >= len(self.space.levels) or not self.goes_on(level + 1)
         if is_last or most < 2:
             return whole
         # Below the words of some tiles there is no room for these.
@@ -134,7 +138,7 @@ class PlaceRooms:
         """By numbers of tiles and step of room, the step that is left outside; one too many if none is."""
         if level not in self._left:
             left = self.steps(level) - self.words(level)[..., None]
-            own = self.step(level - 1, np.maximum(left, 0)) if self.outer(level) else np.zeros_like(left)
-            none = len(self.steps(level - 1)) if self.outer(level) else 1
+            own = self.step(level - 1, np.maximum(left, 0)) if self.goes_on(level) else np.zeros_like(left)
+            none = len(self.steps(level - 1)) if self.goes_on(level) else 1
             self._left[level] = np.where(left >= 0, own, none).astype(np.uint8)
         return self._left[level]

@@ -220,6 +220,20 @@ class EinsumSearch:
                 return self.goal.incumbent
         return self._at_most(self._least)
 
+    def least(self) -> float:
+        """The objective of all mappings, at least, as far as tables tell; infinite if there are none."""
+        if self.space.excluded or not len(self._every):
+            return math.inf
+        if not self.space.active:
+            return float(self._without_search())
+        self._begin()
+        found = (
+            max(value, float(self._bounds(item.mask).by_choice(self._steps, CLOSEST).min()))
+            for value, _, _, item in self._queue
+            if isinstance(item, _Unseen)
+        )
+        return min(found, default=math.inf)
+
     def _without_loops(self, mask: KeepMask) -> TilePath:
         """The path where every dimension has one iteration."""
         none: tuple[int, ...] = ()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, reduce
-from itertools import chain, product
+from itertools import chain, product, takewhile
 from typing import Any
 
 import numpy as np
@@ -124,6 +124,10 @@ class TileFrame:
         space, last = self.space, len(self.loops) - 1
         if not space.is_unruled:
             return
+        if self.counted.merges:
+            for d in range(len(self.axes)):
+                yield from ((slot, d) for slot in self._left_out(mask, d))
+            return
         slots = list(space.loop_factors)
         free = {d for d, own in enumerate(self.anything.allowed) if slots[last][d] == own}
         free -= {d for level, d in self._idle(mask) if level == last}
@@ -132,6 +136,26 @@ class TileFrame:
             free -= frozenset().union(*indexed)
             free = {d for d in free if max(space.stages[slot].unrolled[d]) == 1}
             yield from ((slot, d) for d in free if 1 in slots[slot][d])
+
+    def _left_out(self, mask: KeepMask, dim: int) -> Iterator[int]:
+        """Yield slots without loops over a dimension where these do nothing that others do not do as well.
+
+        What a tile brings depends on its place alone. Below a level that keeps nothing that the dimension
+        indexes, loops bring it less often; above one where it indexes all that is kept, tiles are smaller.
+        """
+        space, last = self.space, len(self.loops) - 1
+        indexed = [[dim in space.views[place].relevant for place in own] for own in mask]
+        free = [own[dim] == self.anything.allowed[dim] for own in space.loop_factors]
+        for level, d in self._idle(mask):
+            free[level] &= d != dim
+        crossed = [max(stage.unrolled[dim]) == 1 for stage in space.stages]
+        for slot in (n for n in range(last + 1) if 1 in space.loop_factors[n][dim]):
+            inside = takewhile(lambda n: crossed[n - 1] and not any(indexed[n]), range(slot + 1, last + 1))
+            outside = takewhile(
+                lambda n: crossed[n - 1] and min(indexed[n], default=False), range(slot, 0, -1)
+            )
+            if any(free[n] for n in inside) or any(free[n - 1] for n in outside):
+                yield slot
 
     @cached_property
     def held(self) -> TableCache:

@@ -99,7 +99,7 @@ def _parallel_so_far(mapspace: Mapspace, views: Sequence[DataspaceView], mask: K
     """
     level = len(mask) - 1
     for rules in mapspace.joint:
-        if level in rules.levels[1:] and mask[level] and not mask[level - 1]:
+        if level in rules.levels[1:] and mask[level] and not mask[_before(rules.levels, level)]:
             return False
     for group in mapspace.parallel:
         counts = [sum(v.place in mask[level] for level in group.levels if level < len(mask)) for v in views]
@@ -110,3 +110,8 @@ def _parallel_so_far(mapspace: Mapspace, views: Sequence[DataspaceView], mask: K
         if complete and not all(map(group.skips, skipped)):
             return False
     return True
+
+
+def _before(places: Sequence[int], place: int) -> int:
+    """The place of a memory before another one."""
+    return places[places.index(place) - 1]

@@ -48,7 +48,7 @@ def test_unknown_memories_and_places_apart_are_refused():
     with pytest.raises(KeyError):
         with_places(PLAIN, {"cache": 2})
     apart = replace(UNEVEN, nodes=(*UNEVEN.nodes[:2], Fanout("array", 2), UNEVEN.nodes[2]))
-    with pytest.raises(ValueError, match="not neighbours"):
+    with pytest.raises(ValueError, match="different fanouts"):
         _ = apart.memories
 
 

@@ -191,12 +191,6 @@ TOLL = "  - !Toll\n    name: ADC\n    direction: up\n    size: 8\n  - !Compute\n
             "`no_refetch_from_above` is not modelled: it is the demand that each value",
             "no_refetch_from_above",
         ),
-        (
-            "keep: weight",
-            "keep: weight, force_memory_hierarchy_order: False",
-            "`force_memory_hierarchy_order: False` is not modelled",
-            "False",
-        ),
         (FANOUT, "[{name: X, fanout: 4, usage_scale: 2}]", "`usage_scale` of `Array.X` is not modelled", "2"),
         (
             COMPUTE,

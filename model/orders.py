@@ -1,0 +1,281 @@
+"""Orders of memories: the mapspaces that make up one whose memories may lie in any order in the nest.
+
+The tile of a dataspace in a memory is *held* at one place of the nest. Those of one dataspace lie in the
+order of the hardware. Those of different dataspaces may lie in any order if one of their memories is in
+`Mapspace.free_order`. Each order is a mapspace whose nodes are in the order of the nest (`in_order`). With
+one choice of spatial factors, it is as good as a mapspace without fanouts (`unrolled`): what fanouts do to
+tiles and words are constant factors then.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Mapping as Named
+from dataclasses import dataclass, replace
+from itertools import chain, product
+
+from model.architecture import Architecture, Fanout, Node, StorageLevel, places_of
+from model.choices import keep_sets
+from model.cost.order import crossed_slots
+from model.cost.prices import leaking_instances
+from model.counting import ACCELFORGE, EXACT
+from model.extents import PERFECT
+from model.mapping import FanoutMapping, Mapping, NodeMapping
+from model.mapspace import FactorRule, JointRules, KeepRules, Mapspace, TemporalRules
+from model.problem import Dataspace, Problem
+
+Held = tuple[int, str]
+"""A level of the hardware, and a dataspace that it keeps."""
+
+Order = tuple[Held, ...]
+"""What is held inside of the outermost memory as it lies in the nest, outermost first."""
+
+Unrolling = tuple[Named[str, int], ...]
+"""Per fanout, from the outermost, its factor of each dimension."""
+
+
+def check_orders(mapspace: Mapspace) -> None:
+    """Check that the orders of a mapspace's memories can be searched.
+
+    Raises
+    ------
+    ValueError
+        If it has what is known in the order of the hardware only.
+    """
+    for obstacle in chain(_obstacles(mapspace), _fanout_obstacles(mapspace)):
+        raise ValueError(f"memories in any order (force_memory_hierarchy_order: False) {obstacle}")
+
+
+def _obstacles(mapspace: Mapspace) -> Iterator[str]:
+    levels = mapspace.architecture.levels
+    if mapspace.factors != PERFECT or mapspace.sparsity is not None:
+        yield "are not searched with remainders or sparse data"
+    if mapspace.counting not in (ACCELFORGE, EXACT):
+        yield f"are not counted by the rule {mapspace.counting!r}"
+    if mapspace.joint or mapspace.parallel or any(own != TemporalRules() for own in mapspace.temporal):
+        yield "are not searched with `!Parallel`, given places or constraints on temporal loops"
+    if not all(space.name in mapspace.keep[0].keep for space in mapspace.problem.dataspaces):
+        yield "are not searched where the outermost memory need not keep all tensors"
+    if any(level.tolls or level.cluster_size > 1 or level.passing for level in levels):
+        yield "are not searched with tolls, clusters or uncoalesced words"
+    names = [space.name for space in mapspace.problem.dataspaces]
+    if any(level.packing_of(name).block_size > 1 for level in levels for name in names):
+        yield "are not searched where words come in blocks"
+    if any(level.free_first_touches or level.other_reads or level.other_writes for level in levels):
+        yield "are not searched for layers with one unrolling in common"
+    if any(not rule.is_spatial for rule in mapspace.rules):
+        yield "are not searched under user-defined constraints on tiles, loops or costs"
+
+
+def _fanout_obstacles(mapspace: Mapspace) -> Iterator[str]:
+    """Yield what fanouts may do that is no constant factor of tiles and words."""
+    bounds = mapspace.problem.bound
+    pairs = zip(mapspace.architecture.fanouts, mapspace.spatial, strict=True)
+    for (fanout, rules), space in product(pairs, mapspace.problem.dataspaces):
+        fixed = {rule.dim for rule in rules.factors if rule.relation != ">=" and rule.value == 1}
+        live = {dim for dim, bound in bounds.items() if bound > 1} - fixed
+        if live & _sliding(space):
+            yield f"are not searched where `{fanout.name}` may unroll windows of {space.name}"
+        if space.name in fanout.no_multicast and live - space.dims:
+            yield f"are not searched where `{fanout.name}` may unroll {space.name} without multicast"
+
+
+def _sliding(space: Dataspace) -> set[str]:
+    """Dimensions along which tiles are no plain parts of a dataspace."""
+    terms = [term.dim for rank in space.ranks for term in rank]
+    odd = (rank for rank in space.ranks if len(rank) > 1 or any(abs(t.coefficient) != 1 for t in rank))
+    return {term.dim for rank in odd for term in rank} | {dim for dim in terms if terms.count(dim) > 1}
+
+
+def orders(mapspace: Mapspace) -> Iterator[Order]:
+    """Yield every order of every choice of what memories keep."""
+    names = [space.name for space in mapspace.problem.dataspaces]
+    for chosen in product(*(sorted(map(sorted, keep_sets(mapspace, name))) for name in names)):
+        held = [(level, name) for name, kept in zip(names, chosen, strict=True) for level in kept if level]
+        yield from _ordered(mapspace, (), sorted(held))
+
+
+def _ordered(mapspace: Mapspace, begun: Order, left: Sequence[Held]) -> Iterator[Order]:
+    """Yield the orders that begin in one way."""
+    if not left:
+        yield begun
+    for number, own in enumerate(left):
+        others = [*left[:number], *left[number + 1 :]]
+        if not any(_lies_above(mapspace, other, own) for other in others):
+            yield from _ordered(mapspace, (*begun, own), others)
+
+
+def _lies_above(mapspace: Mapspace, outer: Held, inner: Held) -> bool:
+    """Whether one tile has to lie above another one."""
+    levels, free = mapspace.architecture.levels, mapspace.free_order
+    is_bound = free.isdisjoint(levels[level].component for level, _ in (outer, inner))
+    return outer[0] < inner[0] and (outer[1] == inner[1] or is_bound)
+
+
+def in_order(mapspace: Mapspace, order: Order) -> Mapspace:
+    """Return the mappings of one order: each place holds one dataspace, and nodes are in the nest's order."""
+    levels = mapspace.architecture.levels
+    idle = [level for level in range(1, len(levels)) if all(level != own for own, _ in order)]
+    places: list[tuple[int, frozenset[str]]] = [(level, frozenset((name,))) for level, name in order]
+    for level in idle:
+        place = next((n for n, own in enumerate(places) if own[0] > level), len(places))
+        places.insert(place, (level, frozenset()))
+    everything = frozenset(space.name for space in mapspace.problem.dataspaces)
+    every = [(0, everything), *places]
+    numbers = [level for level, _ in every]
+    nodes = _with_fanouts(mapspace.architecture, list(_named(mapspace.architecture, numbers)))
+    idle_rules = TemporalRules(tuple(FactorRule(dim, "=", 1) for dim in mapspace.problem.dims))
+    return replace(
+        mapspace,
+        architecture=replace(mapspace.architecture, nodes=tuple(nodes)),
+        temporal=tuple(TemporalRules() if kept else idle_rules for _, kept in every),
+        keep=tuple(replace(mapspace.keep[n], keep=own, bypass=everything - own) for n, own in every),
+        joint=tuple(_joint(every)),
+        free_order=frozenset(),
+    )
+
+
+def _joint(places: Sequence[tuple[int, frozenset[str]]]) -> Iterator[JointRules]:
+    numbers = [level for level, _ in places]
+    for memory in dict.fromkeys(numbers):
+        own = tuple(place for place, level in enumerate(numbers) if level == memory)
+        if len(own) > 1:
+            kept = frozenset().union(*(places[place][1] for place in own))
+            yield JointRules(own, TemporalRules(), KeepRules(keep=kept))
+
+
+def _named(architecture: Architecture, numbers: Sequence[int]) -> Iterator[StorageLevel]:
+    """Yield the levels of a nest, given those of the hardware that they belong to."""
+    for place, number in enumerate(numbers):
+        count, first = numbers.count(number), numbers.index(number)
+        position = architecture.storage_indices[number]
+        level = replace(architecture.levels[number], fanouts_above=architecture.fanouts_above(position))
+        if count == 1:
+            yield level
+            continue
+        outermost, *inner = places_of(level, count)
+        yield outermost if place == first else inner[numbers[first + 1 : place].count(number)]
+
+
+def _with_fanouts(architecture: Architecture, levels: Sequence[StorageLevel]) -> Iterator[Node]:
+    """Yield levels with each fanout right above the first one inside of it."""
+    left: list[Fanout] = list(architecture.fanouts)
+    for level in levels:
+        passed = len(architecture.fanouts) - len(left)
+        entered = max(0, (level.fanouts_above or 0) - passed)
+        yield from left[:entered]
+        del left[:entered]
+        yield level
+    yield from left
+
+
+@dataclass(frozen=True)
+class _Factors:
+    """What one choice of spatial factors does to the tiles and words of dataspaces.
+
+    Parameters
+    ----------
+    problem
+        Its dataspaces.
+    unrolling
+        The factors.
+    """
+
+    problem: Problem
+    unrolling: Unrolling
+
+    def children(self, first: int, last: int, dims: Collection[str]) -> int:
+        """Factors of some dimensions in the fanouts from one up to before another."""
+        own = self.unrolling[first:last]
+        return math.prod(factor for fanout in own for dim, factor in fanout.items() if dim in dims)
+
+    def tiles(self, space: Dataspace, above: int) -> int:
+        """By what fanouts inside of so many make the tile of one instance larger."""
+        return self.children(above, len(self.unrolling), space.dims)
+
+    def accesses(self, space: Dataspace, above: int) -> int:
+        """Accesses in all instances under so many fanouts for each one without any."""
+        others = frozenset(self.problem.dims) - space.dims
+        return self.children(0, len(self.unrolling), space.dims) * self.children(0, above, others)
+
+
+def unrolled(mapspace: Mapspace, unrolling: Unrolling) -> Mapspace:
+    """Return the temporal loops of one order with one choice of spatial factors: a mapspace without fanouts.
+
+    Its mappings have the energy and cycles of those of the order, and fit where they do.
+
+    Parameters
+    ----------
+    mapspace
+        Of `in_order`.
+    unrolling
+        Factors that divide the bounds.
+    """
+    problem, architecture = mapspace.problem, mapspace.architecture
+    factors = _Factors(problem, unrolling)
+    inside = {dim: math.prod(own.get(dim, 1) for own in unrolling) for dim in problem.dims}
+    bounds = tuple(bound // inside[dim] for dim, bound in problem.bound.items())
+    levels = tuple(_alone(architecture, position, factors) for position in architecture.storage_indices)
+    units = math.prod(inside.values())
+    compute = replace(architecture.compute, energy=architecture.compute.energy * units)
+    return replace(
+        mapspace,
+        problem=replace(problem, bounds=bounds),
+        architecture=replace(architecture, nodes=levels, compute=compute),
+        temporal=tuple(_whole(mapspace, unrolling)),
+        spatial=(),
+        min_parallelism=type(mapspace.min_parallelism)(0),
+        rules=(),
+    )
+
+
+def _alone(architecture: Architecture, position: int, factors: _Factors) -> StorageLevel:
+    """Return a level that stands for all of its instances."""
+    level, above = architecture.level_at(position), architecture.fanouts_above(position)
+    spaces = factors.problem.dataspaces
+
+    def used(node: int) -> int:
+        return factors.children(0, architecture.fanouts_above(node), factors.problem.dims)
+
+    leaking = leaking_instances(architecture, position, used)
+    tiles = {space.name: factors.tiles(space, above) for space in spaces}
+    packing = map(level.packing_of, tiles)
+    accesses = (factors.accesses(space, above) for space in spaces)
+    return replace(
+        level,
+        fanouts_above=None,
+        gating_fanouts=None,
+        packing=tuple(
+            replace(
+                own,
+                size_per_value=own.size_per_value * tiles[own.dataspace],
+                accesses_per_block=own.accesses_per_block * count,
+            )
+            for own, count in zip(packing, accesses, strict=True)
+        ),
+        bandwidth_scale=tuple((name, level.scale(name) * own) for name, own in tiles.items()),
+        energy=replace(level.energy, leak_per_cycle=level.energy.leak_per_cycle * leaking),
+    )
+
+
+def _whole(mapspace: Mapspace, unrolling: Unrolling) -> Iterator[TemporalRules]:
+    """Yield the rules on temporal loops under which no tile is made of pieces."""
+    architecture, fixed = mapspace.architecture, set[tuple[int, str]]()
+    kept = [own.keep for own in mapspace.keep]
+    for number, own in enumerate(unrolling):
+        for dim in (dim for dim, factor in own.items() if factor > 1):
+            spaces = [space.name for space in mapspace.problem.dataspaces if dim in space.dims]
+            fixed |= {(slot, dim) for slot in crossed_slots(architecture, kept, number, spaces)}
+    for slot, rules in enumerate(mapspace.temporal):
+        own_dims = sorted(dim for place, dim in fixed if place == slot)
+        yield replace(rules, factors=(*rules.factors, *(FactorRule(dim, "=", 1) for dim in own_dims)))
+
+
+def with_spatial(mapspace: Mapspace, mapping: Mapping, spatial: Sequence[FanoutMapping]) -> Mapping:
+    """Return a mapping of `unrolled` as one of the order, with the loops of its fanouts."""
+    levels, fanouts = iter(mapping.nodes), iter(spatial)
+    nodes: Iterator[NodeMapping] = (
+        next(fanouts) if isinstance(node, Fanout) else next(levels) for node in mapspace.architecture.nodes
+    )
+    return Mapping(tuple(nodes))

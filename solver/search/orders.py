@@ -1,0 +1,382 @@
+"""The search over the orders of memories: parts of a mapspace by rising bounds, each searched by itself.
+
+A part is one order with one choice of spatial factors, and so a mapspace without fanouts (`model.orders`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, pairwise, product, takewhile
+from typing import NamedTuple
+
+from model.architecture import Fanout
+from model.cost import evaluate_in
+from model.extents import Extents
+from model.mapping import FanoutMapping, Mapping, SpatialLoop, StorageMapping
+from model.mapspace import Mapspace
+from model.orders import Order, Unrolling, check_orders, in_order, orders, unrolled, with_spatial
+from model.places import spread
+from solver.result import (
+    BOUNDS,
+    Clock,
+    ContradictionError,
+    Narrower,
+    Options,
+    Phase,
+    Priced,
+    Progress,
+    ProgressCallback,
+    Result,
+    Statistics,
+    Status,
+    StopCallback,
+    Stopwatch,
+    Termination,
+    is_within,
+)
+from solver.search.goal import Caps, Goal
+from solver.search.mapper import SharedSearch, map_by_bounds
+from solver.search.path.search import EinsumSearch
+from solver.search.shared import Shared
+from solver.search.space.search_space import SearchSpace
+from solver.search.space.spatial import FanoutChoice, fanout_choices
+from solver.search.space.user_rules import factors_allowed
+from solver.search.stopping import Stopped
+from solver.search.trivial import trivial_bound
+
+MOST_PARTS = 1 << 16
+"""Orders times spatial choices up to which they are searched."""
+
+HARDWARE_SHARE = 0.25
+"""Of the time, what the search in the order of the hardware has at most."""
+
+HARDWARE, ORDERS = "order of the hardware", "orders of memories"
+"""The stages."""
+
+Spatial = tuple[FanoutChoice, ...]
+"""What each fanout unrolls, from the outermost."""
+
+
+class _Part(NamedTuple):
+    """Mappings of one order with one spatial choice."""
+
+    order: Order
+    spatial: Spatial
+
+
+@dataclass(frozen=True)
+class _Best:
+    """A mapping, and the mapspace of its order."""
+
+    mapspace: Mapspace
+    priced: Priced
+
+    def value(self, objective: str) -> int:
+        """What it costs."""
+        return self.priced.evaluation.value(objective)
+
+
+def map_orders(
+    mapspace: Mapspace,
+    options: Options = Options(),
+    on_progress: ProgressCallback | None = None,
+    should_stop: StopCallback | None = None,
+) -> Result:
+    """Find the best mapping of a mapspace whose memories may lie in any order.
+
+    Parameters
+    ----------
+    mapspace, options, on_progress, should_stop
+        As of `solver.stages.map_einsum`.
+
+    Returns
+    -------
+    Result
+        OPTIMAL only if the bound meets the value of the mapping by the plain cost model, in integers. Its
+        mapping is one of `Result.mapspace`, whose nodes are in the order of the nest.
+
+    Raises
+    ------
+    ValueError
+        The mapspace has what is known in the order of the hardware only, see `model.orders.check_orders`.
+    ContradictionError
+        Parts of the program disagree: a defect, never an answer.
+    """
+    check_orders(mapspace)
+    return _OrderSearch(mapspace, options, on_progress, should_stop).result()
+
+
+class _OrderSearch:
+    """The search of one mapspace, objective by objective."""
+
+    def __init__(
+        self,
+        mapspace: Mapspace,
+        options: Options,
+        on_progress: ProgressCallback | None,
+        should_stop: StopCallback | None,
+    ) -> None:
+        self._mapspace, self._options, self._on_progress = mapspace, options, on_progress
+        self._objectives = options.objectives_for(mapspace)
+        self._clock = Clock(options.time_limit_s, should_stop)
+        self._watch = Stopwatch()
+        self._work = Statistics()
+        self._best: _Best | None = None
+
+    def result(self) -> Result:
+        """Search, and say what is known."""
+        hardware = self._in_hardware_order()
+        parts = self._parts()
+        bounds: list[int | None] = []
+        limits: dict[str, int] = {}
+        for objective in self._objectives:
+            with self._watch.during(ORDERS, BOUNDS):
+                bounds.append(self._minimised(objective, limits, parts))
+            if self._best is None or bounds[-1] != self._best.value(objective):
+                break
+            limits[objective] = self._best.value(objective)
+        return self._told(bounds, hardware)
+
+    def _in_hardware_order(self) -> Result:
+        """Search the mappings in the order of the hardware, which are some of all."""
+        mapspace = spread(replace(self._mapspace, free_order=frozenset()))
+        left_s = self._clock.left_s
+        limit_s = None if left_s is None else left_s * HARDWARE_SHARE
+        options = replace(self._options, objectives=self._objectives, time_limit_s=limit_s)
+        with self._watch.during(HARDWARE, BOUNDS):
+            result = map_by_bounds(mapspace, options, self._on_progress, self._clock.stop)
+        self._work = replace(result.statistics, settled_by=(), stages=())
+        if result.mapping is not None:
+            own = in_order(self._mapspace, _order_of(mapspace, result.mapping))
+            self._keep(own, _rearranged(mapspace, result.mapping, own), result)
+        return result
+
+    def _keep(self, mapspace: Mapspace, mapping: Mapping, found: Result) -> None:
+        """Take a mapping of an order for the best one; as part of another mapspace it costs as much."""
+        evaluation = evaluate_in(mapspace, mapping)
+        known = found.evaluation
+        is_equal = known is not None and (known.energy, known.cycles) == (
+            evaluation.energy,
+            evaluation.cycles,
+        )
+        if not (is_equal and evaluation.valid):
+            raise ContradictionError("a mapping costs something else where memories are in the nest's order")
+        self._best = _Best(mapspace, Priced(mapping, evaluation))
+
+    def _parts(self) -> list[_Part]:
+        """All parts; none where they are too many."""
+        every = product(orders(self._mapspace), spatial_choices(self._mapspace))
+        parts = [_Part(*own) for own in islice(every, MOST_PARTS + 1)]
+        if len(parts) > MOST_PARTS:
+            self._clock.end(Termination.CHOICES)
+            return []
+        self._work.masks = len({part.order for part in parts})
+        self._work.spatial_choices = len(parts) // max(1, self._work.masks)
+        return parts
+
+    def _minimised(self, objective: str, limits: dict[str, int], parts: Sequence[_Part]) -> int | None:
+        """Minimise one objective within limits on others; return the bound, None if there is no mapping."""
+        open_bound = float(trivial_bound(self._mapspace, objective))
+        if self._clock.termination is not None:
+            return self._at_most(int(open_bound), objective)
+        try:
+            bounded = sorted(self._bounded(objective, limits, parts), key=lambda own: own[0])
+            for bound, part in takewhile(lambda own: not self._settles(own[0], objective), bounded):
+                open_bound = max(open_bound, bound)
+                self._search(objective, limits, part, open_bound)
+        except Stopped:
+            return self._at_most(_whole(open_bound), objective)
+        return None if self._best is None else self._best.value(objective)
+
+    def _at_most(self, bound: int, objective: str) -> int:
+        return bound if self._best is None else min(bound, self._best.value(objective))
+
+    def _settles(self, bound: float, objective: str) -> bool:
+        """Whether no part with a bound is better than the best mapping."""
+        return math.isinf(bound) or (self._best is not None and bound >= float(self._best.value(objective)))
+
+    def _bounded(
+        self, objective: str, limits: dict[str, int], parts: Sequence[_Part]
+    ) -> Iterator[tuple[float, _Part]]:
+        """Yield the parts that may be better, with bounds."""
+        goal_limits = tuple({**limits, **self._better(objective)}.items())
+        order, ordered = None, self._mapspace
+        for part in parts:
+            if self._clock.stop():
+                raise Stopped
+            if part.order != order:
+                order, ordered = part.order, in_order(self._mapspace, part.order)
+            space = SearchSpace(unrolled(ordered, _unrolling(self._mapspace, part.spatial)))
+            shared = Shared(self._options, self._clock.stop, lambda *_: None, Statistics())
+            yield EinsumSearch(space, Goal(objective, goal_limits), shared).least(), part
+
+    def _better(self, objective: str) -> dict[str, int]:
+        """The most that a better mapping may cost."""
+        return {} if self._best is None else {objective: self._best.value(objective) - 1}
+
+    def _search(self, objective: str, limits: dict[str, int], part: _Part, bound: float) -> None:
+        """Search a part to its end, or raise `Stopped`: no part that is left is below a bound."""
+        value = None if self._best is None else self._best.value(objective)
+        if is_within(self._options.gap, value, _whole(bound)):
+            self._clock.end(Termination.GAP)
+            raise Stopped
+        self._report(objective, bound)
+        ordered = in_order(self._mapspace, part.order)
+        own = unrolled(ordered, _unrolling(self._mapspace, part.spatial))
+        options = replace(self._options, time_limit_s=self._clock.left_s)
+        most = {**limits, **self._better(objective)}
+        caps = Caps(most.get("energy"), most.get("latency"), most.get("edp"))
+        result = SharedSearch(own, options, None, self._clock.stop).minimise((objective,), caps)
+        self._count(result.statistics)
+        if result.mapping is not None:
+            spatial = _spatial_loops(self._mapspace, part.spatial)
+            self._keep(ordered, with_spatial(ordered, result.mapping, spatial), result)
+        if result.status not in (Status.OPTIMAL, Status.INFEASIBLE):
+            self._clock.end(result.termination)
+            raise Stopped
+
+    def _count(self, work: Statistics) -> None:
+        """Add the work of a part."""
+        self._work.states += work.states
+        self._work.listed += work.listed
+        self._work.mappings_priced += work.mappings_priced
+
+    def _report(self, objective: str, bound: float) -> None:
+        if self._on_progress is not None:
+            value = None if self._best is None else self._best.value(objective)
+            known = self._at_most(_whole(bound), objective)
+            self._on_progress(Progress(Phase.PATHS, self._clock.seconds, objective, value, known))
+
+    def _told(self, bounds: list[int | None], hardware: Result) -> Result:
+        """The result of all objectives."""
+        proven = self._best is not None and bounds == list(map(self._best.value, self._objectives))
+        termination = Termination.PROVEN if proven else self._clock.termination or Termination.PROVEN
+        work = replace(self._work, seconds=self._clock.seconds, stages=self._watch.costs)
+        work.settled_by = tuple(
+            BOUNDS if self._best is None or own == self._best.value(name) else ""
+            for name, own in zip(self._objectives, bounds, strict=False)
+        )
+        units = self._mapspace.architecture.units_per_pj
+        if self._best is None:
+            status = Status.UNKNOWN if self._clock.termination else Status.INFEASIBLE
+            return Result(status, termination, self._objectives, units, bound=bounds[0], statistics=work)
+        return Result(
+            Status.OPTIMAL if proven else Status.FEASIBLE,
+            termination,
+            self._objectives,
+            units,
+            value=self._best.value(self._objectives[0]),
+            bound=bounds[0],
+            later_bounds=tuple(own for own in bounds[1:] if own is not None),
+            mapping=self._best.priced.mapping,
+            evaluation=self._best.priced.evaluation,
+            statistics=work,
+            hardware_order=Narrower.of(hardware),
+            mapspace=self._best.mapspace,
+        )
+
+
+def spatial_choices(mapspace: Mapspace) -> Iterator[Spatial]:
+    """Yield what fanouts may unroll, one of all choices that cost and allow the same."""
+    bound, active = mapspace.problem.bound, SearchSpace(mapspace).active
+    extents = [Extents(bound[dim]) for dim in active]
+    options = (
+        fanout_choices(
+            fanout,
+            rules,
+            mapspace.problem.dims,
+            active,
+            extents,
+            allows=factors_allowed(mapspace, fanout, active),
+        )
+        for fanout, rules in zip(mapspace.architecture.fanouts, mapspace.spatial, strict=True)
+    )
+    seen: set[tuple[tuple[int, ...], ...]] = set()
+    for chosen in product(*map(list, options)):
+        every = [math.prod(own.factors[d] for own in chosen) for d in range(len(active))]
+        if any(bound[dim] % factor for dim, factor in zip(active, every, strict=True)):
+            continue
+        key = _told_apart(mapspace, chosen)
+        if math.prod(every) >= mapspace.min_parallelism and key not in seen:
+            seen.add(key)
+            yield chosen
+
+
+def _told_apart(mapspace: Mapspace, chosen: Spatial) -> tuple[tuple[int, ...], ...]:
+    """Products of the factors of fanouts that lie between the same memories and gates."""
+    architecture = mapspace.architecture
+    gates = (level.gating_fanouts for level in architecture.levels)
+    depths = {architecture.fanouts_above(position) for position in architecture.storage_indices}
+    cuts = sorted({0, len(chosen), *depths, *(own for own in gates if own is not None)})
+    return tuple(
+        tuple(math.prod(column) for column in zip(*(own.factors for own in chosen[first:last]), strict=True))
+        for first, last in pairwise(cuts)
+    )
+
+
+def _unrolling(mapspace: Mapspace, spatial: Spatial) -> Unrolling:
+    """The factors of a spatial choice."""
+    active = [dim for dim in mapspace.problem.dims if mapspace.problem.bound[dim] > 1]
+    return tuple(dict(zip(active, choice.factors, strict=True)) for choice in spatial)
+
+
+def _spatial_loops(mapspace: Mapspace, spatial: Spatial) -> list[FanoutMapping]:
+    active = [dim for dim in mapspace.problem.dims if mapspace.problem.bound[dim] > 1]
+    return [
+        FanoutMapping(
+            tuple(
+                SpatialLoop(dim, factor, "x" if d in choice.along_x else "y")
+                for d, (dim, factor) in enumerate(zip(active, choice.factors, strict=True))
+                if factor > 1
+            )
+        )
+        for choice in spatial
+    ]
+
+
+def _order_of(mapspace: Mapspace, mapping: Mapping) -> Order:
+    """The order of a mapping in the order of the hardware, whose memories have several places."""
+    architecture = mapspace.architecture
+    memories = [architecture.levels[places[0]].component for places in architecture.memories]
+    found: list[tuple[int, str]] = []
+    for position, level in zip(architecture.storage_indices[1:], architecture.levels[1:], strict=True):
+        entry = mapping.nodes[position]
+        assert isinstance(entry, StorageMapping)
+        found += ((memories.index(level.component), name) for name in sorted(entry.keep))
+    return tuple(found)
+
+
+def _rearranged(mapspace: Mapspace, mapping: Mapping, own: Mapspace) -> Mapping:
+    """A mapping in the order of the hardware as one of the mapspace of its order."""
+    architecture = mapspace.architecture
+    fanouts = iter(architecture.fanout_indices)
+    held: dict[tuple[str, str], StorageMapping] = {}
+    above = (architecture.levels[0].component, "")
+    held[above] = StorageMapping()
+    for position, level in zip(architecture.storage_indices, architecture.levels, strict=True):
+        entry = mapping.nodes[position]
+        assert isinstance(entry, StorageMapping)
+        for name in sorted(entry.keep) if position else ():
+            above = level.component, name
+            held[above] = StorageMapping(keep=frozenset((name,)))
+        known = held[above]
+        held[above] = replace(known, temporal=(*entry.temporal, *known.temporal))
+    nodes: list[StorageMapping | FanoutMapping] = []
+    keeps = iter(own.keep)
+    for node in own.architecture.nodes:
+        if isinstance(node, Fanout):
+            entry = mapping.nodes[next(fanouts)]
+            assert isinstance(entry, FanoutMapping)
+            nodes.append(entry)
+            continue
+        kept = next(keeps).keep
+        key = (node.component, next(iter(kept), "")) if nodes else (node.component, "")
+        nodes.append(replace(held.get(key, StorageMapping()), keep=kept))
+    return Mapping(tuple(nodes))
+
+
+def _whole(bound: float) -> int:
+    """A bound as an integer; large doubles may have been rounded up."""
+    return int(min(bound if bound < 2.0**53 else math.nextafter(bound, 0.0), 1e300))

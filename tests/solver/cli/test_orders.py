@@ -1,0 +1,135 @@
+"""`force_memory_hierarchy_order: False` on the command line, and AccelForge's mappings of such orders."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from solver.cli.main import main
+from solver.exit_codes import EXIT_INVALID, EXIT_OPTIMAL
+from tests.reference import SHARED
+
+CASE = SHARED / "reference" / "public_cases" / "34-accelforge-order-of-memories" / "mapping.yaml"
+"""A mapping of a 1024^3 product on AccelForge's simba, for which AccelForge says 5.769e-6 J s."""
+
+WORKLOAD = """
+workload:
+  rank_sizes: {M: 32, K: 32, N: 32}
+  bits_per_value: {All: 8}
+  einsums:
+  - {einsum: "Z[m, n] = A[m, k] * W[k, n]", renames: {weight: W, input: A, output: Z}}
+"""
+
+ARCH = """
+arch:
+  nodes:
+  - !Memory
+    name: Main
+    size: inf
+    leak_power: 0
+    tensors: {keep: All}
+    actions: [{name: read, energy: 8e-12, throughput: 1e9}, {name: write, energy: 8e-12, throughput: 1e9}]
+  - !Memory
+    name: Global
+    size: 1024
+    leak_power: 0
+    tensors: {keep: input | output}
+    actions: [{name: read, energy: 1e-12, throughput: inf}, {name: write, energy: 1e-12, throughput: inf}]
+  - !Container
+    name: Array
+    spatial: [{name: X, fanout: 4, min_usage: 1}]
+  - !Memory
+    name: Weights
+    size: 2048
+    leak_power: 1e-3
+    tensors: {keep: weight, force_memory_hierarchy_order: False}
+    actions: [{name: read, energy: 2e-13, throughput: inf}, {name: write, energy: 2e-13, throughput: inf}]
+  - !Compute
+    name: MAC
+    leak_power: 0
+    actions: [{name: compute, energy: 5e-13, throughput: 1e9}]
+"""
+KEY = "force_memory_hierarchy_order: False"
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("w.yaml").write_text(WORKLOAD, encoding="utf-8")
+    Path("a.yaml").write_text(ARCH, encoding="utf-8")
+    return ["w.yaml", "a.yaml"]
+
+
+def test_map_proves_writes_and_certifies_any_order(files, capsys):
+    options = ["--accelforge-mapping", "m.yaml", "--certificate", "c.json", "--json", "r.json"]
+    assert main(["map", "--einsum", "Z", *files, *options]) == EXIT_OPTIMAL
+    text = capsys.readouterr().out
+    assert "tiles in any order of the memories reduce edp by" in text
+    # A quarter of W for each child stays, and rows of A and Z pass through the memory outside.
+    assert text.index("Weights keeps W") < text.index("Global")
+    found = json.loads(Path("r.json").read_text())
+    assert found["hardware_order"]["status"] == "OPTIMAL"
+    assert found["value"] < 0.5 * found["hardware_order"]["value"]
+    assert main(["prove", "c.json"]) == EXIT_OPTIMAL
+    assert (
+        main(["evaluate", "--einsum", "Z", *files, "--mapping", "m.yaml", "--json", "e.json"]) == EXIT_OPTIMAL
+    )
+    given = json.loads(Path("e.json").read_text())
+    assert (given["energy_j"], given["cycles"]) == (found["energy_j"], found["cycles"])
+    tiles = {level["name"]: level["dataspaces"] for level in found["levels"]}
+    assert tiles["Weights"]["W"]["tile_words"] == 256
+    assert main(["prove", "--einsum", "Z", *files]) == EXIT_OPTIMAL
+
+
+def test_the_mapper_may_say_so_of_all_memories(files, capsys):
+    Path("a.yaml").write_text(ARCH.replace(f", {KEY}", ""), encoding="utf-8")
+    assert main(["map", "--einsum", "Z", *files, "--json", "r.json"]) == EXIT_OPTIMAL
+    assert "hardware_order" not in json.loads(Path("r.json").read_text())
+    Path("a.yaml").write_text(ARCH.replace(f", {KEY}", "") + f"mapper: {{{KEY}}}\n", encoding="utf-8")
+    assert main(["map", "--einsum", "Z", *files, "--json", "r.json"]) == EXIT_OPTIMAL
+    assert "hardware_order" in json.loads(Path("r.json").read_text())
+    assert "has no effect here" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["network", "--fuse"],
+        ["network", "--no-fuse"],
+        ["explain", "--einsum", "Z"],
+        ["map", "--einsum", "Z", "--pareto"],
+        ["map", "--einsum", "Z", "--sensitivity"],
+        ["map", "--einsum", "Z", "--engine", "cp-sat"],
+        ["map", "--einsum", "Z", "--mapping", "m.yaml"],
+        ["compare", "--einsum", "Z"],
+    ],
+)
+def test_what_does_not_search_any_order_names_the_key(files, capsys, command: list[str]):
+    assert main([command[0], *files, *command[1:]]) == EXIT_INVALID
+    error = capsys.readouterr().err
+    assert f"`{KEY}` of `Weights`: only `map` of one Einsum searches any order" in error
+    assert "a.yaml:2" in error
+
+
+def test_one_place_per_memory_has_no_orders(files, capsys):
+    assert main(["map", "--einsum", "Z", *files, "--no-uneven"]) == EXIT_INVALID
+    assert (
+        "memories in any order (force_memory_hierarchy_order: False) have several places"
+        in capsys.readouterr().err
+    )
+
+
+def test_tiles_of_pieces_are_refused_in_a_given_mapping(files, capsys):
+    loops = """
+  - !Spatial {rank_variable: n, tile_shape: 8, name: X, component: Array}
+  - !Storage {tensors: [W], component: Weights}
+  - !Temporal {rank_variable: m, tile_shape: 1}
+  - !Temporal {rank_variable: n, tile_shape: 1}
+  - !Storage {tensors: [A, Z], component: Global}
+  - !Temporal {rank_variable: k, tile_shape: 1}
+  - !Compute {einsum: Z, component: MAC}
+"""
+    text = "mapping:\n  nodes:\n  - !Storage {tensors: [A, W, Z], component: Main}" + loops
+    Path("m.yaml").write_text(text, encoding="utf-8")
+    assert main(["evaluate", "--einsum", "Z", *files, "--mapping", "m.yaml"]) == EXIT_INVALID
+    assert "made of pieces along 'n', which 'Array.X' unrolls" in capsys.readouterr().err
