@@ -159,9 +159,8 @@ def _index_size(name: str, text: str) -> int:
     except argparse.ArgumentTypeError:
         size = Fraction(0)
     if size.denominator != 1 or not 1 <= size < 10**SIZE_DIGITS:
-        raise OutputError(
-            f"{name}={text}: the size of {name} must be a positive integer, such as {name}=1024"
-        )
+        most = 10**SIZE_DIGITS - 1
+        raise OutputError(f"{name}={text}: the size of {name} must be an integer from 1 to {most:,}")
     return int(size)
 
 

@@ -12,7 +12,8 @@ import yaml
 from model.cascade import Layer
 from model.extents import ANY, Factors
 from model.formats.cascade import read_network
-from model.formats.cascade.layers import VALUES_COUNT
+from model.formats.cascade.layers import VALUES_COUNT, WIDE_VALUES
+from model.formats.cascade.loader import WORDS_COUNT
 from model.formats.fused import load_cascade
 from model.formats.fused.loader import CONSTRAINTS_NOTE
 from model.formats.timeloop import LoadOptions
@@ -27,6 +28,9 @@ DEFAULT_BITS = 8
 
 MEMORY = SHIPPED / "curves" / "memory.yaml"
 MEMORY_AND_BUFFER = SHIPPED / "curves" / "memory_and_buffer.yaml"
+
+OF_THE_DESIGN = (CONSTRAINTS_NOTE, VALUES_COUNT, WIDE_VALUES, WORDS_COUNT)
+"""Notes about these designs, which say nothing to the user."""
 
 Bits = int | Mapping[str, int] | None
 """Of values: of all, or by tensor; None as the file says."""
@@ -95,21 +99,24 @@ def read_texts(texts: Sequence[str], sizes: Mapping[str, int], reading: Reading,
 
 def read_subject(path: Path, reading: Reading) -> Subject:
     """Read the layers of one input, and its cascade to fuse."""
-    options, values = LoadOptions(ignore_sparse=True, factors=reading.factors), reading.variables
+    options, values = (
+        LoadOptions(ignore_sparse=True, factors=reading.factors, problems_only=True),
+        reading.variables,
+    )
     loaded = read_network([path, MEMORY], values, options)
     network = loaded.network
     layers = tuple(layer for layer in network.layers if not layer.is_copy)
     if not layers:
         raise SpecError(f"{network.name} has only copy operations: there is nothing to compute")
     copies = [layer.name for layer in network.layers if layer.is_copy]
-    notes = [str(note) for note in network.notes if note.sentence != VALUES_COUNT]
+    notes = [str(note) for note in network.notes if note.sentence not in OF_THE_DESIGN]
     notes += (
         [f"{', '.join(copies)}: copy operations need no traffic here, and are left out"] if copies else []
     )
     cascade = None
     if reading.fuse:
         cascade, read = load_cascade([path, MEMORY_AND_BUFFER], values, options)
-        notes += [str(note) for note in read if note.sentence not in (CONSTRAINTS_NOTE, VALUES_COUNT)]
+        notes += [str(note) for note in read if note.sentence not in OF_THE_DESIGN]
     says_bits = "problem" not in loaded.documents[0]
     name = network.name if len(network.layers) > 1 else network.layers[0].name
     return Subject(name, layers, says_bits, tuple(notes), cascade)

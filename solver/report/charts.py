@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise, product
 
 from solver.report.drawing import (
     SMALL,
@@ -12,6 +13,7 @@ from solver.report.drawing import (
     Dot,
     Ink,
     Part,
+    Point,
     Polyline,
     Scene,
     TextLine,
@@ -191,7 +193,8 @@ def curves_scene(
     x_scale = _scale([mark.x for mark in marks], across)
     y_scale = _scale([mark.y for mark in marks], up)
     named = [*((curve.name, curve.ink) for curve in curves), *((band.name, band.ink) for band in bands)]
-    key = legend([(name, ink) for name, ink in dict.fromkeys(named) if name], width)
+    dashed = {curve.name for curve in curves if curve.is_dashed}
+    key = legend([(name, ink) for name, ink in dict.fromkeys(named) if name], width, dashed)
     ticks = [(value, up.text(value)) for value in y_scale.ticks]
     left = max((text_width(text, SMALL) for _, text in ticks), default=0.0) + 8
     frame = _PlotArea(
@@ -206,10 +209,9 @@ def curves_scene(
         parts.append(Polyline(((frame.left, y), (frame.right, y)), "idle"))
         parts.append(TextLine(frame.left - 5, y + 4, text, "muted", SMALL, "end"))
     parts += _ticks_across(frame, x_scale, across.text)
-    for curve in curves:
-        parts += _curve_parts(curve, frame, x_scale, y_scale)
-    parts = _with_all_dots(parts)
-    parts += _labels(curves, frame, x_scale, y_scale)
+    drawn = [part for curve in curves for part in _curve_parts(curve, frame, x_scale, y_scale)]
+    parts = _with_all_dots([*parts, *drawn])
+    parts += _labels(curves, drawn, frame, x_scale, y_scale)
     parts.append(TextLine(frame.right, frame.bottom + 34, across.name, "muted", SMALL, "end"))
     described = f"{up.name} against {across.name}: {len(marks)} points"
     return Scene(width, frame.bottom + 40, title, tuple(parts), described)
@@ -332,20 +334,60 @@ def _curve_parts(curve: Curve, frame: _PlotArea, x_scale: _Scale, y_scale: _Scal
             yield Dot(x, y, 4.0, "page" if mark.is_hollow else curve.ink, curve.ink, mark.note)
 
 
-def _labels(curves: Sequence[Curve], frame: _PlotArea, x_scale: _Scale, y_scale: _Scale) -> Iterator[Part]:
-    """Yield the labels of points where they have room, those of filled points first."""
+def _labels(
+    curves: Sequence[Curve], drawn: Sequence[Part], frame: _PlotArea, x_scale: _Scale, y_scale: _Scale
+) -> Iterator[Part]:
+    """Yield the labels of points where they have room, those of filled points first.
+
+    Each stands where the fewest lines run: at the right or the left, above or below.
+    """
     marks = [mark for curve in curves for mark in curve.marks if mark.label]
-    taken: list[tuple[float, float, float]] = []
+    lines = [pair for part in drawn if isinstance(part, Polyline) for pair in pairwise(part.points)]
+    taken: list[_Area] = []
     for mark in sorted(marks, key=lambda mark: mark.is_hollow):
-        x, y = frame.across(x_scale.share(mark.x)), frame.up(y_scale.share(mark.y)) - 5
-        label = fitted(TextLine(x + 7, y, mark.label, size=SMALL), LONGEST_LABEL_PX)
+        x, y = frame.across(x_scale.share(mark.x)), frame.up(y_scale.share(mark.y))
+        label = fitted(TextLine(x, y, mark.label, size=SMALL, has_halo=True), LONGEST_LABEL_PX)
         width = text_width(label.text, SMALL)
-        left = x + 7 if x + 7 + width <= frame.right else x - 7 - width
-        if not any(
-            abs(y - top) < SMALL + 2 and left < right and start < left + width for start, right, top in taken
-        ):
-            taken.append((left, left + width, y))
-            yield replace(label, x=left)
+        places = product((y - 5, y + SMALL + 4, y - 18, y + SMALL + 17), (x + 7, x - 7 - width))
+        areas = [_Area(left, left + width, base - SMALL, base + 2) for base, left in places]
+        free = [own for own in areas if own.is_in(frame) and not any(map(own.overlaps, taken))]
+        if free:
+            area = min(free, key=lambda own: sum(own.is_crossed(*line) for line in lines))
+            taken.append(area)
+            yield replace(label, x=area.left, y=area.bottom - 2)
+
+
+@dataclass(frozen=True)
+class _Area:
+    """A rectangle that a text takes."""
+
+    left: float
+    right: float
+    top: float
+    bottom: float
+
+    def is_in(self, frame: _PlotArea) -> bool:
+        """Whether it lies within a plot area, or above its upper end."""
+        return frame.left <= self.left and self.right <= frame.right and self.bottom <= frame.bottom
+
+    def overlaps(self, other: _Area) -> bool:
+        """Whether another one has a point in common with it."""
+        across = self.left < other.right and other.left < self.right
+        return across and self.top < other.bottom and other.top < self.bottom
+
+    def is_crossed(self, start: Point, end: Point) -> bool:
+        """Whether a straight line runs through it."""
+        across = _shares_between(self.left, self.right, start[0], end[0])
+        up = _shares_between(self.top, self.bottom, start[1], end[1])
+        return max(0.0, across[0], up[0]) < min(1.0, across[1], up[1])
+
+
+def _shares_between(low: float, high: float, start: float, end: float) -> tuple[float, float]:
+    """Return from where to where a way lies between two ends, as shares of it; (1, 0) if nowhere."""
+    if start == end:
+        return (0.0, 1.0) if low < start < high else (1.0, 0.0)
+    first, last = sorted((side - start) / (end - start) for side in (low, high))
+    return first, last
 
 
 def _staircase(places: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float]]:

@@ -139,14 +139,14 @@ MOST_SHOWN = 12
 
 def _shown_capacities(steps: Sequence[Step], question: CurveQuestion) -> list[int]:
     """Return the capacities asked for, powers of two between them, and the one with the least traffic."""
-    ends = question.range_bits
+    ends, last = question.range_bits, steps[-1].capacity_bits
     least = ends[0] or next((own.capacity_bits for own in steps if own.capacity_bits), 8)
-    most = ends[1] or steps[-1].capacity_bits
+    most = ends[1] or last
     powers = [8 << power for power in range(LARGEST_POWER) if least <= 8 << power <= most]
     every = max(1, -(-len(powers) // MOST_SHOWN))
-    lasts = [steps[-1].capacity_bits] if least <= steps[-1].capacity_bits <= most else []
+    lasts = [last] if (ends[0] or 0) <= last <= most else []
     shown: list[int] = []
-    for capacity in sorted({*powers[::every], *lasts, *question.at_bits}):
+    for capacity in sorted({*filter(None, ends), *powers[::every], *lasts, *question.at_bits}):
         is_same = bool(shown) and _step_at(steps, capacity) == _step_at(steps, shown[-1])
         if not is_same or capacity in question.at_bits:
             shown.append(capacity)

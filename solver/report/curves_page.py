@@ -88,8 +88,10 @@ def _curve_sections(own: Value, is_named: bool) -> Iterator[Section]:
         table = _points_table(own) if len(layers) == 1 else _capacities_table(own)
         yield Section(f"At some sizes{name}", tables=[table], remarks=[*_answers(own)])
     if own["fused"]:
-        remarks = [f"Searched: {'; '.join(own['fused']['restrictions'].texts())}."]
         tables = [_fused_table(own["fused"])] if own["fused"]["points"].entries() else []
+        restrictions = own["fused"]["restrictions"].texts()
+        remarks = [f"Searched: {'; '.join(restrictions)}."] if restrictions else []
+        remarks += [] if tables else ["No size of the buffer was searched before the end."]
         yield Section(f"Fused{name}", tables=tables, remarks=remarks)
     if len(layers) > 1:
         yield Section(f"Layers{name}", tables=[_traffic_table(own)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from itertools import accumulate, takewhile
@@ -70,6 +70,7 @@ SANS = "system-ui, 'Segoe UI', 'Helvetica Neue', Arial, 'DejaVu Sans', sans-seri
 MONOSPACE = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 TEXT_SIZE_PX = 12.0
 SMALL = 10.5
+HALO = 3.0
 ELLIPSIS = "…"
 
 NARROW, WIDE = frozenset("iIjlft.,:;'|!()[] -"), frozenset("mwMW@%…=+<>×~&#")
@@ -119,7 +120,7 @@ class Polyline:
 
 @dataclass(frozen=True)
 class TextLine:
-    """One line of text; `y` is its baseline."""
+    """One line of text; `y` is its baseline. With a halo, what lies below stops short of it."""
 
     x: float
     y: float
@@ -130,6 +131,7 @@ class TextLine:
     bold: bool = False
     monospace: bool = False
     note: str = ""
+    has_halo: bool = False
 
 
 @dataclass(frozen=True)
@@ -301,6 +303,8 @@ def _label_attributes(part: TextLine, paint: Paint) -> dict[str, str]:
     }
     attributes |= {"text-anchor": part.anchor} if part.anchor != "start" else {}
     attributes |= {"font-weight": "600"} if part.bold else {}
+    if part.has_halo:
+        attributes |= {"stroke": paint["page"], "stroke-width": _length_text(HALO), "paint-order": "stroke"}
     return attributes | ({"font-family": MONOSPACE} if part.monospace else {})
 
 
@@ -376,6 +380,7 @@ def _by_matplotlib(scene: Scene, kind: str) -> bytes:
 
 def _draw_artist(axes: Axes, part: Part, order: int) -> None:
     from matplotlib.patches import Circle, Polygon, Rectangle  # noqa: PLC0415
+    from matplotlib.patheffects import withStroke  # noqa: PLC0415
 
     if isinstance(part, TextLine):
         axes.text(
@@ -388,6 +393,7 @@ def _draw_artist(axes: Axes, part: Part, order: int) -> None:
             va="baseline",
             weight="bold" if part.bold else "normal",
             family="monospace" if part.monospace else "sans-serif",
+            path_effects=[withStroke(linewidth=HALO, foreground=LIGHT["page"])] if part.has_halo else None,
             zorder=order,
         )
     elif isinstance(part, Polyline) and not part.closed_fill:
@@ -412,20 +418,23 @@ def _faces(fill: Ink | None, stroke: Ink | None) -> dict[str, Any]:
     }
 
 
-def legend(entries: Sequence[tuple[str, Ink]], width: float) -> Scene:
-    """Return squares with their meanings, in as many rows as it takes."""
-    parts = list(_legend_parts(entries, width))
+def legend(entries: Sequence[tuple[str, Ink]], width: float, dashed: Container[str] = ()) -> Scene:
+    """Return squares with their meanings, in as many rows as it takes; some are dashed lines instead."""
+    parts = list(_legend_parts(entries, width, dashed))
     bottom = max((part.y for part in parts if isinstance(part, TextLine)), default=0.0)
     return Scene(width, bottom + 5 if parts else 0.0, "", tuple(parts))
 
 
-def _legend_parts(entries: Sequence[tuple[str, Ink]], width: float) -> Iterator[Part]:
+def _legend_parts(entries: Sequence[tuple[str, Ink]], width: float, dashed: Container[str]) -> Iterator[Part]:
     x, y = 0.0, 12.0
     for text, ink in entries:
         label = fitted(TextLine(0, 0, text, "muted", SMALL), width - 16)
         room = 16 + text_width(label.text, SMALL) + 12
         if x and x + room > width + 12:
             x, y = 0.0, y + 17
-        yield Box(x, y - 9, 10, 10, fill=ink, radius=2)
+        if text in dashed:
+            yield Polyline(((x, y - 4), (x + 11, y - 4)), ink, 2.0, dashed=True)
+        else:
+            yield Box(x, y - 9, 10, 10, fill=ink, radius=2)
         yield replace(label, x=x + 15, y=y)
         x += room

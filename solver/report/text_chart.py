@@ -58,7 +58,7 @@ def chart_lines(
     fine = (DOT_COLUMNS, DOT_ROWS) if len(curves) == 1 else (1, 1)
     canvas = _Canvas(columns, fine, (low, high), ends)
     cells = canvas.cells(curves)
-    labels = {0: names[0], ROWS // 2: names[1], ROWS - 1: names[2]}
+    labels = {0: names[0], ROWS // 2: names[1], ROWS - 1: names[2]} if low < high else {ROWS // 2: names[1]}
     drawn = ["".join(row.get(column, " ") for column in range(columns)) for row in cells]
     lines = [f"{labels.get(row, ''):>{margin}} |{line}" for row, line in enumerate(drawn)]
     return [*lines, f"{'':>{margin}} +{'-' * columns}", f"{'':>{margin}}  {_ticks(ends, text, columns)}"]

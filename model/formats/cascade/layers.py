@@ -136,6 +136,7 @@ def _word_size_notes(read: Iterable[_Read]) -> Iterator[Note]:
         yield Note(VALUES_COUNT, (bits_text(sizes), bits_text(words)))
 
 
+WIDE_VALUES = "values have up to {} bits, and words of {} fewer: {}"
 VALUES_COUNT = (
     "values have {}, as the workload says, while words of the architecture have {}: the sizes of the values "
     "count, so that a row of a memory holds more values or fewer"
@@ -486,8 +487,7 @@ def _narrowing(mapspace: Mapspace, einsum: Einsum, notes: list[Note], resize: st
                 f"`{level.name}` keeps {listing(wide)}, but is too small for a value of {bits[wide[0]]} bits"
             )
             raise SpecError(message, place_of(einsum), hint=way)
-    sentence = "values have up to {} bits, and words of {} fewer: {}"
-    notes.append(note_at(None, sentence, widest, listing(level.name for level in narrow), way))
+    notes.append(note_at(None, WIDE_VALUES, widest, listing(level.name for level in narrow), way))
     text = f"all values {word_bits} bits wide: `--set {resize}={word_bits}`"
     return Narrowing(in_values(mapspace.architecture, dict.fromkeys(bits, word_bits)), text)
 

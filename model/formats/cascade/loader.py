@@ -69,9 +69,14 @@ from model.text.files import SPEC_SUFFIXES, display_name, files_of, is_directory
 from model.text.merging import join_specs
 from model.text.reader import unused_notes
 from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, SpecError, note_at
-from model.wording import printable, suggestion
+from model.wording import listing, printable, suggestion
 from model.workload import MOST_EINSUMS
 
+DESIGN_SECTIONS = (
+    *(name for name in SECTIONS if name not in ("problem", "variables")),
+    ARCH_SECTION,
+    "config",
+)
 MAPPING_NOTE = "the `mapping` of the architecture does not constrain the layers of a network"
 
 
@@ -274,7 +279,10 @@ def _classified(
     names: set[str],
     notes: list[Note],
 ) -> _Given:
-    """Read every file to see what it is; the names that templates use are added to `names`."""
+    """Read every file to see what it is; the names that templates use are added to `names`.
+
+    What is left out of it is added to `notes`.
+    """
     models: list[Path] = []
     workloads: list[Path] = []
     layers: list[tuple[Path, tuple[MappingNode, ...]]] = []
@@ -287,6 +295,9 @@ def _classified(
             continue
         refuse_foreign([path])
         top = _top(path, variables, options, names, notes)
+        if options.problems_only:
+            _check_sections(top)
+            top = without_design(top, notes)
         if has_arch(top):
             check_defined(top)
             arches.append(path)
@@ -355,7 +366,7 @@ def _read_sections(given: _Given, variables: Mapping[str, object], options: Load
     """Read the sections of a workload by AccelForge's rules, and all others by Timeloop's."""
     text = read_workload_text(given.workloads, variables, options.files.limits, options.files.allow_include)
     loaded, top = read_workload(text, options.ignore_sparse), text.top
-    rest = without(top, NETWORK_SECTIONS)
+    rest = without(without_design(top, []) if options.problems_only else top, NETWORK_SECTIONS)
     notes: list[Note] = []
     files = (*given.workloads, *given.architectures)
     spec = without_mapping(_on_architecture(rest, _architecture(given, variables, options)), notes)
@@ -545,6 +556,16 @@ def _check_sections(top: MappingNode) -> None:
     if "workload" in top and "problem" in top:
         place, others = top.key("problem").span, ((top.key("workload").span, "the workload"),)
         raise SpecError("one network at a time: this file has a `problem` as well", place, others)
+
+
+def without_design(top: MappingNode, notes: list[Note]) -> MappingNode:
+    """Return a spec with a problem or a workload without what is about a design; others as they are."""
+    keys = [key for key, _ in top.entries if section_name(key.text) in DESIGN_SECTIONS]
+    if not keys or not any(key in top for key in ("problem", *NETWORK_SECTIONS)):
+        return top
+    named = listing(key.text for key in keys)
+    notes.append(note_at(keys[0].span, "{}: left out, as only the problem counts", named))
+    return without(top, {key.text for key in keys})
 
 
 def without_mapping(top: MappingNode, notes: list[Note]) -> MappingNode:

@@ -24,8 +24,15 @@ from model.formats.cascade.layers import (
     value_bits,
     written_einsum,
 )
-from model.formats.cascade.loader import MAPPING_NOTE, check_einsums_of, read_on_arch, without_mapping
+from model.formats.cascade.loader import (
+    MAPPING_NOTE,
+    check_einsums_of,
+    read_on_arch,
+    without_design,
+    without_mapping,
+)
 from model.formats.cascade.tree_nest import is_tree
+from model.formats.foreign import ONNX_MODEL, TOPOLOGY, format_of
 from model.formats.fused.alike import UnlikeError, common_of, cycle_lengths, with_common_nodes
 from model.formats.fused.joined import read_mapping_tree
 from model.formats.fused.tree import SECTION, read_fused_tree
@@ -38,6 +45,7 @@ from model.fused.mapping import FusedMapping
 from model.mapspace import Mapspace
 from model.note import Note
 from model.text.fields import check_keys
+from model.text.files import display_name
 from model.text.merging import join_specs
 from model.text.reader import unused_notes
 from model.text.source import MappingNode, Span, SpecError, note_at
@@ -170,7 +178,11 @@ def _read_cascade(
     paths: Sequence[Path], variables: Mapping[str, object], options: LoadOptions, names: set[str]
 ) -> tuple[Cascade, tuple[Note, ...]]:
     options = replace(options, refuse_infeasible=False)
+    for path in paths:
+        _refuse_other_networks(path)
     tops = {path: options.files.read([path], variables, names, LEVELS_ABOVE) for path in paths}
+    if options.problems_only:
+        tops = {path: without_design(top, []) for path, top in tops.items()}
     for top in tops.values():
         check_einsums_of(top)
         if has_arch(top):
@@ -188,12 +200,21 @@ def _read_cascade(
     text = read_workload_text(workloads, variables, options.files.limits, options.files.allow_include)
     loaded = read_workload(text, options.ignore_sparse)
     notes: list[Note] = [*loaded.notes]
-    spec = _one_spec(without(text.top, NETWORK_SECTIONS), [tops[path] for path in others])
+    top = without_design(text.top, []) if options.problems_only else text.top
+    spec = _one_spec(without(top, NETWORK_SECTIONS), [tops[path] for path in others])
     spec = without_mapping(spec, notes)
     einsums = _einsums(loaded.workload, spec, paths, options, notes)
     if any(map(_constrained, einsums)):
         notes.append(note_at(None, CONSTRAINTS_NOTE))
     return _cascade_of(loaded.workload, text.name, einsums), tuple(dict.fromkeys(notes))
+
+
+def _refuse_other_networks(path: Path) -> None:
+    """Refuse what is a network, and no workload."""
+    found = format_of(path)
+    if found in (ONNX_MODEL, TOPOLOGY):
+        message = f"{display_name(path)} is {found.what}: only the Einsums of a `workload` are fused"
+        raise SpecError(message, hint="leave out --fuse")
 
 
 def _check_fused(options: LoadOptions, hint: str) -> None:

@@ -114,6 +114,8 @@ class LoadOptions:
         Whether constraints that conflict plainly are refused; otherwise the mapspace is empty.
     refuse_unsearchable, all_rules
         Whether what no search knows is refused, and whether the search knows all user-defined constraints.
+    problems_only
+        Whether files with problems or workloads have nothing else that counts: their designs are left out.
     """
 
     files: FileOptions = field(default_factory=FileOptions)
@@ -128,6 +130,7 @@ class LoadOptions:
     refuse_infeasible: bool = True
     refuse_unsearchable: bool = True
     all_rules: bool = False
+    problems_only: bool = False
 
     @property
     def rule(self) -> Counting:

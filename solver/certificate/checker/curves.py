@@ -31,8 +31,8 @@ from solver.certificate.checker.remainders import Nest, Space, When
 FORMAT = "tilewright certificate curves 1"
 KEYS = {"format", "curves", "versions", "seed", "command", "digest"}
 OWN = {"layers", "problem", "problem_sha256", "points"}
-MEMORY, OUTER, BUFFER, INNER = range(4)  # the nodes: each level, and the loops below it
-KINDS = ["storage", "temporal", "storage", "temporal"]
+MEMORY = 0  # the outermost node
+LEVEL = ["storage", "temporal"]  # the nodes of each level: itself, and its loops if there are any
 CHUNK, MOST_COST = 1 << 15, 1 << 60  # tiles that are looked at together; costs that 64 bits hold
 
 Kind = tuple[frozenset[int], int | None]  # dimensions whose loops lie inside, and the one that advances
@@ -91,18 +91,20 @@ class Curve:
     """The claim about one Einsum: from each capacity on, the least words, with a mapping."""
 
     def __init__(self, space: Space, points: list[Any]) -> None:
-        held, memory = space.at.get(BUFFER, []), space.at[MEMORY]
-        need([node["kind"] for node in space.nodes] == KINDS, "it is about a memory and one buffer")
+        self.active = [d for d in space.every if space.bounds[d] > 1]
+        nodes = LEVEL if self.active else LEVEL[:1]
+        self.buffer = len(nodes)
+        held, memory = space.at.get(self.buffer, []), space.at[MEMORY]
+        need([node["kind"] for node in space.nodes] == 2 * nodes, "it is about a memory and one buffer")
         need(space.counting == "exact" and not space.rules.parts, "words are those of an execution")
         need(not space.memories and all(own["temporal_reuse"] for own in held), "tiles stay in place")
         need(all("toll" not in own and not own["passes_on"] for own in (*held, *memory)), "levels keep tiles")
         free = not any(own[key] for own in held for key in ("read", "fill", "update"))
         free = free and not (space.arithmetic or any(space.nodes[p]["leak"] for p in space.stores))
         need(free and all(own["block"] == 1 for own in memory), "each word of the memory costs, and no more")
-        kept = all({*own.keep} <= {(MEMORY,), (MEMORY, BUFFER)} for own in space.spaces)
+        kept = all({*own.keep} <= {(MEMORY,), (MEMORY, self.buffer)} for own in space.spaces)
         need(kept, "the memory keeps everything")
         self.space, self.points, self.spaces = space, points, space.spaces
-        self.active = [d for d in space.every if space.bounds[d] > 1]
         self.shares = [Counter({n: 1}) for n in space.bounds]
         self.prices = [self.price(v) for v in range(len(self.spaces))]
         most = sum(each * own.most for (each, _), own in zip(self.prices, self.spaces, strict=True))
@@ -110,9 +112,13 @@ class Curve:
 
     def price(self, v: int) -> tuple[int, int]:
         """What a word costs that the buffer gets or gives, and what less if it is written first."""
-        own = [access for access in self.space.accesses(v, (MEMORY, BUFFER)) if access.p == MEMORY]
+        own = [access for access in self.space.accesses(v, (MEMORY, self.buffer)) if access.p == MEMORY]
         costs = [(self.space.at[MEMORY][v][access.action], access.first) for access in own]
         return sum(cost for cost, _ in costs), sum(cost for cost, first in costs if first)
+
+    def nest(self, outer: dict[int, int], inner: dict[int, int]) -> Nest:
+        """The nest with these loops below the memory and below the buffer."""
+        return Nest(self.space, [{}, outer, {}, inner] if self.active else [{}, {}])
 
     def check(self) -> None:
         """Check the mappings of all points, and that no mapping is below them."""
@@ -124,9 +130,9 @@ class Curve:
         need((np.diff(self.words) < 0).all(), "words become fewer")
         for capacity, words, mapping in self.points:
             loops, mask = self.space.read(mapping)
-            cost, tile = self.space.price(loops, mask), Nest(self.space, loops).extents[BUFFER]
+            cost, tile = self.space.price(loops, mask), Nest(self.space, loops).extents[self.buffer]
             need(cost["fits"] and cost["energy"] == words, "the words match the mapping")
-            room = sum(self.room(v, tile) for v, levels in enumerate(mask) if BUFFER in levels)
+            room = sum(self.room(v, tile) for v, levels in enumerate(mask) if self.buffer in levels)
             need(room == capacity, "the capacity is what the tiles take")
         self.refute()
 
@@ -147,12 +153,12 @@ class Curve:
 
     def keep_sets(self) -> Iterator[list[int]]:
         """The sets of dataspaces that the buffer may keep."""
-        every = product(*([BUFFER in levels for levels in space.keep] for space in self.spaces))
+        every = product(*([self.buffer in levels for levels in space.keep] for space in self.spaces))
         return ([v for v, kept in enumerate(own) if kept] for own in every)
 
     def room(self, v: int, extents: Sequence[Any]) -> Any:
         """Words of the buffer that tiles take."""
-        return self.spaces[v].tile(extents) * self.space.at[BUFFER][v]["size"]
+        return self.spaces[v].tile(extents) * self.space.at[self.buffer][v]["size"]
 
     def sides(self, d: int) -> tuple[Array, Array]:
         """Extents of tiles along a dimension, the most tiles first, and where a next number of tiles begins.
@@ -185,11 +191,13 @@ class Curve:
             tile = dict(zip(dims, extents, strict=True))
             counts = {d: ceiling(self.space.bounds[d], own) for d, own in tile.items()}
             outer, inner = ({d: n for d, n in own.items() if n > 1} for own in (counts, tile))
-            nest = Nest(self.space, [{}, outer, {}, inner])
+            nest = self.nest(outer, inner)
             whens: list[list[When]] = [["every"] * len(dims)]
             whens += [[(d in outer and d in own, d in outer and d == by) for d in dims] for own, by in kinds]
-            words = [nest.sums_apart(v, group, BUFFER, self.shares, own, [()] * len(dims)) for own in whens]
-            begun = nest.covered(v, group, MEMORY, BUFFER, bounds) if ranks else 1
+            words = [
+                nest.sums_apart(v, group, self.buffer, self.shares, own, [()] * len(dims)) for own in whens
+            ]
+            begun = nest.covered(v, group, MEMORY, self.buffer, bounds) if ranks else 1
             moves = [by is None or by in outer for _, by in kinds]
             stay = [kept * there for (_, kept), there in zip(words[1:], moves, strict=True)]
             come = [whole - kept for whole, kept in (words[n] for n in alone)]
@@ -225,8 +233,7 @@ class Curve:
     @cached_property
     def passing(self) -> list[int]:
         """What each dataspace costs that the buffer does not keep: the arithmetic asks for every word."""
-        whole = [{}, {}, {}, {d: self.space.bounds[d] for d in self.active}]
-        nest, found = Nest(self.space, whole), []
+        nest, found = self.nest({}, {d: self.space.bounds[d] for d in self.active}), []
         for v in range(len(self.spaces)):
             own = self.space.accesses(v, (MEMORY,))
             words = ((access, self.space.words(nest, access, self.shares)) for access in own)

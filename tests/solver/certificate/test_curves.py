@@ -54,6 +54,15 @@ def test_windows_whose_tiles_have_holes(stride, dilation, tmp_path):
     assert verdict(certified(Problem("transposed", ("P", "R"), (17, 5), back)), tmp_path)[0] == "VALID"
 
 
+def test_a_single_operation(tmp_path):
+    """Without a loop, there is one mapping for each choice of what is kept."""
+    document = certified(matmul(1, 1, 1))
+    assert document["curves"][0]["points"][0][:2] == [0, 3]
+    assert verdict(document, tmp_path)[0] == "VALID"
+    document["curves"][0]["points"][0][1] = 4
+    assert verdict(digested(document), tmp_path)[0] == "INVALID"
+
+
 def test_a_dimension_that_indexes_two_ranks(tmp_path):
     spaces = (Dataspace("A", ((Term("M"),), (Term("M"),))), Dataspace("Z", ((Term("M"),),), True))
     assert verdict(certified(Problem("diagonal", ("M",), (11,), spaces)), tmp_path)[0] == "VALID"

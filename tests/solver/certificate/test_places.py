@@ -135,7 +135,7 @@ def _any_factors(problem: dict[str, Any]) -> None:
         (_smaller, "the mapping respects all capacities"),
         (_stricter, "loops of several places of a memory go together"),
         (_apart, "it has the keys of the format 'tilewright certificate 9'"),
-        (_elsewhere, "places of a memory are neighbours"),
+        (_elsewhere, "places of a memory are in order"),
         (_twice, "no place is one of two memories"),
         (_any_factors, "factors lie between two numbers"),
     ],

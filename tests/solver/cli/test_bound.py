@@ -94,6 +94,55 @@ def test_files_say_their_bits(capsys):
     assert set(own["layers"][0]["bits"].values()) == {8}
 
 
+def test_of_a_file_with_its_own_design_the_problem_counts(capsys, tmp_path):
+    paths = []
+    for kind, name in (("problems", "gemm"), ("workloads", "three_matmuls")):
+        parts = (
+            REPOSITORY / "specs" / kind / f"{name}.yaml",
+            REPOSITORY / "specs/architectures/tpu_like.yaml",
+        )
+        paths.append(tmp_path / f"{name}.yaml")
+        paths[-1].write_text("\n".join(part.read_text(encoding="utf-8") for part in parts), encoding="utf-8")
+        options = ("--factors", "perfect", "--at", "1Ki")
+        alone, beside = (document(capsys, str(path), *options) for path in (parts[0], paths[-1]))
+        assert beside["curves"] == alone["curves"]
+        assert alone["notes"] == []
+        assert [note.split(": ", 1)[1] for note in beside["notes"]] == [
+            "`architecture`: left out, as only the problem counts"
+        ]
+    fused = document(capsys, str(paths[1]), *options, "--fuse", "--time-limit", "1", code=3)
+    assert fused["curves"][0]["fused"]["points"]
+
+
+def test_of_a_model_layers_are_not_fused(capsys, tmp_path):
+    onnx, path = pytest.importorskip("onnx"), tmp_path / "product.onnx"
+    known = onnx.helper
+    tensors = [known.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [4, 4]) for name in ("x", "w", "y")]
+    node = known.make_node("MatMul", ["x", "w"], ["y"], name="one")
+    graph = known.make_graph([node], "net", tensors[:2], tensors[2:])
+    path.write_bytes(known.make_model(graph).SerializeToString())
+    found = document(capsys, str(path))
+    assert found["notes"] == []
+    assert found["curves"][0]["layers"][0]["bits"] == {"x": 32, "w": 32, "y": 32}
+    assert main(["bound", str(path), "--fuse"]) == 2
+    assert "is an ONNX model: only the Einsums of a `workload` are fused" in capsys.readouterr().err
+
+
+def test_a_single_operation_has_a_flat_curve(capsys):
+    (own,) = document(capsys, PRODUCT[0], "m=1", "k=1", "n=1")["curves"]
+    assert [(at["capacity_bytes"], at["traffic_bytes"]) for at in own["at"]] == [(0, 3)]
+    assert main(["bound", PRODUCT[0], "m=1", "k=1", "n=1"]) == 0
+    assert re.findall(r"^ *(\S+ B)? +\|", capsys.readouterr().out, re.MULTILINE).count("3 B") == 1
+
+
+def test_the_ends_of_a_range_are_shown(capsys):
+    (own,) = document(capsys, *PRODUCT)["curves"]
+    places = [step["capacity_bytes"] for step in own["steps"]]
+    (own,) = document(capsys, *PRODUCT, "--capacity", f"{places[4]}:{places[-3]}")["curves"]
+    shown = [at["capacity_bytes"] for at in own["at"]]
+    assert (shown[0], shown[-1]) == (places[4], places[-3])
+
+
 def test_several_inputs_are_several_curves(capsys, tmp_path):
     picture, page = tmp_path / "curves.svg", tmp_path / "curves.html"
     two = ("Y[m] = A[m,k] * X[k]", *PRODUCT)
@@ -130,6 +179,19 @@ def test_a_fused_chain_beside_its_einsums(capsys):
     assert more["traffic_bytes"] == more["bound_bytes"] == 8 * 4 + 16 + 16 + 32
     assert more["unfused_bytes"] == own["minimum"]["traffic_bytes"] == more["traffic_bytes"] + 2 * 32
     assert less["unfused_bytes"] >= less["traffic_bytes"] >= more["traffic_bytes"]
+
+
+def test_fused_points_are_within_the_picture(capsys, tmp_path):
+    """Also those at sizes where no Einsum alone needs as much."""
+    options = ("--fuse", "--factors", "perfect", "--quiet", "--plot")
+    pictures = []
+    for name, more in (("all", ()), ("range", ("--capacity", "16:128"))):
+        pictures.append(tmp_path / f"{name}.svg")
+        assert main(["bound", *CHAIN, "--at", "64,64Ki", *options, str(pictures[-1]), *more]) == 0
+    texts = [path.read_text(encoding="utf-8") for path in pictures]
+    assert ["64 KiB: " in text for text in texts] == [True, False]
+    places = [float(x) for x in re.findall(r'circle cx="([\d.]+)"', texts[0])]
+    assert max(places) < float(re.findall(r'width="([\d.]+)"', texts[0])[0]) - 30
 
 
 def test_the_documentation_has_what_is_printed(capsys, monkeypatch):
@@ -180,8 +242,9 @@ def test_layers_that_are_done_are_shown(capsys, monkeypatch, working_directory: 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((PRODUCT[0], "m=0", "k=1", "n=1"), "m=0: the size of m must be a positive integer"),
-        ((PRODUCT[0], "m=1.5", "k=1", "n=1"), "the size of m must be a positive integer"),
+        ((PRODUCT[0], "m=0", "k=1", "n=1"), "m=0: the size of m must be an integer from 1 to 999,999,999"),
+        ((PRODUCT[0], "m=1000000000", "k=1", "n=1"), "m must be an integer from 1 to 999,999,999"),
+        ((PRODUCT[0], "m=1.5", "k=1", "n=1"), "the size of m must be an integer"),
         ((PRODUCT[0], "m=4", "k=4"), "the size of `n` is not given"),
         ((*PRODUCT, "q=3"), "no Einsum has an index q; there are k, m, n"),
         ((*PRODUCT, "m=3"), "the size of m is given twice"),

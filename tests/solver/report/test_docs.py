@@ -31,7 +31,7 @@ def test_keys_of_a_result_are_documented():
         *document["statistics"],
     ]
     (reason,) = result_document(MAPSPACE, INFEASIBLE)["reasons"]
-    expected += [*reason]
+    expected += [*reason, "hardware_order"]
     assert sorted(first_column(MAP_PART)) == sorted(expected)
 
 

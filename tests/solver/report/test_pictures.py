@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from solver.report.drawing import Box, Dot, Polyline, TextLine
+from solver.report.charts import ChartAxis, Curve, Mark, curves_scene
+from solver.report.drawing import LIGHT, Box, Dot, Polyline, TextLine, svg_text
 from solver.report.pictures import PlotError, check_plot, draw_plot
 from solver.report.plots import front_scene
 from solver.report.reading import as_value
@@ -100,3 +101,27 @@ def test_a_front_with_missing_points_says_where():
     ]
     assert band.x + band.width == pytest.approx(790)
     assert not any(isinstance(part, TextLine) and part.text == "least EDP" for part in scene.parts)
+
+
+def test_labels_stand_where_no_line_runs():
+    """The line above a point would cross a label at its right; lines stop short of labels where they must."""
+    line = Curve("above", "s0", [Mark(1, 1.12), Mark(9, 1.12)], "line", has_dots=False)
+    point = Curve("point", "s1", [Mark(1, 0.5), Mark(5, 1.0, label="labelled"), Mark(9, 3)])
+    scene = curves_scene("", [line, point], ChartAxis("x"), ChartAxis("y"), 500)
+    (label,) = (part for part in scene.parts if isinstance(part, TextLine) and part.text == "labelled")
+    (drawn,) = (part for part in scene.parts if isinstance(part, Polyline) and part.ink == "s0")
+    (dot,) = (
+        part for part in scene.parts if isinstance(part, Dot) and part.y > drawn.points[0][1] and part.x > 100
+    )
+    assert label.y - label.size > dot.y
+    assert f'stroke="{LIGHT["page"]}" stroke-width="3" paint-order="stroke"' in svg_text(scene, LIGHT)
+
+
+def test_dashed_lines_are_dashed_in_the_legend():
+    curves = [
+        Curve(name, "s0", [Mark(1, 2), Mark(2, 1)], "line", is_dashed=name == "dashed", has_dots=False)
+        for name in ("whole", "dashed")
+    ]
+    scene = curves_scene("", curves, ChartAxis("x"), ChartAxis("y"), 500)
+    assert len([part for part in scene.parts if isinstance(part, Box) and part.fill == "s0"]) == 1
+    assert len([part for part in scene.parts if isinstance(part, Polyline) and part.dashed]) == 2
