@@ -19,7 +19,7 @@ from model.architecture import Architecture, Fanout, Node, StorageLevel, places_
 from model.choices import keep_sets
 from model.cost.order import crossed_slots
 from model.cost.prices import leaking_instances
-from model.counting import ACCELFORGE, EXACT
+from model.counting import rule_of
 from model.extents import PERFECT
 from model.mapping import FanoutMapping, Mapping, NodeMapping
 from model.mapspace import FactorRule, JointRules, KeepRules, Mapspace, TemporalRules
@@ -51,8 +51,8 @@ def _obstacles(mapspace: Mapspace) -> Iterator[str]:
     levels = mapspace.architecture.levels
     if mapspace.factors != PERFECT or mapspace.sparsity is not None:
         yield "are not searched with remainders or sparse data"
-    if mapspace.counting not in (ACCELFORGE, EXACT):
-        yield f"are not counted by the rule {mapspace.counting!r}"
+    if not (rule := rule_of(mapspace.counting)).in_any_order:
+        yield f"are not counted by {rule.title}"
     if mapspace.joint or mapspace.parallel or any(own != TemporalRules() for own in mapspace.temporal):
         yield "are not searched with `!Parallel`, given places or constraints on temporal loops"
     if not all(space.name in mapspace.keep[0].keep for space in mapspace.problem.dataspaces):

@@ -178,8 +178,8 @@ def tidied(mapspace: Mapspace, mapping: Mapping) -> Mapping:
     """
     nodes: list[NodeMapping] = list(mapping.nodes)
     for rules in mapspace.joint:
-        if any(mapspace.keep[level].keep for level in rules.levels):
-            continue  # an order says what each place holds
+        if all(mapspace.keep[level].keep for level in rules.levels):
+            continue  # it is said what each place holds
         positions = [mapspace.architecture.storage_indices[level] for level in rules.levels]
         own = [node for node in map(nodes.__getitem__, positions) if isinstance(node, StorageMapping)]
         for position, place in zip(positions, _united_places(own), strict=True):

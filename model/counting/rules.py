@@ -91,8 +91,9 @@ class CountingRule:
         Says of remainders that the rule does not count them; None if it does.
     rounds_counts
         Whether batches may round counts beyond 2^53.
-    links, given, sparse, fused
-        Whether link transfers, given first values of outputs, sparse data and fused mappings are counted.
+    links, given, sparse, fused, in_any_order
+        Whether link transfers, given first values of outputs, sparse data, fused mappings, and mappings whose
+        memories lie in any order are counted.
     certifies_ports
         Whether the checker of certificates knows ports by this rule.
     has_places
@@ -125,6 +126,7 @@ class CountingRule:
     given: bool = True
     sparse: bool = True
     fused: bool = True
+    in_any_order: bool = True
     certifies_ports: bool = False
     has_places: bool = False
 
@@ -231,6 +233,7 @@ _RULES: dict[Counting, CountingRule] = {
         lack_of_remainders="Timeloop miscounts",
         links=True,
         fused=False,
+        in_any_order=False,
     ),
     ACCELFORGE: CountingRule(
         ACCELFORGE,

@@ -135,7 +135,7 @@ def test_what_is_not_counted_in_an_order_of_nests_is_refused():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"counting": TIMELOOP}, "are not counted by the rule 'timeloop'"),
+        ({"counting": TIMELOOP}, "are not counted by Timeloop's rule"),
         ({"factors": "any"}, "with remainders"),
         ({"temporal": (TemporalRules((FactorRule("M", "=", 1),)),) * 3}, "constraints on temporal loops"),
         ({"keep": (KeepRules(),) * 3}, "the outermost memory need not keep all tensors"),
