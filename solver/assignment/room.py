@@ -255,10 +255,10 @@ class _Pricing:
         search.raise_to(verified_bound(search.instance, self.sweeps.moved, self._exact, self.scale))
 
 
-PRICED, PRICED_BACKTRACKS = 16, 200
+PRICED, PRICED_BACKTRACKS = 24, 200
 """Problems that toulbar2 gets in a row, and backtracks for each; later ones hardly help."""
 
-FIRST_CHANGE, LEAST_CHANGE, FROM_ZERO = 0.05, 0.002, 0.05
+FIRST_CHANGE, LEAST_CHANGE, FROM_ZERO = 1.0, 0.002, 0.05
 """By what part prices change each time, at first and in the end; the part of the largest one to begin at."""
 
 
