@@ -9,7 +9,6 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from onnx import TensorProto, helper
 from spec_mutation import SPECS
 
 from model.formats.assignment.contest import load_contest
@@ -112,6 +111,7 @@ def use_model(path: Path, search: bool) -> str:
 
 def model_seeds() -> tuple[bytes, ...]:
     """Return two small models, as bytes."""
+    from onnx import TensorProto, helper  # which only models need
 
     def value(name: str, *shape: int) -> object:
         return helper.make_tensor_value_info(name, TensorProto.FLOAT, list(shape))
