@@ -27,11 +27,6 @@ class DensityPoint:
         """What the best mapping costs."""
         return detailed(self.mapspace, self.result.mapping)
 
-    @property
-    def dense_best(self) -> SparseEvaluation | None:
-        """What the best mapping of dense data costs on these."""
-        return None if self.result.dense is None else detailed(self.mapspace, self.result.dense.mapping)
-
 
 def density_sweep(
     mapspace: Mapspace,
