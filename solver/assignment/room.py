@@ -256,7 +256,7 @@ class _Pricing:
 
 
 PRICED, PRICED_BACKTRACKS = 24, 200
-"""Problems that toulbar2 gets in a row, and backtracks for each; later ones hardly help."""
+"""Problems for toulbar2 in a row, half of them to double prices and half to narrow them; backtracks each."""
 
 FIRST_CHANGE, LEAST_CHANGE, FROM_ZERO = 1.0, 0.002, 0.05
 """By what part prices change each time, at first and in the end; the part of the largest one to begin at."""

@@ -124,7 +124,7 @@ def read_document(path: Path) -> Value:
     try:
         raw = json.loads(content, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise DocumentError(f"not valid JSON: {error}") from error
+        raise DocumentError(f"not valid JSON: {error}; a result is a file that --json wrote") from error
     if not isinstance(raw, dict):
         raise DocumentError("a JSON object is expected")
     _check_names(raw)
