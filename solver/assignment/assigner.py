@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.assignment import FORBIDDEN, LARGEST_TOTAL, CostArray, CostedLayer, CostedNetwork
+from solver.assignment.bounds import Evidence, hopeless_prices, joined_evidence
 from solver.assignment.capacity import Capacity
 from solver.assignment.conflicts import find_conflicts
 from solver.assignment.elimination import (
@@ -152,17 +153,17 @@ def assign(
     """
     clock = Clock(options.time_limit_s, should_stop)
     capacity = Capacity.of(network)
-    is_hopeless = capacity is not None and capacity.is_hopeless
-    if capacity is not None and (is_hopeless or not capacity.usages):
+    hopeless = capacity if capacity is not None and capacity.is_hopeless else None
+    if capacity is not None and (hopeless or not capacity.usages):
         capacity = None
     with _collection_paused():
         instance = Instance.of(network)
         reduced, method = take_apart(instance, capacity)
-    solution = (
-        _Solution(None, None)
-        if is_hopeless
-        else _solve(reduced, instance.infinity, capacity, options, clock, on_progress)
-    )
+    if hopeless is None:
+        solution = _solve(reduced, instance.infinity, capacity, options, clock, on_progress)
+    else:
+        prices = hopeless_prices(hopeless, instance.infinity).by_moment()
+        solution = _Solution(None, None, evidence=Evidence(instance.infinity, prices=prices))
     best = None if solution.choice is None else _assignment(network, solution.choice)
     second = None if solution.second is None else _assignment(network, solution.second)
     status = _status(best, solution.bound)
@@ -186,6 +187,7 @@ def assign(
         policies=naive_policies(network),
         reasons=find_conflicts(network, should_stop) if infeasible else (),
         seconds=clock.seconds,
+        evidence=solution.evidence,
     )
 
 
@@ -210,6 +212,7 @@ class _Solution:
     second: list[int] | None = None
     is_second_proven: bool = True
     searched_by: str | None = None  # what decided a rest that was searched; None where there is no rest
+    evidence: Evidence | None = None
 
 
 def take_apart(instance: Instance, capacity: Capacity | None = None) -> tuple[Reduced, str]:
@@ -234,8 +237,9 @@ def _solve(
     told: Told | None,
 ) -> _Solution:
     bound = least_total(reduced.eliminations)
+    order = [elimination.variable for elimination in reduced.eliminations]
     if bound >= infinity:
-        return _Solution(None, None)
+        return _Solution(None, None, evidence=joined_evidence(order, bound, ()))
     parts = [part_of(reduced.instance, kernel) for kernel in reduced.kernels]
     request = KernelRequest(jobs=options.jobs, seed=options.seed)
     answers: list[KernelResult] = []
@@ -249,21 +253,30 @@ def _solve(
             answer = solve_with_room(part, capacity.part(kernel), request, clock, tell)
         searched_by = max(searched_by or CHECKED_BOUND, answer.method, key=LAST_WORD.index)
         if answer.bound is None:
-            return _Solution(None, None, searched_by=searched_by)
+            refuted = [] if answer.evidence is None else [answer.evidence.renumbered(kernel)]
+            return _Solution(
+                None, None, searched_by=searched_by, evidence=joined_evidence(order, base, refuted)
+            )
         answers.append(answer)
         bound += answer.bound
+    known = [
+        answer.evidence.renumbered(kernel)
+        for kernel, answer in zip(reduced.kernels, answers, strict=True)
+        if answer.evidence is not None
+    ]
+    evidence = joined_evidence(order, base, known)
     choice = [0] * len(reduced.instance.vectors)
     for kernel, answer in zip(reduced.kernels, answers, strict=True):
         if answer.choice is None:
-            return _Solution(None, bound, searched_by=searched_by)
+            return _Solution(None, bound, searched_by=searched_by, evidence=evidence)
         _place(choice, kernel, answer.choice)
     departure = restore(reduced.eliminations, choice, infinity)
     if capacity is not None:
-        return _Solution(choice, bound, searched_by=searched_by)
+        return _Solution(choice, bound, searched_by=searched_by, evidence=evidence)
     if not all(answer.is_proven for answer in answers):
-        return _Solution(choice, bound, searched_by=searched_by)
+        return _Solution(choice, bound, searched_by=searched_by, evidence=evidence)
     second, is_proven = _second_best(reduced, choice, departure, answers, request, clock)
-    return _Solution(choice, bound, second, is_proven, searched_by)
+    return _Solution(choice, bound, second, is_proven, searched_by, evidence)
 
 
 def _shifted(told: Told, base: int) -> Told:

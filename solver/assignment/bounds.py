@@ -12,8 +12,8 @@ What a sweep claims is only what it moved: `verified_bound` moves the same in th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
 
@@ -51,16 +51,59 @@ class Prices:
         """What all room costs."""
         return sum(price * int(room) for price, room in zip(self.by_peak, self.capacity.room, strict=True))
 
+    def by_moment(self) -> dict[int, int]:
+        """Return the prices that are not zero by moments of the network."""
+        pairs = zip(self.capacity.moments.tolist(), self.by_peak, strict=True)
+        return {moment: price for moment, price in pairs if price}
+
 
 BITS = 40
+
+
+def hopeless_prices(capacity: Capacity, infinity: int) -> Prices:
+    """Return prices at which the least usages alone cost `infinity`, where these do not fit."""
+    tightest = int(capacity.room.argmin())
+    by_peak = [0] * len(capacity.room)
+    by_peak[tightest] = infinity << BITS
+    return Prices(capacity, tuple(by_peak))
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What a bound rests on: with it, the bound can be computed once more from the costs alone."""
+
+    bound: int  # in steps
+    order: tuple[int, ...] = ()  # variables to eliminate, one after the other
+    moved: Moved = field(default_factory=dict)  # between those that are left, in `scale` parts of a step
+    prices: Mapping[int, int] = field(default_factory=dict)  # by moment, in ``2 ** -BITS`` of these parts
+    scale: int = 1
+
+    def renumbered(self, variables: Sequence[int]) -> Evidence:
+        """Return the same where variable `i` is called ``variables[i]``."""
+        moved = {(variables[i], variables[j]): costs for (i, j), costs in self.moved.items()}
+        return replace(self, order=tuple(variables[own] for own in self.order), moved=moved)
+
+
+def joined_evidence(order: Sequence[int], base: int, parts: Sequence[Evidence]) -> Evidence:
+    """Return what bounds of parts make together, `order` and its constant `base` before them.
+
+    Only one part has prices, as what has a price joins all parts.
+    """
+    assert len(parts) <= 1 or not any(part.prices or part.scale > 1 for part in parts)
+    moved = {pair: costs for part in parts for pair, costs in part.moved.items()}
+    later = [own for part in parts for own in part.order]
+    prices = {moment: price for part in parts for moment, price in part.prices.items()}
+    bound = base + sum(part.bound for part in parts)
+    scale = max((part.scale for part in parts), default=1)
+    return Evidence(bound, (*order, *later), moved, prices, scale)
 
 
 def verified_bound(instance: Instance, moved: Moved, prices: Prices | None = None, scale: int = 1) -> int:
     """Return the least total by vectors and matrices alone after costs moved, in exact integers.
 
     Whatever is moved, no assignment is below the answer. Nor does anything that fits become dearer by prices:
-    it pays for what it occupies, and is given the price of all room. `moved` and `prices` are in `scale`
-    parts of a step. ValueError for what fits no matrix, and for a price below zero.
+    it pays for what it occupies, rounded down, and is given the price of all room, rounded up. `moved` and
+    `prices` are in `scale` parts of a step. ValueError for what fits no matrix, and for a price below zero.
     """
     largest = instance.infinity * scale + 2 * max((_largest(costs) for costs in moved.values()), default=0)
     dtype = np.int64 if largest < 1 << 62 else object
@@ -85,10 +128,10 @@ def verified_bound(instance: Instance, moved: Moved, prices: Prices | None = Non
         return -(-total // scale)
     if min(prices.by_peak, default=0) < 0:
         raise ValueError("a price is negative")
-    charges = prices.charges()
-    exact_sums = ((vector << BITS) + charges.get(variable, 0) for variable, vector in enumerate(sums))
-    total = (total << BITS) + sum(int(vector.min()) for vector in exact_sums) - prices.of_room
-    return -(-total // (scale << BITS))
+    charges = {variable: costs >> BITS for variable, costs in prices.charges().items()}
+    total += sum(int((vector + charges.get(variable, 0)).min()) for variable, vector in enumerate(sums))
+    total -= -(-prices.of_room >> BITS)
+    return -(-total // scale)
 
 
 def _largest(costs: CostArray) -> int:

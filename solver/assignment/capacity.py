@@ -27,6 +27,7 @@ class Capacity:
     # which peaks: from the first to before the last.
     usages: dict[int, CostArray]
     spans: dict[int, tuple[int, int]]
+    moments: NDArray[np.int64]  # of the peaks, shape (peaks,)
 
     @classmethod
     def of(cls, network: CostedNetwork) -> Capacity | None:
@@ -56,7 +57,7 @@ class Capacity:
         }
         room: CostArray = np.array([limit - least[peak] for peak in binding], dtype=object)
         above = {own: usages[own] - usages[own].min() for own in kept}
-        return cls(room, above, kept)._without_weaker()
+        return cls(room, above, kept, peaks[binding])._without_weaker()
 
     def _without_weaker(self) -> Capacity:
         """Leave out peaks between which no choice begins or ends but for the one with the least room."""
@@ -66,10 +67,11 @@ class Capacity:
         groups = [group - first for group in groups]
         if groups[-1] == groups[-2]:
             groups[-1] += 1
-        pairs = zip(groups[:-1], self.room, strict=True)
-        room = [min(own for _, own in same) for _, same in groupby(pairs, itemgetter(0))]
+        peaks = zip(groups[:-1], self.room, self.moments.tolist(), strict=True)
+        least = [min((own, moment) for _, own, moment in same) for _, same in groupby(peaks, itemgetter(0))]
+        room = np.array([own for own, _ in least], dtype=object)
         spans = {own: (groups[first], groups[last]) for own, (first, last) in self.spans.items()}
-        return Capacity(np.array(room, dtype=object), self.usages, spans)
+        return Capacity(room, self.usages, spans, np.array([moment for _, moment in least]))
 
     @property
     def is_hopeless(self) -> bool:
@@ -81,14 +83,15 @@ class Capacity:
         number = {variable: place for place, variable in enumerate(variables)}
         own = [variable for variable in variables if variable in self.usages]
         usages = {number[variable]: self.usages[variable] for variable in own}
-        return Capacity(self.room, usages, {number[variable]: self.spans[variable] for variable in own})
+        spans = {number[variable]: self.spans[variable] for variable in own}
+        return Capacity(self.room, usages, spans, self.moments)
 
     def around(self, choice: Sequence[int], variables: Sequence[int]) -> Capacity:
         """Return what is left for some variables alone while all others keep their values."""
         own = [variable for variable in variables if variable in self.usages]
         held = {variable: int(self.usages[variable][choice[variable]]) for variable in own}
         room = self.left(choice) + np.array(_summed(held, self.spans, len(self.room)), dtype=object)
-        return Capacity(room, self.usages, self.spans).part(variables)
+        return Capacity(room, self.usages, self.spans, self.moments).part(variables)
 
     def left(self, choice: Sequence[int]) -> CostArray:
         """Return the room that is left at each peak; negative where the choice does not fit."""

@@ -298,7 +298,7 @@ def reduce_instance(
 
     Variables in `kept` stay; the rest then is one kernel, as something else joins them.
     """
-    work = _Reduction(instance, kept)
+    work = Reduction(instance, kept)
     work.run()
     matrices = {(i, j): matrix for i, near in enumerate(work.near) for j, matrix in near.items() if i < j}
     rest = Instance(work.vectors, matrices, instance.infinity)
@@ -318,7 +318,9 @@ def reduce_instance(
 
 
 @dataclass
-class _Reduction:
+class Reduction:
+    """An instance while its variables leave it."""
+
     instance: Instance
     kept: Set[int]
     vectors: list[CostArray] = field(init=False)
@@ -351,6 +353,29 @@ class _Reduction:
                 self._fold_into_matrix(variable, *links)
             for neighbour, _ in links:
                 self._offer(neighbour)
+
+    def hold(self, variable: int, value: int) -> None:
+        """Let a variable have one value alone, and leave."""
+        alone = np.full_like(self.vectors[variable], self.instance.infinity)
+        alone[value] = self.vectors[variable][value]
+        self.eliminations.append(Elimination(variable, alone, ()))
+        self._gone[variable] = True
+        links, self.near[variable] = self.near[variable], {}
+        for neighbour, matrix in links.items():
+            del self.near[neighbour][variable]
+            self._add(neighbour, matrix[value])
+            self._offer(neighbour)
+
+    def is_left(self, variable: int) -> bool:
+        """Whether a variable has not left yet."""
+        return not self._gone[variable]
+
+    def least_beside(self, variable: int) -> int:
+        """Return the value that costs least with what each neighbour alone would take."""
+        costs = self.vectors[variable]
+        for other, matrix in self.near[variable].items():
+            costs = costs + (matrix + self.vectors[other]).min(axis=1)
+        return int(costs.argmin())
 
     def kernels(self) -> list[list[int]]:
         """Return the connected components of what is left."""

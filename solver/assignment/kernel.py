@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from solver import toulbar
-from solver.assignment.bounds import MOST_SWEEPS, Sweeps, verified_bound
+from solver.assignment.bounds import MOST_SWEEPS, Evidence, Sweeps, verified_bound
 from solver.assignment.instance import Choice, Instance, best_neighbour, descend, price
 from solver.assignment.kernel_model import KernelModel, KernelRequest, KernelResult
 from solver.assignment.result import CHECKED_BOUND, CP_SAT, TOULBAR
@@ -73,11 +73,12 @@ def _sweep(
     bound = verified_bound(instance, sweeps.moved)
     if bound < sweeps.floor:
         raise ModelError("costs that were moved do not add up to the bound")
+    evidence = Evidence(bound, moved=sweeps.moved)
     if bound > most:
-        return KernelResult(None, None, None, CHECKED_BOUND)
+        return KernelResult(None, None, None, CHECKED_BOUND, evidence)
     if choice is None:
-        return KernelResult(None, None, bound, CHECKED_BOUND)
-    return KernelResult(choice, total, min(bound, total), CHECKED_BOUND)
+        return KernelResult(None, None, bound, CHECKED_BOUND, evidence)
+    return KernelResult(choice, total, min(bound, total), CHECKED_BOUND, evidence)
 
 
 def _by_toulbar(

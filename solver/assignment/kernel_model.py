@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from model.assignment import CostArray
+from solver.assignment.bounds import Evidence
 from solver.assignment.capacity import Capacity
 from solver.assignment.instance import Choice, Instance, Pair, price
 from solver.assignment.result import CHECKED_BOUND, CP_SAT, TOULBAR
@@ -36,6 +37,7 @@ class KernelResult:
     total: int | None
     bound: int | None  # no assignment that was asked for is below it; None is infinite: there is none at all
     method: str = CHECKED_BOUND  # what had the last word
+    evidence: Evidence | None = None  # of a bound that can be checked; it may be below `bound`
 
     @property
     def is_proven(self) -> bool:

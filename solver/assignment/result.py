@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from model.assignment import CostedNetwork
 from solver import cpsat, toulbar
+from solver.assignment.bounds import Evidence
 from solver.result import Reason, Status, Termination, relative_gap
 
 RULES = ("split", "R0", "RI", "RII", "bucket")
@@ -114,6 +115,8 @@ class AssignResult:
         For INFEASIBLE: layers and edges that leave no assignment.
     seconds
         Wall-clock time.
+    evidence
+        What a bound rests on that can be checked; it may be below `bound`.
 
     Raises
     ------
@@ -133,6 +136,7 @@ class AssignResult:
     policies: tuple[Policy, ...] = ()
     reasons: tuple[Reason, ...] = ()
     seconds: float = 0.0
+    evidence: Evidence | None = None
 
     def __post_init__(self) -> None:
         """Hold the statuses apart."""

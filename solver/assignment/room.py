@@ -11,24 +11,36 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from model.assignment import CostArray
 from solver import toulbar
-from solver.assignment.bounds import BITS, Prices, Sweeps, largest_limit, verified_bound
+from solver.assignment.bounds import (
+    BITS,
+    Evidence,
+    Prices,
+    Sweeps,
+    hopeless_prices,
+    joined_evidence,
+    largest_limit,
+    verified_bound,
+)
 from solver.assignment.capacity import Capacity
-from solver.assignment.instance import Choice, Instance, price
+from solver.assignment.elimination import least_total, reduce_instance, restore
+from solver.assignment.fusion import Fusion, penalised
+from solver.assignment.instance import Choice, Instance, part_of, price
 from solver.assignment.kernel import FIRST_DETERMINISTIC_S, GROWTH, Told
 from solver.assignment.kernel_model import KernelModel, KernelRequest, KernelResult
 from solver.assignment.result import CHECKED_BOUND, CP_SAT
 from solver.cpsat import ModelError
 from solver.result import Clock
 
-MOST_ROUNDS, MOST_SWEPT = 60, 1 << 28
-"""Rounds of prices before each turn of CP-SAT, and entries of all their sweeps."""
+MOST_ROUNDS, LEAST_ROUNDS, MOST_SWEPT = 60, 3, 1 << 28
+"""Rounds of prices before each turn of CP-SAT, and entries of all their sweeps. Where that is not even the
+least number of rounds, prices are followed without sweeps of all variables at first."""
 
 FIRST_SWEEPS, SWEEPS = 10, 2
 """Pairs of sweeps before the first prices, and after each change."""
@@ -60,6 +72,7 @@ class _Search:
     choice: Choice | None = None
     total: int | None = None
     bound: int = 0
+    evidence: Evidence | None = None
 
     def offer(self, choice: Choice) -> None:
         """Take an assignment if it fits and is better."""
@@ -82,6 +95,12 @@ class _Search:
             self.bound = bound
             self.tell()
 
+    def take(self, evidence: Evidence) -> None:
+        """Take a bound with its evidence if it is better."""
+        if self.evidence is None or evidence.bound > self.evidence.bound:
+            self.evidence = evidence
+        self.raise_to(evidence.bound)
+
     @property
     def most(self) -> int:
         """What a better assignment costs at most: no more than the best one does."""
@@ -93,7 +112,7 @@ class _Search:
 
     def result(self, method: str) -> KernelResult:
         bound = self.bound if self.total is None else min(self.bound, self.total)
-        return KernelResult(self.choice, self.total, bound, method)
+        return KernelResult(self.choice, self.total, bound, method, self.evidence)
 
 
 def solve_with_room(
@@ -101,18 +120,24 @@ def solve_with_room(
 ) -> KernelResult:
     """Find the least total of an instance among assignments that fit."""
     if capacity.is_hopeless:
-        return KernelResult(None, None, None, CHECKED_BOUND)
+        prices = hopeless_prices(capacity, instance.infinity)
+        evidence = Evidence(instance.infinity, prices=prices.by_moment())
+        return KernelResult(None, None, None, CHECKED_BOUND, evidence)
     search = _Search(instance, capacity, clock, told)
     pricing, walk = _Pricing(search), _Walk(search, request)
     seconds, method = FIRST_DETERMINISTIC_S, CHECKED_BOUND
+    if pricing.rounds <= LEAST_ROUNDS:
+        _follow_prices(search, request, _even_prices(search, request))
+        if search.is_over(method):
+            return search.result(method)
     while True:
         before = search.bound
         pricing.run()
         if search.bound >= instance.infinity:
-            return KernelResult(None, None, None, method)
+            return KernelResult(None, None, None, method, search.evidence)
         is_rising = search.bound - before > RISING * search.bound
         if is_rising and not search.is_over(method):
-            _offer_priced(search, pricing.prices / pricing.scale, request)
+            _follow_prices(search, request, pricing.prices / pricing.scale)
         if search.is_over(method):
             return search.result(method)
         if is_rising and _open_pairs(pricing.survivors(search.most)) > MOST_LITERALS:
@@ -155,8 +180,7 @@ class _Pricing:
         best, best_prices = self._best, self.prices
         direction = np.zeros(len(self.room))
         step, fails = self._step, 0
-        rounds = max(3, min(MOST_ROUNDS, MOST_SWEPT // (2 * SWEEPS * sweeps.entries + 1)))
-        for number in range(rounds):
+        for number in range(self.rounds):
             self._charge(self.prices)
             bound = self._sweep(SWEEPS if best >= 0 else FIRST_SWEEPS)
             decoded = sweeps.decoded()
@@ -182,6 +206,11 @@ class _Pricing:
         self._charge(best_prices)
         self._best = max(best, self._sweep(FIRST_SWEEPS))
         self._verify()
+
+    @property
+    def rounds(self) -> int:
+        """How often prices may change in a row."""
+        return max(LEAST_ROUNDS, min(MOST_ROUNDS, MOST_SWEPT // (2 * SWEEPS * self.sweeps.entries + 1)))
 
     def _gap(self, best: int) -> int:
         """Return how far the bound may rise, in parts of a step: not known without an assignment."""
@@ -252,61 +281,108 @@ class _Pricing:
         is_due = is_due or (search.total is not None and claimed >= search.total)
         if claimed <= search.bound or not is_due:
             return
-        search.raise_to(verified_bound(search.instance, self.sweeps.moved, self._exact, self.scale))
+        moved = {pair: costs.copy() for pair, costs in self.sweeps.moved.items()}
+        bound = verified_bound(search.instance, moved, self._exact, self.scale)
+        search.take(Evidence(bound, (), moved, self._exact.by_moment(), self.scale))
 
 
-PRICED, PRICED_BACKTRACKS = 24, 200
-"""Problems for toulbar2 in a row, half of them to double prices and half to narrow them; backtracks each."""
+ROUNDS, PRICED_BACKTRACKS, MOST_PRICED = 40, 200, 1 << 22
+"""Changes of prices in a row; toulbar2's backtracks at each, and the entries of matrices that it is given."""
 
-FIRST_CHANGE, LEAST_CHANGE, FROM_ZERO = 1.0, 0.002, 0.05
-"""By what part prices change each time, at first and in the end; the part of the largest one to begin at."""
+FIRST_CHANGE, LEAST_CHANGE, SMALLER = 2.0, 0.1, 0.6
+"""How fast prices change at first and in the end, and by what part slower after each turn."""
+
+OVER, LEAST_OVER, MOST_LEFT, LEAST_LEFT = 4.0, 0.1, 0.5, 0.02
+"""How prices rise with the part of the room that is exceeded, and fall with the part that is left."""
+
+NEARLY = 0.05
+"""Part of the room that may be exceeded by what changes of single values are tried on."""
 
 
-def _offer_priced(search: _Search, prices: NDArray[np.float64], request: KernelRequest) -> None:
-    """Let toulbar2 choose at prices that rise where room is exceeded, and fall where all fits.
+def _follow_prices(search: _Search, request: KernelRequest, prices: NDArray[np.float64]) -> None:
+    """Offer what costs least at prices that rise where room is exceeded, and fall where all fits.
 
-    What costs least at given prices takes whole groups of layers along, unlike changes of single values.
+    What costs least at given prices takes whole groups of layers along, unlike changes of single values. At
+    prices there is no limit: nearly all of the instance can be eliminated.
     """
-    if request.engine == CP_SAT or not toulbar.is_available():
-        return
-    free = [np.zeros(len(vector)) for vector in search.instance.vectors]
-    with toulbar.Problem(free, _capped(search.instance, search.most), request.seed) as problem:
-        _follow_prices(search, problem, prices)
+    source, capacity = random.Random(request.seed), search.capacity
+    whole = max(1.0, float(capacity.room.max()))
+    change, was_over, choice = FIRST_CHANGE, True, search.choice
+    for _ in range(ROUNDS):
+        choice = _chosen_at(search, request, prices, choice, source)
+        if search.clock.stop():
+            break
+        over = -capacity.left(choice).astype(np.float64) / whole
+        if over.max() < NEARLY:
+            search.offer(choice)
+            search.offer(fitted(search.instance, capacity, choice))
+        if (over.max() > 0) != was_over:
+            change, was_over = max(LEAST_CHANGE, change * SMALLER), not was_over
+        rising = np.clip(OVER * over, LEAST_OVER, OVER * MOST_LEFT)
+        falling = np.clip(over, -MOST_LEFT, 0 if was_over else -LEAST_LEFT)
+        prices = prices * np.exp(change * np.where(over > 0, rising, falling))
 
 
-def _follow_prices(search: _Search, problem: toulbar.Problem, prices: NDArray[np.float64]) -> None:
-    """Offer what is chosen at changing prices."""
-    change, was_over = FIRST_CHANGE, True
-    for _ in range(PRICED):
-        choice = _chosen_at(search, problem, prices)
-        if choice is None:
-            return
-        search.offer(choice)
-        search.offer(fitted(search.instance, search.capacity, choice))
-        over = search.capacity.left(choice) < 0
-        if over.any() != was_over:
-            change, was_over = max(LEAST_CHANGE, change / 2), bool(over.any())
-        dearer = over * (prices + FROM_ZERO * prices.max())
-        prices = prices + change * (dearer if was_over else -prices)
+def _even_prices(search: _Search, request: KernelRequest) -> NDArray[np.float64]:
+    """Return one price for all peaks, such that all room costs what is known to be paid without a limit."""
+    room = search.capacity.room.astype(np.float64)
+    free = _chosen_at(search, request, np.zeros_like(room), None, random.Random(request.seed))
+    search.offer(free)
+    return np.full_like(room, max(1, search.bound) / max(1.0, float(room.sum())))
 
 
-def _chosen_at(search: _Search, problem: toulbar.Problem, prices: NDArray[np.float64]) -> Choice | None:
-    """Return what toulbar2 finds for values that pay these prices; None if that is nothing."""
+def _chosen_at(
+    search: _Search,
+    request: KernelRequest,
+    prices: NDArray[np.float64],
+    known: Choice | None,
+    source: random.Random,
+) -> Choice:
+    """Return what costs about least where values pay these prices, and take the bound that follows."""
     exact = Prices(search.capacity, tuple(int(own) for own in np.floor(prices * (1 << BITS))))
-    top = search.most + (exact.of_room >> BITS) + 1
-    if top >= toulbar.LARGEST:
-        return None
-    charges = {variable: costs >> BITS for variable, costs in exact.charges().items()}
-    paid = [
-        np.minimum(vector + charges.get(variable, 0), top).astype(np.int64)
-        for variable, vector in enumerate(search.instance.vectors)
-    ]
-    return problem.search(top, search.clock.stop, added=paid, backtracks=PRICED_BACKTRACKS).choice
+    instance, infinity = search.instance, search.instance.infinity
+    vectors = list(instance.vectors)
+    for variable, costs in exact.charges().items():
+        paid = np.minimum(vectors[variable] + (costs >> BITS), infinity)
+        vectors[variable] = paid.astype(instance.vectors[variable].dtype)
+    reduced = reduce_instance(Instance(vectors, instance.matrices, infinity))
+    base = least_total(reduced.eliminations)
+    choice = [0] * len(vectors)
+    parts: list[Evidence] = []
+    for kernel in reduced.kernels:
+        before = None if known is None else tuple(known[variable] for variable in kernel)
+        own, values = _kernel_choice(search, part_of(reduced.instance, kernel), request, before, source)
+        parts.append(own.renumbered(kernel))
+        for variable, value in zip(kernel, values, strict=True):
+            choice[variable] = value
+    restore(reduced.eliminations, choice, infinity)
+    order = [elimination.variable for elimination in reduced.eliminations]
+    found = joined_evidence(order, base - -(-exact.of_room >> BITS), parts)
+    search.take(replace(found, prices=exact.by_moment()))
+    return tuple(choice)
 
 
-def _capped(instance: Instance, most: int) -> dict[tuple[int, int], CostArray]:
-    """Return the matrices without numbers that no assignment of at most `most` has."""
-    return {pair: np.minimum(matrix, most + 1) for pair, matrix in instance.matrices.items()}
+def _kernel_choice(
+    search: _Search, kernel: Instance, request: KernelRequest, known: Choice | None, source: random.Random
+) -> tuple[Evidence, Choice]:
+    """Return a bound and a good choice: assignments made from nothing and fused, then toulbar2's."""
+    own, stop = penalised(kernel), search.clock.stop
+    fusion = Fusion(own, source, stop)
+    sweeps = Sweeps(own, largest_limit(max(map(len, own.neighbours()))))
+    made = [fusion.made()]
+    for is_forward in (True, False):
+        sweeps.sweep(is_forward)
+    made.append(fusion.made(sweeps.rest(sweeps.limit)))
+    choice = fusion.fused(made if known is None else [*made, known])
+    top = price(own, choice)
+    is_open = sweeps.floor < top < toulbar.LARGEST and not stop()
+    is_small = sum(matrix.size for matrix in kernel.matrices.values()) <= MOST_PRICED
+    if is_open and is_small and request.engine != CP_SAT and toulbar.is_available():
+        vectors = [costs.clip(max=top) for costs in kernel.vectors]
+        matrices = {pair: costs.clip(max=top) for pair, costs in kernel.matrices.items()}
+        with toulbar.Problem(vectors, matrices, request.seed) as problem:
+            choice = problem.search(top, stop, backtracks=PRICED_BACKTRACKS).choice or choice
+    return Evidence(verified_bound(kernel, sweeps.moved), moved=sweeps.moved), choice
 
 
 MOST_FITTINGS = 4

@@ -429,6 +429,11 @@ and transitions is minimal, and prove it."""
         help="write the layered graph without a solution: DOT (.dot, .gv, or - for stdout) or a picture",
     )
     add_path(parser, "--answer", "of an instance in JSON: write the strategies as the contest asks for them")
+    add_path(
+        parser,
+        "--certificate",
+        "write a certificate of the assignment, which `prove OUT` checks without the solver (- is stdout)",
+    )
     add_flag(parser, "--decomposition", "print every step of the decomposition")
     add_flag(parser, "--quiet", "print no report")
     return parser

@@ -25,6 +25,7 @@ from solver.cli.output import (
     result_steps,
     say_undrawn,
     write_output,
+    write_stderr,
 )
 from solver.cli.progress import interruptible, logged
 from solver.cli.running import EXIT_OF_STATUS, load_options
@@ -45,7 +46,10 @@ if TYPE_CHECKING:
 
 def assign_command(arguments: argparse.Namespace) -> int:
     """Assign methods to layers; write, draw and print the assignment."""
-    outputs = (arguments.json, arguments.plot, arguments.show_graph, arguments.report, arguments.answer)
+    outputs = (
+        *(arguments.json, arguments.plot, arguments.show_graph, arguments.report),
+        *(arguments.answer, arguments.certificate),
+    )
     check_outputs(outputs, [*arguments.specs, *([arguments.methods] if arguments.methods else [])])
     pictures = [path for path in (arguments.plot, arguments.show_graph) if path and _is_picture(path)]
     if pictures:
@@ -211,12 +215,32 @@ def _output_steps(
     if arguments.answer is not None:
         choice = () if result.best is None else result.best.choice
         yield partial(write_output, arguments.answer, f"[{', '.join(map(str, choice))}]\n")
+    if arguments.certificate is not None:
+        yield partial(_certify, result, arguments)
     if arguments.show_graph is not None:
         yield partial(_write_graph, result.network, None, arguments.show_graph)
     if arguments.plot is not None and result.best is not None:
         yield partial(_write_graph, result.network, result.best.choice, arguments.plot)
     elif arguments.plot is not None:
         yield partial(say_undrawn, arguments.plot, "assignment")
+
+
+def _certify(result: AssignResult, arguments: argparse.Namespace) -> None:
+    """Write a certificate; say so where there is nothing to certify, or where it claims less."""
+    from solver.assignment.certificate import assignment_certificate
+    from solver.certificate.canonical import CertificateError
+    from solver.certificate.document import certificate_text
+
+    command = ["python", "-m", "solver", *arguments.words]
+    try:
+        document = assignment_certificate(result, command, arguments.seed)
+    except CertificateError as error:
+        write_stderr(f"note: no certificate is written: {error}\n")
+        return
+    if document["status"] != result.status.name:
+        claim = f"the certificate claims {document['status']}"
+        write_stderr(f"note: {claim}: the rest is proven by the word of {result.proof} only\n")
+    write_output(arguments.certificate, certificate_text(document))
 
 
 def _write_graph(network: CostedNetwork, choice: Sequence[int] | None, path: Path) -> None:

@@ -22,6 +22,9 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from solver.certificate.checker.assignments import FORMAT as ASSIGNMENT
+from solver.certificate.checker.assignments import KEYS as ASSIGNMENT_KEYS
+from solver.certificate.checker.assignments import check_assignment
 from solver.certificate.checker.claims import (
     CannotCheckError,
     Cost,
@@ -113,6 +116,15 @@ def check(doc: Json) -> str:
         sealed(doc, ORDERS, KEYS - {"spatial_choices"})
         lowest, units = check_orders(doc, mapspace, refute), doc["problem"]["units_per_pj"]
         return "no mapping exists" if lowest is None else below(doc["objectives"], lowest, units)
+    if doc["format"] == ASSIGNMENT:
+        sealed(doc, ASSIGNMENT, ASSIGNMENT_KEYS)
+        status, bound, unit, steps = check_assignment(doc)
+        return (
+            "no assignment exists"
+            if bound is None
+            else f"{'the assignment is best: ' * (status == 'OPTIMAL')}no assignment is below "
+            f"{bound / steps:.7g} {unit}".rstrip()
+        )
     if doc["format"] == CURVES:
         return check_curves(doc, sha256, mapspace)
     need("free_order" not in doc["problem"], f"memories in any order have the format {ORDERS!r}")
