@@ -286,7 +286,7 @@ class _Pricing:
         search.take(Evidence(bound, (), moved, self._exact.by_moment(), self.scale))
 
 
-ROUNDS, PRICED_BACKTRACKS, MOST_PRICED = 40, 200, 1 << 22
+ROUNDS, PRICED_BACKTRACKS, MOST_PRICED = 40, 200, 1 << 23
 """Changes of prices in a row; toulbar2's backtracks at each, and the entries of matrices that it is given."""
 
 FIRST_CHANGE, LEAST_CHANGE, SMALLER = 2.0, 0.1, 0.6
@@ -326,7 +326,8 @@ def _follow_prices(search: _Search, request: KernelRequest, prices: NDArray[np.f
 def _even_prices(search: _Search, request: KernelRequest) -> NDArray[np.float64]:
     """Return one price for all peaks, such that all room costs what is known to be paid without a limit."""
     room = search.capacity.room.astype(np.float64)
-    free = _chosen_at(search, request, np.zeros_like(room), None, random.Random(request.seed))
+    rough = replace(request, engine=CP_SAT)  # toulbar2 takes much longer where nothing has a price
+    free = _chosen_at(search, rough, np.zeros_like(room), None, random.Random(request.seed))
     search.offer(free)
     return np.full_like(room, max(1, search.bound) / max(1.0, float(room.sum())))
 
