@@ -8,7 +8,7 @@ carries, and minimised from the highest digit down, each proven before the next.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from model.assignment import CostArray
 from solver.assignment.bounds import Evidence
@@ -37,7 +37,8 @@ class KernelResult:
     total: int | None
     bound: int | None  # no assignment that was asked for is below it; None is infinite: there is none at all
     method: str = CHECKED_BOUND  # what had the last word
-    evidence: Evidence | None = None  # of a bound that can be checked; it may be below `bound`
+    # Of a bound that can be checked; it may be below `bound`.
+    evidence: Evidence | None = field(default=None, compare=False)
 
     @property
     def is_proven(self) -> bool:

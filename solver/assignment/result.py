@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from model.assignment import CostedNetwork
@@ -136,7 +136,7 @@ class AssignResult:
     policies: tuple[Policy, ...] = ()
     reasons: tuple[Reason, ...] = ()
     seconds: float = 0.0
-    evidence: Evidence | None = None
+    evidence: Evidence | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         """Hold the statuses apart."""

@@ -374,3 +374,25 @@ def test_what_goes_with_an_instance(words, message, tmp_path, monkeypatch, capsy
     (tmp_path / "own.json").write_text("{}")
     assert main(["assign", *map(str, words)]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_certificate(capsys, tmp_path):
+    path = tmp_path / "certificate.json"
+    code, _ = run(capsys, SHIPPED / "googlenet.yaml", "--certificate", path, "--quiet")
+    assert code == 0
+    assert main(["prove", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(f"VALID: {path}: the assignment is best: no assignment is below ")
+    document = json.loads(path.read_text())
+    document["total"] -= 1
+    path.write_text(json.dumps(document))
+    assert main(["prove", str(path)]) == 1
+    assert "`digest` is the hash of the certificate" in capsys.readouterr().out
+
+
+def test_certificate_of_a_network_without_assignment(capsys, tmp_path):
+    path = tmp_path / "certificate.json"
+    code, _ = run(capsys, CONFLICT, "--certificate", path, "--quiet")
+    assert code == 4
+    assert main(["prove", str(path)]) == 0
+    assert capsys.readouterr().out.startswith(f"VALID: {path}: no assignment exists ")
