@@ -295,6 +295,9 @@ FIRST_CHANGE, LEAST_CHANGE, SMALLER = 2.0, 0.1, 0.6
 OVER, LEAST_OVER, MOST_LEFT, LEAST_LEFT = 4.0, 0.1, 0.5, 0.02
 """How prices rise with the part of the room that is exceeded, and fall with the part that is left."""
 
+FROM_ZERO = 1e-3
+"""Part of the largest price that any price begins with at least: they change by factors."""
+
 NEARLY = 0.05
 """Part of the room that may be exceeded by what changes of single values are tried on."""
 
@@ -307,6 +310,7 @@ def _follow_prices(search: _Search, request: KernelRequest, prices: NDArray[np.f
     """
     source, capacity = random.Random(request.seed), search.capacity
     whole = max(1.0, float(capacity.room.max()))
+    prices = np.maximum(prices, FROM_ZERO * prices.max())
     change, was_over, choice = FIRST_CHANGE, True, search.choice
     for _ in range(ROUNDS):
         choice = _chosen_at(search, request, prices, choice, source)
