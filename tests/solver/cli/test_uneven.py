@@ -98,7 +98,7 @@ def test_a_component_may_ask_for_it(spec, capsys):
 
 @pytest.mark.parametrize("name", ["--mapping", "--mapped-spec"])
 def test_mappings_are_written_and_read(name, spec, capsys):
-    """As targets of places, and as a spec for Timeloop in which each place is a component."""
+    """A mapping names places as targets; a spec for Timeloop has a component for each place."""
     assert main(["map", spec(), *UNEVEN, *ENERGY, name, "out.yaml", "--json", "out.json"]) == 0
     found = document()
     assert ("does not check" in capsys.readouterr().err) == (name == "--mapped-spec")
