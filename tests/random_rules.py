@@ -1,4 +1,4 @@
-"""Random rules of the user's own, and what they mean by Python's arithmetic on the loops of a mapping."""
+"""Random user-defined rules, and what they mean by Python's arithmetic on the loops of a mapping."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificates under rules of the user's own: optima, forged claims, and how the checker reads rules."""
+"""Certificates under user-defined rules: optima, forged claims, and how the checker reads rules."""
 
 import copy
 from dataclasses import replace

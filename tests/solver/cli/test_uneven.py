@@ -140,7 +140,7 @@ def test_constraints_bind_the_loops_of_all_places(spec, capsys):
         "keep: [A, B, Z]}\n      temporal: {factors: [K=1, M<=2], permutation: [N, M, K]}",
     )
     assert main(["evaluate", spec(one), *UNEVEN, "--mapping", "m.yaml"]) == EXIT_INVALID
-    assert "at all places of `buffer` together breaks the constraint" in capsys.readouterr().err
+    assert "at all places of `buffer` together violates the constraint" in capsys.readouterr().err
 
 
 def test_tiles_that_do_not_fit_together_are_said_place_by_place(spec, capsys):

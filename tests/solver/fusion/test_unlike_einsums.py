@@ -342,7 +342,9 @@ def test_an_outermost_on_chip_memory_has_one_size():
 
 def test_what_einsums_must_have_in_common(tmp_path: Path):
     other = TWO_COMPUTES.replace("size: 1073741824", "size: 1073741824 if weight else 65536")
-    with pytest.raises(SpecError, match="Einsum `SM` has other room at `Global` than those before it"):
+    with pytest.raises(
+        SpecError, match="Einsum `SM` differs from the Einsums before it in the size of `Global`"
+    ):
         read(tmp_path, ATTENTION, other)
     still = TWO_COMPUTES.replace("throughput: 1.05e9 * 128", "throughput: inf")
     still = still.replace("throughput: 4912e9", "throughput: inf").replace(
