@@ -14,8 +14,8 @@ from model.rules import Locality
 from solver.search.arrays import BoolArray
 from solver.search.path.axes import SlotLoops
 from solver.search.path.charges import Charge, Charges
+from solver.search.path.frame import TileFrame
 from solver.search.path.search import EinsumSearch
-from solver.search.path.tables import TileFrame
 from solver.search.space.keep_masks import Chain, KeepMask
 from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import SpatialStage

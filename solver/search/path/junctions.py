@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import count, takewhile
 
 from solver.search.path.counting import LeftInPlace
-from solver.search.path.inside import Leads
+from solver.search.path.listed import Leads
 
 Tiles = dict[int, tuple[int, ...]]
 """Numbers of tiles, by boundary."""

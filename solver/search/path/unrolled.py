@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from solver.search.arrays import FloatArray, IntArray
-from solver.search.path.tables import TileFrame, with_full_ones
+from solver.search.path.frame import TileFrame, with_full_ones
 from solver.search.space.dataspaces import DataspaceView
 from solver.search.space.spatial import StageChoice
 

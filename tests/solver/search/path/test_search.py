@@ -19,7 +19,7 @@ from tests.mapspaces import free_mapspace, matmul
 from tests.random_rules import with_binding_rules
 from tests.slow import few
 from tests.solver.search.path.alone import quiet, searched, stops_after
-from tests.solver.search.path.test_tables import SHIFTED, outer_loop_fixed
+from tests.solver.search.path.test_outside import SHIFTED, outer_loop_fixed
 from tests.strategies import (
     CONVOLUTIONS,
     free_mapspaces_with_remainders,
