@@ -1,4 +1,4 @@
-"""Temporal factors that lead to given numbers of tiles, as far as no others are as good."""
+"""Temporal factors that lead to given numbers of tiles, without those that others dominate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all tables of a search space share: axes, loops of slots, words, and tiles that fit."""
+"""The frame that all tables of a search space share: axes, loops of slots, words, and tiles that fit."""
 
 from __future__ import annotations
 
