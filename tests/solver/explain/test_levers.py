@@ -177,7 +177,7 @@ def test_an_axis_that_is_not_written_is_not_blamed_but_counted():
         pe("factors: [P=1, C=4], permutation: [M, C, R], split: 1"),
     ]
     (reason,) = diagnose(mapspace_of(*edits)).reasons
-    assert reason.text == "`PE` needs at least 4 children along Y, there is 1: 3 too few"
+    assert reason.text == "`PE` needs at least 4 children along Y, but there is 1: 3 too few"
     texts = [statement.text for statement in reason.constraints]
     assert "C=4 in the spatial loops of `PE`" in texts
     assert not any("wide" in text for text in texts)
