@@ -548,10 +548,10 @@ class Result:
         is_open = self.status in (Status.FEASIBLE, Status.UNKNOWN)
         if not is_open or first.bound is None or first.bound <= (self.bound or 0):
             return self
-        return replace(bounded(self, first.bound), evidence=first.evidence)
+        return replace(with_bound(self, first.bound), evidence=first.evidence)
 
 
-def bounded(result: Result, bound: int) -> Result:
+def with_bound(result: Result, bound: int) -> Result:
     """Return a result with a higher bound, optimal if that is the value and no later objective is open."""
     raised = replace(result, bound=bound)
     if bound != result.value or len(result.objectives) > 1:

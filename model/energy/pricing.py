@@ -92,7 +92,7 @@ class _Figures:
     area: Figure | None = None
 
 
-def price(
+def price_component(
     request: EnergyRequest,
     tables: EnergyTables,
     compound_classes: CompoundClasses,

@@ -44,8 +44,8 @@ from solver.cli.options import (
     mapper_option,
     model_file,
     name_list,
+    name_reader,
     names,
-    one_of,
     one_or_two,
     picture,
     positive,
@@ -367,7 +367,9 @@ def _add_tile(commands: Commands) -> argparse.ArgumentParser:
 
 def _add_operator(parser: argparse.ArgumentParser) -> None:
     known = tuple(OPERATORS)
-    parser.add_argument("--operator", type=one_of(known), metavar="OP", help=f"one of {', '.join(known)}")
+    parser.add_argument(
+        "--operator", type=name_reader(known), metavar="OP", help=f"one of {', '.join(known)}"
+    )
     parser.add_argument("--input", type=sizes, metavar="SHAPE", help="shape of the inputs: N,H,W,C or N,C")
     parser.add_argument(
         "--kernel",

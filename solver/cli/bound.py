@@ -18,7 +18,7 @@ from model.text.reader import parse_assignments
 from model.wording import printable
 from solver.cli.arguments import FUSED_TIME_LIMIT_S
 from solver.cli.certificates import UNCHECKED, check_checked, checked
-from solver.cli.curve_inputs import Reading, Subject, parts_of, read_subject, read_texts
+from solver.cli.curve_inputs import CurveSubject, Reading, parts_of, read_subject, read_texts
 from solver.cli.einsum_text import indices_of, is_einsum
 from solver.cli.options import input_path, quantity, shown
 from solver.cli.output import (
@@ -205,7 +205,7 @@ def _question(arguments: argparse.Namespace) -> CurveQuestion:
 
 def _read_inputs(
     arguments: argparse.Namespace, texts: Sequence[str], sizes: Mapping[str, int]
-) -> Iterator[Subject]:
+) -> Iterator[CurveSubject]:
     """Yield what each curve is about; with --fuse, all Einsums that are given as text are one cascade."""
     reading = Reading(
         arguments.bits, arguments.factors, parse_assignments(arguments.variables), arguments.fuse

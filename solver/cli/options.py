@@ -340,7 +340,7 @@ def _other_objective(name: str) -> str:
     return "; `accesses` is not an objective" if "accesses" in folded else ""
 
 
-def one_of(known: Sequence[str]) -> Callable[[str], str]:
+def name_reader(known: Sequence[str]) -> Callable[[str], str]:
     """Return a reader of one of several names, which suggests the nearest for others."""
 
     def choice(text: str) -> str:

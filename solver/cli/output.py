@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from model.text.files import SPEC_SUFFIXES
-from model.text.source import Node, places_of
+from model.text.source import Node, spans_of
 from model.wording import printable
 from solver.report.pictures import PlotError
 from solver.saving import save
@@ -191,7 +191,7 @@ def _print_report(document: Callable[[], Document], wide: bool, nodes: Iterable[
     from solver.report.reading import as_value
 
     page = page_of(as_value(document()))
-    places = {str(ref): span for ref, span in places_of(*nodes).items()} if page.conflicts else {}
+    places = {str(ref): span for ref, span in spans_of(*nodes).items()} if page.conflicts else {}
     with report_console(wide) as console:
         print_page(console, page, verbose, places)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model.text.files import is_file
-from model.text.source import places_of
+from model.text.source import spans_of
 from model.wording import printable
 from solver.cli.certificates import checked, write_certificate
 from solver.cli.output import (
@@ -69,7 +69,7 @@ def prove_command(arguments: argparse.Namespace) -> int:
     from solver.report.figures import seconds_text
     from solver.report.reasons import reason_lines
 
-    document, places = _result_document(result.mapspace or mapspace, result), places_of(loaded.document)
+    document, places = _result_document(result.mapspace or mapspace, result), spans_of(loaded.document)
     spans = {str(place): span for place, span in places.items()}
     for line in reason_lines(document["reasons"].entries(), spans):
         write_stdout(f"{line}\n")

@@ -25,7 +25,7 @@ from model.note import Note
 from model.objective import EDP, ENERGY, LATENCY
 from model.text.limits import DEFAULT_LIMITS
 from model.text.reader import parse_assignments
-from model.text.source import ConflictError, SpecError, places_of
+from model.text.source import ConflictError, SpecError, spans_of
 from solver.cli.arguments import EXPLAIN_TIME_LIMIT_S
 from solver.cli.output import NO_MAPPING, OutputError, Step, deliver, program, write_output, write_stderr
 from solver.cli.progress import interruptible, watched
@@ -164,7 +164,7 @@ def _check_rules(loaded: LoadedSpec) -> None:
     evaluation = evaluate_totals(loaded.mapspace, loaded.mapping)
     for broken in () if evaluation is None else evaluation.broken_rules:
         source = broken.rule.source
-        place = places_of(loaded.document).get(source) if source else None
+        place = spans_of(loaded.document).get(source) if source else None
         text = broken_rule_text(as_value(broken_rule_document(broken)))
         raise SpecError(f"the mapping violates a user-defined constraint: {text}", place)
 

@@ -338,7 +338,7 @@ class ScopeSearch:
         return _affordable(self.mapspace, self._options.memory_limit_mib << 20, self.stop)
 
     @cached_property
-    def _shared(self) -> Shared:
+    def _resources(self) -> Shared:
         return Shared(self._options, self.stop, self._clock.report, self.statistics, self._partner)
 
     @cached_property
@@ -426,7 +426,7 @@ class ScopeSearch:
 
     def _paths(self, goal: Goal, best: Priced | None) -> EinsumSearch:
         """The search for one objective."""
-        return EinsumSearch(self._space, goal, self._shared, best)
+        return EinsumSearch(self._space, goal, self._resources, best)
 
     def _evidence(self, paths: EinsumSearch) -> tuple[Evidence, ...]:
         """What the bound rests on; there is no time for that when a search of many masks is stopped."""

@@ -15,7 +15,7 @@ from model.energy import (
     EnergyError,
     EnergyRequest,
     EnergyTables,
-    price,
+    price_component,
     read_given,
 )
 from model.energy.figures import SpreadError, energy_units, exact_units, to_units
@@ -92,7 +92,7 @@ def priced(
     )
     if level is not None:
         request = replace(request, attributes={**_shape_entries(level, request, lists.classes), **attributes})
-    prices = price(request, lists.tables, lists.classes, context.variables)
+    prices = price_component(request, lists.tables, lists.classes, context.variables)
     for remark in prices.remarks:
         context.note(Note(printable(remark)))
     return prices

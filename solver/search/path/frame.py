@@ -36,10 +36,10 @@ ALIKE = (
     "anything",
     "held",
     "_known_loops",
-    "_led",
+    "_known_leads",
     "_leading",
     "_shares",
-    "_alone",
+    "_unshared_factors",
     "_groups",
     "_fits",
     "_frames",
@@ -372,15 +372,15 @@ class TileFrame:
         The outermost slot has all loops that are left, so that rules say which is the innermost one.
         """
         key = lead, is_outermost
-        if key not in self._led:
-            self._led[key] = self._where_led(*key)
-        return self._led[key]
+        if key not in self._known_leads:
+            self._known_leads[key] = self._find_led(*key)
+        return self._known_leads[key]
 
     @cached_property
-    def _led(self) -> dict[tuple[LeftInPlace, bool], BoolArray]:
+    def _known_leads(self) -> dict[tuple[LeftInPlace, bool], BoolArray]:
         return {}
 
-    def _where_led(self, lead: LeftInPlace, is_outermost: bool) -> BoolArray:
+    def _find_led(self, lead: LeftInPlace, is_outermost: bool) -> BoolArray:
         if lead is None or not self.counted.leads_are_loops:
             return np.ones(self.shape, dtype=np.bool_)
         every = [self.numbers(d) for d in range(len(self.axes))]
@@ -459,12 +459,12 @@ class TileFrame:
             share = share * self.counted.shares(view, factors)
         return share
 
-    def alone(self, place: int, stage: int) -> IntArray:
+    def unshared_factors(self, place: int, stage: int) -> IntArray:
         """Factors of the fanouts whose children do not share a dataspace, by choice and dimension."""
-        return self._alone[place][stage]
+        return self._unshared_factors[place][stage]
 
     @cached_property
-    def _alone(self) -> tuple[tuple[IntArray, ...], ...]:
+    def _unshared_factors(self) -> tuple[tuple[IntArray, ...], ...]:
         stages = range(len(self.space.stages))
         return tuple(
             tuple(

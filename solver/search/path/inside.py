@@ -246,7 +246,7 @@ class Inside:
             same = self.relation(charge.boundary, dim) == "same"
             return evenly(children), whole & (same | (known & (last == least)))
         steps, end = least // inner, -(-last // inner)
-        shared = unrolled.alone(view, charge.level, self.depth)[:, dim] == 1
+        shared = unrolled.unshared_factors(view, charge.level, self.depth)[:, dim] == 1
         known = known & shared & (self._ends_evenly(dim) | (steps == end))
         return dealt(tiles, children, steps, end, frees=False), known
 
@@ -336,7 +336,7 @@ class Inside:
         """Words of an access that serves the arithmetic, at least, given the tiles that it works on."""
         frame, view, meeting = self.frame, self.frame.space.views[charge.place], self.frame.meeting
         fewest = self.fewest_operands(charge, unrolled)
-        alone = unrolled.alone(view, charge.level, self.depth)
+        alone = unrolled.unshared_factors(view, charge.level, self.depth)
         if charge.level > meeting or self.first == self.depth or (alone > 1).any():
             return np.broadcast_to(fewest, len(unrolled))
         words = np.full(len(unrolled), float(math.prod(frame.axes[d].bound for d in view.relevant)))
@@ -350,7 +350,7 @@ class Inside:
         """Words of an operand's access, at least, for any tiles: children share all they may."""
         frame, view = self.frame, self.frame.space.views[charge.place]
         children = unrolled.product(charge.level, self.depth)
-        together = children // unrolled.alone(view, charge.level, self.depth)
+        together = children // unrolled.unshared_factors(view, charge.level, self.depth)
         words: FloatArray = np.full(1, float(math.prod(frame.axes[d].bound for d in view.relevant)))
         for d in sorted(view.irrelevant):
             words = words * -(-frame.axes[d].bound // together[:, d])
@@ -452,11 +452,11 @@ class Inside:
         view, boundary, level = self.frame.space.views[charge.place], charge.boundary, charge.level
         unrolled, own = listed.unrolled, self._tiles(listed)[charge.boundary]
         if charge.shared and level <= slot:
-            between = unrolled.product(level, slot) // unrolled.alone(view, level, slot)
-            groups = (-(-site // between) - 1) * unrolled.alone(view, slot, boundary) + 1
+            between = unrolled.product(level, slot) // unrolled.unshared_factors(view, level, slot)
+            groups = (-(-site // between) - 1) * unrolled.unshared_factors(view, slot, boundary) + 1
             return _product_of_columns(groups, view.irrelevant)
         if charge.shared:
-            alone = unrolled.alone(view, level, boundary)
+            alone = unrolled.unshared_factors(view, level, boundary)
             copies = unrolled.copies(slot, level) * alone
             own = -(-own // (unrolled.product(level, boundary) // alone))
         else:
@@ -481,8 +481,10 @@ class Inside:
         if not charge.shared:
             own, inside = children, unrolled.product(slot + 1, charge.boundary)
         else:
-            own = children if charge.level > slot else unrolled.alone(view, slot, slot + 1)
-            inside = unrolled.product(slot + 1, served) * unrolled.alone(view, served, charge.boundary)
+            own = children if charge.level > slot else unrolled.unshared_factors(view, slot, slot + 1)
+            inside = unrolled.product(slot + 1, served) * unrolled.unshared_factors(
+                view, served, charge.boundary
+            )
         ending = listed.once(("ending", slot), lambda: self._ending(listed, slot))
         known = (own == children) & (inside == 1)
         return ending if known.all() else np.where(known, ending, 1.0)
@@ -503,7 +505,9 @@ class Inside:
         """
         key = "shared", charge.ends, slot
         tiles, unrolled, view = self._tiles(listed), listed.unrolled, self.frame.space.views[charge.place]
-        copies, used, share = listed.once(key, lambda: self._shared(charge, tiles, unrolled, slot))
+        copies, used, share = listed.once(
+            key, lambda: self._copies_and_sharers(charge, tiles, unrolled, slot)
+        )
         last, words = self._last(charge, listed, slot), self.words(charge, listed, tiles, view.relevant)
         by_lead = slot > self.frame.meeting and self.frame.space.reuses(charge.place, charge.boundary)
         leads = listed.labels.of(slot) if by_lead and view.window_dims else ()
@@ -527,14 +531,14 @@ class Inside:
         tiles, unrolled = self._tiles(listed)[at], listed.unrolled
         return listed.once(key, lambda: self.charges.share(charge, price, tiles, unrolled, loose))
 
-    def _shared(
+    def _copies_and_sharers(
         self, charge: Charge, tiles: Tiles, unrolled: Unrolled, slot: int
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Copies of an access that pends, instances that are alike, and what they share."""
         view, level = self.frame.space.views[charge.place], charge.level
         own, outer = tiles[charge.boundary], tiles.get(self.first)
         if charge.shared:
-            alone = unrolled.alone(view, max(level, slot), charge.boundary)
+            alone = unrolled.unshared_factors(view, max(level, slot), charge.boundary)
             copies = (unrolled.copies(slot, level) if level > slot else 1) * alone
             alike = unrolled.askers(view, level, charge.boundary, outer)
             share = unrolled.share(view, level, charge.boundary)

@@ -43,7 +43,7 @@ class Outside:
     paid_in: Price = ENERGY
     _own: object = field(default_factory=object)
 
-    def _once(self, key: object, make: Callable[[], FloatArray]) -> FloatArray:
+    def _remembered(self, key: object, make: Callable[[], FloatArray]) -> FloatArray:
         def heeding() -> FloatArray:
             self.frame.heed()
             return make()
@@ -93,7 +93,7 @@ class Outside:
 
     def _by_room(self, boundary: int, lead: LeftInPlace) -> FloatArray:
         """The costs of `exact` by the room that is left to the level and to places of its memory outside."""
-        return self._once((boundary, lead), lambda: self._of_lead(boundary, lead))
+        return self._remembered((boundary, lead), lambda: self._of_lead(boundary, lead))
 
     def _of_lead(self, boundary: int, lead: LeftInPlace) -> FloatArray:
         if lead is not None or boundary == 1:
@@ -103,7 +103,7 @@ class Outside:
 
     def _without_loops(self, boundary: int, outer: LeftInPlace) -> FloatArray:
         """Least cost if the slot outside has no loops, by the lead of the first one farther out that has."""
-        return self._once(("none", boundary, outer), lambda: self._exact(boundary, None, (outer,)))
+        return self._remembered(("none", boundary, outer), lambda: self._exact(boundary, None, (outer,)))
 
     def first(self, boundary: int, lead: LeftInPlace, step: int = -1) -> FloatArray:
         """Least cost by the lead of the innermost slot outside that has loops, if any has."""
@@ -116,7 +116,7 @@ class Outside:
         if lead not in leads or lead is None:
             return self._without_loops(boundary, lead)
         key = "first", boundary, lead
-        return self._once(
+        return self._remembered(
             key, lambda: np.minimum(self._by_room(boundary, lead), self._without_loops(boundary, lead))
         )
 
@@ -125,7 +125,7 @@ class Outside:
         return self._least_by_room(boundary)[..., step]
 
     def _least_by_room(self, boundary: int) -> FloatArray:
-        return self._once(("any", boundary), lambda: self._least(boundary))
+        return self._remembered(("any", boundary), lambda: self._least(boundary))
 
     def _least(self, boundary: int) -> FloatArray:
         tables = [self._by_room(boundary, lead) for lead in self.frame.leads(boundary - 1)]
@@ -180,7 +180,7 @@ class Outside:
         frame, kept = self.frame, self.charges.kept_at[boundary]
         fits = frame.fits(boundary, frame.space.tenants(self.charges.mask, boundary))
         fits = fits & frame.led(lead, boundary == 1)
-        still = self._still(boundary, lead)
+        still = self._left_in_place(boundary, lead)
         moved = kept - still
         place, others = self._slides(lead, moved, still)
         farther = self.rooms.within(boundary, self._farther(boundary, lead, still, farther_out))
@@ -192,7 +192,7 @@ class Outside:
         cost[~fits] = np.inf
         return cost
 
-    def _still(self, boundary: int, lead: LeftInPlace) -> frozenset[int]:
+    def _left_in_place(self, boundary: int, lead: LeftInPlace) -> frozenset[int]:
         """What the innermost loop outside of a boundary leaves in place of what is kept there."""
         kept = self.charges.kept_at[boundary]
         still = kept if lead is None else kept & lead
@@ -296,7 +296,7 @@ class Outside:
         if boundary - 2 <= 0:
             return 0.0
         key = "farther out", boundary, place, still
-        return self._once(key, lambda: self._farther_out(boundary, place, still))
+        return self._remembered(key, lambda: self._farther_out(boundary, place, still))
 
     def _farther_out(self, boundary: int, place: int, still: frozenset[int]) -> FloatArray:
         moved = self._closed(boundary, frozenset(), frozenset((place,)))
@@ -345,13 +345,17 @@ class Outside:
         With `lead` of the slot outside of the boundary, or any (an empty set stands for what leaves nothing).
         """
         key = "joined", boundary, lead, None if dims is None else tuple(dims)
-        return self._once(key, lambda: self.frame.loops[boundary].least(self.first(boundary, lead), dims))
+        return self._remembered(
+            key, lambda: self.frame.loops[boundary].least(self.first(boundary, lead), dims)
+        )
 
     def joined_least(self, boundary: int, dims: Sequence[int] | None) -> FloatArray:
         """Per numbers of rounds, the least over tiles that loops over `dims` lead to, whatever others do."""
         key = "least", boundary, None if dims is None else tuple(dims)
         every = range(len(self.frame.axes)) if dims is None else dims
-        return self._once(key, lambda: self.frame.loops[boundary].least_over(self.least(boundary), every))
+        return self._remembered(
+            key, lambda: self.frame.loops[boundary].least_over(self.least(boundary), every)
+        )
 
     def joined_repeating(self, boundary: int, place: int, dims: Sequence[int]) -> FloatArray:
         """`joined_least` where a window that the level does not keep goes back along its tiles.
@@ -359,7 +363,7 @@ class Outside:
         The innermost of the loops along no window leaves its dataspace in place, and moves what is kept here.
         """
         key = "repeating", boundary, place, tuple(dims)
-        return self._once(
+        return self._remembered(
             key, lambda: self.frame.loops[boundary].least_over(self._repeating(boundary, place), dims)
         )
 
@@ -367,7 +371,7 @@ class Outside:
         frame, kept = self.frame, self.charges.kept_at[boundary]
         least = np.full(frame.shape, np.inf)
         for lead in frame.leads(boundary - 1):
-            still, table = self._still(boundary, lead), self.exact(boundary, lead)
+            still, table = self._left_in_place(boundary, lead), self.exact(boundary, lead)
             others = frame.moved_besides(place, still)
             if others:
                 repeated = self._to_and_fro(boundary, lead, (kept - still, still), place, others)
@@ -381,7 +385,9 @@ class Outside:
         Along dimensions that do not index it by numbers of tiles where it is moved, along the others by those
         inside of the slot; with `loosely` these may be any that are fewer.
         """
-        return self._once(("later", boundary, place, loosely), lambda: self._later(boundary, place, loosely))
+        return self._remembered(
+            ("later", boundary, place, loosely), lambda: self._later(boundary, place, loosely)
+        )
 
     def _later(self, boundary: int, place: int, loosely: bool) -> FloatArray:
         dims = self.frame.space.views[place].irrelevant
@@ -401,7 +407,7 @@ class Outside:
         """
         kept, least = self.charges.kept_at[boundary], np.full(self.frame.shape, np.inf)
         for lead in self.frame.leads_with(boundary - 1, place):
-            still = self._still(boundary, lead)
+            still = self._left_in_place(boundary, lead)
             cost = self._repeated(boundary, lead, kept - still, anew=None)
             least = np.minimum(least, cost + self._closed(boundary, None, still))
         fits = self.frame.fits(boundary, self.frame.space.tenants(self.charges.mask, boundary))
@@ -430,7 +436,7 @@ class Outside:
 
     def beyond(self, boundary: int, lead: LeftInPlace) -> FloatArray:
         """Least cost with tiles at a boundary that are no larger than those at hand along any dimension."""
-        return self._once(("beyond", boundary, lead), lambda: self._beyond(self.first(boundary, lead)))
+        return self._remembered(("beyond", boundary, lead), lambda: self._beyond(self.first(boundary, lead)))
 
     def _beyond(self, table: FloatArray, dims: Sequence[int] | None = None) -> FloatArray:
         for d, axis in enumerate(self.frame.axes):
@@ -446,7 +452,7 @@ class Outside:
         """
         alone = self.frame.space.views[place].irrelevant
         others = [d for d in range(len(self.frame.axes)) if d not in alone]
-        return self._once(
+        return self._remembered(
             ("through", boundary, lead, place),
             lambda: self.frame.anything.least(
                 self._beyond(self.first(boundary, lead), others), sorted(alone)
@@ -456,4 +462,4 @@ class Outside:
     def loosest_least(self, boundary: int, dims: Sequence[int] | None) -> FloatArray:
         """`joined_least` per numbers of tiles inside of the fanouts, for any children and loops."""
         key = "loosest", boundary, None if dims is None else tuple(dims)
-        return self._once(key, lambda: self.frame.anything.least(self.least(boundary), dims))
+        return self._remembered(key, lambda: self.frame.anything.least(self.least(boundary), dims))
