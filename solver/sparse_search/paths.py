@@ -123,7 +123,7 @@ class SparseFrame(TileFrame):
         """Not known."""
 
     def fits(self, level: int, kept: frozenset[int]) -> BoolArray:
-        """Which numbers of tiles `level` has room for, shape `shape`; rules of the user's own hold."""
+        """Which numbers of tiles `level` has room for, shape `shape`; user-defined rules hold."""
         if (level, kept) not in self._fits:
             names = [self.space.views[place].name for place in kept]
             self._fits[level, kept] = np.broadcast_to(self.least_shares.within(level, names), self.shape)

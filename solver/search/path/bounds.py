@@ -1,4 +1,4 @@
-"""Bounds on the objective under one keep mask: energy, cycles of the arithmetic, loads of bandwidths."""
+"""Bounds on the objective under one keep mask, from energy, compute cycles and bandwidth loads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The complete paths through one row of the lists, by rising costs."""
+"""A branch: the complete paths through one row of the lists, by rising costs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class FoundPath(NamedTuple):
 
 
 class Worth(Protocol):
-    """What paths are worth, given what their words cost by several prices."""
+    """The objective of paths, given the costs of their words by several prices."""
 
     @property
     def prices(self) -> StackedPrices:

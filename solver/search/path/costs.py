@@ -1,4 +1,4 @@
-"""What words cost: energy, and the load of every bandwidth, both at least."""
+"""Least costs of words: energy, and the load of every bandwidth."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ Above = tuple[int, ...]
 
 @dataclass(frozen=True)
 class BoundaryPrice:
-    """What words of one part cost.
+    """The price of the words of one part.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The least that any mapping of a mapspace costs, without a search: each boundary by itself."""
+"""Floors: bounds on the cost of a mapspace that need no search, each boundary by itself."""
 
 from __future__ import annotations
 

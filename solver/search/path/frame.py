@@ -1,4 +1,4 @@
-"""What all tables of a search space share: axes, loops of slots, words, and tiles that fit."""
+"""The frame that all tables of a search space share: axes, loops of slots, words, and tiles that fit."""
 
 from __future__ import annotations
 
@@ -512,13 +512,13 @@ class TileFrame:
         return {}
 
     def fits(self, level: int, kept: frozenset[int]) -> BoolArray:
-        """Which numbers of tiles `level` has room for, shape `shape`; rules of the user's own hold."""
+        """Which numbers of tiles `level` has room for, shape `shape`; user-defined rules hold."""
         if (level, kept) not in self._fits:
             self._fits[level, kept] = self.space.allowed(level, kept).reshape(self.shape)
         return self._fits[level, kept]
 
     def has_room(self, kept: frozenset[int]) -> bool:
-        """Whether the outermost level has room for all of some dataspaces; rules of the user's own hold."""
+        """Whether the outermost level has room for all of some dataspaces; user-defined rules hold."""
         return bool(self.fits(0, kept)[self.whole])
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Costs of what lies inside of the fanouts, for lists of tiles and spatial choices."""
+"""Costs inside the fanouts, for lists of tiles and spatial choices."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from solver.search.space.windows import Unrolling
 
 @dataclass(frozen=True)
 class Inside:
-    """What lies inside of the meeting boundary, under one keep mask."""
+    """The levels and fanouts inside the meeting boundary, under one keep mask."""
 
     frame: TileFrame
     charges: Charges

@@ -1,4 +1,4 @@
-"""Lists of tiles and spatial choices, and what their rows cost and owe so far."""
+"""Lists of tiles and spatial choices, with the known and the pending costs of their rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Least costs of what lies outside of a boundary, by numbers of tiles there, whatever is unrolled inside."""
+"""Tables of the least costs outside a boundary, by numbers of tiles there, for any unrolling inside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The search: a queue of regions by their bounds, from keep masks to single paths."""
+"""The search: a queue of regions by rising bounds, from keep masks to single paths."""
 
 from __future__ import annotations
 

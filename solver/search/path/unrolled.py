@@ -1,4 +1,4 @@
-"""Spatial choices of all stages, row by row: factors, and children that have something to do."""
+"""Spatial choices of all stages, row by row: factors, and children with work."""
 
 from __future__ import annotations
 
