@@ -258,7 +258,7 @@ class BoundaryCosts:
 
     @cached_property
     def _rates(self) -> list[list[tuple[tuple[int, int], ...]]]:
-        """Per dataspace and level, those of a `PartPrice`."""
+        """Per dataspace and level, those of a `BoundaryPrice`."""
         levels = range(len(self._space.levels))
         return [[tuple(self._rates_of(view.name, n)) for n in levels] for view in self._space.views]
 
