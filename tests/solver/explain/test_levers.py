@@ -141,8 +141,8 @@ def test_conflicts_that_share_a_line_are_not_two(monkeypatch):
     mapspace = mapspace_of(spad(8, ", min_utilization: 0.9"))
     list(find_conflicts(Feasibility(mapspace), constraints_of(mapspace), most=2))
     first, second = asked
-    assert (first.count("Utilization"), first.count("Capacity")) == (1, 3)
-    assert (second.count("Utilization"), second.count("Capacity")) == (0, 2)
+    assert (first.count("Utilization"), first.count("TileCapacity")) == (1, 3)
+    assert (second.count("Utilization"), second.count("TileCapacity")) == (0, 2)
 
 
 def test_the_arithmetic_is_that_of_the_conflict_alone():
