@@ -29,9 +29,9 @@ import numpy as np
 
 from model.assignment import FORBIDDEN, CostArray, CostedLayer, CostedNetwork, Edge
 from solver.assignment import assign, assigner
-from solver.assignment.certificate import assignment_certificate
 from solver.assignment.elimination import reduce_instance
 from solver.assignment.result import AssignResult
+from solver.certificate.assignment import assignment_certificate
 from solver.certificate.canonical import CertificateError, canonical_sha256
 from solver.certificate.checker.prove import verdict
 from solver.result import Status

@@ -77,6 +77,8 @@ class Problem:
         Per pair of variables the costs of pairs of values.
     seed
         Of toulbar2's random numbers.
+    is_brief
+        Whether a good answer soon is worth more than a proof: without virtual arc consistency.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class Problem:
         vectors: Sequence[NDArray[Any]],
         matrices: dict[tuple[int, int], NDArray[Any]],
         seed: int = 0,
+        is_brief: bool = False,
     ) -> None:
         self._sizes = [len(vector) for vector in vectors]
         # A session of its own: Ctrl-C in a terminal is for us alone.
@@ -103,7 +106,7 @@ class Problem:
                 "pairs": list(matrices),
                 "binary": _doubles(list(matrices.values())),
                 "seed": seed + 1,  # 0 is one that toulbar2 draws
-                "vac": int(sum(matrix.size for matrix in matrices.values()) <= MOST_FOR_VAC),
+                "vac": int(not is_brief and sum(matrix.size for matrix in matrices.values()) <= MOST_FOR_VAC),
             }
         )
 

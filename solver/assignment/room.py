@@ -289,6 +289,9 @@ class _Pricing:
 ROUNDS, PRICED_BACKTRACKS, MOST_PRICED = 40, 200, 1 << 23
 """Changes of prices in a row; toulbar2's backtracks at each, and the entries of matrices that it is given."""
 
+MOST_FOR_PROOF = 1000
+"""Variables above which toulbar2 is to be brief: on instance P (7,575 of them) it takes minutes otherwise."""
+
 FIRST_CHANGE, LEAST_CHANGE, SMALLER = 2.0, 0.1, 0.6
 """How fast prices change at first and in the end, and by what part slower after each turn."""
 
@@ -385,7 +388,8 @@ def _kernel_choice(
     if is_open and is_small and request.engine != CP_SAT and toulbar.is_available():
         vectors = [costs.clip(max=top) for costs in kernel.vectors]
         matrices = {pair: costs.clip(max=top) for pair, costs in kernel.matrices.items()}
-        with toulbar.Problem(vectors, matrices, request.seed) as problem:
+        is_brief = len(vectors) > MOST_FOR_PROOF
+        with toulbar.Problem(vectors, matrices, request.seed, is_brief) as problem:
             choice = problem.search(top, stop, backtracks=PRICED_BACKTRACKS).choice or choice
     return Evidence(verified_bound(kernel, sweeps.moved), moved=sweeps.moved), choice
 

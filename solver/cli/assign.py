@@ -32,7 +32,7 @@ from solver.cli.running import EXIT_OF_STATUS, load_options
 from solver.cli.searches import run_searches
 from solver.report.figures import percent, seconds_text
 from solver.report.pictures import FORMATS
-from solver.result import relative_gap
+from solver.result import Status, relative_gap
 
 if TYPE_CHECKING:
     from model.assignment import CostedNetwork, Hardware, ShapedNetwork
@@ -227,7 +227,7 @@ def _output_steps(
 
 def _certify(result: AssignResult, arguments: argparse.Namespace) -> None:
     """Write a certificate; say so where there is nothing to certify, or where it claims less."""
-    from solver.assignment.certificate import assignment_certificate
+    from solver.certificate.assignment import assignment_certificate
     from solver.certificate.canonical import CertificateError
     from solver.certificate.document import certificate_text
 
@@ -237,9 +237,9 @@ def _certify(result: AssignResult, arguments: argparse.Namespace) -> None:
     except CertificateError as error:
         write_stderr(f"note: no certificate is written: {error}\n")
         return
-    if document["status"] != result.status.name:
+    if result.status is Status.OPTIMAL and document["status"] != result.status.name:
         claim = f"the certificate claims {document['status']}"
-        write_stderr(f"note: {claim}: the rest is proven by the word of {result.proof} only\n")
+        write_stderr(f"note: {claim}: that nothing is better rests on the word of {result.proof}\n")
     write_output(arguments.certificate, certificate_text(document))
 
 

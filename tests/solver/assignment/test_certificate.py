@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, assume, given, settings
 
 from model.assignment import CostedLayer, CostedNetwork, Edge
 from solver.assignment import AssignOptions, assign
-from solver.assignment.certificate import assignment_certificate
+from solver.certificate.assignment import assignment_certificate
 from solver.certificate.canonical import CertificateError
 from solver.result import Status
 from tests.solver.assignment.networks import crowded_networks
