@@ -35,7 +35,7 @@ from solver.cli.output import (
 )
 from solver.cli.progress import interruptible, logged
 from solver.cli.running import EXIT_OF_STATUS
-from solver.curves.fused import FusedCurve, fused_curve
+from solver.curves.fused import FusedCurve, FusedPoint, fused_curve
 from solver.curves.network import LayerCurve, NetworkCurve, network_curve
 from solver.exit_codes import EXIT_OPTIMAL, EXIT_UNCHECKED
 from solver.fusion import NotSearchedError
@@ -94,23 +94,41 @@ def _certified(
     if arguments.certificate is None and not arguments.check:
         deliver(steps)
         return EXIT_OPTIMAL
+    from solver.curves.certificate import certified_points
+
     curves = [layer for own in found for layer in own.curve.layers]
-    if not curves:
+    points: list[tuple[str, FusedPoint]] = []
+    for own in (each for each in found if each.fused is not None):
+        assert own.fused is not None
+        certified, others = certified_points(own.fused.points)
+        points += [(own.name, point) for point in certified]
+        steps += [partial(write_stderr, _without_proof(own.name, *each)) for each in others]
+    if not curves and not points:
         deliver([*steps, lambda: write_stderr("note: no certificate is written: no curve is known\n")])
         return EXIT_OPTIMAL
     with tempfile.TemporaryDirectory() as folder:
         path = arguments.certificate or Path(folder) / "certificate.json"
-        deliver([*steps, lambda: _certify(path, curves, arguments)])
+        deliver([*steps, lambda: _certify(path, curves, points, arguments)])
         return _verdict(path, arguments, clock) if arguments.check else EXIT_OPTIMAL
 
 
-def _certify(path: Path, curves: Sequence[LayerCurve], arguments: argparse.Namespace) -> None:
+def _without_proof(name: str, point: FusedPoint, reason: str) -> str:
+    size = bytes_text(point.capacity_bits / 8)
+    return f"note: the certificate leaves out {printable(name)}, fused, at {size}: {reason}\n"
+
+
+def _certify(
+    path: Path,
+    curves: Sequence[LayerCurve],
+    points: Sequence[tuple[str, FusedPoint]],
+    arguments: argparse.Namespace,
+) -> None:
     """Write the certificate of all curves."""
     from solver.certificate.document import certificate_text
     from solver.curves.certificate import curves_certificate
 
     command = ["python", "-m", "solver", *arguments.words]
-    write_output(path, certificate_text(curves_certificate(curves, command)))
+    write_output(path, certificate_text(curves_certificate(curves, command, points)))
 
 
 def _verdict(path: Path, arguments: argparse.Namespace, clock: Clock) -> int:
@@ -177,8 +195,6 @@ def _check_options(arguments: argparse.Namespace, texts: Sequence[str], sizes: M
             "--bandwidth and --macs must be given together: bytes and multiply-accumulates per unit of time"
         )
     check_checked(arguments)
-    if arguments.fuse and (arguments.certificate is not None or arguments.check):
-        raise OutputError("certificates of curves are about Einsums alone: leave out --fuse")
     if arguments.fuse and arguments.specs and arguments.bits is not None:
         raise OutputError("--bits cannot be combined with --fuse: set `bits_per_value` in the workload")
 
