@@ -101,7 +101,7 @@ def check_curves(
 
 
 def check_points(
-    points: Json, proofs: Json, mapspace: Callable[[Json], Any], check: Callable[[Json], str]
+    points: list[Json], proofs: list[Json], mapspace: Callable[[Json], Any], check: Callable[[Json], str]
 ) -> None:
     """Check points of fused cascades, and the proofs that they rest on."""
     need(type(points) is type(proofs) is list and points, "there are points of fused cascades")
@@ -114,7 +114,8 @@ def check_points(
         numbers = (*own["point"], own["bound"], own["mapping"])
         need(all(type(n) is int and 0 <= n < MOST_COST for n in numbers), "points are numbers")
         need(max(numbers[2:]) < len(proofs), "points name proofs")
-        check_point(*own["point"], proofs[own["bound"]], proofs[own["mapping"]], mapspace)
+        words, traffic = own["point"]
+        check_point(words, traffic, proofs[own["bound"]], proofs[own["mapping"]], mapspace)
 
 
 def check_point(
