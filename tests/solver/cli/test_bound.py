@@ -188,7 +188,7 @@ def test_proven_points_of_a_chain_have_a_certificate(capsys, tmp_path, monkeypat
     chain = (*CHAIN[:2], "m=2", "k=2", "n=2", "l=1")
     assert main(["bound", *chain, *options, "--check"]) == 0
     said = capsys.readouterr()
-    assert "VALID: no mapping is below the curves: 2 with " in said.out
+    assert "no mapping is below the curves: 2 with " in said.out
     assert "and 2 points of fused cascades" in said.out
     assert "note: the certificate leaves out" not in said.err
     assert main(["prove", str(path)]) == 0
