@@ -315,8 +315,10 @@ def _follow_prices(search: _Search, request: KernelRequest, prices: NDArray[np.f
     whole = max(1.0, float(capacity.room.max()))
     prices = np.maximum(prices, FROM_ZERO * prices.max())
     change, was_over, choice = FIRST_CHANGE, True, search.choice
-    for _ in range(ROUNDS):
-        choice = _chosen_at(search, request, prices, choice, source)
+    for number in range(ROUNDS):
+        # Something that fits soon, before toulbar2 looks for more: that may take a minute.
+        asked = request if number else replace(request, engine=CP_SAT)
+        choice = _chosen_at(search, asked, prices, choice, source)
         if search.clock.stop():
             break
         over = -capacity.left(choice).astype(np.float64) / whole
