@@ -642,3 +642,16 @@ def test_a_general_shape_does_not_name_its_layer(tmp_path):
         (tmp_path / file).write_text(spec)
         loaded = load_timeloop([tmp_path / file], options=LoadOptions(objectives=("latency",)))
         assert loaded.mapspace.problem.name == name
+
+
+def test_numbers_of_banks_are_no_widths():
+    text = PRODUCT + TREE.replace("width: 64, block-size: 4, word-bits: 16}", "word-bits: 8, num-banks: 8}")
+    (level,) = (own for own in read(text).mapspace.architecture.levels if own.name == "buffer")
+    assert level.block_size == 1
+
+
+def test_a_flattened_architecture_is_named():
+    flat = "architecture:\n  version: 0.3\n  local:\n"
+    flat += "  - {name: board.chip.buffer, class: SRAM, attributes: {depth: 8, width: 16, word-bits: 16}}\n"
+    flat += "  - {name: 'board.chip.PE[0..3].regs', class: regfile, attributes: {depth: 8, width: 16}}\n"
+    assert_fails(PRODUCT + flat, "Accelergy has flattened this architecture", "board.chip.buffer")
