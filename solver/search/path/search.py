@@ -28,7 +28,7 @@ from solver.search.priced import Priced
 from solver.search.shared import Shared
 from solver.search.space.keep_masks import Chain, KeepMask
 from solver.search.space.search_space import SearchSpace
-from solver.search.stopping import Stopped, heeding
+from solver.search.stopping import Stopped, heed, heeding
 from solver.search.trivial import trivial_bound
 
 FEW_PAIRS, MOST_PAIRS = 2_000, 32_000
@@ -288,6 +288,7 @@ class EinsumSearch:
         for view in self.space.views if self.goal.counts_energy else ():
             key = own.depend_on(view.place)
             if key not in self._served:
+                heed(self.shared.stop)
                 served = self._masked(own).floor(view.place, self._every, ENERGY, with_tables=False)
                 self._served[key] = float(served.min(initial=np.inf))
             total += self._served[key]
