@@ -458,8 +458,8 @@ class WithTotals:
     @property
     def edp_pj_cycles(self) -> float | None:
         """Energy of the mapping in picojoules times its cycles, None without one."""
-        energy, cycles = self.energy_pj, self.cycles
-        return None if energy is None or cycles is None else energy * cycles
+        found = self.evaluation
+        return None if found is None else found.energy * found.cycles / self.units_per_pj
 
 
 @dataclass(frozen=True)
