@@ -39,8 +39,14 @@ LONGEST_CELL = 2000
 PHONE, BESIDE_CELL, LEAST_LINE, MOST_CARDS = 48, 2, 24, 400
 """Characters in the width of a phone, beside a cell, and in a line of a long one; rows shown as cards."""
 
+LONGEST_LINE = 60
+"""Characters of loops that stay in one line."""
+
 LONGEST_WORD, SHORTEST_TEXT = 32, 14
 """Characters of a word that is not broken, and of a text that is worth a wide column."""
+
+FACTORS = re.compile(r"[^\W\d]\w*( [^\W\d]\w*\d)+")
+"""Extents or loops of several dimensions, such as ``m14 k1 n16``: they stay in one line."""
 
 
 def page_text(page: Page, document: Value) -> str:
@@ -195,6 +201,8 @@ def _breakable(heading: str) -> str:
 def _breaking_style(cell: Cell) -> str:
     """Return how a text is broken into lines: within words, between them, or not at all."""
     text = _shown_text(cell)
+    if len(text) <= LONGEST_LINE and FACTORS.fullmatch(text):
+        return "line"
     if max(map(len, text.split()), default=0) > LONGEST_WORD:
         return "breaks"
     if len(text) > LONGEST_WORD:
