@@ -45,7 +45,7 @@ class Priced(NamedTuple):
 def enumerate_mappings(mapspace: Mapspace, *, innermost_orders: bool = True) -> Iterator[Mapping]:
     """Yield every mapping that the constraints of `mapspace` allow.
 
-    Capacities and rules of the user's own are left to the cost model, see `optima`.
+    Capacities and user-defined rules are left to the cost model, see `optima`.
 
     Loops of bound 1 are left out, so orders differ only in loops that do something. Of the axis
     assignments and orders of a fanout's spatial loops only the first that fits the mesh is yielded: the

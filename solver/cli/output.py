@@ -30,6 +30,9 @@ Step = Callable[[], object]
 
 STDOUT = Path("-")
 
+INSTALLED = "tilewright"
+"""The command that `pip install` puts on the path."""
+
 NO_MAPPING = "note: no mapping is written: none was found\n"
 """An older file could otherwise be taken for it."""
 
@@ -42,6 +45,11 @@ DOTS = [chr(number) for number in range(0x2800, 0x2900)]
 
 class OutputError(Exception):
     """An output cannot be written."""
+
+
+def program() -> str:
+    """Return the command by which the user started this program, for help and messages."""
+    return INSTALLED if Path(sys.argv[0]).stem == INSTALLED else "python -m solver"
 
 
 def check_outputs(paths: Iterable[Path | None], inputs: Iterable[Path]) -> None:

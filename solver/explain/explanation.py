@@ -277,11 +277,11 @@ def _conflict_headline(conflict: Conflict, shortfalls: Collection[Shortfall], ma
         (dim,) = dims
         bound = mapspace.problem.bound[dim]
         reach = (
-            "multiply to its bound {:,}"
+            "cannot multiply to its bound {:,}"
             if mapspace.factors == PERFECT
-            else "cover its bound {:,}, or go beyond"
+            else "cover less than its bound {:,}, or more"
         )
-        return f"the factors of {dim} that these lines allow cannot {reach.format(bound)}"
+        return f"the factors of {dim} that these lines allow {reach.format(bound)}"
     count = len(conflict.constraints)
     return "this cannot be satisfied" if count == 1 else f"these {count} constraints cannot hold together"
 

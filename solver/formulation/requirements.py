@@ -199,7 +199,7 @@ def temporal_orders(mapspace: Mapspace) -> tuple[TemporalOrder, ...]:
 
 
 def user_rules(mapspace: Mapspace) -> tuple[UserRule, ...]:
-    """Return the rules of the user's own."""
+    """Return the user-defined rules."""
     return tuple(dict.fromkeys(map(UserRule, mapspace.rules)))
 
 

@@ -62,7 +62,9 @@ WORK = {
     "edges": "edges bounded",
     "floors": "lower bounds",
     "mapped": "edges mapped exactly",
-    "dominated": "states dominated",
+    "paths": "shortest paths",
+    "states": "partial mappings expanded",
+    "dominated": "dominated",
 }
 
 STORED = ("stored", "persistent")

@@ -39,8 +39,8 @@ from solver.result import (
 from solver.search.arrays import WITHIN_64_BITS
 from solver.search.goal import NO_CAPS, UNLIMITED, Caps, Goal
 from solver.search.hint import FEW_HINTED, MANY_HINTED, hint
+from solver.search.path.frame import estimated_bytes
 from solver.search.path.search import EinsumSearch
-from solver.search.path.tables import estimated_bytes
 from solver.search.priced import Priced
 from solver.search.shared import ALONE, Partner, Shared
 from solver.search.space.lattice import coarsened

@@ -1,4 +1,4 @@
-"""Bounds on the objective under one keep mask: energy, cycles of the arithmetic, loads of bandwidths."""
+"""Bounds on the objective under one keep mask, from energy, compute cycles and bandwidth loads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.goal import Goal
 from solver.search.path.charges import ENERGY, MOST_GRAINS, NOTHING, Price, StackedPrices
-from solver.search.path.inside import Listed
+from solver.search.path.listed import Listed
 from solver.search.path.masked import FEW_TILES, Masked
 from solver.search.path.unrolled import Loosest, Unrolled
 

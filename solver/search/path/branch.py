@@ -1,4 +1,4 @@
-"""The complete paths through one row of the lists, by rising costs."""
+"""A branch: the complete paths through one row of the lists, by rising costs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.charges import Charge, StackedPrices
 from solver.search.path.counting import LeftInPlace
 from solver.search.path.deliveries import Delivered
-from solver.search.path.inside import Leads, Listed, Pending
 from solver.search.path.junctions import Junction, Junctions, Reach, walks
 from solver.search.path.leaves import TilePath
+from solver.search.path.listed import Leads, Listed, Pending
 from solver.search.path.masked import MOST_LISTED, Masked
-from solver.search.path.tables import Outside
+from solver.search.path.outside import Outside
 from solver.search.stopping import Stop, Stopped
 
 MOST_TURNS = 64
@@ -36,7 +36,7 @@ class FoundPath(NamedTuple):
 
 
 class Worth(Protocol):
-    """What paths are worth, given what their words cost by several prices."""
+    """The objective of paths, given the costs of their words by several prices."""
 
     @property
     def prices(self) -> StackedPrices:

@@ -1,4 +1,4 @@
-"""What words cost at each boundary under one keep mask: prices, and what is free of them."""
+"""Charges: the accesses at each boundary under one keep mask, their prices, and the words that are free."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Charge(NamedTuple):
 
 
 class Price(NamedTuple):
-    """What words are paid in: a sum of energy and of loads, with weights.
+    """A price of words: a weighted sum of energy and loads.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ class SpatialRows(Protocol):
 
 @dataclass(frozen=True)
 class Charges:
-    """All accesses under one keep mask, and what energy and cycles have besides.
+    """All accesses under one keep mask, and the other parts of energy and cycles.
 
     Parameters
     ----------

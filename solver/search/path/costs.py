@@ -1,4 +1,4 @@
-"""What words cost: energy, and the load of every bandwidth, both at least."""
+"""Least costs of words: energy, and the load of every bandwidth."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ Above = tuple[int, ...]
 
 @dataclass(frozen=True)
 class BoundaryPrice:
-    """What words of one part cost.
+    """The price of the words of one part.
 
     Parameters
     ----------
@@ -258,7 +258,7 @@ class BoundaryCosts:
 
     @cached_property
     def _rates(self) -> list[list[tuple[tuple[int, int], ...]]]:
-        """Per dataspace and level, those of a `PartPrice`."""
+        """Per dataspace and level, those of a `BoundaryPrice`."""
         levels = range(len(self._space.levels))
         return [[tuple(self._rates_of(view.name, n)) for n in levels] for view in self._space.views]
 

@@ -1,4 +1,4 @@
-"""The least that any mapping of a mapspace costs, without a search: each boundary by itself."""
+"""Floors: bounds on the cost of a mapspace that need no search, each boundary by itself."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from solver.search.arrays import TOGETHER, WITHIN_64_BITS, BoolArray, FloatArray
 from solver.search.goal import Goal
 from solver.search.path.bounds import Bounds
 from solver.search.path.charges import ENERGY, Charge, Charges, Price
+from solver.search.path.frame import TileFrame
 from solver.search.path.inside import Inside, price_of
 from solver.search.path.masked import Masked, fewest_steps
-from solver.search.path.tables import TileFrame
 from solver.search.path.unrolled import Unrolled
 from solver.search.space.keep_masks import Chain
 from solver.search.space.search_space import GRAINS, SearchSpace

@@ -1,4 +1,4 @@
-"""Where paths meet that cost as much and go on alike: they are followed once, and told apart in the end."""
+"""Junctions: paths that meet at the same cost and continue alike are followed once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import count, takewhile
 
 from solver.search.path.counting import LeftInPlace
-from solver.search.path.inside import Leads
+from solver.search.path.listed import Leads
 
 Tiles = dict[int, tuple[int, ...]]
 """Numbers of tiles, by boundary."""
@@ -41,7 +41,7 @@ class Reach:
 
 @dataclass(frozen=True, eq=False)
 class Junction:
-    """Where paths meet: either what those have inside that begin here, or the ways that lead here."""
+    """A point at which paths meet: the start of some paths, or the end of the ways that lead to it."""
 
     begun: tuple[Tiles, Leads] | None = None
     _arriving: list[Reach] = field(default_factory=list)

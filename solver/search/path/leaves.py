@@ -1,4 +1,4 @@
-"""From complete paths to mappings with exact prices."""
+"""Leaves: the mappings of complete paths, with exact costs."""
 
 from __future__ import annotations
 

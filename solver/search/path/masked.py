@@ -15,9 +15,11 @@ from solver.search.arrays import BoolArray, FloatArray, IntArray, alike
 from solver.search.path.axes import NOWHERE
 from solver.search.path.charges import ENERGY, NOTHING, Charge, Charges, Price, StackedPrices
 from solver.search.path.counting import LeftInPlace
-from solver.search.path.inside import Inside, Labels, Listed, Pending, RowCosts, price_of
+from solver.search.path.frame import TileFrame
+from solver.search.path.inside import Inside, price_of
+from solver.search.path.listed import Labels, Listed, Pending, RowCosts
+from solver.search.path.outside import Outside
 from solver.search.path.rooms import PlaceRooms
-from solver.search.path.tables import Outside, TileFrame
 from solver.search.path.unrolled import Loosest, Unrolled
 
 FEW_TILES = 1 << 14

@@ -1,4 +1,4 @@
-"""Words and orders by rules that do not count what an execution moves: Timeloop's and AccelForge's.
+"""Words and orders by Timeloop's and AccelForge's rules, which do not count what an execution moves.
 
 Both count the words of one instance, and no remainders, so that all instances do the same.
 """

@@ -1,4 +1,4 @@
-"""The search: a queue of regions by their bounds, from keep masks to single paths."""
+"""The search: a queue of regions by rising bounds, from keep masks to single paths."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from solver.search.goal import Goal
 from solver.search.path.bounds import CLOSEST, TIED, Bounds
 from solver.search.path.branch import Branch, FoundPath
 from solver.search.path.charges import ENERGY, Charge, Charges, Price
-from solver.search.path.inside import Listed
+from solver.search.path.frame import TileFrame, bytes_beside
 from solver.search.path.leaves import Leaves, TilePath
+from solver.search.path.listed import Listed
 from solver.search.path.masked import Masked, fewest_steps, supported_choices
-from solver.search.path.tables import Outside, TileFrame, bytes_beside
+from solver.search.path.outside import Outside
 from solver.search.path.unrolled import Unrolled
 from solver.search.path.worth import RowWorth
 from solver.search.priced import Priced

@@ -1,4 +1,4 @@
-"""Spatial choices of all stages, row by row: factors, and children that have something to do."""
+"""Spatial choices of all stages, row by row: factors, and children with work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from solver.search.arrays import FloatArray, IntArray
-from solver.search.path.tables import TileFrame, with_full_ones
+from solver.search.path.frame import TileFrame, with_full_ones
 from solver.search.space.dataspaces import DataspaceView
 from solver.search.space.spatial import StageChoice
 

@@ -131,7 +131,7 @@ class SearchSpace:
 
     @cached_property
     def is_unruled(self) -> bool:
-        """Whether rules of the user's own look at fanouts alone, and none binds places of a memory."""
+        """Whether user-defined rules look at fanouts alone, and none binds places of a memory."""
         own = (rules.temporal for rules in self.mapspace.joint)
         return not (
             any(rules.factors or rules.inner or rules.outer for rules in own)

@@ -273,7 +273,7 @@ def test_a_dram_of_no_type_is_an_lpddr4():
             "unknown component class `LPDDR5_DRAM`",
             "a DRAM has `class: DRAM` and a `type`",
         ),
-        ("storage", None, "does not say what it is made of", "subclass"),
+        ("storage", None, "is too general for an estimate", "subclass"),
     ],
 )
 def test_unknown_classes_are_refused_with_the_known_ones(component_class, subclass, message, hint):

@@ -109,7 +109,7 @@ def test_factors_need_only_reach_the_bound():
 def test_a_product_beyond_the_bound_is_a_conflict():
     rules = (FactorRule("D0", "=", 7), FactorRule("D0", ">=", 8))
     (reason,) = diagnose(any_copies((13,), 100, 1, tile_rules=rules)).reasons
-    assert reason.text == "the factors of D0 that these lines allow cannot cover its bound 13, or go beyond"
+    assert reason.text == "the factors of D0 that these lines allow cover less than its bound 13, or more"
 
 
 @pytest.mark.parametrize(("units", "verdict"), [(17, Verdict.FEASIBLE), (18, Verdict.INFEASIBLE)])

@@ -13,13 +13,13 @@ from model.problem import Dataspace, Problem, Term
 from solver.search.goal import Goal
 from solver.search.path.bounds import Bounds
 from solver.search.path.charges import ENERGY, Charges
+from solver.search.path.frame import TileFrame
 from solver.search.path.masked import Masked, fewest_steps, supported_choices
-from solver.search.path.tables import TileFrame
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
 from tests.bruteforce import optimum, valid_mappings
 from tests.mapspaces import free_mapspace, matmul
-from tests.solver.search.path.test_tables import SHIFTED
+from tests.solver.search.path.test_outside import SHIFTED
 
 
 def bypassed() -> Mapspace:

@@ -14,7 +14,8 @@ from model.mapping import Loop, Mapping, StorageMapping
 from model.mapspace import FactorRule, KeepRules, Mapspace, TemporalRules
 from model.problem import Dataspace, Problem, Term
 from solver.search.path.charges import Charges
-from solver.search.path.tables import Outside, TileFrame
+from solver.search.path.frame import TileFrame
+from solver.search.path.outside import Outside
 from solver.search.space.search_space import SearchSpace
 from tests.bruteforce import optimum
 from tests.mapspaces import free_mapspace, matmul
