@@ -178,7 +178,7 @@ def _check_options(arguments: argparse.Namespace, texts: Sequence[str], sizes: M
         )
     check_checked(arguments)
     if arguments.fuse and (arguments.certificate is not None or arguments.check):
-        raise OutputError("there are no certificates of curves with --fuse: leave out --fuse")
+        raise OutputError("certificates of curves are about Einsums alone: leave out --fuse")
     if arguments.fuse and arguments.specs and arguments.bits is not None:
         raise OutputError("--bits cannot be combined with --fuse: set `bits_per_value` in the workload")
 
