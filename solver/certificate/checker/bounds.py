@@ -7,6 +7,7 @@ tables leave open. docs/certificates.md explains why this is a proof.
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from itertools import chain, product
 from math import inf, prod
@@ -33,8 +34,9 @@ from solver.certificate.checker.conditions import Pins, asked
 from solver.certificate.checker.counting import Placed
 from solver.certificate.checker.dataspaces import divisors
 from solver.certificate.checker.remainders import Access, Bandwidth, Nest, Space, between
-from solver.certificate.checker.tables import Known, Point, Tables, Unrolled
+from solver.certificate.checker.tables import Known, Point, Tables, TooManyNestsError, Unrolled
 
+MOST_SHARE = 16  # entries of a table per nest of a walk that is tried before other tables
 Measure = Bandwidth | None  # None is energy
 Weights = list[tuple["Charge", Array, Array]]
 
@@ -342,7 +344,8 @@ class Choice(Words, Tables):
         total: Any = np.zeros(len(self.limits))
         for charge, per_block, per_word in self.prices.get((v, asking), ()):
             words = np.asarray(self.words(charge, n, cell))[..., None]
-            total = total + -(-words // charge.block) * per_block + words * per_word
+            blocks = words if charge.block == 1 else ceiling(words, charge.block)
+            total = total + blocks * per_block + (words * per_word if per_word.any() else 0.0)
         return np.asarray(total)
 
     def cost(self, v: int, asking: int, n: int) -> Array:
@@ -540,6 +543,8 @@ def decide(
         tables = Choice(choices, mask, i, query, low, high, counted, pins)
         if not tables.open:
             return None
+        with suppress(TooManyNestsError):  # a short walk costs less than more tables
+            return tables.search(query, 1 + tables.end.size // MOST_SHARE)
     if not space.any and (pin := rules.pin(tables.others, pins)):
         every = ((*pins, (pin[0], n)) for n in pin[1])
         found = (decide(query, low, high, measures, choices, mask, i, own) for own in every)

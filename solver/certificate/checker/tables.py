@@ -17,6 +17,7 @@ from solver.certificate.checker.claims import (
     MOST_ENTRIES,
     MOST_NESTS,
     Array,
+    CannotCheckError,
     Cost,
     Mask,
     Number,
@@ -24,11 +25,16 @@ from solver.certificate.checker.claims import (
     State,
     able,
     ceiling,
+    need,
 )
 from solver.certificate.checker.dataspaces import divisors
 from solver.certificate.checker.remainders import Space, leaving
 
 Known = dict[tuple[Any, ...], Any]  # arrays by all that they depend on
+
+
+class TooManyNestsError(CannotCheckError):
+    """A walk has visited as many nests as it may."""
 
 
 class Loop(NamedTuple):
@@ -279,19 +285,19 @@ class Tables(Unrolled, ABC):
 
     # ------------------------------------------------------------------------------------------ walk
 
-    def search(self, query: Query) -> Cost | None:
+    def search(self, query: Query, budget: int | None = None) -> Cost | None:
         """The cost of a mapping that satisfies the query, None if none does, of all nests within the limits.
 
         Of nests that are alike only those go on that no other undercuts.
         """
         seen: dict[Any, list[Sequence[Any]]] = {}
-        budget, stack = MOST_NESTS, [self.origin]
+        budget, stack = budget or MOST_NESTS, [self.origin]
         while stack:
             at = stack.pop()
             if (at.paid + self.to_go(at) >= self.limits).any():
                 continue
             budget -= 1
-            able(budget, "the bounds leave too many loop nests open")
+            need(budget, "the bounds leave too many loop nests open", TooManyNestsError)
             found = self.settle(at, query) if at.p < 0 else None
             if found:
                 return found
