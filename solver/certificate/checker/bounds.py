@@ -237,6 +237,10 @@ class Choices(Words):
         total = np.sum([self.floor(v, kept, measure) for v, kept in enumerate(mask)], axis=0)
         return np.asarray((total + (0 if measure else self.space.arithmetic)) * (1 - SLACK))
 
+    def cycles(self, slow: Iterable[Array]) -> Array:
+        """Per choice, at most the cycles of all, given those of bandwidths."""
+        return np.asarray(np.max([self.steps, *map(np.ceil, slow)], axis=0) + self.space.latency)
+
 
 def held(space: Space, v: int, measure: Measure) -> Fraction:
     """Cycles of a bandwidth that words of a dataspace take which no loop moves."""
@@ -270,7 +274,7 @@ class Choice(Words, Tables):
         space = choices.space
         used = tuple(zip(space.fans, map(tuple, space.spatial[i].tolist()), strict=True))
         Tables.__init__(self, space, mask, dict(used))
-        self.counted, self.measures = choices.counts(i), measures
+        self.counted, self.measures, self.busy = choices.counts(i), measures, low - space.latency
         self.allowed, self.others = space.rules.sorted_out(mask, used, pins)
         asks = {ask for part in self.others for ask in asked(part)}
         self.asks = sorted(ask for ask in asks if len(ask) > 1)
@@ -365,11 +369,8 @@ class Choice(Words, Tables):
 
         Tiles at outer places of a memory are no smaller, and take room as well; how much, the walk knows.
         """
-        small, large, (least, most) = (
-            self.extents(p, self.cell),
-            self.largest(p, self.cell),
-            self.space.sizes[p],
-        )
+        small, large = self.extents(p, self.cell), self.largest(p, self.cell)
+        least, most = self.space.sizes[p]
         held_here = [v for v, kept in enumerate(self.mask) if p in kept]
         once = [v for v in held_here if p != self.mask[v][0] and p not in self.reused[v]]
         fits = (self.sizes(p, self.tenants(p), small) <= most) | (self.end[..., 0] < 0)
@@ -488,10 +489,8 @@ class Choice(Words, Tables):
     def within(self, loops: Loops, at: Point, query: Query) -> bool:
         """Whether the steps of a mapping, and what it costs by tables, leave it within the limits."""
         steps = Nest(self.space, loops).steps() * self.space.visits
-        cycles, energy = (
-            steps + self.space.latency,
-            self.spent(at) + self.space.arithmetic + self.leakage(steps),
-        )
+        cycles = steps + self.space.latency
+        energy = self.spent(at) + self.space.arithmetic + self.leakage(steps)
         return cycles <= query.latency and energy <= query.energy and energy * cycles <= query.edp
 
     def spent(self, at: Point) -> int:
@@ -502,7 +501,7 @@ class Choice(Words, Tables):
     @property
     def least_energy(self) -> int:
         """At the least, where the first cost is energy."""
-        return self.spent(self.origin) + self.space.arithmetic + self.leakage(self.steps)
+        return self.spent(self.origin) + self.space.arithmetic + self.leakage(self.busy)
 
     @property
     def least_cycles(self) -> int:
@@ -510,7 +509,7 @@ class Choice(Words, Tables):
         words = (self.to_go(self.origin) + self.direct).tolist()
         pairs = zip(self.measures, self.units, words, strict=True)
         loads = (int(n) * Fraction(*ratio) + self.held(measure) for measure, ratio, n in pairs)
-        return max(int(self.steps), *map(math.ceil, loads)) + int(self.space.latency)
+        return max(self.busy, *map(math.ceil, loads)) + int(self.space.latency)
 
     def held(self, measure: Measure) -> Fraction:
         """Cycles of a bandwidth that words take which no loop moves."""
@@ -570,7 +569,7 @@ def left_open(choices: Choices, query: Query) -> Iterator[tuple[Any, ...]]:
         if space.rules.case(mask, space.rules.kept(mask)) is None:
             continue
         energy, *slow = [choices.floors(mask, kind) for kind in (None, *kinds)]
-        cycles = np.max([choices.steps * (1 - SLACK), *slow], axis=0) + space.latency
+        cycles = choices.cycles(slow)
         within = (
             space.rules.open
             & (energy <= query.energy)
@@ -578,7 +577,7 @@ def left_open(choices: Choices, query: Query) -> Iterator[tuple[Any, ...]]:
             & (energy * cycles <= query.edp)
         )
         for i in np.flatnonzero(within):
-            low = max(int(choices.steps[i]) + space.latency, math.ceil(cycles[i] * (1 - SLACK)))
+            low = int(cycles[i])
             most = int(query.edp / energy[i] * (1 + SLACK)) + 1 if query.edp < inf and energy[i] > 0 else inf
             high = min(query.latency, most, inf if kinds or space.any else low)
             counts = min(query.latency, query.edp) < inf

@@ -105,16 +105,15 @@ def floor_kept(
     choices: Choices, choice: type[Choice], mask: Mask, energy: int | float, cycles: int | float
 ) -> tuple[int | float, int | float]:
     """The least energy or cycles, whichever is given, for one choice of levels that keep the dataspaces."""
-    space, steps = choices.space, choices.steps
+    space = choices.space
     measures: Sequence[Measure] = (bandwidths(space) if energy == inf else ()) or (None,)
-    floors = np.max([choices.floors(mask, measure) for measure in measures], axis=0)
-    floors = floors if energy < inf else np.maximum(floors, steps) + space.latency
+    least = choices.cycles(choices.floors(mask, measure) for measure in bandwidths(space))
+    floors = choices.floors(mask, None) if energy < inf else least
     for i in np.argsort(floors, kind="stable"):
         if not floors[i] < min(energy, cycles):
             break
-        low = int(steps[i]) + space.latency
         query = Query(energy - 1, cycles - 1)
-        tables = choice(choices, mask, int(i), query, low, cycles - 1, measures)
-        if low < cycles and tables.open:
+        tables = choice(choices, mask, int(i), query, int(least[i]), cycles - 1, measures)
+        if tables.open:
             energy, cycles = (tables.least_energy, cycles) if energy < inf else (energy, tables.least_cycles)
     return energy, cycles
