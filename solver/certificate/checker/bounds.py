@@ -360,9 +360,10 @@ class Choice(Words, Tables):
         """At least the words that an instance of `source` gets, at every point if that is asked."""
         if cell is not self.cell:
             return super().delivered(v, source, n, cell)
-        if (v, source, n) not in self.counted:
-            self.counted[v, source, n] = super().delivered(v, source, n, cell)
-        return self.counted[v, source, n]
+        key = v, *self.inside[source + 1], *self.inside[n + 1]
+        if key not in self.counted:
+            self.counted[key] = super().delivered(v, source, n, cell)
+        return self.counted[key]
 
     def boundary(self, p: int) -> Array:
         """Costs of leaving level `p`: for what it gets without reuse; infinite if its tiles do not fit.

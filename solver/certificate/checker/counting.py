@@ -33,7 +33,8 @@ def advances(steps: Number, loops: Iterable[tuple[Number, Number]]) -> Number:
     """
     words = 0
     for n, new in loops:
-        words, steps = words + (steps - steps // n) * new, steps // n
+        rest = steps // n
+        words, steps = words + (steps - rest) * new, rest
     return words
 
 
