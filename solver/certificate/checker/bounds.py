@@ -274,7 +274,7 @@ class Choice(Words, Tables):
         space = choices.space
         used = tuple(zip(space.fans, map(tuple, space.spatial[i].tolist()), strict=True))
         Tables.__init__(self, space, mask, dict(used))
-        self.counted, self.measures, self.busy = choices.counts(i), measures, low - space.latency
+        self.counted = choices.counts(i)
         self.allowed, self.others = space.rules.sorted_out(mask, used, pins)
         asks = {ask for part in self.others for ask in asked(part)}
         self.asks = sorted(ask for ask in asks if len(ask) > 1)
@@ -498,19 +498,6 @@ class Choice(Words, Tables):
         """Energy of accesses at the least, where the first cost is energy."""
         unit, scale = self.units[0]
         return int((at.paid + self.to_go(at) + self.direct)[0]) * unit // scale
-
-    @property
-    def least_energy(self) -> int:
-        """At the least, where the first cost is energy."""
-        return self.spent(self.origin) + self.space.arithmetic + self.leakage(self.busy)
-
-    @property
-    def least_cycles(self) -> int:
-        """At the least, where all costs are cycles of bandwidths."""
-        words = (self.to_go(self.origin) + self.direct).tolist()
-        pairs = zip(self.measures, self.units, words, strict=True)
-        loads = (int(n) * Fraction(*ratio) + self.held(measure) for measure, ratio, n in pairs)
-        return max(self.busy, *map(math.ceil, loads)) + int(self.space.latency)
 
     def held(self, measure: Measure) -> Fraction:
         """Cycles of a bandwidth that words take which no loop moves."""

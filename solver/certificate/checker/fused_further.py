@@ -6,7 +6,8 @@ as many iterations that the whole would have there. docs/certificates.md explain
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from math import inf
+from fractions import Fraction
+from math import ceil, inf
 
 import numpy as np
 
@@ -112,8 +113,17 @@ def floor_kept(
     for i in np.argsort(floors, kind="stable"):
         if not floors[i] < min(energy, cycles):
             break
-        query = Query(energy - 1, cycles - 1)
-        tables = choice(choices, mask, int(i), query, int(least[i]), cycles - 1, measures)
-        if tables.open:
-            energy, cycles = (tables.least_energy, cycles) if energy < inf else (energy, tables.least_cycles)
+        query, low = Query(energy - 1, cycles - 1), int(least[i])
+        tables = choice(choices, mask, int(i), query, low, cycles - 1, measures)
+        if tables.open and energy < inf:
+            energy = tables.spent(tables.origin) + space.arithmetic + tables.leakage(low - space.latency)
+        elif tables.open:
+            cycles = max(low, *least_cycles(tables, measures))
     return energy, cycles
+
+
+def least_cycles(tables: Choice, measures: Sequence[Measure]) -> Iterator[int]:
+    """Yield what each bandwidth takes at the least, and what networks add, where all costs are cycles."""
+    words = (tables.to_go(tables.origin) + tables.direct).tolist()
+    for measure, ratio, n in zip(measures, tables.units, words, strict=True):
+        yield ceil(int(n) * Fraction(*ratio) + tables.held(measure)) + tables.space.latency
