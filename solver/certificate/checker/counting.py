@@ -33,7 +33,8 @@ def advances(steps: Number, loops: Iterable[tuple[Number, Number]]) -> Number:
     """
     words = 0
     for n, new in loops:
-        words, steps = words + (steps - steps // n) * new, steps // n
+        rest = steps // n
+        words, steps = words + (steps - rest) * new, rest
     return words
 
 
@@ -78,24 +79,6 @@ class Timeloop(Dataspace):
         near, far = (max(abs(step) for step in self.move(i, 1)) for i in (d, e))
         farthest = far * (self.bounds[e] - stride[e]) // (divisors(self.bounds[e])[1] - 1)
         return (near * stride[d] > farthest) | (far * stride[e] > near * self.bounds[d])
-
-    @remembered
-    def loose(self, d: int, factor: int, stride: Whole) -> Whole:
-        """Dimensions whose later loops may agree with the first that moves a tile, over `d`."""
-        if d in self.tangled:
-            return tuple(e for e in range(len(self.bounds)) if e not in self.plain)
-        others = [e for pair in self.windows if d in dict(pair) for e in dict(pair) if e != d]
-        apart = all(self.apart(d, e, stride) for e in others)
-        return (d, *others) if not apart else (d,) if others and factor == 2 else ()
-
-    def to_come(self, extent: Whole, loops: Strides, then: Whole, left: Whole, now: Whole) -> int:
-        """At most the words that a tile gets first and from loops to come, by what is left of these.
-
-        `loops` have moved it; dimensions advanced by `then` when they began, and advance by `now` here.
-        """
-        loose = self.loose(*loops[0][:2], then)
-        tile: int = self.tile(extent)
-        return tile * (prod(left) // prod(left[d] for d in loose))
 
     def memory(self, loops: Strides) -> Strides:
         """What decides, of the loops that move a tile, what those to come bring."""
@@ -198,34 +181,6 @@ class Executed(Dataspace):
             rest = np.maximum(rest, np.where(left[i] > 1, length - np.clip(way, 0, length), 0))
         return prod(left[i] for i, _ in terms), length, rest
 
-    def to_come(self, extent: Whole, loops: Strides, then: Whole, left: Whole, now: Whole) -> int:
-        """At most the words that a tile gets first and from loops to come, by what is left of these.
-
-        `loops` have moved it; dimensions advanced by `then` when they began, and advance by `now` here.
-        """
-        return self.coming(extent, self.memory(loops), left, now)
-
-    @remembered
-    def coming(self, extent: Whole, last: Whole, left: Whole, now: Whole) -> int:
-        """At most the words to come of a tile at its `last` place: what brings least is innermost."""
-        classes = []
-        for d in (d for d, n in enumerate(left) if n > 1):
-            jump = [self.jump(d, rank, way, left, now) for rank, way in zip(self.ranks, last, strict=True)]
-            classes.append((int(self.fresh(extent, jump)), left[d]))
-        return int(self.tile(extent) + advances(prod(left), [(n, words) for words, n in sorted(classes)]))
-
-    def jump(self, d: int, rank: Rank, last: int, left: Whole, now: Whole) -> int:
-        """How far a tile moves along a rank at least when a loop to come over `d` advances.
-
-        It goes back by `last` for the loops so far, and by any way for others inside of the loop.
-        """
-        low = high = -last
-        for e, c in rank:
-            farthest = self.bounds[e] - self.bounds[e] // left[e]
-            ways = (c * now[e], c * farthest) if e == d else (0, -c * farthest)
-            low, high = low + min(ways), high + max(ways)
-        return max(low, -high, 0)
-
     @remembered
     def memory(self, loops: Strides) -> Whole:
         """What decides, of the loops that move a tile, what those to come bring: the last place."""
@@ -284,11 +239,6 @@ class Placed(Dataspace):
             least = outer // left[d] * tile + (outer - outer // left[d]) * new
             words = np.where(left[d] > 1, np.minimum(words, least), words)
         return words
-
-    def to_come(self, extent: Whole, loops: Strides, then: Whole, left: Whole, now: Whole) -> int:
-        """The words that a tile gets first and from loops to come: whole tiles."""
-        tile: int = self.tile(extent)
-        return tile * prod(left)
 
     def memory(self, loops: Strides) -> Strides:
         """What decides, of the loops that follow a tile, what those to come bring: nothing."""

@@ -5,66 +5,72 @@ over two visits, are tiles of 2, 1, 2 and 1 rows. So tables know a point of a ne
 as many iterations that the whole would have there. docs/certificates.md explains why they hold.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache, partial
-from math import inf
-from typing import Any
+from fractions import Fraction
+from math import ceil, inf
 
-from solver.certificate.checker.claims import MOST_NUMBERS, Mask, Number, Query, ceiling
-from solver.certificate.checker.remainder_bounds import (
-    Carried,
-    TileCharge,
-    TileTables,
-    halves,
-    limited_bandwidths,
-    split,
-)
-from solver.certificate.checker.remainders import Space, leaving, numbers_of_tiles
+import numpy as np
+
+from solver.certificate.checker.bounds import Charge, Choice, Choices, Measure, Words, bandwidths, split
+from solver.certificate.checker.claims import Array, Mask, Number, Query, ceiling
+from solver.certificate.checker.remainders import Space, leaving
 
 
-class Further(TileTables):
-    """Tables of the visits that further shared loops leave, of any numbers that divide the bounds.
+class Further(Words):
+    """Words of the visits that further shared loops leave, of any numbers that divide the bounds.
 
     Loops of a visit end where it does: the next T is then the number of visits, which divides the bound.
     """
 
-    def fixed_dims(self) -> list[bool]:
-        """Cells stand for tiles at their own point."""
-        return [False for _ in self.space.every]
-
     @staticmethod
-    def children(number: Number, factors: Sequence[int]) -> Number:
+    def children(number: Number, factors: Sequence[Number]) -> Number:
         """Of several spatial loops, which a visit may end in, the largest one counts."""
-        return split(number, [max(factors, default=1)])
+        return split(number, [np.maximum.reduce(factors) if factors else 1])
 
-    def whole(self, charge: TileCharge, n: int, cell: Sequence[Number]) -> Number:
+    def tiles(self, p: int, cell: Sequence[Number]) -> list[Number]:
+        """Cells stand for tiles at their own point."""
+        return [*cell]
+
+    def extents(self, p: int, cell: Sequence[Number]) -> list[Number]:
+        """The fewest iterations of a tile."""
+        return [ceiling(n, number) for n, number in zip(self.space.bounds, cell, strict=True)]
+
+    def whole(self, charge: Charge, cell: Sequence[Number]) -> Number:
         """Words of all tiles that come, at least as many as iterations: more tiles have more holes."""
         words = 1
-        for ((d, _),) in self.spaces[charge.v].ranks:
+        for ((d, _),) in self.spaces[charge.access.v].ranks:
             words = words * self.space.bounds[d]
         return words
 
-    def lefts(self, p: int, d: int, number: int, factors: range) -> Iterable[int]:
+
+class FurtherChoices(Further, Choices):
+    """What the choices of spatial factors cost at least, however further shared loops cut."""
+
+
+class FurtherChoice(Further, Choice):
+    """Tables of the visits that further shared loops leave."""
+
+    def number(self, p: int, d: int, cell: int) -> int:
+        """What loops of a node split."""
+        return cell
+
+    def leaves(self, p: int, d: int, number: int) -> Iterable[int]:
         """Numbers of tiles that a loop makes of as many, and of visits that it may end."""
-        return looped(self.space.bounds[d], number, factors)
+        return looped(self.space.bounds[d], number, self.space.factors[p][d])
 
-    def joins(self, p: int, d: int) -> dict[int, list[int]]:
-        """The loops of a node over a dimension as pairs of places."""
-        return joins(self.space.bounds[d], self.space.factors[p][d])
-
-
-class CarriedFurther(Carried, Further):
-    """Tables of the words that a bandwidth carries, of visits that further shared loops leave."""
-
-
-@lru_cache(1 << 12)
-def joins(bound: int, factors: range) -> dict[int, list[int]]:
-    """The loops over a dimension as places in the list of all numbers of tiles."""
-    numbers = numbers_of_tiles(bound)
-    place = {number: i for i, number in enumerate(numbers)}
-    found = {i: [place[left] for left in looped(bound, number, factors)] for i, number in enumerate(numbers)}
-    return {i: lefts for i, lefts in found.items() if lefts}
+    def unrolled(self, p: int, table: Array) -> Array:
+        """The table inside of a fanout, whose loops may end a visit as well."""
+        for d, factor in enumerate(self.used[p]):
+            along, found = np.moveaxis(table, d, 0), np.full(np.moveaxis(table, d, 0).shape, inf)
+            for i, number in enumerate(self.numbers[d]):
+                lefts = (
+                    looped(self.space.bounds[d], number, range(factor, factor + 1))
+                    if factor > 1
+                    else [number]
+                )
+                found[i] = along[[self.place[d][left] for left in lefts]].min(axis=0, initial=inf)
+            table = np.moveaxis(found, 0, d)
+        return table
 
 
 def ending(bound: int, number: int, factors: range) -> Iterator[int]:
@@ -90,32 +96,34 @@ def floor(
 
     If there may be any further shared loops, it holds however these cut.
     """
-    kinds = (Further, CarriedFurther) if is_further else (TileTables, Carried)
+    choices, choice = (FurtherChoices(space), FurtherChoice) if is_further else (Choices(space), Choice)
     for mask in space.masks():
-        energy, cycles = floor_kept(space, mask, energy, cycles, *kinds)
+        energy, cycles = floor_kept(choices, choice, mask, energy, cycles)
     return min(energy, cycles)
 
 
 def floor_kept(
-    space: Space, mask: Mask, energy: int | float, cycles: int | float, plain: Any, carried: Any
+    choices: Choices, choice: type[Choice], mask: Mask, energy: int | float, cycles: int | float
 ) -> tuple[int | float, int | float]:
     """The least energy or cycles, whichever is given, for one choice of levels that keep the dataspaces."""
-    stack = [space.spatial] if len(space.spatial) else []
-    known: dict[int, dict[Any, Any]] = defaultdict(dict)
-    ways = [partial(carried, way) for way in limited_bandwidths(space) if energy == inf] or [plain]
-    while stack and min(energy, cycles) > 0:
-        rows = stack.pop()
-        tables, query = [], Query(energy - 1, cycles - 1)
-        for number, way in enumerate(ways):
-            known[number] = {} if len(known[number]) > MOST_NUMBERS // len(space.nodes) else known[number]
-            tables += [way(space, mask, rows, query, known[number])] if len(rows) else []
-            rows = tables[-1].left
-        if len(rows) > 1:
-            stack += halves(rows)
-        elif len(rows) and not tables[0].single and plain is TileTables:
-            stack.append(rows)
-        elif len(rows) and energy < inf:
-            energy = tables[0].least_energy
-        elif len(rows):
-            cycles = max(own.least_cycles for own in tables)
+    space = choices.space
+    measures: Sequence[Measure] = (bandwidths(space) if energy == inf else ()) or (None,)
+    least = choices.cycles(choices.floors(mask, measure) for measure in bandwidths(space))
+    floors = choices.floors(mask, None) if energy < inf else least
+    for i in np.argsort(floors, kind="stable"):
+        if not floors[i] < min(energy, cycles):
+            break
+        query, low = Query(energy - 1, cycles - 1), int(least[i])
+        tables = choice(choices, mask, int(i), query, low, cycles - 1, measures)
+        if tables.open and energy < inf:
+            energy = tables.spent(tables.origin) + space.arithmetic + tables.leakage(low - space.latency)
+        elif tables.open:
+            cycles = max(low, *least_cycles(tables, measures))
     return energy, cycles
+
+
+def least_cycles(tables: Choice, measures: Sequence[Measure]) -> Iterator[int]:
+    """Yield what each bandwidth takes at the least, and what networks add, where all costs are cycles."""
+    words = (tables.to_go(tables.origin) + tables.direct).tolist()
+    for measure, ratio, n in zip(measures, tables.units, words, strict=True):
+        yield ceil(int(n) * Fraction(*ratio) + tables.held(measure)) + tables.space.latency

@@ -25,6 +25,7 @@ from typing import Any
 from solver.certificate.checker.assignments import FORMAT as ASSIGNMENT
 from solver.certificate.checker.assignments import KEYS as ASSIGNMENT_KEYS
 from solver.certificate.checker.assignments import check_assignment
+from solver.certificate.checker.bounds import refute_dense
 from solver.certificate.checker.claims import (
     CannotCheckError,
     Cost,
@@ -40,10 +41,8 @@ from solver.certificate.checker.common_claims import check_common
 from solver.certificate.checker.curves import FORMAT as CURVES
 from solver.certificate.checker.curves import WITH_FUSED as CURVES_WITH_FUSED
 from solver.certificate.checker.curves import check_curves
-from solver.certificate.checker.divisor_bounds import refute_divisors
 from solver.certificate.checker.fused_paths import check_fused
 from solver.certificate.checker.orders import check_orders
-from solver.certificate.checker.remainder_bounds import refute_remainders
 from solver.certificate.checker.remainders import Space
 from solver.certificate.checker.sparse import Sparse
 from solver.certificate.checker.sparse_bounds import refute_sparse
@@ -84,9 +83,7 @@ def mapspace(problem: Json) -> Space:
 def refute(space: Any, query: Query) -> Cost | None:
     """The cost of a mapping that satisfies the query, None if the mapspace has none."""
     query = space.rules.limited(query, space.rules.parts)
-    if space.is_sparse:
-        return refute_sparse(space, query)
-    return (refute_remainders if space.any else refute_divisors)(space, query)
+    return (refute_sparse if space.is_sparse else refute_dense)(space, query)
 
 
 def sha256(document: object) -> str:

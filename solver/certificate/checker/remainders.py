@@ -518,7 +518,6 @@ class Space(Problem):
                 gates == [q for q in self.fans if q < p][: len(gates)],
                 "leakage depends on the outermost fanouts",
             )
-        self.joined: dict[tuple[int, int, int], dict[int, list[int]]] = {}
         self.spatial = self.choices()
         self.rules = Rules(doc, self)
 
@@ -526,29 +525,6 @@ class Space(Problem):
     def numbers(self) -> list[list[int]]:
         """Per dimension all numbers of tiles."""
         return [numbers_of_tiles(n) if self.any else divisors(n)[::-1] for n in self.bounds]
-
-    @cached_property
-    def place(self) -> list[dict[int, int]]:
-        """Per dimension the place of a number of tiles among all."""
-        return [{number: i for i, number in enumerate(own)} for own in self.numbers]
-
-    def joins(self, p: int, d: int, by: int) -> dict[int, list[int]]:
-        """Loops of node `p` over a dimension: the places that they lead to, by place.
-
-        A place stands for a number of tiles inside of fanouts that have factors of `by` in all.
-        """
-        key = p, d, by
-        if key in self.joined:
-            return self.joined[key]
-        found: dict[int, list[int]] = defaultdict(list)
-        place: dict[int, int] = {}
-        tiles = [ceiling(number, by) for number in self.numbers[d]]
-        for i, number in enumerate(tiles):
-            place.setdefault(number, i)
-        for i, number in enumerate(tiles):
-            found[i] += [place[left] for left in leaving(number, self.factors[p][d])]
-        self.joined[key] = {i: lefts for i, lefts in found.items() if lefts}
-        return self.joined[key]
 
     def sources(self, v: int, kept: Levels) -> Iterator[tuple[int, int]]:
         """Levels that keep a dataspace, innermost first, each with the node that asks it."""

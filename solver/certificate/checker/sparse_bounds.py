@@ -9,13 +9,14 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, product
 from math import inf, prod
+from operator import ge
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from solver.certificate.checker.bounds import Charge, Choices
 from solver.certificate.checker.claims import (
     EXACT,
-    MOST_NESTS,
     SLACK,
     Array,
     Cost,
@@ -25,13 +26,12 @@ from solver.certificate.checker.claims import (
     Mask,
     Number,
     Query,
-    able,
     satisfies,
 )
 from solver.certificate.checker.dataspaces import Extent, Whole, divisors
-from solver.certificate.checker.divisor_bounds import Charge, LoopTables, PerChoice, Point
 from solver.certificate.checker.remainders import Bandwidth
 from solver.certificate.checker.sparse import HAIR, UNIT, Sides, Sparse, Unit, millionths
+from solver.certificate.checker.tables import Point, Tables
 
 MORE = 1 + 1e-12  # doubles err by less
 MOST_COSTS = 1 << 17  # of mappings that are known at once
@@ -237,7 +237,7 @@ class Bounds:
     def __init__(self, space: Sparse) -> None:
         self.space = space
         self.shares: dict[tuple[int, Levels], LeastLeft] = {}
-        self.per_choice = PerChoice(space)
+        self.per_choice = Choices(space)
         self.floors: dict[tuple[int, Levels], tuple[Array, dict[tuple[int, str], Any]]] = {}
         self.costs: dict[tuple[Any, ...], Cost] = {}
 
@@ -349,7 +349,8 @@ class Bounds:
     def least_cost(self, v: int, kept: Levels, charge: Charge) -> list[Number]:
         """Energy, and words carried, of one instance's accesses, at least, per choice."""
         floors, own = self.per_choice, self.shares_of(v, kept)
-        above = 1 if charge.source is None else floors.above(charge.source, floors.spaces[v].relevant)
+        relevant, source = floors.spaces[v].relevant, charge.source
+        above = 1 if source is None else prod(floors.around[source][d] for d in relevant)
         times = charge.times * (floors.steps if charge.source is None else 1 / above)
         pairs = zip(*self.least(own, charge), own.slack(charge), strict=True)
         return [np.maximum(least * times - most * charge.first - slack, 0) for least, most, slack in pairs]
@@ -372,7 +373,7 @@ class Bounds:
         return [np.where(fits, words * weight, EXACT).min() for weight in weights], [*map(np.max, weights)]
 
 
-class SparseChoice(LoopTables):
+class SparseChoice(Tables):
     """Keep sets and spatial factors; the temporal loops are open.
 
     The first cost is energy; each other one the same with cycles of a bandwidth, at a slope that the limits
@@ -380,19 +381,21 @@ class SparseChoice(LoopTables):
     """
 
     space: Sparse
+    compare = staticmethod(ge)
 
     def __init__(self, bounds: Bounds, mask: Mask, i: int, query: Query, low: int, high: int | float) -> None:
-        super().__init__(bounds.space, mask, i)
-        self.bounds_of, steps = bounds, int(bounds.per_choice.steps[i])
+        space = bounds.space
+        rows = zip(space.fans, space.spatial[i].tolist(), strict=True)
+        super().__init__(space, mask, {p: tuple(own) for p, own in rows})
+        self.bounds_of = bounds
         self.prices: dict[tuple[int, int | None], list[Charge]] = defaultdict(list)
         for v, kept in enumerate(mask):
             for charge in bounds.per_choice.charges(v, kept):
-                paying, times, first = (int(own[i]) for own in (charge.paying, charge.times, charge.first))
-                own = charge._replace(paying=paying, times=times, first=first)
-                self.prices[v, charge.source].append(own)
+                self.prices[v, charge.source].append(charge.of(i))
         self.aim(query, low, high)
         operands = [self.priced(v, None, None, None, 0) for v in range(len(mask))]
-        self.limits -= sum(self.charge(prices, steps) for prices in operands)
+        self.limits -= sum(self.charge(prices, self.steps) for prices in operands)
+        self.sides = [*self.arrangements(self.loops(self.origin))]
         self.prepare()
 
     def aim(self, query: Query, low: int, high: int | float) -> None:
@@ -403,7 +406,7 @@ class SparseChoice(LoopTables):
         self.ways = sorted(ways) if counted and high < inf else []
         self.costs_energy = energy < inf
         self.slope = energy / low if energy < inf and low else 1.0
-        arithmetic, _ = self.bounds_of.arithmetic(self.mask, self.spatial)
+        arithmetic, _ = self.bounds_of.arithmetic(self.mask, self.used)
         fixed = arithmetic + self.leak() * (low - self.space.latency)
         limit = energy - fixed if self.costs_energy else 0.0
         limits = [limit if self.costs_energy else inf, *(limit + self.slope * high for _ in self.ways)]
@@ -415,7 +418,7 @@ class SparseChoice(LoopTables):
         total, space = 0, self.space
         for p in space.stores:
             node, has = space.nodes[p], space.has[p]
-            used = prod(prod(self.spatial[q]) for q in node["leak_fanouts"])
+            used = prod(prod(self.used[q]) for q in node["leak_fanouts"])
             kept = [v for v, own in enumerate(self.mask) if p in own]
             if has["leaks_in_use"] and kept and (space.skips or all(self.idles(v, p) for v in kept)):
                 used = 1
@@ -434,7 +437,7 @@ class SparseChoice(LoopTables):
         own, found = self.bounds_of.shares_of(v, self.mask[v]), []
         tile, box = (None if sides is None else [*map(np.asarray, sides)] for sides in (tile, box))
         for charge in self.prices[v, source]:
-            energy, words = own.weights(charge, tile, box, end, self.spatial)
+            energy, words = own.weights(charge, tile, box, end, self.used)
             spare = own.slack(charge)
             rates = self.bounds_of.rates(charge)
             loads = [float(rates.get(way, 0)) * self.slope for way in self.ways]
@@ -458,46 +461,30 @@ class SparseChoice(LoopTables):
             )
         return np.asarray(total)
 
-    def leaving(self, p: int, inside: Extent, outer: Number) -> Array:
+    def cost(self, v: int, asking: int, n: int) -> Array:
+        """Costs at every point of what a level gets of a dataspace, whose reuse ends at node `n`."""
+        tile, box = self.extents(asking, self.cell), self.extents(n, self.cell)
+        words = self.spaces[v].few_words(tile, box, self.cell, prod(self.cell))
+        return self.charge(self.priced(v, asking, tile, box, n), words)
+
+    def boundary(self, p: int) -> Array:
         """Costs of leaving level `p`: for what it gets without reuse; infinite if its tiles do not fit."""
-        extent, (least, most) = self.extents(p, inside), self.space.sizes[p]
+        extent, (least, most), has = self.extents(p, self.cell), self.space.sizes[p], self.space.has[p]
         kept = [v for v, levels in enumerate(self.mask) if p in levels]
-        cost = sum(
-            self.charge(self.priced(v, p, extent, extent, p), outer * self.spaces[v].tile(extent))
-            for v in kept
-            if p != self.mask[v][0] and p not in self.reused[v]
-        )
-        if not self.space.has[p]["limited"]:
-            return cost + 0.0 * np.asarray(outer)[..., None]
-        size = sum(self.space.room(v, p, extent) for v in kept) + 0 * outer
-        least = 0 if self.space.has[p]["allow_overbooking"] else least
-        return cost + np.where((least <= size) & (size <= most), 0, inf)[..., None]
+        cost: Any = sum(self.cost(v, p, p) for v in kept if p != self.mask[v][0] and p not in self.reused[v])
+        if not has["limited"]:
+            return np.asarray(cost + 0.0 * (self.end == 0))
+        size = sum(self.space.room(v, p, extent) for v in kept) + 0 * prod(self.cell)
+        least = 0 if has["allow_overbooking"] else least
+        return np.asarray(cost + np.where((least <= size) & (size <= most), 0.0, inf)[..., None])
 
-    # ------------------------------------------------------------------------------------- enumeration
+    # ------------------------------------------------------------------------------------------ walk
 
-    def search(self, query: Query) -> Cost | None:
-        """The cost of a mapping that satisfies the query, None if none does, of all nests within the limits.
-
-        Of nests that nothing tells apart that counts, formats or units see, one goes on.
-        """
-        sides = [*self.arrangements(self.origin.loops)]
-        seen: dict[tuple[Any, ...], list[list[Any]]] = {}
-        budget, stack = MOST_NESTS, [self.origin]
-        while stack and sides:
-            at = stack.pop()
-            to_come = self.to_go(at)
-            if (self.spent(at, at.ended) + to_come >= self.limits).any():
-                continue
-            if at.i < len(self.way):
-                stack += () if self.is_known(at, seen) else self.grown(at)
-                continue
-            budget -= len(sides)
-            able(budget > 0, "the bounds leave too many loop nests open")
-            costs = (self.bounds_of.price(at.loops, self.mask, own) for own in sides)
-            found = next((cost for cost in costs if satisfies(cost, query)), None)
-            if found:
-                return found
-        return None
+    def settle(self, at: Point, query: Query) -> Cost | None:
+        """The cost of a mapping with the loops of a nest that satisfies the query."""
+        loops = self.loops(at)
+        costs = (self.bounds_of.price(loops, self.mask, own) for own in self.sides)
+        return next((cost for cost in costs if satisfies(cost, query)), None)
 
     def arrangements(self, spatial: Loops) -> Iterator[Sides]:
         """Yield orders of spatial loops, by fanout: one where neither formats nor units see them."""
@@ -517,21 +504,18 @@ class SparseChoice(LoopTables):
             own.layout[keeper] or any(saver.place == keeper for saver in own.savers)
         )
 
-    def is_known(self, at: Point, seen: dict[tuple[Any, ...], list[list[Any]]]) -> bool:
-        """Whether a nest `seen` before is no worse, however both go on; else this one counts as seen."""
-        kinds: list[Any] = [at.i, at.left]
+    def compared(self, at: Point) -> tuple[Any, Sequence[Any]]:
+        """What counts, formats and units see of a nest; and loops that leave simple dataspaces in place."""
+        kinds: list[Any] = [at.p, at.cell]
         runs: list[Any] = []
-        temporal = [p for p in self.way if p >= self.way[at.i] and at.loops[p]]
-        kinds += [(p, frozenset(at.loops[p].items())) for p in temporal]
+        loops = self.loops(at)
+        temporal = [p for p in range(self.size - 1, at.p - 1, -1) if p not in self.used and loops[p]]
+        kinds += [(p, frozenset(loops[p].items())) for p in temporal]
         for p, v in product(temporal, range(len(self.mask))):
-            self.told_apart(v, p, (*at.loops[p],), kinds, runs)
+            self.told_apart(v, p, (*loops[p],), kinds, runs)
         if self.in_blocks:
             kinds.append(at.nest[:1])
-        others = seen.setdefault(tuple(kinds), [])
-        if any(all(more >= own for more, own in zip(other, runs, strict=True)) for other in others):
-            return True
-        others.append(runs)
-        return False
+        return tuple(kinds), runs
 
     def told_apart(self, v: int, p: int, order: Whole, kinds: list[Any], runs: list[Any]) -> None:
         """Add what sets an order of loops apart, and the loops that leave a simple dataspace in place."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from solver import Options, Result
 from solver.certificate.canonical import canonical_sha256
-from solver.certificate.checker import dataspaces, divisor_bounds, prove
+from solver.certificate.checker import bounds, dataspaces, prove, tables
 from solver.certificate.document import certificate
 from solver.stages import map_einsum
 from tests.conftest import REPOSITORY
@@ -14,12 +14,13 @@ SCRIPTS = REPOSITORY / "scripts"
 
 __all__ = [
     "SCRIPTS",
+    "bounds",
     "certified",
     "dataspaces",
     "digested",
-    "divisor_bounds",
     "prove",
     "solved",
+    "tables",
     "verdict",
 ]
 

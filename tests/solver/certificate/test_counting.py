@@ -19,7 +19,7 @@ from solver.certificate.checker.counting import Executed
 from tests import strategies
 from tests.bruteforce import objective_value, valid_mappings
 from tests.mapspaces import free_mapspace
-from tests.solver.certificate.checker import dataspaces, digested, divisor_bounds, prove, verdict
+from tests.solver.certificate.checker import bounds, dataspaces, digested, prove, verdict
 from tests.solver.certificate.enumerated import claimed, enumerated
 from tests.solver.search.unusual import (
     register_mapspaces,
@@ -159,8 +159,6 @@ def test_exact_counts_are_those_of_an_execution_and_above_their_bounds():
         words = executed(space, extent, loops)
         assert space.delivered(extent, loops, True) == words
         leads = [place for place, (d, _, _) in enumerate(loops) if d in space.relevant]
-        for place in range(leads[0] + 1, len(loops) + 1) if leads else ():
-            assert least_words(space, extent, loops[leads[0] : place], loops[place:]) <= words
         if leads:
             assert table_words(space, extent, loops[leads[0] :]) <= words
 
@@ -203,25 +201,10 @@ def products(loops):
     return tuple(prod(n for other, n, _ in loops if other == d) for d in range(4))
 
 
-def strides(extent, loops):
-    """How far each dimension advances outside of loops."""
-    now = list(extent)
-    for d, n, stride in loops:
-        now[d] = n * stride
-    return tuple(now)
-
-
-def least_words(space, extent, loops, rest):
-    """What the walk takes a tile to get at least once `loops` have moved it and `rest` are to come."""
-    left = products(rest)
-    so_far = space.delivered(extent, loops, True) - space.tile(extent)
-    return so_far * prod(left) + space.to_come(extent, loops, extent, left, strides(extent, loops))
-
-
 def table_words(space, extent, loops):
     """What tables take it to get at least when the first of `loops` ends its reuse."""
     left = products(loops)
-    return int(space.few_words(extent, strides(extent, ()), left, prod(left)))
+    return int(space.few_words(extent, extent, left, prod(left)))
 
 
 def one_word_register(counting):
@@ -281,10 +264,9 @@ def test_nests_are_compared_by_the_children_that_have_different_tiles():
     (fan,) = space.fans
     (i,) = np.flatnonzero((space.spatial == [[1, 2, 2]]).all(axis=(1, 2)))
     mask = tuple(own.keep[-1] for own in space.spaces)
-    floors = divisor_bounds.PerChoice(space)
-    choice = divisor_bounds.Choice(floors, mask, int(i), prove.Query(), 1, inf, (None,))
+    choice = bounds.Choice(bounds.Choices(space), mask, int(i), prove.Query(), 1, inf, (None,))
     points = [choice.origin]
-    while points[0].i == 0 or choice.way[points[0].i] > fan or points[0].loops[-1] != {2: 2}:
+    while points[0].p >= fan or choice.loops(points[0])[-1] != {2: 2}:
         points = [*points[1:], *choice.grown(points[0])]
     assert space.spaces[0].distinct(((1, 2, 1), (2, 2, 2)), True) == 4
-    assert choice.sunk(points[0])[1][-1] == 4
+    assert choice.compared(points[0])[1][-1] == 4

@@ -60,6 +60,22 @@ def test_even_tiles_are_not_taken_for_the_best(tmp_path):
     assert "no mapping has energy below" in why
 
 
+@pytest.mark.parametrize("factors", [PERFECT, ANY])
+def test_places_of_two_memories_may_alternate(factors: Factors):
+    """Tiles of one memory take no room of the other, whose only word is in use."""
+    sizes = {"large 1": 100, "small 1": 1, "large 2": 100, "small 2": 1}
+    levels = (StorageLevel(name, size_words=words) for name, words in sizes.items())
+    mapspace = free_mapspace(matmul(4, 4, 4), StorageLevel("dram"), *levels)
+    problem = canonical(replace(mapspace, factors=factors))
+    _, *places = [p for p, node in enumerate(problem["nodes"]) if node["kind"] == "storage"]
+    large, small = places[::2], places[1::2]
+    pairs = [(own, [[p + 1] for p in own]) for own in (large, small)]
+    problem["memories"] = [{"places": own, "groups": loops, "factors": [None] * 3} for own, loops in pairs]
+    for dataspace, place in zip(problem["dataspaces"], (*large, small[0]), strict=True):
+        dataspace["keep"] = [[0, place]]
+    assert prove.refute(prove.mapspace(problem), prove.Query()) is not None
+
+
 def test_mappings_with_remainders_cost_what_the_cost_model_says():
     """And with their own costs as limits they are found, or others that are as good."""
     random, seen = Random(7), 0

@@ -25,7 +25,7 @@ from tests.conftest import REPOSITORY
 from tests.mapspaces import free_mapspace, perfect_mapspace
 from tests.reference import DESIGNS, design
 from tests.slow import few
-from tests.solver.certificate.checker import certified, digested, divisor_bounds, prove, solved, verdict
+from tests.solver.certificate.checker import certified, digested, prove, solved, tables, verdict
 from tests.solver.certificate.samples import SAMPLES, feasible, infeasible
 from tests.solver.search.unusual import register_mapspaces, unusual_mapspaces, with_signs
 from tests.strategies import mapspaces, random_mapspaces
@@ -176,7 +176,7 @@ architecture:
 
 def test_a_cycle_that_doubles_add_leaves_few_nests_to_the_walk(tmp_path, monkeypatch):
     (tmp_path / "rounded.yaml").write_text(ROUNDED)
-    monkeypatch.setattr(divisor_bounds, "MOST_NESTS", 20_000)
+    monkeypatch.setattr(tables, "MOST_NESTS", 20_000)
     mapspace = perfect_mapspace(tmp_path / "rounded.yaml")
     for counting, cycles in ((EXACT, 27_136), (TIMELOOP, 27_137)):
         document = certified(replace(mapspace, counting=counting), "latency")

@@ -1,8 +1,10 @@
 """Certificates of mapspaces with remainders: exact costs, enumerated optima, false claims."""
 
 import copy
+import math
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 from random import Random
 
 import numpy as np
@@ -12,15 +14,15 @@ from model.architecture import AccessEnergy, StorageLevel
 from model.cost import evaluate_in
 from model.extents import ANY, PERFECT
 from solver.certificate.canonical import canonical, canonical_mapping, canonical_sha256
-from solver.certificate.checker import remainder_bounds
-from tests.bruteforce import enumerate_mappings, objective_value
+from tests.bruteforce import enumerate_mappings, objective_value, valid_mappings
 from tests.conftest import REPOSITORY
 from tests.mapspaces import free_mapspace, matmul, outer_product, perfect_mapspace, uneven_split
 from tests.model.cost.random_mappings import random_case, random_mapping
 from tests.slow import few
 from tests.solver.certificate.any_factors import mapspaces_with_any_factors
-from tests.solver.certificate.checker import certified, digested, prove, verdict
+from tests.solver.certificate.checker import bounds, certified, digested, prove, verdict
 from tests.solver.certificate.enumerated import claimed, enumerated
+from tests.strategies import random_mapspaces
 
 OBJECTIVES = (("energy",), ("latency",), ("edp",), ("energy", "latency"), ("latency", "energy"))
 
@@ -52,11 +54,11 @@ def test_mappings_cost_what_the_cost_model_says():
 
 def least_busy(space, loops, mask):
     """Cycles that bandwidths take at the least, by the spatial factors of a mapping alone."""
-    tables = remainder_bounds.TileTables.__new__(remainder_bounds.TileTables)
-    tables.space, tables.spaces, tables.mask = space, space.spaces, mask
     factors = [[loops[p].get(d, 1) for d in space.every] for p in space.fans]
-    rows = np.array(factors, dtype=np.int64).reshape(1, len(space.fans), len(space.bounds))
-    return int(tables.slow(rows)[0])
+    space.spatial = np.array(factors, dtype=np.int64).reshape(1, len(space.fans), len(space.bounds))
+    choices = bounds.Choices(space)
+    floors = [choices.floors(tuple(map(tuple, mask)), measure)[0] for measure in bounds.bandwidths(space)]
+    return max([choices.steps[0], *(math.ceil(cycles) for cycles in floors)])
 
 
 def test_bandwidths_bound_what_a_walk_would_have_to_price(tmp_path):
@@ -98,6 +100,17 @@ def test_no_bound_excludes_a_mapping():
             query = prove.Query(energy=own.energy, latency=own.cycles, edp=own.energy * own.cycles)
             assert prove.refute(space, query) is not None
             assert prove.refute(space, prove.Query(energy=own.energy)) is not None
+
+
+@pytest.mark.parametrize("factors", [PERFECT, ANY])
+def test_pairs_of_limits_are_decided_as_by_enumeration(factors):
+    random = Random(4)
+    for mapspace in small()[:6] if factors is ANY else random_mapspaces(4, 6, 300):
+        space, mappings = prove.mapspace(canonical(mapspace)), list(valid_mappings(mapspace))
+        for own in random.sample(mappings, min(4, len(mappings))):
+            for energy, cycles in product((own.energy, own.energy - 1), (own.cycles, own.cycles - 1)):
+                exists = any(other.energy <= energy and other.cycles <= cycles for other in mappings)
+                assert bool(prove.refute(space, prove.Query(energy, cycles))) == exists
 
 
 def test_the_second_best_mapping_is_no_optimum(tmp_path):
