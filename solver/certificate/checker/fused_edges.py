@@ -10,6 +10,8 @@ from itertools import chain, islice, pairwise, product
 from math import inf, prod
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from solver.certificate.checker.claims import CannotCheckError, Json, Query, Refute, natural, need, remembered
 from solver.certificate.checker.dataspaces import divisors
 from solver.certificate.checker.fused_cascade import Cascade
@@ -29,6 +31,7 @@ RoomLeft = tuple[Sequence[Any], Mapping[int, Any]]  # room of each memory, and l
 VisitKind = tuple[Numbers, Numbers]  # bounds of visits, and how many there are
 Edge = tuple[Any, ...]  # of a path: Einsum, cut, ways, held tiles, room
 Posed = Callable[[Kind], Json]
+Settled = tuple[list[Claim], Any]  # claims that hold for further shared loops, and an array of their trips
 
 
 class Way(NamedTuple):
@@ -418,7 +421,7 @@ class Edges:
             return self.joined(einsum, cut, above, deep, left)
         kinds = [Kind(bounds, trips, above, own, deep=deep) for own in dict.fromkeys((held, ()))]
         known = [*chain.from_iterable(self.claims.get((einsum.key, kind), ()) for kind in kinds)]
-        known += self.further(einsum, trips, above, deep, held, is_tight=True)
+        known += further(self.narrower((einsum.key, above, deep, False)), trips, held)
         claims = sorted((own for own in known if has_room(own, left)), key=lambda claim: -claim[0])
         for *_, stated in claims:
             self.use(*stated)
@@ -470,31 +473,28 @@ class Edges:
     ) -> Corners:
         """Corners by claims on fewer shared loops: the others may be the outermost private ones."""
         ((_, trips), *others) = einsum.kinds(cut)
-        known = [] if others else self.further(einsum, trips, above, deep, held)
-        found, best = [(corners or ((inf, inf),), stated) for _, corners, stated in known], []
-        for end, i in ((0, 0), (-1, 1)):  # of the least energy, and of the least cycles
-            claims = [own for own in found if own[0][end][i]]
-            best += [max(claims, key=lambda own: (own[0][end][i], len(own[0])))] if claims else []
-        for _, stated in best:
-            self.use(*stated)
-        return reduce(joint, (corners for corners, _ in best), ((0, 0),))
+        if others:
+            return ((0, 0),)
+        ranked = self.ranked((einsum.key, above, deep, True))
+        best = [next(further(own, trips, held), None) for own in ranked]
+        for claim in filter(None, best):
+            self.use(*claim[2])
+        return reduce(joint, (claim[1] or ((inf, inf),) for claim in best if claim), ((0, 0),))
 
-    def further(
-        self,
-        einsum: Einsum,
-        trips: Numbers,
-        above: frozenset[int],
-        deep: Deep,
-        held: tuple[HeldTile, ...],
-        is_tight: bool = False,
-    ) -> Iterator[Claim]:
-        """Yield claims on as many trips or fewer, which hold for more: with all of the room, or with less."""
-        moved = {v: words for v, words, *_ in held}
-        for claim in self.settled.get((einsum.key, above, deep, not is_tight), ()):
-            _, kind, *_ = claim[2]
-            fewer = all(n % f == 0 for n, f in zip(trips, kind.trips, strict=True))
-            if fewer and all(moved.get(v, 0) >= words for v, words, _ in kind.held):
-                yield claim
+    @remembered
+    def ranked(self, key: tuple[Any, ...]) -> list[Settled]:
+        """Settled claims that say anything, by falling least energy, and by falling least cycles."""
+        claims, found = self.settled.get(key, []), []
+        for end, i in ((0, 0), (-1, 1)):
+            pairs = [((own[1] or ((inf, inf),))[end][i], own) for own in claims]
+            pairs = sorted(pairs, key=lambda pair: (pair[0], len(pair[1][1]) or 1), reverse=True)
+            found.append(with_trips([own for least, own in pairs if least]))
+        return found
+
+    @remembered
+    def narrower(self, key: tuple[Any, ...]) -> Settled:
+        """Settled claims on edges with less than all of the room."""
+        return with_trips(self.settled.get(key, []))
 
     @staticmethod
     def is_free(einsum: Einsum) -> bool:
@@ -502,6 +502,23 @@ class Edges:
         groups = einsum.doc["nodes"][1 : einsum.home]
         groups = [node["factors"] for node in groups if node["kind"] == "temporal"]
         return groups == [[divisors(n) for n in einsum.bounds]] or einsum.space.computes == 1
+
+
+def with_trips(claims: list[Claim]) -> Settled:
+    """Claims with their trips."""
+    return claims, np.array([own[2][1].trips for own in claims], np.int64)
+
+
+def further(settled: Settled, trips: Numbers, held: Iterable[HeldTile]) -> Iterator[Claim]:
+    """Yield claims on as many trips or fewer, and no more words of held tiles: they hold for more."""
+    claims, every = settled
+    if not claims:
+        return
+    moved = {v: words for v, words, *_ in held}
+    for n in np.flatnonzero((np.array(trips, np.int64) % every == 0).all(axis=1)):
+        _, kind, *_ = claims[n][2]
+        if all(moved.get(v, 0) >= words for v, words, _ in kind.held):
+            yield claims[n]
 
 
 def least(problem: Posed, einsum: Einsum, kind: Kind, refute: Refute, **claimed: int | float) -> Any:
