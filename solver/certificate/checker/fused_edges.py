@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import partial, reduce
 from itertools import chain, islice, pairwise, product
 from math import inf, prod
+from operator import le
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -357,19 +358,19 @@ class Edges:
 
         Where it `is_open`, further loops may cut dimensions into unequal parts.
         """
-        einsum = self.cascade.einsums[j]
+        einsum, deep = self.cascade.einsums[j], deep_ways(ways)
         exchanging = frozenset(v for v, way in enumerate(ways) if not way.passes and not way.stored)
-        floor = self.floors.least(j, exchanging, cut, deep_ways(ways))
-        free, paid, cycles = self.floors.arithmetic(j) if is_open else floor
-        passing = sum(way.energy for way in ways if not way.passes)
+        floors = self.floors
+        free, paid, cycles = floors.arithmetic(j) if is_open else floors.least(j, exchanging, cut, deep)
         every = sum(way.energy for way in ways)
+        energy = max(paid + every - sum(way.energy for way in ways if way.passes), free + every)
+        if not self.counts_cycles:
+            return energy, 0
         reads, writes = sum(way.reads for way in ways), sum(way.writes for way in ways)
-        return max(paid + passing, free + every), self.busy(einsum, cut, cycles, reads, writes)
+        return energy, self.busy(einsum, cut, cycles, reads, writes)
 
     def busy(self, einsum: Einsum, cut: Cut, cycles: int, reads: Any, writes: Any) -> int:
         """Cycles, given those of all but the outermost memory, and the words that this moves."""
-        if not self.counts_cycles:
-            return 0
         visits = prod(sum(count for _, count in parts) for parts in cut)
         widths, latency = einsum.space.nodes[0]["bandwidths"], einsum.space.latency
         loads = {"read": reads, "write": writes, "shared": reads + writes}
@@ -669,6 +670,15 @@ def holds(whole: int, size: int, count: int, own_size: int, own_count: int) -> b
     """Whether a claim on visits is one on others as well: along a dimension, with its extents and counts."""
     same = (size, count) == (own_size, own_count)
     return same or (size * count == own_size * own_count == whole and count % own_count == 0)
+
+
+def undominated(ways: Iterable[Way]) -> list[Way]:
+    """The ways to keep a tile of which no other one of its kind has no more of anything."""
+    kept: list[Way] = []
+    for way in sorted(ways):
+        if not any(own[4:] == way[4:] and all(map(le, own[:4], way[:4])) for own in kept):
+            kept.append(way)
+    return kept
 
 
 def is_toll(node: Json) -> bool:

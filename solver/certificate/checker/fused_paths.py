@@ -7,7 +7,7 @@ the places between these at which tiles may be held, as far as these bounds do n
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from functools import cached_property
 from itertools import chain, pairwise, product
@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from solver.certificate.checker.claims import CannotCheckError, Json, Query, Refute, able, need, remembered
 from solver.certificate.checker.dataspaces import divisors
 from solver.certificate.checker.fused_cascade import Above, Cascade, Shared, SharedLoop
-from solver.certificate.checker.fused_edges import Edge, Edges, Left, Way
-from solver.certificate.checker.fused_einsums import Cut, Einsum, vectors
+from solver.certificate.checker.fused_edges import Edge, Edges, Left, Way, undominated
+from solver.certificate.checker.fused_einsums import Cut, Einsum, fits_mesh, vectors
 from solver.certificate.checker.fused_tree import Tree
 from solver.certificate.checker.fused_visits import Numbers
 
@@ -543,23 +543,31 @@ class Paths:
             yield body
             return
         places, left = (*body.places, at), [t // n for t, n in zip(body.trips, at, strict=True)]
-        kinds = self.every_kind(body.start, body.end)
-        longer, last = body._replace(places=places), changed(body.places[-1], at) if body.places else None
+        last = frozenset(changed(body.places[-1], at)) if body.places else None
+        longer, above = body._replace(places=places), frozenset(c for c, n in enumerate(at) if n > 1)
         for counts in vectors(left):
-            segment = {c for c, n in enumerate(counts) if n > 1}
+            segment = frozenset(c for c, n in enumerate(counts) if n > 1)
             is_kind = segment and (
-                last is None or parted(last, segment, kinds) or self.keeps_between(longer, segment)
+                last is None or self.may_follow(body.start, body.end, above, last, segment)
             )
             if is_kind and self.within(ctx, longer, counts):
                 yield from self.placed(
                     label, ctx, longer, tuple(n * f for n, f in zip(at, counts, strict=True))
                 )
 
-    def keeps_between(self, body: Open, below: Iterable[int]) -> bool:
-        """Whether a tensor may have to lie at a place of a body, as loops below would drop what overlaps."""
-        above = {c for c, n in enumerate(body.places[-1]) if n > 1}
-        slides = [self.cascade.slides(SharedLoop(2, body.start, own)) for own in body.classes]
-        return any(slides[c] for c in above) or sum(slides[c] for c in below) > 1
+    @remembered
+    def may_follow(
+        self, start: int, end: int, above: frozenset[int], last: frozenset[int], segment: frozenset[int]
+    ) -> bool:
+        """Whether something may have to lie between two groups of loops: what is held, or keeps an overlap.
+
+        Loops below would drop the latter, where some `above` slide it, or several of them.
+        """
+        if parted(last, segment, self.every_kind(start, end)):
+            return True
+        classes = self.cascade.classes(start, end) or ()
+        slides = {c for c, own in enumerate(classes) if self.cascade.slides(SharedLoop(2, start, own))}
+        return bool(slides & above) or len(slides & segment) > 1
 
     @remembered
     def every_kind(self, start: int, end: int) -> set[tuple[frozenset[int], frozenset[int]]]:
@@ -614,19 +622,22 @@ class Paths:
             return 0, 0
         cut = self.cut(j, (*ctx[:-1], body._replace(trips=least or body.trips)))
         ways = [self.ways(j, v, ctx, at, cut) for v in range(len(einsum.tensors))]
-        if not body.flat:
+        # Few bodies differ in what an Einsum may do.
+        each = map(undominated, ways) if body.flat else ways
+        energy, cycles = self.least_of(j, cut, tuple(map(tuple, each)), body.flat)
+        return energy * einsum.times, cycles * einsum.cycle_times
+
+    @remembered
+    def least_of(self, j: int, cut: Cut, ways: tuple[tuple[Way, ...], ...], flat: bool) -> tuple[Any, Any]:
+        """Least energy and cycles of an Einsum that keeps each tile in one of some ways."""
+        if not flat:
             is_open = j in self.followers
             found = [self.edges.together(j, cut, own, is_open) for own in product(*map(self.cheapest, ways))]
-            energy, cycles = map(min, zip(*found, strict=True))
-            return energy * einsum.times, cycles * einsum.cycle_times
-        found = []
-        for chosen in product(*map(undominated, ways)):
-            if self.has_room_for(chosen):
-                found.append(self.edges.least(j, cut, chosen))
-        if not found:
-            return inf, inf
-        energy, cycles = map(min, zip(*found, strict=True))
-        return energy * einsum.times, cycles * einsum.cycle_times
+        else:
+            fitting = filter(self.has_room_for, product(*ways))
+            found = [self.edges.least(j, cut, chosen) for chosen in fitting]
+        energy, cycles = map(min, zip(*found, strict=True)) if found else (inf, inf)
+        return energy, cycles
 
     @staticmethod
     def cheapest(ways: Sequence[Way]) -> list[Way]:
@@ -701,31 +712,12 @@ def held_words(rooms: Iterable[Room]) -> int:
     return sum(room.held for room in rooms)
 
 
-def fits_mesh(counts: Numbers, mesh: tuple[int, int]) -> bool:
-    """Whether loops may lie along the axes of a mesh."""
-    mesh_x, mesh_y = mesh
-    along = {1}
-    for count in counts:
-        along |= {n * count for n in along}
-    whole = prod(counts)
-    return any(n <= mesh_x and whole // n <= mesh_y for n in along if whole % n == 0)
-
-
-def undominated(ways: Iterable[Way]) -> list[Way]:
-    """The ways to keep a tile of which no other one of its kind has no more of anything."""
-    kept: list[Way] = []
-    for way in sorted(ways):
-        if not any(own[4:] == way[4:] and all(map(le, own[:4], way[:4])) for own in kept):
-            kept.append(way)
-    return kept
-
-
 def changed(one: Numbers, other: Numbers) -> set[int]:
     """Classes of loops between two places."""
     return {c for c, (a, b) in enumerate(zip(one, other, strict=True)) if a != b}
 
 
-def parted(above: set[int], below: set[int], kinds: Iterable[tuple[frozenset[int], frozenset[int]]]) -> bool:
+def parted(above: Set[int], below: Set[int], kinds: Iterable[tuple[frozenset[int], frozenset[int]]]) -> bool:
     """Whether tiles may be held between two groups of loops so that no loop is better in the other group."""
     using = [(moving, again) for moving, again in kinds if above & moving and below & again]
     moving, again = ({*chain.from_iterable(own[i] for own in using)} for i in (0, 1))
