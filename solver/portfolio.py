@@ -36,8 +36,8 @@ from solver.result import (
     StopCallback,
     Termination,
     TooLargeError,
-    bounded,
     is_within,
+    with_bound,
 )
 from solver.search.goal import Goal
 from solver.search.mapper import FEW_PRICES_FROM
@@ -421,4 +421,4 @@ class _Waiting:
             evaluation=None if self._best is None else self._best.evaluation,
             statistics=Statistics(seconds=self._clock.seconds),
         )
-        return known if value is None or bound < value else bounded(known, value)
+        return known if value is None or bound < value else with_bound(known, value)

@@ -1,4 +1,4 @@
-"""First touches: whether the first access to a word of an output reads what is there."""
+"""First touches: whether the first access to an output word reads its previous value."""
 
 from __future__ import annotations
 

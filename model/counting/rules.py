@@ -1,4 +1,4 @@
-"""The counting rules: how the words that a mapping moves, and their cycles, are counted, and who knows it."""
+"""The counting rules: how words and cycles of a mapping are counted, and which parts support which rule."""
 
 from __future__ import annotations
 

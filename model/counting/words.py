@@ -1,4 +1,4 @@
-"""Words that move: tiles, what loops bring into them and what they cover, what children share."""
+"""Moved words: tiles, the words that loops bring into them, and the words that children share."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ from solver.certificate.orders import order_claim
 from solver.result import Status
 
 FORMAT, WITH_PLACES, WITH_RULES = (f"tilewright certificate {number}" for number in (9, 10, 11))
-"""Those where memories have several places, and under rules of the user's own: older checkers see neither."""
+"""Those where memories have several places, and under user-defined rules: older checkers see neither."""
 ORDERS = "tilewright certificate orders 1"
 """Where memories may lie in any order."""
 SPARSE = "tilewright certificate sparse 2"
@@ -167,7 +167,7 @@ def check_certifiable(mapspace: Mapspace) -> None:
     if has_sparse_data(mapspace) and mapspace.factors != PERFECT:
         raise CertificateError("the checker knows no remainders of loops over sparse data")
     if has_sparse_data(mapspace) and mapspace.rules:
-        raise CertificateError("the checker knows no rules of the user's own on mappings of sparse data")
+        raise CertificateError("the checker knows no user-defined rules on mappings of sparse data")
 
 
 def certificate_text(document: Json) -> str:

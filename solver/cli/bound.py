@@ -18,7 +18,7 @@ from model.text.reader import parse_assignments
 from model.wording import printable
 from solver.cli.arguments import FUSED_TIME_LIMIT_S
 from solver.cli.certificates import UNCHECKED, check_checked, checked
-from solver.cli.curve_inputs import Reading, Subject, parts_of, read_subject, read_texts
+from solver.cli.curve_inputs import CurveSubject, Reading, parts_of, read_subject, read_texts
 from solver.cli.einsum_text import indices_of, is_einsum
 from solver.cli.options import input_path, quantity, shown
 from solver.cli.output import (
@@ -171,14 +171,14 @@ def _check_options(arguments: argparse.Namespace, texts: Sequence[str], sizes: M
         if not texts:
             raise OutputError(f"{name}={sizes[name]} is the size of an index, but no Einsum is given as text")
         if name not in known:
-            raise OutputError(f"no Einsum has an index {name}; there are {', '.join(sorted(known))}")
+            raise OutputError(f"no Einsum has an index {name}; known indices are {', '.join(sorted(known))}")
     if (arguments.bandwidth is None) != (arguments.macs is None):
         raise OutputError(
             "--bandwidth and --macs must be given together: bytes and multiply-accumulates per unit of time"
         )
     check_checked(arguments)
     if arguments.fuse and (arguments.certificate is not None or arguments.check):
-        raise OutputError("certificates of curves are about Einsums alone: leave out --fuse")
+        raise OutputError("there are no certificates of curves with --fuse: leave out --fuse")
     if arguments.fuse and arguments.specs and arguments.bits is not None:
         raise OutputError("--bits cannot be combined with --fuse: set `bits_per_value` in the workload")
 
@@ -187,7 +187,9 @@ def _check_bits(bits: int | Mapping[str, int] | None, known: set[str]) -> None:
     """Refuse bits of tensors that there are not."""
     for name in bits if isinstance(bits, Mapping) else ():
         if name not in known:
-            raise OutputError(f"--bits: there is no tensor {name}; there are {', '.join(sorted(known))}")
+            raise OutputError(
+                f"--bits: there is no tensor {name}; known tensors are {', '.join(sorted(known))}"
+            )
 
 
 def _question(arguments: argparse.Namespace) -> CurveQuestion:
@@ -203,7 +205,7 @@ def _question(arguments: argparse.Namespace) -> CurveQuestion:
 
 def _read_inputs(
     arguments: argparse.Namespace, texts: Sequence[str], sizes: Mapping[str, int]
-) -> Iterator[Subject]:
+) -> Iterator[CurveSubject]:
     """Yield what each curve is about; with --fuse, all Einsums that are given as text are one cascade."""
     reading = Reading(
         arguments.bits, arguments.factors, parse_assignments(arguments.variables), arguments.fuse

@@ -340,7 +340,7 @@ def _other_objective(name: str) -> str:
     return "; `accesses` is not an objective" if "accesses" in folded else ""
 
 
-def one_of(known: Sequence[str]) -> Callable[[str], str]:
+def name_reader(known: Sequence[str]) -> Callable[[str], str]:
     """Return a reader of one of several names, which suggests the nearest for others."""
 
     def choice(text: str) -> str:
@@ -488,7 +488,7 @@ def byte_range(text: str) -> tuple[int | None, int | None]:
         raise _wrong(f"{shown(text)} is not LEAST:MOST, such as 256:16Mi")
     ends = _bytes_in_bits(least) if least else None, _bytes_in_bits(most) if most else None
     if ends[0] is not None and ends[1] is not None and ends[0] >= ends[1]:
-        raise _wrong(f"{shown(text)}: the least capacity is not below the most")
+        raise _wrong(f"{shown(text)}: the lower end is not below the upper one")
     return ends
 
 

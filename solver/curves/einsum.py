@@ -30,7 +30,7 @@ from solver.result import ContradictionError, TooLargeError
 from solver.search.arrays import IntArray
 from solver.search.path.charges import Charges
 from solver.search.path.words import DimLoops, ExecutedWords, Lines
-from solver.search.space.dataspaces import bounding_box
+from solver.search.space.dataspaces import box_words
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stop, Stopped, never
@@ -282,7 +282,7 @@ class _Search:
         """Words that tiles take of the buffer."""
         extents, views = grid.extents(places), self._space.views
         none = np.zeros(len(places), dtype=np.int64)
-        return sum((self._sizes[v] * bounding_box(views[v], extents) for v in mask[BUFFER]), none)
+        return sum((self._sizes[v] * box_words(views[v], extents) for v in mask[BUFFER]), none)
 
     def _steps(self, grid: Grid, mask: KeepMask, places: IntArray) -> Steps:
         return Steps(grid, {v: self._rates[v] for v in sorted(mask[BUFFER])}, places)

@@ -25,7 +25,7 @@ from solver.network.tasks import by_position
 from solver.result import Clock, Options, Result, Termination
 from solver.search.goal import Caps
 from solver.search.mapper import SharedSearch
-from solver.search.path.floors import least_costs
+from solver.search.path.floors import cost_floors
 from solver.search.priced import Priced
 from solver.search.stopping import heed
 
@@ -655,7 +655,7 @@ class EdgeBounds:
         if self.in_closed_form:
             return 0, 0
         self.floors += 1
-        least = least_costs(mapspace, self.clock.stop, self.timed)
+        least = cost_floors(mapspace, self.clock.stop, self.timed)
         self.heed()  # a floor that was cut short says nothing
         return least
 

@@ -27,7 +27,7 @@ WHOLE_WINDOWS = (
     "Einsums that store or hold something in {memory} do not divide dimensions of windows among its instances"
 )
 UNMOVED_WINDOWS = "shared loops move no windows"
-UNLIKE_ROOM = "{memories} stores nothing for several Einsums, as it has other room for some of them"
+UNLIKE_ROOM = "{memories} stores nothing for several Einsums, as its size differs between them"
 COPIES_INSIDE = "tensors with copies are stored below all loops that their Einsums share"
 
 

@@ -91,7 +91,7 @@ def _curve_sections(own: Value, is_named: bool) -> Iterator[Section]:
         tables = [_fused_table(own["fused"])] if own["fused"]["points"].entries() else []
         restrictions = own["fused"]["restrictions"].texts()
         remarks = [f"Searched: {'; '.join(restrictions)}."] if restrictions else []
-        remarks += [] if tables else ["No size of the buffer was searched before the end."]
+        remarks += [] if tables else ["The search stopped before it covered any buffer size."]
         yield Section(f"Fused{name}", tables=tables, remarks=remarks)
     if len(layers) > 1:
         yield Section(f"Layers{name}", tables=[_traffic_table(own)])
@@ -143,7 +143,7 @@ def _answers(own: Value) -> Iterator[str]:
     for each in own["within"].entries():
         traffic = bytes_text(each["traffic_bytes"].number())
         if each["capacity_bytes"].raw is None:
-            yield f"No buffer brings the traffic down to {traffic}."
+            yield f"No buffer reduces the traffic to {traffic}."
         else:
             room = _exact_size(each["capacity_bytes"].number())
             yield f"Traffic of at most {traffic} needs a buffer of {room}."
@@ -153,12 +153,12 @@ def _answers(own: Value) -> Iterator[str]:
     balance = f"At {significant(roofline['macs_per_byte'].number())} MAC/byte"
     if roofline["capacity_bytes"].raw is not None:
         room = _exact_size(roofline["capacity_bytes"].number())
-        yield f"{balance} compute-bound from a buffer of {room} on."
+        yield f"{balance}, a buffer of at least {room} makes it compute-bound."
         return
     layers = len(own["layers"].entries())
     never = roofline["never"].count()
     what = "limited by bandwidth with any buffer"
-    yield f"{balance} {what}." if layers == 1 else f"{balance} {never} of {layers} layers are {what}."
+    yield f"{balance}, it is {what}." if layers == 1 else f"{balance}, {never} of {layers} layers are {what}."
 
 
 def _exact_size(size: float) -> str:

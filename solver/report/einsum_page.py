@@ -49,8 +49,8 @@ from solver.result import REMAINDERS_S
 
 ENDINGS = {
     "TIME_LIMIT": "stopped by the time limit",
-    "REMAINDER_LIMIT": f"stopped by the default limit of {REMAINDERS_S:g} s on each search for remainders; "
-    "--time-limit none runs until proven, --factors perfect considers divisors only",
+    "REMAINDER_LIMIT": f"stopped by the default limit of {REMAINDERS_S:g} s on each search for remainders "
+    "(--time-limit none: run until proven; --factors perfect: divisors only)",
     "GAP": "within the requested gap",
     "INTERRUPTED": "interrupted",
     "MEMORY_LIMIT": "stopped by the memory limit",

@@ -1,4 +1,4 @@
-"""Numbers of tiles along each dimension, and which of them loops and children lead to."""
+"""Axes: the possible numbers of tiles along each dimension, and the steps that loops and children allow."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOWHERE = -1
 
 @dataclass(frozen=True, eq=False)
 class TileAxis:
-    """The numbers of tiles along one dimension, in the order of the lattice's tables.
+    """The possible numbers of tiles along one dimension, in the order of the lattice's tables.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ class TileAxis:
 
 
 class SlotLoops:
-    """What the loops of one slot can make of numbers of tiles, dimension by dimension."""
+    """The numbers of tiles to which the loops of one slot lead, dimension by dimension."""
 
     def __init__(self, axes: Sequence[TileAxis], allowed: Sequence[frozenset[int]]) -> None:
         self.axes = tuple(axes)

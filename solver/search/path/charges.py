@@ -1,4 +1,4 @@
-"""What words cost at each boundary under one keep mask: prices, and what is free of them."""
+"""Charges: the accesses at each boundary under one keep mask, their prices, and the words that are free."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from model.cost.prices import most_paying_instances
 from model.numbers import common_divisor
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.split import TOGETHER, Split
-from solver.search.space.dataspaces import bounding_box
+from solver.search.space.dataspaces import box_words
 from solver.search.space.keep_masks import Chain, KeepMask
 from solver.search.space.prices import Resource, cycles_per_word
 from solver.search.space.search_space import SearchSpace
@@ -88,7 +88,7 @@ class Charge(NamedTuple):
 
 
 class Price(NamedTuple):
-    """What words are paid in: a sum of energy and of loads, with weights.
+    """A price of words: a weighted sum of energy and loads.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ class SpatialRows(Protocol):
 
 @dataclass(frozen=True)
 class Charges:
-    """All accesses under one keep mask, and what energy and cycles have besides.
+    """All accesses under one keep mask, and the other parts of energy and cycles.
 
     Parameters
     ----------
@@ -477,7 +477,7 @@ class Charges:
     @cached_property
     def _first_words(self) -> tuple[float, ...]:
         whole = np.array([self.space.lattice.bounds], dtype=np.int64)
-        return tuple(float(bounding_box(view, whole)[0]) for view in self.space.views)
+        return tuple(float(box_words(view, whole)[0]) for view in self.space.views)
 
 
 def gates(space: SearchSpace) -> tuple[tuple[int, int], ...]:

@@ -1,4 +1,4 @@
-"""Words between levels, counted as the cost model does, with all sums remembered that mappings share."""
+"""Words between levels, counted as in the cost model; sums that mappings share are cached."""
 
 from __future__ import annotations
 

@@ -9,9 +9,9 @@ from solver.explain import Verdict, diagnose, explanation
 from solver.explain import levers as levers_module
 from solver.explain.explanation import Conflict, find_conflicts
 from solver.explain.feasibility import Feasibility
-from solver.explain.levers import levers, nearest
+from solver.explain.levers import levers, nearest_sufficient
 from solver.explain.wording import change_text
-from solver.formulation.requirements import Capacity, Parallelism, constraints_of
+from solver.formulation.requirements import Parallelism, TileCapacity, constraints_of
 from solver.result import Clock
 from tests.mapspaces import copies
 from tests.solver.explain.row import PE_FACTORS, SPAD, factors, mapspace_of, pe, share, spad
@@ -134,7 +134,7 @@ def test_conflicts_that_share_a_line_are_not_two(monkeypatch):
 
     def blames_capacities(feasibility, constraints):
         asked.append([type(constraint).__name__ for constraint in constraints])
-        own = tuple(c for c in constraints if isinstance(c, Capacity) and c.storage.name == "weight_spad")
+        own = tuple(c for c in constraints if isinstance(c, TileCapacity) and c.storage.name == "weight_spad")
         return Conflict(own, irreducible=True)
 
     monkeypatch.setattr(explanation, "find_conflict", blames_capacities)
@@ -212,10 +212,10 @@ def test_shares_are_rounded_down():
 def test_a_stopped_search_for_a_value_says_that_it_is_not_exact():
     mapspace = copies((2**10,), 4, 1, tile_rules=(FactorRule("D0", "=", 1),))
     constraints = constraints_of(mapspace)
-    (capacity,) = (c for c in constraints if isinstance(c, Capacity))
+    (capacity,) = (c for c in constraints if isinstance(c, TileCapacity))
     budget = iter([False, False])
     feasibility = Feasibility(mapspace, stop=lambda: next(budget, True))
-    found = nearest(feasibility, [c for c in constraints if c != capacity], capacity)
+    found = nearest_sufficient(feasibility, [c for c in constraints if c != capacity], capacity)
     assert (found.value, found.exact) == (2**11, False)
 
 
