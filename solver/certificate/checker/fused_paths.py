@@ -7,7 +7,7 @@ the places between these at which tiles may be held, as far as these bounds do n
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import chain, pairwise, product
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from solver.certificate.checker.claims import CannotCheckError, Json, Query, Refute, able, need, remembered
 from solver.certificate.checker.dataspaces import divisors
-from solver.certificate.checker.fused_cascade import Above, Cascade, Shared, SharedLoop
+from solver.certificate.checker.fused_cascade import Above, Cascade, Shared, SharedLoop, changed, parted
 from solver.certificate.checker.fused_edges import Edge, Edges, Left, Way, undominated
 from solver.certificate.checker.fused_einsums import Cut, Einsum, fits_mesh, vectors
 from solver.certificate.checker.fused_tree import Tree
@@ -542,11 +542,10 @@ class Paths:
         if at == body.trips:
             yield body
             return
-        places, left = (*body.places, at), [t // n for t, n in zip(body.trips, at, strict=True)]
+        places, left = (*body.places, at), tuple(t // n for t, n in zip(body.trips, at, strict=True))
         last = frozenset(changed(body.places[-1], at)) if body.places else None
         longer, above = body._replace(places=places), frozenset(c for c, n in enumerate(at) if n > 1)
-        for counts in vectors(left):
-            segment = frozenset(c for c, n in enumerate(counts) if n > 1)
+        for counts, segment in self.segments(left):
             is_kind = segment and (
                 last is None or self.may_follow(body.start, body.end, above, last, segment)
             )
@@ -554,6 +553,11 @@ class Paths:
                 yield from self.placed(
                     label, ctx, longer, tuple(n * f for n, f in zip(at, counts, strict=True))
                 )
+
+    @remembered
+    def segments(self, left: Numbers) -> list[tuple[Numbers, frozenset[int]]]:
+        """Trips that divide others, and the classes that have loops then."""
+        return [(own, frozenset(c for c, n in enumerate(own) if n > 1)) for own in vectors(left)]
 
     @remembered
     def may_follow(
@@ -661,8 +665,7 @@ class Paths:
         """Einsums that loops of some body may cut into unequal parts."""
         found, count = set(), self.count
         for start, end in ((a, b) for a in range(count) for b in range(a + 2, count + 1)):
-            classes = self.cascade.classes(start, end) or ()
-            if any(self.cascade.slides(SharedLoop(2, start, own)) for own in classes):
+            if self.may_slide(start, end):
                 found |= {j for j in range(start, end) if self.is_followed(j, start, end)}
         return found
 
@@ -687,12 +690,31 @@ class Paths:
         body, found = ctx[-1], []
         for level, own in enumerate(ctx):
             places = own.places if own is not body else (*body.places, at)
-            cuts = (self.cascade.cut(j, self.loops_above(ctx, level, place)) for place in places)
-            found += [self.edges.held(j, v, cut) for cut in cuts]
+            found += [self.spot(j, v, ctx[: level + 1], place) for place in places]
         deep = self.edges.held(j, v, self.cut(j, ctx))
         return (
             [*found, found[-1]._replace(room=min(deep.room, found[-1].room))] if at != body.trips else found
         )
+
+    def spot(self, j: int, v: int, ctx: Context, at: Numbers) -> Way:
+        """The way of a tile that is held at a place of the innermost body."""
+        if any(self.may_slide(own.start, own.end) for own in ctx):
+            return self.edges.held(j, v, self.cascade.cut(j, self.loops_above(ctx, len(ctx) - 1, at)))
+        return self.still_spot(j, v, ctx[:-1], ctx[-1].start, ctx[-1].classes, at)
+
+    @remembered
+    def still_spot(
+        self, j: int, v: int, outer: Context, start: int, classes: tuple[Numbers, ...], at: Numbers
+    ) -> Way:
+        """The way of a tile that is held at a place above which no loop slides: other places do not count."""
+        body = Open(start, start, classes, (), at, True)
+        return self.edges.held(j, v, self.cut(j, (*outer, body)))
+
+    @remembered
+    def may_slide(self, start: int, end: int) -> bool:
+        """Whether some loop of a body over some Einsums slides a window."""
+        classes = self.cascade.classes(start, end) or ()
+        return any(self.cascade.slides(SharedLoop(2, start, own)) for own in classes)
 
     def stored_room(self, tensor: int, ctx: Context, level: int) -> int:
         """Room of a tensor that is stored in the innermost body; others may be there before."""
@@ -710,18 +732,6 @@ def replaced(numbers: Numbers, place: int, number: int) -> Numbers:
 def held_words(rooms: Iterable[Room]) -> int:
     """Words that tiles take which are held above loops of open bodies."""
     return sum(room.held for room in rooms)
-
-
-def changed(one: Numbers, other: Numbers) -> set[int]:
-    """Classes of loops between two places."""
-    return {c for c, (a, b) in enumerate(zip(one, other, strict=True)) if a != b}
-
-
-def parted(above: Set[int], below: Set[int], kinds: Iterable[tuple[frozenset[int], frozenset[int]]]) -> bool:
-    """Whether tiles may be held between two groups of loops so that no loop is better in the other group."""
-    using = [(moving, again) for moving, again in kinds if above & moving and below & again]
-    moving, again = ({*chain.from_iterable(own[i] for own in using)} for i in (0, 1))
-    return above <= moving and below <= again
 
 
 def check_fused(doc: Json, mapspace: object, refute: Refute) -> tuple[int | None, int]:
