@@ -38,7 +38,7 @@ NOT_SIMPLE = (
 """What searches ask of rules."""
 
 UNSEARCHED_ORDER = (
-    "this search knows memories in the order of the hardware only (force_memory_hierarchy_order: False)"
+    "this search supports memories in the order of the hardware only (force_memory_hierarchy_order: False)"
 )
 """What searches say that do not go through the orders of memories."""
 

@@ -554,7 +554,7 @@ def map_fused(
     limits
         Limits on shared loops and stored tensors.
     on_progress, should_stop
-        As of `map_einsum`.
+        See `map_einsum`.
 
     Returns
     -------

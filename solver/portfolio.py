@@ -103,7 +103,7 @@ class Companion(Partner):
     Parameters
     ----------
     mapspace, options
-        As of the search by bounds.
+        Those of the search by bounds.
     """
 
     def __init__(self, mapspace: Mapspace, options: Options) -> None:
@@ -321,7 +321,7 @@ def map_by_cp_sat(
     Raises
     ------
     ValueError, TooLargeError, ModelError
-        As of `map_by_formulation`.
+        See `map_by_formulation`.
     """
     check_formulated(mapspace)
     waiting = _Waiting(mapspace, options, Clock(options.time_limit_s, should_stop), on_progress, beginning)

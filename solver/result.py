@@ -410,7 +410,7 @@ class Narrower:
     status
         OPTIMAL, FEASIBLE, INFEASIBLE or UNKNOWN.
     value, bound
-        As of `Result`, of the first objective.
+        See `Result`; of the first objective.
     """
 
     status: Status

@@ -113,7 +113,7 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
         description="Find the best mapping of a tensor workload onto an accelerator, and prove it.",
         epilog=f"`{program()} SPEC...` means `{program()} map SPEC...`.\n"
         f"Paths that begin with `{SHIPPED.name}/` also find the specs that ship with Tilewright, such as\n"
-        f"`{SHIPPED.name}/architectures/eyeriss_like.yaml`; `{SHIPPED.name}/README.md` there lists them.\n\n"
+        f"`{SHIPPED.name}/architectures/eyeriss_like.yaml`; `{SHIPPED.name}/README.md` lists them.\n\n"
         f"{MEANINGS}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

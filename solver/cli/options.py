@@ -103,8 +103,11 @@ def add_repeatable(
     )
 
 
-_RULES = "the words that an execution moves (exact, the default) or as Timeloop does (timeloop)"
-_THIRD_RULE = ", or as AccelForge does (accelforge, the default for an `arch`, where it means --uneven)"
+_TWO_RULES = "as an execution moves them (exact, the default), or as Timeloop does (timeloop)"
+_THREE_RULES = (
+    "as an execution moves them (exact, the default), as Timeloop does (timeloop), or as AccelForge does "
+    "(accelforge, the default for an `arch`, where it implies --uneven)"
+)
 
 
 def add_reading(parser: argparse.ArgumentParser, countings: Sequence[Counting] = COUNTINGS) -> None:
@@ -116,8 +119,8 @@ def add_reading(parser: argparse.ArgumentParser, countings: Sequence[Counting] =
         "--counting",
         choices=countings,
         metavar="RULE",
-        help=f"counting rule for words and cycles: {_RULES}"
-        + (_THIRD_RULE if len(countings) > len(COUNTINGS) else ""),
+        help="how words and cycles are counted: "
+        + (_THREE_RULES if len(countings) > len(COUNTINGS) else _TWO_RULES),
     )
     group.add_argument(
         "--factors",

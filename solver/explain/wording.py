@@ -97,10 +97,10 @@ def shortfall(constraint: Constraint, value: int, witness: Witness, mapspace: Ma
         case Mesh(node, axis, limit):
             unit = "children"
             needs = f"`{_node_name(mapspace, node)}` needs at least {value:,} children along {axis.upper()}"
-            text = f"{needs}, there {'is' if limit == 1 else 'are'} {limit:,}"
+            text = f"{needs}, but there {'is' if limit == 1 else 'are'} {limit:,}"
         case Parallelism():
             limit, unit = constraint.least, "units"
-            text = f"at most {value:,} compute units can be in use, {limit:,} are required"
+            text = f"at most {value:,} compute units can be in use, but {limit:,} are required"
         case FactorLimit() | SpatialOrder() | AxisSplit() | KeptOrBypassed() | Whole():
             raise ValueError(f"{type(constraint).__name__} has no arithmetic")
         case _:

@@ -120,7 +120,7 @@ def map_by_formulation(
     Parameters
     ----------
     mapspace, options, on_progress, should_stop
-        As of `solver.map_einsum`, but mappings with remainders come at once and have no default limit.
+        See `solver.map_einsum`; mappings with remainders come at once, without a default limit.
     beginning
         What is known already.
 

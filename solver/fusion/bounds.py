@@ -202,7 +202,7 @@ class EdgeBounds:
         Parameters
         ----------
         exchanging, deeper
-            As for `inner`.
+            See `inner`.
         is_open
             Whether further loops may cut dimensions into unequal parts.
         is_estimate

@@ -111,6 +111,7 @@ class FusedResult:
     evidence: FusionEvidence = field(default_factory=FusionEvidence)
     perfect_factors: Narrower | None = None
     equal_parts: Narrower | None = None
+    in_closed_form: bool = False
 
     @property
     def units_per_pj(self) -> int:

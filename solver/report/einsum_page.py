@@ -539,7 +539,7 @@ def violation_text(violation: Value) -> str:
         return f"{node}: metadata takes {demand} bits of {limit}"
     if kind == "min_utilization":
         return f"{node}: tiles take {demand} words, at least {limit} are required"
-    return f"{node}: {demand} children along {kind[-1:].upper()}, there are {limit}"
+    return f"{node}: {demand} children along {kind[-1:].upper()}, but there are {limit}"
 
 
 def _places_text(parts: Sequence[Value]) -> Iterator[str]:

@@ -209,7 +209,7 @@ def _savings_section(document: Value, inks: Mapping[str, Ink]) -> Section:
 
 def _nest_sections(einsum: Value, inks: Mapping[str, Ink]) -> Iterator[Section]:
     """Yield the loop nest of a visit as text for a terminal, and as pictures of each kind of visit."""
-    title = f"{einsum['einsum'].text()} in one visit"
+    title = f"Loop nest of {einsum['einsum'].text()}, one visit"
     yield Section(title, lines=list(_nest_lines(einsum)), where=TERMINAL)
     own = {space: inks[tensor.text()] for space, tensor in einsum["tensors"].items()}
     kinds = einsum["kinds"].entries()

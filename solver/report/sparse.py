@@ -66,7 +66,7 @@ def sparse_result_document(
     Parameters
     ----------
     effects, check, costs
-        As of `solver.report.document.result_document`.
+        See `solver.report.document.result_document`.
     """
     best = detailed(mapspace, result.mapping)
     if result.mapping is None or best is None:

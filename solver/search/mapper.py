@@ -164,7 +164,7 @@ def map_by_bounds(
     Parameters
     ----------
     mapspace, options, on_progress, should_stop
-        As of `solver.stages.map_einsum`, but the data are dense.
+        See `solver.stages.map_einsum`; the data are dense.
     known
         A mapping to begin with.
     partner
@@ -256,7 +256,7 @@ class SharedSearch:
         Returns
         -------
         Result
-            As of `map_by_bounds`, but INFEASIBLE means within `caps`. Statistics and seconds include those of
+            See `map_by_bounds`; INFEASIBLE means within `caps`. Statistics and seconds include those of
             all searches before.
 
         Raises

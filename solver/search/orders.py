@@ -89,7 +89,7 @@ def map_orders(
     Parameters
     ----------
     mapspace, options, on_progress, should_stop
-        As of `solver.stages.map_einsum`.
+        See `solver.stages.map_einsum`.
 
     Returns
     -------

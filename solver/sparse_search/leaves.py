@@ -45,7 +45,7 @@ class SparseLeaves(Leaves):
     judge
         The cost model.
     goal, stop
-        As of `Leaves`.
+        See `Leaves`.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ MOST_TURNS = 64
 
 
 class FoundPath(NamedTuple):
-    """A complete path, and the objective of its mappings, at least."""
+    """A complete path, and a bound on the objective of its mappings."""
 
     value: float
     path: TilePath
@@ -44,10 +44,10 @@ class Worth(Protocol):
 
     @property
     def limits(self) -> FloatArray:
-        """What words of a path have to stay below by each price."""
+        """The costs that words of a path must stay below, by price."""
 
     def values(self, costs: FloatArray) -> FloatArray:
-        """The objective, at least, of words that cost so much, shape (prices, rows).
+        """Bounds on the objective of words with these costs, shape (prices, rows).
 
         Infinite where no mapping improves.
         """
@@ -97,7 +97,7 @@ class _Open(NamedTuple):
 
 
 class _Ranked(NamedTuple):
-    """What is no better than a value; of what is as good, that comes first which costs less by all prices."""
+    """An item and a bound on its value; of equal bounds, the lower cost by all prices comes first."""
 
     value: float
     cost: float
@@ -105,7 +105,7 @@ class _Ranked(NamedTuple):
 
     @property
     def rank(self) -> tuple[float, float]:
-        """Lower ones come first."""
+        """The sort key: lower values come first."""
         return self[:2]
 
 
@@ -133,7 +133,7 @@ class _Steps(NamedTuple):
 
 
 class _Site(NamedTuple):
-    """Where loops of a slot begin: all that lies inside is known.
+    """The start of a slot's loops, with everything inside known.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ class _Reached(NamedTuple):
 
 @dataclass(frozen=True)
 class Branch:
-    """Paths through one tile at the first boundary inside, one spatial choice, and leads of inner slots.
+    """All paths through one tile at the first boundary inside, one spatial choice, and leads of inner slots.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ class Branch:
         return values
 
     def paths(self) -> Iterator[FoundPath]:
-        """Yield them by rising values; each is looked for when it is asked for."""
+        """Yield the paths by rising values, each searched on demand."""
         known = set()
         for found in self._ranked():
             # The same path may come again for more, see `_further`.
@@ -251,7 +251,7 @@ class Branch:
                 heapq.heappush(heap, (after.rank, next(ticket), after))
 
     def first(self) -> TilePath | None:
-        """A path that is found by always going on with what seems best; None if that leads nowhere."""
+        """A path found by always continuing with the step that seems best; None if there is none."""
         stack = sorted(self._from_first_boundary(), key=lambda own: own.rank, reverse=True)
         for _ in range(MOST_TURNS):
             if not stack:
@@ -730,7 +730,7 @@ def _moving_dims(rounds: IntArray, places: IntArray) -> frozenset[int]:
 
 
 def _summed(costs: FloatArray) -> FloatArray:
-    """Costs by all prices, shape (prices, ...), rounded: what costs as much is told apart by no error."""
+    """Costs by all prices, shape (prices, ...), rounded so that equal costs are equal doubles."""
     with np.errstate(over="ignore"):
         total: FloatArray = costs.sum(axis=0).astype(np.float32)
     return total

@@ -83,7 +83,7 @@ class Charge(NamedTuple):
 
     @property
     def ends(self) -> tuple[int, int, int, bool]:
-        """What its words depend on."""
+        """The levels that its words depend on."""
         return self[:4]
 
 
@@ -107,7 +107,7 @@ class Price(NamedTuple):
 
     @property
     def dtype(self) -> type[np.floating[Any]]:
-        """Of what is paid."""
+        """Of the costs."""
         return np.longdouble if self.grain else np.float64
 
     @property
@@ -121,11 +121,11 @@ class Price(NamedTuple):
         return self.grain or 1
 
     def pays(self, charge: Charge) -> bool:
-        """Whether words of an access cost anything."""
+        """Whether words of an access have a cost."""
         return any(self.of(charge))
 
     def of(self, charge: Charge) -> tuple[float, float]:
-        """What a word of an access costs, and what it costs divided by the instances of its level."""
+        """The cost of a word of an access, and that cost divided by the instances of its level."""
         cycles = dict(charge.loads)
         price: Any = charge.grains if self.grain else charge.price
         return self.energy * price, sum(weight * cycles.get(r, 0.0) for r, weight in self.loads)
@@ -138,7 +138,7 @@ class Price(NamedTuple):
     def paid(
         self, charge: Charge, words: FloatArray, free: float | FloatArray = 0.0, split: Split = TOGETHER
     ) -> FloatArray:
-        """Words that are paid for, where these are needed, and so many are free: energy in whole blocks."""
+        """Words that are paid for, given the needed and the free words; energy in whole blocks."""
         if charge.block == 1 or self.loads:
             return np.maximum(words - free, 0)
         total: FloatArray = np.zeros(1)
@@ -155,7 +155,7 @@ class StackedPrices(NamedTuple):
 
     @property
     def dtype(self) -> type[np.floating[Any]]:
-        """Of what is paid."""
+        """Of the costs."""
         return np.result_type(*(own.dtype for own in self.each)).type
 
     @property
@@ -169,11 +169,11 @@ class StackedPrices(NamedTuple):
         return max(own.grain for own in self.each)
 
     def pays(self, charge: Charge) -> bool:
-        """Whether words of an access cost anything."""
+        """Whether words of an access have a cost."""
         return any(own.pays(charge) for own in self.each)
 
     def of(self, charge: Charge) -> tuple[FloatArray, FloatArray]:
-        """What a word of an access costs, and what it costs divided by the instances of its level."""
+        """The cost of a word of an access, and that cost divided by the instances of its level."""
         whole, divided = zip(*(own.of(charge) for own in self.each), strict=True)
         return np.array(whole, self.dtype)[:, np.newaxis], np.array(divided)[:, np.newaxis]
 
@@ -333,12 +333,12 @@ class Charges:
         return float(self.compute_energy)
 
     def saved_by_rounding(self, unrolled: SpatialRows) -> float | FloatArray:
-        """Energy units by which a mapping may cost less than its words do; by spatial choice."""
+        """Energy by which rounding may make a mapping cheaper than its words; by spatial choice."""
         del unrolled
         return 0.0
 
     def steps(self, steps: FloatArray, unrolled: SpatialRows, tiles: IntArray | None = None) -> FloatArray:
-        """Cycles of the arithmetic, at least, given those of all computations, by row.
+        """Least compute cycles by row, given those of all computes.
 
         Parameters
         ----------
@@ -349,7 +349,7 @@ class Charges:
         return steps
 
     def leaking(self, level: int, used: FloatArray, busy: IntArray, cycles: FloatArray) -> FloatArray:
-        """Cycles in which instances of a level leak, at least.
+        """Least number of cycles in which instances of a level leak.
 
         Parameters
         ----------
@@ -364,7 +364,7 @@ class Charges:
         return np.maximum(used, busy)
 
     def lost(self, resource: int) -> float:
-        """Cycles of a bandwidth by which a mapping may take fewer than its words do."""
+        """Cycles by which rounding may make a bandwidth faster than its words."""
         del resource
         return 0.0
 
@@ -471,7 +471,7 @@ class Charges:
         return np.where(numbers < EXACT, numbers, numbers * FINELY_CLOSE)
 
     def first_words(self, place: int) -> float:
-        """Distinct words of a dataspace, at most."""
+        """Upper bound on the distinct words of a dataspace."""
         return self._first_words[place]
 
     @cached_property

@@ -73,7 +73,7 @@ Above = tuple[int, ...]
 
 @dataclass(frozen=True)
 class BoundaryPrice:
-    """The price of the words of one part.
+    """The price of the words of one boundary.
 
     Parameters
     ----------

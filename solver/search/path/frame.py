@@ -48,25 +48,25 @@ ALIKE = (
 
 
 def estimated_bytes(space: SearchSpace) -> int:
-    """Memory that the tables of a search take, roughly, before any of them is made."""
+    """Estimated memory of the tables of a search, before any of them is made."""
     return TABLES * 8 * space.lattice.size
 
 
 def bytes_beside(space: SearchSpace) -> int:
-    """Memory that is taken besides tables that are held, roughly: what these are made of, and lists."""
+    """Estimated memory besides the cached tables: intermediate tables, and lists."""
     return BESIDE * 8 * space.lattice.size
 
 
 @dataclass
 class TableCache:
-    """Tables that are held: beyond so many bytes those are forgotten that were not used for longest."""
+    """A cache of tables, which drops the least recently used ones beyond a limit in bytes."""
 
     most_bytes: int = MOST_HELD
     _bytes: int = 0
     _tables: OrderedDict[object, FloatArray] = field(default_factory=OrderedDict)
 
     def once(self, key: object, make: Callable[[], FloatArray]) -> FloatArray:
-        """What `make` returns, remembered by a key."""
+        """The result of `make`, cached under a key."""
         if key in self._tables:
             self._tables.move_to_end(key)
             return self._tables[key]
@@ -79,7 +79,7 @@ class TableCache:
 
 @dataclass(frozen=True)
 class TileFrame:
-    """What all tables of a search space share: axes, the loops of each slot, words, and tiles that fit.
+    """The frame of all tables of a search space: axes, the loops of each slot, words, and tiles that fit.
 
     Parameters
     ----------
@@ -173,17 +173,17 @@ class TileFrame:
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
-        """Places along each axis."""
+        """Number of places along each axis."""
         return tuple(len(axis.numbers) for axis in self.axes)
 
     @cached_property
     def counted(self) -> ByOrder:
-        """The rule by which words are counted."""
+        """The counting rule."""
         return counted_by(self.space)
 
     @cached_property
     def words(self) -> WordTables:
-        """Words of deliveries."""
+        """Tables of the words of deliveries."""
         return WordTables(self.space)
 
     @cached_property
@@ -204,12 +204,12 @@ class TileFrame:
         return {}
 
     def left_out(self, last: int) -> frozenset[tuple[int, int]]:
-        """Loops of the slots up to one that are left out."""
+        """The omitted loops of the slots up to a given one."""
         return frozenset(own for own in self.without if own[0] <= last)
 
     @cached_property
     def possible(self) -> tuple[tuple[BoolArray, ...], ...]:
-        """By boundary and dimension, which numbers of tiles any loops of its own lead to, and go on from."""
+        """By boundary and dimension, the numbers of tiles that loops can reach and continue from."""
         dims, last = range(len(self.axes)), len(self.loops)
         outside = [[axis.numbers == 1 for axis in self.axes]]
         for slot in range(last):
@@ -221,7 +221,7 @@ class TileFrame:
         return tuple(tuple(a & b for a, b in zip(*own, strict=True)) for own in pairs)
 
     def narrowed(self) -> SearchSpace:
-        """The search space without numbers of tiles that no loops and children lead to."""
+        """The search space without unreachable numbers of tiles."""
         space = self.space
         if not space.has_remainders or space.grains:
             return space
@@ -244,7 +244,7 @@ class TileFrame:
         return tuple(axis.numbers[used].tolist())
 
     def able(self, stage: int) -> BoolArray:
-        """By spatial choice of a stage, whether there are tiles for all of its factors."""
+        """By spatial choice of a stage, whether tiles exist for all of its factors."""
         choices = self.space.stages[stage].places
         able = np.ones(len(choices), dtype=np.bool_)
         for d, column in enumerate(self.space.stages[stage].factors.T):

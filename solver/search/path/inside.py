@@ -68,7 +68,7 @@ class Inside:
         return tuple(able)
 
     def fewest(self, tiles: IntArray, unrolled: Unrolled, boundary: int) -> IntArray:
-        """The fewest tiles that there may be at a boundary, given those at the one right outside."""
+        """The fewest possible tiles at a boundary, given those at the next outer one."""
         result, outside = tiles.copy(), boundary - 1
         between = unrolled.copies(outside, boundary)
         for d, axis in enumerate(self.frame.axes):
@@ -80,7 +80,7 @@ class Inside:
         return result
 
     def steps(self, tiles: IntArray, unrolled: Unrolled) -> FloatArray:
-        """Cycles of the arithmetic, at least."""
+        """Least compute cycles."""
         outside, inside = unrolled.factors[self.frame.meeting], unrolled.product(self.first, self.depth)
         steps = np.ones(len(tiles))
         for d in range(len(self.frame.axes)):
@@ -108,7 +108,7 @@ class Inside:
         return least + inner if listed.larger == dim else least
 
     def rounds(self, dim: int, tiles: IntArray, outside: IntArray, inside: IntArray) -> FloatArray:
-        """Iterations that no two children have at the same time, at least."""
+        """Least number of iterations that no two children execute at the same time."""
         axis = self.frame.axes[dim]
         if axis.divides:
             fewest: FloatArray = (-(-axis.bound // (outside * inside))).astype(np.float64)
@@ -147,7 +147,7 @@ class Inside:
         return whole
 
     def cost(self, listed: Listed, price: Price | StackedPrices = ENERGY) -> RowCosts:
-        """What everything inside costs, at least."""
+        """Least cost of everything inside."""
         return listed.once(("node", price), lambda: self._cost(listed, price), RowCosts.at)
 
     def _cost(self, listed: Listed, price: Price | StackedPrices) -> RowCosts:
@@ -347,7 +347,7 @@ class Inside:
         return asked
 
     def fewest_operands(self, charge: Charge, unrolled: Unrolled) -> FloatArray:
-        """Words of an operand's access, at least, for any tiles: children share all they may."""
+        """Least words of an operand's access for any tiles: children share as much as they may."""
         frame, view = self.frame, self.frame.space.views[charge.place]
         children = unrolled.product(charge.level, self.depth)
         together = children // unrolled.unshared_factors(view, charge.level, self.depth)
@@ -357,7 +357,7 @@ class Inside:
         return words * unrolled.share(view, charge.level, self.depth)
 
     def free(self, charge: Charge, unrolled: Unrolled) -> FloatArray:
-        """Words of first touches that cost nothing, at most."""
+        """Upper bound on the words of first touches, which are free."""
         if not charge.free:
             return np.zeros(1)
         frame, view = self.frame, self.frame.space.views[charge.place]

@@ -49,7 +49,7 @@ class Junction:
 
     @property
     def is_new(self) -> bool:
-        """Whether no more than one way leads here."""
+        """Whether at most one way leads here."""
         return len(self._arriving) < 2
 
     def link(self, way: Reach) -> None:

@@ -166,7 +166,7 @@ def beyond_fewest(
 
 
 class Leaves:
-    """Prices complete paths.
+    """Evaluates the mappings of complete paths.
 
     Parameters
     ----------

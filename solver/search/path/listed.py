@@ -57,7 +57,7 @@ class Labels(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Listed:
-    """Rows of a list; what does not depend on prices is computed once.
+    """The rows of a list; data that do not depend on prices are computed once.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class Listed:
 
 
 class Pending(NamedTuple):
-    """A dataspace that is in place where a slot begins: what it costs depends on tiles outside.
+    """A dataspace that is stationary at the start of a slot, so that its cost depends on tiles outside.
 
     Parameters
     ----------
@@ -161,18 +161,18 @@ class Pending(NamedTuple):
     split: Split = TOGETHER
 
     def cost(self, irrelevant: Sequence[int], rounds: FloatArray) -> FloatArray:
-        """What it costs with so many rounds outside, shape (..., dimensions)."""
+        """Its cost with these rounds outside, shape (..., dimensions)."""
         return self.of_times(self.times(irrelevant, rounds))
 
     def times(self, irrelevant: Sequence[int], rounds: FloatArray) -> FloatArray:
-        """How often all tiles are delivered with so many rounds outside."""
+        """How often all tiles are delivered with these rounds outside."""
         number: FloatArray = np.ones(rounds.shape[:-1])
         for d in irrelevant:
             number = number * ((rounds[..., d] - 1) * self.copies[..., d] + self.last[..., d])
         return number
 
     def of_times(self, number: FloatArray) -> FloatArray:
-        """What it costs if all tiles are delivered so many times."""
+        """Its cost if all tiles are delivered a number of times."""
         return self.price * self.currency.paid(self.charge, self.asked(number), self.free, self.split)
 
     def asked(self, number: FloatArray) -> FloatArray:
@@ -284,7 +284,7 @@ class MayStay(NamedTuple):
 
 
 class RowCosts(NamedTuple):
-    """What rows cost so far: what is known, shape (rows,) or (prices, rows), and accesses that are not."""
+    """The known costs of rows, shape (rows,) or (prices, rows), and the accesses whose costs are pending."""
 
     spent: FloatArray
     waiting: list[MayStay]

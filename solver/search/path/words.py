@@ -289,7 +289,7 @@ class ExecutedWords:
         orders
             Innermost first.
         shares
-            As of `start`.
+            See `start`.
         """
         place, outer, level = ends
         profiles = self._profiles_of(place, outer, level, lines, shares)

@@ -15,6 +15,7 @@ from solver.curves.design import Design
 from solver.curves.einsum import traffic_curve
 from solver.curves.network import Part, network_curve
 from solver.report.curves import COLUMNS
+from solver.result import Status
 from tests.conftest import REPOSITORY
 from tests.mapspaces import matmul
 
@@ -179,6 +180,22 @@ def test_a_fused_chain_beside_its_einsums(capsys):
     assert more["traffic_bytes"] == more["bound_bytes"] == 8 * 4 + 16 + 16 + 32
     assert more["unfused_bytes"] == own["minimum"]["traffic_bytes"] == more["traffic_bytes"] + 2 * 32
     assert less["unfused_bytes"] >= less["traffic_bytes"] >= more["traffic_bytes"]
+
+
+def test_proven_points_of_a_chain_have_a_certificate(capsys, tmp_path, monkeypatch):
+    path = tmp_path / "certificate.json"
+    options = ("--fuse", "--factors", "perfect", "--at", "1,12", "--certificate", str(path))
+    chain = (*CHAIN[:2], "m=2", "k=2", "n=2", "l=1")
+    assert main(["bound", *chain, *options, "--check"]) == 0
+    said = capsys.readouterr()
+    assert "no mapping is below the curves: 2 with " in said.out
+    assert "and 2 points of fused cascades" in said.out
+    assert "note: the certificate leaves out" not in said.err
+    assert main(["prove", str(path)]) == 0
+    monkeypatch.setattr("solver.curves.fused.FusedPoint.status", Status.FEASIBLE)
+    capsys.readouterr()
+    assert main(["bound", *chain, *options]) == 3
+    assert "note: the certificate leaves out Einsum, fused, at 12 B: not proven" in capsys.readouterr().err
 
 
 def test_fused_points_are_within_the_picture(capsys, tmp_path):

@@ -315,7 +315,7 @@ def test_rules_of_the_users_own(ruled, tmp_path, capsys):
 def test_rules_are_not_certified_of_sparse_data(ruled, tmp_path, capsys):
     command = ["map", str(ruled), "--objective", "energy", "--certificate", str(tmp_path / "claim.json")]
     assert main(command) == 2
-    message = "the checker knows no user-defined rules on mappings of sparse data"
+    message = "the checker does not support user-defined rules on sparse data"
     assert message in capsys.readouterr().err
 
 

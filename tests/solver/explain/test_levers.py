@@ -141,8 +141,8 @@ def test_conflicts_that_share_a_line_are_not_two(monkeypatch):
     mapspace = mapspace_of(spad(8, ", min_utilization: 0.9"))
     list(find_conflicts(Feasibility(mapspace), constraints_of(mapspace), most=2))
     first, second = asked
-    assert (first.count("Utilization"), first.count("Capacity")) == (1, 3)
-    assert (second.count("Utilization"), second.count("Capacity")) == (0, 2)
+    assert (first.count("Utilization"), first.count("TileCapacity")) == (1, 3)
+    assert (second.count("Utilization"), second.count("TileCapacity")) == (0, 2)
 
 
 def test_the_arithmetic_is_that_of_the_conflict_alone():
@@ -177,7 +177,7 @@ def test_an_axis_that_is_not_written_is_not_blamed_but_counted():
         pe("factors: [P=1, C=4], permutation: [M, C, R], split: 1"),
     ]
     (reason,) = diagnose(mapspace_of(*edits)).reasons
-    assert reason.text == "`PE` needs at least 4 children along Y, there is 1: 3 too few"
+    assert reason.text == "`PE` needs at least 4 children along Y, but there is 1: 3 too few"
     texts = [statement.text for statement in reason.constraints]
     assert "C=4 in the spatial loops of `PE`" in texts
     assert not any("wide" in text for text in texts)

@@ -304,7 +304,7 @@ def test_values_of_several_sizes(tmp_path: Path):
     assert [own.word_bits for own in registers] == [8, 8, 8]
     assert [own.size_words for own in registers] == [1, 1, 2]
     result = fuse_cascade(cascade, "latency", Options(time_limit_s=0.5))
-    assert "`Register` stores nothing for several Einsums, as it has other room for some" in str(
+    assert "`Register` stores nothing for several Einsums, as its size differs between them" in str(
         result.restrictions
     )
 
@@ -336,7 +336,7 @@ def test_registers_of_several_sizes_have_certificates(sizes: tuple[int, int], ob
 
 
 def test_an_outermost_on_chip_memory_has_one_size():
-    with pytest.raises(NotSearchedError, match="`GLB` has other room for some Einsums"):
+    with pytest.raises(NotSearchedError, match="`GLB` has different sizes for some Einsums"):
         fuse_cascade(resized(drawn(Random("unlike 0"), "products"), "GLB", (8, 14)), "energy")
 
 
