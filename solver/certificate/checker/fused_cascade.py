@@ -446,6 +446,11 @@ def in_step(one: Sequence[Any], other: Sequence[Any]) -> list[tuple[Any, Any]]:
     return [(one[n * len(one) // steps], other[n * len(other) // steps]) for n in range(steps)]
 
 
+def replaced(numbers: Numbers, place: int, number: int) -> Numbers:
+    """A tuple with another number at a place."""
+    return (*numbers[:place], number, *numbers[place + 1 :])
+
+
 def changed(one: Numbers, other: Numbers) -> set[int]:
     """Classes of loops between two places."""
     return {c for c, (a, b) in enumerate(zip(one, other, strict=True)) if a != b}

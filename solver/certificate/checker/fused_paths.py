@@ -8,22 +8,28 @@ the places between these at which tiles may be held, as far as these bounds do n
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from functools import cached_property
 from itertools import chain, pairwise, product
 from math import inf, prod
 from operator import le
 from typing import Any, NamedTuple
 
-from solver.certificate.checker.claims import CannotCheckError, Json, Query, Refute, able, need, remembered
+from solver.certificate.checker.claims import able, need, remembered
 from solver.certificate.checker.dataspaces import divisors
-from solver.certificate.checker.fused_cascade import Above, Cascade, Shared, SharedLoop, changed, parted
-from solver.certificate.checker.fused_edges import Edge, Edges, Left, Way, undominated
+from solver.certificate.checker.fused_cascade import (
+    Above,
+    Cascade,
+    Shared,
+    SharedLoop,
+    changed,
+    parted,
+    replaced,
+)
+from solver.certificate.checker.fused_edges import Edge, Edges, Way, undominated
 from solver.certificate.checker.fused_einsums import Cut, Einsum, fits_mesh, vectors
-from solver.certificate.checker.fused_tree import Tree
 from solver.certificate.checker.fused_visits import Numbers
 
-FEW_LABELS, MOST_LABELS = 1 << 14, 1 << 22  # that a check looks at, first by few claims, then by all
+MOST_LABELS = 1 << 22  # that a check looks at
 
 
 class Open(NamedTuple):
@@ -97,14 +103,26 @@ class Paths:
 
     def fill(self) -> None:
         """Bound the rests of paths, from the last cut back: what crosses a cut is on chip without room."""
-        objective, limit = self.objective, self.limit
+        objective, limit, before = self.objective, self.limit, [*self.before()]
         for place in reversed(range(self.count)):
             rest: list[Any] = []
-            for own in ("energy", "latency"):
-                self.objective, self.limit = own, limit if own == objective else inf
+            for own, spent in zip(("energy", "latency"), before[place], strict=True):
+                # Rests that cost as much as is left need not be told apart.
+                self.objective, self.limit = own, max(0, limit - spent) if own == objective else inf
                 rest.append(self.least_from(place) if objective in (own, "edp") else 0)
             self.rest[place] = rest[0], rest[1]
         self.objective, self.limit = objective, limit
+
+    def before(self) -> Iterator[tuple[Any, Any]]:
+        """Yield the least energy and cycles of all Einsums before each cut, under any shared loops."""
+        energy = cycles = 0
+        for j, einsum in enumerate(self.cascade.einsums):
+            yield energy, cycles
+            if not einsum.is_copy:
+                cut = self.cascade.cut(j, ())
+                ways = tuple(self.ways_without(j, v, cut) for v in range(len(einsum.tensors)))
+                more = self.least_of(j, cut, ways, False)
+                energy, cycles = energy + more[0] * einsum.times, cycles + more[1] * einsum.cycle_times
 
     def least_from(self, place: int) -> int | float:
         """The least value of a part from a cut on and of the rest after it, or the limit."""
@@ -716,6 +734,13 @@ class Paths:
         classes = self.cascade.classes(start, end) or ()
         return any(self.cascade.slides(SharedLoop(2, start, own)) for own in classes)
 
+    def ways_without(self, j: int, v: int, cut: Cut) -> tuple[Way, ...]:
+        """Ways to keep a tile without shared loops, in any room."""
+        einsum = self.cascade.einsums[j]
+        stored = (Way(stored=level) for level in self.cascade.storable.get(einsum.tensors[v], ()))
+        held = [self.edges.held(j, v, cut)] if einsum.may_keep[v] else []
+        return self.edges.fetched(j, v, cut), *stored, *held
+
     def stored_room(self, tensor: int, ctx: Context, level: int) -> int:
         """Room of a tensor that is stored in the innermost body; others may be there before."""
         users, body = self.cascade.users[tensor], ctx[-1]
@@ -724,77 +749,6 @@ class Paths:
         return self.cascade.stored_words(tensor, self.loops(ctx), level)
 
 
-def replaced(numbers: Numbers, place: int, number: int) -> Numbers:
-    """A tuple with another number at a place."""
-    return (*numbers[:place], number, *numbers[place + 1 :])
-
-
 def held_words(rooms: Iterable[Room]) -> int:
     """Words that tiles take which are held above loops of open bodies."""
     return sum(room.held for room in rooms)
-
-
-def check_fused(doc: Json, mapspace: object, refute: Refute) -> tuple[int | None, int]:
-    """The value that no fused mapping is below, None if there is none, and its unit; raises unless shown."""
-    objective, status, bound = doc["objective"], doc["status"], doc["bound"]
-    need(objective in Query._fields, "the objective is known")
-    cascade = Cascade(doc["problem"])
-    if status == "INFEASIBLE":
-        need(
-            doc["mapping"] is doc["cost"] is bound is None,
-            "INFEASIBLE claims no mapping, no cost and no bound",
-        )
-    else:
-        need(type(bound) is int and bound >= 0, "the bound is a natural number")
-        need(doc["cost"] == Tree(cascade, doc["mapping"]).price(), "the cost matches the mapping")
-        cost = doc["cost"][objective]
-        need(
-            {"OPTIMAL": bound == cost, "FEASIBLE": bound <= cost}.get(status), "the bound matches the status"
-        )
-    limit = inf if bound is None else bound
-    least = confirmed(cascade, doc, limit, refute) if limit else limit
-    text = "no fused mapping exists" if limit == inf else f"no fused mapping has {objective} below {limit:,}"
-    able(least >= limit, f"{text}: the listed claims do not exclude values from {least:,} on")
-    return bound, cascade.einsums[0].doc["units_per_pj"]
-
-
-def confirmed(cascade: Cascade, doc: Json, limit: int | float, refute: Refute) -> int | float:
-    """The limit, if claims that hold show that nothing is below; else what they leave open.
-
-    Claims without shared loops alone are often enough, and are quickly checked. How stored tensors are spread
-    over memories that exist several times is left open first.
-    """
-    left: Left = {}
-    with suppress(CannotCheckError):
-        if left_open(cascade, doc, limit, refute, left, FEW_LABELS, every=False) >= limit:
-            return limit
-    least = left_open(cascade, doc, limit, refute, left)
-    several = any(cascade.instances(n) > 1 for n in chain(*cascade.storable.values()))
-    if least < limit and several:
-        least = left_open(cascade, doc, limit, refute, left, is_spread=True)
-    return least
-
-
-def left_open(
-    cascade: Cascade,
-    doc: Json,
-    limit: int | float,
-    refute: Refute,
-    left: Left,
-    most: int = MOST_LABELS,
-    every: bool = True,
-    is_spread: bool = False,
-) -> int | float:
-    """The least value of all paths that claims leave open below a limit, or the limit; claims are checked.
-
-    Claims of which less is `left`, as this program's own bounds are lower, are used as that. Where a path is
-    left open whose nests may have remainders, its edges are looked at, which adds to what is known.
-    """
-    while True:
-        edges = Edges(cascade, doc, left, every)
-        paths = Paths(cascade, edges, doc["objective"], limit, most, is_spread)
-        least = paths.least()
-        if every and least < limit and edges.learn(paths.open_edges, refute):
-            continue
-        if (least < limit and not every) or edges.verify(refute) or least < limit:
-            return least
