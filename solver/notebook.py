@@ -54,6 +54,7 @@ from solver.result import (
     Status,
     StopCallback,
     Termination,
+    WithTotals,
 )
 from solver.sparse_search import lack_of_remainders
 
@@ -229,7 +230,7 @@ class FusedCase:
 
 
 @dataclass(frozen=True, repr=False)
-class FusedResult(ShownResult, fused.FusedResult):
+class FusedResult(WithTotals, ShownResult, fused.FusedResult):
     """The result of a search for a fused mapping, with remarks about the specs."""
 
     notes: tuple[Note, ...] = ()
@@ -503,7 +504,11 @@ def map_einsum(
 
 
 def map_network(
-    network: Network | Spec | Sequence[Spec], options: Options = Options(), how: run.Run = run.Run()
+    network: Network | Spec | Sequence[Spec],
+    options: Options = Options(),
+    how: run.Run = run.Run(),
+    on_progress: Callable[[run.NetworkProgress], None] | None = None,
+    should_stop: StopCallback | None = None,
 ) -> NetworkResult:
     """Find and prove the best mapping of every Einsum of a network; identical ones are searched once.
 
@@ -515,7 +520,8 @@ def map_network(
         Objectives, limits, workers of each search.
     how
         The cache for results and the place of searches; by default, no cache and one search at a time.
-        Its `on_progress` is called at least every second, then perhaps from another thread.
+    on_progress, should_stop
+        Instead of those in `how`. The first is called at least every second, perhaps from another thread.
 
     Returns
     -------
@@ -528,14 +534,15 @@ def map_network(
         For invalid specs, and for those that are no network.
     """
     own = _as_loaded(network, Network, "map_network")
-    with regular(how.on_progress, None, lambda progress, _: progress) as told:
+    how = replace(how, should_stop=should_stop or how.should_stop)
+    with regular(on_progress or how.on_progress, None, lambda progress, _: progress) as told:
         result = run.map_network(own, options, replace(how, on_progress=told))
     return NetworkResult(**_field_values(result))
 
 
 def map_fused(
     case: FusedCase | Cascade | Spec | Sequence[Spec],
-    objective: str | None = None,
+    objective: str | Options | None = None,
     options: Options = Options(),
     limits: FusionLimits = FusionLimits(),
     on_progress: Callable[[fused.FusionProgress], None] | None = None,
@@ -548,7 +555,8 @@ def map_fused(
     case
         The cascade, as returned by `load` with `fuse`, or what `load` reads: a path, or a list of them.
     objective
-        "energy", "latency" or "edp"; None: that of `options`, then that of the specs, then EDP.
+        "energy", "latency" or "edp"; None: that of `options`, then that of the specs, then EDP. The options
+        may stand here, as of `map_einsum`.
     options
         The time limit applies to the whole search.
     limits
@@ -568,8 +576,11 @@ def map_fused(
     ValueError
         If the search does not support the cascade, or there are several objectives.
     """
+    if isinstance(objective, Options):
+        options = objective
+    named = objective if isinstance(objective, str) else None
     own = FusedCase(case) if isinstance(case, Cascade) else _as_loaded(case, FusedCase, "map_fused")
-    aim = _one_objective(own.cascade, objective, options)
+    aim = _one_objective(own.cascade, named, options)
     first = fused.FusionProgress(0.0, aim, 0, len(own.cascade.einsums), 0, None, None)
     with regular(on_progress, first, _after) as told:
         result = fuse_cascade(own.cascade, aim, options, limits, told, should_stop)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
-from typing import TYPE_CHECKING
+from numbers import Real
+from typing import TYPE_CHECKING, Any
 
 from model.objective import OBJECTIVES, in_reported_unit
+from model.wording import nearest
 
 if TYPE_CHECKING:
     from model.cost import Evaluation
@@ -129,9 +132,21 @@ class Options:
             object.__setattr__(self, "objectives", tuple(self.objectives))
         unknown = [name for name in self.objectives or () if name not in OBJECTIVES]
         if unknown:
-            raise ValueError(f"unknown objective {unknown[0]!r}; choose from {', '.join(OBJECTIVES)}")
+            folded = str(unknown[0]).lower()
+            meant = folded if folded in OBJECTIVES else nearest(folded, OBJECTIVES)
+            known = f"did you mean {meant!r}?" if meant else f"choose from {', '.join(OBJECTIVES)}"
+            raise ValueError(f"unknown objective {unknown[0]!r}; {known}")
         if self.objectives is not None and len(set(self.objectives)) != max(1, len(self.objectives)):
             raise ValueError("objectives must be named once each, and at least one of them")
+        numbers = {
+            "the time limit": 0 if self.time_limit_s is None else self.time_limit_s,
+            "jobs": self.jobs,
+            "the memory limit": self.memory_limit_mib,
+            "the gap": self.gap,
+        }
+        for what, number in numbers.items():
+            if not isinstance(number, Real) or math.isnan(number):
+                raise ValueError(f"{what} must be a number, but is {number!r}")
         if self.time_limit_s is not None and self.time_limit_s < 0:
             raise ValueError("the time limit must not be negative")
         if self.jobs < 1 or self.memory_limit_mib < 1:
@@ -423,8 +438,32 @@ class Narrower:
         return cls(result.status, result.value, result.bound)
 
 
+class WithTotals:
+    """A result with the totals of its mapping."""
+
+    if TYPE_CHECKING:
+        evaluation: Any
+        units_per_pj: Any
+
+    @property
+    def energy_pj(self) -> float | None:
+        """Energy of the mapping in picojoules, None without one."""
+        return None if self.evaluation is None else self.evaluation.energy / self.units_per_pj
+
+    @property
+    def cycles(self) -> int | None:
+        """Cycles of the mapping, None without one."""
+        return None if self.evaluation is None else self.evaluation.cycles
+
+    @property
+    def edp_pj_cycles(self) -> float | None:
+        """Energy of the mapping in picojoules times its cycles, None without one."""
+        found = self.evaluation
+        return None if found is None else found.energy * found.cycles / self.units_per_pj
+
+
 @dataclass(frozen=True)
-class Result:
+class Result(WithTotals):
     """The result of a search.
 
     Parameters

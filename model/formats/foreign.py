@@ -130,7 +130,8 @@ def _binary(path: Path, head: bytes) -> Format | None:
         if head.startswith(beginning, place):
             return found
     if head.startswith(b"PK\x03\x04"):
-        is_torch = any(name in head[:1024] for name in _TORCH_ENTRIES)
+        named = path.suffix.lower() in (".pt", ".pt2", ".pth")
+        is_torch = named or any(name in head[:1024] for name in _TORCH_ENTRIES)
         return _PYTORCH if is_torch else Format("a ZIP archive", "unpack it first")
     if head[:2] in (b"\x80\x02", b"\x80\x03", b"\x80\x04"):
         return _PYTORCH  # pickled

@@ -159,7 +159,7 @@ def read_text(path: Path, limits: Limits) -> str:
         content = _read_bytes(path, name, limits)
     except FileNotFoundError:
         hint = STDIN_HINT if str(path) == "-" else _shipped_hint(path)
-        hint = hint or _path_hint(path)
+        hint = hint or path_hint(path)
         raise SpecError(f"there is no file {name}", hint=hint) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
@@ -206,7 +206,7 @@ def _neighbour_hint(wanted: str, directories: Iterable[Path]) -> str | None:
     return did_you_mean(Path(wanted).name, sorted(names))
 
 
-def _path_hint(path: Path) -> str | None:
+def path_hint(path: Path) -> str | None:
     """Return a hint with the path that a missing one is a slip of; it may be that of a shipped file."""
     bases = [Path(path.anchor)]
     first = path.parts[:1]

@@ -40,6 +40,9 @@ from model.wording import did_you_mean
 _FIRST_MARK = 0xF0000
 _LAST_MARK = 0x10FFFD
 _MARK = re.compile(f"[{chr(_FIRST_MARK)}-{chr(_LAST_MARK)}]")
+_LAST = re.compile(rf".*({_MARK.pattern})", re.DOTALL)
+"""The last mark of a text; a list of all may take much memory."""
+
 _LINE_START = re.compile(rf"(?:\s|{_MARK.pattern})*")
 _ANY_DEPTH = "**"
 _WILDCARD = re.compile(r"[*?\[]")
@@ -85,7 +88,12 @@ class TemplateEngine:
     def _confined(self, text: str, scope: FileScope) -> tuple[Document, IncludedTrees, Usage]:
         """Return what the parent of this child process needs to go on."""
         self._session.confined = True
-        return self._document(text, scope), self._trees, self._session.used
+        try:
+            return self._document(text, scope), self._trees, self._session.used
+        except MemoryError as error:  # for the lines of a text that had room
+            clear_frames(error.__traceback__)
+            source = SourceText.of(display_name(scope.path), text)
+            raise _too_large(self._session.limits, whole_line_span(source, 1)) from None
 
     def _document(self, text: str, scope: FileScope) -> Document:
         return self._marks.document(display_name(scope.path), self._rendered(text, scope))
@@ -415,6 +423,6 @@ class LineMarks:
 
     def _last_number(self, text: str, otherwise: int) -> int:
         """Return the number of the last mark; false ones, which a template printed, do not count."""
-        marks = _MARK.findall(text)
-        number = ord(marks[-1]) - _FIRST_MARK if marks else otherwise
+        last = _LAST.match(text)
+        number = ord(last[1]) - _FIRST_MARK if last else otherwise
         return number if number < len(self._origins) else otherwise

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import chain, combinations, product
+from typing import TypeGuard
 
 import numpy as np
 
@@ -23,7 +24,10 @@ TABLE_ENTRIES = 1 << 22
 """Entries of the table of arrangements that are looked at together."""
 
 MOST_FREE = 14
-"""Dimensions that may lie along either axis, or levels that may keep a dataspace or not, at most."""
+"""Dimensions that may lie along either axis, at most; levels that may keep a dataspace or not in any way."""
+
+FEW_LEVELS = 2
+"""Of more such levels, so many at most keep the dataspace in the mappings that are drawn, or bypass it."""
 
 
 class MapspaceRules:
@@ -39,7 +43,9 @@ class MapspaceRules:
         for dim, bound in problem.bound.items():
             if bound >= 1 << 63:
                 raise MapperError(f"{dim} has 2^63 points or more, too many for 64 bits")
-        self.keep_options = tuple(_keep_options(mapspace, space.name) for space in problem.dataspaces)
+        names = [space.name for space in problem.dataspaces]
+        self._choices = [KeepChoice.of(mapspace.keep, name) for name in names]
+        self.keep_options = tuple(map(self._drawn_options, names, self._choices))  # what may be drawn
         self._nested = tuple(_nested_pairs(rules, problem.dims) for rules in mapspace.temporal)
         self.arrangements = tuple(
             Arrangements(fanout, _sets_along_x(rules, problem.dims, problem.bounds))
@@ -48,6 +54,9 @@ class MapspaceRules:
 
     def keep_masks(self) -> Booleans:
         """Return all choices of what each level keeps, shape ``(masks, levels, dataspaces)``."""
+        for space, choice in zip(self.mapspace.problem.dataspaces, self._choices, strict=True):
+            if _is_sampled(choice):
+                _check_choices(len(choice.free), f"levels may keep {space.name} or not")
         masks = [np.stack(chosen, axis=1) for chosen in product(*self.keep_options)]
         levels = len(self.mapspace.architecture.levels)
         return np.array(masks, dtype=np.bool_).reshape(len(masks), levels, len(self.keep_options))
@@ -118,6 +127,35 @@ class MapspaceRules:
             fits &= arrangements.first_fitting(factors[:, position]) >= 0
         return fits
 
+    def _drawn_options(self, dataspace: str, choice: KeepChoice | None) -> Booleans:
+        """Return sets of levels that keep `dataspace`, shape ``(options, levels)``, if there are any."""
+        found: Iterable[frozenset[int]] = keep_sets(self.mapspace, dataspace)
+        if _is_sampled(choice):
+            few = [
+                frozenset(own) for size in range(FEW_LEVELS + 1) for own in combinations(choice.free, size)
+            ]
+            every = choice.forced.union(choice.free)
+            sets = (choice.forced | own for own in few), (every - own for own in few)
+            groups = self.mapspace.parallel
+            found = (own for own in chain(*sets) if own and all(one.allows(dataspace, own) for one in groups))
+        levels = range(len(self.mapspace.keep))
+        rows = [[level in kept for level in levels] for kept in found]
+        return np.array(rows, dtype=np.bool_).reshape(len(rows), len(levels))
+
+    def _may_keep(self, kept: Booleans, number: int) -> Booleans:
+        """Which sets of levels, shape ``(mappings, levels)``, may keep a dataspace."""
+        name, choice = self.mapspace.problem.dataspaces[number].name, self._choices[number]
+        assert choice is not None
+        rows, places = np.unique(kept, axis=0, return_inverse=True)
+        sets = [frozenset(np.flatnonzero(row).tolist()) for row in rows]
+        allowed = [
+            bool(own)
+            and choice.forced <= own <= choice.forced.union(choice.free)
+            and all(group.allows(name, own) for group in self.mapspace.parallel)
+            for own in sets
+        ]
+        return np.array(allowed, dtype=np.bool_)[places]
+
     def _units_in_use(self, batch: MappingBatch) -> Integers:
         architecture = self.mapspace.architecture
         if self.mapspace.factors == ANY:
@@ -144,7 +182,9 @@ class MapspaceRules:
             yield from self._verdicts_on_places(together, batch)
         for number, options in enumerate(self.keep_options):
             name = f"the levels that may keep {problem.dataspaces[number].name}"
-            yield name, np.isin(_codes(batch.keep[:, :, number]), _codes(options))
+            choice, kept = self._choices[number], batch.keep[:, :, number]
+            sampled = _is_sampled(choice)
+            yield name, self._may_keep(kept, number) if sampled else np.isin(_codes(kept), _codes(options))
         yield "the meshes and the split of the fanouts", self.fits_meshes(batch.factors)
         least = math.ceil(self.mapspace.min_parallelism)
         if least > 1:
@@ -239,10 +279,6 @@ def _check_choices(free: int, what: str) -> None:
         raise MapperError(f"{free} {what}; heuristics enumerate all choices, for at most {MOST_FREE}")
 
 
-def _keep_options(mapspace: Mapspace, dataspace: str) -> Booleans:
-    """Sets of levels that may keep `dataspace`, shape ``(options, levels)``; none if there is no way."""
-    levels = range(len(mapspace.keep))
-    choice = KeepChoice.of(mapspace.keep, dataspace)
-    _check_choices(0 if choice is None else len(choice.free), f"levels may keep {dataspace} or not")
-    rows = [[level in kept for level in levels] for kept in keep_sets(mapspace, dataspace)]
-    return np.array(rows, dtype=np.bool_).reshape(len(rows), len(levels))
+def _is_sampled(choice: KeepChoice | None) -> TypeGuard[KeepChoice]:
+    """Whether levels may keep a dataspace in more ways than are all drawn."""
+    return choice is not None and len(choice.free) > MOST_FREE

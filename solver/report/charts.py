@@ -22,7 +22,7 @@ from solver.report.drawing import (
     series_ink,
     text_width,
 )
-from solver.report.figures import count_text, energy_text, energy_unit
+from solver.report.figures import count_text, counted, energy_text, energy_unit
 
 LABELS_BESIDE_FROM_PX = 520.0
 """Width from which the label of a bar stands beside it, and not above it."""
@@ -213,7 +213,7 @@ def curves_scene(
     parts = _with_all_dots([*parts, *drawn])
     parts += _labels(curves, drawn, frame, x_scale, y_scale)
     parts.append(TextLine(frame.right, frame.bottom + 34, across.name, "muted", SMALL, "end"))
-    described = f"{up.name} against {across.name}: {len(marks)} points"
+    described = f"{up.name} against {across.name}: {counted(len(marks), 'point')}"
     return Scene(width, frame.bottom + 40, title, tuple(parts), described)
 
 

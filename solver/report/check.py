@@ -20,6 +20,7 @@ from solver.report.console import ReportTable, plain_table, unheaded_table
 from solver.report.figures import (
     NOTHING,
     count_text,
+    counted,
     einsum_text,
     energy_text,
     large_count_text,
@@ -144,7 +145,7 @@ def problem_table(problem: Problem) -> ReportTable:
     for space in problem.dataspaces:
         kind = "read-write" if space.read_write else "read-only"
         kind += ", first values given" if space.given else ""
-        table.add_row(space.name, f"{count_text(tile_words(space, problem.bound))} words, {kind}")
+        table.add_row(space.name, f"{counted(tile_words(space, problem.bound), 'word')}, {kind}")
     return table
 
 

@@ -119,15 +119,16 @@ def search_text(document: Value) -> str:
 
 
 def outcome_text(document: Value) -> str:
-    """Return value, bound and gap, the later objectives, and what is known of narrower mapspaces."""
+    """Return the value, bound and gap of what is not proven, later objectives, and narrower mapspaces."""
     if document["status"].text() == "INFEASIBLE":
         return "no mapping satisfies all constraints"
     units, objective = document["units"].text(), document["objective"].text()
     value = document["value"]
     parts = ["no mapping was found" if value.raw is None else f"{objective} {value_text(value, units)}"]
-    parts.append(f"bound {value_text(document['bound'], units)}")
-    if document["gap"].raw is not None:
-        parts.append(f"gap {percent(document['gap'].number())}")
+    if document["status"].text() != "OPTIMAL":  # else the bound is the value
+        parts.append(f"bound {value_text(document['bound'], units)}")
+        if document["gap"].raw is not None:
+            parts.append(f"gap {percent(document['gap'].number())}")
     if document.get("energy_pj").raw is not None:
         parts += _later_values(document)
     return ", ".join((*parts, *_narrower_parts(document)))
@@ -295,9 +296,7 @@ def _capacity_section(shown: ShownMapping) -> Section:
         limit, taken = memory.usable_words, sum(tile.size_words for tile in tiles)
         share = [float(Fraction(tile.size_words, limit)) if limit else 0.0 for tile in tiles]
         segments = [
-            Segment(
-                part, shown.inks[tile.dataspace], f"{tile.dataspace}: {count_text(tile.size_words)} words"
-            )
+            Segment(part, shown.inks[tile.dataspace], f"{tile.dataspace}: {counted(tile.size_words, 'word')}")
             for part, tile in zip(share, tiles, strict=True)
         ]
         text = percent(taken / limit) if limit else NOTHING
@@ -394,7 +393,7 @@ def cycles_sections(document: Value, shown: ShownMapping) -> Iterator[Section]:
     cycles, compute_cycles = document["cycles"].count(), document["compute_cycles"].count()
     needed = compute_cycles / cycles if cycles else 0.0
     shares = [
-        (shown.compute, "compute", needed, f"{count_text(compute_cycles)} of {count_text(cycles)} cycles")
+        (shown.compute, "compute", needed, f"{count_text(compute_cycles)} of {counted(cycles, 'cycle')}")
     ]
     for name, resource, limit, used in _rates(document):
         share = used / limit if limit else 0.0
@@ -414,7 +413,7 @@ def cycles_sections(document: Value, shown: ShownMapping) -> Iterator[Section]:
     )
     yield Section(
         "Latency bottleneck",
-        f"{limited} Each bar is the share of {count_text(cycles)} cycles that the resource alone needs.",
+        f"{limited} Each bar is the share of {counted(cycles, 'cycle')} that the resource alone needs.",
         [
             Figure(
                 lambda width: bars_scene(

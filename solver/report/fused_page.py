@@ -195,7 +195,7 @@ def _savings_section(document: Value, inks: Mapping[str, Ink]) -> Section:
     now, before = all_runs(einsums), all_runs(unfused["einsums"].entries())
     outermost = next((memory["name"].text() for memory in einsums[0]["memories"].entries()), "")
     cycles = (
-        f"{count_text(document['cycles'].count())} instead of {count_text(unfused['cycles'].count())} cycles"
+        f"{count_text(document['cycles'].count())} instead of {counted(unfused['cycles'].count(), 'cycle')}"
     )
     return Section(
         "Savings from fusion",
@@ -316,7 +316,7 @@ def _leaf_facts(leaf: Value) -> Iterator[str]:
     for tile in leaf["held"].entries():
         if tile["above"].raw is not None:
             dataspace, above, memory = (tile[key].text() for key in ("dataspace", "above", "memory"))
-            yield f"holds {dataspace} above {above} in {memory} ({count_text(tile['words'].count())} words)"
+            yield f"holds {dataspace} above {above} in {memory} ({counted(tile['words'].count(), 'word')})"
     for tile in leaf["waits"].entries():
         shape = " x ".join(count_text(extent.count()) for extent in tile["shape"].entries()) or 1
         yield f"{tile['tensor'].text()} stays in {tile['memory'].text()} ({shape})"

@@ -36,6 +36,9 @@ WIDE, NARROW = 820.0, 330.0
 LONGEST_CELL = 2000
 """Characters of a text of a table; what is longer is cut off."""
 
+PHONE, BESIDE_CELL, LEAST_LINE, MOST_CARDS = 48, 2, 24, 400
+"""Characters in the width of a phone, beside a cell, and in a line of a long one; rows shown as cards."""
+
 LONGEST_LINE = 60
 """Characters of loops that stay in one line."""
 
@@ -166,6 +169,7 @@ def _environment() -> Environment:
         "sort_key": _sort_key,
         "shape": _breaking_style,
         "breakable": _breakable,
+        "is_wide": _is_wide,
     }
     return environment
 
@@ -174,6 +178,16 @@ def _shown_text(cell: Cell) -> str:
     """Return the text of a cell, without what controls a terminal or the direction of text."""
     text = printable(cell if isinstance(cell, str) else cell[0])
     return text if len(text) <= LONGEST_CELL else f"{text[:LONGEST_CELL]}…"
+
+
+def _is_wide(table: Table) -> bool:
+    """Whether a table is wider than a phone, where each row is shown as a card; not of a long table."""
+    if not table.headings or not 0 < len(table.rows) <= MOST_CARDS:
+        return False
+    words = (max(map(len, re.split(r"[\s._]", heading)), default=0) for heading in table.headings)
+    columns = zip(*table.rows, strict=True)
+    cells = ([min(len(_shown_text(cell)), LEAST_LINE) for cell in column] for column in columns)
+    return sum(max((word, *cell)) + BESIDE_CELL for word, cell in zip(words, cells, strict=True)) > PHONE
 
 
 def _breakable(heading: str) -> str:

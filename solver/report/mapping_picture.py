@@ -137,7 +137,7 @@ def capacity_bar(
     total = max(usable_words, sum(tile.size_words for tile in tiles), 1)
     for tile in tiles:
         length = width * tile.size_words / total
-        note = f"{tile.dataspace}: {count_text(tile.size_words)} of {count_text(usable_words)} words"
+        note = f"{tile.dataspace}: {count_text(tile.size_words)} of {counted(usable_words, 'word')}"
         yield Box(x, y, length, BAR, fill=shown.inks[tile.dataspace], note=note)
         x += length
 
@@ -365,7 +365,7 @@ def _tiles_of(shown: ShownMapping, name: str) -> Scene | None:
         shapes.add(size)
         box = [max(LEAST_SIDE, extent * own) for extent, own in zip(size, units, strict=True)]
         shape = " × ".join(map(count_text, tile.shape))
-        note = f"{node.name}: {shape} = {count_text(tile.words)} words"
+        note = f"{node.name}: {shape} = {counted(tile.words, 'word')}"
         parts.append(Box(0, top, box[0], box[1], ink, "page", note, opacity=0.3))
     bottom = top + tall * units[1] + 14
     for text in texts:

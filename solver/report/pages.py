@@ -151,7 +151,7 @@ def _open_range_text(open_range: Value) -> str:
     """Return in words where points may be missing."""
     least, most = count_text(open_range["least_cycles"].count()), open_range["most_cycles"]
     cycles = (
-        f"{least} cycles and more" if most.raw is None else f"{least} to {count_text(most.count())} cycles"
+        f"{least} cycles and more" if most.raw is None else f"{least} to {counted(most.count(), 'cycle')}"
     )
     return f"{cycles}, where no mapping takes less than {energy_text(open_range['least_energy_pj'].number())}"
 
@@ -360,8 +360,9 @@ def _assigned_parts(document: Value) -> Iterator[str]:
             if document["total"].raw is not None
             else []
         )
-        parts.append(f"bound {_cost_or_nothing(document['bound'])} {unit}")
-        parts += [f"gap {percent(document['gap'].number())}"] if document["gap"].raw is not None else []
+        if document["status"].text() != "OPTIMAL":  # else the bound is the total
+            parts.append(f"bound {_cost_or_nothing(document['bound'])} {unit}")
+            parts += [f"gap {percent(document['gap'].number())}"] if document["gap"].raw is not None else []
         yield ", ".join(parts)
     yield ENDINGS.get(document["termination"].text(), "")
     yield f"by {document['method_used'].text()}, {seconds_text(document['seconds'].number())}"

@@ -10,7 +10,7 @@ from model.objective import EDP, ENERGY, LATENCY
 from solver.report.charts import Band, ChartAxis, Curve, Mark, curves_scene
 from solver.report.curve_charts import bound_scene, curves_title
 from solver.report.drawing import Scene, headed_scene, series_ink, stacked
-from solver.report.figures import count_text, energy_text, energy_unit, percent, significant
+from solver.report.figures import counted, energy_text, energy_unit, percent, significant
 from solver.report.mapped import shown_mapping
 from solver.report.mapping_picture import mapping_scene
 from solver.report.reading import DocumentError, Value, optional, value_text
@@ -46,7 +46,7 @@ def front_scene(document: Value, width: float) -> Scene:
         Mark(
             point["cycles"].count(),
             point["energy_pj"].number() / size,
-            f"{count_text(point['cycles'].count())} cycles, {energy_text(point['energy_pj'].number())}",
+            f"{counted(point['cycles'].count(), 'cycle')}, {energy_text(point['energy_pj'].number())}",
             not point["proven"].flag(),
             LEAST_EDP if point == least else "",
         )
@@ -195,9 +195,7 @@ def _mapping_plot(document: Value) -> Scene:
 def _mapping_heading(document: Value) -> list[str]:
     """Return the heading of a mapping's picture: its subject and its costs."""
     problem, architecture = document["problem"].text(), document["architecture"]["name"].text()
-    figures = (
-        f"{energy_text(document['energy_pj'].number())}, {count_text(document['cycles'].count())} cycles"
-    )
+    figures = f"{energy_text(document['energy_pj'].number())}, {counted(document['cycles'].count(), 'cycle')}"
     if document.get("status"):
         objective, gap = document["objective"].text(), document["gap"]
         gap_text = "" if not gap.raw else f", gap {percent(gap.number())}"

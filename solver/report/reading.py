@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from model.text.files import path_hint
 from solver.report.figures import NOTHING, count_text, energy_text, significant
 
 LARGEST = 10**300
@@ -118,7 +119,8 @@ def read_document(path: Path) -> Value:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
     except OSError as error:
-        raise DocumentError(f"cannot be read: {error.strerror}") from error
+        meant = path_hint(path) if isinstance(error, FileNotFoundError) else None
+        raise DocumentError(f"cannot be read: {error.strerror}{f'; {meant}' if meant else ''}") from error
     if len(content) > MOST_BYTES:
         raise DocumentError(f"larger than {MOST_BYTES >> 20} MiB")
     try:

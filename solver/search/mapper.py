@@ -347,8 +347,8 @@ class ScopeSearch:
         space = self._space
         if space.most_keep_masks > MOST_KEEP_MASKS:
             return Termination.CHOICES
-        # Numbers of tiles cannot be left out as extents can.
-        is_too_large = space.has_remainders and estimated_bytes(space) > self._options.memory_limit_mib << 20
+        # Extents have been left out as far as they can be; numbers of tiles cannot.
+        is_too_large = estimated_bytes(space) > self._options.memory_limit_mib << 20
         return Termination.MEMORY_LIMIT if is_too_large else None
 
     def stop(self) -> bool:

@@ -18,6 +18,7 @@ from solver.search.path.charges import ENERGY, Charge, Charges, Price, SpatialRo
 from solver.search.path.unrolled import Loosest, Unrolled
 from solver.search.space.prices import LevelAccess
 from solver.search.space.spatial import StageChoice
+from solver.search.stopping import heed
 from solver.sparse_search.chances import cut, of_any
 from solver.sparse_search.choices import Chains
 from solver.sparse_search.grid import Cells, Columns, TileGrid, Vector
@@ -322,6 +323,7 @@ class SparseCharges(Charges):
         shape = count if several else max(count, len(kinds))
         found = np.ones((2, shape))
         for number, kind in enumerate(every.tolist()):
+            heed(self.space.stop)
             tables = self._needed_at(name, level, kind)
             own = np.stack([np.broadcast_to(self.figures.grid.at(t, places, loose), shape) for t in tables])
             here = np.ones(shape, dtype=np.bool_) if several else np.broadcast_to(rows == number, (shape,))

@@ -12,6 +12,7 @@ from model.mapspace import Mapspace
 from model.objective import ENERGY, LATENCY
 from model.sparse import FIXED_POINT, SparseEvaluation, evaluate_sparse_in, evaluate_totals
 from solver.result import (
+    HEURISTIC,
     Clock,
     Evidence,
     Options,
@@ -23,12 +24,16 @@ from solver.result import (
     Termination,
 )
 from solver.search.goal import UNLIMITED, Goal
+from solver.search.hint import FEW_HINTED, hint
 from solver.search.mapper import Minimum, ScopeSearch, SharedSearch
 from solver.search.path.search import EinsumSearch
 from solver.search.priced import Priced
 from solver.search.space.search_space import SearchSpace
 from solver.sparse_search.paths import SparseData, SparsePaths, without_capacities
 from solver.sparse_search.shares import skips_instances
+
+HINTED_FROM = 1 << 10
+"""Tiles times keep masks from which on a heuristic looks for a mapping first."""
 
 
 def map_sparse_by_bounds(
@@ -192,8 +197,18 @@ class SparseSearch(ScopeSearch):
         del paths
         return ()
 
-    def _first(self, goal: Goal) -> None:
-        """No heuristic knows zeros."""
+    def _first(self, goal: Goal) -> Priced | None:
+        """A heuristic's mapping of dense data, where it may take long until the search has one."""
+        space = self._space
+        is_small = space.most_keep_masks * space.lattice.size < HINTED_FROM
+        if goal.limits or (is_small and self.obstacle is None):
+            return None
+        with self._watch.during("first mappings", HEURISTIC):
+            hinted = hint(without_zeros(self.mapspace), goal.objective, FEW_HINTED, 0, self.stop)
+        best = next(filter(None, (self.judged(own.mapping) for own in hinted)), None)
+        if best is not None:
+            goal.incumbent = goal.value(best.evaluation.energy, best.evaluation.cycles)
+        return best
 
     def _descended(self, goal: Goal, best: Priced | None) -> Priced | None:
         """No heuristic knows zeros."""

@@ -19,7 +19,11 @@ from tests.solver.examples import EVALUATION, FEASIBLE, INFEASIBLE, OPTIMAL, UNK
         ({"objectives": ("power",)}, "unknown objective 'power'"),
         ({"objectives": ()}, "at least one"),
         ({"objectives": ("edp", "edp")}, "once each"),
+        ({"objectives": "EDP"}, "did you mean 'edp'"),
         ({"time_limit_s": -1.0}, "time limit"),
+        ({"time_limit_s": "5"}, "the time limit must be a number, but is '5'"),
+        ({"time_limit_s": float("nan")}, "the time limit must be a number"),
+        ({"jobs": None}, "jobs must be a number"),
         ({"jobs": 0}, "jobs"),
         ({"memory_limit_mib": 0}, "memory limit"),
     ],
@@ -50,7 +54,9 @@ def test_results_that_contradict_themselves_are_refused(result, changes):
 
 
 def test_reported_values_are_in_picojoules_and_cycles():
-    assert OPTIMAL.reported_value == EVALUATION.edp_pj_cycles
+    assert OPTIMAL.reported_value == EVALUATION.edp_pj_cycles == OPTIMAL.edp_pj_cycles
+    assert (OPTIMAL.energy_pj, OPTIMAL.cycles) == (EVALUATION.energy_pj, EVALUATION.cycles)
+    assert (UNKNOWN.energy_pj, UNKNOWN.cycles, UNKNOWN.edp_pj_cycles) == (None, None, None)
     assert FEASIBLE.reported_value == EVALUATION.energy_pj
     assert FEASIBLE.reported_bound == EVALUATION.energy_pj - 2
     assert UNKNOWN.reported_value is None

@@ -14,6 +14,7 @@ from model.energy.request import EnergyError
 from model.formats.accelforge.architecture import ACTIONS, WrittenNode
 from model.formats.accelforge.numbers import finite, not_negative, positive
 from model.formats.accelforge.sets import SetNames
+from model.note import Note
 from model.text.arithmetic import calculated
 from model.text.fields import Names, as_mapping, as_name, given, keyed_mapping
 from model.text.files import display_name
@@ -95,9 +96,9 @@ _NO_SETS: SetNames = _NoSets()  # type: ignore[assignment]
 _CONSTANTS: Names = {"inf": math.inf}
 
 
-def load_costs(path: Path, limits: Limits | None = None) -> ComponentCosts:
+def load_costs(path: Path, limits: Limits, notes: list[Note]) -> ComponentCosts:
     """Read a table of costs, in joules, seconds, watts and square metres; SpecError for bad input."""
-    top = read_files([path], {}, limits)
+    top = read_files([path], {}, limits, notes=notes)
     shown = display_name(path)
     if all(_is_entry(value) for _, value in top.entries):
         return ComponentCosts(shown, _table_entries(top))

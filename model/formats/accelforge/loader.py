@@ -102,6 +102,7 @@ class WorkloadText:
     name: str  # the name of the file that holds the Einsums, for people
     # A part of other files, marked by an underscore: what feeds it is missing.
     is_fragment: bool = False
+    notes: tuple[Note, ...] = ()  # on how it was read
 
 
 @dataclass(frozen=True)
@@ -158,17 +159,18 @@ def read_workload_text(
 ) -> WorkloadText:
     """Read the files of a workload; parameters and errors as for `load_workload`."""
     files = [Path(path) for path in paths]
-    tops = read_each(files, variables, limits, allow_include, LEVELS_ABOVE)
+    notes: list[Note] = []
+    tops = read_each(files, variables, limits, allow_include, LEVELS_ABOVE, notes=notes)
     main = [path for path, top in zip(files, tops, strict=True) if "workload" in top] or files
     only_fragments = all(is_fragment(path, LEVELS_ABOVE) for path in main)
-    return WorkloadText(reduce(join_specs, tops), printable(main[0].stem), only_fragments)
+    return WorkloadText(reduce(join_specs, tops), printable(main[0].stem), only_fragments, tuple(notes))
 
 
 def read_workload(text: WorkloadText, ignore_sparse: bool = False) -> LoadedWorkload:
     """Read the sections of a workload in a joined spec; others are passed over. See `load_workload`."""
     sections = (entry for entry in text.top.entries if entry[0].text in SECTIONS)
     top = MappingNode(tuple((key, _settled(value)) for key, value in sections), text.top.span)
-    notes: list[Note] = []
+    notes = [*text.notes]
     section = _read_section(top, notes.append)
     workload = as_mapping(top.require("workload"), "`workload`")
     check_densities(workload, section.cascade.einsums, ignore_sparse, notes.append)

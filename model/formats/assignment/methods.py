@@ -79,7 +79,8 @@ def load_method_network(
     files = [Path(path) for path in paths]
     names: set[str] = set()
     refuse_foreign(files)
-    tops = {path: options.files.read([path], variables, names) for path in files}
+    notes: list[Note] = []
+    tops = {path: options.files.read([path], variables, names, notes=notes) for path in files}
     networks = [top for top in tops.values() if SECTION in top]
     architectures = tuple(path for path, top in tops.items() if SECTION not in top)
     if not networks:
@@ -89,11 +90,11 @@ def load_method_network(
     top = reduce(join_specs, networks)
     check_keys(top, (SECTION,), "a network file")
     section = as_mapping(top.require(SECTION), f"`{SECTION}`")
-    offered = read_methods(options.files.read([methods], variables, names))
-    notes = unused_notes(variables or {}, names)
+    offered = read_methods(options.files.read([methods], variables, names, notes=notes))
+    notes += unused_notes(variables or {}, names)
     named = read_layers(section, SHAPED_LAYER_KEYS)
     shaped = _shaped_network(section, named, offered, notes)
-    hardware = options.files.read(architectures, variables)
+    hardware = options.files.read(architectures, variables, notes=[])  # noted above
     if PROBLEM in hardware:
         raise SpecError(
             "the layers come from `network`, so `problem` does not belong here", hardware.key(PROBLEM).span

@@ -82,8 +82,9 @@ def load_assignment(
     """
     names: set[str] = set()
     refuse_foreign(map(Path, paths))
-    top = read_files(paths, variables, limits, allow_include, names=names)
-    unused = tuple(unused_notes(variables or {}, names))
+    notes: list[Note] = []
+    top = read_files(paths, variables, limits, allow_include, names=names, notes=notes)
+    notes += unused_notes(variables or {}, names)
     if ARCHITECTURE in top and SECTION in top:
         raise SpecError(
             "a network with explicit costs needs no architecture",
@@ -94,9 +95,9 @@ def load_assignment(
     section = as_mapping(top.require(SECTION, "the file"), f"`{SECTION}`")
     if "cost_model" not in section:
         network = read_tables(section)
-        return LoadedAssignment(network=replace(network, notes=(*network.notes, *unused)))
+        return LoadedAssignment(network=replace(network, notes=(*network.notes, *notes)))
     shaped, hardware = read_shapes(section)
-    return LoadedAssignment(shaped=replace(shaped, notes=(*shaped.notes, *unused)), hardware=hardware)
+    return LoadedAssignment(shaped=replace(shaped, notes=(*shaped.notes, *notes)), hardware=hardware)
 
 
 CHAIN = "chain"

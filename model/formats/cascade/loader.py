@@ -193,9 +193,10 @@ def load_einsum(
         if not mapspace.architecture.is_accelforge:
             message = "a given mapping of one Einsum is read for an `arch` of AccelForge only"
             raise SpecError(message, hint="write the Einsum as a `problem`, beside its architecture")
-        section = _given_mapping(options, variables)
+        section = _given_mapping(options, variables, notes)
         if is_tree(section):
-            return _with_tree(loaded, mapspace, einsum, section, (files, variables, options))
+            read = _with_tree(loaded, mapspace, einsum, section, (files, variables, options))
+            return read.noted(notes)
         if not mapspace.joint and names_places([section], spread(mapspace)):
             options, mapspace = replace(options, has_places=True), spread(mapspace)
         kept = _kept_by(mapspace, read_targets(section, mapspace, list[Note]().append))
@@ -248,10 +249,10 @@ def _mapspace_of(network: Network, einsum: str) -> Mapspace:
     return layer.mapspace
 
 
-def _given_mapping(options: LoadOptions, variables: Mapping[str, object] | None) -> Node:
+def _given_mapping(options: LoadOptions, variables: Mapping[str, object] | None, notes: list[Note]) -> Node:
     if options.timeloop.mapping_file is None:
         raise SpecError("no mapping is given", hint="--mapping MAP names a file that has one")
-    return mapping_section(options.files.read([options.timeloop.mapping_file], variables))
+    return mapping_section(options.files.read([options.timeloop.mapping_file], variables, notes=notes))
 
 
 def _kept_by(mapspace: Mapspace, mapping: LoopNest) -> tuple[tuple[str, frozenset[str]], ...]:
@@ -345,7 +346,7 @@ def _top(
     try:
         return options.files.read([path], variables, names, notes=notes)
     except SpecError:
-        top = options.files.read([path], variables, names, LEVELS_ABOVE)
+        top = options.files.read([path], variables, names, LEVELS_ABOVE, notes)
         if any(key in top for key in (*NETWORK_SECTIONS, ARCH_SECTION)):
             return top
         raise
@@ -421,7 +422,7 @@ def read_on_arch(
         arch=read_architecture(section, _file_stem(arches[0]), notes.append),
         table=None
         if options.accelforge.costs is None
-        else load_costs(options.accelforge.costs, options.files.limits),
+        else load_costs(options.accelforge.costs, options.files.limits, notes),
         variables={}
         if written is None or is_blank(written)
         else read_variables(as_mapping(written, "`variables`")),
@@ -453,7 +454,7 @@ def _model(
 def _read_layers(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> LoadedNetwork:
     """Read each layer with the architecture; of those that say the same in one directory, the first."""
     notes: list[Note] = []
-    known: dict[tuple[Path, MappingNode], tuple[Mapspace, MappingNode]] = {}
+    known: dict[tuple[Path, MappingNode], tuple[Mapspace, MappingNode, str]] = {}
     architecture = cache(partial(_architecture, given, variables, options))
 
     def read(name: str, path: Path, top: MappingNode) -> tuple[Layer, MappingNode]:
@@ -463,10 +464,12 @@ def _read_layers(given: _Given, variables: Mapping[str, object], options: LoadOp
             spec = without_mapping(_on_architecture(top, architecture()), notes)
             loaded = load_node(spec, (path, *given.architectures), options)
             notes.extend(loaded.notes)
-            known[key] = replace(loaded.mapspace, notes=()), spec
-        mapspace, spec = known[key]
-        if own_name is not None and own_name != mapspace.problem.name:
-            mapspace = replace(mapspace, problem=replace(mapspace.problem, name=own_name))
+            known[key] = replace(loaded.mapspace, notes=()), spec, _file_stem(path)
+        mapspace, spec, stem = known[key]
+        problem = mapspace.problem
+        called = own_name or (_file_stem(path) if problem.name == stem else problem.name)
+        if called != problem.name:
+            mapspace = replace(mapspace, problem=replace(problem, name=called))
         return Layer(name, mapspace), spec
 
     readers = (

@@ -83,7 +83,8 @@ def is_fused(
 
     AccelForge's form has one of the whole workload, unless that `of_einsum` alone matters.
     """
-    top = (options or LoadOptions()).files.read([path], variables, levels_above=LEVELS_ABOVE)
+    # What there is to note is noted when the file is read for what it says.
+    top = (options or LoadOptions()).files.read([path], variables, levels_above=LEVELS_ABOVE, notes=[])
     return SECTION in top or (_has_tree(top) and not of_einsum)
 
 
@@ -117,7 +118,7 @@ def _top_with_mapping(
             return None
         if MAPPING_SECTION.encode() not in path.read_bytes():
             return None
-        return options.files.read([path], variables, levels_above=LEVELS_ABOVE)
+        return options.files.read([path], variables, levels_above=LEVELS_ABOVE, notes=[])
     except (OSError, SpecError):
         return None
 
@@ -162,7 +163,8 @@ def load_fused(
     options = replace(options or LoadOptions(), refuse_unsearchable=False, factors=PERFECT)  # not looked at
     values, used, files = dict(variables or {}), set[str](), [Path(path) for path in paths]
     cascade, notes = _read_cascade(files, values, options, used)
-    top = options.files.read([mapping_file], values, used, LEVELS_ABOVE)
+    repeated: list[Note] = []
+    top = options.files.read([mapping_file], values, used, LEVELS_ABOVE, repeated)
     if _has_tree(top):
         if Path(mapping_file) not in files:
             check_keys(top, (MAPPING_SECTION,), "a file with a mapping", required=(MAPPING_SECTION,))
@@ -171,7 +173,8 @@ def load_fused(
     else:
         check_keys(top, (SECTION,), "a file with a fused mapping", required=(SECTION,))
         mapping, places = read_fused_tree(top.require(SECTION, "the file"), cascade)
-    return LoadedFused(cascade, mapping, (*notes, *unused_notes(values, used)), places)
+    all_notes = (*notes, *repeated, *unused_notes(values, used))
+    return LoadedFused(cascade, mapping, tuple(dict.fromkeys(all_notes)), places)
 
 
 def _read_cascade(
@@ -180,7 +183,8 @@ def _read_cascade(
     options = replace(options, refuse_infeasible=False)
     for path in paths:
         _refuse_other_networks(path)
-    tops = {path: options.files.read([path], variables, names, LEVELS_ABOVE) for path in paths}
+    notes: list[Note] = []
+    tops = {path: options.files.read([path], variables, names, LEVELS_ABOVE, notes) for path in paths}
     if options.problems_only:
         tops = {path: without_design(top, []) for path, top in tops.items()}
     for top in tops.values():
@@ -199,7 +203,7 @@ def _read_cascade(
         raise SpecError(what, hint="a fused mapping belongs to a file with `workload:` and an architecture")
     text = read_workload_text(workloads, variables, options.files.limits, options.files.allow_include)
     loaded = read_workload(text, options.ignore_sparse)
-    notes: list[Note] = [*loaded.notes]
+    notes += loaded.notes
     top = without_design(text.top, []) if options.problems_only else text.top
     spec = _one_spec(without(top, NETWORK_SECTIONS), [tops[path] for path in others])
     spec = without_mapping(spec, notes)

@@ -27,10 +27,21 @@ from model.text.fields import (
     name_list,
     one_of,
 )
-from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, source_ref
+from model.text.source import (
+    MappingNode,
+    Node,
+    ScalarNode,
+    SequenceNode,
+    Span,
+    SpecError,
+    note_at,
+    source_ref,
+)
 from model.wording import listing, suggestion
 
 _OPERATOR = re.compile(r" ?(<=|>=|==|=|<|>) ?")
+_NAME_AND_NUMBER = re.compile(r"(?<![\w<>=])([A-Za-z]+) (?=\d+(?:[\s,]|$))")
+_BARE_NAME = re.compile(r"[A-Za-z_]+")
 _ANY = -1
 _FORMS = "write `P=4`, `P<=4` or `P>=4`, in a list, a mapping `{P: 4}` or a text `P=4, Q=2`"
 
@@ -107,8 +118,9 @@ def _with_remainders(parts: Sequence[tuple[str, Node]]) -> Iterator[tuple[str, N
 
 
 def _close(text: str) -> str:
-    """Return a text without spaces around the operators of factors."""
-    return _OPERATOR.sub(lambda match: match.group(1), " ".join(text.split()))
+    """Return a text without spaces around the operators of factors; ``P 4`` has one, too."""
+    closed = _OPERATOR.sub(lambda match: match.group(1), " ".join(text.split()))
+    return _NAME_AND_NUMBER.sub(r"\1=", closed)
 
 
 def split_factor(text: str) -> tuple[str, str, str]:
@@ -130,8 +142,14 @@ def _factor_text(item: Node) -> str:
 
 
 def _checked(text: str, node: Node, context: Context, names: Names) -> WrittenFactor | None:
-    """Return a factor, None for one of a dimension that the problem lacks, and that asks for no loop."""
+    """Return a factor, None for a bare name, and for a dimension that the problem lacks without a loop."""
     text, remainder = _split_remainder(text, node)
+    if remainder is None and _BARE_NAME.fullmatch(text):
+        if context.is_dimension(text, node.span):
+            context.note(
+                note_at(node.span, "`{}` has no value in factors, and no effect, as in Timeloop", text)
+            )
+        return None
     _refuse_several(text, node)
     dim, operator, value_text = _split_factor(text, node, context.problem.dims)
     if operator in ("<", ">"):

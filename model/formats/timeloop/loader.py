@@ -328,7 +328,11 @@ def _context(
 ) -> Context:
     variables = _variables(top, options.files.limits)
     find = partial(
-        find_shape, spec_files=files, limits=options.files.limits, allow_include=options.files.allow_include
+        find_shape,
+        spec_files=files,
+        limits=options.files.limits,
+        allow_include=options.files.allow_include,
+        notes=notes,
     )
     loaded = problem
     if loaded is None:

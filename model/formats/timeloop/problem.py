@@ -47,7 +47,12 @@ _SHIPPED_SHAPES = SHIPPED_SPECS / "problem-shapes"
 
 
 def find_shape(
-    name: str, span: Span, spec_files: Sequence[Path], limits: Limits, allow_include: Iterable[Path] = ()
+    name: str,
+    span: Span,
+    spec_files: Sequence[Path],
+    limits: Limits,
+    allow_include: Iterable[Path],
+    notes: list[Note],
 ) -> MappingNode:
     """Return the shape in ``NAME.yaml``: shipped, in ``problem-shapes`` beside a spec file, or beside it."""
     if name.endswith(SPEC_SUFFIXES):
@@ -63,7 +68,7 @@ def find_shape(
     for path in (shipped, *(folder / f"{name}.yaml" for folder in beside)):
         if is_file(path):
             include_roots(spec_files, {}, allow_include).check(path)
-            return (_shipped_shape if path == shipped else _shape_in_file)(path, limits)
+            return _shipped_shape(path, limits) if path == shipped else _shape_in_file(path, limits, notes)
     known = sorted(path.stem for path in _SHIPPED_SHAPES.glob("*.yaml"))
     hint = suggestion(name, known, "shipped shapes are")
     raise SpecError(f"unknown problem shape `{name}`", span, hint=hint)
@@ -71,11 +76,11 @@ def find_shape(
 
 @cache
 def _shipped_shape(path: Path, limits: Limits) -> MappingNode:
-    return _shape_in_file(path, limits)
+    return _shape_in_file(path, limits, [])
 
 
-def _shape_in_file(path: Path, limits: Limits) -> MappingNode:
-    top = read_files([path], limits=limits)
+def _shape_in_file(path: Path, limits: Limits, notes: list[Note]) -> MappingNode:
+    top = read_files([path], limits=limits, notes=notes)
     problem = top.get("problem")
     holder = top if problem is None else as_mapping(problem, "`problem`")
     return as_mapping(holder.require("shape", f"problem shape {path}"), "`shape`")
@@ -222,7 +227,8 @@ _READ_WRITE = ("read_write", "read-write")
 _INITIAL = "initial"
 _INITIALLY = {"nothing": False, "given": True}
 """What outputs hold before the first computation, and whether that is read."""
-_DATASPACE_KEYS = ("name", "projection", *_READ_WRITE, _INITIAL)
+_DATASPACE_BITS = ("bits", "bits_per_value", "bitwidth", "bit_width", "datawidth", "word_bits", "word-bits")
+_DATASPACE_KEYS = ("name", "projection", *_READ_WRITE, _INITIAL, *_DATASPACE_BITS)
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 ShapeLookup = Callable[[str, Span], MappingNode]
@@ -293,7 +299,7 @@ def read_problem(
         notes=tuple(notes),
         instance_keys=tuple(instance.keys()),
         densities=densities,
-        bits=_read_bits((section, instance), problem, names),
+        bits=_read_bits((section, instance), shape, problem, names),
         section=understood,
         given=next(iter(places), None),
     )
@@ -302,24 +308,31 @@ def read_problem(
 _MOST_BITS = 4096
 
 
-def _read_bits(holders: Sequence[MappingNode], problem: Problem, names: Names) -> dict[str, int]:
+def _read_bits(
+    holders: Sequence[MappingNode], shape: WrittenShape, problem: Problem, names: Names
+) -> dict[str, int]:
     """Return the bits of a value of each dataspace, nothing where none are given."""
-    written = [(key, value) for part in holders for key, value in part.entries if key.text in WIDTH_KEYS]
-    if not written:
-        return {}
-    if len(written) > 1:
-        related = ((written[0][0].span, "the first"),)
-        raise SpecError("bits of values are given twice", written[1][0].span, related)
-    key, value = written[0]
     spaces = [space.name for space in problem.dataspaces]
-    bits = {
-        known_name(name, spaces, "dataspace"): as_int(node, f"bits of `{name.text}`", names, 1, _MOST_BITS)
-        for name, node in as_mapping(value, f"`{key.text}`").entries
-    }
+    written = [(key, value) for part in holders for key, value in part.entries if key.text in WIDTH_KEYS]
+    items = [as_mapping(item, "a dataspace") for item in as_sequence(shape.dataspaces, "`data-spaces`").items]
+    own = [one_of(item, _DATASPACE_BITS, "a dataspace") for item in items]
+    places = [key.span for key, _ in written] + [entry[0].span for entry in own if entry is not None][:1]
+    if not places:
+        return {}
+    if len(places) > 1:
+        raise SpecError("bits of values are given twice", places[1], ((places[0], "the first"),))
+    if not written:
+        given = [(name, entry[1]) for name, entry in zip(spaces, own, strict=True) if entry is not None]
+    elif isinstance(written[0][1], ScalarNode):
+        given = [(name, written[0][1]) for name in spaces]
+    else:
+        entries = as_mapping(written[0][1], f"`{written[0][0].text}`").entries
+        given = [(known_name(name, spaces, "dataspace"), value) for name, value in entries]
+    bits = {name: as_int(node, f"bits of `{name}`", names, 1, _MOST_BITS) for name, node in given}
     lacking = [name for name in spaces if name not in bits]
     if lacking:
         hint = "give the bits of a value of every dataspace"
-        raise SpecError(f"`{key.text}` lacks {listing(lacking)}", key.span, hint=hint)
+        raise SpecError(f"bits of {listing(lacking)} are missing", places[0], hint=hint)
     return bits
 
 
@@ -410,12 +423,21 @@ def _section(node: Node) -> MappingNode:
     return section
 
 
+_GENERAL_NAMES = frozenset(path.stem.replace("-", "") for path in _SHIPPED_SHAPES.glob("*.yaml"))
+"""Names of shapes that many layers have."""
+
+_GENERAL_FILES = frozenset({"problem", "prob", "spec", "layer", "workload"})
+
+
 def _problem_name(section: MappingNode, instance: MappingNode, shape: WrittenShape) -> str:
+    """Return the name of a problem: its own, that of a shape of its own, or that of its file."""
     for holder in (instance, section):
         name = holder.get("name")
         if name is not None and "name" not in shape.dims:
             return as_name(name, "`name`")
-    return shape.name or Path(instance.span.file).stem
+    stem = Path(instance.span.file).name.partition(".")[0]
+    is_general = shape.name.casefold().replace("-", "").replace("_", "") in _GENERAL_NAMES
+    return stem if not shape.name or (is_general and stem.casefold() not in _GENERAL_FILES) else shape.name
 
 
 def _read_shape(shape: MappingNode, limits: Limits) -> WrittenShape:

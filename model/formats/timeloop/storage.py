@@ -354,9 +354,15 @@ def _contradiction(
     return SpecError(message, reader.place("block_size"), places, hint)
 
 
+_COUNTS = ("n_", "num_")
+"""How names of numbers of banks and ports begin."""
+
+
 def _check_no_width(leaf: ArchLeaf, word_bits: int) -> None:
     """Raise a SpecError where an attribute that nobody reads could be the width under another name."""
     for name, span in _unknown_attributes(leaf).items():
+        if name.startswith(_COUNTS):
+            continue
         value = leaf.attributes[name].value
         if isinstance(value, int) and not isinstance(value, bool) and value > 0 and value % word_bits == 0:
             hint = "write `width`, or `block_size: 1` if an access moves one word"

@@ -106,6 +106,7 @@ class _FlatTree:
 def nodes_of(section: MappingNode, note: TakeNote) -> MappingNode:
     """Return an architecture of version 0.1, 0.2 or 0.3 as one of version 0.4."""
     walk = _FlatTree(note)
+    _refuse_flattened(section)
     if is_old_list(section):
         _read_list(section, walk)
     else:
@@ -117,6 +118,17 @@ def nodes_of(section: MappingNode, note: TakeNote) -> MappingNode:
         entries.append(entry_of("name", scalar_of(name, section.span), section.span))
     nodes = SequenceNode(tuple(_flat_nodes(_nodes_in_order(walk))), section.span)
     return MappingNode((*entries, entry_of("nodes", nodes, section.span)), section.span)
+
+
+def _refuse_flattened(section: MappingNode) -> None:
+    """Refuse an architecture as Accelergy writes it: components with their paths as names, in no order."""
+    if "subtree" in section or "local" not in section:
+        return
+    for item in _items_under(section, "local"):
+        name = item.get("name") if isinstance(item, MappingNode) else None
+        if isinstance(name, ScalarNode) and "." in name.text:
+            message = f"Accelergy has flattened this architecture: `{name.text}` is a path"
+            raise SpecError(message, name.span, hint="give the architecture that it was made from")
 
 
 def storages_of(section: Node | None) -> tuple[str, ...]:

@@ -103,6 +103,14 @@ def test_archives_of_pytorch(tmp_path: Path, entry: str):
         load_timeloop([path])
 
 
+def test_an_exported_program_is_known_by_its_name(tmp_path: Path):
+    path = tmp_path / "model.pt2"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("serialized_exported_program.json", b"{}")
+    with pytest.raises(SpecError, match="is a PyTorch file"):
+        load_timeloop([path])
+
+
 def test_other_archives(tmp_path: Path):
     path = tmp_path / "specs.zip"
     with zipfile.ZipFile(path, "w") as archive:

@@ -1,6 +1,7 @@
 """Templates: the functions, the places of what they print, and their errors."""
 
 import os
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,7 +9,8 @@ import pytest
 
 from model.formats.timeloop import load_timeloop
 from model.text.reader import is_template, parse_assignments, read_each, read_files, unused_notes
-from model.text.source import MappingNode, Span, SpecError, to_plain
+from model.text.source import MappingNode, SourceText, Span, SpecError, to_plain
+from model.text.templates import LineMarks
 from tests.model.formats.timeloop.support import spec
 
 Write = Callable[..., Path]
@@ -355,3 +357,23 @@ def test_a_loaded_spec_notes_unused_variables(write: Write):
     path = write("spec.yaml", spec())
     (note,) = load_timeloop([path], {"depth": 4}).notes
     assert note.text == "no template uses the variable `depth`"
+
+
+def test_a_line_of_many_marks_takes_little_memory():
+    marks = LineMarks()
+    marks.register(Path("a"), SourceText.of("a", "x\n" * 3))
+    text = (marks.mark(0) + "x") * 10**5 + marks.mark(2) + "x"
+    tracemalloc.start()
+    number = marks._last_number(text, 1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert number == 2 and marks._last_number("x", 1) == 1
+    assert peak < 10**6
+
+
+def test_no_memory_for_what_a_template_printed(monkeypatch, failure: Callable[..., SpecError]):
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(LineMarks, "document", fail)
+    assert "of memory" in failure("a: {{ 1 }}").message

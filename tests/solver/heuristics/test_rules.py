@@ -150,7 +150,33 @@ def test_more_free_choices_than_can_be_looked_at_are_refused():
         keep=free,
     )
     with pytest.raises(MapperError, match=r"23 levels may keep \w+ or not"):
-        MapspaceRules(deep)
+        MapspaceRules(deep).keep_masks()
+
+
+def test_of_many_levels_few_choices_are_drawn_and_all_are_judged():
+    space = Dataspace("Z", ((Term("M"),),), read_write=True)
+    problem = Problem("deep", ("M",), (8,), (space,))
+    levels = (*(StorageLevel(f"level{number}") for number in range(20)),)
+    free = [KeepRules()] * len(levels)
+    free[3], free[5] = KeepRules(keep=frozenset({"Z"})), KeepRules(bypass=frozenset({"Z"}))
+    deep = Mapspace(
+        problem,
+        Architecture("deep", levels, MAPSPACE.architecture.compute),
+        temporal=(TemporalRules(),) * len(levels),
+        spatial=(),
+        keep=tuple(free),
+    )
+    rules = MapspaceRules(deep)
+    drawn = rules.keep_options[0]
+    assert drawn[:, 0].all() and drawn[:, 3].all() and not drawn[:, 5].any()
+    assert {int(row.sum()) for row in drawn} == {2, 3, 4, 17, 18, 19}
+    random = np.random.default_rng(4)
+    keep = random.random((40, len(levels), 1)) < 0.5
+    factors = np.ones((40, len(levels), 1), dtype=np.int64)
+    factors[:, 0] = 8
+    batch = MappingBatch(factors, np.zeros((40, len(levels), 1), dtype=np.int64), keep)
+    expected = keep[:, 0, 0] & keep[:, 3, 0] & ~keep[:, 5, 0]
+    assert rules.allows(batch).tolist() == expected.tolist() and 0 < expected.sum() < 40
 
 
 def test_the_number_of_temporal_loops_is_limited():

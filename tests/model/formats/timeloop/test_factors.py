@@ -80,7 +80,6 @@ def test_dimension_names_of_several_letters():
         ("[p=4]", "unknown dimension `p`", "p=4"),
         ("{p: 4}", "unknown dimension `p`", "4"),
         ("Z4", "unknown dimension `Z`", "Z4"),
-        ("[P]", "`P` is not a factor", "P"),
         ("[P=]", "`P=` is not a factor", "P="),
         ("[P=-2]", "a factor is at least 1", "P=-2"),
         ("['P<=-1']", "a factor is at least 1", "'P<=-1'"),

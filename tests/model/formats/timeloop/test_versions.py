@@ -4,7 +4,7 @@ import pytest
 
 from model.architecture import Fanout, StorageLevel
 from model.cost import Evaluation, evaluate
-from model.formats.timeloop import LoadedSpec
+from model.formats.timeloop import LoadedSpec, LoadOptions, load_timeloop
 from model.formats.timeloop.mapped import mapped_spec
 from model.text.composer import compose
 from model.text.limits import Limits
@@ -543,11 +543,19 @@ def packings(loaded: LoadedSpec, level: str) -> list[tuple[object, ...]]:
         ("K: 16}", f"K: 16, {SIZES}}}"),
         ("K: 16}", f"K: 16, {SIZES.replace('bitwidths', 'bit_widths')}}}"),
         ("  instance", f"  {SIZES}\n  instance"),
+        *(
+            ("data-spaces:\n", f"data-spaces:\n    # {key}\n")
+            for key in ("bits", "word-bits", "datawidth", "bitwidth", "bits_per_value")
+        ),
     ],
 )
 def test_values_of_each_dataspace_have_their_own_bits(place):
     text = PRODUCT.replace(*place)
     assert text != PRODUCT
+    if "# " in place[1]:
+        key = place[1].split()[-1]
+        for name, bits in (("A", 4), ("B", 2), ("Z", 16)):
+            text = text.replace(f"{{name: {name},", f"{{name: {name}, {key}: {bits},")
     loaded = read(text + TREE)
     assert packings(loaded, "regs") == [(4, 2, 1), (8, 1, 1), (1, 8, 1)]
     assert packings(loaded, "buffer") == [(16, 2, 1), (32, 1, 1), (4, 8, 1)]
@@ -557,17 +565,46 @@ def test_values_of_each_dataspace_have_their_own_bits(place):
 @pytest.mark.parametrize(
     ("sizes", "message", "mark"),
     [
-        ("bitwidths: {A: 4, B: 2}", "`bitwidths` lacks `Z`", "bitwidths"),
+        ("bitwidths: {A: 4, B: 2}", "bits of `Z` are missing", "bitwidths"),
         ("bitwidths: {A: 4, B: 2, Z: 16, Q: 1}", "unknown dataspace `Q`", "Q"),
         ("bitwidths: {A: 4, B: 0, Z: 16}", "bits of `B`", "0"),
         ("bitwidths: {A: 4, B: 2.5, Z: 16}", "bits of `B`", "2.5"),
         ("bitwidths: {A: 4, B: 2, Z: 5000}", "bits of `Z`", "5000"),
-        ("bitwidths: 8", "`bitwidths`", "8"),
+        ("bitwidths: [8]", "`bitwidths`", "[8]"),
         (f"{SIZES}, bit_widths: {{A: 4, B: 2, Z: 16}}", "given twice", "bit_widths"),
     ],
 )
 def test_bits_that_are_no_bits(sizes, message, mark):
     assert_fails(SIZED.replace(SIZES, sizes) + TREE, message, mark)
+
+
+def test_bits_of_all_dataspaces_as_one_number():
+    text = SIZED.replace(SIZES, "bitwidths: 8")
+    assert packings(read(text + TREE), "regs") == [(2, 1, 1)] * 3
+
+
+def test_bits_in_some_dataspaces_or_in_two_places():
+    some = PRODUCT.replace("{name: A,", "{name: A, bits: 4,")
+    assert_fails(some + TREE, "bits of `B` and `Z` are missing", "bits")
+    assert_fails(SIZED.replace("{name: A,", "{name: A, bits: 4,") + TREE, "given twice", "bits")
+
+
+FACTORS = "constraints: [{target: buffer, type: temporal, factors: %s}]\n"
+
+
+@pytest.mark.parametrize("factors", ["M=4 N K", "N M=4 K", "M 4", "M = 4 K N", '"M4, N"', "[M=4, N]"])
+def test_names_without_a_factor_have_no_effect(factors):
+    loaded = read(PRODUCT + TREE + FACTORS % factors)
+    rules = loaded.mapspace.temporal[1].factors
+    assert [(rule.dim, rule.relation, rule.value) for rule in rules] == [("M", "=", 4)]
+    assert ("`N` has no value in factors" in notes(loaded)) is ("N" in factors)
+
+
+def test_names_without_a_factor_in_a_mapping_have_no_loop():
+    text = PRODUCT + TREE + "mapping:\n- {target: regs, type: temporal, factors: M N, permutation: KMN}\n"
+    text += "- {target: buffer, type: temporal, factors: %s, permutation: KMN}\n"
+    assert mapped(text % "M 8 N 8 K 16") == mapped(text % "M=8 N=8 K=16")
+    assert_fails(text % '"M,8 N=8 K=16"', "`M` is not a factor", '"M,8 N=8 K=16"')
 
 
 def test_bits_beside_sparse_data():
@@ -590,3 +627,31 @@ def test_blanks_separate_names_of_several_letters():
     assert read(text + TREE + BLANKS % "KM N M").mapspace.temporal[1].inner == ("KM", "N", "M")
     said = notes(read(text + TREE + BLANKS % "KMN M"))
     assert "no dimension `KMN`; constraints on it have no effect; `KMN`: did you mean `KM`?" in said
+
+
+def test_a_general_shape_does_not_name_its_layer(tmp_path):
+    text = "problem: {shape: gemm, instance: {M: 8, K: 8, N: 1}}\n" + TREE
+    named = PRODUCT.replace("name: product", "name: %s") + TREE
+    for file, spec, name in (
+        ("fc6.mine.yaml", text, "fc6"),
+        ("fc6.yaml", named % "GEMM", "fc6"),
+        ("fc6.yaml", named % "mine", "mine"),
+        ("fc6.yaml", named.replace("instance: {", "instance: {name: own, ") % "gemm", "own"),
+        ("problem.yaml", named % "gemm", "gemm"),
+    ):
+        (tmp_path / file).write_text(spec)
+        loaded = load_timeloop([tmp_path / file], options=LoadOptions(objectives=("latency",)))
+        assert loaded.mapspace.problem.name == name
+
+
+def test_numbers_of_banks_are_no_widths():
+    text = PRODUCT + TREE.replace("width: 64, block-size: 4, word-bits: 16}", "word-bits: 8, num-banks: 8}")
+    (level,) = (own for own in read(text).mapspace.architecture.levels if own.name == "buffer")
+    assert level.block_size == 1
+
+
+def test_a_flattened_architecture_is_named():
+    flat = "architecture:\n  version: 0.3\n  local:\n"
+    flat += "  - {name: board.chip.buffer, class: SRAM, attributes: {depth: 8, width: 16, word-bits: 16}}\n"
+    flat += "  - {name: 'board.chip.PE[0..3].regs', class: regfile, attributes: {depth: 8, width: 16}}\n"
+    assert_fails(PRODUCT + flat, "Accelergy has flattened this architecture", "board.chip.buffer")
